@@ -1,0 +1,88 @@
+"""What a run may use up, and the one rule: limits only narrow (CONTRACT.md §8).
+
+Pure values.  Who enforces what: the kernel counts depth, children, iterations and tokens, the
+driver and the runners watch time and bytes; each hit is a `limit.hit` event.
+"""
+
+from typing import Any, Final, Self
+
+import attrs
+
+from refold.engine.errors import LimitRefused
+
+_INTEGERS: Final = ("max_depth", "max_children", "max_iterations", "output_bytes", "model_tokens")
+
+
+@attrs.frozen(kw_only=True)
+class Limits:
+    """Caps of one run.  `None` is no cap of its own; a child still has its parent's.
+
+    A root gets `CEILINGS` where it says nothing; whoever starts it may raise them, programs and
+    models only narrow.
+    """
+
+    max_depth: int | None = None
+    """The deepest run that may exist; the root is 0.  A run at this depth may not delegate."""
+    max_children: int | None = None
+    """Children that one run may start, over its whole life."""
+    timeout_seconds: float | None = None
+    """Active wall time of the run, in seconds."""
+    max_iterations: int | None = None
+    """Model requests that the run may make."""
+    output_bytes: int | None = None
+    """Canonical bytes of the run's output."""
+    model_tokens: int | None = None
+    """Tokens (input and output) over all model answers of the run."""
+
+    def __attrs_post_init__(self) -> None:
+        for name in _INTEGERS:
+            value = getattr(self, name)
+            least = 0 if name in ("max_depth", "max_children") else 1
+            if value is not None and (type(value) is not int or value < least):
+                raise LimitRefused(name, f"an integer of at least {least}", repr(value))
+        time = self.timeout_seconds
+        if time is not None and (type(time) not in (int, float) or not 0 < time < float("inf")):
+            raise LimitRefused("timeout_seconds", "a positive number of seconds", repr(time))
+
+    def narrowed(self, other: "Limits") -> "Limits":
+        """Return the tighter of the two, cap by cap."""
+        caps: dict[str, Any] = {
+            field.name: _tighter(getattr(self, field.name), getattr(other, field.name))
+            for field in attrs.fields(Limits)
+        }
+        return Limits(**caps)
+
+    def completed(self, other: "Limits") -> "Limits":
+        """Return these caps, and those of `other` where there is none here."""
+        return attrs.evolve(other, **self.as_json())
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the caps that are set, as a log holds them."""
+        return {
+            field.name: value
+            for field in attrs.fields(Limits)
+            if (value := getattr(self, field.name)) is not None
+        }
+
+    @classmethod
+    def from_json(cls, caps: dict[str, Any]) -> Self:
+        """Return limits from what `as_json` gave.
+
+        Raises:
+            LimitRefused: an unknown or nonsensical cap.
+        """
+        known = {field.name for field in attrs.fields(Limits)}
+        for name in caps:
+            if name not in known:
+                raise LimitRefused(name, "one of " + ", ".join(sorted(known)), "an unknown name")
+        return cls(**caps)
+
+
+CEILINGS: Final = Limits(max_depth=8, max_children=64)
+"""What every root has unless it says otherwise."""
+
+
+def _tighter(one: float | None, other: float | None) -> float | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)

@@ -1,0 +1,27 @@
+"""The `refold` command: what composes engine, tools and replay for people.
+
+Kept light on purpose: `refold --version` imports nothing more, and a subprocess child that finds
+its program in `refold.cli.survey` passes here too.  The commands are listed in `cli.group`, one
+short file each.  Rules: CONTRACT.md §14.
+"""
+
+import sys
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; by default on the arguments of this process.
+
+    Raises:
+        SystemExit: with the exit code of the command (CONTRACT.md §14).
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words == ["--version"]:
+        from importlib.metadata import version  # noqa: PLC0415 - most commands need no metadata
+
+        print(f"refold {version('refold')}")
+        return 0
+    from refold.cli.group import refold  # noqa: PLC0415 - what a command needs, it imports
+
+    refold.main(words, prog_name="refold")
+    return 0  # pragma: no cover - the group exits itself

@@ -1,0 +1,163 @@
+"""One readable line an entry, for `refold show --events` and `refold tail`.
+
+What an entry says is put in a few words by its kind; the rest of it is in `--entry N`.  Data is
+taken as it stands in the log, and nothing here fails on data that is not what its kind says: that
+is for `verify` to tell.
+"""
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Any, Final
+
+from refold.cli import output
+from refold.cli.output import Part
+from refold.engine.canonical import Json, encode
+from refold.engine.errors import NotCanonical
+
+_CHARACTERS: Final = 600
+"""Of what an entry says; a terminal cuts it further."""
+
+_STYLES: Final = {
+    "run.started": "bold",
+    "run.finished": "bold",
+    "child.started": "cyan",
+    "child.finished": "cyan",
+    "limit.hit": "yellow",
+    "effect.cancelled": "yellow",
+    "effect.late": "yellow",
+    "run.resumed": "yellow",
+}
+
+
+def heading() -> None:
+    """Print what the columns of `line_of` are."""
+    output.line((f"{'entry':>5} {'ms':>8}  {'call':<8} {'kind':<14} what", "dim"))
+
+
+def print_entry(row: Any, origin_us: int) -> None:
+    """Print the line of one entry; `origin_us` is the monotonic time of the log's first."""
+    kind, data = str(row.kind), row.data
+    output.line(
+        (f"{row.seq:>5} {_elapsed_ms(row.meta, origin_us):>8}  ", "dim"),
+        f"{row.call or '':<8} ",
+        (f"{kind:<14} ", _STYLES.get(kind, "")),
+        *_gist(kind, data),
+        cut=True,
+    )
+
+
+def origin_of(meta: Any) -> int:
+    """Return the monotonic time of an entry, in microseconds; 0 where it says none."""
+    found = meta.get("mono_us") if isinstance(meta, dict) else None
+    return found if isinstance(found, int) else 0
+
+
+def compact(value: Json, most: int = _CHARACTERS) -> str:
+    """Return a value in one line, cut at `most` characters."""
+    try:
+        text = value if isinstance(value, str) else encode(value).decode()
+    except NotCanonical:
+        text = repr(value)
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _elapsed_ms(meta: Any, origin_us: int) -> str:
+    at_us = origin_of(meta)
+    return f"{(at_us - origin_us) / 1000:.1f}" if at_us >= origin_us else ""
+
+
+def _gist(kind: str, data: Any) -> list[Part]:
+    tell = _TELL.get(kind)
+    try:
+        return [compact(data)] if tell is None else tell(data)
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
+        return [compact(data)]
+
+
+def _arguments(arguments: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={compact(value, 120)}" for name, value in arguments.items())
+
+
+def _status(status: str) -> Part:
+    return status, "green" if status == "ok" else output.status_style(status)
+
+
+def _error(error: Any) -> str:
+    if not isinstance(error, dict):
+        return ""
+    return f" {error.get('code', '')}: {compact(error.get('message', ''))}"
+
+
+def _run_started(data: Any) -> list[Part]:
+    return [(data["program"], "bold"), f" depth {data['depth']}  input {compact(data['input'])}"]
+
+
+def _run_finished(data: Any) -> list[Part]:
+    reason = "" if data["reason"] == "done" else f" ({data['reason']})"
+    said = data.get("summary") or compact(data.get("output"))
+    return [_status(data["status"]), reason, _error(data.get("error")) or f" {compact(said)}"]
+
+
+def _tool_called(data: Any) -> list[Part]:
+    return [(data["tool"], "bold"), f"({_arguments(data['arguments'])})"]
+
+
+def _returned(data: Any) -> list[Part]:
+    return [_status(data["status"]), _error(data.get("error")) or f" {compact(data.get('result'))}"]
+
+
+def _asked(data: Any) -> list[Part]:
+    count = output.counted(len(data["added"]), "message")
+    return [(data["model"], "bold"), f" {count} added to {data['base']}"]
+
+
+def _answered(data: Any) -> list[Part]:
+    if data["status"] != "ok":
+        return [_status(data["status"]), _error(data.get("error"))]
+    message = data["message"]
+    calls = [f"{each['name']}({_arguments(each['arguments'])})" for each in message.get("tool_calls", ())]
+    return [_status("ok"), f" {' '.join([*calls, compact(message.get('content') or '')]).strip()}"]
+
+
+def _child_started(data: Any) -> list[Part]:
+    asked = data["delegation"]
+    brief = asked.get("brief") or compact(asked.get("input"))
+    return [(f"{asked.get('agent') or asked['program']}", "bold"), f" #{data['number']}: {compact(brief)}"]
+
+
+def _child_finished(data: Any) -> list[Part]:
+    outcome = data["outcome"]
+    said = _error(outcome.get("error")) or f" {compact(outcome.get('summary', ''))}"
+    return [_status(outcome["status"]), said]
+
+
+def _clock(data: Any) -> list[Part]:
+    time = dt.datetime.fromtimestamp(data["time_us"] / 1_000_000, dt.UTC)
+    return [time.isoformat(timespec="milliseconds")]
+
+
+def _limit(data: Any) -> list[Part]:
+    return [(data["limit"], "bold"), f": {data['allowed']:g} allowed, {data['observed']:g} {data['scope']}"]
+
+
+_TELL: Final[dict[str, Callable[[Any], list[Part]]]] = {
+    "run.started": _run_started,
+    "run.finished": _run_finished,
+    "tool.called": _tool_called,
+    "tool.returned": _returned,
+    "model.asked": _asked,
+    "model.answered": _answered,
+    "child.started": _child_started,
+    "child.finished": _child_finished,
+    "timer.fired": lambda data: [f"after {data['virtual_us'] / 1_000_000:g} s"],
+    "clock.read": _clock,
+    "value.drawn": lambda data: [f"{data['source']} {data['name']} {compact(data['value'])}"],
+    "input.asked": lambda data: [compact(data["question"])],
+    "input.given": lambda data: [compact(data["answer"])],
+    "effect.cancelled": lambda data: [data["kind"]],
+    "effect.late": lambda data: [f"{data['kind']}: {data['status']}"],
+    "limit.hit": _limit,
+    "note.added": lambda data: [data["text"], f" {compact(data['data'])}" if "data" in data else ""],
+    "patch.marked": lambda data: [data["id"]],
+    "run.resumed": lambda data: [f"attempt {data['attempt']}"],
+}

@@ -1,0 +1,128 @@
+"""The commands of `refold`, by name; each is imported when it is used.
+
+To add one: a module here with a click command named `command`, a line in `COMMANDS`, the schema of
+its document in `cli.schemas`, a mention in README.md; `tests/cli/` fails until all of them exist.
+What an error becomes is `cli.errors`'s.  Rules: CONTRACT.md §14.
+"""
+
+import contextlib
+import difflib
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Final, NoReturn
+
+import click
+
+COMMANDS: Final = {
+    "demo": "Record a survey of a source tree by subagents; show and replay it.",
+    "run": "Run an agent (AGENT.md) and record it.",
+    "ls": "List the recorded runs of a folder.",
+    "show": "Show who delegated what to whom, and how it ended.",
+    "tail": "Show the last entries of a log; follow one being written.",
+    "verify": "Check that logs are intact and complete.",
+    "replay": "Re-execute a run against its record; say where it differs.",
+    "diff": "Compare two recorded runs, scope by scope.",
+    "state": "Show the state of a run after any entry.",
+    "pack": "Make one file of a run's logs, to attach to a report.",
+    "schema": "Print the JSON schema of a document or an event.",
+}
+"""Every command with its line in `refold --help`."""
+
+_MODULES: Final = {name: f"refold.cli.{name}" for name in COMMANDS}
+
+_EPILOG: Final = """\b
+First steps:
+  refold demo                     no key, model or network needed
+  refold ls                       what has been recorded under runs/
+  refold show LOG                 the delegation tree
+  refold show LOG --events        what happened, entry by entry
+  refold replay LOG               is it still the same?
+
+\b
+Exit codes:
+  0  fine                         4  an outcome is missing, something live
+  1  a difference was found       5  the root run did not complete
+  2  usage                        70 a fault of Refold itself
+  3  log damaged or unsealed      130 interrupted
+"""
+
+
+class Commands(click.Group):
+    """A group that imports a command when it is used, and ends with the exit code it means."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names, in the order of the help page."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command, imported now."""
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        found: click.Command = import_module(_MODULES[cmd_name]).command
+        return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or name the nearest."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            advice = f"did you mean {near[0]}?" if near else f"known: {', '.join(COMMANDS)}"
+            raise click.UsageError(f"there is no command {args[0]!r}; {advice}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without importing them."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def main(self, args: Sequence[str] | None = None, **options: Any) -> NoReturn:  # type: ignore[override]  # click declares two overloads; ours never returns
+        """Run, and exit with the code that CONTRACT.md §14 gives."""
+        from refold.cli.errors import guarded  # noqa: PLC0415 - not for `--help` of a typo
+
+        _never_fail_to_print()
+        options["standalone_mode"] = False
+        sys.exit(guarded(lambda: super(Commands, self).main(args, **options)))
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+    epilog=_EPILOG,
+    no_args_is_help=False,
+    invoke_without_command=True,
+)
+@click.version_option(package_name="refold", message="refold %(version)s")
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="warning",
+    show_default=True,
+    help="How much is said on standard error; JSON lines when it is no terminal.",
+)
+@click.pass_context
+def refold(context: click.Context, log_level: str) -> int:
+    """Record agent runs to log files, replay them for audit, compare them.
+
+    A run is written entry by entry to a hash-chained log, FILE.jsonl; its
+    children to FILE.1.jsonl, FILE.2.jsonl and so on.  Wherever a command takes
+    a LOG, it also takes a packed one, FILE.refold.
+    """
+    from refold.cli.diagnostics import configure  # noqa: PLC0415 - not for help pages
+
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+        return 0
+    configure(log_level)
+    return 0
+
+
+def _never_fail_to_print() -> None:
+    """A terminal that cannot show a character gets its escape, not an error."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, ValueError):
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a text stream, unless someone replaced it

@@ -1,0 +1,198 @@
+"""How commands speak: safe lines on a terminal, or one JSON document.
+
+Whatever comes from a log, a file or an argument passes `safe` on its way to a terminal: nothing but
+printable characters is left, so no content can move the cursor, change the title or hide text, and
+styles never come from content, since no markup is ever read.  `NO_COLOR` is obeyed.  Progress and
+complaints go to standard error.  Rules: CONTRACT.md §14.
+"""
+
+import contextlib
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+Part = str | tuple[str, str]
+"""A piece of a line: text, or text and its style."""
+
+PROGRESS_SECONDS: Final = 1.0
+"""A command that lasts longer says what it does."""
+_TICK_SECONDS: Final = 0.25
+
+STYLES: Final = {
+    "completed": "green",
+    "running": "cyan",
+    "open": "yellow",
+    "rejected": "yellow",
+    "cancelled": "yellow",
+}
+"""By status; every other is red."""
+
+_settings = {"debug": False}
+
+
+def set_debug(*, is_on: bool) -> None:
+    """Remember whether faults of Refold itself show their traceback."""
+    _settings["debug"] = is_on
+
+
+def is_debug() -> bool:
+    """Return whether they do."""
+    return _settings["debug"]
+
+
+def safe(text: object) -> str:
+    r"""Return `text` on one line with every character that is not printable escaped, `\x1b`."""
+    shown = str(text)
+    if shown.isprintable():
+        return shown
+    return "".join(each if each.isprintable() else _escaped(each) for each in shown)
+
+
+def safe_lines(text: str) -> str:
+    """Return `text` with its newlines kept and every line made safe."""
+    return "\n".join(safe(line.expandtabs()) for line in text.split("\n"))
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()
+
+
+def status_style(status: str) -> str:
+    """Return the style in which a status is shown."""
+    return STYLES.get(status, "red")
+
+
+def console(*, err: bool = False) -> Console:
+    """Return the console of standard output or standard error, as they are now."""
+    return Console(
+        file=sys.stderr if err else sys.stdout, markup=False, highlight=False, emoji=False
+    )
+
+
+def line(*parts: Part, cut: bool = False) -> None:
+    """Print one line; with `cut`, a terminal shows no more of it than fits."""
+    screen = console()
+    text = _text(parts)
+    if cut and screen.is_terminal:
+        text.truncate(screen.width, overflow="ellipsis")
+    screen.print(text, soft_wrap=True)
+
+
+def lines(text: str, style: str = "") -> None:
+    """Print a text of several lines."""
+    for each in text.split("\n"):
+        line((each.expandtabs(), style))
+
+
+def _text(parts: tuple[Part, ...]) -> Text:
+    text = Text()
+    for part in parts:
+        content, style = (part, "") if isinstance(part, str) else part
+        text.append(safe(content), style or None)
+    return text
+
+
+def table(rows: list[list[Part]], *, right: tuple[int, ...] = ()) -> None:
+    """Print rows, the first as heading, columns aligned; the last column is cut where it must."""
+    texts = [[_text((part,)) for part in row] for row in rows]
+    widths = [max(cell_len(cell.plain) for cell in column) for column in zip(*texts, strict=True)]
+    screen = console()
+    for number, row in enumerate(texts):
+        text = Text(style="dim" if number == 0 else "")
+        for at, cell in enumerate(row):
+            pad = " " * (widths[at] - cell_len(cell.plain))
+            is_last = at == len(row) - 1
+            text.append(pad if at in right else "")
+            text.append_text(cell)
+            text.append("" if is_last else (pad if at not in right else "") + "  ")
+        text.rstrip()
+        if screen.is_terminal:
+            text.truncate(screen.width, overflow="ellipsis")
+        screen.print(text, soft_wrap=True)
+
+
+def document(value: Any) -> None:
+    """Print one JSON document: pure ASCII, so that any terminal and any reader takes it."""
+    print(json_text(value))
+
+
+def json_text(value: Any) -> str:
+    """Return `value` as indented JSON in ASCII."""
+    return json.dumps(value, indent=2).replace("\x7f", "\\u007f")
+
+
+def complain(message: str) -> None:
+    """Say on standard error why a command could not do what it was asked for."""
+    console(err=True).print(_text((("refold: ", "bold red"), message)), soft_wrap=True)
+
+
+def hint(text: str) -> None:
+    """Say something helpful on standard error."""
+    for each in text.split("\n"):
+        console(err=True).print(_text(((each, "dim"),)), soft_wrap=True)
+
+
+def shown_path(path: str | os.PathLike[str]) -> str:
+    """Return a path as JSON can hold it: bytes that are no text stand as `\\xff`."""
+    return os.fspath(path).encode(errors="surrogateescape").decode(errors="backslashreplace")
+
+
+# --- progress --------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def progress(text: str | Callable[[], str]) -> Iterator[None]:
+    """Show on standard error, if it is a terminal, what goes on, once it lasts for a second."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    done = threading.Event()
+    say = text if callable(text) else lambda: str(text)
+    thread = threading.Thread(target=_show_progress, args=(done, say), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def _show_progress(done: threading.Event, say: Callable[[], str]) -> None:
+    if done.wait(PROGRESS_SECONDS):
+        return
+    with console(err=True).status(Text(safe(say()))) as status:
+        while not done.wait(_TICK_SECONDS):
+            status.update(Text(safe(say())))
+
+
+# --- numbers ---------------------------------------------------------------------------------
+
+
+def counted(number: int, thing: str, things: str = "") -> str:
+    """Return a number and its noun: `1 entry`, `2,310 entries`."""
+    return f"{number:,} {thing if number == 1 else things or thing + 's'}"
+
+
+def seconds(duration_ms: float) -> str:
+    """Return a duration for people: `35 ms`, `8.3 s`, `2 min 5 s`."""
+    if duration_ms < 1000:
+        return f"{duration_ms:.0f} ms"
+    if duration_ms < 100_000:
+        return f"{duration_ms / 1000:.1f} s"
+    return f"{duration_ms // 60_000:.0f} min {duration_ms // 1000 % 60:.0f} s"
+
+
+def size(size_bytes: int) -> str:
+    """Return a size for people: `812 B`, `14 kB`, `3.2 MB`."""
+    if size_bytes < 1000:
+        return f"{size_bytes} B"
+    if size_bytes < 1_000_000:
+        return f"{size_bytes / 1000:.0f} kB"
+    return f"{size_bytes / 1_000_000:.1f} MB"

@@ -1,0 +1,93 @@
+"""`refold state`: a log folded to state, at its end or after any entry (CONTRACT.md §6.1)."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from refold.cli import output
+from refold.cli.errors import DIFFERS, FINE
+from refold.cli.logs import LOG, OpenedLog, as_json, opened_log
+from refold.engine.state import RunState, state_digest, state_json
+from refold.replay.refold import Refolded, refold_log, state
+
+
+@click.command("state")
+@click.argument("log", type=LOG)
+@click.option(
+    "--at", type=int, metavar="N", help="After entry N; -1 is the last, -2 the one before it."
+)
+@as_json
+def command(log: Path, at: int | None, as_json: bool) -> int:
+    """Show what a run had done, used up and left after any entry.
+
+    The state is folded from the log; no program runs.  At the end of a sealed
+    log, its digest is compared with the one that was recorded.
+
+    \b
+    Examples:
+      refold state runs/audit.jsonl
+      refold state runs/audit.jsonl --at 12
+      refold state runs/audit.jsonl --at -2 --json
+
+    Exit code: 0 fine · 1 the digest is not the recorded one.
+    """
+    with opened_log(log) as opened, output.progress(f"folding {log}"):
+        whole = refold_log(opened.path) if at is None else None
+        found = whole.state if whole is not None else state(opened.path, at)
+        document = _document(found, whole, at, opened)
+    if as_json:
+        output.document(document)
+    else:
+        _describe(found, document)
+    return DIFFERS if document["agrees"] is False else FINE
+
+
+def _document(
+    found: RunState, whole: Refolded | None, at: int | None, log: OpenedLog
+) -> dict[str, Any]:
+    return {
+        "log": output.shown_path(log.given),
+        "at": found.entries - 1 if at is None or at < 0 else at,
+        "digest": whole.digest if whole is not None else state_digest(found),
+        "recorded_digest": (whole.recorded_digest or None) if whole is not None else None,
+        "agrees": whole.agrees if whole is not None else None,
+        "state": state_json(found),
+    }
+
+
+def _describe(state: RunState, document: dict[str, Any]) -> None:
+    output.line((f"{state.program}", "bold"), f" after entry {document['at']}")
+    how = f" ({state.reason})" if state.reason and state.reason != "done" else ""
+    output.line("  status     ", (state.status, output.status_style(state.status)), how)
+    output.line(f"  depth      {state.depth}")
+    for count in state.tools:
+        failed = f", {count.error} failed" if count.error else ""
+        output.line(f"  tool       {count.tool}: {output.counted(count.called, 'call')}{failed}")
+    if state.iterations:
+        used = f"{state.tokens_used:,} tokens"
+        output.line(f"  model      {output.counted(state.iterations, 'request')}, {used}")
+    for call in state.open:
+        output.line("  open       ", (f"{call.kind} {call.name}", "yellow"), f" asked at {call.seq}")
+    for child in state.children:
+        status = child.status or "running"
+        number = "-" if child.number is None else str(child.number)
+        what = child.brief or child.agent or child.program
+        output.line(
+            f"  child {number:>4} ", (status, output.status_style(status)), f"  {what}", cut=True
+        )
+    for hit in state.limit_hits:
+        output.line(f"  limit      {hit.limit} {hit.allowed:g}: hit {output.counted(hit.count, 'time')}")
+    left = state.left
+    output.line(f"  left       {output.counted(left.levels, 'level')}, {left.children:,} children")
+    output.line("  digest     ", document["digest"][:16], f"  {_agreement(document)}")
+
+
+def _agreement(document: dict[str, Any]) -> str:
+    match document["agrees"]:
+        case True:
+            return "as recorded"
+        case False:
+            return f"NOT as recorded: {document['recorded_digest'][:16]}"
+        case _:
+            return "nothing recorded to compare it with"

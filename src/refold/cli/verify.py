@@ -1,0 +1,107 @@
+"""`refold verify`: are logs intact and complete?  Three answers, never one (CONTRACT.md §5)."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from refold.cli import output
+from refold.cli.errors import DAMAGED, FINE
+from refold.cli.logs import LOG, OpenedLog, as_json, opened_log
+from refold.replay.verify import LogReport, Verification, verify
+
+_SHOWN: Final = 10
+"""Places of damage that people are shown of one tree."""
+
+
+@click.command("verify")
+@click.argument("logs", metavar="LOG…", type=LOG, nargs=-1, required=True)
+@click.option("--expect-head", metavar="HASH", help="The head kept elsewhere: of one LOG only.")
+@as_json
+def command(logs: tuple[Path, ...], expect_head: str | None, as_json: bool) -> int:
+    """Check logs, and those of all runs below them.
+
+    \b
+    intact     every line chains to the one above it, entries make sense
+               together, parents and children name each other
+    complete   sealed at its end, or its head is the one kept elsewhere
+    authentic  signed (nothing is, so far)
+
+    Nothing is executed.  A log cut off at the end of a line still chains: to
+    notice that, keep the head that a recording prints and give it here.
+
+    \b
+    Examples:
+      refold verify runs/audit.jsonl
+      refold verify runs/*.jsonl --json
+      refold verify runs/audit.jsonl --expect-head 5859a211…
+
+    Exit code: 0 intact and complete · 3 not.
+    """
+    if expect_head is not None and len(logs) > 1:
+        raise click.UsageError("--expect-head is the head of one log; give one LOG")
+    found = [_verified(log, expect_head, as_json=as_json) for log in logs]
+    if as_json:
+        output.document(
+            {
+                "logs": [log for each in found for log in each["logs"]],
+                "intact": all(each["intact"] for each in found),
+                "complete": all(each["complete"] for each in found),
+                "authentic": None,
+            }
+        )
+    return FINE if all(each["intact"] and each["complete"] for each in found) else DAMAGED
+
+
+def _verified(given: Path, expect_head: str | None, *, as_json: bool) -> dict[str, Any]:
+    with opened_log(given) as log, output.progress(f"verifying {given}"):
+        verification = verify(log.path, expect_head=expect_head)
+        document = document_of(verification, log)
+    if not as_json:
+        describe(verification, log)
+    return document
+
+
+def document_of(verification: Verification, log: OpenedLog) -> dict[str, Any]:
+    """Return the document of one tree, its files named as they were given."""
+    document = verification.as_json()
+    for report in document["logs"]:
+        report["path"] = log.shown(report["path"])
+        for damage in report["damage"]:
+            damage["path"] = log.shown(damage["path"])
+    return document
+
+
+def describe(verification: Verification, log: OpenedLog) -> None:
+    """Print the three answers for one tree, and what is wrong with it."""
+    entries = sum(report.entries for report in verification.logs)
+    count = len(verification.logs)
+    output.line((output.shown_path(log.given), "bold"))
+    what = f"{output.counted(count, 'log')}, {output.counted(entries, 'entry', 'entries')}"
+    output.line("  intact     ", _answer(verification.intact), f"  {what}")
+    output.line("  complete   ", _answer(verification.complete), f"  {_ends(verification.logs)}")
+    output.line("  authentic  ", ("-  ", "dim"), "  not signed")
+    if verification.head:
+        output.line("  head       ", verification.head[:16], ("  (--json has all 64 digits)", "dim"))
+    for damage in verification.damage[:_SHOWN]:
+        output.line(
+            (f"  {log.shown(damage.path)}:{damage.line}", "red"), f" (byte {damage.byte}): {damage.what}"
+        )
+        output.line(f"    expected {damage.expected}")
+        output.line(f"    found    {damage.found}")
+    rest = len(verification.damage) - _SHOWN
+    if rest > 0:
+        output.line((f"  and {output.counted(rest, 'more place')}: --json lists them", "dim"))
+
+
+def _answer(is_so: bool) -> tuple[str, str]:  # noqa: FBT001 - the answer itself
+    return ("yes", "green") if is_so else ("NO ", "bold red")
+
+
+def _ends(reports: tuple[LogReport, ...]) -> str:
+    unsealed = [report for report in reports if not report.complete]
+    if not unsealed:
+        return "every log is sealed, or its parent holds its head"
+    if reports[0] in unsealed:
+        return "no seal: the run is still going on, crashed, or its log was cut"
+    return f"{output.counted(len(unsealed), 'child log')} without an end"
