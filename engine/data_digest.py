@@ -1,0 +1,33 @@
+"""The data digest of a run: equal for two runs that did the same (CONTRACT.md §6.2).
+
+A sum, so that it does not depend on how concurrent scopes were interleaved and needs no memory:
+call keys are unique, so each entry adds a number of its own.  What an entry adds leaves out seq,
+cause, meta, hash and the volatile tail; some kinds add nothing.
+"""
+
+from hashlib import sha256
+
+from refold.engine.codec import digestible
+from refold.engine.digest import DATA, DATA_MODULUS
+from refold.engine.events import UNDIGESTED
+
+
+class DataDigest:
+    """Adds up the entries of one run, in any order."""
+
+    __slots__ = ("_sum",)
+
+    def __init__(self) -> None:
+        self._sum = 0
+
+    def add(self, kind: str, call: str | None, data: bytes) -> None:
+        """Count one entry: its kind, its call key, and the bytes of its data as logged."""
+        if kind in UNDIGESTED:
+            return
+        name = f"{kind}\0{call or ''}\0".encode()
+        part = sha256(DATA + name + digestible(kind, data)).digest()
+        self._sum = (self._sum + int.from_bytes(part)) % DATA_MODULUS
+
+    def hexdigest(self) -> str:
+        """Return the digest of what was added so far: 64 lower-case hex digits."""
+        return f"{self._sum:064x}"

@@ -1,0 +1,225 @@
+"""Large strings, kept beside the log under the digest of what they are.
+
+A string of 32 KiB or more anywhere in an entry's data goes to `<stem>.blobs/<aa>/<sha256>`, and
+`{"$blob": sha256, "bytes": n}` stands in its place; an object of the user's that has a member
+beginning with `$` is wrapped as `{"$esc": {…}}`, so that nothing he writes can pass for ours.
+Whether a string becomes a blob follows from the string alone: replay makes the same bytes
+without writing any.  The rules are CONTRACT.md §3.6.
+"""
+
+import contextlib
+import os
+import re
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from refold.engine import digest
+from refold.engine.canonical import DEPTH_MAX, Json, encode
+
+BLOB_MIN: Final = 32 * 1024
+"""Bytes of UTF-8 from which on a string is a blob."""
+
+_MARKED: Final = b'"$'
+_NAME: Final = re.compile(r"[0-9a-f]{64}\Z")
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+Put = Callable[[bytes], str]
+"""Keeps the content of a blob, and returns its digest."""
+
+Get = Callable[[str, int], str]
+"""Returns the text of the blob of that digest and size; raises BlobBroken."""
+
+
+class BlobBroken(Exception):  # noqa: N818 - becomes a Damage, never leaves the log
+    """A marker, or the blob that it names, is not as it should be: (what, expected, found)."""
+
+    def __init__(self, what: str, expected: str, found: str) -> None:
+        super().__init__(what, expected, found)
+        self.what = what
+        self.expected = expected
+        self.found = found
+
+
+def digest_only(content: bytes) -> str:
+    """Return the digest of a blob without keeping it: what replay compares with."""
+    return digest.of_bytes(digest.BLOB, content)
+
+
+def encode_data(data: dict[str, Any], put: Put = digest_only) -> bytes:
+    """Return the canonical bytes of `data` as a log holds them, large strings put elsewhere.
+
+    Raises:
+        NotCanonical: `data` cannot be held exactly.
+    """
+    encoded = encode(data)
+    if len(encoded) < BLOB_MIN and _MARKED not in encoded:
+        return encoded
+    outside = externalised(data, put)
+    return encoded if outside is data else encode(outside)
+
+
+def externalised(value: Json, put: Put = digest_only) -> Json:
+    """Return `value` with its large strings replaced; `value` itself where it has none."""
+    kind = type(value)
+    if kind is str:
+        return _blob(value, put) if len(value) * 4 >= BLOB_MIN else value
+    if kind is dict:
+        outside = {key: externalised(item, put) for key, item in value.items()}
+        if any(key.startswith("$") for key in value):
+            return {"$esc": outside}
+        return outside if any(outside[key] is not value[key] for key in value) else value
+    if kind is list or kind is tuple:
+        items = [externalised(item, put) for item in value]
+        return items if any(a is not b for a, b in zip(items, value, strict=True)) else value
+    return value
+
+
+def _blob(value: str, put: Put) -> Json:
+    content = value.encode()
+    if len(content) < BLOB_MIN:
+        return value
+    return {"$blob": put(content), "bytes": len(content)}
+
+
+def is_marked(line: bytes) -> bool:
+    """Return whether a line may hold a blob or a wrapped object; false for nearly all."""
+    return _MARKED in line
+
+
+def resolved(value: Json, get: Get, depth: int = 0) -> Json:
+    """Return `value` as it was before `externalised`.
+
+    Raises:
+        BlobBroken: a marker is malformed, or `get` raised it.
+    """
+    if depth > 2 * DEPTH_MAX:  # each level may be wrapped once
+        raise BlobBroken("depth", f"at most {DEPTH_MAX} levels", "more")
+    kind = type(value)
+    if kind is list:
+        return [resolved(item, get, depth + 1) for item in value]
+    if kind is not dict:
+        return value
+    if "$blob" in value:
+        return _fetched(value, get)
+    if "$esc" in value:
+        value = _unwrapped(value)
+    elif any(key.startswith("$") for key in value):
+        raise BlobBroken("marker", "$blob or $esc", f"{min(value)!a:.60}")
+    return {key: resolved(item, get, depth + 1) for key, item in value.items()}
+
+
+def _unwrapped(marker: dict[str, Any]) -> dict[str, Any]:
+    inner = marker["$esc"]
+    if len(marker) != 1 or type(inner) is not dict:
+        raise BlobBroken("marker", '{"$esc": {…}}', f"{sorted(marker)!a:.60}")
+    return inner
+
+
+def _fetched(marker: dict[str, Any], get: Get) -> str:
+    name, size = marker["$blob"], marker.get("bytes")
+    if type(size) is not int or type(name) is not str or marker.keys() != {"$blob", "bytes"}:
+        raise BlobBroken("marker", '{"$blob": sha256, "bytes": n}', f"{marker!a:.80}")
+    if not _NAME.match(name):
+        raise BlobBroken("marker", '{"$blob": sha256, "bytes": n}', f"{marker!a:.80}")
+    return get(name, size)
+
+
+class BlobStore:
+    """The blobs of one tree of logs.  Made on the first blob; links are never followed."""
+
+    def __init__(self, folder: Path, *, sync: bool = True) -> None:
+        self._folder = folder
+        self._sync = sync
+
+    def put(self, content: bytes) -> str:
+        """Keep `content`, durably unless told otherwise, and return its digest.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        name = digest_only(content)
+        with contextlib.ExitStack() as opened:
+            parent = self._open(opened, self._folder.parent, None)
+            folder = self._made(opened, self._folder.name, parent)
+            inner = self._made(opened, name[:2], folder)
+            if not _is_there(name, inner, len(content)):
+                self._write(name, inner, content)
+        return name
+
+    def get(self, name: str, size: int) -> str:
+        """Return the text of a blob, checked.
+
+        Raises:
+            BlobBroken: it is missing, of another size, or of other bytes.
+        """
+        try:
+            content = self._read(name, size)
+        except FileNotFoundError:
+            raise BlobBroken("blob missing", f"{size} bytes", name) from None
+        except OSError as error:
+            raise BlobBroken("blob unreadable", f"{size} bytes", str(error)) from None
+        if digest_only(content) != name:
+            raise BlobBroken("blob damaged", name, digest_only(content))
+        return content.decode()
+
+    def _read(self, name: str, size: int) -> bytes:
+        with contextlib.ExitStack() as opened:
+            parent = self._open(opened, self._folder.parent, None)
+            folder = self._open(opened, Path(self._folder.name), parent)
+            inner = self._open(opened, Path(name[:2]), folder)
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+            with open(os.open(name, flags, dir_fd=inner), "rb") as file:  # noqa: PTH123 - a descriptor
+                found = os.fstat(file.fileno()).st_size
+                if found != size:
+                    raise BlobBroken("blob damaged", f"{size} bytes", f"{found} bytes")
+                return file.read(size)
+
+    def _made(self, opened: contextlib.ExitStack, name: str, parent: int) -> int:
+        try:
+            os.mkdir(name, 0o700, dir_fd=parent)
+        except FileExistsError:
+            pass
+        else:
+            self._settle(parent)
+        return self._open(opened, Path(name), parent)
+
+    @staticmethod
+    def _open(opened: contextlib.ExitStack, name: Path, parent: int | None) -> int:
+        flags = _DIRECTORY if parent is not None else _DIRECTORY & ~os.O_NOFOLLOW
+        descriptor = os.open(name, flags, dir_fd=parent)
+        opened.callback(os.close, descriptor)
+        return descriptor
+
+    def _write(self, name: str, folder: int, content: bytes) -> None:
+        unfinished = f".{name}.{secrets.token_hex(4)}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(unfinished, flags, 0o600, dir_fd=folder)
+        try:
+            with open(descriptor, "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor
+                _write_all(file.fileno(), content)
+                self._settle(file.fileno())
+            os.rename(unfinished, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(unfinished, dir_fd=folder)
+            raise
+        self._settle(folder)
+
+    def _settle(self, descriptor: int) -> None:
+        if self._sync:
+            os.fsync(descriptor)
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _is_there(name: str, folder: int, size: int) -> bool:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_size == size
+    except FileNotFoundError:
+        return False

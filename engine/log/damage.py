@@ -1,0 +1,227 @@
+"""What is wrong with a log, and where.
+
+`judge` looks at the first place where a chain breaks and says why: a tail that a crash tore, or
+damage, and of what sort.  It runs only after a fast check has failed, so it may read twice.
+Rules: CONTRACT.md §4.5 (torn tails), §5 (damage).  Nothing here changes a file.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from itertools import pairwise
+from typing import BinaryIO, Final
+
+import attrs
+import orjson
+
+from refold.engine.canonical import Json
+from refold.engine.errors import LogDamaged, LogUnsupported
+from refold.engine.log.line import (
+    FIRST,
+    FORMAT,
+    LINE_MAX,
+    TRAILER,
+    hash_of,
+    header_hash,
+    stored_hash,
+    trailer,
+)
+
+TORN_TAIL: Final = "torn tail"
+
+_SECTOR: Final = 512
+_CHUNK: Final = 1024 * 1024  # a multiple of the sector
+_SEQ: Final = re.compile(rb'\{"seq":(0|[1-9][0-9]{0,18}),')
+_SHOWN: Final = 60
+_NEWEST: Final = 10_000  # more is a number that no version will reach
+_TWO: Final = b'"}{"seq":'
+
+
+@attrs.frozen
+class Damage:
+    """One place where a log is not what it should be."""
+
+    path: str
+    line: int
+    """1-based; the number of entries plus one where something is missing at the end."""
+    byte: int
+    """Offset of the line's first byte in the file."""
+    expected: str
+    found: str
+    what: str
+    """In a few words: `hash`, `line deleted`, `torn tail`, `blob missing`, …"""
+
+    def as_error(self) -> LogDamaged:
+        """Return the exception that says the same."""
+        return LogDamaged(self.path, self.line, self.byte, self.expected, self.found, self.what)
+
+    def as_json(self) -> dict[str, Json]:
+        """Return it as plain data: path, line, byte, expected, found, what."""
+        return attrs.asdict(self)
+
+
+@attrs.frozen
+class Place:
+    """Up to where a chain holds."""
+
+    path: str
+    seq: int
+    """Of the entry that should follow."""
+    offset: int
+    """Where that entry should begin."""
+    previous: bytes
+    """Hash of the entry before it; empty at the beginning."""
+
+    def damage(self, what: str, expected: str, found: str) -> Damage:
+        """Return what is wrong with the line that begins here."""
+        return Damage(self.path, self.seq + 1, self.offset, expected, found, what)
+
+
+def lines(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines of `file`; one that is too long comes in pieces, so memory stays bounded."""
+    return iter(partial(file.readline, LINE_MAX + 1), b"")
+
+
+def judge(file: BinaryIO, place: Place) -> Damage:
+    """Return what is wrong at `place`, where the chain of `file` breaks.
+
+    Raises:
+        LogUnsupported: the first line verifies as one of a newer format.
+    """
+    file.seek(place.offset)
+    first = next(lines(file), b"")
+    if not first:
+        return place.damage(TORN_TAIL, "run.started", "an empty file")
+    if place.seq == 0 and not _may_begin_a_log(first):
+        return place.damage("not a log", shown(FIRST), shown(first[: len(FIRST)]))
+    return _torn(file, place) or place.damage(*_cause(file, place, first))
+
+
+def shown(raw: bytes) -> str:
+    """Return a few bytes as text that is safe to print."""
+    return f"{raw[:_SHOWN]!r}"[1:] + ("…" if len(raw) > _SHOWN else "")
+
+
+def _may_begin_a_log(first: bytes) -> bool:
+    return first.startswith(FIRST) or FIRST.startswith(first) or not first.strip(b"\0")
+
+
+# --- torn or damaged -------------------------------------------------------------------------
+
+
+def _torn(file: BinaryIO, place: Place) -> Damage | None:
+    """Return the report of a torn tail, if that is what the rest is (§4.5)."""
+    rest = _rest(file, place.offset)
+    if not rest.newline:
+        return place.damage(TORN_TAIL, "a newline at the end", f"{rest.size} bytes without one")
+    if rest.zeroed_sector and not _anything_verifies(file, place.offset):
+        return place.damage(TORN_TAIL, "an entry", f"{rest.size} bytes with a zeroed sector")
+    return None
+
+
+@attrs.frozen
+class _Rest:
+    size: int
+    newline: bool
+    zeroed_sector: bool
+
+
+def _rest(file: BinaryIO, offset: int) -> _Rest:
+    size, newline, zeroed = 0, False, False
+    at = offset
+    file.seek(offset)
+    while chunk := file.read(_CHUNK - at % _CHUNK):
+        size += len(chunk)
+        newline = newline or b"\n" in chunk
+        zeroed = zeroed or _has_zeroed_sector(chunk, at)
+        at += len(chunk)
+    return _Rest(size, newline, zeroed)
+
+
+def _has_zeroed_sector(chunk: bytes, at: int) -> bool:
+    if b"\0" not in chunk:
+        return False
+    cuts = [0, *range(_SECTOR - at % _SECTOR, len(chunk), _SECTOR), len(chunk)]
+    return any(not chunk[start:end].strip(b"\0") for start, end in pairwise(cuts))
+
+
+def _anything_verifies(file: BinaryIO, offset: int) -> bool:
+    """Return whether some line after the first follows from the hash that the one before stores."""
+    file.seek(offset)
+    before: bytes | None = None
+    for line in lines(file):
+        if before and line.endswith(trailer(before, line[:-TRAILER])):
+            return True
+        before = stored_hash(line)
+    return False
+
+
+# --- which damage ----------------------------------------------------------------------------
+
+
+def _cause(file: BinaryIO, place: Place, line: bytes) -> tuple[str, str, str]:
+    """Return (what, expected, found) for the line at `place`."""
+    if len(line) > LINE_MAX:
+        return "line too long", f"at most {LINE_MAX} bytes", "more"
+    if b"\0" in line:
+        at = place.offset + line.index(b"\0")
+        return "NUL bytes", "text", f"{line.count(0)} from byte {at} on"
+    if _TWO in line:
+        return "two entries on one line", "a newline between them", shown(_TWO)
+    stored = stored_hash(line)
+    if stored is None:
+        return "no entry", 'a line that ends in ,"hash":"<64 hex>"}', shown(line[-TRAILER:])
+    if place.seq == 0:
+        _refuse_newer(place.path, line, stored)
+    return _unchained(file, place, line, stored.decode())
+
+
+def _unchained(file: BinaryIO, place: Place, line: bytes, stored: str) -> tuple[str, str, str]:
+    match = _SEQ.match(line)
+    if match is None:
+        return "no entry", f'{{"seq":{place.seq},', shown(line[:24])
+    if int(match[1]) != place.seq:
+        return _misplaced(file, place, line, int(match[1]))
+    return "hash", hash_of(place.previous, line[:-TRAILER]), stored
+
+
+def _refuse_newer(path: str, line: bytes, stored: bytes) -> None:
+    """Raise LogUnsupported if the line is the first of a newer format, whose domain differs."""
+    version = format_of(line)
+    newer = type(version) is int and FORMAT < version < _NEWEST
+    if newer and header_hash(version, line[:-TRAILER]).encode() == stored:
+        raise LogUnsupported(path, f"log format {FORMAT}", f"format {version}, a newer one")
+
+
+def format_of(line: bytes) -> Json:
+    """Return the format version that a first line states; `None` where it states none."""
+    try:
+        return orjson.loads(line)["data"]["versions"].get("format")
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _misplaced(file: BinaryIO, place: Place, line: bytes, seq: int) -> tuple[str, str, str]:
+    expected, found = f"seq {place.seq}", f"seq {seq}"
+    body = line[line.index(b",") : -TRAILER]
+    if line.endswith(trailer(place.previous, b'{"seq":%d%b' % (place.seq, body))):
+        return "seq", expected, found
+    if seq < place.seq:
+        twice = _stands_before(file, place, line)
+        return "line duplicated" if twice else "line out of place", expected, found
+    if _comes_later(file, place):
+        return "lines swapped", expected, found
+    gone = f"seq {place.seq}" if seq == place.seq + 1 else f"seq {place.seq} to {seq - 1}"
+    return "line deleted", gone, found
+
+
+def _stands_before(file: BinaryIO, place: Place, line: bytes) -> bool:
+    file.seek(0)
+    before = iter(lines(file))
+    return any(next(before) == line for _ in range(place.seq))
+
+
+def _comes_later(file: BinaryIO, place: Place) -> bool:
+    file.seek(place.offset)
+    head = b'{"seq":%d,' % place.seq
+    return any(line.startswith(head) for line in lines(file))

@@ -1,0 +1,64 @@
+"""One writer a log: an advisory lock on the log's own descriptor (CONTRACT.md §4.3).
+
+The lock lies on the file, not on its name, so that links do not get round it, and on the open
+description, so that a second writer in the same process is refused as well.
+"""
+
+import contextlib
+import fcntl
+import os
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from refold.engine.errors import LogLocked
+from refold.engine.log.line import LINE_MAX
+
+_LOCKS: Final = Path("/proc/locks")
+
+
+def lock(descriptor: int, path: Path) -> None:
+    """Take the lock of an open log, for as long as the descriptor lives.
+
+    Raises:
+        LogLocked: another writer holds it.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise LogLocked(str(path), _holder(descriptor, path)) from None
+
+
+def unlock(descriptor: int) -> None:
+    """Give the lock up, though a process that was just forked may still hold the descriptor."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def refuse_if_locked(path: Path) -> None:
+    """Raise LogLocked if a writer holds the log at `path`; links are followed."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise LogLocked(str(path), _holder(descriptor, path)) from None
+    finally:
+        os.close(descriptor)
+
+
+def _holder(descriptor: int, path: Path) -> int | None:
+    """Return the process that holds the lock, as the system or else the log itself says."""
+    found = os.fstat(descriptor)
+    name = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+    with contextlib.suppress(OSError, ValueError):
+        for row in _LOCKS.read_text().splitlines():
+            words = row.split()
+            if words[1] == "FLOCK" and words[5] == name and int(words[4]) > 0:
+                return int(words[4])
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError), path.open("rb") as file:
+        return int(orjson.loads(file.readline(LINE_MAX))["meta"]["pid"])
+    return None

@@ -1,0 +1,87 @@
+"""Where the files of a run lie: a rule, so that no path is ever read out of a log.
+
+`audit.jsonl` is a root run, `audit.1.jsonl` its first child, `audit.2.1.jsonl` the first child of
+its second; `audit.blobs/` holds the large strings of the whole tree.  Pure, but for `children`,
+which lists a folder.  The rule is CONTRACT.md §4.
+"""
+
+import re
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from refold.engine.errors import LogNameRefused
+
+SUFFIX: Final = ".jsonl"
+BLOBS_SUFFIX: Final = ".blobs"
+PACKED_SUFFIX: Final = ".refold"
+
+_NUMBERS: Final = re.compile(r"(\.[0-9]+)+\Z")
+_NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}\Z")
+_NOT_PLAIN: Final = re.compile(r"[^a-z0-9]+")
+
+
+def check_root(path: Path) -> None:
+    """Refuse a path that cannot be a root run's log.
+
+    Raises:
+        LogNameRefused: no `.jsonl` at the end, nothing before it, or a stem that ends in a number.
+    """
+    stem = _stem(path)
+    if _NUMBERS.search(stem):
+        why = "a root's name may not end in a number: that is how its children are named"
+        raise LogNameRefused(str(path), f"{why}; try {_NUMBERS.sub('', stem) or 'run'}{SUFFIX}")
+
+
+def child_path(path: Path, number: int) -> Path:
+    """Return where the child `number` (1-based, in order of starts) of the log at `path` lies."""
+    return path.with_name(f"{_stem(path)}.{number}{SUFFIX}")
+
+
+def root_of(path: Path) -> Path:
+    """Return the root's log of the tree that the log at `path` belongs to."""
+    return path.with_name(_root_stem(path) + SUFFIX)
+
+
+def blobs_of(path: Path) -> Path:
+    """Return the folder of the large strings, one for the whole tree."""
+    return path.with_name(_root_stem(path) + BLOBS_SUFFIX)
+
+
+def children(path: Path) -> dict[int, Path]:
+    """Return the logs that lie where children of the log at `path` would, by number, ascending.
+
+    Links are not logs: what they point at is nobody's child.
+    """
+    prefix = f"{_stem(path)}."
+    found: dict[int, Path] = {}
+    for entry in path.parent.iterdir():
+        middle = entry.name.removeprefix(prefix).removesuffix(SUFFIX)
+        is_named = entry.name == f"{prefix}{middle}{SUFFIX}" and _NUMBER.match(middle)
+        if is_named and not entry.is_symlink():
+            found[int(middle)] = entry
+    return dict(sorted(found.items()))
+
+
+def tree(path: Path) -> list[Path]:
+    """Return the log at `path` and those of all runs below it, parents first."""
+    logs = [path]
+    for log in logs:
+        logs.extend(children(log).values())
+    return logs
+
+
+def default_path(folder: Path, name: str, *, time: datetime, short_id: str) -> Path:
+    """Return `<folder>/<UTC>-<name>-<short id>.jsonl`; `time` is in UTC, `short_id` has letters."""
+    plain = _NOT_PLAIN.sub("-", name.lower()).strip("-")[:40].strip("-") or "run"
+    return folder / f"{time:%Y%m%dT%H%M%SZ}-{plain}-{short_id}{SUFFIX}"
+
+
+def _stem(path: Path) -> str:
+    if path.suffix != SUFFIX or not path.stem:
+        raise LogNameRefused(str(path), f"a log's name ends in {SUFFIX}")
+    return path.stem
+
+
+def _root_stem(path: Path) -> str:
+    return _NUMBERS.sub("", _stem(path)) or _stem(path)

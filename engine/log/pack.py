@@ -1,0 +1,159 @@
+"""One file of a whole tree of logs, to attach to a report; and any such file read like a log.
+
+A packed file (`.refold`) is a zip archive: the root's log first, then its children's, then blobs,
+under the names that the rule gives them, without folders above, times or owners, so that packing
+the same tree twice gives the same bytes.  Nothing in an archive is trusted: names that the rule
+does not give are refused, and sizes are capped.  Rules: CONTRACT.md §4.6.
+"""
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, BinaryIO, Final
+
+from refold.engine.errors import LogExists, LogNameRefused, LogUnsupported
+from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, blobs_of, check_root, root_of, tree
+from refold.engine.log.reader import open_log
+
+UNPACKED_MAX: Final = 4 * 1024**3
+"""Bytes that a packed file may unpack to."""
+
+FILES_MAX: Final = 100_000
+"""Files that a packed file may hold."""
+
+_MAGIC: Final = b"PK\x03\x04"
+_EPOCH: Final = (1980, 1, 1, 0, 0, 0)
+_CHUNK: Final = 1024 * 1024
+_BROKEN: Final = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    ValueError,
+    NotImplementedError,
+    RuntimeError,
+)
+_BLOB: Final = re.compile(r"([0-9a-f]{2})/(\1[0-9a-f]{62})\Z")
+
+
+def pack(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Path:
+    """Write the tree of logs that `path` is the root of, with its blobs, to the new file `out`.
+
+    Raises:
+        LogExists: `out` is there; it is never overwritten.
+        LogMissing: there is no log at `path`.
+        LogNameRefused: `path` is not a root's, or `out` does not end in `.refold`.
+    """
+    root, packed = Path(path), Path(out)
+    check_root(root)
+    open_log(root).close()
+    if packed.suffix != PACKED_SUFFIX:
+        raise LogNameRefused(str(packed), f"a packed log's name ends in {PACKED_SUFFIX}")
+    unfinished = packed.with_name(f".{packed.name}.{secrets.token_hex(4)}")
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with open(os.open(unfinished, flags, 0o600), "w+b") as file:  # noqa: PTH123 - a descriptor
+            _pack_into(file, root)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(unfinished, packed)  # unlike a rename, this never replaces
+        except FileExistsError:
+            raise LogExists(str(packed)) from None
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return packed
+
+
+def _pack_into(file: BinaryIO, root: Path) -> None:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+        for log in tree(root):
+            _add(archive, log, log.name)
+        blobs = blobs_of(root)
+        for blob in sorted(blobs.glob("??/*")):
+            inner = f"{blob.parent.name}/{blob.name}"
+            if _BLOB.match(inner) and not blob.is_symlink():
+                _add(archive, blob, f"{blobs.name}/{inner}")
+
+
+def _add(archive: zipfile.ZipFile, path: Path, name: str) -> None:
+    info = zipfile.ZipInfo(name, _EPOCH)
+    info.compress_type = zipfile.ZIP_DEFLATED
+    info.external_attr = 0o600 << 16
+    with open_log(path) as source, archive.open(info, "w", force_zip64=True) as sink:
+        shutil.copyfileobj(source, sink, _CHUNK)
+
+
+@contextlib.contextmanager
+def opened(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give the path of a readable root log: `path` itself, or that of its unpacked copy.
+
+    Raises:
+        LogMissing: there is no file at `path`.
+        LogUnsupported: it is an archive, but not one that `pack` makes, or too large.
+    """
+    with open_log(path) as file:
+        is_packed = file.read(len(_MAGIC)) == _MAGIC
+    if not is_packed:
+        yield Path(path)
+        return
+    with tempfile.TemporaryDirectory(prefix="refold-") as folder:
+        yield _unpacked(Path(path), Path(folder))
+
+
+def _unpacked(path: Path, folder: Path) -> Path:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+            root = _root_of(path, names)
+            left = UNPACKED_MAX
+            for name in names:
+                with archive.open(name) as source:
+                    left -= _extract(source, folder / name, left, path)
+    except (*_BROKEN, OSError) as error:
+        raise _refused(path, f"{error!s:.100}") from None
+    return folder / root
+
+
+def _root_of(path: Path, names: list[str]) -> str:
+    """Return the name of the root's log, having checked all names against the rule."""
+    if not 0 < len(names) <= FILES_MAX or len(set(names)) != len(names):
+        raise _refused(path, f"{len(names)} files")
+    root = names[0]
+    if "/" in root or root.startswith(".") or not root.isprintable():
+        raise _refused(path, f"the name {root!a:.80}")
+    try:
+        check_root(Path(root))
+        prefix = f"{blobs_of(Path(root)).name}/"
+        for name in names:
+            is_blob = name.startswith(prefix) and _BLOB.match(name[len(prefix) :])
+            is_log = "/" not in name and name.endswith(SUFFIX) and root_of(Path(name)) == Path(root)
+            if not (is_blob or is_log) or "\0" in name:
+                raise _refused(path, f"the name {name!a:.80}")
+    except LogNameRefused:
+        raise _refused(path, "names that no log has") from None
+    return root
+
+
+def _extract(source: IO[bytes], target: Path, left: int, path: Path) -> int:
+    """Copy at most `left` bytes, and return how many there were."""
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    size = 0
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(target, flags, 0o600), "wb") as sink:  # noqa: PTH123 - a descriptor
+        while chunk := source.read(_CHUNK):
+            size += len(chunk)
+            if size > left:
+                raise _refused(path, f"more than {UNPACKED_MAX} bytes")
+            sink.write(chunk)
+    return size
+
+
+def _refused(path: Path, found: str) -> LogUnsupported:
+    return LogUnsupported(str(path), "a packed log", found)

@@ -1,0 +1,236 @@
+"""Reads a log: its chain alone, or its entries.
+
+Streaming, in memory that does not grow with the log.  Bytes are verified before they are parsed,
+and nothing is ever written.  What a break means is `engine.log.damage`'s to say; whether the
+entries make sense together is `replay.verify`'s.  Rules: CONTRACT.md §3 and §5.
+
+This file needs only the JSON and hash libraries: the codec is imported when an event is asked for.
+"""
+
+import os
+import stat
+from collections.abc import Generator, Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, BinaryIO, Final, NamedTuple
+
+import attrs
+
+from refold.engine.canonical import Json, loads
+from refold.engine.digest import EVENT
+from refold.engine.errors import LogDamaged, LogMissing, LogUnsupported
+from refold.engine.events import Recorded
+from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
+from refold.engine.log.damage import TORN_TAIL, Damage, Place, format_of, judge, lines
+from refold.engine.log.line import (
+    FIRST,
+    FORMAT,
+    NO_HASH,
+    TRAILER,
+    data_of,
+    trailer,
+)
+from refold.engine.log.names import blobs_of
+
+_BUFFER: Final = 1024 * 1024
+_SEAL: Final = b'{"seq":%d,"kind":"run.finished",'
+
+
+class Entry(NamedTuple):
+    """One line of a log.  A tuple, because reading makes one for each line."""
+
+    seq: int
+    kind: str
+    call: str | None
+    cause: int | None
+    data: dict[str, Any]
+    """As the log holds it, blobs and wrapped objects included, unless they were resolved."""
+    meta: dict[str, Any]
+    hash: str
+    line: bytes
+    """The bytes, newline included."""
+    offset: int
+    """Where the line begins in the file."""
+
+    @property
+    def event(self) -> Recorded:
+        """The event, built anew each time; needs `resolve=True` where the data has markers.
+
+        Raises:
+            EventMalformed: the data is not what the kind says.
+            LogUnsupported: the kind is unknown.
+        """
+        from refold.engine.codec import structure  # noqa: PLC0415 - verifying needs no codec
+
+        return structure(self.kind, self.data)
+
+    @property
+    def data_bytes(self) -> bytes:
+        """The canonical bytes of the data as logged: what digests and replay compare."""
+        return data_of(self.line)
+
+
+@attrs.frozen
+class Scan:
+    """What the chain of a log says, no line parsed."""
+
+    path: str
+    entries: int
+    """Entries that verify, from the first on."""
+    head: str
+    """Hash of the last of them; empty for none."""
+    offset: int
+    """Where they end in the file, in bytes."""
+    damage: Damage | None
+    torn: Damage | None
+    sealed: bool
+    """Whether the last entry is `run.finished`, and nothing follows."""
+
+
+def open_log(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a plain file to be read.
+
+    Raises:
+        LogMissing: there is none, or it cannot be opened.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except (OSError, ValueError) as error:
+        raise LogMissing(os.fspath(path), getattr(error, "strerror", None) or str(error)) from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise LogMissing(os.fspath(path), "not a plain file")
+    return open(descriptor, "rb", _BUFFER)  # noqa: PTH123 - a descriptor; the caller closes
+
+
+def scan(path: str | os.PathLike[str]) -> Scan:
+    """Verify the chain of the log at `path` from its first line on.
+
+    Raises:
+        LogMissing: there is no such file.
+        LogUnsupported: it was written by a newer version.
+    """
+    with open_log(path) as file:
+        return scan_file(file, os.fspath(path))
+
+
+def scan_file(file: BinaryIO, path: str) -> Scan:
+    """Verify the chain of an open log."""
+    place, last = _follow(file, path)
+    sealed = last.startswith(_SEAL % (place.seq - 1))
+    wrong = None if _at_end(file, place) else judge(file, place)
+    torn = wrong if wrong is not None and wrong.what == TORN_TAIL else None
+    damage = None if torn else wrong
+    head = place.previous.decode()
+    return Scan(path, place.seq, head, place.offset, damage, torn, sealed and wrong is None)
+
+
+def _follow(file: BinaryIO, path: str) -> tuple[Place, bytes]:
+    """Return how far the chain holds, and its last line."""
+    seq, offset, previous, last = 0, 0, NO_HASH, b""
+    following = lines(file)
+    for line in following:  # the first line, under its own domain
+        if not _is_first(line, path):
+            return Place(path, 0, 0, NO_HASH), b""
+        seq, offset, previous, last = 1, len(line), line[-67:-3], line
+        break
+    for line in following:
+        body = line[:-76]
+        end = b',"hash":"%b"}\n' % sha256(EVENT + previous + body).hexdigest().encode()
+        if line[-76:] != end or not line.startswith(b'{"seq":%d,' % seq):
+            break
+        seq += 1
+        offset += len(line)
+        previous = end[9:73]
+        last = line
+    return Place(path, seq, offset, previous), last
+
+
+def _is_first(line: bytes, path: str) -> bool:
+    """Return whether `line` is a sound first line.
+
+    Raises:
+        LogUnsupported: it is, and says that it is of another format.
+    """
+    if not line.startswith(FIRST) or not line.endswith(trailer(NO_HASH, line[:-TRAILER])):
+        return False
+    version = format_of(line)
+    if version not in (None, FORMAT):
+        raise LogUnsupported(path, f"log format {FORMAT}", f"format {version!a:.40}")
+    return True
+
+
+def _at_end(file: BinaryIO, place: Place) -> bool:
+    return place.seq > 0 and place.offset == os.fstat(file.fileno()).st_size
+
+
+def read_entries(
+    path: str | os.PathLike[str],
+    *,
+    verify: bool = True,
+    resolve: bool = False,
+    torn_ok: bool = False,
+) -> Iterator[Entry]:
+    """Yield the entries of the log at `path`, each after its own bytes have been verified.
+
+    With `resolve`, blobs are read and wrapped objects unwrapped.  With `torn_ok`, a torn tail ends
+    the entries like the end of the file.  Without `verify`, hashes are not looked at.
+
+    Raises:
+        LogDamaged: the next line does not verify; a torn tail has that word as its `what`.
+        LogMissing: there is no such file.
+        LogUnsupported: it was written by a newer version.
+    """
+    name = os.fspath(path)
+    store = BlobStore(blobs_of(Path(path))) if resolve else None
+    with open_log(path) as file:
+        place = yield from _entries(file, name, store, verify=verify)
+        if not _at_end(file, place):
+            wrong = judge(file, place)
+            if wrong.what != TORN_TAIL or not torn_ok:
+                raise wrong.as_error()
+
+
+def _entries(
+    file: BinaryIO, path: str, store: BlobStore | None, *, verify: bool
+) -> Generator[Entry, None, Place]:
+    """Yield entries as far as the chain holds, and return how far that is."""
+    seq, offset, previous = 0, 0, NO_HASH
+    for line in lines(file):
+        end = line[-76:]
+        if seq == 0:
+            if not _is_first(line, path):
+                break
+        elif verify:
+            digest = sha256(EVENT + previous + line[:-76]).hexdigest()
+            if end != b',"hash":"%b"}\n' % digest.encode():
+                break
+        if not line.startswith(b'{"seq":%d,' % seq):
+            break
+        try:
+            row = loads(line)
+            kind, data = row["kind"], row["data"]
+            call, cause, meta, own = row.get("call"), row.get("cause"), row["meta"], row["hash"]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise _no_entry(Place(path, seq, offset, previous)) from None
+        if data.__class__ is not dict or kind.__class__ is not str:
+            raise _no_entry(Place(path, seq, offset, previous))
+        if store is not None and is_marked(line):
+            data = _resolved(data, store, Place(path, seq, offset, previous))
+        yield Entry(seq, kind, call, cause, data, meta, own, line, offset)
+        seq += 1
+        offset += len(line)
+        previous = end[9:73]
+    return Place(path, seq, offset, previous)
+
+
+def _no_entry(place: Place) -> LogDamaged:
+    expected = "an object of seq, kind, data, meta and hash"
+    return place.damage("no entry", expected, "other JSON").as_error()
+
+
+def _resolved(data: Json, store: BlobStore, place: Place) -> Json:
+    try:
+        return resolved(data, store.get)
+    except BlobBroken as broken:
+        raise place.damage(broken.what, broken.expected, broken.found).as_error() from None

@@ -1,0 +1,456 @@
+"""Appends events to a log: one line, one write, one chain.
+
+This file opens files and reads the clocks that `meta` records; it does neither for the program.
+The bytes of a line are `engine.log.line`'s, large strings `engine.log.blobs`', locks
+`engine.log.lock`'s.  Rules: CONTRACT.md §4.1 (existing logs), §4.3 (one writer), §4.4 (durability
+and poisoning), §4.5 (recovery).
+
+A writer belongs to one run and is not for use by several threads at once.
+"""
+
+import contextlib
+import errno
+import os
+import re
+import stat
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, Protocol, Self
+
+import attrs
+
+from refold.engine.canonical import Json, encode, loads
+from refold.engine.codec import DUMPS, Data, unstructure
+from refold.engine.digest import EVENT, HEADER
+from refold.engine.errors import (
+    LogExists,
+    LogLocked,
+    LogMissing,
+    LogNameRefused,
+    LogPoisoned,
+    LogSealed,
+    NotCanonical,
+    RefoldError,
+    UsageError,
+)
+from refold.engine.events import KIND_OF, Extension, Recorded, RunFinished, RunResumed, RunStarted
+from refold.engine.log import lock
+from refold.engine.log.blobs import BLOB_MIN, BlobStore, encode_data
+from refold.engine.log.line import LINE_MAX, NO_HASH, encode_meta, plain
+from refold.engine.log.names import blobs_of, check_root
+from refold.engine.log.reader import scan_file
+from refold.engine.log.recovery import Cut, cut_tail, sync_folder
+from refold.engine.ports import Durability
+
+GROUP: Final = 256
+"""Entries after which `group` syncs at the latest."""
+
+_FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+_time_ns: Final = time.time_ns
+_monotonic_ns: Final = time.monotonic_ns
+
+
+class Disk(Protocol):
+    """What a writer asks of the system; the seam at which tests let a disk fail."""
+
+    def write(self, descriptor: int, content: bytes, /) -> int:
+        """Write at the end of a file; return how many bytes were taken."""
+        ...
+
+    def sync(self, descriptor: int, /) -> None:
+        """Return when what was written is on disk."""
+        ...
+
+
+class SystemDisk:
+    """The real one."""
+
+    write = staticmethod(os.write)
+    sync = staticmethod(os.fdatasync)
+
+
+@attrs.frozen
+class Resumed:
+    """A log that was opened again."""
+
+    writer: "LogWriter"
+    cut: Cut | None
+    """The torn tail that was taken off; `None` for a clean end."""
+
+
+class LogWriter:
+    """The one writer of one log, from `run.started` to `run.finished`.
+
+    `entries` counts the entries written, `head` is the hash of the last, `last_data` the bytes of
+    its data, `durable_seq` the last entry known to be on disk (-1 for none).
+    """
+
+    def __init__(self, path: Path, descriptor: int, *, durability: Durability, disk: Disk) -> None:
+        self.path = path
+        self.entries = 0
+        self.durable_seq = -1
+        self.last_data = b""
+        self._inside = b""  # the same before large strings were put elsewhere
+        self._descriptor = descriptor
+        self._disk = disk
+        self._write = disk.write
+        self._durability: Durability = durability
+        self._sync_each = 1 if durability == "strict" else GROUP
+        self._sync_at = self._sync_each
+        self._previous = NO_HASH
+        self._offset = 0
+        self._refusal: Callable[[], RefoldError] | None = None
+        self._is_sealed = False
+        self._blobs = BlobStore(blobs_of(path), sync=durability != "fast")
+
+    # --- beginning and end ---------------------------------------------------------------
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        started: RunStarted,
+        *,
+        durability: Durability = "group",
+        meta: Mapping[str, int | str] | None = None,
+        disk: Disk | None = None,
+    ) -> Self:
+        """Make a log, lock it, and write its first line.
+
+        `meta` is added to that of the first line: integers and short plain words.
+
+        Raises:
+            LogExists: there is one; it is never overwritten.
+            LogLocked: there is one, and it is being written.
+            LogNameRefused: the path cannot be a root's, or no file can be made there.
+            LogPoisoned: the first line could not be written; no file is left.
+            NotCanonical: `started` cannot be held exactly; no file is left.
+        """
+        place = Path(path).absolute()
+        if started.parent is None:
+            check_root(place)
+        descriptor = _made(place, sync=durability != "fast")
+        try:
+            lock.lock(descriptor, place)
+            writer = cls(place, descriptor, durability=durability, disk=disk or SystemDisk())
+            writer.append(started, meta=meta)
+            writer.barrier()
+        except BaseException:
+            with contextlib.suppress(OSError):
+                place.unlink()
+            os.close(descriptor)
+            raise
+        _open_writers.add(writer)
+        return writer
+
+    @classmethod
+    def resume(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        durability: Durability = "group",
+        disk: Disk | None = None,
+    ) -> Resumed:
+        """Open an unsealed log again: verify its chain, take off a torn tail, go on after it.
+
+        The caller appends `run.resumed` first, with what was cut.
+
+        Raises:
+            LogDamaged: the log is damaged, or holds no whole entry; nothing was changed.
+            LogLocked: it is being written.
+            LogMissing: there is none, or the path is a link.
+            LogSealed: its run has finished.
+            LogUnsupported: it was written by a newer version.
+        """
+        place = Path(path).absolute()
+        descriptor = _opened(place)
+        try:
+            lock.lock(descriptor, place)
+            writer = cls(place, descriptor, durability=durability, disk=disk or SystemDisk())
+            cut = writer._catch_up()
+        except BaseException:
+            os.close(descriptor)
+            raise
+        _open_writers.add(writer)
+        return Resumed(writer, cut)
+
+    def _catch_up(self) -> Cut | None:
+        with open(os.dup(self._descriptor), "rb") as file:  # noqa: PTH123 - a descriptor
+            file.seek(0)
+            found = scan_file(file, str(self.path))
+        if found.damage is not None:
+            raise found.damage.as_error()
+        if found.entries == 0 and found.torn is not None:
+            raise found.torn.as_error()
+        if found.sealed:
+            raise LogSealed(str(self.path))
+        cut = cut_tail(self._descriptor, self.path, found.offset) if found.torn else None
+        self._previous = found.head.encode()
+        self._offset = found.offset
+        self.entries = found.entries
+        self._sync()
+        return cut
+
+    def close(self) -> None:
+        """Let go of the log.  Nothing can be appended any more; calling it again does nothing."""
+        if self._descriptor < 0:
+            return
+        _open_writers.discard(self)
+        lock.unlock(self._descriptor)  # a forked child may hold the descriptor for a moment
+        os.close(self._descriptor)
+        self._descriptor = -1
+        if self._refusal is None or self._is_sealed:
+            self._is_sealed = False
+            self._refusal = self._refusal or partial(UsageError, f"{self.path} is closed")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def encode(self, event: Recorded) -> bytes:
+        """Return the bytes that the data of `event` would have in this log, and write nothing.
+
+        Raises:
+            NotCanonical: the event cannot be held exactly.
+        """
+        return encode_data(unstructure(event))
+
+    def last_value(self) -> Json:
+        """Return the data last written as a reader would get it, blobs resolved."""
+        return loads(self._inside)
+
+    @property
+    def head(self) -> str:
+        """The hash of the last entry: 64 lower-case hex digits."""
+        return self._previous.decode()
+
+    # --- appending -----------------------------------------------------------------------
+
+    def append(
+        self,
+        event: Recorded,
+        call: str | None = None,
+        cause: int | None = None,
+        meta: Mapping[str, int | str] | None = None,
+    ) -> int:
+        """Write one entry and return its seq; it survives the death of this process.
+
+        Raises:
+            LogLocked: this process was forked off the writer's.
+            LogPoisoned: it could not be written, now or earlier.
+            LogSealed: `run.finished` was written before.
+            NotCanonical: the event cannot be held exactly; nothing was written.
+            UsageError: the writer is closed.
+        """
+        if self._refusal is not None:
+            raise self._refusal()
+        kind, dump = _KINDS.get(event.__class__) or _extension(event)
+        members = dump(event)
+        data = inside = encode(members)
+        if len(data) >= BLOB_MIN or b'"$' in data:
+            data = self._outside(members)
+        seq = self.entries
+        body = b'{"seq":%d,"kind":"%b"%b%b,"data":%b,"meta":{"wall_us":%d,"mono_us":%d%b}' % (
+            seq,
+            kind,
+            b"" if call is None else b',"call":"%b"' % call.encode(),
+            b"" if cause is None else b',"cause":%d' % cause,
+            data,
+            _time_ns() // 1000,
+            _monotonic_ns() // 1000,
+            _more(event, meta) if meta or event.__class__ in _BEGINNINGS else b"",
+        )
+        hashed = (EVENT if seq else HEADER) + self._previous + body
+        end = b',"hash":"%b"}\n' % sha256(hashed).hexdigest().encode()
+        line = body + end
+        size = len(line)
+        if size > LINE_MAX:
+            raise NotCanonical("", f"an entry of at most {LINE_MAX} bytes", f"{size} bytes")
+        try:
+            written = self._write(self._descriptor, line)
+            if written != size:
+                self._write_rest(line, written)
+        except OSError as error:
+            raise self._poisoned_by(error) from None
+        except BaseException:  # Ctrl-C between the write and its being counted
+            if self._is_whole(size):
+                self._count(end, data, size)
+                self._inside = inside
+            raise
+        self._previous = end[9:73]
+        self._offset += size
+        self.last_data = data
+        self._inside = inside
+        self.entries = seq + 1
+        if seq + 1 >= self._sync_at or event.__class__ is RunFinished:
+            self._settle(event)
+        return seq
+
+    def barrier(self) -> None:
+        """Return when all entries are as safe as the mode promises: on disk, unless it is `fast`.
+
+        Called before and after whatever changes the world.  In every mode it notices a log that was
+        removed, replaced or cut under the writer.
+
+        Raises:
+            LogLocked: this process was forked off the writer's.
+            LogPoisoned: the sync failed, or the file is not as it was left.
+        """
+        if self._refusal is not None and not self._is_sealed:
+            raise self._refusal()
+        if self.durable_seq + 1 < self.entries:
+            self._sync()
+
+    def _outside(self, members: Data) -> bytes:
+        try:
+            return encode_data(members, self._blobs.put)
+        except OSError as error:
+            raise self._poisoned_by(error) from None
+
+    def _write_rest(self, line: bytes, written: int) -> None:
+        rest = line[written:]
+        while rest:
+            rest = rest[self._write(self._descriptor, rest) :]
+
+    def _count(self, end: bytes, data: bytes, size: int) -> None:
+        self._previous = end[9:73]
+        self._offset += size
+        self.last_data = data
+        self.entries += 1
+
+    def _settle(self, event: Recorded) -> None:
+        self._sync_at = self.entries + self._sync_each
+        self._sync()
+        if event.__class__ is RunFinished:
+            self._is_sealed = True
+            self._refusal = partial(LogSealed, str(self.path))
+
+    def _sync(self) -> None:
+        try:
+            self._check_the_file()
+            if self._durability != "fast":
+                self._disk.sync(self._descriptor)
+        except OSError as error:
+            raise self._poisoned_by(error) from None
+        if self._durability != "fast":
+            self.durable_seq = self.entries - 1
+
+    def _check_the_file(self) -> None:
+        found = os.fstat(self._descriptor)
+        if found.st_nlink == 0:
+            raise OSError(errno.ESTALE, "the log was removed or replaced while it was written")
+        if found.st_size != self._offset:
+            why = f"the log has {found.st_size} bytes where {self._offset} were written"
+            raise OSError(errno.ESTALE, why)
+
+    # --- failing -------------------------------------------------------------------------
+
+    def _is_whole(self, size: int) -> bool:
+        """Return whether an interrupted write took all of its line; poison if it took a part."""
+        grown = os.fstat(self._descriptor).st_size - self._offset
+        if grown not in (0, size):
+            self._poisoned_by(OSError(errno.EINTR, "a write was interrupted"))
+        return grown == size
+
+    def _poisoned_by(self, error: OSError) -> LogPoisoned:
+        """Refuse everything from now on; take a part of a line off, so that what stays is whole."""
+        why = error.strerror or str(error)
+        poisoned = partial(LogPoisoned, str(self.path), self.durable_seq, why)
+        self._refusal, self._is_sealed = poisoned, False
+        with contextlib.suppress(OSError):
+            if os.fstat(self._descriptor).st_size > self._offset:
+                os.ftruncate(self._descriptor, self._offset)
+        return poisoned()
+
+    def _disown(self) -> None:
+        """Leave the log to the process that this one was forked off."""
+        os.close(self._descriptor)
+        self._descriptor = -1
+        self._is_sealed = False
+        self._refusal = partial(LogLocked, str(self.path), os.getppid())
+
+
+# --- what lines are made of ------------------------------------------------------------------
+
+_Row = tuple[bytes, Callable[[Any], Data]]
+
+_KINDS: Final[dict[type, _Row]] = {
+    event: (kind.encode(), DUMPS[event]) for event, kind in KIND_OF.items()
+}
+_BEGINNINGS: Final = (RunStarted, RunResumed)
+_EXTENSION: Final = re.compile(r"x-[a-z0-9][a-z0-9._-]{0,63}\Z")
+
+
+def _extension(event: Recorded) -> _Row:
+    if type(event) is not Extension:
+        raise NotCanonical("", "an event", type(event).__qualname__)
+    if not _EXTENSION.match(event.kind):
+        raise NotCanonical("", "a kind x-… of [a-z0-9._-]", f"{event.kind!r:.60}")
+    return event.kind.encode(), DUMPS[Extension]
+
+
+def _more(event: Recorded, meta: Mapping[str, int | str] | None) -> bytes:
+    """Return the members of `meta` beyond the clocks; who writes is said where writing begins."""
+    extra = dict(meta or {})
+    if event.__class__ in _BEGINNINGS:
+        extra = {"pid": os.getpid(), "host": plain(os.uname().nodename), **extra}
+    return encode_meta(extra)
+
+
+# --- files -----------------------------------------------------------------------------------
+
+
+def _made(path: Path, *, sync: bool) -> int:
+    """Make the file, and the folders above it, and return its descriptor."""
+    try:
+        _make_folders(path.parent, sync=sync)
+        descriptor = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        lock.refuse_if_locked(path)
+        raise LogExists(str(path)) from None
+    except OSError as error:
+        raise LogNameRefused(str(path), error.strerror or str(error)) from None
+    if sync:
+        sync_folder(path.parent)
+    return descriptor
+
+
+def _make_folders(folder: Path, *, sync: bool) -> None:
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode=0o700, exist_ok=True)
+        if sync:
+            sync_folder(each.parent)
+
+
+def _opened(path: Path) -> int:
+    try:
+        descriptor = os.open(path, _FLAGS | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            lock.refuse_if_locked(path)
+        raise LogMissing(str(path), error.strerror or str(error)) from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise LogMissing(str(path), "not a plain file")
+    return descriptor
+
+
+# --- forks -----------------------------------------------------------------------------------
+
+_open_writers: Final[weakref.WeakSet[LogWriter]] = weakref.WeakSet()
+
+
+def _disown_all() -> None:
+    for writer in list(_open_writers):
+        writer._disown()  # noqa: SLF001 - its own module
+    _open_writers.clear()
+
+
+os.register_at_fork(after_in_child=_disown_all)
