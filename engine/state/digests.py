@@ -1,0 +1,131 @@
+"""The JSON of a state, and the digest by which two states are compared (CONTRACT.md §6.1).
+
+A digest says something only next to another of the same `STATE_VERSION`; who compares must look
+at that first.  It leaves out what differs between two runs that did the same: derived ids,
+durations, and what a clock observed.
+"""
+
+from typing import Any, Final
+
+import attrs
+
+from refold.engine import digest
+from refold.engine.canonical import Json
+from refold.engine.state.values import ChildState, LimitCount, RunState, Seal
+
+STATE_VERSION: Final = 1
+"""Raised whenever a rule or the JSON below changes."""
+
+_EXACT: Final = 2**53
+_PLAIN: Final = (1e-4, 1e16)
+
+
+def state_json(state: RunState, *, volatile: bool = True) -> dict[str, Json]:
+    """Return the state as JSON, members sorted by name.
+
+    Without `volatile`, what the digest leaves out is missing: ids, durations, clock readings.
+    """
+    shown: dict[str, Json] = {name: getattr(state, name) for name in _PLAIN_FIELDS}
+    if volatile:
+        shown |= {"run_id": state.run_id, "root_id": state.root_id}
+    shown |= {
+        "state_version": STATE_VERSION,
+        "limits": {name: _number(cap) for name, cap in state.limits.as_json().items()},
+        "left": attrs.asdict(state.left),
+        "open": [attrs.asdict(call) for call in state.open],
+        "tools": [attrs.asdict(count) for count in state.tools],
+        "usage": attrs.asdict(state.usage),
+        "children_usage": attrs.asdict(state.children_usage),
+        "children": [_child(child, volatile=volatile) for child in state.children],
+        "conversations": [
+            {
+                "scope": talk.scope,
+                "chain": talk.chain,
+                "messages": talk.messages,
+                "prefix": talk.prefix,
+                "prefix_messages": talk.prefix_messages,
+                "turns": [[turn.seq, turn.messages] for turn in talk.turns],
+            }
+            for talk in state.conversations
+        ],
+        "limit_hits": [_limit_hit(hit, volatile=volatile) for hit in state.limit_hits],
+        "patches": list(state.patches),
+        "seal": _seal(state.seal, volatile=volatile),
+    }
+    return dict(sorted(shown.items()))
+
+
+def state_digest(state: RunState) -> str:
+    """Return the digest of `state`: 64 lower-case hex digits.
+
+    The same whatever the process, the Python version and the version of the JSON library.
+
+    Raises:
+        NotCanonical: the state holds text that no log can hold.
+    """
+    return digest.of_value(digest.STATE, state_json(state, volatile=False))
+
+
+_PLAIN_FIELDS: Final = (
+    "attempts",
+    "cancel_asked",
+    "cancelled",
+    "children_started",
+    "clock_reads",
+    "depth",
+    "entries",
+    "inputs_given",
+    "iterations",
+    "late",
+    "model_errors",
+    "notes",
+    "path",
+    "program",
+    "reason",
+    "session_seq",
+    "status",
+    "timers_fired",
+    "tokens_reserved",
+    "tokens_used",
+    "values_drawn",
+)
+
+
+def _child(child: ChildState, *, volatile: bool) -> dict[str, Json]:
+    shown = attrs.asdict(child)
+    if not volatile:
+        del shown["run_id"], shown["duration_ms"]
+    return shown
+
+
+def _limit_hit(hit: LimitCount, *, volatile: bool) -> dict[str, Json]:
+    shown: dict[str, Any] = attrs.asdict(hit)
+    shown["allowed"] = _number(hit.allowed)
+    shown["observed"] = _number(hit.observed)
+    if not volatile and hit.limit == "timeout_seconds":
+        del shown["observed"]
+    return shown
+
+
+def _seal(seal: Seal | None, *, volatile: bool) -> dict[str, Json] | None:
+    if seal is None:
+        return None
+    shown = attrs.asdict(seal)
+    shown["in_doubt"] = list(seal.in_doubt)
+    if not volatile:
+        del shown["children_root"]  # over the heads of logs, which always differ
+    return shown
+
+
+def _number(value: float) -> Json:
+    """Return `value` in a form that every JSON library writes the same way.
+
+    Whole numbers become integers; what would need an exponent, whose text differs between
+    versions of the library, becomes Python's own text.
+    """
+    if type(value) is int:
+        return value
+    if value == 0 or (abs(value) < _EXACT and value == int(value)):
+        return int(value)
+    low, high = _PLAIN
+    return value if low <= abs(value) < high else repr(value)
