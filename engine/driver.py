@@ -1,0 +1,268 @@
+"""Does the work that effects describe: tools, model requests, child runs.
+
+A shell file: it owns threads and waits on them, never on the program.  Each effect ends as one
+arrival in a queue, which the recorder takes one at a time.  A synchronous tool runs in the
+kernel's own thread while nothing else is live, else on a worker; an asynchronous one on the host
+loop (the caller's, for `record_async`); a child on a thread of its own, because a bounded pool
+with nested joins would wait for itself.
+
+Threads cannot be killed: what a program gave up on may still end, and is recorded as late.
+"""
+
+import asyncio
+import contextvars
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.effects import AskModel, CallTool
+from refold.engine.errors import ArgumentsRefused, ModelError, NotCanonical, ToolError
+from refold.engine.events import ModelAnswered, ToolReturned
+from refold.engine.kernel import text_of
+from refold.engine.outcome import Outcome, failed
+from refold.engine.ports import CallContext, CancelSignal, ChildRequest, ChildRunner
+
+WORKERS_MAX: Final = 64
+"""Threads for synchronous tools and model requests of one run; more of them wait their turn."""
+
+
+@attrs.frozen
+class Arrival:
+    """Something that came back from the world."""
+
+    call: str
+    event: ToolReturned | ModelAnswered | Outcome
+
+
+class CancelRun:
+    """Asks the run itself to end: the parent's doing, or Ctrl-C."""
+
+
+Arrivals = queue.SimpleQueue[Arrival | CancelRun]
+
+
+class Workers:
+    """Daemon threads that take jobs in order; they grow to a cap and end with the process.
+
+    Not `ThreadPoolExecutor`: its threads are joined at exit, so a tool that hangs would keep the
+    process from ending.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._idle = threading.Semaphore(0)
+        self._threads = 0
+
+    def submit(self, job: Callable[[], None]) -> None:
+        """Run `job` on a thread, as soon as one is free."""
+        self._jobs.put(job)
+        if not self._idle.acquire(blocking=False) and self._threads < self._most:
+            self._threads += 1
+            threading.Thread(target=self._work, name="refold-worker", daemon=True).start()
+
+    def close(self) -> None:
+        """Let idle threads end."""
+        for _ in range(self._threads):
+            self._jobs.put(None)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+            del job
+            self._idle.release()
+
+
+class Host:
+    """The loop that asynchronous tools run on: the caller's, or one on a thread, made when needed."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self._loop = loop
+        self._owned: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def run(self, job: Callable[[], Any]) -> None:
+        """Run an async callable as a task there; call from any thread."""
+        loop = self._running()
+        loop.call_soon_threadsafe(lambda: _keep(loop.create_task(job())))
+
+    def call(self, callback: Callable[[], Any]) -> None:
+        """Call something in the loop's thread."""
+        self._running().call_soon_threadsafe(callback)
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._owned = threading.Thread(
+                    target=self._loop.run_forever, name="refold-host", daemon=True
+                )
+                self._owned.start()
+            return self._loop
+
+    def close(self) -> None:
+        """End the loop if it is ours; tasks that still run there are cancelled first."""
+        if self._owned is None or self._loop is None:
+            return
+        loop = self._loop
+        asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        self._owned.join()
+        loop.close()
+
+
+_kept: set[asyncio.Task[Any]] = set()
+
+
+def _keep(task: asyncio.Task[Any]) -> None:
+    _kept.add(task)
+    task.add_done_callback(_kept.discard)
+
+
+async def _cancel_all() -> None:
+    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+@attrs.define(eq=False)
+class Flight:
+    """An effect under way."""
+
+    effect: CallTool | AskModel | ChildRequest
+    cancel: CancelSignal = attrs.field(factory=CancelSignal)
+    given_up: bool = False
+
+
+class Driver:
+    """Runs the effects of one run."""
+
+    def __init__(self, arrivals: Arrivals, *, host: Host) -> None:
+        self.flights: dict[str, Flight] = {}
+        """Effects under way, in the order of their start; the recorder takes them out."""
+        self._arrivals = arrivals
+        self._host = host
+        self._workers = Workers(WORKERS_MAX)
+        self._context = contextvars.copy_context()
+
+    def in_place(self, effect: CallTool, context: CallContext) -> ToolReturned:
+        """Run a synchronous tool in this thread, outside the program's loop and context."""
+        running = asyncio._get_running_loop()  # noqa: SLF001 - exported for loops, as uvloop uses it
+        asyncio._set_running_loop(None)  # noqa: SLF001 - the same; a tool may call asyncio.run
+        try:
+            return self._context.copy().run(call_tool, effect, context)
+        finally:
+            asyncio._set_running_loop(running)  # noqa: SLF001 - the same
+
+    def call_tool(self, effect: CallTool, context: CallContext) -> None:
+        """Start a tool; its arrival follows."""
+        flight = self.flights[effect.call] = Flight(effect)
+        if effect.tool.is_async:
+            self._host.run(lambda: self._await_tool(effect, context, flight))
+        else:
+            self._later(effect.call, lambda: call_tool(effect, context))
+
+    def ask_model(self, effect: AskModel) -> None:
+        """Send a model request; its arrival follows."""
+        self.flights[effect.call] = Flight(effect)
+        self._later(effect.call, lambda: ask_model(effect))
+
+    def run_child(self, call: str, runner: ChildRunner, request: ChildRequest) -> None:
+        """Run a child on a thread of its own; its arrival follows."""
+        self.flights[call] = Flight(request, request.cancel)
+
+        def run() -> None:
+            self._arrivals.put(Arrival(call, _run_child(runner, request)))
+
+        threading.Thread(target=run, name=f"refold-child-{call}", daemon=True).start()
+
+    def give_up(self, call: str) -> None:
+        """Ask an effect to end; it may arrive all the same."""
+        flight = self.flights.get(call)
+        if flight is not None:
+            flight.given_up = True
+            flight.cancel.set()
+
+    def close(self) -> None:
+        """Let idle workers end."""
+        self._workers.close()
+
+    def _later(self, call: str, work: Callable[[], ToolReturned | ModelAnswered]) -> None:
+        context = self._context.copy()
+        self._workers.submit(lambda: self._arrivals.put(Arrival(call, context.run(work))))
+
+    async def _await_tool(self, effect: CallTool, context: CallContext, flight: Flight) -> None:
+        task = asyncio.current_task()
+        if task is not None:
+            flight.cancel.on_set(lambda: self._host.call(task.cancel))
+        try:
+            event = _returned(effect, await effect.tool.call(effect.arguments, context))
+        except asyncio.CancelledError:
+            event = _failure("cancelled", "the tool was cancelled")
+        except Exception as error:  # noqa: BLE001 - a tool's failure is data
+            event = _failed_tool(error)
+        self._arrivals.put(Arrival(effect.call, event))
+
+
+def call_tool(effect: CallTool, context: CallContext) -> ToolReturned:
+    """Run a synchronous tool; its failure is data."""
+    try:
+        return _returned(effect, effect.tool.call(effect.arguments, context))
+    except Exception as error:  # noqa: BLE001 - a tool's failure is data
+        return _failed_tool(error)
+    except SystemExit as error:
+        return _failure("raised", f"the tool tried to exit with {error.code!r}", "SystemExit")
+
+
+def _returned(effect: CallTool, result: Any) -> ToolReturned:
+    try:
+        return ToolReturned("ok", effect.tool.dump(result))
+    except NotCanonical as error:
+        return _failure("result", str(error))
+
+
+def _failed_tool(error: Exception) -> ToolReturned:
+    match error:
+        case ToolError():
+            return _failure(error.code, error.message, error.error_type)
+        case ArgumentsRefused():
+            return _failure("arguments", "; ".join(error.problems))
+        case _:
+            return _failure("raised", text_of(error), type(error).__name__)
+
+
+def overdue(seconds: float) -> ToolReturned:
+    """Return what the program sees of a tool that took too long."""
+    return _failure("timed_out", f"no result within {seconds:g} s")
+
+
+def _failure(code: str, message: str, kind: str = "") -> ToolReturned:
+    return ToolReturned("error", error={"code": code, "message": message, "type": kind})
+
+
+def ask_model(effect: AskModel) -> ModelAnswered:
+    """Send one request; its failure is data."""
+    if effect.model is None:
+        return ModelAnswered(
+            "error", error={"code": "no_model", "message": "no model of that name was given"}
+        )
+    try:
+        reply = effect.model.complete(effect.request)
+    except ModelError as error:
+        return ModelAnswered("error", error={"code": error.code, "message": error.message})
+    except Exception as error:  # noqa: BLE001 - a model's failure is data
+        message = f"{type(error).__name__}: {text_of(error)}"
+        return ModelAnswered("error", error={"code": "raised", "message": message})
+    return ModelAnswered("ok", reply.message, reply.usage, reply.stop_reason)
+
+
+def _run_child(runner: ChildRunner, request: ChildRequest) -> Outcome:
+    try:
+        return runner.run(request)
+    except Exception as error:  # noqa: BLE001 - a crash must be recordable, or it could not be replayed
+        return failed("failed", "runner", f"{runner.name}: {type(error).__name__}: {text_of(error)}")

@@ -1,0 +1,52 @@
+"""What a program can ask of the world: effects, described in the imperative.
+
+An effect does nothing itself.  The kernel hands it to the driver after its request is in the log
+(CONTRACT.md §9.2); what came of it returns as an event.
+"""
+
+import attrs
+
+from refold.engine.canonical import Json
+from refold.engine.delegation import Delegation
+from refold.engine.limits import Limits
+from refold.engine.ports import Model, ModelRequest, Tool
+
+
+@attrs.frozen
+class CallTool:
+    """Run a leaf tool on JSON arguments."""
+
+    call: str
+    tool: Tool
+    arguments: dict[str, Json]
+
+
+@attrs.frozen
+class AskModel:
+    """Send one request to a model."""
+
+    call: str
+    model: Model | None
+    """`None` in replay, where nothing is asked."""
+    request: ModelRequest
+
+
+@attrs.frozen
+class RunChild:
+    """Start one child run, inside the limits that were granted."""
+
+    call: str
+    delegation: Delegation
+    number: int
+    run_id: str
+    limits: Limits
+
+
+@attrs.frozen
+class GiveUp:
+    """End an effect that the program no longer wants."""
+
+    call: str
+
+
+Effect = CallTool | AskModel | RunChild | GiveUp

@@ -1,0 +1,844 @@
+"""The kernel: one program, its open effects, and one completion at a time (CONTRACT.md §9).
+
+The kernel gives every effect its call key, puts its request into the log *before* it reaches the
+driver, and resolves one future for each line that the world delivers.  It runs the same way
+whether the `World` behind it is alive or a log: `engine.recorder` has the one, `replay` the other.
+
+Pure: no clock, no file, no thread.  What programs see of it is `engine.run`; the loop they run on
+is `engine.loop`; what a request is granted is judged in `engine.decide`.
+"""
+
+import asyncio
+import contextlib
+import inspect
+import random
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, Protocol
+
+import attrs
+
+from refold.engine import digest, stdlib
+from refold.engine.canonical import Json, encode
+from refold.engine.decide import RequestChild, RequestModel, decide
+from refold.engine.delegation import Delegation
+from refold.engine.effects import AskModel, CallTool, Effect, GiveUp, RunChild
+from refold.engine.errors import (
+    Diverged,
+    LimitReached,
+    ModelError,
+    NotCanonical,
+    OutsideLoop,
+    ProgramError,
+    RefoldError,
+    RunEnded,
+    Stuck,
+    ToolError,
+    ToolUnknown,
+    UsageError,
+)
+from refold.engine.events import (
+    ChildFinished,
+    ChildStarted,
+    ClockRead,
+    EffectCancelled,
+    EffectLate,
+    Event,
+    InputGiven,
+    LimitHit,
+    ModelAnswered,
+    ModelAsked,
+    NoteAdded,
+    TimerFired,
+    ToolCalled,
+    ToolReturned,
+    ValueDrawn,
+)
+from refold.engine.limits import Limits
+from refold.engine.loop import Loop, Scope, Task, Timer
+from refold.engine.outcome import Fault, Outcome, Report
+from refold.engine.plain import to_json
+from refold.engine.ports import Identity, Model, ModelReply, ModelRequest, Tool
+from refold.engine.programs import program_name
+from refold.engine.state import Fold
+
+
+class World(Protocol):
+    """What stands behind a kernel: a log being written, or a log being read."""
+
+    fold: Fold
+    """The state so far; `emit` and the pump keep it."""
+
+    def emit(self, event: Event, call: str | None) -> None:
+        """Take a line that follows from the program.
+
+        Raises:
+            NotCanonical: the event cannot be held; nothing was taken.
+        """
+        ...
+
+    def look(self) -> ClockRead:
+        """Take a look at the clock as a line, and return it."""
+        ...
+
+    def arm(self, timer: Timer) -> None:
+        """Be told of a new timer."""
+        ...
+
+    def at_once(self, effect: CallTool) -> ToolReturned | None:
+        """Run a tool in place where nothing else is live; `None`: it must wait its turn."""
+        ...
+
+    def advance(self) -> bool:
+        """Launch what is wanted, take one line from the world and `deliver` it.
+
+        Returns False where nothing more will come: the run is given up, or the record ends.
+        """
+        ...
+
+
+class Pending:
+    """An effect that the program waits for."""
+
+    __slots__ = (
+        "call",
+        "chain",
+        "error",
+        "future",
+        "is_done",
+        "kind",
+        "messages",
+        "name",
+        "tool",
+        "value",
+    )
+
+    def __init__(self, call: str, kind: str, name: str, tool: Tool | None = None) -> None:
+        self.call = call
+        self.kind = kind
+        self.name = name
+        self.tool = tool
+        self.future: asyncio.Future[Any] | None = None
+        self.is_done = False
+        self.value: Any = None
+        self.error: Exception | None = None
+        self.chain = ""
+        """Of a model request: the chain digest of what was asked."""
+        self.messages = 0
+
+    def resolve(self, value: Any, error: Exception | None) -> None:
+        """Keep the result, and wake who waits for it."""
+        self.is_done = True
+        self.value = value
+        self.error = error
+        future = self.future
+        if future is not None and not future.done():
+            if error is None:
+                future.set_result(value)
+            else:
+                future.set_exception(error)
+
+    def take(self) -> Any:
+        """Return the result, or raise what the effect failed with."""
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+@attrs.define(eq=False)
+class Child:
+    """A child run that was asked for: what `run.start` returns."""
+
+    call: str
+    """Its call key."""
+    number: int
+    """1-based, in the order of starts; 0 for a rejected one."""
+    run_id: str
+    outcome: Outcome | None = None
+    """How it ended, once joined."""
+
+
+@attrs.define(eq=False)
+class _Join:
+    """Somebody waits for children: for all in the order asked, or for whichever is first."""
+
+    children: tuple[Child, ...]
+    first: bool
+    pending: Pending
+
+    def awaits(self, call: str) -> bool:
+        """Return whether this join would take the outcome of `call` next."""
+        for child in self.children:
+            if child.outcome is None:
+                if child.call == call:
+                    return True
+                if not self.first:
+                    return False
+        return False
+
+    def is_settled(self) -> bool:
+        """Return whether all that was asked for is there."""
+        done = [child.outcome is not None for child in self.children]
+        return any(done) if self.first else all(done)
+
+
+@attrs.frozen
+class Verdict:
+    """How a run ended, before it is written down."""
+
+    status: str
+    reason: str
+    output: Json = None
+    error: Fault | None = None
+    report: Report | None = None
+
+
+class Kernel:
+    """One run of one program."""
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        identity: Identity,
+        limits: Limits,
+        tools: Mapping[str, Tool],
+        models: Mapping[str, Model] | None = None,
+    ) -> None:
+        stdlib.install()
+        self.world = world
+        self.identity = identity
+        self.limits = limits
+        self.tools = tools
+        self.models = models or {}
+        self.loop = Loop(  # type: ignore[abstract]  # what it lacks is refused, by name
+            look=self._look_seconds, glance=self._glance_seconds, arm=world.arm
+        )
+        self.open: dict[str, Pending] = {}
+        """Tool, model and input effects without an outcome, in the order asked."""
+        self.children: dict[str, Child] = {}
+        """Children without an outcome, in the order of starts."""
+        self.wanted: list[Effect] = []
+        """Effects that the driver has not yet been given."""
+        self.is_closing = False
+        self.stopped: Verdict | None = None
+        """Why the run was stopped from outside; what the program makes of it does not count."""
+        self.failure: BaseException | None = None
+        """The first error that ends the run whatever the program swallowed."""
+        self.main: Task | None = None
+        self._joins: list[_Join] = []
+        self._clock: ClockRead | None = None
+        self._virtual_us = 0
+        self._chains: dict[str, int] = {}
+        self._streams: dict[tuple[str, str], random.Random] = {}
+        self._is_plain = False
+
+    # -- the life of a run ----------------------------------------------------------------
+
+    def execute(self, program: Callable[..., Any], runs: tuple[Any, Any], argument: Json) -> Verdict:
+        """Run `program` to its end, endings included, and return how it ended.
+
+        `runs` are the two faces of this kernel: for asynchronous and for plain programs.
+
+        Raises:
+            RefoldError: the world failed: a log that can no longer be written, a divergence.
+        """
+        if is_async(program):
+            result = self._execute_async(program(runs[0], argument))
+        else:
+            result = self._execute_plain(program, runs[1], argument)
+        self._close()
+        return self._judge(result)
+
+    def _execute_async(self, coroutine: Coroutine[Any, Any, Any]) -> "_Result":
+        self.main = self.loop.spawn(coroutine, self.loop.root)
+        while self._turn() and not self.main.done():
+            if not self._advance():
+                return _Result(abandoned=True)
+        return _result_of(self.main)
+
+    def _execute_plain(self, program: Callable[..., Any], run: Any, argument: Json) -> "_Result":
+        self._is_plain = True
+        try:
+            return _Result(value=program(run, argument))
+        except asyncio.CancelledError:
+            return _Result(abandoned=True)
+        except Exception as error:  # noqa: BLE001 - a program's failure is data
+            return _Result(error=error)
+
+    def _turn(self) -> bool:
+        """Run until nothing is ready.
+
+        Raises:
+            RefoldError: the first failure of the world, whatever the program made of it.
+        """
+        self.loop.step()
+        if self.failure is not None:
+            raise self.failure
+        return True
+
+    def _advance(self) -> bool:
+        """Take one line from the world; False where the run is to be left as it stands."""
+        if self.is_stuck():
+            if self.stopped is None:
+                self.stopped = _stuck(self.loop)
+            return False
+        self._clock = None
+        return self.world.advance()
+
+    def wait(self, pending: Pending) -> Any:
+        """Pump until `pending` is done: how a plain program waits inside its call."""
+        while not pending.is_done:
+            self._turn()
+            if pending.is_done:
+                break
+            if not self._advance():
+                raise asyncio.CancelledError
+            if self.stopped is not None and not self.is_closing:
+                raise asyncio.CancelledError
+        return pending.take()
+
+    def wait_for_task(self, task: Task) -> Any:
+        """Pump until `task` is done: how a plain program runs a delegation tool."""
+        while not task.done():
+            self._turn()
+            if not task.done() and not self._advance():
+                raise asyncio.CancelledError
+        return task.result()
+
+    def is_stuck(self) -> bool:
+        """Return whether nothing is ready, in flight or timed (CONTRACT.md §9.4)."""
+        if self.open or not self.loop.is_idle() or self._joins:
+            return False
+        return not (self.is_closing and self.children)
+
+    # -- endings --------------------------------------------------------------------------
+
+    def _close(self) -> None:
+        """Cancel what still runs, in creation order, and take what comes of it (§9.4)."""
+        cancelled: set[asyncio.Task[Any]] = set()
+        while self.loop.unfinished:
+            for task in list(self.loop.unfinished):
+                if task not in cancelled:
+                    cancelled.add(task)
+                    task.cancel()
+            self._turn()
+            if not self.loop.unfinished or not self._advance():
+                break
+        self._close_generators()
+        self.is_closing = True
+        self._joins.clear()
+        for call in list(self.open):
+            self.give_up(self.open[call])
+        for call in self.children:
+            self.wanted.append(GiveUp(call))
+        while self.children and self._advance():
+            self._turn()
+
+    def _close_generators(self) -> None:
+        for generator in self.loop.open_generators():
+            task = self.loop.spawn(generator.aclose(), self.loop.root.child())  # type: ignore[arg-type]  # aclose is a coroutine
+            while self._turn() and not task.done():
+                if not self._advance():
+                    return
+            with contextlib.suppress(Exception, asyncio.CancelledError):
+                task.result()
+
+    def stop(self, verdict: Verdict) -> None:
+        """End the run from outside: the program is cancelled and may clean up."""
+        if self.stopped is None:
+            self.stopped = verdict
+            if self.main is not None:
+                self.main.cancel()
+
+    def _judge(self, result: "_Result") -> Verdict:
+        """Return how the run ended: refusals and stops count, whatever the program returned."""
+        if self.loop.refusal is not None:
+            return _failed("outside_loop", str(self.loop.refusal))
+        if self.stopped is not None:
+            return self.stopped
+        if result.abandoned:
+            return Verdict("cancelled", "cancelled", error=Fault(code="cancelled", message="the program cancelled itself"))
+        if result.error is not None:
+            return _verdict_of_error(result.error)
+        return self._verdict_of_value(result.value)
+
+    def _verdict_of_value(self, value: Any) -> Verdict:
+        report = value if isinstance(value, Report) else None
+        try:
+            output = to_json(report.output if report else value)
+            size = len(encode(output))
+        except NotCanonical as error:
+            return _failed("output", f"the program's return value: {error}")
+        allowed = self.limits.output_bytes
+        if allowed is not None and size > allowed:
+            self.emit(LimitHit("output_bytes", allowed, "run", size), None)
+            return Verdict(
+                "limit",
+                "limit",
+                error=Fault(
+                    code="output_bytes", message=f"the output has {size} bytes; {allowed} allowed"
+                ),
+            )
+        return Verdict("completed", "done", output=output, report=report)
+
+    # -- lines ----------------------------------------------------------------------------
+
+    def emit(self, event: Event, call: str | None) -> None:
+        """Put a line that follows from the program into the log."""
+        try:
+            self.world.emit(event, call)
+        except NotCanonical:
+            raise
+        except RefoldError as error:
+            self.failure = self.failure or error
+            raise
+
+    def deliver(self, event: Event, call: str | None) -> None:
+        """Resolve what a line from the world completes; the line is in the log already."""
+        match event:
+            case ToolReturned() | ModelAnswered() | InputGiven():
+                pending = self.open.pop(call or "", None)
+                if pending is not None:
+                    pending.resolve(*self._result(pending, event))
+            case ChildFinished(outcome):
+                self._child_finished(call or "", outcome)
+            case TimerFired(virtual_us):
+                self._virtual_us = virtual_us
+                self.loop.fire(call or "")
+            case LimitHit():
+                self.stop(_timed_out(event))
+            case EffectCancelled(kind="run"):
+                self.stop(_cancelled())
+            case _:
+                pass  # an effect.late changes nothing
+
+    def can_deliver(self, event: Event, call: str | None) -> bool:
+        """Return whether the program waits for what this line from the world would complete."""
+        match event:
+            case ToolReturned() | ModelAnswered() | InputGiven():
+                return call in self.open
+            case ChildFinished():
+                return self.wants_child(call or "")
+            case TimerFired():
+                return call in self.loop.timers
+            case EffectLate():
+                return True
+            case LimitHit():
+                return event.limit == "timeout_seconds" and call is None
+            case EffectCancelled():
+                return event.kind == "run"
+            case _:
+                return False
+
+    def wants_child(self, call: str) -> bool:
+        """Return whether the outcome of `call` may be delivered now (CONTRACT.md §9.2)."""
+        if self.is_closing:
+            return next(iter(self.children), None) == call
+        return any(join.awaits(call) for join in self._joins)
+
+    def _result(
+        self, pending: Pending, event: ToolReturned | ModelAnswered | InputGiven
+    ) -> tuple[Any, Exception | None]:
+        match event:
+            case ToolReturned(status="ok"):
+                return self._loaded(pending, event.result)
+            case ToolReturned():
+                return None, tool_error(pending.name, event.error or {})
+            case ModelAnswered(status="ok"):
+                return self._reply(pending, event), None
+            case ModelAnswered():
+                fault = event.error or {}
+                return None, ModelError(
+                    pending.name, str(fault.get("message", "")), str(fault.get("code", "raised"))
+                )
+            case InputGiven():
+                return event.answer, None
+
+    def _loaded(self, pending: Pending, result: Json) -> tuple[Any, Exception | None]:
+        if pending.tool is None or not pending.tool.typed:
+            return result, None
+        try:
+            return pending.tool.load(result), None
+        except RefoldError as error:
+            self.failure = self.failure or error
+            return None, error
+
+    def _reply(self, pending: Pending, event: ModelAnswered) -> ModelReply:
+        answered = digest.chained(pending.chain, event.message or {})
+        self._chains[answered] = pending.messages + 1  # the log has the answer: it is not repeated
+        return ModelReply(
+            message=event.message or {}, usage=event.usage, stop_reason=event.stop_reason
+        )
+
+    # -- what programs ask ----------------------------------------------------------------
+
+    def key(self) -> tuple[Scope, str]:
+        """Return the scope of the code that asks, and its next call key.
+
+        Raises:
+            UsageError: `run` is used outside its own program.
+        """
+        if self._is_plain:
+            scope = self.loop.scope() if self.loop.is_stepping() else self.loop.root
+        elif self.loop.is_stepping():
+            scope = self.loop.scope()
+        else:
+            raise UsageError(
+                "run was used outside its program: from another thread, after the end, or by "
+                "a finaliser of the garbage collector"
+            )
+        return scope, scope.next_call()
+
+    def _ask(self, event: Event) -> str:
+        """Put a request into the log under a new call key, and return the key."""
+        scope, call = self.key()
+        try:
+            self.emit(event, call)
+        except NotCanonical:
+            scope.calls -= 1  # nothing was asked: ordinals stay dense
+            raise
+        return call
+
+    def ask_tool(self, which: Tool | str, arguments: dict[str, Any]) -> Pending:
+        """Ask for a leaf tool; it may be done already when this returns."""
+        tool = self.tool(which)
+        plain = self.plain_arguments(arguments)
+        call = self._ask(ToolCalled(tool.name, plain, tool.effect))
+        pending = Pending(call, "tool", tool.name, tool)
+        effect = CallTool(call, tool, plain)
+        if not self.open and not self.children and self.loop.is_idle() and not self.wanted:
+            self.open[call] = pending
+            returned = self.world.at_once(effect)
+            if returned is not None:
+                del self.open[call]
+                self._clock = None
+                self.loop.next_number()  # that of the future which nobody needed: numbers are hashes
+                pending.resolve(*self._result(pending, returned))
+                return pending
+        self._wait_for(pending, effect)
+        return pending
+
+    def _wait_for(self, pending: Pending, effect: Effect) -> None:
+        if self.loop.is_stepping():
+            pending.future = self.loop.create_future()
+        self.open[pending.call] = pending
+        self.wanted.append(effect)
+
+    def tool(self, which: Tool | str) -> Tool:
+        """Return a tool by its name, or the tool itself.
+
+        Raises:
+            ToolUnknown: no such tool was given, or what was passed is none.
+        """
+        if isinstance(which, str):
+            found = self.tools.get(which)
+            if found is None:
+                raise ToolUnknown(which, tuple(self.tools))
+            return found
+        if not hasattr(which, "effect"):
+            raise UsageError(
+                f"{getattr(which, '__name__', which)!r} is no tool: decorate it with @refold.tool"
+            )
+        return which
+
+    @staticmethod
+    def plain_arguments(arguments: dict[str, Any]) -> dict[str, Json]:
+        """Return arguments as they are written: JSON values, sorted by name."""
+        return {name: to_json(arguments[name]) for name in sorted(arguments)}
+
+    def give_up(self, pending: Pending) -> None:
+        """Record that the program no longer waits; what still comes of the effect is late."""
+        if self.open.pop(pending.call, None) is not None:
+            self.emit(EffectCancelled(pending.kind), pending.call)  # type: ignore[arg-type]  # a closed set
+            self.wanted.append(GiveUp(pending.call))
+
+    def begin_delegation(self, tool: Tool, arguments: dict[str, Json]) -> tuple[str, Scope]:
+        """Record the call of a delegation tool; return its key and the scope that it runs in."""
+        call = self._ask(ToolCalled(tool.name, arguments, tool.effect, True))  # noqa: FBT003 - an event's field
+        return call, self.loop.scope().child()
+
+    def end_delegation(self, call: str, tool: Tool, result: Any, error: Exception | None) -> Any:
+        """Record what a delegation tool returned; return it as replay will."""
+        if error is None:
+            try:
+                plain = to_json(result)
+                self.emit(ToolReturned("ok", plain), call)
+            except NotCanonical as refused:
+                error = ToolError(tool.name, str(refused), "result")
+            else:
+                return plain
+        if isinstance(error, Diverged) or self.failure is not None:
+            raise error
+        fault = fault_of(error)
+        self.emit(ToolReturned("error", error=fault), call)
+        raise tool_error(tool.name, fault) from None
+
+    def cancel_delegation(self, call: str) -> None:
+        """Record that a delegation tool was cancelled before it returned."""
+        self.emit(EffectCancelled("tool"), call)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait for virtual time: how a plain program sleeps."""
+        pending = Pending("", "timer", "")
+        self.loop.call_later(seconds, pending.resolve, None, None)
+        self.wait(pending)
+
+    def ask_model(self, request: ModelRequest, name: str) -> Pending:
+        """Ask a model; what the log has of the conversation is named, not repeated (§2.4).
+
+        Raises:
+            LimitReached: the run may ask no more.
+        """
+        model = self.models.get(name)
+        predecessor, base, chain = self._conversation(request.messages)
+        asked = ModelAsked(
+            model.name if model else name,
+            predecessor,
+            base,
+            [dict(message) for message in request.messages[base:]],
+            {key: to_json(value) for key, value in sorted(request.parameters.items())},
+            digest.of_value(digest.VALUE, [attrs.asdict(tool) for tool in request.tools])
+            if request.tools
+            else "",
+        )
+        call = self._grant(decide(self.world.fold, RequestModel(asked)))
+        pending = Pending(call, "model", asked.model)
+        self._chains.update(chain)
+        pending.chain = next(reversed(chain), predecessor)
+        pending.messages = len(request.messages)
+        self._wait_for(pending, AskModel(call, model, request))
+        return pending
+
+    def _conversation(self, messages: tuple[Json, ...]) -> tuple[str, int, dict[str, int]]:
+        """Return the longest known prefix, its length, and the chain digests of the rest."""
+        at, chain = "", {}
+        predecessor, base = "", 0
+        for count, message in enumerate(messages, 1):
+            at = digest.chained(at, message)
+            if at in self._chains:
+                predecessor, base = at, count
+            else:
+                chain[at] = count
+        return predecessor, base, chain
+
+    def _grant(self, events: Iterable[Event]) -> str:
+        """Emit what `decide` gave under one call key; raise where it refused."""
+        first, *rest = events
+        call = self._ask(first)
+        for event in rest:
+            self.emit(event, call)
+        if isinstance(first, LimitHit) and not rest:
+            raise LimitReached(first.limit, first.allowed, first.observed)
+        return call
+
+    def start(self, delegation: Delegation) -> Child:
+        """Start a child, or reject it: then its outcome is there at once (CONTRACT.md §7)."""
+        scope, call = self.key()
+        scope.calls -= 1  # `_grant` takes it
+        run_id = self.child_run_id(call)
+        name = program_name(delegation.program)
+        delegation = attrs.evolve(delegation, input=to_json(delegation.input))
+        number = self.world.fold.children_started + 1
+        granted = decide(
+            self.world.fold, RequestChild(delegation, program=name, number=number, run_id=run_id)
+        )
+        self._grant(granted)
+        last = granted[-1]
+        if isinstance(last, ChildFinished):
+            return Child(call, 0, "", last.outcome)
+        if not isinstance(last, ChildStarted):
+            raise TypeError(f"decide gave {last!r} for a child")
+        child = self.children[call] = Child(call, last.number, run_id)
+        limits = Limits.from_json(last.delegation["limits"])
+        self.wanted.append(RunChild(call, delegation, last.number, run_id, limits))
+        return child
+
+    def child_run_id(self, call: str) -> str:
+        """Return the id of the child started by `call`: derived, never drawn (DESIGN §3)."""
+        path = self.child_path(call)
+        return digest.of_bytes(digest.IDENTITY, f"{self.identity.root_id}\0{path}".encode())[:16]
+
+    def child_path(self, call: str) -> str:
+        """Return the path of the child started by `call`: the call keys of all starts above."""
+        return f"{self.identity.path} > {call}" if self.identity.path else call
+
+    def join(self, children: tuple[Child, ...], *, first: bool = False) -> Pending:
+        """Wait for children: all, in the order asked, or whichever is first."""
+        pending = Pending("", "join", "")
+        join = _Join(children, first, pending)
+        if not children or join.is_settled():
+            pending.resolve(None, None)
+            return pending
+        if self.loop.is_stepping():
+            pending.future = self.loop.create_future()
+        self._joins.append(join)
+        return pending
+
+    def leave_join(self, pending: Pending) -> None:
+        """Forget a join whose waiter was cancelled; its children go on."""
+        self._joins = [join for join in self._joins if join.pending is not pending]
+
+    def cancel_child(self, child: Child) -> None:
+        """Ask for the end of a child; its outcome is still delivered to a join."""
+        if child.outcome is None:
+            self.emit(EffectCancelled("child"), child.call)
+            self.wanted.append(GiveUp(child.call))
+
+    def _child_finished(self, call: str, outcome: Outcome) -> None:
+        child = self.children.pop(call, None)
+        if child is None:
+            return
+        child.outcome = outcome
+        for join in list(self._joins):
+            if join.is_settled():
+                self._joins.remove(join)
+                join.pending.resolve(None, None)
+
+    # -- values ---------------------------------------------------------------------------
+
+    def look(self) -> ClockRead:
+        """Return the clock of this step; the first look of a step is a line."""
+        if self._clock is None:
+            self._clock = self.world.look()
+            self._virtual_us = self._clock.virtual_us
+        return self._clock
+
+    def _look_seconds(self) -> float:
+        return self.look().virtual_us / 1_000_000
+
+    def _glance_seconds(self) -> float:
+        return self._virtual_us / 1_000_000
+
+    def draw_uuid(self) -> str:
+        """Return a new uuid (version 4 in form), drawn from the run's seed and the call key."""
+        scope, call = self.key()
+        scope.calls -= 1
+        bits = random.Random(self._seed("uuid", call)).getrandbits(128)  # noqa: S311 - to be repeatable
+        bits = bits & ~(0xF << 76) | 4 << 76
+        bits = bits & ~(0x3 << 62) | 2 << 62
+        value = f"{bits:032x}"
+        text = f"{value[:8]}-{value[8:12]}-{value[12:16]}-{value[16:20]}-{value[20:]}"
+        self._ask(ValueDrawn("uuid", "", text))
+        return text
+
+    def stream(self, name: str) -> random.Random:
+        """Return the random stream `name` of the scope that asks; its first use is a line."""
+        scope = self.loop.scope() if self.loop.is_stepping() else self.loop.root
+        found = self._streams.get((scope.path, name))
+        if found is None:
+            seed = self._seed(f"random\0{name}", scope.path)
+            self._ask(ValueDrawn("random", name, seed))
+            found = self._streams[scope.path, name] = random.Random(seed)  # noqa: S311 - the same
+        return found
+
+    def _seed(self, purpose: str, place: str) -> str:
+        text = f"{self.identity.seed}\0{self.identity.path}\0{purpose}\0{place}"
+        return digest.of_bytes(digest.VALUE, text.encode())
+
+    def annotate(self, text: str, data: Json) -> None:
+        """Write a remark."""
+        self._ask(NoteAdded(text, to_json(data)))
+
+
+@attrs.frozen
+class _Result:
+    """What became of the program's own code."""
+
+    value: Any = None
+    error: BaseException | None = None
+    abandoned: bool = False
+
+
+def is_async(program: Callable[..., Any]) -> bool:
+    """Return whether `program` is asynchronous; objects with an async `__call__` are."""
+    return inspect.iscoroutinefunction(program) or inspect.iscoroutinefunction(
+        getattr(program, "__call__", None)  # noqa: B004 - its kind is asked, not its presence
+    )
+
+
+def _result_of(task: Task) -> _Result:
+    if task.cancelled():
+        return _Result(abandoned=True)
+    error = task.exception()
+    return _Result(error=error) if error is not None else _Result(value=task.result())
+
+
+def fault_of(error: BaseException) -> dict[str, str]:
+    """Return an exception as the data of a failed tool: {code, message, type}."""
+    match error:
+        case ToolError():
+            return {"code": error.code, "message": error.message, "type": error.error_type}
+        case _:
+            return {"code": "raised", "message": text_of(error), "type": type(error).__name__}
+
+
+def text_of(error: BaseException) -> str:
+    """Return an exception's text, fit for a log: at most 4,000 characters, no lone surrogates."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - an exception whose text raises is still an exception
+        text = "(its text cannot be shown)"
+    return text[:4000].encode(errors="backslashreplace").decode()
+
+
+def tool_error(tool: str, fault: Mapping[str, Any]) -> ToolError:
+    """Return the error that a failed tool raises in the program."""
+    return ToolError(
+        tool,
+        str(fault.get("message", "")),
+        str(fault.get("code", "raised")),
+        str(fault.get("type", "")),
+    )
+
+
+def _failed(code: str, message: str, reason: str = "error") -> Verdict:
+    return Verdict("failed", reason, error=Fault(code=code, message=message))
+
+
+def _verdict_of_error(error: BaseException) -> Verdict:
+    match error:
+        case LimitReached(limit=limit):
+            reason = "max_iterations" if limit == "max_iterations" else "limit"
+            return Verdict("limit", reason, error=Fault(code=limit, message=str(error)))
+        case RunEnded():
+            return _failed(error.reason, error.message, error.reason)
+        case OutsideLoop():
+            return _failed("outside_loop", str(error))
+        case ModelError():
+            return _failed(error.code, str(error))
+        case ProgramError() | UsageError():
+            return _failed("raised", f"{type(error).__name__}: {error}")
+        case _:
+            return _failed("raised", f"{type(error).__name__}: {text_of(error)}")
+
+
+def _timed_out(hit: LimitHit) -> Verdict:
+    message = f"no end within {hit.allowed:g} s"
+    return Verdict("timed_out", "limit", error=Fault(code="timeout_seconds", message=message))
+
+
+def _cancelled() -> Verdict:
+    return Verdict(
+        "cancelled", "cancelled", error=Fault(code="cancelled", message="cancelled from outside")
+    )
+
+
+def _stuck(loop: Loop) -> Verdict:
+    waiting = tuple(f"{_scope_name(task)} {_place(task)}" for task in loop.unfinished)
+    return _failed("stuck", str(Stuck(waiting)))
+
+
+def _scope_name(task: asyncio.Task[Any]) -> str:
+    return task.scope.path if isinstance(task, Task) else task.get_name()
+
+
+def _place(task: asyncio.Task[Any]) -> str:
+    """Return where a task waits: the innermost frame of its chain of coroutines."""
+    waiting: Any = task.get_coro()
+    while getattr(waiting, "cr_await", None) is not None and hasattr(waiting.cr_await, "cr_frame"):
+        waiting = waiting.cr_await
+    frame = getattr(waiting, "cr_frame", None)
+    if frame is None:
+        return "waits"
+    name = frame.f_code.co_filename.rpartition("/")[2]
+    return f"waits at {name}:{frame.f_lineno} in {frame.f_code.co_name}"

@@ -1,0 +1,475 @@
+"""A deterministic asyncio event loop: callbacks, tasks, futures, timers, and nothing else.
+
+Programs run on it (CONTRACT.md §9).  The same program, given the same completions in the same
+order, runs its callbacks in the same order in every process:
+
+- tasks and futures hash to their creation number, so that sets of them iterate alike;
+- a task's scope is its place in the tree of tasks, kept on the task and not in a context
+  variable, which frameworks share between tasks;
+- timers fire one at a time, when the pump says so; the clock moves only between steps;
+- whatever would leave the loop is refused, naming the place that tried.
+
+Pure: reads no clock, opens nothing, starts nothing.  What arms a timer against real time and what
+a look at the clock gives are callables that the kernel hands in.  `engine.stdlib` holds the three
+functions of asyncio that need a wrapper to be deterministic here.
+"""
+
+import asyncio
+import contextvars
+import gc
+import itertools
+import sys
+import threading
+import weakref
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from typing import Any, Final, NoReturn
+
+from refold.engine.errors import OutsideLoop
+
+_ASYNCIO_FILES: Final = asyncio.__file__.rpartition("/")[0]
+_OURS: Final = __file__.rpartition("/")[0]
+_TIMEOUTS_FILE: Final = sys.modules["asyncio.timeouts"].__file__
+
+_collecting = threading.local()
+
+
+def _mark_collection(phase: str, _info: dict[str, int]) -> None:
+    _collecting.on = phase == "start"
+
+
+def inside_collector() -> bool:
+    """Return whether this thread runs a finaliser on behalf of the garbage collector."""
+    return getattr(_collecting, "on", False)
+
+
+gc.callbacks.append(_mark_collection)
+
+
+class Scope:
+    """A place in a program's tree of tasks, and the counters that name what happens there."""
+
+    __slots__ = ("calls", "path", "tasks", "timers")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.tasks = 0
+        self.calls = 0
+        self.timers = 0
+
+    def child(self) -> "Scope":
+        """Return the next scope below this one: `0/2` has `0/2/1`, `0/2/2`, …"""
+        self.tasks += 1
+        return Scope(f"{self.path}/{self.tasks}")
+
+    def next_call(self) -> str:
+        """Return the next call key: `0/2#1`, `0/2#2`, …"""
+        self.calls += 1
+        return f"{self.path}#{self.calls}"
+
+    def next_timer(self) -> str:
+        """Return the next timer key, counted apart from calls: `0/2@1`."""
+        self.timers += 1
+        return f"{self.path}@{self.timers}"
+
+
+_scope_of_context: contextvars.ContextVar[Scope] = contextvars.ContextVar("refold_scope")
+
+
+class Handle:
+    """A callback that is due; the little of `asyncio.Handle` that anything uses."""
+
+    __slots__ = ("args", "callback", "context", "is_cancelled")
+
+    def __init__(
+        self, callback: Callable[..., Any], args: tuple[Any, ...], context: contextvars.Context
+    ) -> None:
+        self.callback = callback
+        self.args = args
+        self.context = context
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        """Make sure that the callback never runs."""
+        self.is_cancelled = True
+
+    def cancelled(self) -> bool:
+        """Return whether `cancel` was called."""
+        return self.is_cancelled
+
+
+class Timer(Handle):
+    """A callback that waits for virtual time, named by its scope and number there."""
+
+    __slots__ = ("_loop", "_when", "delay_us", "key", "number")
+
+    def __init__(
+        self,
+        loop: "Loop",
+        delay: float,
+        callback: Callable[..., Any],
+        args: tuple[Any, ...],
+        context: contextvars.Context,
+        when: float | None,
+    ) -> None:
+        super().__init__(callback, args, context)
+        self._loop = loop
+        self._when = when
+        self.delay_us = max(0, round(delay * 1_000_000))
+        self.key = loop.scope().next_timer()
+        self.number = loop.next_number()
+
+    def cancel(self) -> None:
+        """Disarm the timer; the log never mentions it."""
+        if not self.is_cancelled:
+            self.is_cancelled = True
+            self._loop.disarm(self)
+
+    def when(self) -> float:
+        """Return the virtual time at which it is due, in seconds."""
+        if self._when is None:
+            self._when = self._loop.time() + self.delay_us / 1_000_000
+        return self._when
+
+
+class Future(asyncio.Future[Any]):
+    """A future that hashes to its creation number."""
+
+    def __init__(self, *, loop: "Loop") -> None:
+        self.number = loop.next_number()
+        super().__init__(loop=loop)
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class Task(asyncio.Task[Any]):
+    """A task that hashes to its creation number and knows its scope."""
+
+    def __init__(
+        self, coro: Coroutine[Any, Any, Any], *, loop: "Loop", scope: Scope, **options: Any
+    ) -> None:
+        # Both before the base class: it adds the task to a set, and an eager start runs it.
+        self.number = loop.next_number()
+        self.scope = scope
+        super().__init__(coro, loop=loop, **options)
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class Loop(asyncio.AbstractEventLoop):
+    """The kernel's loop.  `step` runs everything that is ready; the pump feeds it in between."""
+
+    def __init__(
+        self,
+        *,
+        look: Callable[[], float],
+        glance: Callable[[], float],
+        arm: Callable[[Timer], None],
+    ) -> None:
+        """Hand in the clock: `look` records that the program saw the time, `glance` gives the
+        last time recorded, both in seconds; `arm` is told of every timer."""
+        self.root = Scope("0")
+        self.timers: dict[str, Timer] = {}
+        self.unfinished: dict[asyncio.Task[Any], None] = {}
+        self.refusal: OutsideLoop | None = None
+        """The first attempt to leave; the run ends with it whatever the program makes of it."""
+        self._look = look
+        self._glance = glance
+        self._arm = arm
+        self._ready: deque[Handle] = deque()
+        self._numbers = itertools.count(1)
+        self._eager = False
+        self._foreign: dict[asyncio.Task[Any], Scope] = {}
+        self._generators: dict[int, weakref.ref[AsyncGenerator[Any, Any]]] = {}
+        self._dropped: list[AsyncGenerator[Any, Any]] = []
+        self._exception_handler: Any = None
+        self._thread = 0
+
+    # -- what the pump calls --------------------------------------------------------------
+
+    def step(self) -> None:
+        """Run callbacks until none is ready."""
+        ready = self._ready
+        if not ready:
+            return
+        before = asyncio._get_running_loop()  # noqa: SLF001 - exported for loops, as uvloop uses it
+        hooks = sys.get_asyncgen_hooks()
+        asyncio._set_running_loop(self)  # noqa: SLF001 - the same
+        sys.set_asyncgen_hooks(self._generator_started, self._generator_dropped)
+        self._thread = threading.get_ident()
+        try:
+            while ready:
+                handle = ready.popleft()
+                if not handle.is_cancelled:
+                    self._run(handle)
+        finally:
+            self._thread = 0
+            sys.set_asyncgen_hooks(*hooks)
+            asyncio._set_running_loop(before)  # noqa: SLF001 - the same
+
+    def _run(self, handle: Handle) -> None:
+        try:
+            handle.context.run(handle.callback, *handle.args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # noqa: BLE001 - as asyncio does for callbacks
+            self.call_exception_handler({"message": "exception in a callback", "exception": error})
+
+    def is_idle(self) -> bool:
+        """Return whether nothing at all is ready or timed."""
+        return not self._ready and not self.timers
+
+    def is_stepping(self) -> bool:
+        """Return whether this thread is inside `step`, and not in a finaliser of the collector."""
+        return self._thread == threading.get_ident() and not inside_collector()
+
+    def fire(self, key: str) -> bool:
+        """Make the timer `key` ready; return whether it was armed."""
+        timer = self.timers.pop(key, None)
+        if timer is None:
+            return False
+        self._ready.append(timer)
+        return True
+
+    def disarm(self, timer: Timer) -> None:
+        """Forget a cancelled timer."""
+        self.timers.pop(timer.key, None)
+
+    def next_number(self) -> int:
+        """Return the next creation number."""
+        return next(self._numbers)
+
+    def scope(self) -> Scope:
+        """Return the scope that the code running now belongs to."""
+        task = asyncio.current_task(self)
+        if task.__class__ is Task:
+            return task.scope  # type: ignore[union-attr]  # the class test above proves it
+        if task is not None:
+            return self._scope_of_foreign(task)
+        return _scope_of_context.get(self.root)
+
+    def _scope_of_foreign(self, task: asyncio.Task[Any]) -> Scope:
+        """Return the scope of a task that a framework made past `create_task`."""
+        found = self._foreign.get(task)
+        if found is None:
+            found = self._foreign[task] = _scope_of_context.get(self.root).child()
+            task.add_done_callback(lambda done: self._foreign.pop(done, None))
+        return found
+
+    def spawn(self, coro: Coroutine[Any, Any, Any], scope: Scope) -> Task:
+        """Create a task with a scope of the kernel's choosing; it starts in the next step."""
+        return self._new_task(coro, scope, name=None, context=None, eager=False)
+
+    def open_generators(self) -> list[AsyncGenerator[Any, Any]]:
+        """Return async generators that were begun and not closed, in the order of their start."""
+        alive = [generator for ref in self._generators.values() if (generator := ref())]
+        self._generators.clear()
+        return alive
+
+    # -- asyncio's side -------------------------------------------------------------------
+
+    def call_soon(  # type: ignore[override]  # our handle is a tenth of asyncio's cost
+        self,
+        callback: Callable[..., Any],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> Handle:
+        """Make a callback ready."""
+        handle = Handle(callback, args, context or contextvars.copy_context())
+        self._ready.append(handle)
+        return handle
+
+    def call_later(  # type: ignore[override]  # the same
+        self,
+        delay: float,
+        callback: Callable[..., Any],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> Timer:
+        """Call back after `delay` seconds of virtual time."""
+        return self._start_timer(delay, callback, args, context, None)
+
+    def call_at(  # type: ignore[override]  # the same
+        self,
+        when: float,
+        callback: Callable[..., Any],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> Timer:
+        """Call back at the virtual time `when`, in seconds; it came from `time`."""
+        return self._start_timer(when - self._glance(), callback, args, context, when)
+
+    def _start_timer(
+        self,
+        delay: float,
+        callback: Callable[..., Any],
+        args: tuple[Any, ...],
+        context: contextvars.Context | None,
+        when: float | None,
+    ) -> Timer:
+        timer = Timer(self, delay, callback, args, context or contextvars.copy_context(), when)
+        self.timers[timer.key] = timer
+        self._arm(timer)
+        return timer
+
+    def time(self) -> float:
+        """Return virtual time in seconds.  A look at the clock, and recorded as one.
+
+        `asyncio.timeout` asks only to turn a delay into a time and back: for it the last
+        recorded time will do, and nothing is recorded.
+        """
+        if sys._getframe(1).f_code.co_filename == _TIMEOUTS_FILE:  # noqa: SLF001 - no other way
+            return self._glance()
+        return self._look()
+
+    def create_future(self) -> Future:
+        """Return a future of this loop."""
+        return Future(loop=self)
+
+    def create_task(  # type: ignore[override]  # options differ from version to version
+        self,
+        coro: Coroutine[Any, Any, Any],
+        *,
+        name: str | None = None,
+        context: contextvars.Context | None = None,
+        eager_start: bool | None = None,
+    ) -> Task:
+        """Create a task with the next scope below the one that runs now."""
+        self._refuse_unordered()
+        eager = self._eager if eager_start is None else eager_start
+        return self._new_task(coro, self.scope().child(), name=name, context=context, eager=eager)
+
+    def _new_task(
+        self,
+        coro: Coroutine[Any, Any, Any],
+        scope: Scope,
+        *,
+        name: str | None,
+        context: contextvars.Context | None,
+        eager: bool,
+    ) -> Task:
+        if context is None:
+            context = contextvars.copy_context()
+            context.run(_scope_of_context.set, scope)
+        options: dict[str, Any] = {"name": name or scope.path, "context": context}
+        if eager:
+            options["eager_start"] = True
+        task = Task(coro, loop=self, scope=scope, **options)
+        if not task.done():
+            # Strong: asyncio's own references are weak, and a lost task would be closed by the
+            # collector, its clean-up at a random time.
+            self.unfinished[task] = None
+            task.add_done_callback(self._forget)
+        return task
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self.unfinished.pop(task, None)
+
+    def _refuse_unordered(self) -> None:
+        """Refuse `as_completed` imported before Refold wrapped it: its set has no fixed order."""
+        frame = sys._getframe(2)  # noqa: SLF001 - only the caller's code tells
+        if frame.f_code.co_name != "ensure_future" and frame.f_code.co_name != "_ensure_future":
+            return
+        for _ in range(4):
+            if frame is None:
+                return
+            code = frame.f_code
+            if code.co_name == "as_completed" and code.co_filename.startswith(_ASYNCIO_FILES):
+                self.refuse("asyncio.as_completed over bare coroutines, imported before Refold,")
+            frame = frame.f_back  # type: ignore[assignment]  # the loop tests for None
+
+    def set_task_factory(self, factory: Any) -> None:
+        """Accept asyncio's eager factory (by an option of our own tasks); refuse any other."""
+        if factory is not None and factory is not getattr(asyncio, "eager_task_factory", None):
+            self.refuse("set_task_factory")
+        self._eager = factory is not None
+
+    def get_task_factory(self) -> Any:
+        """Return asyncio's eager factory where it was set."""
+        return asyncio.eager_task_factory if self._eager else None  # type: ignore[attr-defined,unused-ignore]  # from 3.12
+
+    def get_debug(self) -> bool:
+        """Return False: debug mode reads clocks."""
+        return False
+
+    def set_debug(self, enabled: bool) -> None:  # noqa: FBT001 - asyncio's signature
+        """Ignore it, for the same reason."""
+
+    def is_running(self) -> bool:
+        """Return whether a step is under way."""
+        return self._thread != 0
+
+    def is_closed(self) -> bool:
+        """Return False; the loop ends with its run."""
+        return False
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Hand an exception that nobody awaits to the program's handler, if it set one."""
+        if self._exception_handler is not None:
+            self._exception_handler(self, context)
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        """Do nothing: asyncio would print, which is no business of a recorded run."""
+
+    def set_exception_handler(self, handler: Any) -> None:
+        """Set what `call_exception_handler` calls."""
+        self._exception_handler = handler
+
+    def get_exception_handler(self) -> Any:
+        """Return what `set_exception_handler` set."""
+        return self._exception_handler
+
+    async def shutdown_asyncgens(self) -> None:
+        """Do nothing; the end of the run closes open generators in the order of their start."""
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """Do nothing; there is no executor."""
+
+    # -- async generators -----------------------------------------------------------------
+
+    def _generator_started(self, generator: AsyncGenerator[Any, Any]) -> None:
+        self._generators[self.next_number()] = weakref.ref(generator)
+
+    def _generator_dropped(self, generator: AsyncGenerator[Any, Any]) -> None:
+        """Close a generator that lost its last reference, as asyncio does.
+
+        Not one that the collector found, at a time of its own: that stays as it is, kept alive.
+        """
+        if self.is_stepping():
+            self.create_task(generator.aclose())  # type: ignore[arg-type]  # aclose is a coroutine
+        else:
+            self._dropped.append(generator)
+
+    # -- refusals -------------------------------------------------------------------------
+
+    def refuse(self, method: str) -> NoReturn:
+        """Refuse to leave the loop, and remember it: a framework may swallow the error.
+
+        Raises:
+            OutsideLoop: always; names the first caller outside asyncio and the engine.
+        """
+        frame = sys._getframe(1)  # noqa: SLF001 - the call site is the message
+        while frame.f_back is not None and frame.f_code.co_filename.startswith(
+            (_ASYNCIO_FILES, _OURS)
+        ):
+            frame = frame.f_back
+        error = OutsideLoop(method, frame.f_code.co_filename, frame.f_lineno)
+        if self.refusal is None:
+            self.refusal = error
+        raise error
+
+
+def _refusing(name: str) -> Callable[..., NoReturn]:
+    def refused(self: Loop, *_args: Any, **_options: Any) -> NoReturn:
+        self.refuse(f"loop.{name}")
+
+    refused.__name__ = name
+    refused.__doc__ = f"Refuse `{name}`: it would leave the loop."
+    return refused
+
+
+for _name in dir(asyncio.AbstractEventLoop):
+    if not _name.startswith("_") and _name not in vars(Loop):
+        setattr(Loop, _name, _refusing(_name))

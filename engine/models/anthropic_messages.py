@@ -1,0 +1,229 @@
+"""Models behind the Anthropic messages protocol.
+
+Translates neutral messages to that protocol and back.  Uses the `anthropic` SDK (extra
+`anthropic`) for what it does well: HTTP, keys (`ANTHROPIC_API_KEY` and its other sources), retries,
+timeouts.  Not streamed.  What both HTTP adapters share is in `engine.models.wire`.
+Rules: CONTRACT.md §11.
+"""
+
+from typing import Any, Final
+
+from refold.engine.errors import ModelError
+from refold.engine.models import wire
+from refold.engine.outcome import Usage
+from refold.engine.ports import ModelReply, ModelRequest, Reference, ToolDefinition
+
+MAX_TOKENS: Final = 4096
+"""Sent where a request has no `max_tokens`: the protocol insists on one."""
+
+_STOPS: Final = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+}
+_CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
+
+
+class AnthropicModel:
+    """A model that answers `messages`.
+
+    Threads may share one.  The client is made at the first request; no key is held here, so that
+    `reference` holds none.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        timeout_seconds: float | None = None,
+        max_retries: int | None = None,
+    ) -> None:
+        """Name the model, and the server if it is not Anthropic's.
+
+        `timeout_seconds` (each attempt) and `max_retries` are the SDK's where `None`.  Without a
+        key in the environment, a `base_url` gets a placeholder.
+        """
+        self._endpoint = wire.Endpoint(model, base_url, timeout_seconds, max_retries)
+        self._client = wire.LazyClient(self._make_client)
+
+    @property
+    def name(self) -> str:
+        """`anthropic:` and the model's name."""
+        return f"anthropic:{self._endpoint.model}"
+
+    @property
+    def reference(self) -> Reference:
+        """How a subprocess makes the same model; it finds keys in its own environment."""
+        return Reference(__name__, type(self).__qualname__, self._endpoint.arguments())
+
+    def complete(self, request: ModelRequest, /) -> ModelReply:
+        """Return the model's answer.
+
+        Raises:
+            ModelError: `http_<status>`, `connection`, `timed_out`, `malformed`, `credentials`,
+                `parameters`, `messages`, or `raised`.
+            ExtraMissing: the `anthropic` SDK is not installed.
+        """
+        sdk = wire.load_sdk("anthropic", "anthropic")
+        body = self._body(request)
+        client = self._client.get()
+        create = client.messages.with_raw_response.create
+        answer = wire.send(self.name, sdk, sdk.AnthropicError, client, lambda: create(**body))
+        return _reply(self.name, answer, request)
+
+    def close(self) -> None:
+        """Close the client's connections; the model can still be used."""
+        self._client.close()
+
+    def _body(self, request: ModelRequest) -> dict[str, Any]:
+        extra = wire.parameters_of(self.name, request)
+        if isinstance(choice := extra.get("tool_choice"), str):
+            extra["tool_choice"] = {"type": _CHOICES.get(choice, choice)}
+        body: dict[str, Any] = {
+            "model": self._endpoint.model,
+            "max_tokens": extra.pop("max_tokens", MAX_TOKENS),
+            "messages": _turns(self.name, request.messages),
+            "extra_body": extra,
+        }
+        if system := _system(request.messages):
+            body["system"] = system
+        if request.tools:
+            body["tools"] = [_tool(tool) for tool in request.tools]
+        return body
+
+    def _make_client(self) -> Any:
+        sdk = wire.load_sdk("anthropic", "anthropic")
+        options = self._endpoint.options()
+        try:
+            client = sdk.Anthropic(**options)
+        except sdk.AnthropicError:
+            client = None  # a profile that cannot be read; which one is this machine's affair
+        if client is not None:
+            if client.api_key or client.auth_token or client.credentials:
+                return client
+            client.close()
+        if self._endpoint.base_url is None:
+            raise ModelError(self.name, "no key: set ANTHROPIC_API_KEY", "credentials")
+        return sdk.Anthropic(api_key=wire.PLACEHOLDER_KEY, **options)
+
+
+def _tool(tool: ToolDefinition) -> dict[str, Any]:
+    return {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
+
+
+def _system(messages: tuple[dict[str, Any], ...]) -> str:
+    """Return all system messages as the one text that the protocol has for them."""
+    texts = [message["content"] for message in messages if message["role"] == "system"]
+    return "\n\n".join(text for text in texts if text.strip())
+
+
+def _turns(model: str, messages: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:
+    """Return the conversation with neighbours of one side joined: results of parallel calls too."""
+    turns: list[dict[str, Any]] = []
+    for message in messages:
+        match message["role"]:
+            case "system":
+                continue
+            case "user":
+                _say(turns, "user", _text(message["content"]))
+            case "tool":
+                _say(turns, "user", [_result(message)])
+            case "assistant":
+                _say(turns, "assistant", _assistant(message))
+            case role:
+                raise wire.role_refused(model, role)
+    return turns
+
+
+def _say(turns: list[dict[str, Any]], role: str, blocks: list[dict[str, Any]]) -> None:
+    if not blocks:
+        return
+    if turns and turns[-1]["role"] == role:
+        turns[-1]["content"] += blocks
+    else:
+        turns.append({"role": role, "content": list(blocks)})
+
+
+def _text(text: str) -> list[dict[str, Any]]:
+    """Return a text block, or none: the protocol refuses blank ones."""
+    return [{"type": "text", "text": text}] if text.strip() else []
+
+
+def _result(message: dict[str, Any]) -> dict[str, Any]:
+    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": message["tool_call_id"]}
+    if message["content"]:
+        block["content"] = message["content"]
+    if message.get("is_error"):
+        block["is_error"] = True
+    return block
+
+
+def _assistant(message: dict[str, Any]) -> list[dict[str, Any]]:
+    verbatim: list[dict[str, Any]] = message.get("provider", {}).get("anthropic", [])
+    if verbatim:
+        return verbatim
+    return _text(message.get("content", "")) + [
+        {
+            "type": "tool_use",
+            "id": call["id"],
+            "name": call["name"],
+            "input": wire.arguments_back(call),
+        }
+        for call in message.get("tool_calls", ())
+    ]
+
+
+def _reply(model: str, answer: dict[str, Any], request: ModelRequest) -> ModelReply:
+    if "content" not in answer:
+        raise wire.malformed(model, f"the answer holds {answer.get('error') or 'no content'}")
+    blocks = wire.objects_in(model, answer["content"], "content")
+    texts = [wire.text_of(block.get("text")) for block in blocks if block.get("type") == "text"]
+    message: dict[str, Any] = {"role": "assistant", "content": "".join(texts)}
+    if calls := _calls(model, blocks, request):
+        message["tool_calls"] = calls
+    if not _neutral(blocks):
+        message["provider"] = {"anthropic": blocks}
+    stop = wire.text_of(answer.get("stop_reason"))
+    return wire.reply_of(model, message, _usage(answer.get("usage")), _STOPS.get(stop, stop))
+
+
+def _calls(model: str, blocks: list[dict[str, Any]], request: ModelRequest) -> list[dict[str, Any]]:
+    taken: set[str] = set()
+    uses = [block for block in blocks if block.get("type") == "tool_use"]
+    for index, block in enumerate(uses):
+        block["id"] = wire.distinct_id(block.get("id"), index, request, taken)
+    return [
+        wire.call_of(model, block["id"], block.get("name"), block.get("input") or {})
+        for block in uses
+    ]
+
+
+def _neutral(blocks: list[dict[str, Any]]) -> bool:
+    """Return whether text and calls say it all: one text, then calls, and nothing beside them.
+
+    Else (thinking and its signature, server tools, citations) the next request must show the
+    blocks as they came, in their order.
+    """
+    kinds = [block.get("type") for block in blocks]
+    shape = kinds[1:] if kinds[:1] == ["text"] else kinds
+    return all(kind == "tool_use" for kind in shape) and all(map(_plain, blocks))
+
+
+def _plain(block: dict[str, Any]) -> bool:
+    """Return whether the neutral shape holds all of a text or a call; `direct` is the default."""
+    beside = {name for name, value in block.items() if value}
+    if block.get("caller") == {"type": "direct"}:
+        beside.discard("caller")
+    return beside <= {"type", "text"} or beside <= {"type", "id", "name", "input"}
+
+
+def _usage(usage: Any) -> Usage:
+    """Return the usage; tokens read from and written to the cache are in `input_tokens`."""
+    cached = ("cache_creation_input_tokens", "cache_read_input_tokens")
+    return Usage(
+        input_tokens=wire.tokens_of(usage, "input_tokens", *cached),
+        output_tokens=wire.tokens_of(usage, "output_tokens"),
+        requests=1,
+    )

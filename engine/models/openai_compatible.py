@@ -1,0 +1,196 @@
+"""Models behind the OpenAI chat-completions protocol: OpenAI's, and any server that speaks it.
+
+Translates neutral messages to that protocol and back.  Uses the `openai` SDK (extra `openai`) for
+what it does well: HTTP, keys (`OPENAI_API_KEY`), retries, timeouts.  Not streamed.  What both HTTP
+adapters share is in `engine.models.wire`.  Rules: CONTRACT.md §11.
+"""
+
+from typing import Any, Final
+
+from refold.engine.errors import ModelError
+from refold.engine.models import wire
+from refold.engine.outcome import Usage
+from refold.engine.ports import ModelReply, ModelRequest, Reference, ToolDefinition
+
+_STOPS: Final = {"function_call": "tool_calls"}
+_KEPT: Final = ("reasoning_content", "reasoning_details")
+"""Members of an answer that its server wants to see again in the next request."""
+_KEPT_IN_CALL: Final = ("extra_content",)
+
+
+class OpenAICompatibleModel:
+    """A model that answers `chat.completions`.
+
+    Threads may share one.  The client is made at the first request; no key is held here, so that
+    `reference` holds none.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        timeout_seconds: float | None = None,
+        max_retries: int | None = None,
+    ) -> None:
+        """Name the model, and the server if it is not OpenAI's.
+
+        `timeout_seconds` (each attempt) and `max_retries` are the SDK's where `None`.  Without a
+        key in the environment, a `base_url` gets a placeholder.
+        """
+        self._endpoint = wire.Endpoint(model, base_url, timeout_seconds, max_retries)
+        self._client = wire.LazyClient(self._make_client)
+
+    @property
+    def name(self) -> str:
+        """`openai:` and the model's name."""
+        return f"openai:{self._endpoint.model}"
+
+    @property
+    def reference(self) -> Reference:
+        """How a subprocess makes the same model; it finds keys in its own environment."""
+        return Reference(__name__, type(self).__qualname__, self._endpoint.arguments())
+
+    def complete(self, request: ModelRequest, /) -> ModelReply:
+        """Return the model's answer: the first choice.
+
+        Raises:
+            ModelError: `http_<status>`, `connection`, `timed_out`, `malformed`, `credentials`,
+                `parameters`, `messages`, or `raised`.
+            ExtraMissing: the `openai` SDK is not installed.
+        """
+        sdk = wire.load_sdk("openai", "openai")
+        body = self._body(request)
+        extra = wire.parameters_of(self.name, request)
+        client = self._client.get()
+        create = client.chat.completions.with_raw_response.create
+        answer = wire.send(
+            self.name, sdk, sdk.OpenAIError, client, lambda: create(**body, extra_body=extra)
+        )
+        return _reply(self.name, answer, request)
+
+    def close(self) -> None:
+        """Close the client's connections; the model can still be used."""
+        self._client.close()
+
+    def _body(self, request: ModelRequest) -> dict[str, Any]:
+        messages = [_message(self.name, message) for message in request.messages]
+        body: dict[str, Any] = {"model": self._endpoint.model, "messages": messages}
+        if request.tools:
+            body["tools"] = [_tool(tool) for tool in request.tools]
+        return body
+
+    def _make_client(self) -> Any:
+        sdk = wire.load_sdk("openai", "openai")
+        options = self._endpoint.options()
+        try:
+            return sdk.OpenAI(**options)
+        except sdk.OpenAIError as error:
+            failure = ModelError(self.name, wire.short(str(error)), "credentials")
+        if self._endpoint.base_url is None:
+            raise failure
+        return sdk.OpenAI(api_key=wire.PLACEHOLDER_KEY, **options)
+
+
+def _tool(tool: ToolDefinition) -> dict[str, Any]:
+    function = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.parameters,
+    }
+    return {"type": "function", "function": function}
+
+
+def _message(model: str, message: dict[str, Any]) -> dict[str, Any]:
+    match message["role"]:
+        case "system" | "user":
+            return {"role": message["role"], "content": message["content"]}
+        case "tool":
+            call_id = message["tool_call_id"]
+            return {"role": "tool", "tool_call_id": call_id, "content": message["content"]}
+        case "assistant":
+            return _assistant(message)
+        case role:
+            raise wire.role_refused(model, role)
+
+
+def _assistant(message: dict[str, Any]) -> dict[str, Any]:
+    kept = message.get("provider", {}).get("openai", {})
+    back = {"role": "assistant", "content": message.get("content", ""), **kept.get("message", {})}
+    if calls := message.get("tool_calls"):
+        in_calls = kept.get("tool_calls", {})
+        back["tool_calls"] = [_call_back(call) | in_calls.get(call["id"], {}) for call in calls]
+    return back
+
+
+def _call_back(call: dict[str, Any]) -> dict[str, Any]:
+    function = {"name": call["name"], "arguments": wire.arguments_text(call)}
+    return {"id": call["id"], "type": "function", "function": function}
+
+
+def _reply(model: str, answer: dict[str, Any], request: ModelRequest) -> ModelReply:
+    choices = wire.objects_in(model, answer.get("choices"), "choices")
+    if not choices or not isinstance(answered := choices[0].get("message"), dict):
+        reason = answer.get("error") or "no choice with a message"
+        raise wire.malformed(model, f"the answer holds {reason}")
+    raw_calls = wire.objects_in(model, answered.get("tool_calls"), "tool_calls")
+    refusal = wire.text_of(answered.get("refusal"))
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "content": _content(answered.get("content")) or refusal,
+    }
+    if raw_calls:
+        message["tool_calls"] = _calls(model, raw_calls, request)
+    if kept := _kept(answered, raw_calls, message.get("tool_calls", [])):
+        message["provider"] = {"openai": kept}
+    stop = "refusal" if refusal else wire.text_of(choices[0].get("finish_reason"))
+    return wire.reply_of(model, message, _usage(answer.get("usage")), _STOPS.get(stop, stop))
+
+
+def _content(content: Any) -> str:
+    """Return an answer's text; some servers give it as a list of parts."""
+    if isinstance(content, list):
+        return "".join(wire.text_of(part.get("text")) for part in content if isinstance(part, dict))
+    return wire.text_of(content)
+
+
+def _calls(
+    model: str, raw_calls: list[dict[str, Any]], request: ModelRequest
+) -> list[dict[str, Any]]:
+    taken: set[str] = set()
+    calls = []
+    for index, raw in enumerate(raw_calls):
+        call_id = wire.distinct_id(raw.get("id"), index, request, taken)
+        function = raw.get("function")
+        if not isinstance(function, dict):
+            raise wire.malformed(model, f"tool_calls/{index} is no function call")
+        calls.append(
+            wire.call_of(model, call_id, function.get("name"), function.get("arguments") or "")
+        )
+    return calls
+
+
+def _kept(
+    answered: dict[str, Any], raw_calls: list[dict[str, Any]], calls: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return what the next request must show again and the neutral message has no place for."""
+    kept: dict[str, Any] = {}
+    if members := {name: answered[name] for name in _KEPT if answered.get(name)}:
+        kept["message"] = members
+    in_calls = {
+        call["id"]: members
+        for call, raw in zip(calls, raw_calls, strict=True)
+        if (members := {name: raw[name] for name in _KEPT_IN_CALL if raw.get(name)})
+    }
+    if in_calls:
+        kept["tool_calls"] = in_calls
+    return kept
+
+
+def _usage(usage: Any) -> Usage:
+    """Return the usage; cached tokens are in `input_tokens`, reasoning in `output_tokens`."""
+    return Usage(
+        input_tokens=wire.tokens_of(usage, "prompt_tokens"),
+        output_tokens=wire.tokens_of(usage, "completion_tokens"),
+        requests=1,
+    )

@@ -1,0 +1,50 @@
+"""Models as the command line and configuration name them: `openai:gpt-4o`, `scripted:replies.yaml`.
+
+A log never names what to construct; whoever starts a run does.  Rules: CONTRACT.md §11.
+"""
+
+from importlib.util import find_spec
+from typing import Final
+
+from refold.engine.errors import ExtraMissing, ModelNotFound
+from refold.engine.models.anthropic_messages import AnthropicModel
+from refold.engine.models.openai_compatible import OpenAICompatibleModel
+from refold.engine.models.scripted import ScriptedModel
+from refold.engine.ports import Model
+
+_FORMS: Final = "openai:NAME, anthropic:NAME, or scripted:FILE"
+
+
+def model_from(spec: str, base_url: str | None = None) -> Model:
+    """Return the model that `spec` names: `openai:NAME`, `anthropic:NAME` or `scripted:FILE`.
+
+    NAME may hold colons of its own (`openai:llama3:8b`).  `base_url` is the server to ask, for
+    `openai` with the protocol's version in it (`http://localhost:8000/v1`).
+
+    Raises:
+        ModelNotFound: no such form, no name, or a `base_url` for a script.
+        ExtraMissing: the SDK that it needs is not installed.
+        ScriptRefused: the file of a script is none.
+    """
+    provider, _, name = spec.partition(":")
+    if not name:
+        raise ModelNotFound(spec, f"expected {_FORMS}")
+    match provider:
+        case "openai":
+            _require("openai")
+            return OpenAICompatibleModel(name, base_url=base_url)
+        case "anthropic":
+            _require("anthropic")
+            return AnthropicModel(name, base_url=base_url)
+        case "scripted" if base_url is None:
+            return ScriptedModel.from_file(name)
+        case "scripted":
+            raise ModelNotFound(spec, "a script has no base URL")
+        case _:
+            raise ModelNotFound(spec, f"no provider {provider!r}: expected {_FORMS}")
+
+
+def _require(sdk: str) -> None:
+    """Refuse early, on the command line; the adapter itself needs the SDK only when asked."""
+    if find_spec(sdk) is None:
+        raise ExtraMissing(sdk, sdk)

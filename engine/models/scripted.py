@@ -1,0 +1,266 @@
+"""Models without a network: a script of replies, or a function.
+
+`ScriptedModel` gives the n-th reply of an agent to the request that holds n-1 replies already: the
+conversation chooses, not the order of arrival.  So there is no cursor to share, and runs in
+parallel, in subprocesses and in replay agree.  `FunctionModel` is for what no list can say.
+
+The file that `engine.models.parse` reads, and what `replies` may be, in YAML or JSON:
+
+    researcher:                                # the agent's name; "*" is any other
+      - tool_calls:                            # one reply with two parallel calls
+          - {name: search, arguments: {query: tides}}
+          - {name: search, arguments: {query: moon, limit: 3}}
+        text: Let me look.                     # optional beside calls
+        usage: {input_tokens: 120, output_tokens: 30}
+      - {name: read, arguments: {path: a.md}}  # short for a reply with one call
+      - error: {code: http_500, message: overloaded}
+      - The tides follow the moon.             # short for {text: …}
+    "*":
+      - {text: "", stop_reason: refusal}
+
+A list instead of the object is the script of every agent.  Rules: CONTRACT.md §11.
+"""
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, Final, Self
+
+import attrs
+import yaml
+
+from refold.engine.canonical import Json, check, join
+from refold.engine.errors import ModelError, NotCanonical, ScriptRefused
+from refold.engine.outcome import Usage
+from refold.engine.ports import ModelReply, ModelRequest, Reference
+
+Reply = str | Mapping[str, Any] | ModelReply | ModelError
+"""One reply of a script: a text, an object as in a file, a ready reply, or a failure."""
+
+ANY_AGENT: Final = "*"
+
+_REPLY: Final = {
+    "text": str,
+    "tool_calls": list,
+    "stop_reason": str,
+    "usage": dict,
+    "provider": dict,
+    "error": dict,
+}
+_CALL: Final = {"id": str, "name": str, "arguments": dict, "invalid": str}
+_USAGE: Final = {"input_tokens": int, "output_tokens": int, "requests": int}
+_ERROR: Final = {"code": str, "message": str}
+_KINDS: Final = {str: "text", list: "a list", dict: "an object", int: "an integer"}
+
+
+class ScriptedModel:
+    """A model that says what its script says.  Threads may share one: it keeps nothing.
+
+    Who asks is the request's parameter `agent` (none: `"*"`).  A conversation that began as another
+    agent's says with the parameter `inherited` how many messages it took over; replies among those
+    do not count.
+    """
+
+    def __init__(
+        self,
+        replies: Sequence[Reply] | Mapping[str, Sequence[Reply]],
+        name: str = "scripted",
+        *,
+        where: str = "replies",
+    ) -> None:
+        """Check the whole script; `where` is what an error calls it.
+
+        Raises:
+            ScriptRefused: a place that is not as this module's docstring says.
+        """
+        self._name = name
+        self._script = _script(replies, where)
+
+    @classmethod
+    def from_file(cls, path: Path | str, name: str = "scripted") -> Self:
+        """Return the model that a YAML or JSON file describes.
+
+        Raises:
+            ScriptRefused: the file cannot be read, or is no script.
+        """
+        try:
+            replies = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            why = " ".join(str(error).split())
+            raise ScriptRefused(str(path), "", "a readable YAML or JSON file", why) from None
+        return cls(replies, name, where=str(path))
+
+    @property
+    def name(self) -> str:
+        """As the log shows it."""
+        return self._name
+
+    @property
+    def reference(self) -> Reference:
+        """How a subprocess makes the same model: by the script itself, which may have no file."""
+        arguments = {"replies": self._script, "name": self._name}
+        return Reference(__name__, type(self).__qualname__, arguments)
+
+    def complete(self, request: ModelRequest, /) -> ModelReply:
+        """Return the reply that stands at the conversation's place.
+
+        Raises:
+            ModelError: the script says so, or (`script_exhausted`) says no more.
+        """
+        agent = str(request.parameters.get("agent", ANY_AGENT))
+        script = self._script.get(agent, self._script.get(ANY_AGENT, []))
+        own = request.messages[request.parameters.get("inherited", 0) :]
+        place = sum(message["role"] == "assistant" for message in own)
+        if place >= len(script):
+            wanted = f"agent {agent!r} has {len(script)} replies and asks for number {place + 1}"
+            raise ModelError(self._name, wanted, "script_exhausted")
+        return _said(self._name, script[place], f"call_{len(request.messages)}")
+
+
+class FunctionModel:
+    """A model that is a function of the request; the function must be pure and safe in threads."""
+
+    def __init__(
+        self,
+        function: Callable[[ModelRequest], Reply],
+        name: str = "function",
+        *,
+        reference: Reference | None = None,
+    ) -> None:
+        """Take the function; with `reference`, which must make this model, subprocesses have it."""
+        self._function = function
+        self._name = name
+        self._reference = reference
+
+    @property
+    def name(self) -> str:
+        """As the log shows it."""
+        return self._name
+
+    @property
+    def reference(self) -> Reference | None:
+        """What was given."""
+        return self._reference
+
+    def complete(self, request: ModelRequest, /) -> ModelReply:
+        """Return what the function says.
+
+        Raises:
+            ModelError: the function raised or returned it.
+            ScriptRefused: the function returned what is no reply.
+        """
+        said = _checked_reply(self._function(request), self._name, "")
+        return _said(self._name, said, f"call_{len(request.messages)}")
+
+
+def _said(model: str, reply: dict[str, Any], call_prefix: str) -> ModelReply:
+    """Return a checked reply as the port has it.
+
+    Calls without an id are named by their place in the conversation.  The reply is a copy: what a
+    program does to its messages must not change the script.
+    """
+    reply = deepcopy(reply)
+    if "error" in reply:
+        raise ModelError(model, reply["error"]["message"], reply["error"]["code"])
+    message: dict[str, Any] = {"role": "assistant", "content": reply.get("text", "")}
+    if calls := reply.get("tool_calls"):
+        message["tool_calls"] = [
+            {"id": f"{call_prefix}_{index}", "name": "", "arguments": {}} | call
+            for index, call in enumerate(calls)
+        ]
+    if "provider" in reply:
+        message["provider"] = reply["provider"]
+    stop_reason = reply.get("stop_reason", "tool_calls" if calls else "stop")
+    usage = Usage(**{"requests": 1} | reply.get("usage", {}))
+    return ModelReply(message=message, usage=usage, stop_reason=stop_reason)
+
+
+def _script(replies: Any, where: str) -> dict[str, list[dict[str, Any]]]:
+    """Return the script as JSON, each reply in its long form."""
+    if isinstance(replies, Mapping):
+        agents = {agent: (listed, f"/{agent}") for agent, listed in replies.items()}
+    else:
+        agents = {ANY_AGENT: (replies, "")}
+    script: dict[str, list[dict[str, Any]]] = {}
+    for agent, (listed, pointer) in agents.items():
+        if not isinstance(agent, str):
+            raise ScriptRefused(where, pointer, "an agent's name", repr(agent))
+        if not isinstance(listed, list | tuple):
+            raise ScriptRefused(where, pointer, "a list of replies", _kind(listed))
+        script[agent] = [
+            _checked_reply(reply, where, join(pointer, index)) for index, reply in enumerate(listed)
+        ]
+    return script
+
+
+def _checked_reply(reply: Any, where: str, pointer: str) -> dict[str, Any]:
+    """Return one reply in its long form: an object with the members of `_REPLY`."""
+    long = deepcopy(_long(reply))
+    if long is None:
+        raise ScriptRefused(where, pointer, "a text or an object", _kind(reply))
+    _check_members(long, _REPLY, where, pointer)
+    for index, call in enumerate(long.get("tool_calls", ())):
+        _check_members(call, _CALL, where, f"{pointer}/tool_calls/{index}", needed=("name",))
+    if "usage" in long:
+        _check_members(long["usage"], _USAGE, where, f"{pointer}/usage")
+    if "error" in long:
+        _check_members(long["error"], _ERROR, where, f"{pointer}/error", needed=tuple(_ERROR))
+    try:
+        check(long, pointer)
+    except NotCanonical as error:
+        raise ScriptRefused(where, error.pointer, error.expected, error.found) from None
+    return long
+
+
+def _long(reply: Any) -> dict[str, Any] | None:
+    match reply:
+        case str():
+            return {"text": reply}
+        case ModelReply():
+            return _from_reply(reply)
+        case ModelError():
+            return {"error": {"code": reply.code, "message": reply.message}}
+        case Mapping() if "name" in reply:
+            return {"tool_calls": [dict(reply)]}
+        case Mapping():
+            return dict(reply)
+        case _:
+            return None
+
+
+def _from_reply(reply: ModelReply) -> dict[str, Any]:
+    message = reply.message
+    long = {"text": message.get("content", ""), "stop_reason": reply.stop_reason}
+    long |= {name: message[name] for name in ("tool_calls", "provider") if name in message}
+    return long | {"usage": attrs.asdict(reply.usage)}
+
+
+def _check_members(
+    value: Json,
+    known: Mapping[str, type],
+    where: str,
+    pointer: str,
+    *,
+    needed: Iterable[str] = (),
+) -> None:
+    if not isinstance(value, dict):
+        raise ScriptRefused(where, pointer, "an object", _kind(value))
+    for name, member in value.items():
+        if name not in known:
+            raise ScriptRefused(where, pointer, _near(name, known), f"{name!r}")
+        if type(member) is not known[name]:
+            expected = _KINDS[known[name]]
+            raise ScriptRefused(where, join(pointer, name), expected, _kind(member))
+    for name in needed:
+        if name not in value:
+            raise ScriptRefused(where, pointer, f"a member {name!r}", "none")
+
+
+def _near(name: Any, known: Mapping[str, type]) -> str:
+    close = difflib.get_close_matches(str(name), known, n=1)
+    return f"{close[0]!r}" if close else "one of " + ", ".join(known)
+
+
+def _kind(value: Any) -> str:
+    return "nothing" if value is None else f"{type(value).__name__} {value!r:.60}"

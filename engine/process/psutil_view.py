@@ -1,0 +1,57 @@
+"""What the system shows of its processes where there is no `/proc` like that of Linux.
+
+The methods of `engine.process.views.View`, by psutil, which checks a process's birth before it
+signals.  Some systems show no environment, not even to its owner: there descendants are found by
+their session, and by having been seen below the child.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterable
+
+import psutil
+
+from refold.engine.process.views import TAGS, Member
+
+
+class PsutilView:
+    """Any system that psutil knows."""
+
+    def pids(self) -> Iterable[int]:
+        """Return all processes there are."""
+        return psutil.pids()
+
+    def children(self, pid: int) -> list[int]:
+        """Return the direct children."""
+        with contextlib.suppress(psutil.Error):
+            return [child.pid for child in psutil.Process(pid).children()]
+        return []
+
+    def member(self, pid: int) -> Member | None:
+        """Return a process that lives."""
+        with contextlib.suppress(psutil.Error, OSError):
+            process = psutil.Process(pid)
+            if process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
+                born, parent = process.create_time(), process.ppid()
+                return Member(pid, born, parent, os.getpgid(pid), os.getsid(pid))
+        return None
+
+    def tags(self, pid: int) -> str | None:
+        """Return it where the system shows environments."""
+        with contextlib.suppress(psutil.Error, OSError):
+            environment = psutil.Process(pid).environ()
+            return environment.get(TAGS, "") if environment else None
+        return None
+
+    def resident_bytes(self, pid: int) -> int:
+        """Return the resident set."""
+        with contextlib.suppress(psutil.Error):
+            return int(psutil.Process(pid).memory_info().rss)
+        return 0
+
+    def kill(self, member: Member) -> None:
+        """Kill it, unless its birth says that it is another."""
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(member.pid)
+            if process.create_time() == member.born:
+                process.kill()

@@ -1,0 +1,102 @@
+"""Which processes belong to a child, what they weigh, and their end (CONTRACT.md §7.3).
+
+A descendant that forked twice and took a session of its own is in no group of ours.  It is
+found by the tag in its environment, by its session, or because it was seen below the child while
+that ran.  One that throws its environment away and leaves between two looks is not found: that
+takes intent, and this is containment of accidents.
+
+No subreaper: it is a property of the whole host process, and would hand the host orphans that it
+never asked for.  Imports nothing heavy: the child's side uses this file before anything else.
+"""
+
+import os
+import time
+from typing import Final
+
+from refold.engine.process.views import Member, View, system_view
+
+_PAUSE_SECONDS: Final = 0.005
+
+
+class Tree:
+    """The descendants of one child.  The child itself is its leader."""
+
+    def __init__(self, leader: int, tag: str, view: View | None = None) -> None:
+        self._leader = leader
+        self._tag = tag
+        self._view = view or system_view()
+        self._known: dict[int, Member] = {}
+        first = self._view.member(leader)
+        self._born = first.born if first else 0.0
+        self._unclear = False
+
+    def look(self) -> None:
+        """Note the descendants that hang below the child now; they stay known when cut loose."""
+        waiting = [self._leader, *self._known]
+        while waiting:
+            waiting += self._below(waiting.pop())
+
+    def resident_bytes(self) -> int:
+        """Return the memory of the child and all known descendants; shared pages count again."""
+        return sum(self._view.resident_bytes(pid) for pid in (self._leader, *self._known))
+
+    def leader_ended(self) -> bool:
+        """Return whether the child itself is a zombie, or gone."""
+        return self._view.member(self._leader) is None
+
+    def sweep(self, until: float) -> int:
+        """Kill all descendants; return how many stood outside the child's group.
+
+        Ends when none is left, or at `until` on the monotonic clock.  Only while the leader is not
+        reaped, for its session's number is trusted.
+        """
+        killed: set[Member] = set()
+        calm = 0
+        while True:
+            found = self._survivors()
+            for member in found:
+                self._view.kill(member)
+            killed |= found
+            calm = 0 if found else calm + 1
+            # Who forks while it is hunted, or is in the middle of an exec, slips through one scan.
+            if calm == (2 if killed or self._unclear else 1) or time.monotonic() >= until:
+                break
+            time.sleep(_PAUSE_SECONDS)
+        return sum(member.group != self._leader for member in killed)
+
+    def _below(self, pid: int) -> list[int]:
+        """Note the children of a process that is ours; return those that are new."""
+        children = list(self._view.children(pid))
+        known = self._known.get(pid)
+        if known and not self._lives(known):
+            del self._known[
+                pid
+            ]  # It ended, or changed hands: then these are a stranger's children.
+            return []
+        seen = map(self._view.member, children)
+        new = [m for m in seen if m and m.parent == pid and m.pid not in self._known]
+        self._known |= {member.pid: member for member in new}
+        return [member.pid for member in new]
+
+    def _lives(self, member: Member) -> bool:
+        now = self._view.member(member.pid)
+        return now is not None and now.born == member.born
+
+    def _survivors(self) -> set[Member]:
+        self.look()
+        strangers = {os.getpid(), self._leader}
+        found = {m for pid in self._view.pids() if pid not in strangers and (m := self._ours(pid))}
+        self._known |= {member.pid: member for member in found}
+        return found
+
+    def _ours(self, pid: int) -> Member | None:
+        member = self._view.member(pid)
+        if member is None or member.born < self._born:
+            return None
+        known = self._known.get(pid)
+        if known and known.born == member.born:
+            return member
+        tags = self._view.tags(pid)
+        self._unclear |= tags is None
+        of_ours = member.session == self._leader or self._tag in (tags or "").split(":")
+        return member if of_ours else None

@@ -1,0 +1,114 @@
+"""The child's side: its protocol descriptors, its own limits, and leaving when the parent is gone.
+
+Called by the stub of a child before it imports anything of the user's; imports nothing heavy.
+What the parent does is in `start` and `bounded`.  Rules: CONTRACT.md §7.3.
+
+The watchdog is a thread: a child whose main thread never lets go of the interpreter lock is not
+ended by it, and a child that does not call it stays when its parent is killed.
+"""
+
+import fcntl
+import os
+import resource
+import signal
+import threading
+import time
+from typing import Final
+
+from refold.engine.process.tree import Tree
+from refold.engine.process.views import TAGS
+
+REQUEST_FD: Final = "REFOLD_REQUEST_FD"
+"""The environment variable with the number of the descriptor that a child reads."""
+REPLY_FD: Final = "REFOLD_REPLY_FD"
+"""The environment variable with the number of the descriptor that a child writes."""
+
+_SWEEP_SECONDS: Final = 1.0
+_READ_BYTES: Final = 65536
+
+
+def take_protocol() -> tuple[int, int] | None:
+    """Return the descriptors to read the request from and to write the reply to.
+
+    Takes their names out of the environment and keeps them from being inherited, so that nothing
+    the child starts can hold or spoil them.  `None` where no `run_bounded` started this process.
+    """
+    request, reply = os.environ.pop(REQUEST_FD, ""), os.environ.pop(REPLY_FD, "")
+    if not (request.isdecimal() and reply.isdecimal()):
+        return None
+    for fd in (int(request), int(reply)):
+        fcntl.fcntl(fd, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
+    return int(request), int(reply)
+
+
+def leave_with_parent(request_fd: int) -> None:
+    """Start a daemon thread that ends this process and all below it when the parent is gone.
+
+    Only after the request was read: the thread reads the rest of the stream, whose end is the
+    sign.  It ends descendants that left the group first, then the group.  It signals no group that
+    this process does not lead.
+    """
+    tag = os.environ.get(TAGS, "").rpartition(":")[2]
+    # Made here: at the end, with a program in any state, is no time for an import.
+    tree = Tree(os.getpid(), tag) if tag else None
+    threading.Thread(
+        target=_watch, args=(request_fd, tree), name="refold-watchdog", daemon=True
+    ).start()
+
+
+def apply_rlimits(
+    *,
+    memory_bytes: int | None = None,
+    cpu_seconds: int | None = None,
+    file_bytes: int | None = None,
+    open_files: int | None = 1024,
+) -> tuple[str, ...]:
+    """Lower the limits of this process and its descendants; none is ever raised.
+
+    No core is dumped in any case.  `memory_bytes` bounds the address space: some runtimes reserve
+    far more of it than they use, so it is given on request alone.
+
+    Returns:
+        The names of the limits that this system would not take.
+    """
+    wanted = {
+        "RLIMIT_CORE": 0,
+        "RLIMIT_AS": memory_bytes,
+        "RLIMIT_CPU": cpu_seconds,
+        "RLIMIT_FSIZE": file_bytes,
+        "RLIMIT_NOFILE": open_files,
+    }
+    return tuple(
+        name for name, most in wanted.items() if most is not None and not _lower(name, most)
+    )
+
+
+def _lower(name: str, most: int) -> bool:
+    """Lower the soft and the hard value; return whether the system took it."""
+    number = getattr(resource, name, None)
+    if number is None:
+        return False
+    now = resource.getrlimit(number)
+    soft, hard = (most if old == resource.RLIM_INFINITY else min(most, old) for old in now)
+    try:
+        resource.setrlimit(number, (soft, hard))
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _watch(fd: int, tree: Tree | None) -> None:
+    while _more(fd):
+        pass
+    if tree is not None:
+        tree.sweep(time.monotonic() + _SWEEP_SECONDS)
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _more(fd: int) -> bool:
+    try:
+        return bool(os.read(fd, _READ_BYTES))
+    except OSError:  # Somebody closed it: the sign can never come, so this counts as the sign.
+        return False

@@ -1,0 +1,207 @@
+"""Finding programs: by the object, by module or file and name, by a name that Refold ships.
+
+A log never says what code to import (CONTRACT.md §3.8): whoever replays names the program, except
+for what Refold ships.  This is a shell file: importing runs the user's code.
+"""
+
+import contextlib
+import functools
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from refold.engine.errors import ProgramNotFound, RecordingRefused
+from refold.engine.ports import Program, Reference
+
+SHIPPED: Final[dict[str, Reference]] = {
+    "agent": Reference("refold.engine.agent", "agent"),
+    "survey_tree": Reference("refold.cli.survey", "survey_tree"),
+    "survey_package": Reference("refold.cli.survey", "survey_package"),
+    "survey_with_faults": Reference("refold.cli.survey", "survey_with_faults"),
+    "never_ends": Reference("refold.cli.survey", "never_ends"),
+    "floods": Reference("refold.cli.survey", "floods"),
+    "crashes": Reference("refold.cli.survey", "crashes"),
+}
+"""Programs that every installation has, by the name that a log shows."""
+
+_importing = threading.local()
+
+
+def program_name(program: Program | Reference | str) -> str:
+    """Return the name that a log shows: the function's own, never where it is imported from."""
+    if isinstance(program, Reference):
+        return program.name.rpartition(".")[2]
+    if isinstance(program, str):
+        return program.rpartition(":")[2].rpartition(".")[2] if ":" in program else program
+    inner = program.func if isinstance(program, functools.partial) else program
+    return str(getattr(inner, "__name__", type(inner).__name__))
+
+
+def reference_from(text: str) -> Reference:
+    """Return what `module:name`, `file.py:name` or a shipped name refers to.
+
+    Raises:
+        ProgramNotFound: it has none of these forms.
+    """
+    if text in SHIPPED:
+        return SHIPPED[text]
+    source, colon, name = text.rpartition(":")
+    if not colon or not source or not name:
+        raise ProgramNotFound(text, "expected module:function, file.py:function, or a shipped name")
+    if source.endswith(".py"):
+        source = os.path.abspath(source)  # noqa: PTH100 - links stay as they were given
+    return Reference(source, name)
+
+
+def load_program(program: Program | Reference | str) -> Program:
+    """Return the function itself.
+
+    Raises:
+        ProgramNotFound: it cannot be imported, or is nothing that can be called.
+        RecordingRefused: importing it starts a recording.
+    """
+    if not isinstance(program, (str, Reference)):
+        return program
+    reference = reference_from(program) if isinstance(program, str) else program
+    found = load(reference)
+    if not callable(found):
+        raise ProgramNotFound(reference.name, f"a {type(found).__name__}, which cannot be called")
+    return found  # type: ignore[no-any-return]  # callable is all that can be known
+
+
+def load(reference: Reference) -> Any:
+    """Return the object that a reference names; a factory is called with its arguments.
+
+    Raises:
+        ProgramNotFound: no such module, file or name; or importing it failed.
+        RecordingRefused: importing it starts a recording.
+    """
+    found: Any = _module(reference.source)
+    for part in reference.name.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            names = ", ".join(sorted(_callables(found))) or "none"
+            raise ProgramNotFound(
+                f"{reference.source}:{reference.name}", f"no {part!r} there; functions: {names}"
+            ) from None
+    return found if reference.arguments is None else found(**reference.arguments)
+
+
+def reference_of(program: Program | Reference | str) -> Reference:
+    """Return how another process finds `program`.
+
+    Raises:
+        ProgramNotFound: a lambda, a nested function, or one typed into a prompt.
+    """
+    if isinstance(program, Reference):
+        return program
+    if isinstance(program, str):
+        return reference_from(program)
+    name = str(getattr(program, "__qualname__", ""))
+    module = str(getattr(program, "__module__", ""))
+    if not name or "<" in name:
+        raise ProgramNotFound(
+            name or repr(program),
+            "a subprocess cannot import a lambda or a nested function; define it at module level",
+        )
+    source = module_source(module)
+    if source is None:
+        raise ProgramNotFound(name, f"module {module!r} has no file that a subprocess could import")
+    return Reference(source, name)
+
+
+def module_source(module: str) -> str | None:
+    """Return how another process imports a module: its name, or the file that runs as main."""
+    found = sys.modules.get(module)
+    if module != "__main__":
+        file = getattr(found, "__file__", None)
+        if module.startswith(_FILE_PREFIX) and file:
+            return str(file)
+        return module
+    spec = getattr(found, "__spec__", None)
+    if spec is not None and spec.name:
+        return str(spec.name.removesuffix(".__main__")) if spec.name != "__main__" else None
+    file = getattr(found, "__file__", None)
+    return os.path.abspath(file) if file else None  # noqa: PTH100 - links stay as they were given
+
+
+def fingerprint_of(program: Program) -> dict[str, str]:
+    """Return what explains a divergence, and never decides one: source digest, hash seed."""
+    found = {"hash_seed": os.environ.get("PYTHONHASHSEED", "random")}
+    with contextlib.suppress(OSError, TypeError):
+        source = inspect.getsource(inspect.unwrap(program))
+        found["source"] = hashlib.sha256(source.encode(errors="replace")).hexdigest()
+    return found
+
+
+def check_not_importing() -> None:
+    """Refuse to record while a program is being imported in this thread.
+
+    Raises:
+        RecordingRefused: with the file that holds the call.
+    """
+    file = getattr(_importing, "file", None)
+    if file is not None:
+        raise RecordingRefused(file)
+
+
+_FILE_PREFIX: Final = "refold_program_"
+
+
+def _module(source: str) -> ModuleType:
+    try:
+        with _import_of(source):
+            return _from_file(source) if source.endswith(".py") else importlib.import_module(source)
+    except (ProgramNotFound, RecordingRefused):
+        raise
+    except ModuleNotFoundError as error:
+        raise ProgramNotFound(source, f"{error}; sys.path starts with {sys.path[:2]}") from None
+    except Exception as error:
+        raise ProgramNotFound(source, f"importing it raised {type(error).__name__}: {error}") from error
+
+
+@contextlib.contextmanager
+def _import_of(source: str) -> Iterator[None]:
+    before = getattr(_importing, "file", None)
+    _importing.file = source
+    try:
+        yield
+    finally:
+        _importing.file = before
+
+
+def _from_file(source: str) -> ModuleType:
+    path = Path(source)
+    if not path.is_file():
+        raise ProgramNotFound(source, "no such file")
+    name = _FILE_PREFIX + hashlib.sha256(source.encode()).hexdigest()[:12] + "_" + path.stem
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ProgramNotFound(source, "not a Python file")
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))  # as running the file would
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _callables(found: Any) -> Iterator[str]:
+    for name, value in vars(found).items() if hasattr(found, "__dict__") else ():
+        if not name.startswith("_") and isinstance(value, Callable):  # type: ignore[arg-type]  # an ABC
+            yield name

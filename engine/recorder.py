@@ -1,0 +1,592 @@
+"""Records one run: a kernel, a log, a driver and the clocks between them (CONTRACT.md §9.2).
+
+A shell file.  The recorder is the living `World` of a kernel.  It appends what the program emits,
+launches what it wants, and waits; then it takes exactly one thing from the world, a due timer
+before an arrival, appends it, and lets the kernel run on.
+"""
+
+import heapq
+import os
+import platform
+import queue
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from refold.engine import codec, digest
+from refold.engine.canonical import Json
+from refold.engine.data_digest import DataDigest
+from refold.engine.driver import Arrival, Arrivals, CancelRun, Driver, Host, overdue
+from refold.engine.effects import AskModel, CallTool, Effect, GiveUp, RunChild
+from refold.engine.errors import NotCanonical
+from refold.engine.events import (
+    ChildFinished,
+    ClockRead,
+    EffectCancelled,
+    EffectLate,
+    Event,
+    LimitHit,
+    ModelAnswered,
+    RunFinished,
+    RunStarted,
+    TimerFired,
+    ToolReturned,
+)
+from refold.engine.kernel import Kernel, Verdict
+from refold.engine.limits import Limits
+from refold.engine.log import LogWriter
+from refold.engine.log.blobs import encode_data
+from refold.engine.log.names import child_path
+from refold.engine.loop import Timer
+from refold.engine.outcome import Outcome, failed
+from refold.engine.plain import to_json
+from refold.engine.ports import (
+    CallContext,
+    CancelSignal,
+    ChildRequest,
+    ChildRunner,
+    Clock,
+    Durability,
+    Identity,
+    Model,
+    Parentage,
+    Program,
+    Tool,
+)
+from refold.engine.offers import offer_of
+from refold.engine.programs import fingerprint_of, load_program, program_name
+from refold.engine.run import faces_of
+from refold.engine.state import STATE_VERSION, Fold, state_digest
+
+FORMAT_VERSION: Final = 1
+ENGINE_VERSION: Final = 1
+"""Of the rules by which the kernel schedules: a log names the ones it was made under."""
+
+GRACE_SECONDS: Final = 2.0
+"""What a stopped program, and a tool that changes the world, may take to come to an end."""
+
+_IN_PLACE_SAFE: Final = sys.version_info < (3, 14)
+# From 3.14 a thread knows one current task: a tool that calls asyncio.run inside a step would fail.
+
+
+@attrs.frozen(kw_only=True)
+class RunRequest:
+    """All that recording one run takes."""
+
+    program: Program
+    program_name: str
+    input: Json
+    identity: Identity
+    limits: Limits
+    log: Path
+    tools: Mapping[str, Tool] = attrs.field(factory=dict)
+    models: Mapping[str, Model] = attrs.field(factory=dict)
+    runners: Mapping[str, ChildRunner] = attrs.field(factory=dict)
+    runner: str = "in-process"
+    durability: Durability = "group"
+    clock: Clock | None = None
+    cancel: CancelSignal = attrs.field(factory=CancelSignal)
+    meta: dict[str, int | str] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class Recorded:
+    """One recorded run: its last event and where its log stands."""
+
+    finished: RunFinished
+    log: Path
+    head: str
+    entries: int
+    fold: Fold
+    duration_ms: int
+    interrupted: bool = False
+
+
+class Recorder:
+    """The living world of one kernel."""
+
+    def __init__(self, request: RunRequest, host: Host) -> None:
+        self.request = request
+        self.fold = Fold()
+        self._started_ns = time.monotonic_ns()
+        self._clock_start = request.clock.time_us() if request.clock else 0
+        self._digest = DataDigest()
+        self._arrivals: Arrivals = queue.SimpleQueue()
+        self._host = host
+        self._driver = Driver(self._arrivals, host=host)
+        self._kernel = Kernel(
+            self,
+            identity=request.identity,
+            limits=request.limits,
+            tools=request.tools,
+            models=request.models,
+        )
+        self._requests: dict[str, int] = {}
+        self._start_hashes: dict[str, str] = {}
+        self._step = 0
+        self._lock = threading.Lock()
+        self._timers: list[tuple[int, int, str, Timer | CallTool]] = []
+        self._outcomes: dict[str, Outcome] = {}
+        self._leaves: list[tuple[int, str]] = []
+        self._stop_us: int | None = None
+        self._interrupted = False
+        self._deadline_us = _microseconds(request.limits.timeout_seconds)
+        request.cancel.on_set(lambda: self._arrivals.put(CancelRun()))
+        started = self._run_started()
+        self._writer = LogWriter.create(
+            request.log, started, durability=request.durability, meta=request.meta
+        )
+        self._noted(started, None, 0)
+
+    def record(self) -> Recorded:
+        """Run the program to its end and seal the log.
+
+        Raises:
+            LogPoisoned: the log cannot be written; what was appended stays.
+            KeyboardInterrupt: a second Ctrl-C, while the first was being obeyed.
+        """
+        request = self.request
+        faces = faces_of(self._kernel)
+        try:
+            argument = to_json(request.input)  # a copy: the program may change its own
+            verdict = self._kernel.execute(
+                request.program, (faces.asynchronous, faces.plain), argument
+            )
+            finished = self._seal(verdict)
+        finally:
+            for call in list(self._driver.flights):
+                self._driver.give_up(call)
+            self._driver.close()
+            self._writer.close()
+        return Recorded(
+            finished=finished,
+            log=request.log,
+            head=self._writer.head,
+            entries=self._writer.entries,
+            fold=self.fold,
+            duration_ms=self._elapsed_ms(),
+            interrupted=self._interrupted,
+        )
+
+    def fence(self) -> tuple[str, int]:
+        """Refuse everything that this run may still append; return its head and entries.
+
+        Called from another thread, for a run that never yields (CONTRACT.md §7.3).
+        """
+        with self._lock:
+            self._writer.close()
+            return self._writer.head, self._writer.entries
+
+    # -- the kernel's side ----------------------------------------------------------------
+
+    def emit(self, event: Event, call: str | None) -> None:
+        """Append a line that follows from the program; its cause is the line before the step."""
+        self._append(event, call, self._step)
+
+    def look(self) -> ClockRead:
+        """Append and return the time."""
+        virtual = self._virtual_us()
+        clock = self.request.clock
+        read = ClockRead(clock.time_us() if clock else time.time_ns() // 1000, virtual)
+        self.emit(read, None)
+        return read
+
+    def arm(self, timer: Timer) -> None:
+        """Set a timer against monotonic time."""
+        due = self._now_us() + timer.delay_us
+        heapq.heappush(self._timers, (due, timer.number, timer.key, timer))
+        if len(self._timers) > 64 and len(self._timers) > 4 * len(self._kernel.loop.timers):
+            self._compact()
+
+    def _compact(self) -> None:
+        """Drop cancelled timers: a program may arm and disarm one around every call."""
+        self._timers = [entry for entry in self._timers if not _is_over(entry[3])]
+        heapq.heapify(self._timers)
+
+    def at_once(self, effect: CallTool) -> ToolReturned | None:
+        """Run a synchronous tool in place: nothing else is live, and nobody can tell."""
+        if effect.tool.is_async or effect.tool.timeout_seconds is not None or not _IN_PLACE_SAFE:
+            return None
+        if self._stop_us is not None or not self._arrivals.empty() or self._deadline_us is not None:
+            return None
+        self._before(effect.tool)
+        returned = self._driver.in_place(effect, self._context(effect.call))
+        event = self._take_tool(effect.call, returned)
+        self._after(effect.tool)
+        return event
+
+    def advance(self) -> bool:
+        """Launch what is wanted, then take one thing from the world."""
+        alone = self._launch()
+        if alone is not None:
+            self._before(alone.tool)
+            returned = self._driver.in_place(alone, self._context(alone.call))
+            self._deliver(self._take_tool(alone.call, returned), alone.call)
+            self._after(alone.tool)
+            return True
+        while True:
+            taken = self._take_due() or self._take_child()
+            if taken:
+                return True
+            if self._is_given_up():
+                return False
+            try:
+                arrival = self._arrivals.get(timeout=self._patience())
+            except queue.Empty:
+                continue
+            except KeyboardInterrupt:
+                if self._interrupted:
+                    raise
+                self._interrupted = True
+                arrival = CancelRun()
+            if self._take_arrival(arrival):
+                return True
+
+    # -- launching ------------------------------------------------------------------------
+
+    def _launch(self) -> CallTool | None:
+        """Hand wanted effects to the driver; return one that can run in place instead."""
+        wanted, self._kernel.wanted = self._kernel.wanted, []
+        if len(wanted) == 1 and self._runs_in_place(wanted[0]):
+            return wanted[0]  # type: ignore[return-value]  # `_runs_in_place` says so
+        for effect in wanted:
+            self._start(effect)
+        return None
+
+    def _runs_in_place(self, effect: Effect) -> bool:
+        return (
+            isinstance(effect, CallTool)
+            and not effect.tool.is_async
+            and effect.tool.timeout_seconds is None
+            and not self._driver.flights
+            and not self._kernel.loop.timers
+            and not self._kernel.children
+            and self._deadline_us is None
+            and self._arrivals.empty()
+        )
+
+    def _start(self, effect: Effect) -> None:
+        match effect:
+            case CallTool(call, tool):
+                self._before(tool)
+                self._driver.call_tool(effect, self._context(call))
+                if tool.timeout_seconds is not None:
+                    due = self._now_us() + round(tool.timeout_seconds * 1_000_000)
+                    heapq.heappush(self._timers, (due, 0, call, effect))
+            case AskModel():
+                self._writer.barrier()
+                self._driver.ask_model(effect)
+            case RunChild():
+                self._start_child(effect)
+            case GiveUp(call):
+                self._driver.give_up(call)
+
+    def _start_child(self, effect: RunChild) -> None:
+        self._writer.barrier()
+        request = self.request
+        name = effect.delegation.runner or request.runner
+        runner = request.runners.get(name)
+        if runner is None:
+            known = ", ".join(sorted(request.runners)) or "none"
+            message = f"no runner is named {name!r}; known: {known}"
+            self._arrivals.put(Arrival(effect.call, failed("failed", "runner", message)))
+            return
+        self._driver.run_child(effect.call, runner, self._child_request(effect))
+
+    def _child_request(self, effect: RunChild) -> ChildRequest:
+        request, delegation = self.request, effect.delegation
+        offered = request.tools
+        if delegation.tools is not None:
+            offered = {name: offered[name] for name in delegation.tools if name in offered}
+        return ChildRequest(
+            program=delegation.program
+            if not isinstance(delegation.program, str)
+            else load_program(delegation.program),
+            program_name=program_name(delegation.program),
+            input=delegation.input,
+            identity=Identity(
+                run_id=effect.run_id,
+                root_id=request.identity.root_id,
+                path=self._kernel.child_path(effect.call),
+                depth=request.identity.depth + 1,
+                seed=request.identity.seed,
+                parent=Parentage(
+                    run=request.identity.run_id,
+                    call=effect.call,
+                    hash=self._hash_of_start(effect.call),
+                ),
+            ),
+            limits=effect.limits,
+            policy=delegation.policy,
+            brief=delegation.brief,
+            log=child_path(request.log, effect.number),
+            durability=request.durability,
+            tools=tuple(offered.values()),
+            models=request.models,
+            clock=request.clock,
+            runners=request.runners,
+            runner=delegation.runner or request.runner,
+            host=self._host,
+        )
+
+    # -- taking one thing from the world --------------------------------------------------
+
+    def _take_due(self) -> bool:
+        """Take what is due: a timer, a tool's deadline, the end of the run's own time."""
+        now = self._now_us()
+        while self._timers and (self._timers[0][0] <= now or _is_over(self._timers[0][3])):
+            _, _, key, timer = heapq.heappop(self._timers)
+            if isinstance(timer, CallTool):
+                if key in self._kernel.open:
+                    seconds = timer.tool.timeout_seconds or 0
+                    self._deliver(self._take_tool(key, overdue(seconds)), key)
+                    self._driver.give_up(key)
+                    return True
+            elif not _is_over(timer) and key in self._kernel.loop.timers:
+                self._world(TimerFired(self._virtual_us()), key, self._step)
+                return True
+        if self._deadline_us is not None and now >= self._deadline_us and self._stop_us is None:
+            self._stop_us = now
+            allowed = self.request.limits.timeout_seconds or 0
+            self._world(LimitHit("timeout_seconds", allowed, "run", now / 1_000_000), None, 0)
+            return True
+        return False
+
+    def _take_child(self) -> bool:
+        """Take the outcome of a child that has ended and that somebody waits for now."""
+        for call, outcome in self._outcomes.items():
+            if self._kernel.wants_child(call):
+                del self._outcomes[call]
+                self._finish_child(call, outcome)
+                return True
+        return False
+
+    def _finish_child(self, call: str, outcome: Outcome) -> None:
+        if outcome.child is not None:
+            number = self._kernel.children[call].number
+            ref = outcome.child
+            self._leaves.append((number, f"{ref.run} {ref.head} {ref.events}"))
+        self._world(ChildFinished(outcome), call, self._requests.pop(call, None))
+        self._writer.barrier()
+
+    def _take_arrival(self, arrival: Arrival | CancelRun) -> bool:
+        """Append and deliver an arrival; False where it completes nothing yet."""
+        if isinstance(arrival, CancelRun):
+            if self._stop_us is None:
+                self._stop_us = self._now_us()
+                self._world(EffectCancelled("run"), None, self._step)
+                return True
+            return False
+        flight = self._driver.flights.pop(arrival.call, None)
+        match arrival.event:
+            case Outcome():
+                self._outcomes[arrival.call] = arrival.event
+                return False
+            case event if arrival.call not in self._kernel.open:
+                self._late(arrival.call, event)
+                return False
+            case ToolReturned():
+                self._deliver(self._take_tool(arrival.call, arrival.event), arrival.call)
+                if flight is not None and isinstance(flight.effect, CallTool):
+                    self._after(flight.effect.tool)
+            case ModelAnswered():
+                self._deliver(self._take_answer(arrival.call, arrival.event), arrival.call)
+                self._writer.barrier()
+        return True
+
+    def _take_tool(self, call: str, event: ToolReturned) -> ToolReturned:
+        """Append a tool's result and return it as it was written, which is what replay will see."""
+        cause = self._requests.pop(call, None)
+        try:
+            self._append(event, call, cause)
+        except NotCanonical as error:
+            event = ToolReturned(
+                "error", error={"code": "result", "message": str(error), "type": "NotCanonical"}
+            )
+            self._append(event, call, cause)
+        self._step = self._writer.entries - 1
+        return event
+
+    def _take_answer(self, call: str, event: ModelAnswered) -> ModelAnswered:
+        cause = self._requests.pop(call, None)
+        try:
+            event = attrs.evolve(event, message=to_json(event.message))
+            self._append(event, call, cause)
+        except NotCanonical as error:
+            event = ModelAnswered("error", error={"code": "malformed", "message": str(error)})
+            self._append(event, call, cause)
+        self._step = self._writer.entries - 1
+        return event
+
+    def _deliver(self, event: Event, call: str | None) -> None:
+        self._kernel.deliver(event, call)
+
+    def _world(self, event: Event, call: str | None, cause: int | None) -> None:
+        """Append a line from the world, which opens the next step, and deliver it."""
+        self._append(event, call, cause)
+        self._step = self._writer.entries - 1
+        self._kernel.deliver(event, call)
+
+    def _late(self, call: str, event: ToolReturned | ModelAnswered) -> None:
+        kind = "tool" if isinstance(event, ToolReturned) else "model"
+        self._append(EffectLate(kind, event.status), call, self._requests.pop(call, None))  # type: ignore[arg-type]  # a closed set
+
+    def _is_given_up(self) -> bool:
+        """Return whether a stopped program has had its time to clean up."""
+        return self._stop_us is not None and self._now_us() > self._stop_us + _GRACE_US
+
+    def _patience(self) -> float | None:
+        """Return how long to wait for an arrival, in seconds; `None` for ever."""
+        moments = [self._timers[0][0]] if self._timers else []
+        if self._stop_us is not None:
+            moments.append(self._stop_us + _GRACE_US)
+        elif self._deadline_us is not None:
+            moments.append(self._deadline_us)
+        if not moments:
+            return None
+        return max(0.0, (min(moments) - self._now_us()) / 1_000_000)
+
+    # -- the end --------------------------------------------------------------------------
+
+    def _seal(self, verdict: Verdict) -> RunFinished:
+        report = verdict.report
+        finished = RunFinished(
+            verdict.status,
+            verdict.reason,
+            verdict.output,
+            verdict.error,
+            self._settle(),
+            report.summary if report else None,
+            [attrs.asdict(artifact) for artifact in report.artifacts] if report else None,
+        )
+        data = codec.digestible("run.finished", encode_data(codec.unstructure(finished)))
+        self._digest.add("run.finished", None, data)
+        finished = attrs.evolve(
+            finished,
+            entries=self._writer.entries + 1,
+            data_digest=self._digest.hexdigest(),
+            state_digest=state_digest(self.fold.state()),
+            children_root=digest.merkle_root([leaf for _, leaf in sorted(self._leaves)]),
+        )
+        seq = self._writer.append(finished, None, self._step)
+        self.fold.apply(finished, None, seq)
+        self._writer.barrier()
+        return finished
+
+    def _settle(self) -> list[str]:
+        """Wait for given-up effects that may change the world; return those still running (§9.4)."""
+        until = self._now_us() + _GRACE_US
+        while doubtful := self._doubtful():
+            left = (until - self._now_us()) / 1_000_000
+            if left <= 0:
+                return doubtful
+            try:
+                arrival = self._arrivals.get(timeout=left)
+            except queue.Empty:
+                continue
+            self._take_arrival(arrival)
+        return []
+
+    def _doubtful(self) -> list[str]:
+        return [
+            call
+            for call, flight in self._driver.flights.items()
+            if isinstance(flight.effect, CallTool) and flight.effect.tool.effect == "changes"
+        ]
+
+    # -- lines ----------------------------------------------------------------------------
+
+    def _append(self, event: Event, call: str | None, cause: int | None) -> None:
+        with self._lock:
+            seq = self._writer.append(event, call, cause)
+        self._noted(event, call, seq)
+
+    def _noted(self, event: Event, call: str | None, seq: int) -> None:
+        kind = codec.kind_of(event)
+        self._digest.add(kind, call, self._writer.last_data)
+        self.fold.apply(event, call, seq)
+        if call is not None and kind in _REQUESTS:
+            self._requests[call] = seq
+            if kind == "child.started":
+                self._start_hashes[call] = self._writer.head
+
+    def _hash_of_start(self, call: str) -> str:
+        return self._start_hashes.pop(call)
+
+    def _before(self, tool: Tool) -> None:
+        if tool.effect in ("idempotent", "changes"):
+            self._writer.barrier()
+
+    _after = _before
+
+    def _context(self, call: str) -> CallContext:
+        identity = self.request.identity
+        key = f"{identity.root_id}\0{identity.path}\0{call}"
+        return CallContext(
+            call=call,
+            run_id=identity.run_id,
+            depth=identity.depth,
+            idempotency_key=digest.of_bytes(digest.IDENTITY, key.encode()),
+        )
+
+    def _run_started(self) -> RunStarted:
+        request, identity = self.request, self.request.identity
+        parent = identity.parent
+        return RunStarted(
+            program=request.program_name,
+            input=request.input,
+            depth=identity.depth,
+            limits=request.limits.as_json(),
+            seed=identity.seed,
+            tools=[offer_of(request.tools[name]) for name in sorted(request.tools)],
+            models={name: request.models[name].name for name in sorted(request.models)},
+            versions={
+                "format": FORMAT_VERSION,
+                "engine": ENGINE_VERSION,
+                "state": STATE_VERSION,
+                "python": ".".join(platform.python_version_tuple()[:2]),
+            },
+            fingerprint=fingerprint_of(request.program),
+            rules={},
+            path=identity.path,
+            run_id=identity.run_id,
+            root_id=identity.root_id,
+            parent=attrs.asdict(parent) if parent else None,
+            nonce=os.urandom(16).hex(),
+        )
+
+    # -- clocks ---------------------------------------------------------------------------
+
+    def _now_us(self) -> int:
+        """Return monotonic microseconds since the run began: for deadlines and timers."""
+        return (time.monotonic_ns() - self._started_ns) // 1000
+
+    def _virtual_us(self) -> int:
+        """Return microseconds of virtual time: the given clock's, where there is one."""
+        clock = self.request.clock
+        return clock.time_us() - self._clock_start if clock else self._now_us()
+
+    def _elapsed_ms(self) -> int:
+        return self._virtual_us() // 1000
+
+
+_GRACE_US: Final = round(GRACE_SECONDS * 1_000_000)
+_REQUESTS: Final = frozenset({"tool.called", "model.asked", "child.started", "input.asked"})
+
+
+def _is_over(timer: Timer | CallTool) -> bool:
+    return isinstance(timer, Timer) and timer.is_cancelled
+
+
+def _microseconds(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1_000_000)
+
+
+def by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
+    """Return tools by their names, sorted."""
+    return {tool.name: tool for tool in sorted(tools, key=lambda tool: tool.name)}

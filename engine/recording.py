@@ -1,0 +1,342 @@
+"""`record`: from plain code, or awaited; a root run, or a child inside its runner.
+
+A shell file.  Here a request is completed (ids, seed, log path, limits) and handed to
+`engine.recorder`; what becomes of it is returned as data.
+"""
+
+import asyncio
+import contextvars
+import datetime as dt
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from refold.engine import digest
+from refold.engine.canonical import Json
+from refold.engine.driver import Host
+from refold.engine.errors import RefoldError, UsageError
+from refold.engine.limits import CEILINGS, Limits
+from refold.engine.log.names import default_path
+from refold.engine.outcome import Artifact, ChildRef, Fault, Outcome, Usage, failed
+from refold.engine.plain import to_json
+from refold.engine.ports import (
+    ChildRequest,
+    ChildRunner,
+    Clock,
+    Durability,
+    Identity,
+    Model,
+    Program,
+    Reference,
+    Tool,
+)
+from refold.engine.programs import check_not_importing, load_program, program_name
+from refold.engine.recorder import Recorded, Recorder, RunRequest, by_name
+from refold.engine.reply import checked_frame, outcome_of
+from refold.engine.runners import default_runners
+
+
+@attrs.frozen(kw_only=True)
+class Recording:
+    """A recorded run."""
+
+    status: str
+    """`completed`, `failed`, `timed_out`, `cancelled` or `limit` (CONTRACT.md §7.1)."""
+    reason: str
+    """`done`, or why not."""
+    output: Json
+    """The program's return value, as the log holds it; of a `Report`, its output."""
+    error: Fault | None
+    """Set unless `completed`."""
+    log: Path
+    head: str
+    """Hash of the log's last entry: keep it elsewhere, and nobody can cut the log unnoticed."""
+    entries: int
+    summary: str = ""
+    artifacts: tuple[Artifact, ...] = ()
+    usage: Usage = Usage()
+    """Tokens spent, children included."""
+    duration_ms: int = 0
+    data_digest: str = ""
+    """Equal for two runs that did the same, under one seed and a fixed clock (§6.2)."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the program returned."""
+        return self.status == "completed"
+
+
+def record(
+    program: Program | Reference | str,
+    input: Json = None,  # noqa: A002 - the word of the domain
+    /,
+    *,
+    log: str | os.PathLike[str] | None = None,
+    tools: Sequence[Tool] = (),
+    model: Model | None = None,
+    models: Mapping[str, Model] | None = None,
+    runner: str = "in-process",
+    runners: Mapping[str, ChildRunner] | None = None,
+    limits: Limits | None = None,
+    seed: str | int | None = None,
+    clock: Clock | None = None,
+    durability: Durability = "group",
+) -> Recording:
+    """Run `program(run, input)` and record it; return how it ended, whatever that was.
+
+    Args:
+        program: A function, `async def` or plain; or `module:name`, `file.py:name`.
+        input: Any value that a log can hold.
+        log: Where to write; by default a fresh name under `runs/`.
+        tools: What the program may call by name; tools passed to `run.tool` need not be here.
+        model: What `run.model` asks by default.
+        models: More models, by the names that `run.model(model=…)` uses.
+        runner: What children run on by default: `in-process` or `subprocess`.
+        runners: More runners, by name; they may replace those.
+        limits: Caps of the root; its children's only narrow.
+        seed: Fixes everything that is drawn; a number or text.
+        clock: Fixes every time that programs and models see.
+        durability: `fast`, `group` or `strict` (CONTRACT.md §4.4).
+
+    Raises:
+        LogExists: a log is never overwritten.
+        UsageError: the call is wrong in another way; nothing was recorded.
+        LogPoisoned: the log could not be written to its end.
+    """
+    request = _root_request(
+        program,
+        input,
+        log=log,
+        tools=tools,
+        model=model,
+        models=models,
+        runner=runner,
+        runners=runners,
+        limits=limits,
+        seed=seed,
+        clock=clock,
+        durability=durability,
+    )
+    if asyncio._get_running_loop() is not None:  # noqa: SLF001 - None instead of an error
+        recorded = in_thread(lambda: _record(request, None))
+    else:
+        recorded = _record(request, None)
+    if recorded.interrupted:
+        raise KeyboardInterrupt
+    return recording_of(recorded)
+
+
+async def record_async(
+    program: Program | Reference | str,
+    input: Json = None,  # noqa: A002 - the word of the domain
+    /,
+    **options: Any,
+) -> Recording:
+    """Record as `record` does, from a coroutine: the kernel has a thread of its own.
+
+    Asynchronous tools run on the caller's loop, so they may share its clients and locks.
+    Cancelling the awaiting task cancels the run, which ends as `cancelled`.
+
+    Raises:
+        LogExists: a log is never overwritten.
+        UsageError: the call is wrong in another way; nothing was recorded.
+    """
+    request = _root_request(program, input, **options)
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[Recorded] = loop.create_future()
+
+    def run() -> None:
+        try:
+            recorded = _record(request, loop)
+        except BaseException as error:  # noqa: BLE001 - handed to whoever awaits
+            loop.call_soon_threadsafe(_settle, ended, None, error)
+        else:
+            loop.call_soon_threadsafe(_settle, ended, recorded, None)
+
+    context = contextvars.copy_context()
+    thread = threading.Thread(target=lambda: context.run(run), name="refold-kernel", daemon=True)
+    thread.start()
+    try:
+        recorded = await asyncio.shield(ended)
+    except asyncio.CancelledError:
+        request.cancel.set()
+        await asyncio.wait([ended])
+        raise
+    return recording_of(recorded)
+
+
+def _settle(ended: "asyncio.Future[Recorded]", value: Any, error: BaseException | None) -> None:
+    if error is not None:
+        ended.set_exception(error)
+    else:
+        ended.set_result(value)
+
+
+def in_thread(work: Callable[[], Any]) -> Any:
+    """Run `work` on a thread of its own, in a copy of this context, and return what it returns."""
+    box: list[Any] = []
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        try:
+            box.extend((True, work()))
+        except BaseException as error:  # noqa: BLE001 - raised again below
+            box.extend((False, error))
+
+    thread = threading.Thread(target=lambda: context.run(run), name="refold-kernel", daemon=True)
+    thread.start()
+    thread.join()
+    succeeded, result = box
+    if not succeeded:
+        raise result
+    return result
+
+
+def _root_request(
+    program: Program | Reference | str,
+    argument: Json,
+    *,
+    log: str | os.PathLike[str] | None = None,
+    tools: Sequence[Tool] = (),
+    model: Model | None = None,
+    models: Mapping[str, Model] | None = None,
+    runner: str = "in-process",
+    runners: Mapping[str, ChildRunner] | None = None,
+    limits: Limits | None = None,
+    seed: str | int | None = None,
+    clock: Clock | None = None,
+    durability: Durability = "group",
+) -> RunRequest:
+    check_not_importing()
+    name = program_name(program)
+    seed_text = os.urandom(16).hex() if seed is None else digest.of_value(digest.VALUE, seed)[:32]
+    run_id = digest.of_bytes(digest.IDENTITY, f"{seed_text}\0{name}".encode())[:16]
+    known = dict(models or {})
+    if model is not None:
+        known[""] = model
+    all_runners = {**default_runners(), **(runners or {})}
+    if runner not in all_runners:
+        raise UsageError(f"no runner is named {runner!r}; known: {', '.join(sorted(all_runners))}")
+    return RunRequest(
+        program=load_program(program),
+        program_name=name,
+        input=to_json(argument),
+        identity=Identity(run_id=run_id, root_id=run_id, path="", depth=0, seed=seed_text),
+        limits=(limits or CEILINGS).completed(CEILINGS),
+        log=Path(log) if log is not None else _fresh_path(name),
+        tools=by_name(tools),
+        models=known,
+        runners=all_runners,
+        runner=runner,
+        durability=durability,
+        clock=clock,
+    )
+
+
+def _fresh_path(name: str) -> Path:
+    return default_path(
+        Path("runs"), name, time=dt.datetime.now(dt.UTC), short_id=os.urandom(3).hex()
+    )
+
+
+def _record(request: RunRequest, loop: asyncio.AbstractEventLoop | None) -> Recorded:
+    host = Host(loop)
+    try:
+        return Recorder(request, host).record()
+    finally:
+        host.close()
+
+
+def recording_of(recorded: Recorded) -> Recording:
+    """Return what a caller learns of a recorded run."""
+    finished = recorded.finished
+    return Recording(
+        status=finished.status,
+        reason=finished.reason,
+        output=finished.output,
+        error=finished.error,
+        log=recorded.log,
+        head=recorded.head,
+        entries=recorded.entries,
+        summary=finished.summary or "",
+        artifacts=tuple(Artifact(**item) for item in finished.artifacts or ()),
+        usage=usage_of(recorded),
+        duration_ms=recorded.duration_ms,
+        data_digest=finished.data_digest,
+    )
+
+
+def usage_of(recorded: Recorded) -> Usage:
+    """Return what a run and its children spent."""
+    state = recorded.fold.state()
+    return state.usage.plus(state.children_usage)
+
+
+# -- children ---------------------------------------------------------------------------------
+
+
+def child_run_request(request: ChildRequest, *, runner_name: str) -> RunRequest:
+    """Return the recording of a child, as its runner was asked for it.
+
+    Raises:
+        ProgramNotFound: the child's program cannot be imported.
+        UsageError: there is nowhere to write its log.
+    """
+    if request.log is None:
+        raise UsageError("a child run needs a place for its log")
+    return RunRequest(
+        program=load_program(request.program),
+        program_name=request.program_name,
+        input=request.input,
+        identity=request.identity,
+        limits=request.limits,
+        log=request.log,
+        tools=by_name(request.tools),
+        models=request.models,
+        runners=request.runners or default_runners(),
+        runner=request.runner,
+        durability=request.durability,
+        clock=request.clock,
+        cancel=request.cancel,
+        meta={"runner": runner_name},
+    )
+
+
+def reply_frame(recorded: Recorded) -> bytes:
+    """Return what a child hands back to its parent."""
+    state = recorded.fold.state()
+    return checked_frame(
+        recorded.finished,
+        tools_used=state.tools_used,
+        usage=state.usage.plus(state.children_usage),
+    )
+
+
+def record_child(request: RunRequest, host: Host) -> Recorded:
+    """Record a child in this thread.
+
+    Raises:
+        RefoldError: its log cannot be made or written.
+    """
+    return Recorder(request, host).record()
+
+
+def outcome_of_recorded(recorded: Recorded, request: ChildRequest) -> Outcome:
+    """Return a child's outcome, capped by its policy."""
+    return outcome_of(
+        reply_frame(recorded),
+        request.policy,
+        duration_ms=recorded.duration_ms,
+        child=ChildRef(
+            run=request.identity.run_id, head=recorded.head, events=recorded.entries
+        ),
+    )
+
+
+def outcome_of_error(error: RefoldError) -> Outcome:
+    """Return the outcome of a child that could not be recorded."""
+    return failed("failed", type(error).__name__, str(error))

@@ -1,0 +1,295 @@
+"""What a program sees: `run`, for asynchronous programs and for plain ones.
+
+A thin face over the kernel; both have the same names.  Calls that ask the world for something are
+awaited (or, in a plain program, block); `now`, `uuid`, `random` and `annotate` are plain calls.
+An option is never a keyword of `tool`: a tool may have an argument called `name`.
+"""
+
+import asyncio
+import contextvars
+import datetime as dt
+import random as _random
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from refold.engine.canonical import Json
+from refold.engine.delegation import Delegation
+from refold.engine.kernel import Child, Kernel
+from refold.engine.limits import Limits
+from refold.engine.outcome import Outcome
+from refold.engine.ports import ModelReply, ModelRequest, Tool, ToolDefinition
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_delegation: contextvars.ContextVar[str] = contextvars.ContextVar("refold_delegation", default="")
+
+
+class _Face:
+    """What both faces share."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+
+    @property
+    def id(self) -> str:
+        """This run's id: 16 hex digits, derived."""
+        return self._kernel.identity.run_id
+
+    @property
+    def depth(self) -> int:
+        """How many runs stand above this one; 0 for a root."""
+        return self._kernel.identity.depth
+
+    @property
+    def call(self) -> str:
+        """The call key of the delegation tool that runs here; empty outside of one."""
+        return _delegation.get()
+
+    @property
+    def limits(self) -> Limits:
+        """The caps that this run was granted."""
+        return self._kernel.limits
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools that this run was given, sorted by name."""
+        return tuple(self._kernel.tools[name] for name in sorted(self._kernel.tools))
+
+    def now(self) -> dt.datetime:
+        """Return the time as an aware UTC datetime; it stands still within a step (§9.3)."""
+        return _EPOCH + dt.timedelta(microseconds=self._kernel.look().time_us)
+
+    def uuid(self) -> str:
+        """Return a new uuid, drawn from the run's seed."""
+        return self._kernel.draw_uuid()
+
+    def random(self, stream: str = "") -> _random.Random:
+        """Return the seeded `random.Random` named `stream` of this scope.
+
+        Draws in one stream, or in another scope, never shift a second.
+        """
+        return self._kernel.stream(stream)
+
+    def annotate(self, text: str, data: Json = None) -> None:
+        """Write a remark into the log: `note.added`.
+
+        Raises:
+            NotCanonical: `data` cannot be held by a log.
+        """
+        self._kernel.annotate(text, data)
+
+    def _request(
+        self,
+        messages: Iterable[Mapping[str, Any]],
+        tools: Iterable[Tool | ToolDefinition | str],
+        parameters: dict[str, Any],
+    ) -> ModelRequest:
+        offered = tuple(self._definition(tool) for tool in tools)
+        plain = tuple(dict(message) for message in messages)
+        return ModelRequest(messages=plain, tools=offered, parameters=parameters)
+
+    def _definition(self, tool: Tool | ToolDefinition | str) -> ToolDefinition:
+        if isinstance(tool, ToolDefinition):
+            return tool
+        found = self._kernel.tool(tool)
+        return ToolDefinition(
+            name=found.name, description=found.description, parameters=found.parameters
+        )
+
+
+class Run(_Face):
+    """The `run` of an `async def program(run, input)`."""
+
+    async def tool(self, tool: Tool | str, /, **arguments: Any) -> Any:
+        """Call a tool, and return its result as its return annotation says.
+
+        Raises:
+            ToolError: the tool failed; it may be caught.
+            ToolUnknown: no tool has that name.
+            NotCanonical: an argument cannot be held by a log.
+        """
+        kernel = self._kernel
+        found = kernel.tool(tool)
+        if found.delegates:
+            return await self._delegation_tool(found, arguments)
+        pending = kernel.ask_tool(found, arguments)
+        if pending.is_done:
+            return pending.take()
+        return await self._awaited(pending)
+
+    async def _awaited(self, pending: Any) -> Any:
+        try:
+            return await pending.future
+        except asyncio.CancelledError:
+            if pending.future.cancelled():
+                self._kernel.give_up(pending)
+            raise
+
+    async def _delegation_tool(self, tool: Tool, arguments: dict[str, Any]) -> Any:
+        kernel = self._kernel
+        plain = kernel.plain_arguments(arguments)
+        call, scope = kernel.begin_delegation(tool, plain)
+        return await kernel.loop.spawn(run_delegation(self, kernel, tool, call, plain), scope)
+
+    async def model(
+        self,
+        messages: Iterable[Mapping[str, Any]],
+        /,
+        *,
+        tools: Iterable[Tool | ToolDefinition | str] = (),
+        model: str = "",
+        **parameters: Any,
+    ) -> ModelReply:
+        """Ask a model; `model` names one of those given to `record`, else the default.
+
+        Raises:
+            ModelError: the request failed after the client's own retries.
+            LimitReached: the run may ask no more.
+        """
+        request = self._request(messages, tools, parameters)
+        return await self._awaited(self._kernel.ask_model(request, model))  # type: ignore[no-any-return]  # of this kind
+
+    async def start(self, delegation: Delegation, /) -> Child:
+        """Start a child run and return at once; a rejected one has its outcome already.
+
+        Raises:
+            ProgramNotFound: the child's program cannot be named.
+        """
+        return self._kernel.start(delegation)
+
+    async def join(self, *children: Child) -> tuple[Outcome, ...]:
+        """Wait for children and return their outcomes, in the order asked.
+
+        A cancelled join leaves its children running; `cancel` ends one.
+        """
+        await self._joined(children, first=False)
+        return tuple(child.outcome for child in children if child.outcome is not None)
+
+    async def join_first(self, *children: Child) -> Child:
+        """Wait until one of the children has ended, and return it."""
+        await self._joined(children, first=True)
+        return next(child for child in children if child.outcome is not None)
+
+    async def _joined(self, children: tuple[Child, ...], *, first: bool) -> None:
+        pending = self._kernel.join(children, first=first)
+        if pending.is_done or pending.future is None:
+            return
+        try:
+            await pending.future
+        except asyncio.CancelledError:
+            self._kernel.leave_join(pending)
+            raise
+
+    async def delegate(self, delegation: Delegation, /) -> Outcome:
+        """Start a child and wait for its outcome; being cancelled cancels the child."""
+        child = await self.start(delegation)
+        try:
+            (outcome,) = await self.join(child)
+        except asyncio.CancelledError:
+            self._kernel.cancel_child(child)
+            raise
+        return outcome
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait; the same as `asyncio.sleep` in a program."""
+        await asyncio.sleep(seconds)
+
+    def cancel(self, child: Child) -> None:
+        """Ask for the end of a child; its outcome is still joined."""
+        self._kernel.cancel_child(child)
+
+
+class PlainRun(_Face):
+    """The `run` of a plain `def program(run, input)`: the same names, without `await`."""
+
+    def __init__(self, kernel: Kernel, asynchronous: Run) -> None:
+        super().__init__(kernel)
+        self._asynchronous = asynchronous
+
+    def tool(self, tool: Tool | str, /, **arguments: Any) -> Any:
+        """Call a tool, and return its result as its return annotation says.
+
+        Raises:
+            ToolError: the tool failed; it may be caught.
+            ToolUnknown: no tool has that name.
+            NotCanonical: an argument cannot be held by a log.
+        """
+        kernel = self._kernel
+        found = kernel.tool(tool)
+        if not found.delegates:
+            return kernel.wait(kernel.ask_tool(found, arguments))
+        plain = kernel.plain_arguments(arguments)
+        call, scope = kernel.begin_delegation(found, plain)
+        task = kernel.loop.spawn(
+            run_delegation(self._asynchronous, kernel, found, call, plain), scope
+        )
+        return kernel.wait_for_task(task)
+
+    def model(
+        self,
+        messages: Iterable[Mapping[str, Any]],
+        /,
+        *,
+        tools: Iterable[Tool | ToolDefinition | str] = (),
+        model: str = "",
+        **parameters: Any,
+    ) -> ModelReply:
+        """Ask a model; as `Run.model`."""
+        request = self._request(messages, tools, parameters)
+        return self._kernel.wait(self._kernel.ask_model(request, model))  # type: ignore[no-any-return]  # of this kind
+
+    def start(self, delegation: Delegation, /) -> Child:
+        """Start a child run and return at once; as `Run.start`."""
+        return self._kernel.start(delegation)
+
+    def join(self, *children: Child) -> tuple[Outcome, ...]:
+        """Wait for children and return their outcomes, in the order asked."""
+        self._kernel.wait(self._kernel.join(children))
+        return tuple(child.outcome for child in children if child.outcome is not None)
+
+    def join_first(self, *children: Child) -> Child:
+        """Wait until one of the children has ended, and return it."""
+        self._kernel.wait(self._kernel.join(children, first=True))
+        return next(child for child in children if child.outcome is not None)
+
+    def delegate(self, delegation: Delegation, /) -> Outcome:
+        """Start a child and wait for its outcome."""
+        return self.join(self.start(delegation))[0]
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        self._kernel.sleep(seconds)
+
+    def cancel(self, child: Child) -> None:
+        """Ask for the end of a child; its outcome is still joined."""
+        self._kernel.cancel_child(child)
+
+
+async def run_delegation(
+    run: Run, kernel: Kernel, tool: Tool, call: str, arguments: dict[str, Json]
+) -> Any:
+    """Run a delegation tool as program code, between its two lines (CONTRACT.md §10.4)."""
+    _delegation.set(call)
+    try:
+        result = await tool.delegate(run, arguments)
+    except asyncio.CancelledError:
+        kernel.cancel_delegation(call)
+        raise
+    except Exception as error:  # noqa: BLE001 - a tool's failure is data
+        return kernel.end_delegation(call, tool, None, error)
+    return kernel.end_delegation(call, tool, result, None)
+
+
+@attrs.frozen
+class Faces:
+    """Both faces of one kernel."""
+
+    asynchronous: Run
+    plain: PlainRun
+
+
+def faces_of(kernel: Kernel) -> Faces:
+    """Return the `run` objects of a kernel."""
+    asynchronous = Run(kernel)
+    return Faces(asynchronous, PlainRun(kernel, asynchronous))

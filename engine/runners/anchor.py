@@ -1,0 +1,65 @@
+"""What a parent reads of a child's log when it joins: where it stands, and whether it kept its depth.
+
+A child writes its own log and enforces its own limits; the parent trusts neither (CONTRACT.md
+§7.4).  A child that was killed may leave a torn line: it is cut off here, its bytes kept beside
+the log, so that the head which the parent records is the head of the file.
+"""
+
+from pathlib import Path
+
+import attrs
+
+from refold.engine.errors import LogError, LogMissing, RefoldError
+from refold.engine.log import LogWriter, read_entries, scan
+from refold.engine.log.names import tree
+from refold.engine.outcome import ChildRef, Outcome, failed
+from refold.engine.ports import ChildRequest
+
+
+def anchored(outcome: Outcome, request: ChildRequest) -> Outcome:
+    """Return `outcome` bound to the child's log as it stands; failed where the log is not its own."""
+    if request.log is None:
+        return outcome
+    try:
+        child = _reference(request.log, request.identity.run_id)
+        problem = _problem(request)
+    except LogMissing:
+        return outcome
+    except LogError as error:
+        return failed(
+            "failed", "child_log", f"the child's log cannot be read: {error}", duration_ms=outcome.duration_ms
+        )
+    if problem:
+        return failed("failed", "child_log", problem, duration_ms=outcome.duration_ms, child=child)
+    return attrs.evolve(outcome, child=child)
+
+
+def _reference(log: Path, run_id: str) -> ChildRef:
+    found = scan(log)
+    if found.damage is not None:
+        raise found.damage.as_error()
+    if found.torn is not None and found.entries:
+        LogWriter.resume(log).writer.close()
+    return ChildRef(run=run_id, head=found.head, events=found.entries)
+
+
+def _problem(request: ChildRequest) -> str:
+    """Return what is wrong with the logs of the child and of its descendants; empty for nothing."""
+    if request.log is None:
+        return ""
+    first = _header(request.log)
+    if first.get("run_id") != request.identity.run_id or first.get("depth") != request.identity.depth:
+        return "the log in the child's place is another run's"
+    deepest = request.limits.max_depth
+    for path in tree(request.log):
+        depth = _header(path).get("depth", 0)
+        if deepest is not None and isinstance(depth, int) and depth > deepest:
+            return f"a run at depth {depth} was started; max_depth is {deepest}"
+    return ""
+
+
+def _header(log: Path) -> dict[str, object]:
+    try:
+        return next(iter(read_entries(log))).data
+    except (StopIteration, RefoldError):
+        return {}

@@ -1,0 +1,41 @@
+"""The child's side of a subprocess: one envelope in, one run recorded, one frame out."""
+
+import os
+
+from refold.engine.canonical import encode
+from refold.engine.driver import Host
+from refold.engine.errors import RefoldError
+from refold.engine.process import apply_rlimits, leave_with_parent, take_protocol
+from refold.engine.recorder import Recorder
+from refold.engine.recording import child_run_request, reply_frame
+from refold.engine.runners.envelope import unpack
+
+
+def run_envelope(line: bytes) -> None:
+    """Run what the envelope says and write the reply; ends this process when the parent ends."""
+    protocol = take_protocol()
+    if protocol is None:
+        raise SystemExit("this is the child side of a subprocess run; `refold run` starts one")
+    request_fd, reply_fd = protocol
+    leave_with_parent(request_fd)
+    apply_rlimits()
+    _write_all(reply_fd, _run(line) + b"\n")
+    os.close(reply_fd)
+
+
+def _run(line: bytes) -> bytes:
+    host = Host()
+    try:
+        request = unpack(line)
+        return reply_frame(Recorder(child_run_request(request, runner_name="subprocess"), host).record())
+    except RefoldError as error:
+        fault = {"code": type(error).__name__, "message": str(error)}
+        return encode({"status": "failed", "summary": "", "error": fault})
+    finally:
+        host.close()
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(descriptor, left) :]

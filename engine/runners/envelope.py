@@ -1,0 +1,113 @@
+"""The envelope: all that a subprocess child is told, as one JSON line (CONTRACT.md §7.5).
+
+Versioned, because parent and child may be different installations.  It crosses a pipe and is in no
+log: paths, `sys.path` and the working directory of this machine may stand in it.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.canonical import Json, encode, loads
+from refold.engine.clock import fixed_at
+from refold.engine.errors import LogUnsupported, ToolRefused, UsageError
+from refold.engine.limits import Limits
+from refold.engine.ports import (
+    CancelSignal,
+    ChildRequest,
+    Identity,
+    Model,
+    Parentage,
+    Policy,
+    Reference,
+    Tool,
+)
+from refold.engine.programs import load, reference_of
+
+VERSION: Final = 1
+
+
+def pack(request: ChildRequest) -> bytes:
+    """Return the envelope of a child, newline included.
+
+    Raises:
+        ProgramNotFound: the program cannot be imported by another process.
+        ToolRefused: nor can a tool.
+        UsageError: nor can a model.
+    """
+    identity = attrs.asdict(request.identity)
+    envelope: dict[str, Json] = {
+        "version": VERSION,
+        "program": attrs.asdict(reference_of(request.program)),
+        "program_name": request.program_name,
+        "brief": request.brief,
+        "input": request.input,
+        "identity": identity,
+        "limits": request.limits.as_json(),
+        "policy": {**attrs.asdict(request.policy), "artifact_kinds": list(request.policy.artifact_kinds)},
+        "log": os.path.abspath(request.log) if request.log else None,  # noqa: PTH100 - links stay
+        "durability": request.durability,
+        "tools": [_tool_reference(tool) for tool in request.tools],
+        "models": {name: _model_reference(model) for name, model in request.models.items()},
+        "runner": request.runner,
+        "clock_us": request.clock.time_us() if request.clock else None,
+        "sys_path": [os.path.abspath(entry) for entry in sys.path],  # noqa: PTH100 - the same
+        "cwd": os.getcwd(),  # noqa: PTH109 - the same
+    }
+    return encode(envelope) + b"\n"
+
+
+def unpack(line: bytes) -> ChildRequest:
+    """Return the request of an envelope, its program, tools and models imported.
+
+    Raises:
+        LogUnsupported: the parent is a newer version.
+        ProgramNotFound: something cannot be imported here.
+        LimitRefused: nonsense as a limit.
+    """
+    envelope: dict[str, Any] = loads(line)
+    if envelope.get("version") != VERSION:
+        found = f"version {envelope.get('version')}"
+        raise LogUnsupported("the envelope", f"version {VERSION}", found)
+    identity = dict(envelope["identity"])
+    parent = identity.pop("parent")
+    policy = dict(envelope["policy"])
+    policy["artifact_kinds"] = tuple(policy["artifact_kinds"])
+    clock_us = envelope["clock_us"]
+    return ChildRequest(
+        program=Reference(**envelope["program"]),
+        program_name=envelope["program_name"],
+        brief=envelope["brief"],
+        input=envelope["input"],
+        identity=Identity(**identity, parent=Parentage(**parent) if parent else None),
+        limits=Limits.from_json(envelope["limits"]),
+        policy=Policy(**policy),
+        log=Path(envelope["log"]) if envelope["log"] else None,
+        durability=envelope["durability"],
+        tools=tuple(load(Reference(**tool)) for tool in envelope["tools"]),
+        models={name: load(Reference(**ref)) for name, ref in envelope["models"].items()},
+        runner=envelope["runner"],
+        clock=fixed_at(clock_us) if clock_us is not None else None,
+        cancel=CancelSignal(),
+    )
+
+
+def _tool_reference(tool: Tool) -> dict[str, Json]:
+    if tool.reference is None:
+        raise ToolRefused(
+            tool.name,
+            "a subprocess child",
+            "another process cannot import it; define it at the top level of a module",
+        )
+    return attrs.asdict(tool.reference)
+
+
+def _model_reference(model: Model) -> dict[str, Json]:
+    if model.reference is None:
+        raise UsageError(
+            f"model {model.name!r}: another process cannot make it; give it a `reference`"
+        )
+    return attrs.asdict(model.reference)

@@ -1,0 +1,97 @@
+"""A child run in this process: own kernel, own log, a thread of its own (CONTRACT.md §7.3).
+
+The deadline is cooperative, for Python threads cannot be killed: the child's kernel stops it when
+it next yields.  A child that never yields is abandoned: its log is fenced, so that nothing it does
+later is recorded as if it still counted.
+"""
+
+import threading
+import time
+from typing import Any, Final
+
+from refold.engine.driver import Host
+from refold.engine.errors import RefoldError
+from refold.engine.outcome import ChildRef, Outcome, failed
+from refold.engine.ports import ChildRequest
+from refold.engine.recorder import GRACE_SECONDS, Recorder
+from refold.engine.recording import child_run_request, outcome_of_error, outcome_of_recorded
+from refold.engine.runners.anchor import anchored
+
+_SLACK_SECONDS: Final = 0.2
+"""Beyond the grace that the child's own kernel gives: it seals its log within that."""
+
+
+class InProcess:
+    """Runs children on threads of this process."""
+
+    name = "in-process"
+
+    def run(self, request: ChildRequest, /) -> Outcome:
+        """Return how the child ended; blocks."""
+        began = time.monotonic()
+        host = request.host or Host()
+        try:
+            recorder = Recorder(child_run_request(request, runner_name=self.name), host)
+        except RefoldError as error:
+            return outcome_of_error(error)
+        box: list[Any] = []
+        ended = threading.Event()
+
+        def run() -> None:
+            try:
+                box.append(recorder.record())
+            except BaseException as error:  # noqa: BLE001 - becomes the child's outcome
+                box.append(error)
+            finally:
+                ended.set()
+
+        threading.Thread(
+            target=run, name=f"refold-run-{request.identity.run_id}", daemon=True
+        ).start()
+        status = _wait(ended, request, began)
+        if status == "ended":
+            return _outcome(box[0], request)
+        return self._abandoned(recorder, request, status, began)
+
+    @staticmethod
+    def _abandoned(
+        recorder: Recorder, request: ChildRequest, status: str, began: float
+    ) -> Outcome:
+        head, entries = recorder.fence()
+        child = ChildRef(run=request.identity.run_id, head=head, events=entries)
+        duration_ms = round((time.monotonic() - began) * 1000)
+        if status == "cancelled":
+            message = "cancelled; it never yielded, and its thread was abandoned"
+            return failed("cancelled", "cancelled", message, duration_ms=duration_ms, child=child)
+        seconds = request.limits.timeout_seconds or 0
+        message = f"no end within {seconds:g} s; it never yielded, and its thread was abandoned"
+        return failed(
+            "timed_out", "timeout_seconds", message, duration_ms=duration_ms, child=child
+        )
+
+
+def _wait(ended: threading.Event, request: ChildRequest, began: float) -> str:
+    """Return `ended`, or why the child has to be abandoned: `timed_out` or `cancelled`."""
+    seconds = request.limits.timeout_seconds
+    patience = GRACE_SECONDS + _SLACK_SECONDS
+    request.cancel.on_set(lambda: None)
+    while not ended.is_set():
+        if request.cancel.is_set():
+            return "ended" if ended.wait(patience) else "cancelled"
+        left = None if seconds is None else began + seconds + patience - time.monotonic()
+        if left is not None and left <= 0:
+            return "timed_out"
+        ended.wait(min(left, _POLL_SECONDS) if left is not None else _POLL_SECONDS)
+    return "ended"
+
+
+_POLL_SECONDS: Final = 0.05
+
+
+def _outcome(result: Any, request: ChildRequest) -> Outcome:
+    if isinstance(result, RefoldError):
+        return anchored(outcome_of_error(result), request)
+    if isinstance(result, BaseException):
+        message = f"{type(result).__name__}: {result}"
+        return anchored(failed("failed", "crashed", message), request)
+    return anchored(outcome_of_recorded(result, request), request)

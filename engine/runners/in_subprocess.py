@@ -1,0 +1,126 @@
+"""A child run in a process of its own, with hard limits (CONTRACT.md §7.3).
+
+`engine.process` starts and bounds the process; this file says what is started, and what its end
+means for the run.  It contains accidents; it is no sandbox against hostile code.
+"""
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from refold.engine.errors import RefoldError
+from refold.engine.outcome import Outcome, Status, Truncated, failed
+from refold.engine.ports import ChildRequest
+from refold.engine.process import Bounds, Captured, Ended, child_environment, run_bounded
+from refold.engine.recording import outcome_of_error
+from refold.engine.reply import outcome_of
+from refold.engine.runners.anchor import anchored
+from refold.engine.runners.envelope import pack
+
+_STUB: Final = Path(__file__).with_name("stub.py")
+_MODEL_KEYS: Final = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")
+_KILL_SECONDS: Final = 1.0
+"""The child's own kernel stops the program at its deadline and seals; this long after its grace
+the process is ended from outside."""
+
+
+class InSubprocess:
+    """Runs each child in a process of its own.
+
+    Args:
+        environment: Names of variables that children get beyond the allowlist.
+        memory_bytes: Resident bytes that a child and its descendants may use together.
+    """
+
+    name = "subprocess"
+
+    def __init__(
+        self, *, environment: Iterable[str] = (), memory_bytes: int | None = None
+    ) -> None:
+        self._environment = tuple(environment)
+        self._memory_bytes = memory_bytes
+
+    def run(self, request: ChildRequest, /) -> Outcome:
+        """Return how the child ended; blocks."""
+        try:
+            envelope = pack(request)
+        except RefoldError as error:
+            return outcome_of_error(error)
+        began_us = request.clock.time_us() if request.clock else 0
+        extra = self._environment + (_MODEL_KEYS if request.models else ())
+        ended = run_bounded(
+            [sys.executable, "-I", os.fspath(_STUB)],
+            env=child_environment(extra),
+            cwd=Path.cwd(),
+            request=envelope,
+            bounds=self._bounds(request),
+            cancel=request.cancel,
+        )
+        duration_ms = round(ended.duration_seconds * 1000)
+        if request.clock:
+            duration_ms = (request.clock.time_us() - began_us) // 1000
+        return anchored(_outcome(ended, request, duration_ms), request)
+
+    def _bounds(self, request: ChildRequest) -> Bounds:
+        policy, seconds = request.policy, request.limits.timeout_seconds
+        return Bounds(
+            deadline_seconds=None if seconds is None else seconds + _KILL_SECONDS,
+            grace_seconds=_KILL_SECONDS,
+            stream_bytes=policy.stream_bytes,
+            streams="kill",
+            frame_bytes=policy.frame_bytes + 1,  # the newline
+            memory_bytes=self._memory_bytes,
+        )
+
+
+def _outcome(ended: Ended, request: ChildRequest, duration_ms: int) -> Outcome:
+    """Return what the end of the process means: a whole reply counts, whatever came after it."""
+    policy = request.policy
+    if ended.reply.endswith(b"\n"):
+        return outcome_of(ended.reply[:-1], policy, duration_ms=duration_ms)
+    seconds = request.limits.timeout_seconds or 0
+    match ended.how:
+        case "timed_out":
+            status, code, message = "timed_out", "timeout_seconds", f"no end within {seconds:g} s"
+        case "cancelled":
+            status, code, message = "cancelled", "cancelled", "cancelled by its parent"
+        case "spawn_failed":
+            status, code, message = "failed", "spawn_failed", ended.error
+        case "frame_overflow":
+            message = f"the reply has more than the {policy.frame_bytes} bytes allowed"
+            status, code = "limit", "frame_bytes"
+        case "stream_overflow":
+            message = f"it printed more than the {policy.stream_bytes} bytes allowed"
+            status, code = "limit", "stream_bytes"
+        case "memory":
+            status, code, message = "limit", "memory_bytes", "it used more memory than allowed"
+        case "signalled":
+            status, code = "failed", "crashed"
+            message = f"ended by signal {ended.signal}{_last_words(ended.stderr)}"
+        case "exited":
+            status, code = "failed", "crashed"
+            message = f"exit code {ended.code} without a reply{_last_words(ended.stderr)}"
+    return failed(
+        _status(status), code, message, duration_ms=duration_ms, truncated=_truncated(ended)
+    )
+
+
+def _status(status: str) -> Status:
+    return status  # type: ignore[return-value]  # the match above gives only these
+
+
+def _truncated(ended: Ended) -> Truncated | None:
+    if ended.how != "stream_overflow":
+        return None
+    stream = ended.stdout if ended.stdout.truncated else ended.stderr
+    return Truncated(
+        kept_bytes=len(stream.kept), seen_bytes=stream.seen_bytes, sha256=stream.sha256
+    )
+
+
+def _last_words(stderr: Captured) -> str:
+    """Return the end of what a crashed child wrote to standard error, for the message."""
+    lines = stderr.kept.decode(errors="backslashreplace").strip().splitlines()
+    return ": " + " | ".join(line.strip()[:200] for line in lines[-2:]) if lines else ""

@@ -1,0 +1,32 @@
+"""The first file that a subprocess child runs: reads its envelope, then becomes the run.
+
+Executed by path, not imported: until the envelope has brought `sys.path`, nothing of Refold can be
+found.  It therefore imports only what starts fast.
+"""
+
+import json
+import os
+import sys
+
+
+def main() -> None:
+    """Read the envelope up to its newline, set the process up as it says, run."""
+    chunks = []
+    request_fd = int(os.environ["REFOLD_REQUEST_FD"])
+    while not (chunks and chunks[-1].endswith(b"\n")):
+        chunk = os.read(request_fd, 1 << 16)
+        if not chunk:
+            sys.exit(0)  # the parent is gone before it asked for anything
+        chunks.append(chunk)
+    line = b"".join(chunks)
+    envelope = json.loads(line)
+    sys.path[:] = envelope["sys_path"]
+    os.chdir(envelope["cwd"])
+
+    from refold.engine.runners.child import run_envelope  # noqa: PLC0415 - found only now
+
+    run_envelope(line)
+
+
+if __name__ == "__main__":
+    main()

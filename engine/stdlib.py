@@ -1,0 +1,82 @@
+"""Three functions of asyncio that are deterministic only with help, on the kernel's loop alone.
+
+- `as_completed` over bare coroutines puts them into a set before they are tasks: in the order of
+  memory addresses.
+- `wait_for` makes a task of its own before Python 3.12, and so shifts scopes between versions.
+- `gather` returns a future of a private class that hashes to its address.
+
+Installed once, when the first kernel is made; on any other loop each behaves as before.
+"""
+
+import asyncio
+from asyncio import tasks
+from collections.abc import Callable
+from typing import Any
+
+from refold.engine.loop import Loop
+
+
+def install() -> None:
+    """Put the wrappers in place; calling it again does nothing."""
+    if getattr(asyncio.as_completed, "refold", False):
+        return
+    _replace("as_completed", _ordered_as_completed(asyncio.as_completed))
+    if not hasattr(asyncio, "eager_task_factory"):  # before Python 3.12
+        _replace("wait_for", _taskless_wait_for(asyncio.wait_for))
+    gathering = getattr(tasks, "_GatheringFuture", None)
+    if gathering is not None:
+        gathering.__hash__ = _numbered_hash
+
+
+def _replace(name: str, function: Callable[..., Any]) -> None:
+    function.refold = True  # type: ignore[attr-defined]  # the mark that `install` looks for
+    setattr(asyncio, name, function)
+    setattr(tasks, name, function)
+
+
+def _on_our_loop() -> bool:
+    return isinstance(asyncio._get_running_loop(), Loop)  # noqa: SLF001 - exported for loops
+
+
+def _ordered_as_completed(original: Callable[..., Any]) -> Callable[..., Any]:
+    def as_completed(fs: Any, *, timeout: float | None = None) -> Any:
+        if _on_our_loop():
+            fs = [asyncio.ensure_future(one) for one in dict.fromkeys(fs)]
+        return original(fs, timeout=timeout)
+
+    as_completed.__doc__ = original.__doc__
+    return as_completed
+
+
+def _taskless_wait_for(original: Callable[..., Any]) -> Callable[..., Any]:
+    async def wait_for(fut: Any, timeout: float | None) -> Any:  # noqa: ASYNC109 - asyncio's own
+        if not _on_our_loop():
+            return await original(fut, timeout)
+        if timeout is not None and timeout <= 0:
+            return await _at_once(fut)
+        async with asyncio.timeout(timeout):
+            return await fut
+
+    wait_for.__doc__ = original.__doc__
+    return wait_for
+
+
+async def _at_once(fut: Any) -> Any:
+    future = asyncio.ensure_future(fut)
+    if not future.done():
+        future.cancel()
+        await asyncio.wait([future])
+    try:
+        return future.result()
+    except asyncio.CancelledError as error:
+        raise TimeoutError from error
+
+
+def _numbered_hash(future: Any) -> int:
+    loop = future.get_loop()
+    if not isinstance(loop, Loop):
+        return object.__hash__(future)
+    number: int | None = getattr(future, "number", None)
+    if number is None:
+        number = future.number = loop.next_number()
+    return number
