@@ -1,0 +1,131 @@
+"""What every delegation tool shares: start and join, say so in the log, remember for one run.
+
+Thin by intent.  A dialect parses a payload into `Delegation`s and renders their outcomes; starting,
+limits, depth and logs are the engine's.  Nothing here reads a clock or an id but through `run`, so
+that a replay tells the same.  Rules: CONTRACT.md §10.4; the tools: `tools.subagent`, ….
+"""
+
+import asyncio
+import hashlib
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
+
+import attrs
+import structlog
+
+from refold.engine.canonical import Json
+from refold.engine.delegation import Delegation
+from refold.engine.outcome import Outcome, Truncated
+from refold.engine.run import Run
+
+T = TypeVar("T")
+
+
+async def delegate_all(run: Run, delegations: Sequence[Delegation]) -> tuple[Outcome, ...]:
+    """Start children, all before the first is waited for; return their outcomes in that order.
+
+    Being cancelled cancels the children.
+    """
+    children = [await run.start(delegation) for delegation in delegations]
+    try:
+        return await run.join(*children)
+    except asyncio.CancelledError:
+        for child in children:
+            run.cancel(child)
+        raise
+
+
+# --- what the log and the diagnostics say of a call --------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class Ticket:
+    """One call of a delegation tool, between its two notes in the log."""
+
+    tool: str
+    correlation_id: str
+    """The run's id and the call key of the tool's call: `3f0c…:0/1#2`."""
+    task_sha256: str | None
+    """Of the task's UTF-8 text; `None` where there was none."""
+
+
+def call_begins(run: Run, tool: str, task: Json, **details: Json) -> Ticket:
+    """Write `<tool> begins` into the log: which call, of what, since when, and `details`."""
+    text = task if isinstance(task, str) else None
+    ticket = Ticket(
+        tool=tool,
+        correlation_id=f"{run.id}:{run.call}",
+        task_sha256=None if text is None else hashlib.sha256(text.encode()).hexdigest(),
+    )
+    note: dict[str, Json] = {
+        "correlation_id": ticket.correlation_id,
+        "task_sha256": ticket.task_sha256,
+        "started_at": run.now().isoformat(),
+    }
+    run.annotate(f"{tool} begins", note | details)
+    return ticket
+
+
+def call_ends(run: Run, ticket: Ticket, **status: Json) -> None:
+    """Write `<tool> ends` into the log, and one line of diagnostics, with `status`.
+
+    The line goes through structlog where an application has configured it; nothing reads it back.
+    """
+    note: dict[str, Json] = {"correlation_id": ticket.correlation_id, **status}
+    run.annotate(f"{ticket.tool} ends", note)
+    if structlog.is_configured():
+        told = {**note, "task_sha256": ticket.task_sha256}
+        structlog.get_logger("refold.delegation").info(ticket.tool, **told)
+
+
+# --- outcomes as text --------------------------------------------------------------------------
+
+
+def error_of(outcome: Outcome, *, seconds: float | None = None) -> str | None:
+    """Return `code: message` of an outcome that is not completed; `None` of one that is.
+
+    The same for every runner: where runners word it differently, it is worded here.  `seconds` is
+    the time that the child had.
+    """
+    fault = outcome.error
+    if fault is None:
+        return None
+    match outcome.status, fault.code:
+        case "timed_out", _:
+            within = f" within {seconds:g} s" if seconds is not None else " in time"
+            return f"timed_out: no result{within}"
+        case "limit", "frame_bytes":
+            return "frame_bytes: the reply is larger than allowed"
+        case _, code:
+            repeats = fault.message.startswith(code)
+            return fault.message if repeats else f"{code}: {fault.message}"
+
+
+def truncation_text(truncated: Truncated) -> str:
+    """Return for a model what was cut off."""
+    return (
+        f"truncated: kept_bytes={truncated.kept_bytes} seen_bytes={truncated.seen_bytes} "
+        f"sha256={truncated.sha256}"
+    )
+
+
+# --- what a stateless tool remembers for one run -------------------------------------------------
+
+_memories: Final[WeakKeyDictionary[Run, dict[str, Any]]] = WeakKeyDictionary()
+_lock: Final = threading.Lock()
+
+
+def memory_of(run: Run, name: str, make: Callable[[], T]) -> T:
+    """Return what a tool keeps under `name` for this run, made on first use.
+
+    It lives as long as the run and starts empty in a replay: keep there only what follows from the
+    calls and their outcomes.
+    """
+    with _lock:
+        memories = _memories.setdefault(run, {})
+    if name not in memories:
+        memories[name] = make()
+    found: T = memories[name]
+    return found
