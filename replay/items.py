@@ -1,0 +1,103 @@
+"""What a program asks for, as items that can be compared: the words of divergences and diffs.
+
+An item is one request of a program (a call, a timer, a drawn value, a note) with what identifies
+it beyond its call key: kind, name, arguments.
+"""
+
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.canonical import Json
+
+_NAMED: Final[dict[str, tuple[str, str]]] = {
+    # kind: (the item's kind, the member that names it)
+    "tool.called": ("tool", "tool"),
+    "model.asked": ("model", "model"),
+    "child.started": ("child", ""),
+    "child.finished": ("child", ""),
+    "timer.fired": ("timer", ""),
+    "clock.read": ("clock", ""),
+    "value.drawn": ("value", "source"),
+    "input.asked": ("input", ""),
+    "patch.marked": ("patch", "id"),
+    "note.added": ("note", ""),
+}
+_ASKED: Final = frozenset(_NAMED) - {"child.finished"}
+
+
+@attrs.frozen
+class Item:
+    """One thing that a program asked for."""
+
+    kind: str
+    """`tool`, `model`, `child`, `timer`, `clock`, `value`, `input`, `patch` or `note`."""
+    name: str
+    """Of the tool, the model, the child's agent or program; empty where there is none."""
+    arguments: Json
+    call: str
+    """Its call key; empty for a look at the clock."""
+    seq: int = -1
+    """Of its entry in the log; -1 for one that was asked in replay."""
+
+    @property
+    def scope(self) -> str:
+        """The scope of its call key."""
+        return scope_of(self.call)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return {kind, name, call, arguments}."""
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "call": self.call,
+            "arguments": self.arguments,
+        }
+
+    def label(self) -> str:
+        """Return the item in a few words: `search#3`, `timer 0@2`, `child researcher#1`."""
+        ordinal = self.call.rpartition("#")[2]
+        match self.kind:
+            case "timer" | "clock":
+                return f"{self.kind} {self.call}".strip()
+            case "tool":
+                return f"{self.name}#{ordinal}"
+            case _:
+                return f"{self.kind} {self.name}".strip() + f"#{ordinal}"
+
+
+def is_asked(kind: str) -> bool:
+    """Return whether an entry of this kind is something that a program asked for."""
+    return kind in _ASKED
+
+
+def item_of(kind: str, call: str | None, data: dict[str, Json], seq: int = -1) -> Item | None:
+    """Return the item of an entry; `None` for kinds that ask for nothing."""
+    if kind not in _ASKED:
+        return None
+    short, member = _NAMED[kind]
+    return Item(short, _name(short, member, data), _arguments(short, data), call or "", seq)
+
+
+def _name(kind: str, member: str, data: dict[str, Json]) -> str:
+    if kind == "child":
+        delegation = data.get("delegation", {})
+        return str(delegation.get("agent") or delegation.get("program") or "")
+    return str(data.get(member, "")) if member else ""
+
+
+def _arguments(kind: str, data: dict[str, Json]) -> Json:
+    match kind:
+        case "tool":
+            return data.get("arguments")
+        case "child":
+            return data.get("delegation")
+        case "timer" | "clock":
+            return None
+        case _:
+            return data
+
+
+def scope_of(call: str) -> str:
+    """Return the scope of a call key or timer key."""
+    return call.partition("@")[0] if "@" in call else call.rpartition("#")[0]

@@ -1,0 +1,370 @@
+"""`reexecute`: run a recorded program again against its log, and its children against theirs.
+
+Nothing is executed but the program: no tool, no model, no runner (CONTRACT.md §12).  Compared are
+every request and the end of every run; nothing may remain unconsumed.
+"""
+
+import asyncio
+import os
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.canonical import Json, loads
+from refold.engine.codec import unstructure
+from refold.engine.effects import RunChild
+from refold.engine.errors import Diverged, LogDamaged, LogError, ProgramNotFound, UsageError
+from refold.engine.events import RunFinished
+from refold.engine.kernel import Verdict
+from refold.engine.log import scan
+from refold.engine.log.blobs import encode_data
+from refold.engine.log.names import child_path
+from refold.engine.offers import offer_of
+from refold.engine.ports import Program, Reference, Tool
+from refold.engine.programs import SHIPPED, fingerprint_of, load_program, program_name
+from refold.engine.recording import in_thread
+from refold.engine.run import faces_of
+from refold.replay.divergence import Category, Divergence, between, likely_cause, line_of
+from refold.replay.items import item_of
+from refold.replay.naming import Mismatch, Step, category
+from refold.replay.pointer_diff import Difference
+from refold.replay.world import Replayed
+
+
+@attrs.frozen(kw_only=True)
+class ReplayReport:
+    """What a re-execution proved."""
+
+    log: Path
+    divergences: tuple[Divergence, ...]
+    """The first of each run that differs, the root's before its children's."""
+    entries: int
+    """Entries compared, over all logs."""
+    children: int
+    """Child runs that were re-executed, at every depth."""
+    tools_executed: int = 0
+    """Always 0: outcomes come from the record."""
+    ends_early: tuple[str, ...] = ()
+    """Logs whose record ends before its run did, and that match up to there."""
+
+    @property
+    def identical(self) -> bool:
+        """Whether every run did what its log says."""
+        return not self.divergences
+
+    def check(self) -> None:
+        """Raise the first divergence, if there is one.
+
+        Raises:
+            Diverged: with the divergence as its data.
+        """
+        if self.divergences:
+            raise Diverged(self.divergences[0])
+
+    def as_json(self) -> dict[str, Json]:
+        """Return the report as `refold replay --json` prints it."""
+        return {
+            "log": str(self.log),
+            "identical": self.identical,
+            "divergences": [divergence.as_json() for divergence in self.divergences],
+            "tools_executed": self.tools_executed,
+            "entries": self.entries,
+            "children": self.children,
+            "ends_early": list(self.ends_early),
+        }
+
+    def __str__(self) -> str:
+        if self.divergences:
+            return "\n\n".join(str(divergence) for divergence in self.divergences)
+        runs = f"{self.children} child run{'s' * (self.children != 1)}"
+        text = f"identical: {self.entries} entries, {runs}; tool calls executed: 0"
+        if self.ends_early:
+            text += f"; the record of {', '.join(self.ends_early)} ends before its run did"
+        return text
+
+
+def reexecute(
+    log: str | os.PathLike[str],
+    program: Program | Reference | str | None = None,
+    *,
+    tools: Sequence[Tool] = (),
+) -> ReplayReport:
+    """Run the program of `log` again with recorded outcomes, and compare.
+
+    Args:
+        log: The log of a root run, or of a child.
+        program: The program as it is now; not needed for those that Refold ships.
+        tools: Needed where the program calls by name a delegation tool, or a tool whose result
+            has a type of its own.  None is executed.
+
+    Raises:
+        LogError: there is no such log.
+        ProgramNotFound: no program was given and the log's is none that Refold ships.
+        ToolNeeded: a tool has to be passed.
+    """
+    if asyncio._get_running_loop() is not None:  # noqa: SLF001 - None instead of an error
+        return in_thread(lambda: reexecute(log, program, tools=tools))  # type: ignore[no-any-return]  # of this function
+    path = Path(log)
+    known = {tool.name: tool for tool in tools}
+    session = _Session(known)
+    session.replay(path, program, ())
+    return ReplayReport(
+        log=path,
+        divergences=tuple(session.divergences),
+        entries=session.entries,
+        children=session.runs - 1,
+        ends_early=tuple(session.ends_early),
+    )
+
+
+class _Session:
+    """One re-execution of a tree of runs."""
+
+    def __init__(self, tools: Mapping[str, Tool]) -> None:
+        self.tools = tools
+        self.divergences: list[Divergence] = []
+        self.ends_early: list[str] = []
+        self.entries = 0
+        self.runs = 0
+
+    def replay(
+        self, log: Path, program: Program | Reference | str | None, above: tuple[str, ...]
+    ) -> None:
+        """Replay one run, then its children."""
+        found = scan(log)
+        self.runs += 1
+        if found.damage is not None or found.entries == 0:
+            damage = found.damage or found.torn
+            self.divergences.append(_damaged(log, above, damage.as_error() if damage else None))
+            return
+        replayed = Replayed(log, tools=self.tools)
+        code = _program(program, replayed.started.program)
+        names = (*above, replayed.started.program if not above else above[-1])
+        names = above or (replayed.started.program,)
+        run = _Run(log, replayed, code, names)
+        divergence = run.compare()
+        self.entries += replayed.cursor.taken
+        if divergence is not None:
+            self.divergences.append(divergence)
+        elif replayed.has_ended:
+            self.ends_early.append(log.name)
+        for child in replayed.children:
+            self._replay_child(log, child, names)
+
+    def _replay_child(self, log: Path, child: RunChild, names: tuple[str, ...]) -> None:
+        path = child_path(log, child.number)
+        if not path.exists():
+            return  # killed before it wrote a line; `verify` says whether that is as it should be
+        name = child.delegation.agent or program_name(child.delegation.program)
+        self.replay(path, child.delegation.program, (*names, f"{name}[{child.number}]"))
+
+
+def _program(program: Program | Reference | str | None, recorded: str) -> Program:
+    if program is not None:
+        return load_program(program)
+    if recorded in SHIPPED:
+        return load_program(recorded)
+    raise ProgramNotFound(
+        recorded,
+        "the log names its program but never says what code to import; "
+        "pass it (--program module:name or file.py:name)",
+    )
+
+
+class _Run:
+    """One run, compared with its log."""
+
+    def __init__(
+        self, log: Path, replayed: Replayed, program: Program, names: tuple[str, ...]
+    ) -> None:
+        self.log = log
+        self.replayed = replayed
+        self.program = program
+        self.names = names
+
+    def compare(self) -> Divergence | None:
+        """Run the program; return the first difference."""
+        replayed = self.replayed
+        faces = faces_of(replayed.kernel)
+        try:
+            verdict = replayed.kernel.execute(
+                self.program, (faces.asynchronous, faces.plain), replayed.started.input
+            )
+        except LogDamaged as error:
+            return _damaged(self.log, self.names, error)
+        if replayed.mismatch is not None:
+            return self._named(replayed.mismatch)
+        if replayed.has_ended:
+            return None
+        return self._compare_end(verdict)
+
+    def _compare_end(self, verdict: Verdict) -> Divergence | None:
+        replayed = self.replayed
+        now = _end_of(verdict)
+        entry = replayed.finish(now)
+        if replayed.mismatch is not None:
+            return self._named(replayed.mismatch)
+        if entry is None:
+            return None
+        event = replayed.cursor.event(entry)
+        if not isinstance(event, RunFinished):
+            raise UsageError(f"{self.log}: the last entry is no run.finished")
+        recorded = _end_of_event(event)
+        difference = between(recorded, now)
+        if not difference:
+            return None
+        return self._divergence(
+            "output_changed", recorded=recorded, now=now, diff=difference, seq=entry.seq
+        )
+
+    def _named(self, mismatch: Mismatch) -> Divergence:
+        explorer = self.replayed.explorer
+        if explorer is None:
+            raise UsageError("a mismatch without its explorer")
+        self._note_recorded(mismatch)
+        name, step = category(mismatch, explorer)
+        recorded, now, call, seq = _sides(mismatch, step)
+        return self._divergence(
+            name,  # type: ignore[arg-type]  # one of the categories
+            recorded=recorded,
+            now=now,
+            diff=between(recorded, now) if recorded and now else (),
+            seq=seq,
+            call=call,
+            mismatch=mismatch,
+        )
+
+    def _note_recorded(self, mismatch: Mismatch) -> None:
+        """Nothing to add: the explorer took the recorded line with the rest of the log."""
+
+    def _divergence(
+        self,
+        name: Category,
+        *,
+        recorded: Json,
+        now: Json,
+        diff: tuple[Difference, ...],
+        seq: int | None,
+        call: str = "",
+        mismatch: Mismatch | None = None,
+    ) -> Divergence:
+        fingerprints = self._fingerprints()
+        if "python" in fingerprints and "source" not in fingerprints:
+            name = "environment"
+        last = mismatch.last if mismatch else tuple(self.replayed.last)
+        return Divergence(
+            category=name,
+            where=" > ".join([*self.names, *_label(recorded, now, call)]),
+            log=str(self.log),
+            call=call,
+            seq=seq,
+            recorded=recorded,
+            now=now,
+            diff=_without_call(diff),
+            last=tuple(line_of(entry, self.replayed.cursor.data(entry)) for entry in last),
+            file=mismatch.file if mismatch else "",
+            line=mismatch.line if mismatch else 0,
+            fingerprints=fingerprints,
+            cause=likely_cause(name, _without_call(diff), fingerprints),
+        )
+
+    def _fingerprints(self) -> dict[str, tuple[str, str]]:
+        """Return what else is not as it was recorded."""
+        started = self.replayed.started
+        now = fingerprint_of(self.program)
+        changed = {
+            name: (started.fingerprint.get(name, ""), now.get(name, ""))
+            for name in ("source", "hash_seed")
+            if started.fingerprint.get(name, "") != now.get(name, "")
+        }
+        python = ".".join(platform.python_version_tuple()[:2])
+        if started.versions.get("python") != python:
+            changed["python"] = (str(started.versions.get("python")), python)
+        changed.update(_changed_tools(started.tools, self.replayed.kernel.tools))
+        return changed
+
+
+def _changed_tools(
+    offers: Iterable[dict[str, Any]], tools: Mapping[str, Tool]
+) -> dict[str, tuple[str, str]]:
+    changed = {}
+    for offer in offers:
+        tool = tools.get(offer["name"])
+        if tool is not None and tool.description:
+            digest = offer_of(tool)["digest"]
+            if digest != offer["digest"]:
+                changed[f"tool {offer['name']}"] = (offer["digest"], digest)
+    return changed
+
+
+def _sides(mismatch: Mismatch, step: Step | None) -> tuple[Json, Json, str, int | None]:
+    """Return what was recorded and what is asked now, the call key and the recorded entry."""
+    if step is not None:
+        recorded = step.recorded.as_json() if step.recorded else None
+        now = step.now.as_json() if step.now else None
+        item = step.now or step.recorded
+        seq = step.recorded.seq if step.recorded else None
+        return recorded, now, item.call if item else "", seq
+    entry = mismatch.recorded
+    recorded = None
+    if entry is not None:
+        item = item_of(entry.kind, entry.call, mismatch.recorded_data)
+        recorded = item.as_json() if item else {"kind": entry.kind, "call": entry.call or ""}
+    now = None
+    if mismatch.event_kind:
+        item = item_of(mismatch.event_kind, mismatch.call, mismatch.now)
+        now = item.as_json() if item else {"kind": mismatch.event_kind, "call": mismatch.call or ""}
+    call = mismatch.call or (entry.call if entry is not None else "") or ""
+    return recorded, now, call, entry.seq if entry is not None else None
+
+
+def _label(recorded: Json, now: Json, call: str) -> list[str]:
+    """Return the last part of a place: `search#3`, or `search#1 in 0/2` below the first scope."""
+    if not call:
+        return []
+    side = now or recorded or {}
+    scope, mark, ordinal = call.rpartition("@" if "@" in call else "#")
+    name = side.get("name") or side.get("kind", "")
+    place = f"{name}{mark}{ordinal}"
+    return [place if scope == "0" else f"{place} in {scope}"]
+
+
+def _without_call(diff: tuple[Difference, ...]) -> tuple[Difference, ...]:
+    """Leave out the call keys: they are part of the place."""
+    return tuple(one for one in diff if one.pointer != "/call")
+
+
+_END: Final = ("status", "reason", "output", "error", "summary", "artifacts")
+
+
+def _end_of_event(event: RunFinished) -> dict[str, Json]:
+    data = unstructure(event)
+    return {name: data[name] for name in _END if name in data}
+
+
+def _end_of(verdict: Verdict) -> dict[str, Json]:
+    report = verdict.report
+    event = RunFinished(
+        verdict.status,
+        verdict.reason,
+        verdict.output,
+        verdict.error,
+        [],
+        report.summary if report else None,
+        [attrs.asdict(artifact) for artifact in report.artifacts] if report else None,
+    )
+    data: dict[str, Json] = loads(encode_data(_end_of_event(event)))
+    return data
+
+
+def _damaged(log: Path, names: tuple[str, ...], error: LogError | None) -> Divergence:
+    return Divergence(
+        category="log_damaged",
+        where=" > ".join(names) or "root",
+        log=str(log),
+        recorded=str(error) if error else "no entry",
+        cause=likely_cause("log_damaged", (), {}),
+    )

@@ -1,0 +1,318 @@
+"""A kernel's world that is a log: every request is compared, every outcome comes from the record.
+
+Replay is a comparison line by line (CONTRACT.md §12.1): what the program emits must equal the next
+line; what the world delivers is taken from it.  Nothing is executed but the program.  At the first
+line that differs the comparison ends; `replay.naming` lets the program run on to find out what the
+difference is called.
+"""
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final, NoReturn
+
+import attrs
+
+import refold
+from refold.engine.canonical import Json, loads
+from refold.engine.codec import kind_of, unstructure
+from refold.engine.effects import CallTool, RunChild
+from refold.engine.errors import ToolNeeded
+from refold.engine.events import (
+    ChildStarted,
+    ClockRead,
+    EffectClass,
+    Event,
+    InputAsked,
+    ModelAsked,
+    RunStarted,
+    ToolCalled,
+    ToolReturned,
+)
+from refold.engine.kernel import Kernel
+from refold.engine.limits import Limits
+from refold.engine.log import Entry
+from refold.engine.log.blobs import encode_data
+from refold.engine.loop import Timer
+from refold.engine.ports import (
+    Identity,
+    ModelReply,
+    ModelRequest,
+    Parentage,
+    Reference,
+    Tool,
+)
+from refold.engine.state import Fold
+from refold.replay.cursor import Cursor
+from refold.replay.naming import Explorer, Mismatch
+from refold.replay.pointer_diff import same
+
+_REQUESTS: Final = (ToolCalled, ModelAsked, ChildStarted, InputAsked)
+
+
+class RecordEnded(asyncio.CancelledError):
+    """The program asked for something beyond the last line of an unfinished record."""
+
+
+class Replayed:
+    """The world of one re-executed run."""
+
+    def __init__(self, log: Path, *, tools: Mapping[str, Tool]) -> None:
+        """Open the log and take its first line.
+
+        Raises:
+            LogError: the log is damaged, or no log.
+        """
+        self.fold = Fold()
+        self.cursor = Cursor(log)
+        first = self.cursor.take()
+        started = self.cursor.event(first)
+        if not isinstance(started, RunStarted):
+            raise TypeError("the reader let a log pass whose first line is no run.started")
+        self.started: RunStarted = started
+        self.fold.apply(started, None, 0)
+        self.kernel = Kernel(
+            self,
+            identity=identity_of(started),
+            limits=Limits.from_json(started.limits),
+            tools=_known_tools(started, tools),
+            models={name: RecordedModel(full) for name, full in started.models.items()},
+        )
+        self.mismatch: Mismatch | None = None
+        self.explorer: Explorer | None = None
+        self.children: list[RunChild] = []
+        """Children that the program started, in the order of starts."""
+        self.last: list[Entry] = []
+        self.has_ended = False
+        """Whether the record ended before the program did."""
+
+    # -- the kernel's side ----------------------------------------------------------------
+
+    def emit(self, event: Event, call: str | None) -> None:
+        """Compare what the program emits with the next line, and take it."""
+        if self.explorer is not None:
+            self.explorer.asked(event, call)
+            self.fold.apply(event, call)
+            return
+        data = encode_data(unstructure(event))
+        entry = self.cursor.peek()
+        if entry is None:
+            self._record_ended(event)
+            return
+        if entry.kind == kind_of(event) and entry.call == call:
+            if entry.data_bytes == data or same(entry.data, loads(data)):
+                self._take(event, call)
+                return
+        self._differs(event, call, loads(data), entry)
+
+    def look(self) -> ClockRead:
+        """Return the time that the record has at this place."""
+        if self.explorer is not None:
+            return self.explorer.look()
+        entry = self.cursor.peek()
+        if entry is None:
+            self.has_ended = True
+            raise RecordEnded
+        if entry.kind != "clock.read":
+            self._differs(ClockRead(0, 0), None, None, entry)
+            return ClockRead(0, 0)
+        event = self.cursor.event(entry)
+        self._take(event, None)
+        return event  # type: ignore[return-value]  # its kind says so
+
+    def arm(self, timer: Timer) -> None:
+        """Do nothing: the record says which timer fires when."""
+
+    def at_once(self, effect: CallTool) -> ToolReturned | None:
+        """Return the result at once where the record has it next."""
+        entry = self.cursor.peek()
+        if self.explorer is not None or entry is None:
+            return None
+        if entry.kind != "tool.returned" or entry.call != effect.call:
+            return None
+        event = self.cursor.event(entry)
+        self._take(event, effect.call)
+        return event  # type: ignore[return-value]  # its kind says so
+
+    def advance(self) -> bool:
+        """Deliver the next line; it has to be one that the program waits for."""
+        self._note_children()
+        if self.explorer is not None:
+            return self.explorer.advance(self.kernel)
+        entry = self.cursor.peek()
+        if entry is None:
+            self.has_ended = True
+            return False
+        event = self.cursor.event(entry)
+        if self.kernel.can_deliver(event, entry.call):  # type: ignore[arg-type]  # extensions were passed over
+            self._take(event, entry.call)
+            self.kernel.deliver(event, entry.call)  # type: ignore[arg-type]  # the same
+            return True
+        if entry.kind == "run.finished" and self.kernel.stopped is not None:
+            return False  # stopped, and given up after its grace
+        self._differs(None, None, None, entry)
+        return True
+
+    # -- inside ---------------------------------------------------------------------------
+
+    def _take(self, event: Any, call: str | None) -> None:
+        entry = self.cursor.take()
+        self.last.append(entry)
+        if len(self.last) > _LAST_SHOWN:
+            del self.last[0]
+        self.fold.apply(event, call, entry.seq)
+
+    def _note_children(self) -> None:
+        """Keep the children that the program starts: each is re-executed against its own log."""
+        for effect in self.kernel.wanted:
+            if isinstance(effect, RunChild):
+                self.children.append(effect)
+        self.kernel.wanted.clear()
+
+    def _record_ended(self, event: Event) -> None:
+        self.has_ended = True
+        if isinstance(event, _REQUESTS):
+            raise RecordEnded
+
+    def _differs(
+        self, event: Event | None, call: str | None, now: Json, entry: Entry | None
+    ) -> None:
+        """Keep the first difference, and let the program run on to name it."""
+        file, line = program_place() if event is not None else waiting_place(self.kernel)
+        self.mismatch = Mismatch(
+            event_kind=kind_of(event) if event is not None else "",
+            call=call,
+            now=now,
+            recorded=entry,
+            recorded_data=self.cursor.data(entry) if entry is not None else None,
+            last=tuple(self.last),
+            file=file,
+            line=line,
+        )
+        self.explorer = Explorer(self.cursor, self.mismatch, self.kernel)
+        if event is not None and not isinstance(event, ClockRead):
+            self.explorer.asked(event, call)
+            self.fold.apply(event, call)
+
+    def finish(self, data: Json) -> Entry | None:
+        """Return the last line if the record has it next; else the rest is a difference."""
+        entry = self.cursor.peek()
+        if self.explorer is not None or entry is None:
+            return None
+        if entry.kind != "run.finished":
+            self._differs(None, None, data, entry)
+            return None
+        return self.cursor.take()
+
+
+_LAST_SHOWN: Final = 5
+
+
+@attrs.frozen
+class RecordedTool:
+    """A tool that the log names and that nobody passed: enough to ask for it, not to run it."""
+
+    name: str
+    effect: EffectClass
+    parameters: dict[str, Any]
+    typed: bool
+    delegates: bool = False
+    description: str = ""
+    is_async: bool = False
+    timeout_seconds: float | None = None
+    reference: Reference | None = None
+
+    def call(self, arguments: Any, context: Any, /) -> NoReturn:
+        """Refuse: replay executes no tool."""
+        raise ToolNeeded(self.name, context.call)
+
+    async def delegate(self, run: Any, arguments: Any, /) -> Json:  # noqa: ARG002 - the port's
+        """Refuse: a delegation tool is program code, and has to be passed."""
+        raise ToolNeeded(self.name, self.name)
+
+    def dump(self, result: Any, /) -> Json:
+        """Return it as it is."""
+        return result
+
+    def load(self, result: Json, /) -> Any:  # noqa: ARG002 - the port's
+        """Refuse: the types of the result are not in the log."""
+        raise ToolNeeded(self.name, self.name)
+
+
+@attrs.frozen
+class RecordedModel:
+    """A model that the log names: it is never asked."""
+
+    name: str
+    reference: Reference | None = None
+
+    def complete(self, request: ModelRequest, /) -> ModelReply:
+        """Refuse: replay asks no model."""
+        raise NotImplementedError(f"replay asks no model: {self.name}, {len(request.messages)}")
+
+
+def identity_of(started: RunStarted) -> Identity:
+    """Return who the recorded run was."""
+    return Identity(
+        run_id=started.run_id,
+        root_id=started.root_id,
+        path=started.path,
+        depth=started.depth,
+        seed=started.seed,
+        parent=Parentage(**started.parent) if started.parent else None,
+    )
+
+
+def _known_tools(started: RunStarted, given: Mapping[str, Tool]) -> dict[str, Tool]:
+    """Return the tools that the run knew by name; those that were not passed stand in."""
+    return {
+        offer["name"]: given.get(offer["name"])
+        or RecordedTool(
+            offer["name"],
+            offer["effect"],
+            offer["schema"],
+            bool(offer["typed"]),
+            bool(offer.get("delegates")),
+        )
+        for offer in started.tools
+    }
+
+
+_STDLIB: Final = asyncio.__file__.rpartition("/")[0]
+_OURS: Final = tuple(
+    str(Path(path).resolve() / part) for path in refold.__path__ for part in ("engine", "replay")
+)
+
+
+def program_place() -> tuple[str, int]:
+    """Return the file and line of the innermost frame that belongs to the program."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the call site is what is asked for
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(_STDLIB) and not _is_ours(name):
+            return name, frame.f_lineno
+        frame = frame.f_back
+    return "", 0
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith(_OURS) or str(Path(name).resolve()).startswith(_OURS)
+
+
+def waiting_place(kernel: Kernel) -> tuple[str, int]:
+    """Return the file and line where the program's first unfinished task waits."""
+    for task in kernel.loop.unfinished:
+        waiting: Any = task.get_coro()
+        place = ("", 0)
+        while waiting is not None:
+            frame = getattr(waiting, "cr_frame", None)
+            if frame is None:
+                break
+            if not _is_ours(frame.f_code.co_filename):
+                place = (frame.f_code.co_filename, frame.f_lineno)
+            waiting = getattr(waiting, "cr_await", None)
+        if place[0] and not place[0].startswith(_STDLIB):
+            return place
+    return "", 0
