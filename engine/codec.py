@@ -74,15 +74,18 @@ def digestible(kind: str, data: bytes) -> bytes:
     """Return `data`, the canonical bytes of an entry's data, without its volatile tail (§6.2).
 
     The cut is textual.  A quote inside a string is escaped, and no tail holds its own marker, so
-    the last occurrence is the tail itself.
+    the last occurrence is the tail itself.  Cut once: what is left may hold the marker again.
     """
     field = TAILS.get(kind)
     if field is None:
         if kind != "limit.hit" or not data.startswith(_TIMEOUT):
             return data
         field = "observed"
-    at = data.rfind(b',"%b":' % field.encode())
-    return data[: at if at >= 0 else data.find(b"{") + 1]
+    marker = b'"%b":' % field.encode()
+    at = data.rfind(b"," + marker)
+    if at >= 0:
+        return data[:at]
+    return data[:1] if data.startswith(marker, 1) else data
 
 
 def _extension(kind: str, data: Json) -> Extension:
@@ -302,7 +305,11 @@ def _dumper(kind: type, converter: Converter) -> Callable[[Any], Data]:
         for field in attrs.fields(kind)
         if field.default is None
     }
-    dump = make_dict_unstructure_fn(kind, converter, **omitted)  # type: ignore[arg-type]  # overrides by field name
+    dump: Callable[[Any], Data] = make_dict_unstructure_fn(
+        kind,
+        converter,
+        **omitted,  # type: ignore[arg-type]  # overrides by field name
+    )
     return _ordered(kind, dump, set(omitted))
 
 

@@ -265,4 +265,6 @@ def _run_child(runner: ChildRunner, request: ChildRequest) -> Outcome:
     try:
         return runner.run(request)
     except Exception as error:  # noqa: BLE001 - a crash must be recordable, or it could not be replayed
-        return failed("failed", "runner", f"{runner.name}: {type(error).__name__}: {text_of(error)}")
+        return failed(
+            "failed", "runner", f"{runner.name}: {type(error).__name__}: {text_of(error)}"
+        )

@@ -17,6 +17,7 @@
         InvalidDefError          an agent's definition file that is none
         LimitRefused             nonsense as a limit
         ExtraMissing             an optional dependency is not installed
+        SnapshotRefused          a snapshot of what is no recording
       NotCanonical               a value that a log cannot hold exactly
       LogError
         LogDamaged               bytes that do not verify: where, expected, found
@@ -249,6 +250,16 @@ class NotCanonical(RefoldError):
 
     def __str__(self) -> str:
         return f"at {self.pointer or '(the value itself)'}: expected {self.expected}, found {self.found}"
+
+
+@attrs.define(eq=False)
+class SnapshotRefused(UsageError):
+    """A delegation snapshot was taken of something that is no recording (CONTRACT.md §13)."""
+
+    found: str
+
+    def __str__(self) -> str:
+        return f"expected a recording, a log's path or a delegation tree, found {self.found}"
 
 
 class LogError(RefoldError):

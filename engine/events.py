@@ -36,7 +36,7 @@ class RunStarted:
     seed: str
     """Hex; everything drawn follows from it."""
     tools: list[dict[str, Any]]
-    """Tools offered, sorted by name: {name, effect, schema, digest, typed}."""
+    """Tools offered, sorted by name: {name, description, effect, schema, digest, typed}."""
     models: dict[str, str] = attrs.field(factory=dict, kw_only=True)
     """Models given, by the name that the program asks for; the default's is empty."""
     versions: dict[str, Any]
@@ -331,7 +331,7 @@ Recorded = Event | Extension
 
 TAILS: Final[dict[str, str]] = {
     "run.started": "run_id",
-    "child.started": "run_id",
+    "child.started": "number",
     "child.finished": "duration_ms",
     "timer.fired": "virtual_us",
     "run.finished": "entries",

@@ -234,7 +234,9 @@ class Kernel:
 
     # -- the life of a run ----------------------------------------------------------------
 
-    def execute(self, program: Callable[..., Any], runs: tuple[Any, Any], argument: Json) -> Verdict:
+    def execute(
+        self, program: Callable[..., Any], runs: tuple[Any, Any], argument: Json
+    ) -> Verdict:
         """Run `program` to its end, endings included, and return how it ended.
 
         `runs` are the two faces of this kernel: for asynchronous and for plain programs.
@@ -357,7 +359,11 @@ class Kernel:
         if self.stopped is not None:
             return self.stopped
         if result.abandoned:
-            return Verdict("cancelled", "cancelled", error=Fault(code="cancelled", message="the program cancelled itself"))
+            return Verdict(
+                "cancelled",
+                "cancelled",
+                error=Fault(code="cancelled", message="the program cancelled itself"),
+            )
         if result.error is not None:
             return _verdict_of_error(result.error)
         return self._verdict_of_value(result.value)

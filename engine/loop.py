@@ -23,6 +23,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine
+from types import FrameType
 from typing import Any, Final, NoReturn
 
 from refold.engine.errors import OutsideLoop
@@ -58,12 +59,12 @@ class Scope:
         self.timers = 0
 
     def child(self) -> "Scope":
-        """Return the next scope below this one: `0/2` has `0/2/1`, `0/2/2`, …"""
+        """Return the next scope below this one: `0/2` has `0/2/1`, then `0/2/2`."""
         self.tasks += 1
         return Scope(f"{self.path}/{self.tasks}")
 
     def next_call(self) -> str:
-        """Return the next call key: `0/2#1`, `0/2#2`, …"""
+        """Return the next call key: `0/2#1`, then `0/2#2`."""
         self.calls += 1
         return f"{self.path}#{self.calls}"
 
@@ -168,8 +169,11 @@ class Loop(asyncio.AbstractEventLoop):
         glance: Callable[[], float],
         arm: Callable[[Timer], None],
     ) -> None:
-        """Hand in the clock: `look` records that the program saw the time, `glance` gives the
-        last time recorded, both in seconds; `arm` is told of every timer."""
+        """Take the clock.
+
+        `look` records that the program saw the time, `glance` gives the last time recorded, both
+        in seconds; `arm` is told of every timer.
+        """
         self.root = Scope("0")
         self.timers: dict[str, Timer] = {}
         self.unfinished: dict[asyncio.Task[Any], None] = {}
@@ -245,7 +249,7 @@ class Loop(asyncio.AbstractEventLoop):
         """Return the scope that the code running now belongs to."""
         task = asyncio.current_task(self)
         if task.__class__ is Task:
-            return task.scope  # type: ignore[union-attr]  # the class test above proves it
+            return task.scope
         if task is not None:
             return self._scope_of_foreign(task)
         return _scope_of_context.get(self.root)
@@ -369,8 +373,8 @@ class Loop(asyncio.AbstractEventLoop):
 
     def _refuse_unordered(self) -> None:
         """Refuse `as_completed` imported before Refold wrapped it: its set has no fixed order."""
-        frame = sys._getframe(2)  # noqa: SLF001 - only the caller's code tells
-        if frame.f_code.co_name != "ensure_future" and frame.f_code.co_name != "_ensure_future":
+        frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - only the caller's code tells
+        if frame is None or frame.f_code.co_name not in ("ensure_future", "_ensure_future"):
             return
         for _ in range(4):
             if frame is None:
@@ -378,7 +382,7 @@ class Loop(asyncio.AbstractEventLoop):
             code = frame.f_code
             if code.co_name == "as_completed" and code.co_filename.startswith(_ASYNCIO_FILES):
                 self.refuse("asyncio.as_completed over bare coroutines, imported before Refold,")
-            frame = frame.f_back  # type: ignore[assignment]  # the loop tests for None
+            frame = frame.f_back
 
     def set_task_factory(self, factory: Any) -> None:
         """Accept asyncio's eager factory (by an option of our own tasks); refuse any other."""
@@ -388,7 +392,7 @@ class Loop(asyncio.AbstractEventLoop):
 
     def get_task_factory(self) -> Any:
         """Return asyncio's eager factory where it was set."""
-        return asyncio.eager_task_factory if self._eager else None  # type: ignore[attr-defined,unused-ignore]  # from 3.12
+        return getattr(asyncio, "eager_task_factory", None) if self._eager else None
 
     def get_debug(self) -> bool:
         """Return False: debug mode reads clocks."""

@@ -8,9 +8,10 @@ from refold.engine.ports import Tool
 
 
 def offer_of(tool: Tool) -> dict[str, Any]:
-    """Return a tool as `run.started` holds it: {name, effect, schema, digest, typed}.
+    """Return a tool as `run.started` holds it: {name, description, effect, schema, digest, typed}.
 
-    The digest also covers the description, which a model reads and a person edits.
+    All that a model is shown stands in it, so that a replay needs no tool to ask the same; and
+    `delegates`, for a tool that does.
     """
     whole: Json = {
         "name": tool.name,
@@ -18,10 +19,12 @@ def offer_of(tool: Tool) -> dict[str, Any]:
         "parameters": tool.parameters,
         "effect": tool.effect,
     }
-    return {
+    offer = {
         "name": tool.name,
+        "description": tool.description,
         "effect": tool.effect,
         "schema": tool.parameters,
         "digest": digest.of_value(digest.VALUE, whole),
         "typed": tool.typed,
     }
+    return offer | {"delegates": True} if tool.delegates else offer

@@ -9,9 +9,7 @@ import attrs
 
 from refold.engine.canonical import Json
 
-Status = Literal[
-    "completed", "failed", "timed_out", "rejected", "malformed", "cancelled", "limit"
-]
+Status = Literal["completed", "failed", "timed_out", "rejected", "malformed", "cancelled", "limit"]
 """`completed`: the program returned · `failed`: it raised, crashed, or had no runner ·
 `timed_out`: wall time · `rejected`: never started · `malformed`: the reply does not parse ·
 `cancelled`: the parent's doing · `limit`: stopped by any other cap."""

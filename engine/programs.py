@@ -166,7 +166,9 @@ def _module(source: str) -> ModuleType:
     except ModuleNotFoundError as error:
         raise ProgramNotFound(source, f"{error}; sys.path starts with {sys.path[:2]}") from None
     except Exception as error:
-        raise ProgramNotFound(source, f"importing it raised {type(error).__name__}: {error}") from error
+        raise ProgramNotFound(
+            source, f"importing it raised {type(error).__name__}: {error}"
+        ) from error
 
 
 @contextlib.contextmanager

@@ -331,9 +331,7 @@ def outcome_of_recorded(recorded: Recorded, request: ChildRequest) -> Outcome:
         reply_frame(recorded),
         request.policy,
         duration_ms=recorded.duration_ms,
-        child=ChildRef(
-            run=request.identity.run_id, head=recorded.head, events=recorded.entries
-        ),
+        child=ChildRef(run=request.identity.run_id, head=recorded.head, events=recorded.entries),
     )
 
 

@@ -155,7 +155,10 @@ def _check_usage(usage: dict[str, Json]) -> None:
 def _check_artifacts(artifacts: list[dict[str, str]], policy: Policy) -> None:
     if len(artifacts) > policy.max_artifacts:
         raise _Malformed(
-            "/artifacts", f"at most {policy.max_artifacts} artifacts", str(len(artifacts)), "artifacts"
+            "/artifacts",
+            f"at most {policy.max_artifacts} artifacts",
+            str(len(artifacts)),
+            "artifacts",
         )
     for index, artifact in enumerate(artifacts):
         if artifact["kind"] not in policy.artifact_kinds:
@@ -217,5 +220,9 @@ def checked_frame(finished: RunFinished, **more: Any) -> bytes:
         return frame_of(finished, **more)
     except NotCanonical as error:
         return encode(
-            {"status": "malformed", "summary": "", "error": {"code": "output", "message": str(error)}}
+            {
+                "status": "malformed",
+                "summary": "",
+                "error": {"code": "output", "message": str(error)},
+            }
         )

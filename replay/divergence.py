@@ -136,7 +136,11 @@ def _request(value: Json) -> str:
         if isinstance(arguments, Mapping) and value["kind"] == "tool"
         else shown(arguments, 80)
     )
-    return f"{value['kind']} {name}({inside}){call}" if value["kind"] != "tool" else f"{name}({inside}){call}"
+    return (
+        f"{value['kind']} {name}({inside}){call}"
+        if value["kind"] != "tool"
+        else f"{name}({inside}){call}"
+    )
 
 
 def line_of(entry: Entry, data: Json) -> str:
@@ -168,9 +172,7 @@ def likely_cause(
     if _is_shuffled(diff):
         return "the order of a set or of a directory listing: sort it before it is used"
     if "source" in fingerprints:
-        return (
-            "the program has changed since it was recorded; if that was meant, record it again"
-        )
+        return "the program has changed since it was recorded; if that was meant, record it again"
     if "python" in fingerprints:
         return "another version of Python: record again under this one"
     tools = sorted(name for name in fingerprints if name.startswith("tool "))

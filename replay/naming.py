@@ -129,7 +129,9 @@ class Explorer:
             return False
         self._steps += 1
         candidates = [(self._when(call), call) for call in kernel.open]
-        candidates += [(self._when(call), call) for call in kernel.children if kernel.wants_child(call)]
+        candidates += [
+            (self._when(call), call) for call in kernel.children if kernel.wants_child(call)
+        ]
         if candidates:
             _, call = min(candidates)
             kernel.deliver(self._outcome(call, kernel), call)
@@ -171,7 +173,9 @@ class Explorer:
 
 
 _NEVER: Final = 1 << 62
-_COMPLETIONS: Final = frozenset({"tool.returned", "model.answered", "child.finished", "input.given"})
+_COMPLETIONS: Final = frozenset(
+    {"tool.returned", "model.answered", "child.finished", "input.given"}
+)
 _EVENT_OF: Final[dict[str, type[Any]]] = {
     "tool": ToolReturned,
     "model": ModelAnswered,
@@ -182,9 +186,7 @@ _EVENT_OF: Final[dict[str, type[Any]]] = {
 def is_same(one: Item, other: Item) -> bool:
     """Return whether two items ask for the same, whatever their ordinals."""
     return (
-        one.kind == other.kind
-        and one.name == other.name
-        and same(one.arguments, other.arguments)
+        one.kind == other.kind and one.name == other.name and same(one.arguments, other.arguments)
     )
 
 

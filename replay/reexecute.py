@@ -142,7 +142,6 @@ class _Session:
             return
         replayed = Replayed(log, tools=self.tools)
         code = _program(program, replayed.started.program)
-        names = (*above, replayed.started.program if not above else above[-1])
         names = above or (replayed.started.program,)
         run = _Run(log, replayed, code, names)
         divergence = run.compare()
@@ -224,7 +223,6 @@ class _Run:
         explorer = self.replayed.explorer
         if explorer is None:
             raise UsageError("a mismatch without its explorer")
-        self._note_recorded(mismatch)
         name, step = category(mismatch, explorer)
         recorded, now, call, seq = _sides(mismatch, step)
         return self._divergence(
@@ -236,9 +234,6 @@ class _Run:
             call=call,
             mismatch=mismatch,
         )
-
-    def _note_recorded(self, mismatch: Mismatch) -> None:
-        """Nothing to add: the explorer took the recorded line with the rest of the log."""
 
     def _divergence(
         self,
@@ -305,6 +300,8 @@ def _sides(mismatch: Mismatch, step: Step | None) -> tuple[Json, Json, str, int 
     if step is not None:
         recorded = step.recorded.as_json() if step.recorded else None
         now = step.now.as_json() if step.now else None
+        if now is None and not mismatch.event_kind and mismatch.now is not None:
+            now = {"kind": "run.finished", **mismatch.now}  # it ended instead
         item = step.now or step.recorded
         seq = step.recorded.seq if step.recorded else None
         return recorded, now, item.call if item else "", seq

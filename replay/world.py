@@ -275,6 +275,7 @@ def _known_tools(started: RunStarted, given: Mapping[str, Tool]) -> dict[str, To
             offer["schema"],
             bool(offer["typed"]),
             bool(offer.get("delegates")),
+            offer.get("description", ""),
         )
         for offer in started.tools
     }

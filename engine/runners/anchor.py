@@ -27,7 +27,10 @@ def anchored(outcome: Outcome, request: ChildRequest) -> Outcome:
         return outcome
     except LogError as error:
         return failed(
-            "failed", "child_log", f"the child's log cannot be read: {error}", duration_ms=outcome.duration_ms
+            "failed",
+            "child_log",
+            f"the child's log cannot be read: {error}",
+            duration_ms=outcome.duration_ms,
         )
     if problem:
         return failed("failed", "child_log", problem, duration_ms=outcome.duration_ms, child=child)
@@ -48,7 +51,10 @@ def _problem(request: ChildRequest) -> str:
     if request.log is None:
         return ""
     first = _header(request.log)
-    if first.get("run_id") != request.identity.run_id or first.get("depth") != request.identity.depth:
+    if (
+        first.get("run_id") != request.identity.run_id
+        or first.get("depth") != request.identity.depth
+    ):
         return "the log in the child's place is another run's"
     deepest = request.limits.max_depth
     for path in tree(request.log):

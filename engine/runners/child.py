@@ -27,7 +27,9 @@ def _run(line: bytes) -> bytes:
     host = Host()
     try:
         request = unpack(line)
-        return reply_frame(Recorder(child_run_request(request, runner_name="subprocess"), host).record())
+        return reply_frame(
+            Recorder(child_run_request(request, runner_name="subprocess"), host).record()
+        )
     except RefoldError as error:
         fault = {"code": type(error).__name__, "message": str(error)}
         return encode({"status": "failed", "summary": "", "error": fault})

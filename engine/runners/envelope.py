@@ -47,7 +47,10 @@ def pack(request: ChildRequest) -> bytes:
         "input": request.input,
         "identity": identity,
         "limits": request.limits.as_json(),
-        "policy": {**attrs.asdict(request.policy), "artifact_kinds": list(request.policy.artifact_kinds)},
+        "policy": {
+            **attrs.asdict(request.policy),
+            "artifact_kinds": list(request.policy.artifact_kinds),
+        },
         "log": os.path.abspath(request.log) if request.log else None,  # noqa: PTH100 - links stay
         "durability": request.durability,
         "tools": [_tool_reference(tool) for tool in request.tools],

@@ -54,9 +54,7 @@ class InProcess:
         return self._abandoned(recorder, request, status, began)
 
     @staticmethod
-    def _abandoned(
-        recorder: Recorder, request: ChildRequest, status: str, began: float
-    ) -> Outcome:
+    def _abandoned(recorder: Recorder, request: ChildRequest, status: str, began: float) -> Outcome:
         head, entries = recorder.fence()
         child = ChildRef(run=request.identity.run_id, head=head, events=entries)
         duration_ms = round((time.monotonic() - began) * 1000)
@@ -65,9 +63,7 @@ class InProcess:
             return failed("cancelled", "cancelled", message, duration_ms=duration_ms, child=child)
         seconds = request.limits.timeout_seconds or 0
         message = f"no end within {seconds:g} s; it never yielded, and its thread was abandoned"
-        return failed(
-            "timed_out", "timeout_seconds", message, duration_ms=duration_ms, child=child
-        )
+        return failed("timed_out", "timeout_seconds", message, duration_ms=duration_ms, child=child)
 
 
 def _wait(ended: threading.Event, request: ChildRequest, began: float) -> str:

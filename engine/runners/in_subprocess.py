@@ -20,7 +20,12 @@ from refold.engine.runners.anchor import anchored
 from refold.engine.runners.envelope import pack
 
 _STUB: Final = Path(__file__).with_name("stub.py")
-_MODEL_KEYS: Final = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")
+_MODEL_KEYS: Final = (
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_BASE_URL",
+)
 _KILL_SECONDS: Final = 1.0
 """The child's own kernel stops the program at its deadline and seals; this long after its grace
 the process is ended from outside."""
@@ -36,9 +41,7 @@ class InSubprocess:
 
     name = "subprocess"
 
-    def __init__(
-        self, *, environment: Iterable[str] = (), memory_bytes: int | None = None
-    ) -> None:
+    def __init__(self, *, environment: Iterable[str] = (), memory_bytes: int | None = None) -> None:
         self._environment = tuple(environment)
         self._memory_bytes = memory_bytes
 

@@ -11,7 +11,7 @@ import sys
 
 def main() -> None:
     """Read the envelope up to its newline, set the process up as it says, run."""
-    chunks = []
+    chunks: list[bytes] = []
     request_fd = int(os.environ["REFOLD_REQUEST_FD"])
     while not (chunks and chunks[-1].endswith(b"\n")):
         chunk = os.read(request_fd, 1 << 16)

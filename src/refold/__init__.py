@@ -1,1 +1,151 @@
-"""Refold."""
+"""Record agent runs to log files, replay them for audit, snapshot-test delegation behaviour.
+
+    import refold
+
+    recording = refold.record(program, input, tools=[…])    # runs it, writes a log
+    refold.reexecute(recording.log, program)                # runs it again: no tool, no model
+    refold.verify(recording.log)                            # is the log true?
+    refold.diff(one_log, other_log)                         # what differs?
+
+Names load on first use.  The rules are in CONTRACT.md.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from refold.engine.clock import FixedClock
+    from refold.engine.delegation import Delegation
+    from refold.engine.errors import (
+        Diverged,
+        LimitReached,
+        LogDamaged,
+        LogError,
+        LogExists,
+        ModelError,
+        NotCanonical,
+        OutsideLoop,
+        RefoldError,
+        RunEnded,
+        ToolError,
+        UsageError,
+    )
+    from refold.engine.limits import Limits
+    from refold.engine.outcome import Artifact, Outcome, Report
+    from refold.engine.ports import (
+        CallContext,
+        ChildRunner,
+        Model,
+        ModelReply,
+        ModelRequest,
+        Policy,
+        Reference,
+        Tool,
+    )
+    from refold.engine.recording import Recording
+    from refold.engine.run import PlainRun, Run
+    from refold.face import record, record_async, reexecute
+    from refold.replay.diff import diff
+    from refold.replay.refold import state
+    from refold.replay.tree import delegation_tree
+    from refold.replay.verify import verify
+    from refold.tools.contract import DelegationTool, tool
+    from refold.tools.files import file_tools
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Artifact",
+    "CallContext",
+    "ChildRunner",
+    "Delegation",
+    "DelegationTool",
+    "Diverged",
+    "FixedClock",
+    "LimitReached",
+    "Limits",
+    "LogDamaged",
+    "LogError",
+    "LogExists",
+    "Model",
+    "ModelError",
+    "ModelReply",
+    "ModelRequest",
+    "NotCanonical",
+    "Outcome",
+    "OutsideLoop",
+    "PlainRun",
+    "Policy",
+    "Recording",
+    "Reference",
+    "RefoldError",
+    "Report",
+    "Run",
+    "RunEnded",
+    "Tool",
+    "ToolError",
+    "UsageError",
+    "__version__",
+    "delegation_tree",
+    "diff",
+    "file_tools",
+    "record",
+    "record_async",
+    "reexecute",
+    "state",
+    "tool",
+    "verify",
+]
+
+_HOMES: Final = {
+    "engine.clock": ("FixedClock",),
+    "engine.delegation": ("Delegation",),
+    "engine.errors": (
+        "Diverged",
+        "LimitReached",
+        "LogDamaged",
+        "LogError",
+        "LogExists",
+        "ModelError",
+        "NotCanonical",
+        "OutsideLoop",
+        "RefoldError",
+        "RunEnded",
+        "ToolError",
+        "UsageError",
+    ),
+    "engine.limits": ("Limits",),
+    "engine.outcome": ("Artifact", "Outcome", "Report"),
+    "engine.ports": (
+        "CallContext",
+        "ChildRunner",
+        "Model",
+        "ModelReply",
+        "ModelRequest",
+        "Policy",
+        "Reference",
+        "Tool",
+    ),
+    "engine.recording": ("Recording",),
+    "engine.run": ("PlainRun", "Run"),
+    "face": ("record", "record_async", "reexecute"),
+    "replay.diff": ("diff",),
+    "replay.refold": ("state",),
+    "replay.tree": ("delegation_tree",),
+    "replay.verify": ("verify",),
+    "tools.contract": ("DelegationTool", "tool"),
+    "tools.files": ("file_tools",),
+}
+_HOME: Final = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *globals()})

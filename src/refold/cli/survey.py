@@ -31,7 +31,7 @@ SKIPPED: Final = ("__pycache__", "site-packages", "dist-packages", "node_modules
 TESTS: Final = ("test", "tests", "idle_test")
 """Folders left out of the standard library: they would double it."""
 
-PARTS: Final = 24
+PARTS: Final = 18
 """About how many parts a tree is cut into: each is one subagent."""
 PART_SECONDS: Final = 120
 FAULT_SECONDS: Final = 1

@@ -1,0 +1,137 @@
+"""`refold replay`: re-execute a recorded program against its log (CONTRACT.md §12)."""
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from refold.cli import output
+from refold.cli.errors import DAMAGED, DIFFERS, FINE
+from refold.cli.logs import LOG, OpenedLog, as_json, opened_log, started
+from refold.engine.errors import ProgramNotFound, ToolRefused
+from refold.engine.ports import Tool
+from refold.engine.programs import SHIPPED, load, reference_from
+from refold.replay.reexecute import ReplayReport, reexecute
+
+
+@click.command("replay")
+@click.argument("log", type=LOG)
+@click.option(
+    "--program", metavar="MODULE:NAME",
+    help="The program as it is now: module:name or file.py:name.  Not needed for what Refold ships.",
+)  # fmt: skip
+@click.option(
+    "--tools", metavar="MODULE:NAME,…", default="",
+    help="Tools that the program calls by name, or lists of them.  None is executed.",
+)  # fmt: skip
+@click.option("--all", "is_all", is_flag=True, help="Every divergence in full, not just the first.")
+@as_json
+def command(log: Path, program: str | None, tools: str, is_all: bool, as_json: bool) -> int:
+    """Run a recorded program again, with recorded outcomes, and compare.
+
+    Nothing but the program is executed: no tool, no model, no child process.
+    Every request and the end of every run must be as recorded.
+
+    \b
+    Examples:
+      refold replay runs/demo.jsonl
+      refold replay runs/audit.jsonl --program audit.py:audit
+      refold replay runs/audit.jsonl --program app.audit:main \\
+             --tools app.tools:TOOLS --json
+
+    A log never says what code to import, so you do, except for the programs
+    that Refold ships.
+
+    Exit code: 0 identical · 1 a divergence · 3 the log is damaged.
+    """
+    _import_from_here()
+    with opened_log(log) as opened:
+        report = replayed(opened, program, load_tools(tools))
+        document = document_of(report, opened)
+    if as_json:
+        output.document(document)
+    else:
+        describe(report, is_all=is_all)
+    return _code(report)
+
+
+def replayed(log: OpenedLog, program: str | None, tools: Iterable[Tool] = ()) -> ReplayReport:
+    """Re-execute a log; a shipped program is known by its name, and gets its tools' types.
+
+    Raises:
+        ProgramNotFound: it is none that Refold ships, and none was named.
+    """
+    name = started(log.path).program
+    if program is None and name not in SHIPPED:
+        raise ProgramNotFound(
+            name, "a log never says what code to import; say it with --program"
+        )
+    own = _tools_of(name) if program is None else ()
+    known = {tool.name: tool for tool in (*own, *tools)}
+    with output.progress(f"re-executing {log.given}"):
+        return reexecute(log.path, program, tools=tuple(known.values()))
+
+
+def document_of(report: ReplayReport, log: OpenedLog) -> dict[str, Any]:
+    """Return a report as one document, its files named as they were given."""
+    document: dict[str, Any] = report.as_json()
+    document["log"] = output.shown_path(log.given)
+    for divergence in document["divergences"]:
+        divergence["log"] = log.shown(divergence["log"])
+    return document
+
+
+def describe(report: ReplayReport, *, is_all: bool = False) -> None:
+    """Print a report: that nothing differs, or what does and what is likely behind it."""
+    if report.identical:
+        output.lines(str(report))
+        return
+    shown = report.divergences if is_all else report.divergences[:1]
+    output.line((f"{output.counted(len(report.divergences), 'run')} diverged", "bold red"))
+    for divergence in shown:
+        output.lines(f"\n{divergence}")
+    rest = len(report.divergences) - len(shown)
+    if rest:
+        output.line((f"\nand {output.counted(rest, 'more')}: --all shows each", "dim"))
+
+
+def load_tools(text: str) -> tuple[Tool, ...]:
+    """Return the tools that `module:name,file.py:name` names; a name may be a list of tools.
+
+    Raises:
+        ProgramNotFound: nothing is found there.
+        ToolRefused: what is found is no tool.
+    """
+    from refold.tools.contract import as_tool  # noqa: PLC0415 - only where tools are named
+
+    found: list[Tool] = []
+    for each in filter(None, (part.strip() for part in text.split(","))):
+        thing = load(reference_from(each))
+        if isinstance(thing, str):
+            raise ToolRefused(each, "--tools", "a text, and no tool")
+        found += map(as_tool, thing if isinstance(thing, (list, tuple)) else (thing,))
+    return tuple(found)
+
+
+def _tools_of(program: str) -> tuple[Tool, ...]:
+    """Return the tools whose types a shipped program's log needs; none of them is executed."""
+    from refold.cli.shipped import tools_of  # noqa: PLC0415 - imports the tools
+
+    return tools_of(program, os.curdir)
+
+
+def _import_from_here() -> None:
+    """`module:name` is found in the working directory, as `python -m` would find it."""
+    here = os.getcwd()  # noqa: PTH109 - sys.path holds text
+    if here not in sys.path:
+        sys.path.insert(0, here)
+
+
+def _code(report: ReplayReport) -> int:
+    if report.identical:
+        return FINE
+    is_damaged = any(each.category == "log_damaged" for each in report.divergences)
+    return DAMAGED if is_damaged else DIFFERS

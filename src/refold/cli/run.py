@@ -1,0 +1,125 @@
+"""`refold run`: run an agent that a file defines, and record it."""
+
+import sys
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+import click
+
+from refold.cli import output
+from refold.cli.errors import FINE, NOT_COMPLETED
+from refold.cli.logs import LOG, as_json
+from refold.engine.limits import Limits
+from refold.engine.models import model_from
+from refold.engine.ports import Model
+from refold.engine.recording import Recording, record
+from refold.tools.agents import load_agent, prepare_run
+
+
+@click.command("run")
+@click.argument("agent", metavar="AGENT.md", type=LOG)
+@click.option("--task", required=True, help="What the agent is to do; - reads it from standard input.")
+@click.option(
+    "--model", "spec", metavar="SPEC",
+    help="openai:NAME, anthropic:NAME or scripted:FILE; by default as AGENT.md says.",
+)  # fmt: skip
+@click.option("--base-url", metavar="URL", help="Of a server that speaks the protocol of the model.")
+@click.option(
+    "--runner", type=click.Choice(["in-process", "subprocess"]), default="in-process", show_default=True,
+    help="What subagents run on.",
+)  # fmt: skip
+@click.option("--log", type=LOG, metavar="FILE", help="Where to record; by default a new file in runs/.")
+@click.option(
+    "--root", type=click.Path(path_type=Path), default=Path(), metavar="DIR",
+    help="The folder that its file tools read; by default this one.",
+)  # fmt: skip
+@click.option("--max-depth", type=click.IntRange(min=0), metavar="N", help="Levels of subagents; 0 for none.")
+@click.option("--max-turns", type=click.IntRange(min=1), metavar="N", help="Model requests of the agent.")
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Of the whole run.")
+@as_json
+def command(
+    agent: Path,
+    task: str,
+    spec: str | None,
+    base_url: str | None,
+    runner: Literal["in-process", "subprocess"],
+    log: Path | None,
+    root: Path,
+    max_depth: int | None,
+    max_turns: int | None,
+    timeout: float | None,
+    as_json: bool,
+) -> int:
+    """Run the agent that AGENT.md defines, with the tools that it names.
+
+    \b
+    Examples:
+      refold run reviewer/AGENT.md --task "review src/" --model openai:gpt-4o
+      refold run AGENT.md --task - --model openai:llama3:8b \\
+             --base-url http://localhost:8000/v1 < task.txt
+      refold run AGENT.md --task "try it" --model scripted:replies.yaml
+
+    Keys are read from OPENAI_API_KEY and ANTHROPIC_API_KEY, and never written.
+
+    Exit code: 0 completed · 5 the run did not complete; it is recorded all the same.
+    """
+    given, tools, limits = prepare_run(agent, task=_task(task), root=root)
+    asked = Limits(max_depth=max_depth, max_iterations=max_turns, timeout_seconds=timeout)
+    with output.progress(f"{agent} is at work"):
+        recording = record(
+            "agent",
+            given,
+            log=log,
+            tools=tools,
+            model=_model(agent, spec, base_url),
+            runner=runner,
+            limits=limits.narrowed(asked),
+        )
+    if as_json:
+        output.document(document_of(recording))
+    else:
+        _describe(recording)
+    return FINE if recording.ok else NOT_COMPLETED
+
+
+def _task(task: str) -> str:
+    if task != "-":
+        return task
+    text = sys.stdin.read().strip()
+    if not text:
+        raise click.UsageError("--task - found no text on standard input")
+    return text
+
+
+def _model(agent: Path, spec: str | None, base_url: str | None) -> Model:
+    named = spec or load_agent(agent).model_spec
+    if not named:
+        raise click.UsageError(
+            "no model: give --model (openai:NAME, anthropic:NAME, scripted:FILE), "
+            "or `provider` and `model` in AGENT.md"
+        )
+    return model_from(named, base_url)
+
+
+def document_of(recording: Recording) -> dict[str, Any]:
+    """Return a recorded run as one document."""
+    document = attrs.asdict(recording)
+    return document | {"log": output.shown_path(recording.log)}
+
+
+def _describe(recording: Recording) -> None:
+    said = recording.output if isinstance(recording.output, str) else recording.summary
+    if said:
+        output.lines(said)
+    if recording.error is not None:
+        output.complain(f"{recording.status}: {recording.error.code}: {recording.error.message}")
+    usage = recording.usage
+    facts = [
+        output.counted(recording.entries, "entry", "entries"),
+        f"{output.counted(usage.requests, 'model request')}",
+        f"{usage.input_tokens + usage.output_tokens:,} tokens",
+        output.seconds(recording.duration_ms),
+    ]
+    output.hint(f"\nrecorded in {output.shown_path(recording.log)}: {', '.join(facts)}")
+    output.hint(f"refold show {output.shown_path(recording.log)}")

@@ -1,0 +1,99 @@
+"""`refold show`: the delegation tree of a run, its entries one by one, or one entry whole."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from refold.cli import output
+from refold.cli.entries import heading, origin_of, print_entry
+from refold.cli.errors import FINE
+from refold.cli.logs import LOG, OpenedLog, as_json, opened_log
+from refold.cli.trees import print_tree
+from refold.engine.canonical import loads
+from refold.engine.errors import EntryMissing
+from refold.engine.log import Entry, read_entries
+from refold.replay.tree import delegation_tree
+
+
+@click.command("show")
+@click.argument("log", type=LOG)
+@click.option("--events", "is_events", is_flag=True, help="The entries, one line each.")
+@click.option(
+    "--entry", "at", type=int, metavar="N",
+    help="Entry N whole, as JSON, large texts included; -1 is the last.",
+)  # fmt: skip
+@click.option("--details", is_flag=True, help="In the tree: limits, tools, call keys, files.")
+@as_json
+def command(log: Path, is_events: bool, at: int | None, details: bool, as_json: bool) -> int:
+    """Show who delegated what to whom, and how it ended.
+
+    A child's log is shown like a root's: LOG may be runs/audit.2.jsonl.
+
+    \b
+    Examples:
+      refold show runs/audit.jsonl
+      refold show runs/audit.jsonl --details
+      refold show runs/audit.2.jsonl --events
+      refold show runs/audit.jsonl --entry 12
+      refold show report.refold --json
+    """
+    if is_events and at is not None:
+        raise click.UsageError("--events shows all entries and --entry one: give one of them")
+    with opened_log(log) as opened, output.progress(f"reading {log}"):
+        if at is not None:
+            output.document(_entry(opened, at))
+        elif is_events:
+            _events(opened, as_json=as_json)
+        elif as_json:
+            output.document(tree_document(opened))
+        else:
+            print_tree(delegation_tree(opened.path), details=details)
+    return FINE
+
+
+def tree_document(log: OpenedLog) -> dict[str, Any]:
+    """Return the delegation tree as one document, its files named as they were given."""
+    document = delegation_tree(log.path).as_json()
+    waiting = [document]
+    for node in waiting:
+        node["log"] = log.shown(node["log"]) if node["log"] else ""
+        waiting.extend(node["children"])
+    return document
+
+
+def _events(log: OpenedLog, *, as_json: bool) -> None:
+    entries = read_entries(log.path, torn_ok=True)
+    if as_json:
+        rows = [loads(entry.line) for entry in entries]
+        output.document({"log": output.shown_path(log.given), "entries": rows})
+        return
+    heading()
+    origin_us = 0
+    for entry in entries:
+        origin_us = origin_of(entry.meta) if entry.seq == 0 else origin_us
+        print_entry(entry, origin_us)
+
+
+def _entry(log: OpenedLog, at: int) -> dict[str, Any]:
+    """Return one entry, its large texts in place.
+
+    Raises:
+        EntryMissing: the log has no such entry.
+    """
+    if at < 0:
+        count = sum(1 for _ in read_entries(log.path, torn_ok=True))
+        at, asked = count + at, at
+        if at < 0:
+            raise EntryMissing(str(log.given), asked, count)
+    seen = 0
+    for entry in read_entries(log.path, resolve=True, torn_ok=True):
+        seen += 1
+        if entry.seq == at:
+            return _whole(entry)
+    raise EntryMissing(str(log.given), at, seen)
+
+
+def _whole(entry: Entry) -> dict[str, Any]:
+    row: dict[str, Any] = loads(entry.line)
+    return row | {"data": entry.data}

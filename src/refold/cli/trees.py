@@ -1,0 +1,85 @@
+"""The delegation tree on a terminal: what `refold show` and the demo print.
+
+One line a run: status, who, what it was asked, how long it took; below it, where it did not
+complete, why.  What a node is belongs to `replay.tree`, its text for reviews to `replay.tree_text`.
+"""
+
+from typing import Any, Final
+
+from refold.cli import output
+from refold.cli.output import Part
+from refold.replay.tree import RunNode
+
+_STATUS_WIDTH: Final = 9
+_LEVELS_MAX: Final = 12
+"""Levels that are indented; what lies deeper is shown at this one."""
+
+
+def print_tree(node: RunNode, *, details: bool = False) -> None:
+    """Print the tree below `node`; with `details`, what each run was granted and used too."""
+    stack: list[tuple[RunNode, str, str]] = [(node, "", "")]
+    while stack:
+        current, lead, below = stack.pop()
+        _print_run(current, lead, below, details=details)
+        last = len(current.children) - 1
+        nested = [
+            (child, f"{below}{'└─ ' if at == last else '├─ '}", f"{below}{'   ' if at == last else '│  '}")
+            for at, child in enumerate(current.children)
+        ]
+        if len(below) >= 3 * _LEVELS_MAX:
+            nested = [(child, below, below) for child in current.children]
+        stack.extend(reversed(nested))
+
+
+def _print_run(node: RunNode, lead: str, below: str, *, details: bool) -> None:
+    who = node.name or "(never started)"
+    number = f" {node.number}" if node.number else ""
+    took = "" if node.duration_ms is None else f"  {output.seconds(node.duration_ms)}"
+    output.line(
+        (lead, "dim"),
+        (f"{node.status:<{_STATUS_WIDTH}}", output.status_style(node.status)),
+        (f" {who}{number}", "bold"),
+        (took, "dim"),
+        *_told(node),
+        cut=True,
+    )
+    inner = f"{below}{'│' if node.children else ' '}  "
+    for fact in _facts(node, details=details):
+        output.line((inner, "dim"), *fact, cut=not details)
+
+
+def _told(node: RunNode) -> list[Part]:
+    by = f" by {node.tool}" if node.tool else ""
+    return [f"{by}  {' '.join(node.brief.split())}"] if node.brief or by else []
+
+
+def _facts(node: RunNode, *, details: bool) -> list[list[Part]]:
+    """Return the lines below a run: why it did not complete, and, if asked for, the rest."""
+    facts: list[list[Part]] = []
+    if node.error is not None:
+        message = " ".join(node.error.message.split())
+        facts.append([(node.error.code, "red"), f": {message}"])
+    if not node.is_joined:
+        facts.append([("its outcome was never joined", "yellow")])
+    if node.log_state not in ("read", "none"):
+        facts.append([(f"its log is {node.log_state}", "red")])
+    if node.truncated is not None:
+        kept, seen = node.truncated.kept_bytes, node.truncated.seen_bytes
+        facts.append([f"output cut: {output.size(kept)} of {output.size(seen)} kept"])
+    return [*facts, *([[("", ""), fact] for fact in _details(node)] if details else [])]
+
+
+def _details(node: RunNode) -> list[str]:
+    limits = ", ".join(f"{name} {value}" for name, value in node.narrowed.items())
+    tools = ", ".join(f"{use.tool} ×{use.called}" for use in node.tools)
+    spent = node.usage.input_tokens + node.usage.output_tokens
+    artifacts = ", ".join(f"{kind} {name}".rstrip() for kind, name in node.artifacts)
+    facts: dict[str, Any] = {
+        "limits": limits,
+        "tools": tools,
+        "model": f"{output.counted(node.requests, 'request')}, {spent:,} tokens" if node.requests else "",
+        "artifacts": artifacts,
+        "call": f"{node.call}, run {node.run_id}" if node.call else "",
+        "log": f"{node.log}, {output.counted(node.entries, 'entry', 'entries')}" if node.log else "",
+    }
+    return [f"{name:<9} {fact}" for name, fact in facts.items() if fact]
