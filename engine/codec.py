@@ -148,7 +148,7 @@ def _sequence(kind: Any, converter: BaseConverter) -> Callable[[Any, Any], Any]:
     return hook
 
 
-class _At(Exception):  # noqa: N818 - carries a place inside this file, never leaves it
+class _At(Exception):
     """Where in an array or a map the error below it lies."""
 
     def __init__(self, key: str | int, cause: Exception) -> None:

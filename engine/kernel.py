@@ -231,6 +231,7 @@ class Kernel:
         self._chains: dict[str, int] = {}
         self._streams: dict[tuple[str, str], random.Random] = {}
         self._is_plain = False
+        self._is_told = False
 
     # -- the life of a run ----------------------------------------------------------------
 
@@ -289,13 +290,12 @@ class Kernel:
 
     def wait(self, pending: Pending) -> Any:
         """Pump until `pending` is done: how a plain program waits inside its call."""
-        while not pending.is_done:
-            self._turn()
-            if pending.is_done:
-                break
+        while self._turn() and not pending.is_done:
             if not self._advance():
                 raise asyncio.CancelledError
-            if self.stopped is not None and not self.is_closing:
+            if self.stopped is not None and not self._is_told:
+                self._is_told = True  # once: its clean-up may call and wait
+                self.give_up(pending)
                 raise asyncio.CancelledError
         return pending.take()
 
@@ -338,7 +338,7 @@ class Kernel:
 
     def _close_generators(self) -> None:
         for generator in self.loop.open_generators():
-            task = self.loop.spawn(generator.aclose(), self.loop.root.child())  # type: ignore[arg-type]  # aclose is a coroutine
+            task = self.loop.spawn(generator.aclose(), self.loop.root.child())
             while self._turn() and not task.done():
                 if not self._advance():
                     return

@@ -332,7 +332,7 @@ class Loop(asyncio.AbstractEventLoop):
         """Return a future of this loop."""
         return Future(loop=self)
 
-    def create_task(  # type: ignore[override]  # options differ from version to version
+    def create_task(
         self,
         coro: Coroutine[Any, Any, Any],
         *,
@@ -442,7 +442,7 @@ class Loop(asyncio.AbstractEventLoop):
         Not one that the collector found, at a time of its own: that stays as it is, kept alive.
         """
         if self.is_stepping():
-            self.create_task(generator.aclose())  # type: ignore[arg-type]  # aclose is a coroutine
+            self.create_task(generator.aclose())
         else:
             self._dropped.append(generator)
 

@@ -6,7 +6,7 @@ reads.  The categories are CONTRACT.md §12.4.
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 import attrs
 
@@ -93,6 +93,20 @@ class Divergence:
             "fingerprints": {name: list(pair) for name, pair in self.fingerprints.items()},
             "cause": self.cause,
         }
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Self:
+        """Return a divergence from what `as_json` gave."""
+        fields = {field.name: document[field.name] for field in attrs.fields(cls)}
+        fields["diff"] = tuple(
+            Difference(one["pointer"], one["kind"], one.get("before"), one.get("after"))
+            for one in document["diff"]
+        )
+        fields["last"] = tuple(document["last"])
+        fields["fingerprints"] = {
+            name: (pair[0], pair[1]) for name, pair in document["fingerprints"].items()
+        }
+        return cls(**fields)
 
     def __str__(self) -> str:
         lines = [f"{self.category}: {HEADLINES[self.category]}", f"  where     {self.where}"]

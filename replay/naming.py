@@ -9,7 +9,7 @@ settled before this begins; here only a word for them is found.
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -150,10 +150,11 @@ class Explorer:
     def _outcome(self, call: str, kernel: Kernel) -> Event:
         found = self._answers.get(self._recorded_call(call))
         if call in kernel.children:
-            is_child = found is not None and isinstance(found[1], ChildFinished)
-            return found[1] if found and is_child else ChildFinished(Outcome(status="completed"))
+            if found is not None and isinstance(found[1], ChildFinished):
+                return found[1]
+            return ChildFinished(Outcome(status="completed"))
         kind = kernel.open[call].kind
-        if found is not None and isinstance(found[1], _EVENT_OF[kind]):
+        if found is not None and kind_of(found[1]) == _COMPLETED_BY[kind]:
             return found[1]
         if kind == "model":
             return ModelAnswered("ok", {"role": "assistant", "content": ""})
@@ -176,10 +177,10 @@ _NEVER: Final = 1 << 62
 _COMPLETIONS: Final = frozenset(
     {"tool.returned", "model.answered", "child.finished", "input.given"}
 )
-_EVENT_OF: Final[dict[str, type[Any]]] = {
-    "tool": ToolReturned,
-    "model": ModelAnswered,
-    "input": InputGiven,
+_COMPLETED_BY: Final = {
+    "tool": "tool.returned",
+    "model": "model.answered",
+    "input": "input.given",
 }
 
 

@@ -7,7 +7,7 @@ every request and the end of every run; nothing may remain unconsumed.
 import asyncio
 import os
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,11 +27,12 @@ from refold.engine.ports import Program, Reference, Tool
 from refold.engine.programs import SHIPPED, fingerprint_of, load_program, program_name
 from refold.engine.recording import in_thread
 from refold.engine.run import faces_of
+from refold.replay.apart import reexecute_apart
 from refold.replay.divergence import Category, Divergence, between, likely_cause, line_of
 from refold.replay.items import item_of
 from refold.replay.naming import Mismatch, Step, category
 from refold.replay.pointer_diff import Difference
-from refold.replay.world import Replayed
+from refold.replay.world import Replayed, first_event
 
 
 @attrs.frozen(kw_only=True)
@@ -107,12 +108,25 @@ def reexecute(
     """
     if asyncio._get_running_loop() is not None:  # noqa: SLF001 - None instead of an error
         return in_thread(lambda: reexecute(log, program, tools=tools))  # type: ignore[no-any-return]  # of this function
-    path = Path(log)
-    known = {tool.name: tool for tool in tools}
-    session = _Session(known)
-    session.replay(path, program, ())
+    return replay_tree(Path(log), program, {tool.name: tool for tool in tools}, ())
+
+
+def replay_tree(
+    log: Path,
+    program: Program | Reference | str | None,
+    tools: Mapping[str, Tool],
+    names: tuple[str, ...],
+    on_end: Callable[[], None] | None = None,
+) -> ReplayReport:
+    """Re-execute the run of `log` and all below it; `names` lead from the root to it.
+
+    `on_end` is called when the last line of an unfinished record has matched; with it, the run is
+    re-executed in this thread even if its record is unfinished.
+    """
+    session = _Session(tools, on_end)
+    session.replay(log, program, names)
     return ReplayReport(
-        log=path,
+        log=log,
         divergences=tuple(session.divergences),
         entries=session.entries,
         children=session.runs - 1,
@@ -123,8 +137,9 @@ def reexecute(
 class _Session:
     """One re-execution of a tree of runs."""
 
-    def __init__(self, tools: Mapping[str, Tool]) -> None:
+    def __init__(self, tools: Mapping[str, Tool], on_end: Callable[[], None] | None) -> None:
         self.tools = tools
+        self._on_end = on_end
         self.divergences: list[Divergence] = []
         self.ends_early: list[str] = []
         self.entries = 0
@@ -140,7 +155,11 @@ class _Session:
             damage = found.damage or found.torn
             self.divergences.append(_damaged(log, above, damage.as_error() if damage else None))
             return
-        replayed = Replayed(log, tools=self.tools)
+        on_end, self._on_end = self._on_end, None
+        if not found.sealed and on_end is None:
+            self._replay_unfinished(log, program, above)
+            return
+        replayed = Replayed(log, tools=self.tools, on_end=on_end)
         code = _program(program, replayed.started.program)
         names = above or (replayed.started.program,)
         run = _Run(log, replayed, code, names)
@@ -152,6 +171,25 @@ class _Session:
             self.ends_early.append(log.name)
         for child in replayed.children:
             self._replay_child(log, child, names)
+
+    def _replay_unfinished(
+        self, log: Path, program: Program | Reference | str | None, above: tuple[str, ...]
+    ) -> None:
+        """Replay a run whose record stops: it may crash or stand still again, out of harm's way."""
+        started = first_event(log)
+        code = program if program is not None else _program(None, started.program)
+        names = above or (started.program,)
+        answer = reexecute_apart(log, code, self.tools, names)
+        if answer.report is not None:
+            self.divergences += answer.report.divergences
+            self.ends_early += answer.report.ends_early
+            self.entries += answer.report.entries
+            self.runs += answer.report.children
+        elif answer.reached_end:
+            self.ends_early.append(log.name)
+            self.entries += scan(log).entries
+        else:
+            self.divergences.append(_died(log, names, answer.how))
 
     def _replay_child(self, log: Path, child: RunChild, names: tuple[str, ...]) -> None:
         path = child_path(log, child.number)
@@ -355,6 +393,16 @@ def _end_of(verdict: Verdict) -> dict[str, Json]:
     )
     data: dict[str, Json] = loads(encode_data(_end_of_event(event)))
     return data
+
+
+def _died(log: Path, names: tuple[str, ...], how: str) -> Divergence:
+    return Divergence(
+        category="environment",
+        where=" > ".join(names),
+        log=str(log),
+        now={"kind": "process", "name": how},
+        cause="the program ended its process, or stood still, before the record does",
+    )
 
 
 def _damaged(log: Path, names: tuple[str, ...], error: LogError | None) -> Divergence:

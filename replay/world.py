@@ -8,7 +8,7 @@ difference is called.
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, NoReturn
@@ -59,19 +59,23 @@ class RecordEnded(asyncio.CancelledError):
 class Replayed:
     """The world of one re-executed run."""
 
-    def __init__(self, log: Path, *, tools: Mapping[str, Tool]) -> None:
-        """Open the log and take its first line.
+    def __init__(
+        self,
+        log: Path,
+        *,
+        tools: Mapping[str, Tool],
+        on_end: Callable[[], None] | None = None,
+    ) -> None:
+        """Open the log and take its first line; `on_end` is called when the last one is taken.
 
         Raises:
             LogError: the log is damaged, or no log.
         """
         self.fold = Fold()
+        self._on_end = on_end
         self.cursor = Cursor(log)
-        first = self.cursor.take()
-        started = self.cursor.event(first)
-        if not isinstance(started, RunStarted):
-            raise TypeError("the reader let a log pass whose first line is no run.started")
-        self.started: RunStarted = started
+        self.started = _started(self.cursor)
+        started = self.started
         self.fold.apply(started, None, 0)
         self.kernel = Kernel(
             self,
@@ -87,6 +91,7 @@ class Replayed:
         self.last: list[Entry] = []
         self.has_ended = False
         """Whether the record ended before the program did."""
+        self._tell_end()
 
     # -- the kernel's side ----------------------------------------------------------------
 
@@ -163,11 +168,16 @@ class Replayed:
         if len(self.last) > _LAST_SHOWN:
             del self.last[0]
         self.fold.apply(event, call, entry.seq)
+        self._tell_end()
+
+    def _tell_end(self) -> None:
+        if self._on_end is not None and self.cursor.peek() is None:
+            self._on_end()
 
     def _note_children(self) -> None:
         """Keep the children that the program starts: each is re-executed against its own log."""
         for effect in self.kernel.wanted:
-            if isinstance(effect, RunChild):
+            if isinstance(effect, RunChild) and self.explorer is None:
                 self.children.append(effect)
         self.kernel.wanted.clear()
 
@@ -208,6 +218,22 @@ class Replayed:
 
 
 _LAST_SHOWN: Final = 5
+
+
+def first_event(log: Path) -> RunStarted:
+    """Return the first event of a log.
+
+    Raises:
+        LogError: the log is damaged, or no log.
+    """
+    return _started(Cursor(log))
+
+
+def _started(cursor: Cursor) -> RunStarted:
+    started = cursor.event(cursor.take())
+    if not isinstance(started, RunStarted):
+        raise TypeError("the reader let a log pass whose first line is no run.started")
+    return started
 
 
 @attrs.frozen

@@ -32,7 +32,7 @@ Get = Callable[[str, int], str]
 """Returns the text of the blob of that digest and size; raises BlobBroken."""
 
 
-class BlobBroken(Exception):  # noqa: N818 - becomes a Damage, never leaves the log
+class BlobBroken(Exception):
     """A marker, or the blob that it names, is not as it should be: (what, expected, found)."""
 
     def __init__(self, what: str, expected: str, found: str) -> None:

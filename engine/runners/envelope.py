@@ -28,6 +28,8 @@ from refold.engine.ports import (
 from refold.engine.programs import load, reference_of
 
 VERSION: Final = 1
+ENTRY: Final = "refold.engine.runners.child:run_envelope"
+"""What the stub calls with the envelope; a re-execution in a process of its own has another."""
 
 
 def pack(request: ChildRequest) -> bytes:
@@ -41,6 +43,7 @@ def pack(request: ChildRequest) -> bytes:
     identity = attrs.asdict(request.identity)
     envelope: dict[str, Json] = {
         "version": VERSION,
+        "entry": ENTRY,
         "program": attrs.asdict(reference_of(request.program)),
         "program_name": request.program_name,
         "brief": request.brief,

@@ -19,7 +19,8 @@ from refold.engine.reply import outcome_of
 from refold.engine.runners.anchor import anchored
 from refold.engine.runners.envelope import pack
 
-_STUB: Final = Path(__file__).with_name("stub.py")
+STUB: Final = Path(__file__).with_name("stub.py")
+"""The file that a process of ours executes first."""
 _MODEL_KEYS: Final = (
     "OPENAI_API_KEY",
     "OPENAI_BASE_URL",
@@ -54,7 +55,7 @@ class InSubprocess:
         began_us = request.clock.time_us() if request.clock else 0
         extra = self._environment + (_MODEL_KEYS if request.models else ())
         ended = run_bounded(
-            [sys.executable, "-I", os.fspath(_STUB)],
+            [sys.executable, "-I", os.fspath(STUB)],
             env=child_environment(extra),
             cwd=Path.cwd(),
             request=envelope,

@@ -4,6 +4,7 @@ Executed by path, not imported: until the envelope has brought `sys.path`, nothi
 found.  It therefore imports only what starts fast.
 """
 
+import importlib
 import json
 import os
 import sys
@@ -23,9 +24,8 @@ def main() -> None:
     sys.path[:] = envelope["sys_path"]
     os.chdir(envelope["cwd"])
 
-    from refold.engine.runners.child import run_envelope  # noqa: PLC0415 - found only now
-
-    run_envelope(line)
+    module, _, name = envelope["entry"].partition(":")
+    getattr(importlib.import_module(module), name)(line)
 
 
 if __name__ == "__main__":
