@@ -75,7 +75,7 @@ def granted(state: Fold | RunState, delegation: Delegation) -> Limits:
     The parent's, narrowed by the request, by the levels below the caller, and by the tokens that
     are left after what running children have reserved (at least 1: none left is a refusal).
     """
-    limits = state.limits
+    limits = state.limits.narrowed(Limits(timeout_seconds=state.limits.join_seconds))
     if delegation.limits is not None:
         limits = limits.narrowed(delegation.limits)
     if delegation.levels is not None:

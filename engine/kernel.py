@@ -58,7 +58,7 @@ from refold.engine.loop import Loop, Scope, Task, Timer
 from refold.engine.outcome import Fault, Outcome, Report
 from refold.engine.plain import to_json
 from refold.engine.ports import Identity, Model, ModelReply, ModelRequest, Tool
-from refold.engine.programs import program_name
+from refold.engine.programs import found_program, program_name
 from refold.engine.state import Fold
 
 
@@ -643,7 +643,11 @@ class Kernel:
         scope.calls -= 1  # `_grant` takes it
         run_id = self.child_run_id(call)
         name = program_name(delegation.program)
-        delegation = attrs.evolve(delegation, input=to_json(delegation.input))
+        delegation = attrs.evolve(
+            delegation,
+            input=to_json(delegation.input),
+            program=found_program(delegation.program),
+        )
         number = self.world.fold.children_started + 1
         granted = decide(
             self.world.fold, RequestChild(delegation, program=name, number=number, run_id=run_id)

@@ -4,6 +4,7 @@ Pure values.  Who enforces what: the kernel counts depth, children, iterations a
 driver and the runners watch time and bytes; each hit is a `limit.hit` event.
 """
 
+import math
 from typing import Any, Final, Self
 
 import attrs
@@ -27,6 +28,8 @@ class Limits:
     """Children that one run may start, over its whole life."""
     timeout_seconds: float | None = None
     """Active wall time of the run, in seconds."""
+    join_seconds: float | None = None
+    """Wall time of any one child, so that no join waits for ever."""
     max_iterations: int | None = None
     """Model requests that the run may make."""
     output_bytes: int | None = None
@@ -40,9 +43,10 @@ class Limits:
             least = 0 if name in ("max_depth", "max_children") else 1
             if value is not None and (type(value) is not int or value < least):
                 raise LimitRefused(name, f"an integer of at least {least}", repr(value))
-        time = self.timeout_seconds
-        if time is not None and (type(time) not in (int, float) or not 0 < time < float("inf")):
-            raise LimitRefused("timeout_seconds", "a positive number of seconds", repr(time))
+        for name in ("timeout_seconds", "join_seconds"):
+            time = getattr(self, name)
+            if time is not None and (type(time) not in (int, float) or not 0 < time < math.inf):
+                raise LimitRefused(name, "a positive number of seconds", repr(time))
 
     def narrowed(self, other: "Limits") -> "Limits":
         """Return the tighter of the two, cap by cap."""
@@ -78,7 +82,7 @@ class Limits:
         return cls(**caps)
 
 
-CEILINGS: Final = Limits(max_depth=8, max_children=64)
+CEILINGS: Final = Limits(max_depth=8, max_children=64, join_seconds=600)
 """What every root has unless it says otherwise."""
 
 

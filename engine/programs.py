@@ -77,6 +77,19 @@ def load_program(program: Program | Reference | str) -> Program:
     return found  # type: ignore[no-any-return]  # callable is all that can be known
 
 
+def found_program(program: Program | Reference | str) -> Program | Reference:
+    """Return `program` as a function or a reference that is known to load.
+
+    Raises:
+        ProgramNotFound: it cannot be imported, or is nothing that can be called.
+        RecordingRefused: importing it starts a recording.
+    """
+    if callable(program):
+        return program
+    load_program(program)
+    return reference_from(program) if isinstance(program, str) else program
+
+
 def load(reference: Reference) -> Any:
     """Return the object that a reference names; a factory is called with its arguments.
 

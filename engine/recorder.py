@@ -59,7 +59,7 @@ from refold.engine.ports import (
     Tool,
 )
 from refold.engine.offers import offer_of
-from refold.engine.programs import fingerprint_of, load_program, program_name
+from refold.engine.programs import fingerprint_of, found_program, program_name
 from refold.engine.run import faces_of
 from refold.engine.state import STATE_VERSION, Fold, state_digest
 
@@ -136,6 +136,8 @@ class Recorder:
         self._stop_us: int | None = None
         self._interrupted = False
         self._deadline_us = _microseconds(request.limits.timeout_seconds)
+        # A child's runner ends it from outside; nobody does so for a root.
+        self._must_be_timely = self._deadline_us is not None and request.identity.parent is None
         request.cancel.on_set(lambda: self._arrivals.put(CancelRun()))
         started = self._run_started()
         self._writer = LogWriter.create(
@@ -212,7 +214,7 @@ class Recorder:
         """Run a synchronous tool in place: nothing else is live, and nobody can tell."""
         if effect.tool.is_async or effect.tool.timeout_seconds is not None or not _IN_PLACE_SAFE:
             return None
-        if self._stop_us is not None or not self._arrivals.empty() or self._deadline_us is not None:
+        if self._stop_us is not None or self._must_be_timely or not self._arrivals.empty():
             return None
         self._before(effect.tool)
         returned = self._driver.in_place(effect, self._context(effect.call))
@@ -266,7 +268,7 @@ class Recorder:
             and not self._driver.flights
             and not self._kernel.loop.timers
             and not self._kernel.children
-            and self._deadline_us is None
+            and not self._must_be_timely
             and self._arrivals.empty()
         )
 
@@ -304,9 +306,7 @@ class Recorder:
         if delegation.tools is not None:
             offered = {name: offered[name] for name in delegation.tools if name in offered}
         return ChildRequest(
-            program=delegation.program
-            if not isinstance(delegation.program, str)
-            else load_program(delegation.program),
+            program=found_program(delegation.program),
             program_name=program_name(delegation.program),
             input=delegation.input,
             identity=Identity(

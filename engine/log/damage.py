@@ -203,8 +203,9 @@ def format_of(line: bytes) -> Json:
 
 def _misplaced(file: BinaryIO, place: Place, line: bytes, seq: int) -> tuple[str, str, str]:
     expected, found = f"seq {place.seq}", f"seq {seq}"
-    body = line[line.index(b",") : -TRAILER]
-    if line.endswith(trailer(place.previous, b'{"seq":%d%b' % (place.seq, body))):
+    as_it_is = line[:-TRAILER]
+    as_it_was = b'{"seq":%d%b' % (place.seq, as_it_is[as_it_is.index(b",") :])
+    if any(line.endswith(trailer(place.previous, body)) for body in (as_it_is, as_it_was)):
         return "seq", expected, found
     if seq < place.seq:
         twice = _stands_before(file, place, line)

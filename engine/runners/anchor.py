@@ -22,6 +22,8 @@ def anchored(outcome: Outcome, request: ChildRequest) -> Outcome:
         return outcome
     try:
         child = _reference(request.log, request.identity.run_id)
+        if child is None:
+            return outcome
         problem = _problem(request)
     except LogMissing:
         return outcome
@@ -37,11 +39,15 @@ def anchored(outcome: Outcome, request: ChildRequest) -> Outcome:
     return attrs.evolve(outcome, child=child)
 
 
-def _reference(log: Path, run_id: str) -> ChildRef:
+def _reference(log: Path, run_id: str) -> ChildRef | None:
+    """Return where the log stands; `None`, and no file, where not one entry was written whole."""
     found = scan(log)
     if found.damage is not None:
         raise found.damage.as_error()
-    if found.torn is not None and found.entries:
+    if found.entries == 0:
+        log.unlink()  # killed between making the file and its first line: it holds nothing
+        return None
+    if found.torn is not None:
         LogWriter.resume(log).writer.close()
     return ChildRef(run=run_id, head=found.head, events=found.entries)
 
