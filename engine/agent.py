@@ -137,7 +137,7 @@ def read_input(value: Json) -> AgentInput:
     if not given.get("task", "").strip() and not problems:
         problems.append("/task: expected what is to be done, found nothing")
     problems.extend(
-        f"/agent/parameters/{name}: expected a model's parameter, found a name that the loop uses"
+        f"/agent/parameters/{name}: expected a model's parameter, found a name of the loop's own"
         for name in _RESERVED
         if name in own.get("parameters", {})
     )

@@ -1,4 +1,4 @@
-"""The one request to run a child (DESIGN §5): imperative, does nothing itself."""
+"""The one request to run a child (CONTRACT.md §7): imperative, does nothing itself."""
 
 from typing import Any
 
@@ -30,6 +30,10 @@ class Delegation:
     limits: Limits | None = None
     """Narrower caps for the child; `max_depth` here is absolute, `levels` is relative."""
     policy: Policy = Policy()
+    session: Any = None
+    """A session for the child: a fork of the caller's, or the caller's own where `shared`."""
+    shared: bool = False
+    """Whether the child acts on the caller's session itself; in-process children only."""
     runner: str = ""
     """`in-process`, `subprocess`, or another name given to `record`; empty for the default."""
 

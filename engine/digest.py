@@ -39,7 +39,7 @@ def of_value(domain: bytes, value: Json) -> str:
 
 
 def chained(previous: str, value: Json) -> str:
-    """Return the digest of a conversation `previous` with the message `value` added (DESIGN §3)."""
+    """Return the digest of a conversation `previous` with the message `value` added (§2.4)."""
     return of_bytes(MESSAGE, f"{previous}{of_value(MESSAGE, value)}".encode())
 
 

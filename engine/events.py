@@ -149,9 +149,9 @@ class ClockRead:
 class ValueDrawn:
     """The program drew a value from outside itself."""
 
-    source: Literal["uuid", "random", "file", "environment"]
+    source: Literal["uuid", "random", "file", "environment", "session"]
     name: str
-    """The stream, the file's name, the variable; empty for a uuid."""
+    """The stream, the file's name, the variable, the slice; empty for a uuid."""
     value: Json
 
 
@@ -211,6 +211,17 @@ class SessionRestored:
     """The session was rolled back to a snapshot."""
 
     snapshot: dict[str, Any]
+
+
+@attrs.frozen(weakref_slot=False)
+class SessionChanged:
+    """The session was told of an event; its reducers follow from it."""
+
+    event: str
+    """The event's type, by the name under which reducers know it."""
+    data: Json
+    by: str = ""
+    """The path of the child that shares the session and acted; empty for the run itself."""
 
 
 @attrs.frozen(weakref_slot=False)
@@ -293,6 +304,7 @@ Event = (
     | LimitHit
     | SessionSeeded
     | SessionRestored
+    | SessionChanged
     | PatchMarked
     | NoteAdded
     | RunResumed
@@ -317,6 +329,7 @@ KINDS: Final[dict[str, type[Event]]] = {
     "limit.hit": LimitHit,
     "session.seeded": SessionSeeded,
     "session.restored": SessionRestored,
+    "session.changed": SessionChanged,
     "patch.marked": PatchMarked,
     "note.added": NoteAdded,
     "run.resumed": RunResumed,

@@ -33,6 +33,7 @@ from refold.engine.errors import (
     RunEnded,
     Stuck,
     ToolError,
+    ToolNeeded,
     ToolUnknown,
     UsageError,
 )
@@ -57,7 +58,7 @@ from refold.engine.limits import Limits
 from refold.engine.loop import Loop, Scope, Task, Timer
 from refold.engine.outcome import Fault, Outcome, Report
 from refold.engine.plain import to_json
-from refold.engine.ports import Identity, Model, ModelReply, ModelRequest, Tool
+from refold.engine.ports import Identity, Model, ModelReply, ModelRequest, SessionPort, Tool
 from refold.engine.programs import found_program, program_name
 from refold.engine.state import Fold
 
@@ -84,6 +85,14 @@ class World(Protocol):
         """Be told of a new timer."""
         ...
 
+    def draw(self, source: str, name: str, call: str, produce: Callable[[], Json]) -> Json:
+        """Take a value from outside as a line, and return it; in replay `produce` is not called."""
+        ...
+
+    def seed(self, session: SessionPort) -> None:
+        """Take the session that the run starts with as a line."""
+        ...
+
     def at_once(self, effect: CallTool) -> ToolReturned | None:
         """Run a tool in place where nothing else is live; `None`: it must wait its turn."""
         ...
@@ -100,6 +109,7 @@ class Pending:
     """An effect that the program waits for."""
 
     __slots__ = (
+        "arguments",
         "call",
         "chain",
         "error",
@@ -121,6 +131,7 @@ class Pending:
         self.is_done = False
         self.value: Any = None
         self.error: Exception | None = None
+        self.arguments: dict[str, Json] = {}
         self.chain = ""
         """Of a model request: the chain digest of what was asked."""
         self.messages = 0
@@ -203,6 +214,7 @@ class Kernel:
         limits: Limits,
         tools: Mapping[str, Tool],
         models: Mapping[str, Model] | None = None,
+        session: SessionPort | None = None,
     ) -> None:
         stdlib.install()
         self.world = world
@@ -210,6 +222,7 @@ class Kernel:
         self.limits = limits
         self.tools = tools
         self.models = models or {}
+        self.session = session
         self.loop = Loop(  # type: ignore[abstract]  # what it lacks is refused, by name
             look=self._look_seconds, glance=self._glance_seconds, arm=world.arm
         )
@@ -245,12 +258,25 @@ class Kernel:
         Raises:
             RefoldError: the world failed: a log that can no longer be written, a divergence.
         """
-        if is_async(program):
-            result = self._execute_async(program(runs[0], argument))
-        else:
-            result = self._execute_plain(program, runs[1], argument)
-        self._close()
+        self._begin_session()
+        try:
+            if is_async(program):
+                result = self._execute_async(program(runs[0], argument))
+            else:
+                result = self._execute_plain(program, runs[1], argument)
+            self._close()
+        finally:
+            if self.session is not None:
+                self.session.unbind()
         return self._judge(result)
+
+    def _begin_session(self) -> None:
+        if self.session is not None:
+            self.world.seed(self.session)
+            self.session.bind(self._note_session)
+
+    def _note_session(self, event: Event) -> None:
+        self._ask(event)
 
     def _execute_async(self, coroutine: Coroutine[Any, Any, Any]) -> "_Result":
         self.main = self.loop.spawn(coroutine, self.loop.root)
@@ -306,6 +332,10 @@ class Kernel:
             if not task.done() and not self._advance():
                 raise asyncio.CancelledError
         return task.result()
+
+    def has_returned(self) -> bool:
+        """Return whether the program's own code has come to its end; what it left may still run."""
+        return self.is_closing or (self.main is not None and self.main.done())
 
     def is_stuck(self) -> bool:
         """Return whether nothing is ready, in flight or timed (CONTRACT.md §9.4)."""
@@ -447,8 +477,10 @@ class Kernel:
     ) -> tuple[Any, Exception | None]:
         match event:
             case ToolReturned(status="ok"):
+                self._observe(pending.name, pending.arguments, event)
                 return self._loaded(pending, event.result)
             case ToolReturned():
+                self._observe(pending.name, pending.arguments, event)
                 return None, tool_error(pending.name, event.error or {})
             case ModelAnswered(status="ok"):
                 return self._reply(pending, event), None
@@ -459,6 +491,10 @@ class Kernel:
                 )
             case InputGiven():
                 return event.answer, None
+
+    def _observe(self, tool: str, arguments: dict[str, Json], event: ToolReturned) -> None:
+        if self.session is not None:
+            self.session.observe(tool, arguments, event.result, event.error)
 
     def _loaded(self, pending: Pending, result: Json) -> tuple[Any, Exception | None]:
         if pending.tool is None or not pending.tool.typed:
@@ -511,6 +547,7 @@ class Kernel:
         plain = self.plain_arguments(arguments)
         call = self._ask(ToolCalled(tool.name, plain, tool.effect))
         pending = Pending(call, "tool", tool.name, tool)
+        pending.arguments = plain
         effect = CallTool(call, tool, plain)
         if not self.open and not self.children and self.loop.is_idle() and not self.wanted:
             self.open[call] = pending
@@ -563,20 +600,31 @@ class Kernel:
         call = self._ask(ToolCalled(tool.name, arguments, tool.effect, True))  # noqa: FBT003 - an event's field
         return call, self.loop.scope().child()
 
-    def end_delegation(self, call: str, tool: Tool, result: Any, error: Exception | None) -> Any:
+    def end_delegation(
+        self,
+        call: str,
+        tool: Tool,
+        arguments: dict[str, Json],
+        result: Any,
+        error: Exception | None,
+    ) -> Any:
         """Record what a delegation tool returned; return it as replay will."""
         if error is None:
             try:
                 plain = to_json(result)
-                self.emit(ToolReturned("ok", plain), call)
+                self.emit(returned := ToolReturned("ok", plain), call)
             except NotCanonical as refused:
                 error = ToolError(tool.name, str(refused), "result")
             else:
+                self._observe(tool.name, arguments, returned)
                 return plain
-        if isinstance(error, Diverged) or self.failure is not None:
+        if isinstance(error, (Diverged, ToolNeeded)):
+            self.failure = self.failure or error
+        if self.failure is not None:
             raise error
         fault = fault_of(error)
-        self.emit(ToolReturned("error", error=fault), call)
+        self.emit(returned := ToolReturned("error", error=dict(fault)), call)
+        self._observe(tool.name, arguments, returned)
         raise tool_error(tool.name, fault) from None
 
     def cancel_delegation(self, call: str) -> None:
@@ -664,7 +712,7 @@ class Kernel:
         return child
 
     def child_run_id(self, call: str) -> str:
-        """Return the id of the child started by `call`: derived, never drawn (DESIGN §3)."""
+        """Return the id of the child started by `call`: derived, never drawn (§9.1)."""
         path = self.child_path(call)
         return digest.of_bytes(digest.IDENTITY, f"{self.identity.root_id}\0{path}".encode())[:16]
 
@@ -718,6 +766,15 @@ class Kernel:
 
     def _glance_seconds(self) -> float:
         return self._virtual_us / 1_000_000
+
+    def draw(self, source: str, name: str, produce: Callable[[], Json]) -> Json:
+        """Return a value from outside the run; `produce` is called live and never in replay."""
+        scope, call = self.key()
+        try:
+            return self.world.draw(source, name, call, produce)
+        except NotCanonical:
+            scope.calls -= 1
+            raise
 
     def draw_uuid(self) -> str:
         """Return a new uuid (version 4 in form), drawn from the run's seed and the call key."""

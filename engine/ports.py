@@ -70,7 +70,7 @@ class Tool(Protocol):
 
     @property
     def delegates(self) -> bool:
-        """Whether it is program code that starts children (DESIGN §2)."""
+        """Whether it is program code that starts children (CONTRACT.md §10.4)."""
         ...
 
     @property
@@ -178,6 +178,40 @@ class Model(Protocol):
         ...
 
 
+class SessionPort(Protocol):
+    """What the kernel asks of a session; `engine.session` has the one implementation."""
+
+    def bind(self, emit: Callable[[Any], None], /) -> None:
+        """Put every change into a log from now on, before it is made."""
+        ...
+
+    def unbind(self) -> None:
+        """Keep changes to oneself again."""
+        ...
+
+    def snapshot(self) -> Any:
+        """Return an immutable view of all slices; it has `as_json()`."""
+        ...
+
+    def restore(self, snapshot: dict[str, Any], /) -> None:
+        """Replace all slices by those of a snapshot in JSON; nothing is emitted.
+
+        Raises:
+            SnapshotRestoreError: a slice is not registered, or another version; untouched then.
+        """
+        ...
+
+    def observe(
+        self, tool: str, arguments: dict[str, Json], result: Json, error: dict[str, Json] | None, /
+    ) -> None:
+        """Reduce what a tool returned; it stands in the log already."""
+        ...
+
+    def digest(self) -> str:
+        """Return the digest of all slices."""
+        ...
+
+
 class Clock(Protocol):
     """Wall time as programs and models see it.  Deadlines never use it."""
 
@@ -196,7 +230,7 @@ class Policy:
     frame_bytes: int = 1024 * 1024
     """One raw frame of a runner's protocol; more kills the child."""
     stream_bytes: int = 1024 * 1024
-    """Captured of stdout and of stderr each; more is counted and hashed, not kept."""
+    """Kept of standard output and of standard error each; more ends the child as `limit`."""
     artifact_kinds: tuple[ArtifactKind, ...] = ("note", "path", "diff", "json")
 
 
@@ -214,7 +248,7 @@ class Parentage:
 
 @attrs.frozen(kw_only=True)
 class Identity:
-    """Who a run is.  Derived, never drawn by a child (DESIGN §3)."""
+    """Who a run is.  Derived, never drawn by a child (CONTRACT.md §9.1)."""
 
     run_id: str
     root_id: str
@@ -278,6 +312,8 @@ class ChildRequest:
     """By the name that the program asks for; the default's is empty."""
     clock: Clock | None = None
     cancel: CancelSignal = attrs.field(factory=CancelSignal)
+    session: SessionPort | None = None
+    """The child's own session, or a face of its parent's."""
     runners: Mapping[str, "ChildRunner"] = attrs.field(factory=dict)
     """What the child's own children may run on."""
     runner: str = "in-process"

@@ -12,7 +12,7 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -34,8 +34,10 @@ from refold.engine.events import (
     ModelAnswered,
     RunFinished,
     RunStarted,
+    SessionSeeded,
     TimerFired,
     ToolReturned,
+    ValueDrawn,
 )
 from refold.engine.kernel import Kernel, Verdict
 from refold.engine.limits import Limits
@@ -56,6 +58,7 @@ from refold.engine.ports import (
     Model,
     Parentage,
     Program,
+    SessionPort,
     Tool,
 )
 from refold.engine.offers import offer_of
@@ -90,6 +93,7 @@ class RunRequest:
     runner: str = "in-process"
     durability: Durability = "group"
     clock: Clock | None = None
+    session: SessionPort | None = None
     cancel: CancelSignal = attrs.field(factory=CancelSignal)
     meta: dict[str, int | str] = attrs.field(factory=dict)
 
@@ -125,6 +129,7 @@ class Recorder:
             limits=request.limits,
             tools=request.tools,
             models=request.models,
+            session=request.session,
         )
         self._requests: dict[str, int] = {}
         self._start_hashes: dict[str, str] = {}
@@ -197,6 +202,16 @@ class Recorder:
         read = ClockRead(clock.time_us() if clock else time.time_ns() // 1000, virtual)
         self.emit(read, None)
         return read
+
+    def draw(self, source: str, name: str, call: str, produce: Callable[[], Json]) -> Json:
+        """Ask for the value, append it and return it."""
+        value = to_json(produce())
+        self.emit(ValueDrawn(source, name, value), call)  # type: ignore[arg-type]  # a closed set
+        return value
+
+    def seed(self, session: SessionPort) -> None:
+        """Append the session that the run starts with."""
+        self.emit(SessionSeeded(session.snapshot().as_json()), None)
 
     def arm(self, timer: Timer) -> None:
         """Set a timer against monotonic time."""
@@ -454,7 +469,7 @@ class Recorder:
     # -- the end --------------------------------------------------------------------------
 
     def _seal(self, verdict: Verdict) -> RunFinished:
-        report = verdict.report
+        report, request = verdict.report, self.request
         finished = RunFinished(
             verdict.status,
             verdict.reason,
@@ -463,6 +478,7 @@ class Recorder:
             self._settle(),
             report.summary if report else None,
             [attrs.asdict(artifact) for artifact in report.artifacts] if report else None,
+            session_digest=request.session.digest() if request.session else None,
         )
         data = codec.digestible("run.finished", encode_data(codec.unstructure(finished)))
         self._digest.add("run.finished", None, data)

@@ -32,6 +32,7 @@ from refold.engine.ports import (
     Model,
     Program,
     Reference,
+    SessionPort,
     Tool,
 )
 from refold.engine.programs import check_not_importing, load_program, program_name
@@ -84,6 +85,7 @@ def record(
     limits: Limits | None = None,
     seed: str | int | None = None,
     clock: Clock | None = None,
+    session: SessionPort | None = None,
     durability: Durability = "group",
 ) -> Recording:
     """Run `program(run, input)` and record it; return how it ended, whatever that was.
@@ -100,6 +102,7 @@ def record(
         limits: Caps of the root; its children's only narrow.
         seed: Fixes everything that is drawn; a number or text.
         clock: Fixes every time that programs and models see.
+        session: What `run.session` is; its snapshot stands at the beginning of the log.
         durability: `fast`, `group` or `strict` (CONTRACT.md §4.4).
 
     Raises:
@@ -119,6 +122,7 @@ def record(
         limits=limits,
         seed=seed,
         clock=clock,
+        session=session,
         durability=durability,
     )
     if asyncio._get_running_loop() is not None:  # noqa: SLF001 - None instead of an error
@@ -209,6 +213,7 @@ def _root_request(
     limits: Limits | None = None,
     seed: str | int | None = None,
     clock: Clock | None = None,
+    session: SessionPort | None = None,
     durability: Durability = "group",
 ) -> RunRequest:
     check_not_importing()
@@ -234,6 +239,7 @@ def _root_request(
         runner=runner,
         durability=durability,
         clock=clock,
+        session=session,
     )
 
 
@@ -301,6 +307,7 @@ def child_run_request(request: ChildRequest, *, runner_name: str) -> RunRequest:
         runner=request.runner,
         durability=request.durability,
         clock=request.clock,
+        session=request.session,
         cancel=request.cancel,
         meta={"runner": runner_name},
     )

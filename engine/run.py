@@ -8,14 +8,17 @@ An option is never a keyword of `tool`: a tool may have an argument called `name
 import asyncio
 import contextvars
 import datetime as dt
+import os
 import random as _random
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import attrs
 
 from refold.engine.canonical import Json
 from refold.engine.delegation import Delegation
+from refold.engine.errors import UsageError
 from refold.engine.kernel import Child, Kernel
 from refold.engine.limits import Limits
 from refold.engine.outcome import Outcome
@@ -23,6 +26,13 @@ from refold.engine.ports import ModelReply, ModelRequest, Tool, ToolDefinition
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _delegation: contextvars.ContextVar[str] = contextvars.ContextVar("refold_delegation", default="")
+
+
+def _text_of(path: str | os.PathLike[str]) -> str | None:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        return None
 
 
 class _Face:
@@ -70,6 +80,37 @@ class _Face:
         Draws in one stream, or in another scope, never shift a second.
         """
         return self._kernel.stream(stream)
+
+    def read_text(self, path: str | os.PathLike[str]) -> str | None:
+        """Return the text of a UTF-8 file, recorded; `None` where there is none.
+
+        For prompts and settings, which replay must not read again; what an agent reads goes
+        through a tool.
+
+        Raises:
+            UnicodeDecodeError: live, where the file is no UTF-8.
+        """
+        text: str | None = self._kernel.draw("file", os.fspath(path), lambda: _text_of(path))
+        return text
+
+    def environment(self, name: str) -> str | None:
+        """Return an environment variable, recorded; `None` where it is not set.
+
+        Never for secrets: the log holds the value.
+        """
+        value: str | None = self._kernel.draw("environment", name, lambda: os.environ.get(name))
+        return value
+
+    @property
+    def session(self) -> Any:
+        """The session of this run.
+
+        Raises:
+            UsageError: the run has none; pass one: `record(…, session=…)`.
+        """
+        if self._kernel.session is None:
+            raise UsageError("this run has no session: pass one, record(…, session=Session())")
+        return self._kernel.session
 
     def annotate(self, text: str, data: Json = None) -> None:
         """Write a remark into the log: `note.added`.
@@ -277,8 +318,8 @@ async def run_delegation(
         kernel.cancel_delegation(call)
         raise
     except Exception as error:  # noqa: BLE001 - a tool's failure is data
-        return kernel.end_delegation(call, tool, None, error)
-    return kernel.end_delegation(call, tool, result, None)
+        return kernel.end_delegation(call, tool, arguments, None, error)
+    return kernel.end_delegation(call, tool, arguments, result, None)
 
 
 @attrs.frozen

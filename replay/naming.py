@@ -22,6 +22,7 @@ from refold.engine.events import (
     InputGiven,
     ModelAnswered,
     ToolReturned,
+    ValueDrawn,
 )
 from refold.engine.kernel import Kernel
 from refold.engine.log import Entry
@@ -50,6 +51,8 @@ class Mismatch:
     last: tuple[Entry, ...]
     file: str
     line: int
+    has_ended: bool
+    """Whether the program had returned by then."""
 
 
 @attrs.frozen
@@ -64,7 +67,7 @@ class Step:
 class Explorer:
     """Answers a program that has left its record, as well as can be."""
 
-    def __init__(self, cursor: Cursor, mismatch: Mismatch, kernel: Kernel) -> None:
+    def __init__(self, cursor: Cursor, kernel: Kernel) -> None:
         self.asked_items: list[Item] = []
         self.recorded_items: list[Item] = []
         self._answers: dict[str, tuple[int, Event]] = {}
@@ -74,7 +77,9 @@ class Explorer:
         self._open_before = set(kernel.open) | set(kernel.children)
         self._clock = ClockRead(0, 0)
         self._steps = 0
-        self.first_scope = scope_of(mismatch.call or "") if mismatch.call else ""
+        self._deliveries = 0
+        self._waited: set[str] = set()
+        """Recorded call keys that were asked for only after something had been delivered."""
         for entry in cursor.rest():
             self._recorded(entry, cursor)
 
@@ -102,6 +107,22 @@ class Explorer:
         match = self._match(item)
         if match is not None:
             self._served[item.call] = match
+            if self._deliveries:
+                self._waited.add(match.call)
+
+    def waited_before(self, call: str) -> bool:
+        """Return whether the program had to be given something before it asked for this."""
+        return call in self._waited
+
+    def draw(self, source: str, name: str, call: str) -> Json:
+        """Return the value that the record has for a draw of that name in this scope."""
+        item = Item("value", source, {"source": source, "name": name}, call)
+        for other in self._unused[item.scope]:
+            if other.kind == "value" and other.arguments.get("name") == name:
+                self.asked(ValueDrawn(source, name, other.arguments.get("value")), call)  # type: ignore[arg-type]  # a closed set
+                return other.arguments.get("value")
+        self._note(item)
+        return None
 
     def look(self) -> ClockRead:
         """Return the last time that the record has."""
@@ -134,6 +155,7 @@ class Explorer:
         ]
         if candidates:
             _, call = min(candidates)
+            self._deliveries += 1
             kernel.deliver(self._outcome(call, kernel), call)
             return True
         return self._fire(kernel)
@@ -169,6 +191,7 @@ class Explorer:
             return False
         timer = timers[0]
         self._note(Item("timer", "", None, timer.key))
+        self._deliveries += 1
         kernel.loop.fire(timer.key)
         return True
 
@@ -193,16 +216,33 @@ def is_same(one: Item, other: Item) -> bool:
 
 def category(mismatch: Mismatch, explorer: Explorer) -> tuple[str, Step | None]:
     """Return the name of the first difference, and the step of the alignment that shows it."""
-    waited = mismatch.event_kind == ""
+    name, step = _of_scopes(mismatch, explorer)
+    looked = _of_looks(mismatch, explorer)
+    if looked is None:
+        return name, step
+    if step is not None and _stands_at(step, mismatch) and step.op == _OPPOSITE[looked.op]:
+        return "kind_changed", Step(
+            "changed", step.recorded or looked.recorded, step.now or looked.now
+        )
+    if looked.op == "added":
+        return "extra_call", looked
+    return ("unconsumed" if mismatch.has_ended else "missing_call"), looked
+
+
+def _of_scopes(mismatch: Mismatch, explorer: Explorer) -> tuple[str, Step | None]:
+    """Return the first difference of what has a call key; else the scopes are only interleaved."""
     for scope in _scopes(mismatch, explorer):
         steps = aligned(
-            [item for item in explorer.recorded_items if item.scope == scope],
-            [item for item in explorer.asked_items if item.scope == scope],
+            [item for item in explorer.recorded_items if item.call and item.scope == scope],
+            [item for item in explorer.asked_items if item.call and item.scope == scope],
         )
         for at, step in enumerate(steps):
             if step.op != "same":
-                return _name(step, steps[at:]), step
-    return ("unrecorded_await" if waited else "reordered"), None
+                return _name(step, steps[at:], has_ended=mismatch.has_ended), step
+    recorded = mismatch.recorded.call if mismatch.recorded is not None else None
+    if not mismatch.event_kind or explorer.waited_before(recorded or ""):
+        return "unrecorded_await", None
+    return "reordered", None
 
 
 def _scopes(mismatch: Mismatch, explorer: Explorer) -> Iterable[str]:
@@ -213,7 +253,34 @@ def _scopes(mismatch: Mismatch, explorer: Explorer) -> Iterable[str]:
     return dict.fromkeys([*named, *(item.scope for item in items)])
 
 
-def _name(step: Step, rest: Sequence[Step]) -> str:
+_OPPOSITE: Final = {"added": "dropped", "dropped": "added"}
+
+
+def _of_looks(mismatch: Mismatch, explorer: Explorer) -> Step | None:
+    """Return the look at the clock that is one too many, or missing, where the lines differ.
+
+    Looks have no call key, and one is like the other: only their number can be compared.
+    """
+    recorded = [item for item in explorer.recorded_items if item.kind == "clock"]
+    now = [item for item in explorer.asked_items if item.kind == "clock"]
+    if mismatch.event_kind == "clock.read" and len(now) > len(recorded):
+        return Step("added", None, now[0])
+    entry = mismatch.recorded
+    if entry is not None and entry.kind == "clock.read" and len(now) < len(recorded):
+        return Step("dropped", recorded[0], None)
+    return None
+
+
+def _stands_at(step: Step, mismatch: Mismatch) -> bool:
+    """Return whether a step is about one of the two lines that differ."""
+    recorded = mismatch.recorded.call if mismatch.recorded is not None else None
+    return any(
+        item is not None and item.call in (recorded, mismatch.call)
+        for item in (step.recorded, step.now)
+    )
+
+
+def _name(step: Step, rest: Sequence[Step], *, has_ended: bool) -> str:
     now, recorded = step.now, step.recorded
     if step.op == "changed" and now is not None and recorded is not None:
         if _is_swapped(now, recorded, rest):
@@ -227,7 +294,7 @@ def _name(step: Step, rest: Sequence[Step]) -> str:
     later = [other.now for other in rest if other.op in ("added", "changed")]
     if _has(later, recorded):
         return "reordered"
-    return "missing_call" if any(other.now is not None for other in rest) else "unconsumed"
+    return "unconsumed" if has_ended else "missing_call"
 
 
 def _is_swapped(now: Item, recorded: Item, rest: Sequence[Step]) -> bool:

@@ -23,7 +23,7 @@ from refold.engine.log import scan
 from refold.engine.log.blobs import encode_data
 from refold.engine.log.names import child_path
 from refold.engine.offers import offer_of
-from refold.engine.ports import Program, Reference, Tool
+from refold.engine.ports import Program, Reference, SessionPort, Tool
 from refold.engine.programs import SHIPPED, fingerprint_of, load_program, program_name
 from refold.engine.recording import in_thread
 from refold.engine.run import faces_of
@@ -92,6 +92,7 @@ def reexecute(
     program: Program | Reference | str | None = None,
     *,
     tools: Sequence[Tool] = (),
+    session: SessionPort | None = None,
 ) -> ReplayReport:
     """Run the program of `log` again with recorded outcomes, and compare.
 
@@ -100,6 +101,7 @@ def reexecute(
         program: The program as it is now; not needed for those that Refold ships.
         tools: Needed where the program calls by name a delegation tool, or a tool whose result
             has a type of its own.  None is executed.
+        session: Needed where the run had one: a fresh session with the same reducers.
 
     Raises:
         LogError: there is no such log.
@@ -107,8 +109,9 @@ def reexecute(
         ToolNeeded: a tool has to be passed.
     """
     if asyncio._get_running_loop() is not None:  # noqa: SLF001 - None instead of an error
-        return in_thread(lambda: reexecute(log, program, tools=tools))  # type: ignore[no-any-return]  # of this function
-    return replay_tree(Path(log), program, {tool.name: tool for tool in tools}, ())
+        return in_thread(lambda: reexecute(log, program, tools=tools, session=session))  # type: ignore[no-any-return]  # of this function
+    known = {tool.name: tool for tool in tools}
+    return replay_tree(Path(log), program, known, (), session=session)
 
 
 def replay_tree(
@@ -117,24 +120,26 @@ def replay_tree(
     tools: Mapping[str, Tool],
     names: tuple[str, ...],
     on_end: Callable[[], None] | None = None,
+    *,
+    session: SessionPort | None = None,
 ) -> ReplayReport:
     """Re-execute the run of `log` and all below it; `names` lead from the root to it.
 
     `on_end` is called when the last line of an unfinished record has matched; with it, the run is
     re-executed in this thread even if its record is unfinished.
     """
-    session = _Session(tools, on_end)
-    session.replay(log, program, names)
+    tree = _Tree(tools, on_end)
+    tree.replay(log, program, names, session)
     return ReplayReport(
         log=log,
-        divergences=tuple(session.divergences),
-        entries=session.entries,
-        children=session.runs - 1,
-        ends_early=tuple(session.ends_early),
+        divergences=tuple(tree.divergences),
+        entries=tree.entries,
+        children=tree.runs - 1,
+        ends_early=tuple(tree.ends_early),
     )
 
 
-class _Session:
+class _Tree:
     """One re-execution of a tree of runs."""
 
     def __init__(self, tools: Mapping[str, Tool], on_end: Callable[[], None] | None) -> None:
@@ -146,7 +151,11 @@ class _Session:
         self.runs = 0
 
     def replay(
-        self, log: Path, program: Program | Reference | str | None, above: tuple[str, ...]
+        self,
+        log: Path,
+        program: Program | Reference | str | None,
+        above: tuple[str, ...],
+        session: SessionPort | None,
     ) -> None:
         """Replay one run, then its children."""
         found = scan(log)
@@ -159,7 +168,7 @@ class _Session:
         if not found.sealed and on_end is None:
             self._replay_unfinished(log, program, above)
             return
-        replayed = Replayed(log, tools=self.tools, on_end=on_end)
+        replayed = Replayed(log, tools=self.tools, session=session, on_end=on_end)
         code = _program(program, replayed.started.program)
         names = above or (replayed.started.program,)
         run = _Run(log, replayed, code, names)
@@ -196,7 +205,8 @@ class _Session:
         if not path.exists():
             return  # killed before it wrote a line; `verify` says whether that is as it should be
         name = child.delegation.agent or program_name(child.delegation.program)
-        self.replay(path, child.delegation.program, (*names, f"{name}[{child.number}]"))
+        place = (*names, f"{name}[{child.number}]")
+        self.replay(path, child.delegation.program, place, child.delegation.session)
 
 
 def _program(program: Program | Reference | str | None, recorded: str) -> Program:
@@ -226,6 +236,7 @@ class _Run:
         """Run the program; return the first difference."""
         replayed = self.replayed
         faces = faces_of(replayed.kernel)
+        replayed.check_session()
         try:
             verdict = replayed.kernel.execute(
                 self.program, (faces.asynchronous, faces.plain), replayed.started.input
@@ -250,6 +261,12 @@ class _Run:
         if not isinstance(event, RunFinished):
             raise UsageError(f"{self.log}: the last entry is no run.finished")
         recorded = _end_of_event(event)
+        session = replayed.kernel.session
+        if session is not None and event.session_digest:
+            recorded["session_digest"], now["session_digest"] = (
+                event.session_digest,
+                session.digest(),
+            )
         difference = between(recorded, now)
         if not difference:
             return None
@@ -267,7 +284,7 @@ class _Run:
             name,  # type: ignore[arg-type]  # one of the categories
             recorded=recorded,
             now=now,
-            diff=between(recorded, now) if recorded and now else (),
+            diff=() if name in _OF_ORDER else between(recorded, now),
             seq=seq,
             call=call,
             mismatch=mismatch,
@@ -339,7 +356,7 @@ def _sides(mismatch: Mismatch, step: Step | None) -> tuple[Json, Json, str, int 
         recorded = step.recorded.as_json() if step.recorded else None
         now = step.now.as_json() if step.now else None
         if now is None and not mismatch.event_kind and mismatch.now is not None:
-            now = {"kind": "run.finished", **mismatch.now}  # it ended instead
+            now = {"kind": "run.finished", "arguments": mismatch.now}  # it ended instead
         item = step.now or step.recorded
         seq = step.recorded.seq if step.recorded else None
         return recorded, now, item.call if item else "", seq
@@ -358,11 +375,11 @@ def _sides(mismatch: Mismatch, step: Step | None) -> tuple[Json, Json, str, int 
 
 def _label(recorded: Json, now: Json, call: str) -> list[str]:
     """Return the last part of a place: `search#3`, or `search#1 in 0/2` below the first scope."""
+    sides = [side for side in (now, recorded) if side and side.get("call", "") == call]
+    name = next((side.get("name") or side.get("kind", "") for side in sides), "")
     if not call:
-        return []
-    side = now or recorded or {}
+        return [name] if name == "clock" else []
     scope, mark, ordinal = call.rpartition("@" if "@" in call else "#")
-    name = side.get("name") or side.get("kind", "")
     place = f"{name}{mark}{ordinal}"
     return [place if scope == "0" else f"{place} in {scope}"]
 
@@ -371,6 +388,9 @@ def _without_call(diff: tuple[Difference, ...]) -> tuple[Difference, ...]:
     """Leave out the call keys: they are part of the place."""
     return tuple(one for one in diff if one.pointer != "/call")
 
+
+_OF_ORDER: Final = ("reordered", "unrecorded_await", "unconsumed")
+"""Categories whose two sides are different requests: how these differ says nothing."""
 
 _END: Final = ("status", "reason", "output", "error", "summary", "artifacts")
 

@@ -19,7 +19,7 @@ import refold
 from refold.engine.canonical import Json, loads
 from refold.engine.codec import kind_of, unstructure
 from refold.engine.effects import CallTool, RunChild
-from refold.engine.errors import ToolNeeded
+from refold.engine.errors import ToolNeeded, UsageError
 from refold.engine.events import (
     ChildStarted,
     ClockRead,
@@ -28,20 +28,23 @@ from refold.engine.events import (
     InputAsked,
     ModelAsked,
     RunStarted,
+    SessionSeeded,
     ToolCalled,
     ToolReturned,
+    ValueDrawn,
 )
 from refold.engine.kernel import Kernel
 from refold.engine.limits import Limits
 from refold.engine.log import Entry
 from refold.engine.log.blobs import encode_data
-from refold.engine.loop import Timer
+from refold.engine.loop import Loop, Timer
 from refold.engine.ports import (
     Identity,
     ModelReply,
     ModelRequest,
     Parentage,
     Reference,
+    SessionPort,
     Tool,
 )
 from refold.engine.state import Fold
@@ -64,6 +67,7 @@ class Replayed:
         log: Path,
         *,
         tools: Mapping[str, Tool],
+        session: SessionPort | None = None,
         on_end: Callable[[], None] | None = None,
     ) -> None:
         """Open the log and take its first line; `on_end` is called when the last one is taken.
@@ -83,6 +87,7 @@ class Replayed:
             limits=Limits.from_json(started.limits),
             tools=_known_tools(started, tools),
             models={name: RecordedModel(full) for name, full in started.models.items()},
+            session=session,
         )
         self.mismatch: Mismatch | None = None
         self.explorer: Explorer | None = None
@@ -106,10 +111,10 @@ class Replayed:
         if entry is None:
             self._record_ended(event)
             return
-        if entry.kind == kind_of(event) and entry.call == call:
-            if entry.data_bytes == data or same(entry.data, loads(data)):
-                self._take(event, call)
-                return
+        is_here = entry.kind == kind_of(event) and entry.call == call
+        if is_here and (entry.data_bytes == data or same(entry.data, loads(data))):
+            self._take(event, call)
+            return
         self._differs(event, call, loads(data), entry)
 
     def look(self) -> ClockRead:
@@ -127,6 +132,26 @@ class Replayed:
         self._take(event, None)
         return event  # type: ignore[return-value]  # its kind says so
 
+    def draw(self, source: str, name: str, call: str, produce: Callable[[], Json]) -> Json:  # noqa: ARG002 - replay draws nothing
+        """Return the value that the record has at this place."""
+        if self.explorer is not None:
+            return self.explorer.draw(source, name, call)
+        entry = self.cursor.peek()
+        if entry is None:
+            self.has_ended = True
+            raise RecordEnded
+        data = self.cursor.data(entry)
+        value = data.get("value")
+        self.emit(ValueDrawn(source, name, value), call)  # type: ignore[arg-type]  # a closed set
+        return value
+
+    def seed(self, session: SessionPort) -> None:
+        """Start the session as it was recorded."""
+        entry = self.cursor.peek()
+        if entry is not None and entry.kind == "session.seeded":
+            session.restore(self.cursor.data(entry)["snapshot"])
+        self.emit(SessionSeeded(session.snapshot().as_json()), None)
+
     def arm(self, timer: Timer) -> None:
         """Do nothing: the record says which timer fires when."""
 
@@ -140,6 +165,19 @@ class Replayed:
         event = self.cursor.event(entry)
         self._take(event, effect.call)
         return event  # type: ignore[return-value]  # its kind says so
+
+    def check_session(self) -> None:
+        """Say what is missing where the run had a session and none was given.
+
+        Raises:
+            UsageError: pass one.
+        """
+        entry = self.cursor.peek()
+        if entry is not None and entry.kind == "session.seeded" and self.kernel.session is None:
+            raise UsageError(
+                "the run had a session: pass a fresh one with the same reducers, "
+                "reexecute(log, program, session=…)"
+            )
 
     def advance(self) -> bool:
         """Deliver the next line; it has to be one that the program waits for."""
@@ -190,7 +228,9 @@ class Replayed:
         self, event: Event | None, call: str | None, now: Json, entry: Entry | None
     ) -> None:
         """Keep the first difference, and let the program run on to name it."""
-        file, line = program_place() if event is not None else waiting_place(self.kernel)
+        at_end = event is None and now is not None
+        place = None if at_end else program_place() or waiting_place(self.kernel)
+        file, line = place or ("", 0)
         self.mismatch = Mismatch(
             event_kind=kind_of(event) if event is not None else "",
             call=call,
@@ -200,9 +240,12 @@ class Replayed:
             last=tuple(self.last),
             file=file,
             line=line,
+            has_ended=at_end or self.kernel.has_returned(),
         )
-        self.explorer = Explorer(self.cursor, self.mismatch, self.kernel)
-        if event is not None and not isinstance(event, ClockRead):
+        self.explorer = Explorer(self.cursor, self.kernel)
+        if isinstance(event, ClockRead):
+            self.explorer.look()
+        elif event is not None:
             self.explorer.asked(event, call)
             self.fold.apply(event, call)
 
@@ -250,7 +293,7 @@ class RecordedTool:
     timeout_seconds: float | None = None
     reference: Reference | None = None
 
-    def call(self, arguments: Any, context: Any, /) -> NoReturn:
+    def call(self, _arguments: Any, context: Any, /) -> NoReturn:
         """Refuse: replay executes no tool."""
         raise ToolNeeded(self.name, context.call)
 
@@ -313,22 +356,25 @@ _OURS: Final = tuple(
 )
 
 
-def program_place() -> tuple[str, int]:
-    """Return the file and line of the innermost frame that belongs to the program."""
+_OUTERMOST: Final = (Loop.step.__code__, Kernel.execute.__code__)
+
+
+def program_place() -> tuple[str, int] | None:
+    """Return the file and line of the program's innermost frame; `None` where it does not run."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the call site is what is asked for
-    while frame is not None:
+    while frame is not None and frame.f_code not in _OUTERMOST:
         name = frame.f_code.co_filename
         if not name.startswith(_STDLIB) and not _is_ours(name):
             return name, frame.f_lineno
         frame = frame.f_back
-    return "", 0
+    return None
 
 
 def _is_ours(name: str) -> bool:
     return name.startswith(_OURS) or str(Path(name).resolve()).startswith(_OURS)
 
 
-def waiting_place(kernel: Kernel) -> tuple[str, int]:
+def waiting_place(kernel: Kernel) -> tuple[str, int] | None:
     """Return the file and line where the program's first unfinished task waits."""
     for task in kernel.loop.unfinished:
         waiting: Any = task.get_coro()
@@ -337,9 +383,10 @@ def waiting_place(kernel: Kernel) -> tuple[str, int]:
             frame = getattr(waiting, "cr_frame", None)
             if frame is None:
                 break
-            if not _is_ours(frame.f_code.co_filename):
-                place = (frame.f_code.co_filename, frame.f_lineno)
+            name = frame.f_code.co_filename
+            if not name.startswith(_STDLIB) and not _is_ours(name):
+                place = (name, frame.f_lineno)
             waiting = getattr(waiting, "cr_await", None)
-        if place[0] and not place[0].startswith(_STDLIB):
+        if place[0]:
             return place
-    return "", 0
+    return None

@@ -200,6 +200,10 @@ def _limit_hit(fold: "Fold", event: events.LimitHit, _call: str, seq: int) -> No
     )
 
 
+def _session_changed(_fold: "Fold", _event: events.SessionChanged, _call: str, _seq: int) -> None:
+    """Nothing here: a session is a fold of its own."""
+
+
 def _session_kept(
     fold: "Fold", _event: events.SessionSeeded | events.SessionRestored, _call: str, seq: int
 ) -> None:
@@ -252,6 +256,7 @@ RULES: Final[dict[type, Rule]] = {
     events.LimitHit: _limit_hit,
     events.SessionSeeded: _session_kept,
     events.SessionRestored: _session_kept,
+    events.SessionChanged: _session_changed,
     events.PatchMarked: _patch_marked,
     events.NoteAdded: _note_added,
     events.RunResumed: _run_resumed,

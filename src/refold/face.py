@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from refold.engine.canonical import Json
 from refold.engine.log import read_entries
-from refold.engine.ports import Program, Reference, Tool
+from refold.engine.ports import Program, Reference, SessionPort, Tool
 from refold.engine.recording import Recording
 from refold.engine.recording import record as _record
 from refold.engine.recording import record_async as _record_async
@@ -35,7 +35,7 @@ def record(
     """Run `program(run, input)` and record it; return how it ended, whatever that was.
 
     Options are those of `refold.engine.recording.record`: `log`, `model`, `models`, `runner`,
-    `runners`, `limits`, `seed`, `clock`, `durability`.  A plain function among `tools` becomes a
+    `runners`, `limits`, `seed`, `clock`, `session`, `durability`.  A plain function among `tools` becomes a
     tool that is taken to change the world.
 
     Raises:
@@ -68,11 +68,13 @@ def reexecute(
     program: "Program | Reference | str | None" = None,
     *,
     tools: Tools = (),
+    session: "SessionPort | None" = None,
 ) -> ReplayReport:
     """Run the program of `log` again with recorded outcomes, and compare; execute nothing else.
 
     The delegation tools that Refold ships are known; own ones, and own tools with typed results
-    that the program calls by name, are passed as `tools`.
+    that the program calls by name, are passed as `tools`; for a run that had a session, a fresh
+    one with the same reducers is passed as `session`.
 
     Raises:
         LogError: there is no such log.
@@ -81,7 +83,8 @@ def reexecute(
     """
     path = log.log if isinstance(log, Recording) else log
     given = [as_tool(tool) for tool in tools]
-    return _reexecute(path, program, tools=[*_shipped(path, {tool.name for tool in given}), *given])
+    shipped = _shipped(path, {tool.name for tool in given})
+    return _reexecute(path, program, tools=[*shipped, *given], session=session)
 
 
 def _shipped(log: str | os.PathLike[str], given: set[str]) -> list[Tool]:
