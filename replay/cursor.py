@@ -1,50 +1,70 @@
-"""Reads a log one line ahead, for a re-execution that compares line by line.
+"""Reads a log ahead, for a re-execution that compares line by line.
 
 Late effects and marks of a resume have no part in what the program saw: they are passed over.
 """
 
 import os
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from refold.engine.canonical import Json
 from refold.engine.codec import structure
-from refold.engine.events import Recorded
+from refold.engine.events import FROM_WORLD, Recorded
 from refold.engine.log import Entry, read_entries
 from refold.engine.log.blobs import BlobStore, is_marked, resolved
 from refold.engine.log.names import blobs_of
 
 _PASSED_OVER: Final = frozenset({"effect.late", "run.resumed"})
+_ENDS_STEP: Final = FROM_WORLD | {"run.finished"}
 
 
 class Cursor:
-    """One line ahead in one log."""
+    """A look ahead into one log."""
 
     def __init__(self, log: str | os.PathLike[str]) -> None:
         self._entries = read_entries(log, torn_ok=True)
         self._blobs = BlobStore(blobs_of(Path(log)))
-        self._next: Entry | None = None
+        self._ahead: deque[Entry] = deque()
         self.taken = 0
         """Entries behind the cursor, those passed over included."""
-        self._advance()
+        self._read()
 
     def peek(self) -> Entry | None:
         """Return the next line, data as logged; `None` at the end of the record."""
-        return self._next
+        return self._ahead[0] if self._ahead else None
 
     def take(self) -> Entry:
         """Return the next line and go on."""
-        entry = self._next
-        if entry is None:
+        if not self._ahead:
             raise EOFError
+        entry = self._ahead.popleft()
         self.taken += 1
-        self._advance()
+        if not self._ahead:
+            self._read()
         return entry
+
+    def step(self) -> Iterator[Entry]:
+        """Yield the lines that the program emitted in this step, from the next one on."""
+        at = 0
+        while at < len(self._ahead) or self._read():
+            entry = self._ahead[at]
+            if entry.kind in _ENDS_STEP:
+                return
+            yield entry
+            at += 1
+
+    def take_out(self, entry: Entry) -> None:
+        """Take a line of this step out of its turn."""
+        self._ahead.remove(entry)
+        self.taken += 1
+        if not self._ahead:
+            self._read()
 
     def rest(self) -> Iterator[Entry]:
         """Yield what is left; the cursor is at the end then."""
-        while self._next is not None:
+        while self._ahead:
             yield self.take()
 
     def data(self, entry: Entry) -> Json:
@@ -55,11 +75,12 @@ class Cursor:
         """Return the event of an entry."""
         return structure(entry.kind, self.data(entry))
 
-    def _advance(self) -> None:
+    def _read(self) -> bool:
+        """Read one more line; return whether there was one."""
         for entry in self._entries:
             if entry.kind in _PASSED_OVER or entry.kind.startswith("x-"):
                 self.taken += 1
                 continue
-            self._next = entry
-            return
-        self._next = None
+            self._ahead.append(entry)
+            return True
+        return False
