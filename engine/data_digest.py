@@ -6,10 +6,14 @@ cause, meta, hash and the volatile tail; some kinds add nothing.
 """
 
 from hashlib import sha256
+from typing import Final
 
 from refold.engine.codec import digestible
 from refold.engine.digest import DATA, DATA_MODULUS
-from refold.engine.events import UNDIGESTED
+from refold.engine.events import TAILS, UNDIGESTED
+
+_CUT: Final = frozenset({*TAILS, "limit.hit"})
+"""Kinds of which something may be left out; asked first, because most have no tail."""
 
 
 class DataDigest:
@@ -24,8 +28,10 @@ class DataDigest:
         """Count one entry: its kind, its call key, and the bytes of its data as logged."""
         if kind in UNDIGESTED:
             return
-        name = f"{kind}\0{call or ''}\0".encode()
-        part = sha256(DATA + name + digestible(kind, data)).digest()
+        if kind in _CUT:
+            data = digestible(kind, data)
+        named = f"{kind}\0{call or ''}\0".encode()
+        part = sha256(DATA + named + data).digest()
         self._sum = (self._sum + int.from_bytes(part)) % DATA_MODULUS
 
     def hexdigest(self) -> str:

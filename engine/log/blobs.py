@@ -21,6 +21,7 @@ from refold.engine.canonical import DEPTH_MAX, Json, encode
 BLOB_MIN: Final = 32 * 1024
 """Bytes of UTF-8 from which on a string is a blob."""
 
+_DOLLAR: Final = 0x24  # looked for first, because a single byte is found ten times as fast
 _MARKED: Final = b'"$'
 _NAME: Final = re.compile(r"[0-9a-f]{64}\Z")
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -54,7 +55,7 @@ def encode_data(data: dict[str, Any], put: Put = digest_only) -> bytes:
         NotCanonical: `data` cannot be held exactly.
     """
     encoded = encode(data)
-    if len(encoded) < BLOB_MIN and _MARKED not in encoded:
+    if len(encoded) < BLOB_MIN and not is_marked(encoded):
         return encoded
     outside = externalised(data, put)
     return encoded if outside is data else encode(outside)
@@ -85,7 +86,7 @@ def _blob(value: str, put: Put) -> Json:
 
 def is_marked(line: bytes) -> bool:
     """Return whether a line may hold a blob or a wrapped object; false for nearly all."""
-    return _MARKED in line
+    return _DOLLAR in line and line.find(_MARKED) >= 0
 
 
 def resolved(value: Json, get: Get, depth: int = 0) -> Json:

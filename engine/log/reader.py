@@ -7,9 +7,10 @@ entries make sense together is `replay.verify`'s.  Rules: CONTRACT.md §3 and §
 This file needs only the JSON and hash libraries: the codec is imported when an event is asked for.
 """
 
+import functools
 import os
 import stat
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
@@ -61,9 +62,7 @@ class Entry(NamedTuple):
             EventMalformed: the data is not what the kind says.
             LogUnsupported: the kind is unknown.
         """
-        from refold.engine.codec import structure  # noqa: PLC0415 - verifying needs no codec
-
-        return structure(self.kind, self.data)
+        return _structure()(self.kind, self.data)
 
     @property
     def data_bytes(self) -> bytes:
@@ -86,6 +85,13 @@ class Scan:
     torn: Damage | None
     sealed: bool
     """Whether the last entry is `run.finished`, and nothing follows."""
+
+
+@functools.cache
+def _structure() -> Callable[[str, Json], Recorded]:
+    from refold.engine.codec import structure  # noqa: PLC0415 - verifying needs no codec
+
+    return structure
 
 
 def open_log(path: str | os.PathLike[str]) -> BinaryIO:

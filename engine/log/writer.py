@@ -39,7 +39,7 @@ from refold.engine.errors import (
 )
 from refold.engine.events import KIND_OF, Extension, Recorded, RunFinished, RunResumed, RunStarted
 from refold.engine.log import lock
-from refold.engine.log.blobs import BLOB_MIN, BlobStore, encode_data
+from refold.engine.log.blobs import BLOB_MIN, BlobStore, encode_data, is_marked
 from refold.engine.log.line import LINE_MAX, NO_HASH, encode_meta, plain
 from refold.engine.log.names import blobs_of, check_root
 from refold.engine.log.reader import scan_file
@@ -253,7 +253,7 @@ class LogWriter:
         kind, dump = _KINDS.get(event.__class__) or _extension(event)
         members = dump(event)
         data = inside = encode(members)
-        if len(data) >= BLOB_MIN or b'"$' in data:
+        if len(data) >= BLOB_MIN or is_marked(data):
             data = self._outside(members)
         seq = self.entries
         body = b'{"seq":%d,"kind":"%b"%b%b,"data":%b,"meta":{"wall_us":%d,"mono_us":%d%b}' % (

@@ -1,0 +1,139 @@
+"""Large strings beside the log (CONTRACT.md §3.6)."""
+
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refold.engine.canonical import loads
+from refold.engine.log.blobs import (
+    BLOB_MIN,
+    BlobBroken,
+    BlobStore,
+    digest_only,
+    encode_data,
+    externalised,
+    resolved,
+)
+
+LARGE = "é" * (BLOB_MIN // 2)
+
+
+def test_a_string_of_the_threshold_is_put_elsewhere_and_one_byte_less_is_not() -> None:
+    """Bytes of UTF-8 count, not characters."""
+    assert set(externalised({"a": LARGE})["a"]) == {"$blob", "bytes"}
+    assert externalised({"a": LARGE[:-1]}) == {"a": LARGE[:-1]}
+
+
+def test_what_needs_nothing_is_not_copied() -> None:
+    """The value itself comes back, so that it need not be encoded twice."""
+    value = {"a": ["$x", {"b": 1}]}
+
+    assert externalised(value) is value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"$blob": "0" * 64, "bytes": 3},
+        {"$esc": {"$esc": {"$blob": 1}}},
+        {"a": [{"$ref": "#"}, {"$defs": {"$x": LARGE}}], "b": LARGE},
+        {"$": None},
+    ],
+)
+def test_the_users_own_dollar_members_come_back_as_they_were(
+    tmp_path: Path, value: dict[str, Any]
+) -> None:
+    """Nothing that a user writes can pass for a marker of ours."""
+    store = BlobStore(tmp_path / "a.blobs")
+
+    written = loads(encode_data(value, store.put))
+
+    assert written != value
+    assert resolved(written, store.get) == value
+
+
+def test_what_is_written_does_not_depend_on_writing_it(tmp_path: Path) -> None:
+    """Replay makes the same bytes and keeps nothing."""
+    store = BlobStore(tmp_path / "a.blobs")
+    value = {"a": LARGE, "b": {"$c": 1}}
+
+    assert encode_data(value) == encode_data(value, store.put)
+
+
+def test_a_blob_lies_under_its_digest_and_only_its_owner_reads_it(tmp_path: Path) -> None:
+    """`<stem>.blobs/<aa>/<sha256>`; files 0600, folders 0700; nothing unfinished stays."""
+    folder = tmp_path / "a.blobs"
+
+    name = BlobStore(folder).put(b"content")
+
+    file = folder / name[:2] / name
+    assert file.read_bytes() == b"content"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(folder.stat().st_mode) == stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    assert [path.name for path in file.parent.iterdir()] == [name]
+
+
+def test_the_same_content_is_kept_once(tmp_path: Path) -> None:
+    """Content-addressed: a second put changes nothing."""
+    store = BlobStore(tmp_path / "a.blobs")
+    name = store.put(b"content")
+    before = (tmp_path / "a.blobs" / name[:2] / name).stat().st_ino
+
+    assert store.put(b"content") == name
+    assert (tmp_path / "a.blobs" / name[:2] / name).stat().st_ino == before
+
+
+def test_a_missing_and_an_altered_blob_are_told_apart(tmp_path: Path) -> None:
+    """Size and digest are checked on every read."""
+    store = BlobStore(tmp_path / "a.blobs")
+    name = store.put(b"content")
+    file = tmp_path / "a.blobs" / name[:2] / name
+
+    file.write_bytes(b"kontent")
+    with pytest.raises(BlobBroken, match="damaged"):
+        store.get(name, 7)
+    file.write_bytes(b"more content")
+    with pytest.raises(BlobBroken, match="damaged"):
+        store.get(name, 7)
+    file.unlink()
+    with pytest.raises(BlobBroken, match="missing"):
+        store.get(name, 7)
+
+
+@pytest.mark.parametrize("linked", ["a.blobs", "a.blobs/{aa}"])
+def test_links_are_never_followed(tmp_path: Path, linked: str) -> None:
+    """Neither a folder nor a blob may lead elsewhere, in writing or in reading."""
+    name = digest_only(b"content")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    BlobStore(elsewhere / "a.blobs").put(b"content")
+    link = tmp_path / linked.format(aa=name[:2])
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(elsewhere / linked.format(aa=name[:2]))
+    store = BlobStore(tmp_path / "a.blobs")
+
+    with pytest.raises(OSError, match=r"symbolic|directory"):
+        store.put(b"content")
+    with pytest.raises(BlobBroken):
+        store.get(name, 7)
+
+
+@pytest.mark.parametrize(
+    "marker",
+    [
+        {"$blob": "../../etc/passwd", "bytes": 3},
+        {"$blob": "0" * 64, "bytes": -1},
+        {"$blob": "0" * 64, "bytes": "3"},
+        {"$blob": "0" * 64},
+        {"$blob": "0" * 64, "bytes": 3, "x": 1},
+        {"$esc": 3},
+        {"$esc": {}, "x": 1},
+        {"$other": 1},
+    ],
+)
+def test_a_malformed_marker_is_refused(tmp_path: Path, marker: dict[str, Any]) -> None:
+    """A marker is exactly one of two forms; no name in it can leave the folder."""
+    with pytest.raises(BlobBroken):
+        resolved({"a": marker}, BlobStore(tmp_path / "a.blobs").get)

@@ -1,0 +1,125 @@
+"""What is wrong, and where (CONTRACT.md §5)."""
+
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from refold.engine.log import Damage, scan
+from refold.engine.log.line import LINE_MAX
+
+
+@pytest.fixture
+def path(make_log: Callable[[int], Path]) -> Path:
+    return make_log(12)
+
+
+def _damage(path: Path, lines: list[bytes]) -> Damage:
+    path.write_bytes(b"".join(lines))
+    damage = scan(path).damage
+    assert damage is not None
+    return damage
+
+
+def _lines(path: Path) -> list[bytes]:
+    return path.read_bytes().splitlines(keepends=True)
+
+
+def test_a_deleted_line_is_told_with_the_numbers_that_are_gone(path: Path) -> None:
+    """At the line that stands in its place."""
+    lines = _lines(path)
+
+    one = _damage(path, lines[:4] + lines[5:])
+    more = _damage(path, lines[:4] + lines[7:])
+
+    assert (one.what, one.line, one.expected, one.found) == ("line deleted", 5, "seq 4", "seq 5")
+    assert one.byte == sum(map(len, lines[:4]))
+    assert (more.what, more.expected) == ("line deleted", "seq 4 to 6")
+
+
+def test_a_duplicated_line_is_told_at_its_second_place(path: Path) -> None:
+    """Right after itself or later."""
+    lines = _lines(path)
+
+    for at in (5, 8):
+        damage = _damage(path, [*lines[:at], lines[4], *lines[at:]])
+        assert (damage.what, damage.line) == ("line duplicated", at + 1)
+
+
+def test_swapped_lines_are_told_at_the_first_of_them(path: Path) -> None:
+    """The number that should stand there comes later."""
+    lines = _lines(path)
+    lines[3], lines[6] = lines[6], lines[3]
+
+    damage = _damage(path, lines)
+
+    assert (damage.what, damage.line, damage.found) == ("lines swapped", 4, "seq 6")
+
+
+def test_an_altered_number_is_not_taken_for_a_deletion(path: Path) -> None:
+    """The line's own hash says which number it had."""
+    lines = _lines(path)
+    lines[4] = lines[4].replace(b'"seq":4', b'"seq":6')
+
+    damage = _damage(path, lines)
+
+    assert (damage.what, damage.line, damage.found) == ("seq", 5, "seq 6")
+
+
+def test_lines_of_another_log_do_not_chain(path: Path, make_log: Callable[[int], Path]) -> None:
+    """Not even where all numbers fit."""
+    lines = _lines(path)
+    path.unlink()
+    other = _lines(make_log(12))
+
+    damage = _damage(path, lines[:6] + other[6:])
+
+    assert (damage.what, damage.line) == ("hash", 7)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        (b'"}\n{"seq":5', b'"}{"seq":5', "two entries on one line"),
+        (b'"}\n{"seq":5', b'"}\n\n{"seq":5', "no entry"),
+        (b'"}\n{"seq":5', b'"}\r\n{"seq":5', "no entry"),
+        (b'{"seq":5', b'{"sEq":5', "no entry"),
+        (b'{"seq":5', b'{"seq":5 ', "no entry"),
+        (b'"q":"4"', b'"q":"\x00"', "NUL bytes"),
+        (b'"q":"4"', b'"q":"' + b"x" * LINE_MAX + b'"', "line too long"),
+        (b'"q":"4"', b'"q":"5"', "hash"),
+        (b"{", b"#!", "not a log"),
+    ],
+)
+def test_each_sort_of_damage_has_a_name(path: Path, old: bytes, new: bytes, what: str) -> None:
+    """Said in a few words, with what was expected and what was found."""
+    damage = _damage(path, [path.read_bytes().replace(old, new, 1)])
+
+    assert damage.what == what
+    assert str(damage.as_error()).startswith(f"{path}:{damage.line} (byte {damage.byte}): {what}")
+    assert damage.as_json()["what"] == what
+
+
+@pytest.mark.parametrize("filling", [b"x", b"\0", b"{}\n"])
+def test_memory_is_bounded_whatever_follows(path: Path, filling: bytes) -> None:
+    """Some lines' worth, though the rest of the file is 32 MiB of anything."""
+    with path.open("ab") as file:
+        for _ in range(32):
+            file.write((filling * (1024 * 1024))[: 1024 * 1024])
+    tracemalloc.start()
+
+    found = scan(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert found.entries == 12
+    assert found.damage or found.torn
+    assert peak < 12 * LINE_MAX
+
+
+def test_a_report_is_safe_to_print(path: Path) -> None:
+    """Bytes of the file are shown escaped."""
+    damage = _damage(path, [b"\x1b]0;title\x07\n"])
+
+    assert str(damage.as_error()).isprintable()

@@ -1,0 +1,77 @@
+"""Where the files of a run lie (CONTRACT.md §4)."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from refold.engine.errors import LogNameRefused
+from refold.engine.log.names import (
+    blobs_of,
+    check_root,
+    child_path,
+    children,
+    default_path,
+    root_of,
+    tree,
+)
+
+
+def test_children_are_named_by_number_below_their_parent() -> None:
+    """`audit.jsonl` has `audit.1.jsonl`, whose second child is `audit.1.2.jsonl`."""
+    first = child_path(Path("d/audit.jsonl"), 1)
+
+    assert first == Path("d/audit.1.jsonl")
+    assert child_path(first, 2) == Path("d/audit.1.2.jsonl")
+
+
+@pytest.mark.parametrize("name", ["audit.jsonl", "audit.2.jsonl", "audit.2.10.1.jsonl"])
+def test_the_root_follows_from_any_name_of_the_tree(name: str) -> None:
+    """All logs of a tree have one root and one folder of blobs."""
+    assert root_of(Path("d") / name) == Path("d/audit.jsonl")
+    assert blobs_of(Path("d") / name) == Path("d/audit.blobs")
+
+
+@pytest.mark.parametrize("name", ["audit.1.jsonl", "a.b.22.jsonl", "audit", "audit.json", ".jsonl"])
+def test_a_root_may_not_look_like_a_child_or_like_no_log(name: str) -> None:
+    """A stem that ends in a number, or another suffix, is refused before anything is made."""
+    with pytest.raises(LogNameRefused) as refused:
+        check_root(Path(name))
+
+    assert refused.value.path == name
+
+
+@pytest.mark.parametrize("name", ["audit.jsonl", "v1.2b.jsonl", "2024.run.jsonl", "7.jsonl"])
+def test_other_names_are_free(name: str) -> None:
+    """Numbers elsewhere in a name are nobody's business."""
+    check_root(Path(name))
+
+    assert root_of(child_path(Path(name), 3)) == Path(name)
+
+
+def test_children_are_found_by_number_and_links_are_not(tmp_path: Path) -> None:
+    """Only plain names of the rule count: no padding, no grandchildren, no links, no others."""
+    for name in ["a.jsonl", "a.2.jsonl", "a.10.jsonl", "a.1.1.jsonl", "a.01.jsonl", "ab.1.jsonl"]:
+        (tmp_path / name).touch()
+    (tmp_path / "a.3.jsonl").symlink_to(tmp_path / "a.2.jsonl")
+
+    assert list(children(tmp_path / "a.jsonl")) == [2, 10]
+
+
+def test_a_tree_lists_parents_before_children(tmp_path: Path) -> None:
+    """Breadth first, in the order of numbers."""
+    names = ["a.jsonl", "a.1.jsonl", "a.2.jsonl", "a.1.1.jsonl"]
+    for name in names:
+        (tmp_path / name).touch()
+
+    assert [path.name for path in tree(tmp_path / "a.jsonl")] == names
+
+
+def test_a_default_name_says_when_what_and_which(tmp_path: Path) -> None:
+    """`<UTC>-<name>-<short id>.jsonl`, in characters that every file system takes."""
+    time = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+    path = default_path(tmp_path, "My Agent/../x", time=time, short_id="k3f")
+
+    assert path == tmp_path / "20260102T030405Z-my-agent-x-k3f.jsonl"
+    check_root(path)

@@ -1,0 +1,146 @@
+"""One file of a tree (CONTRACT.md §4.6)."""
+
+import stat
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+import pytest
+
+from refold.engine.errors import LogExists, LogMissing, LogNameRefused, LogUnsupported
+from refold.engine.events import NoteAdded, RunStarted
+from refold.engine.log import LogWriter, read_entries, scan
+from refold.engine.log import pack as packing
+from refold.engine.log.pack import opened, pack
+
+
+@pytest.fixture
+def tree(tmp_path: Path, started: RunStarted) -> Path:
+    """A root with a child and a blob, beside the log of another run."""
+    root = tmp_path / "audit.jsonl"
+    child = attrs.evolve(started, depth=1, parent={"run": "run", "call": "0#1", "hash": "0" * 64})
+    with LogWriter.create(root, started) as log:
+        log.append(NoteAdded("x" * 40_000))
+    LogWriter.create(tmp_path / "audit.1.jsonl", child).close()
+    LogWriter.create(tmp_path / "other.jsonl", started).close()
+    return root
+
+
+def test_a_packed_tree_reads_like_the_tree(tree: Path, tmp_path: Path) -> None:
+    """Logs and blobs, byte for byte, and nothing of its neighbours."""
+    packed = pack(tree, tmp_path / "report.refold")
+
+    with opened(packed) as root:
+        assert root.read_bytes() == tree.read_bytes()
+        assert scan(root.with_name("audit.1.jsonl")).entries == 1
+        assert list(read_entries(root, resolve=True))[1].data == {"text": "x" * 40_000}
+        assert not root.with_name("other.jsonl").exists()
+    assert not root.exists()
+    assert stat.S_IMODE(packed.stat().st_mode) == 0o600
+
+
+def test_packing_twice_gives_the_same_bytes(tree: Path, tmp_path: Path) -> None:
+    """No times, owners or orders of the file system go in."""
+    one, two = pack(tree, tmp_path / "1.refold"), pack(tree, tmp_path / "2.refold")
+
+    assert one.read_bytes() == two.read_bytes()
+    assert zipfile.ZipFile(one).namelist()[:2] == ["audit.jsonl", "audit.1.jsonl"]
+
+
+def test_a_log_that_is_not_packed_is_opened_as_it_is(tree: Path) -> None:
+    """Every command takes either."""
+    with opened(tree) as root:
+        assert root == tree
+
+
+def test_nothing_is_overwritten_and_nothing_is_left_behind(tree: Path, tmp_path: Path) -> None:
+    """A refused packing leaves the folder as it was."""
+    out = tmp_path / "report.refold"
+    out.write_bytes(b"mine")
+    before = sorted(tmp_path.iterdir())
+
+    with pytest.raises(LogExists):
+        pack(tree, out)
+    with pytest.raises(LogNameRefused):
+        pack(tree, tmp_path / "report.zip")
+    with pytest.raises(LogNameRefused):
+        pack(tree.with_name("audit.1.jsonl"), tmp_path / "child.refold")
+    with pytest.raises(LogMissing):
+        pack(tmp_path / "none.jsonl", tmp_path / "none.refold")
+
+    assert out.read_bytes() == b"mine"
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_link_among_blobs_is_not_packed(tree: Path, tmp_path: Path) -> None:
+    """What is attached to a report is the run's, never what a link leads to."""
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    (tmp_path / "audit.blobs" / "aa").mkdir()
+    (tmp_path / "audit.blobs" / "aa" / ("a" * 64)).symlink_to(secret)
+
+    packed = pack(tree, tmp_path / "report.refold")
+
+    assert not any("aaaa" in name for name in zipfile.ZipFile(packed).namelist())
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["../audit.jsonl"],
+        ["/audit.jsonl"],
+        ["audit.jsonl", "../evil.jsonl"],
+        ["audit.jsonl", "evil.jsonl"],
+        ["audit.jsonl", "audit.blobs/../../evil"],
+        ["audit.jsonl", "audit.blobs/aa/" + "b" * 64],
+        ["audit.jsonl", "other.blobs/aa/" + "a" * 64],
+        ["audit.jsonl", "audit.sh"],
+        ["audit.1.jsonl"],
+        ["readme.txt"],
+        [],
+    ],
+)
+def test_names_that_the_rule_does_not_give_are_refused(tmp_path: Path, names: list[str]) -> None:
+    """An archive writes nowhere but where its logs and blobs belong."""
+    packed = tmp_path / "evil.refold"
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name in names:
+            archive.writestr(name, "x")
+    if not names:
+        packed.write_bytes(b"PK\x03\x04" + packed.read_bytes())
+
+    with pytest.raises(LogUnsupported), opened(packed):
+        pass
+
+
+def test_a_bomb_is_refused(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What unpacks to more than the cap is given up at the cap."""
+    packed = pack(tree, tmp_path / "report.refold")
+    monkeypatch.setattr(packing, "UNPACKED_MAX", 41_000)
+
+    with pytest.raises(LogUnsupported, match="more than 41000 bytes"), opened(packed):
+        pass
+
+
+def test_a_broken_archive_is_refused(tree: Path, tmp_path: Path) -> None:
+    """Wherever it is cut or altered: our error, or the same bytes as before."""
+    packed = pack(tree, tmp_path / "report.refold")
+    whole = packed.read_bytes()
+
+    for at in range(4, len(whole), 7):
+        for broken in (whole[:at], whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :]):
+            packed.write_bytes(broken)
+            try:
+                with opened(packed) as root:
+                    root.read_bytes()
+            except LogUnsupported:
+                pass
+
+
+def test_a_log_is_opened_from_anywhere(make_log: Callable[[int], Path]) -> None:
+    """A text path will do."""
+    path = make_log(2)
+
+    with opened(str(path)) as root:
+        assert scan(root).entries == 2

@@ -1,0 +1,118 @@
+"""Torn tails (CONTRACT.md §4.5)."""
+
+import os
+import stat
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from refold.engine.errors import LogDamaged
+from refold.engine.events import RunResumed
+from refold.engine.log import LogWriter, read_entries, scan
+
+SECTOR = 512
+
+
+def test_a_torn_tail_is_kept_beside_the_log_and_cut_off(make_log: Callable[[int], Path]) -> None:
+    """`<log>.torn-<offset>-<sha8>` holds the bytes; `run.resumed` can say what they were."""
+    path = make_log(4)
+    whole = path.read_bytes()
+    tail = b'{"seq":4,"kind":"note.added","da'
+    path.write_bytes(whole + tail)
+
+    resumed = LogWriter.resume(path)
+    resumed.writer.close()
+    cut = resumed.cut
+
+    assert path.read_bytes() == whole
+    assert cut is not None
+    assert cut.as_json() == {
+        "bytes": len(tail),
+        "sha256": sha256(tail).hexdigest(),
+        "offset": len(whole),
+    }
+    assert cut.kept.name == f"audit.jsonl.torn-{len(whole)}-{sha256(tail).hexdigest()[:8]}"
+    assert cut.kept.read_bytes() == tail
+    assert stat.S_IMODE(cut.kept.stat().st_mode) == 0o600
+
+
+def test_a_resume_records_what_was_cut(make_log: Callable[[int], Path]) -> None:
+    """The log then verifies to its end, the resume included."""
+    path = make_log(4)
+    os.truncate(path, path.stat().st_size - 3)
+
+    resumed = LogWriter.resume(path)
+    assert resumed.cut is not None
+    resumed.writer.append(RunResumed(2, resumed.cut.as_json()))
+    resumed.writer.close()
+
+    assert [entry.kind for entry in read_entries(path)][-1] == "run.resumed"
+    assert scan(path).entries == 4
+
+
+def test_a_recovery_cut_short_is_done_again(make_log: Callable[[int], Path]) -> None:
+    """A crash after the bytes were kept, before they were cut, loses nothing."""
+    path = make_log(4)
+    whole, tail = path.read_bytes(), b"{half"
+    path.write_bytes(whole + tail)
+    kept = path.with_name(f"{path.name}.torn-{len(whole)}-{sha256(tail).hexdigest()[:8]}")
+    kept.write_bytes(b"{ha")
+
+    LogWriter.resume(path).writer.close()
+
+    assert kept.read_bytes() == tail
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("zeros", [1, 100, SECTOR, 5000])
+def test_zeros_at_the_end_are_a_torn_tail(make_log: Callable[[int], Path], zeros: int) -> None:
+    """A file system may give a file its length before its bytes."""
+    path = make_log(4)
+    with path.open("ab") as file:
+        file.write(b"\0" * zeros)
+
+    found = scan(path)
+
+    assert found.entries == 4
+    assert found.damage is None
+    assert found.torn is not None
+
+
+def _with_zeroed_sector(whole: bytes, sector: int) -> bytes:
+    at = sector * SECTOR
+    return whole[:at] + b"\0" * len(whole[at : at + SECTOR]) + whole[at + SECTOR :]
+
+
+def test_a_zeroed_sector_is_torn_only_where_nothing_valid_follows(
+    make_log: Callable[[int], Path],
+) -> None:
+    """With a later line that still chains, bytes were lost in the middle: that is damage."""
+    path = make_log(40)
+    whole = path.read_bytes()
+    sectors = len(whole) // SECTOR
+    path.write_bytes(_with_zeroed_sector(whole, sectors - 1))
+    assert scan(path).torn is not None
+
+    path.write_bytes(_with_zeroed_sector(whole, sectors // 2))
+    found = scan(path)
+    before = path.read_bytes()
+
+    assert found.torn is None
+    assert found.damage is not None
+    assert found.damage.what == "NUL bytes"
+    with pytest.raises(LogDamaged):
+        LogWriter.resume(path)
+    assert path.read_bytes() == before
+
+
+def test_an_empty_log_is_torn_and_cannot_be_resumed(tmp_path: Path) -> None:
+    """A crash between the making of the file and its first line leaves nothing to go on from."""
+    path = tmp_path / "a.jsonl"
+    path.touch()
+
+    assert scan(path).torn is not None
+    with pytest.raises(LogDamaged) as refused:
+        LogWriter.resume(path)
+    assert refused.value.what == "torn tail"

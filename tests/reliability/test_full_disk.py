@@ -1,0 +1,77 @@
+"""A disk that is full (CONTRACT.md §4.4): what stays is what was acknowledged."""
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+from refold.engine.log import LogWriter, read_entries, scan
+
+PROGRAM = """
+import resource, sys
+from refold.engine.errors import LogPoisoned
+from refold.engine.events import NoteAdded, RunStarted
+from refold.engine.log import LogWriter
+started = RunStarted(program="p", input=None, depth=0, limits={}, seed="00", tools=[],
+    versions={"format": 1}, fingerprint={}, rules={}, path="", run_id="r", root_id="r")
+low, high, step = map(int, sys.argv[2:])
+for limit in range(low, high, step):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+    acks, state = 0, "open"
+    try:
+        log = LogWriter.create(f"{sys.argv[1]}/l{limit}x.jsonl", started, durability="fast")
+        acks = 1
+        for at in range(100):
+            log.append(NoteAdded("n" * at, at), f"0#{at + 1}")
+            acks += 1
+    except LogPoisoned:
+        state = "poisoned"
+        if acks:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+            try:
+                log.append(NoteAdded("again"))
+                state = "alive"
+            except LogPoisoned:
+                pass
+            log.close()
+    sys.stdout.write(f"{limit} {acks} {state}\\n")
+"""
+
+
+def test_at_every_size_limit_the_acknowledged_entries_stay(tmp_path: Path) -> None:
+    """Short writes and EFBIG wherever they fall: no entry lost, none half there, none added."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    out = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path), "0", "6000", "13"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    rows = [line.split() for line in out.splitlines()]
+
+    assert len(rows) == len(range(0, 6000, 13))
+    for limit, acks, state in rows:
+        path = tmp_path / f"l{limit}x.jsonl"
+        assert state == "poisoned"
+        assert path.exists() is (acks != "0")
+        if acks != "0":
+            found = scan(path)
+            assert (found.entries, found.damage, found.torn) == (int(acks), None, None)
+    assert resource.getrlimit(resource.RLIMIT_FSIZE) == before
+
+
+def test_a_log_that_met_a_full_disk_can_go_on(tmp_path: Path) -> None:
+    """When there is room again, by resuming it."""
+    subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path), "3000", "3001", "1"],
+        capture_output=True,
+        check=True,
+    )
+    path = tmp_path / "l3000x.jsonl"
+    entries = list(read_entries(path))
+
+    resumed = LogWriter.resume(path)
+    resumed.writer.close()
+
+    assert resumed.cut is None
+    assert resumed.writer.entries == len(entries) > 3

@@ -1,0 +1,387 @@
+"""Verifying a log and the logs below it (CONTRACT.md §5)."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from refold.engine import codec, digest
+from refold.engine.data_digest import DataDigest
+from refold.engine.errors import LogMissing, LogUnsupported
+from refold.engine.events import (
+    ChildFinished,
+    ChildStarted,
+    Event,
+    Extension,
+    NoteAdded,
+    RunFinished,
+    RunStarted,
+    ToolCalled,
+    ToolReturned,
+)
+from refold.engine.log import LogWriter
+from refold.engine.log.line import NO_HASH, stored_hash, trailer
+from refold.engine.log.names import child_path
+from refold.engine.outcome import ChildRef, Outcome
+from refold.replay.verify import Verification, verify
+
+ROOT = RunStarted(
+    program="p",
+    input=None,
+    depth=0,
+    limits={"max_depth": 2, "max_children": 3},
+    seed="00",
+    tools=[],
+    versions={"format": 1},
+    fingerprint={},
+    rules={},
+    path="",
+    run_id="root",
+    root_id="root",
+)
+
+
+class Scribe:
+    """Writes one sound log, line by line: what a recorder does, without a program."""
+
+    def __init__(self, path: Path, started: RunStarted) -> None:
+        self.started = started
+        self.log = LogWriter.create(path, started, durability="fast")
+        self.leaves: list[str] = []
+        self._digest = DataDigest()
+        self._digest.add("run.started", None, self.log.last_data)
+
+    def say(self, event: Event, call: str | None = None) -> None:
+        """Append an event."""
+        self.log.append(event, call)
+        self._digest.add(codec.kind_of(event), call, self.log.last_data)
+
+    def child(self, number: int, call: str) -> "Scribe":
+        """Start a child, and return the scribe of its log."""
+        run_id = f"child-{number}"
+        self.say(ChildStarted({"program": "c"}, number, run_id), call)
+        above = self.started.path
+        return Scribe(
+            child_path(self.log.path, number),
+            attrs.evolve(
+                self.started,
+                depth=self.started.depth + 1,
+                run_id=run_id,
+                path=f"{above} > {call}" if above else call,
+                parent={"run": self.started.run_id, "call": call, "hash": self.log.head},
+            ),
+        )
+
+    def join(self, child: "Scribe", call: str) -> None:
+        """Take the child's outcome."""
+        ref = ChildRef(run=child.started.run_id, head=child.log.head, events=child.log.entries)
+        self.leaves.append(digest.child_leaf(ref.run, ref.head, ref.events))
+        self.say(ChildFinished(Outcome(status="completed", child=ref)), call)
+
+    def seal(self, **wrong: Any) -> None:
+        """Finish the run; `wrong` replaces what would be right."""
+        finished = RunFinished("completed", "done")
+        self._digest.add("run.finished", None, self.log.encode(finished))
+        right: dict[str, Any] = {
+            "entries": self.log.entries + 1,
+            "data_digest": self._digest.hexdigest(),
+            "children_root": digest.merkle_root(self.leaves),
+        }
+        self.log.append(attrs.evolve(finished, **right | wrong))
+        self.log.close()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "audit.jsonl"
+
+
+@pytest.fixture
+def tree(path: Path) -> Iterator[Path]:
+    """A root, two children, and a grandchild under the first: all sealed."""
+    root = Scribe(path, ROOT)
+    first = root.child(1, "0#1")
+    second = root.child(2, "0/1#1")
+    below = first.child(1, "0#1")
+    below.say(NoteAdded("deep"), "0#1")
+    below.seal()
+    first.join(below, "0#1")
+    first.seal()
+    second.say(ToolCalled("t", {"text": "x" * 40_000}, "pure"), "0#1")
+    second.say(ToolReturned("ok", {"$ref": 1}), "0#1")
+    second.seal()
+    root.join(second, "0/1#1")
+    root.join(first, "0#1")
+    root.leaves.reverse()  # in the order of starts
+    root.seal()
+    return path  # type: ignore[return-value]  # a plain fixture
+
+
+def whats(verification: Verification) -> list[tuple[str, str]]:
+    """Return the name of the log and the word of each report."""
+    return [(Path(damage.path).name, damage.what) for damage in verification.damage]
+
+
+def rechained(path: Path, change: Callable[[bytes], bytes]) -> None:
+    """Alter each line of a log and hash it anew: the work of someone who knows the rules."""
+    previous, out = NO_HASH, []
+    for line in path.read_bytes().splitlines(keepends=True):
+        body = change(line[: line.rindex(b',"hash":"')])
+        end = trailer(previous, body)
+        previous = stored_hash(body + end) or b""
+        out.append(body + end)
+    path.write_bytes(b"".join(out))
+
+
+# --- sound logs ----------------------------------------------------------------------------------
+
+
+def test_a_sealed_tree_is_intact_and_complete(tree: Path) -> None:
+    """All logs, parents first; nothing is signed, and that is said."""
+    found = verify(tree)
+
+    assert whats(found) == []
+    assert (found.intact, found.complete, found.authentic) == (True, True, None)
+    names = [Path(log.path).name for log in found.logs]
+    assert names == ["audit.jsonl", "audit.1.jsonl", "audit.2.jsonl", "audit.1.1.jsonl"]
+    assert len(verify(tree, tree=False).logs) == 1
+
+
+def test_the_report_is_plain_data(tree: Path) -> None:
+    """Documented members, for machines."""
+    found = verify(tree).as_json()
+
+    assert set(found) == {"logs", "intact", "complete", "authentic"}
+    assert list(found["logs"][0]) == [
+        "path", "intact", "complete", "authentic", "entries", "head", "damage",
+    ]  # fmt: skip
+
+
+def test_an_unsealed_log_is_intact_and_not_complete(path: Path) -> None:
+    """A file cut at a line end still chains; only a seal or a head kept elsewhere can tell."""
+    root = Scribe(path, ROOT)
+    root.say(NoteAdded("n"), "0#1")
+    root.log.close()
+
+    found = verify(path)
+
+    assert (found.intact, found.complete, found.damage) == (True, False, ())
+    assert verify(path, expect_head=found.head).complete
+    assert (found.entries, found.head) == (2, root.log.head)
+
+
+def test_an_expected_head_decides(tree: Path) -> None:
+    """Even a sealed log is not the one expected if its head is another."""
+    found = verify(tree, expect_head="0" * 64)
+
+    assert (found.root.intact, found.root.complete) == (True, False)
+    assert whats(found) == [("audit.jsonl", "another head")]
+
+
+def test_a_torn_tail_leaves_the_rest_intact(tree: Path) -> None:
+    """It is reported, and the log is not complete."""
+    tree.write_bytes(tree.read_bytes()[:-1])
+
+    found = verify(tree, tree=False)
+
+    assert (found.intact, found.complete) == (True, False)
+    assert whats(found) == [("audit.jsonl", "torn tail")]
+    assert found.damage[0].line == found.entries + 1
+
+
+def test_a_third_partys_events_are_ignored(path: Path) -> None:
+    """Verified as part of the chain and the digest, and otherwise nobody's business."""
+    root = Scribe(path, ROOT)
+    root.say(Extension("x-mine", {"$a": 1}))  # type: ignore[arg-type]  # beyond the closed set
+    root.seal()
+
+    assert whats(verify(path)) == []
+
+
+def test_a_missing_log_and_an_unknown_kind_are_errors(path: Path) -> None:
+    """There is nothing to report on, or nothing that this version could judge."""
+    with pytest.raises(LogMissing):
+        verify(path)
+    Scribe(path, ROOT).seal()
+    rechained(path, lambda body: body.replace(b"run.finished", b"run.dissolved"))
+    with pytest.raises(LogUnsupported, match=r"run\.dissolved"):
+        verify(path)
+
+
+# --- damage --------------------------------------------------------------------------------------
+
+
+def test_damage_below_is_found_from_above(tree: Path) -> None:
+    """One altered byte in a grandchild; the other logs are not blamed."""
+    below = child_path(child_path(tree, 1), 1)
+    below.write_bytes(below.read_bytes().replace(b"deep", b"deeq"))
+
+    found = verify(tree)
+
+    assert [log.intact for log in found.logs] == [True, True, True, False]
+    assert whats(found) == [("audit.1.1.jsonl", "hash")]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        (b'"effect":"pure"', b'"effect":"poor"', "schema"),
+        (b'"tool":"t"', b'"tool":"t","more":1', "schema"),
+        (b'"bytes":40000', b'"bytes":40001', "blob damaged"),
+        (b'{"$esc"', b'{"$exc"', "marker"),
+        (b',"call":"0#1"', b"", "call key"),
+        (b'"call":"0#1"', b'"call":"0#2"', "call key"),
+        (b'"meta":{', b'"meta":{"x":1,', "no entry"),
+    ],
+)
+def test_a_rehashed_log_must_still_make_sense(
+    tree: Path, old: bytes, new: bytes, what: str
+) -> None:
+    """Schema, markers, keys and form are looked at, though the chain holds."""
+    second = child_path(tree, 2)
+    rechained(second, lambda body: body.replace(old, new))
+
+    found = verify(second)
+
+    assert what in {name for _, name in whats(found)}
+    assert not found.intact
+
+
+@pytest.mark.parametrize("field", ["entries", "data_digest", "children_root"])
+def test_what_the_seal_says_must_be_so(path: Path, field: str) -> None:
+    """Entries, data digest and children are counted again."""
+    Scribe(path, ROOT).seal(**{field: 7 if field == "entries" else "0" * 64})
+
+    assert whats(verify(path)) == [("audit.jsonl", field.replace("_", " "))]
+
+
+def test_a_missing_blob_is_told_at_the_line_that_names_it(tree: Path) -> None:
+    """And the rest of the log is still verified."""
+    next(tree.with_name("audit.blobs").glob("*/*")).unlink()
+
+    found = verify(tree)
+
+    assert whats(found) == [("audit.2.jsonl", "blob missing")]
+    assert found.damage[0].line == 2
+
+
+def test_reports_are_bounded(path: Path) -> None:
+    """A log with a million faults does not fill the memory."""
+    root = Scribe(path, ROOT)
+    for _ in range(300):
+        root.say(ToolReturned("ok"), "0#1")
+    root.log.close()
+
+    assert len(verify(path).damage) == 100
+
+
+# --- children ------------------------------------------------------------------------------------
+
+
+def test_a_missing_child_is_found(tree: Path) -> None:
+    """Its parent has joined it, so its log must be there."""
+    child_path(tree, 2).unlink()
+
+    found = verify(tree)
+
+    assert (found.intact, found.complete) == (True, False)
+    assert [(Path(d.path).name, d.what) for d in found.damage] == [
+        ("audit.2.jsonl", "child log missing")
+    ]
+
+
+def test_swapped_children_are_found_in_both(tree: Path) -> None:
+    """Neither is the child that the parent started there, nor ends as the parent saw it."""
+    one, two = child_path(tree, 1), child_path(tree, 2)
+    contents = one.read_bytes(), two.read_bytes()
+    two.write_bytes(contents[0])
+    one.write_bytes(contents[1])
+
+    found = {name for name, what in whats(verify(tree)) if what.startswith("another child")}
+
+    assert found == {"audit.1.jsonl", "audit.2.jsonl"}
+
+
+def test_a_child_rewritten_as_a_whole_is_found(tree: Path) -> None:
+    """Sound in itself, but its end is not the one that the parent wrote down."""
+    below = child_path(child_path(tree, 1), 1)
+    rechained(below, lambda body: body.replace(b'"p"', b'"q"'))
+
+    assert ("audit.1.1.jsonl", "another end") in whats(verify(tree))
+
+
+def test_a_child_cut_at_a_line_end_is_found(tree: Path) -> None:
+    """Each number of lines removed: what is left chains, and is known to be short."""
+    second = child_path(tree, 2)
+    lines = second.read_bytes().splitlines(keepends=True)
+    for kept in range(1, len(lines)):
+        second.write_bytes(b"".join(lines[:kept]))
+
+        found = verify(tree)
+
+        assert ("audit.2.jsonl", "log cut short") in whats(found)
+        assert not found.complete
+
+
+def test_a_killed_child_is_complete_if_its_parent_anchors_it(path: Path) -> None:
+    """It never wrote `run.finished`; even a torn last line changes nothing about that."""
+    root = Scribe(path, ROOT)
+    child = root.child(1, "0#1")
+    child.say(NoteAdded("last words"), "0#1")
+    child.log.close()
+    root.join(child, "0#1")
+    root.seal()
+
+    assert verify(path).complete
+    with child.log.path.open("ab") as file:
+        file.write(b'{"seq":2,"ki')
+    found = verify(path)
+
+    assert (found.intact, found.complete) == (True, True)
+    assert whats(found) == [("audit.1.jsonl", "torn tail")]
+
+
+def test_a_child_that_nobody_started_is_reported(tree: Path) -> None:
+    """A log under a child's name that no `child.started` accounts for."""
+    stray = child_path(tree, 3)
+    stray.write_bytes(tree.read_bytes())
+
+    found = verify(tree)
+
+    assert ("audit.3.jsonl", "unnamed child") in whats(found)
+    assert not found.intact
+
+
+def test_a_child_that_wrote_no_log_needs_none(path: Path) -> None:
+    """Its outcome says so: no head and no entries."""
+    root = Scribe(path, ROOT)
+    root.say(ChildStarted({}, 1, "child-1"), "0#1")
+    ref = ChildRef(run="child-1", head="", events=0)
+    root.leaves.append(digest.child_leaf("child-1", "", 0))
+    root.say(ChildFinished(Outcome(status="failed", child=ref)), "0#1")
+    root.seal()
+
+    assert whats(verify(path)) == []
+    assert verify(path).complete
+
+
+def test_a_crashed_parent_need_not_have_its_last_child(path: Path) -> None:
+    """It may have died before the child began; it is incomplete in any case."""
+    root = Scribe(path, ROOT)
+    root.say(ChildStarted({}, 1, "child-1"), "0#1")
+    root.log.close()
+
+    found = verify(path)
+
+    assert (whats(found), found.complete) == ([], False)
+
+
+def test_verifying_changes_nothing(tree: Path) -> None:
+    """Not a byte, not a name."""
+    before = {p: p.read_bytes() for p in tree.parent.rglob("*") if p.is_file()}
+
+    verify(tree)
+
+    assert {p: p.read_bytes() for p in tree.parent.rglob("*") if p.is_file()} == before
