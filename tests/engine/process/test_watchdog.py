@@ -1,0 +1,90 @@
+"""A child limits itself, keeps its protocol to itself, and leaves with its parent (§7.3).
+
+That the children of a killed parent are gone in time is in `test_bounded`: it needs both sides.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from refold.engine.process import take_protocol
+
+CHILDREN = Path(__file__).parents[3] / "fixtures" / "children"
+
+
+def test_limits_are_lowered_and_never_raised() -> None:
+    told = subprocess.run(
+        [sys.executable, CHILDREN / "limits.py"], capture_output=True, check=True, text=True
+    )
+
+    gib = 1 << 30
+    assert told.stdout == f"() () [(0, 0), ({gib}, {gib}), (64, 64)]\n"
+
+
+def test_the_descriptors_are_taken_out_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And what the child starts does not inherit them."""
+    ends = os.pipe()
+    for fd, name in zip(ends, ("REFOLD_REQUEST_FD", "REFOLD_REPLY_FD"), strict=True):
+        os.set_inheritable(fd, True)  # noqa: FBT003  the function takes it by position alone
+        monkeypatch.setenv(name, str(fd))
+
+    assert take_protocol() == ends
+    assert not any(map(os.get_inheritable, ends))
+    assert take_protocol() is None
+    for fd in ends:
+        os.close(fd)
+
+
+def test_the_end_of_the_stream_ends_the_group_and_more_data_does_not() -> None:
+    code = (
+        "import subprocess, sys, time; from refold.engine.process import leave_with_parent\n"
+        "subprocess.Popen(['sleep', '60'])\n"
+        "leave_with_parent(0)\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    ) as child:
+        assert child.stdin
+        assert child.stdout
+        assert child.stdout.readline() == b"ready\n"
+        child.stdin.write(b"more")
+        child.stdin.flush()
+        assert child.poll() is None
+
+        child.stdin.close()
+
+        assert child.stdout.read() == b""  # The sleeper held it too.
+        assert child.wait() == -9
+
+
+def test_a_process_that_leads_no_group_ends_alone() -> None:
+    """Or a stub started by hand would end its shell's job."""
+    code = (
+        "import time; from refold.engine.process import leave_with_parent\n"
+        "leave_with_parent(0); time.sleep(60)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], stdin=subprocess.DEVNULL, check=False)
+
+    assert ended.returncode == -9
+
+
+def test_the_child_side_imports_nothing_heavy() -> None:
+    code = (
+        "import refold.engine.process.watchdog, sys\n"
+        "print(sorted({'attrs', 'attr', 'orjson', 'cattrs', 'psutil', 'asyncio', 'structlog'}"
+        " & set(sys.modules)))"
+    )
+
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+
+    assert told.stdout == b"[]\n"
