@@ -32,6 +32,7 @@ the calls.  Rules: CONTRACT.md §10.5.
 """
 
 import asyncio
+import contextvars
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -65,6 +66,7 @@ async def agent(run: Run, input: Json) -> Report:  # noqa: A002 - the word of th
     """
     given = read_input(input)
     offered = _offered(run, given.tools)
+    _caller.set(Caller(tools=given.tools, model=given.model))
     messages = given.opening
     progress = _Progress()
     while True:
@@ -175,6 +177,24 @@ def _fits(value: Json, kind: str) -> bool:
 
 
 # --- tools -----------------------------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class Caller:
+    """What the agent that calls a delegation tool has itself; its children get no more."""
+
+    tools: tuple[str, ...] | None = None
+    """Names offered to its model; `None` for all of the run's."""
+    model: str = ""
+    """A name given to `record(models=…)`; empty for the run's default."""
+
+
+_caller: contextvars.ContextVar[Caller] = contextvars.ContextVar("refold_agent")
+
+
+def caller() -> Caller:
+    """Return what the agent has whose tool call this is; a program that is no agent has it all."""
+    return _caller.get(Caller())
 
 
 class _AsRecorded:

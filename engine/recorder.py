@@ -25,17 +25,22 @@ from refold.engine.driver import Arrival, Arrivals, CancelRun, Driver, Host, ove
 from refold.engine.effects import AskModel, CallTool, Effect, GiveUp, RunChild
 from refold.engine.errors import NotCanonical
 from refold.engine.events import (
+    KIND_OF,
     ChildFinished,
+    ChildStarted,
     ClockRead,
     EffectCancelled,
     EffectLate,
     Event,
+    InputAsked,
     LimitHit,
     ModelAnswered,
+    ModelAsked,
     RunFinished,
     RunStarted,
     SessionSeeded,
     TimerFired,
+    ToolCalled,
     ToolReturned,
     ValueDrawn,
 )
@@ -523,12 +528,11 @@ class Recorder:
         self._noted(event, call, seq)
 
     def _noted(self, event: Event, call: str | None, seq: int) -> None:
-        kind = codec.kind_of(event)
-        self._digest.add(kind, call, self._writer.last_data)
+        self._digest.add(KIND_OF[event.__class__], call, self._writer.last_data)
         self.fold.apply(event, call, seq)
-        if call is not None and kind in _REQUESTS:
+        if call is not None and event.__class__ in _REQUESTS:
             self._requests[call] = seq
-            if kind == "child.started":
+            if event.__class__ is ChildStarted:
                 self._start_hashes[call] = self._writer.head
 
     def _hash_of_start(self, call: str) -> str:
@@ -592,7 +596,7 @@ class Recorder:
 
 
 _GRACE_US: Final = round(GRACE_SECONDS * 1_000_000)
-_REQUESTS: Final = frozenset({"tool.called", "model.asked", "child.started", "input.asked"})
+_REQUESTS: Final = frozenset({ToolCalled, ModelAsked, ChildStarted, InputAsked})
 
 
 def _is_over(timer: Timer | CallTool) -> bool:

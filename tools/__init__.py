@@ -1,4 +1,4 @@
-"""What an agent may call: the tool contract, the registry, file tools.
+"""What an agent may call: the tool contract, the registry, file tools, delegation, agent files.
 
 Stands on `refold.engine` alone.  Names load on first use, so that importing the package costs
 nothing.
@@ -8,13 +8,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from refold.tools.agents import AgentDef, agent_input, load_agent, prepare_run
     from refold.tools.contract import DelegationTool, FunctionTool, as_tool, tool
     from refold.tools.files import file_tools
     from refold.tools.registry import Registry
+    from refold.tools.subagent import SubagentOptions, subagent_tool
 
-__all__ = ["DelegationTool", "FunctionTool", "Registry", "as_tool", "file_tools", "tool"]
+__all__ = [
+    "AgentDef",
+    "DelegationTool",
+    "FunctionTool",
+    "Registry",
+    "SubagentOptions",
+    "agent_input",
+    "as_tool",
+    "file_tools",
+    "load_agent",
+    "prepare_run",
+    "subagent_tool",
+    "tool",
+]
 
 _HOMES = {
+    "AgentDef": "agents",
+    "agent_input": "agents",
+    "load_agent": "agents",
+    "prepare_run": "agents",
+    "SubagentOptions": "subagent",
+    "subagent_tool": "subagent",
     "DelegationTool": "contract",
     "FunctionTool": "contract",
     "as_tool": "contract",

@@ -7,13 +7,13 @@ that a replay tells the same.  Rules: CONTRACT.md §10.4; the tools: `tools.suba
 
 import asyncio
 import hashlib
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 import attrs
-import structlog
 
 from refold.engine.canonical import Json
 from refold.engine.delegation import Delegation
@@ -75,7 +75,8 @@ def call_ends(run: Run, ticket: Ticket, **status: Json) -> None:
     """
     note: dict[str, Json] = {"correlation_id": ticket.correlation_id, **status}
     run.annotate(f"{ticket.tool} ends", note)
-    if structlog.is_configured():
+    structlog = sys.modules.get("structlog")  # not imported, it is not configured either
+    if structlog is not None and structlog.is_configured():
         told = {**note, "task_sha256": ticket.task_sha256}
         structlog.get_logger("refold.delegation").info(ticket.tool, **told)
 

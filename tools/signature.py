@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine.canonical import Json, encode
+from refold.engine.canonical import Json, encode, loads
 from refold.engine.errors import ArgumentsRefused, ToolRefused
 from refold.engine.plain import to_json
 from refold.engine.ports import CallContext
@@ -46,7 +46,7 @@ class Parameters:
             read = strict.read_members(self.hooks, self.required, dict(arguments))
         except Exception as error:  # noqa: BLE001  what a hook raises is explained, not handled
             raise ArgumentsRefused(tool, tuple(map(str, strict.problems_of(error)))) from None
-        return read | dict.fromkeys(self.context, context)
+        return read | dict.fromkeys(self.context, context) if self.context else read
 
 
 @attrs.frozen(kw_only=True)
@@ -62,9 +62,8 @@ class Result:
         Raises:
             NotCanonical: it is not what the return annotation says.
         """
-        if not self.typed:
-            encode(value)  # an annotation of plain JSON is a promise: classes are not flattened
-        plain = to_json(value)
+        # An annotation of plain JSON is a promise: `encode` flattens no classes.
+        plain = to_json(value) if self.typed else loads(encode(value))
         try:
             read = self.hook(plain)
             return to_json(read) if self.typed else read

@@ -103,6 +103,14 @@ def read_members(hooks: dict[str, Hook], required: frozenset[str], value: Json) 
         Exception: one that `problems_of` explains.
     """
     _expect(dict, value)
+    try:
+        read = {name: hooks[name](item) for name, item in value.items()}
+    except Exception:  # noqa: BLE001  once more, to say all that is wrong and where
+        return _read_slowly(hooks, required, value)
+    return read if required <= read.keys() else _read_slowly(hooks, required, value)
+
+
+def _read_slowly(hooks: dict[str, Hook], required: frozenset[str], value: Json) -> dict[str, Any]:
     wrong = [missing(join("", name)) for name in hooks if name in required and name not in value]
     wrong += [unknown(name, hooks) for name in value if name not in hooks]
     present = [(name, hooks[name], item) for name, item in value.items() if name in hooks]

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import attrs
 
+from refold.engine.agent import caller
 from refold.engine.canonical import Json
 from refold.engine.delegation import Delegation
 from refold.engine.errors import LimitRefused, ProgramNotFound
@@ -56,9 +57,9 @@ class SubagentOptions:
     system: str = ""
     """The child's system prompt."""
     model: str = ""
-    """The child's model, by a name given to `record(models=…)`; empty for the run's default."""
+    """The child's model, by a name given to `record(models=…)`; empty for the caller's."""
     tools: tuple[str, ...] | None = None
-    """Names offered to the child; `None` for all that the caller has."""
+    """Names offered to the child, of those that the run has; `None` for what the caller has."""
     max_depth: int = 1
     """Levels below the caller that may exist."""
     timeout_seconds: int = 120
@@ -188,7 +189,9 @@ def _refusal(error: str) -> dict[str, Json]:
 def _delegation(
     options: SubagentOptions, arguments: Mapping[str, Json], limits: Limits
 ) -> Delegation:
-    own = {"name": options.agent, "system": options.system, "model": options.model}
+    has = caller()
+    model = options.model or has.model
+    own = {"name": options.agent, "system": options.system, "model": model}
     given: dict[str, Json] = {"agent": {name: text for name, text in own.items() if text}}
     given |= {name: arguments[name] for name in ("task", "context", "files") if name in arguments}
     return Delegation(
@@ -197,7 +200,7 @@ def _delegation(
         brief=arguments["task"],
         agent=options.agent,
         tool=NAME,
-        tools=options.tools,
+        tools=has.tools if options.tools is None else options.tools,
         levels=options.max_depth,
         limits=limits,
         policy=options.policy,

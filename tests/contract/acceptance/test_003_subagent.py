@@ -1,0 +1,622 @@
+"""The `subagent` tool holds to the document that specifies it: checks 73 to 93."""
+
+import ast
+import asyncio
+import subprocess
+import sys
+import threading
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import orjson
+import psutil
+import pytest
+import structlog
+
+import refold.engine
+from refold.engine.clock import FixedClock
+from refold.engine.limits import Limits
+from refold.engine.log import read_entries
+from refold.engine.models.scripted import ScriptedModel
+from refold.engine.ports import ChildRunner, Model, Policy
+from refold.engine.recording import Recording, record
+from refold.engine.runners.scripted import Scripted, Unavailable
+from refold.replay.reexecute import reexecute
+from refold.tools.contract import tool
+from refold.tools.subagent import KEYS, subagent_tool
+
+CHILDREN = Path(__file__).parents[3] / "fixtures" / "children" / "subagents.py"
+TASK = {"task": "count the files"}
+REPLY = b'{"status":"completed","summary":"3 files"}'
+
+
+async def ask(run: Any, arguments: dict[str, Any]) -> Any:
+    return await run.tool("subagent", **arguments)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "run.jsonl"
+
+
+def call(
+    log: Path,
+    arguments: dict[str, Any],
+    *,
+    runner: str | ChildRunner = "in-process",
+    model: Model | None = None,
+    limits: Limits | None = None,
+    on: str = "",
+    **options: Any,
+) -> dict[str, Any]:
+    """Call the tool once from a root run, and return its result; `on` is the tool's own runner."""
+    recording = record(
+        ask,
+        arguments,
+        log=log,
+        tools=[subagent_tool(runner=on, **options)],
+        model=model or ScriptedModel(["3 files"]),
+        runner=runner if isinstance(runner, str) else "given",
+        runners={} if isinstance(runner, str) else {"given": runner},
+        limits=limits,
+        seed=1,
+    )
+    assert recording.status == "completed", recording.error
+    output: dict[str, Any] = recording.output
+    return output
+
+
+def entries(log: Path, *kinds: str) -> list[dict[str, Any]]:
+    return [entry.data for entry in read_entries(log) if entry.kind in kinds]
+
+
+def granted(log: Path) -> dict[str, Any]:
+    """Return the limits that the log says the child got."""
+    (started,) = entries(log, "child.started")
+    limits: dict[str, Any] = started["delegation"]["limits"]
+    return limits
+
+
+def notes(log: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what the log says of the call, when it began and when it ended."""
+    begins, ends = entries(log, "note.added")
+    return begins["data"], ends["data"]
+
+
+def without_duration(result: dict[str, Any]) -> bytes:
+    return orjson.dumps(result | {"duration_ms": 0})
+
+
+OUTCOMES: dict[str, dict[str, Any]] = {
+    "success": {"runner": Scripted(REPLY)},
+    "failure": {"runner": Scripted(b'{"status":"failed","summary":""}')},
+    "timeout": {"program": f"{CHILDREN}:sleeps", "timeout_seconds": 1},
+    "malformed": {"runner": Scripted(b"{")},
+    "depth": {"limits": Limits(max_depth=0)},
+    "disabled": {"enabled": False},
+    "unavailable": {"runner": Unavailable()},
+    "truncated": {"runner": Scripted(REPLY), "policy": Policy(summary_bytes=2)},
+}
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_073_every_outcome_has_the_same_six_keys_in_order(log: Path, outcome: str) -> None:
+    result = call(log, TASK, **OUTCOMES[outcome])
+
+    assert tuple(result) == KEYS
+    assert KEYS == ("success", "summary", "artifacts", "error", "timed_out", "duration_ms")
+    assert result["success"] is (outcome in ("success", "truncated"))
+    assert result["timed_out"] is (outcome == "timeout")
+    assert (result["error"] is None) is result["success"]
+
+
+def test_073_a_refused_call_has_them_too(log: Path) -> None:
+    assert tuple(call(log, {})) == KEYS
+
+
+def test_074_the_timeout_is_120_s_unless_asked_and_clamped_at_the_cap(tmp_path: Path) -> None:
+    asked: list[dict[str, Any]] = [{}, {"timeout_seconds": 7}, {"timeout_seconds": 9999}]
+    logs = [tmp_path / f"run{letter}.jsonl" for letter in "abc"]
+
+    for log, more in zip(logs, asked, strict=True):
+        call(log, TASK | more, runner=Scripted(REPLY))
+
+    assert [granted(log)["timeout_seconds"] for log in logs] == [120, 7, 600]
+    assert [notes(log)[0]["limits"]["timeout_seconds"] for log in logs] == [120, 7, 600]
+    assert [notes(log)[0]["clamped"] for log in logs] == [{}, {}, {"timeout_seconds": 9999}]
+
+
+def test_075_iterations_are_8_unless_asked_and_clamped_at_the_cap(tmp_path: Path) -> None:
+    asked: list[dict[str, Any]] = [{}, {"max_iterations": 3}, {"max_iterations": 51}]
+    logs = [tmp_path / f"run{letter}.jsonl" for letter in "abc"]
+
+    for log, more in zip(logs, asked, strict=True):
+        call(log, TASK | more, runner=Scripted(REPLY))
+
+    assert [granted(log)["max_iterations"] for log in logs] == [8, 3, 50]
+    assert [notes(log)[0]["clamped"] for log in logs] == [{}, {}, {"max_iterations": 51}]
+
+
+def test_075_the_child_is_stopped_at_its_iterations(log: Path) -> None:
+    model = ScriptedModel([{"name": "nothing", "arguments": {"n": n}} for n in range(9)])
+
+    result = call(log, TASK | {"max_iterations": 2}, model=model)
+
+    assert result["error"] == "max_iterations: 2 allowed, 3 asked or reached"
+    assert len(entries(log.with_name("run.1.jsonl"), "model.asked")) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({}, "/task: expected text that is not blank, found nothing"),
+        ({"task": " \n"}, "/task: expected text that is not blank, found ' \\n'"),
+        ({"task": 3}, "/task: expected text that is not blank, found 3"),
+        ({"task": None}, "/task: expected text that is not blank, found None"),
+        ({"max_iterations": 0}, "/max_iterations: expected an integer of at least 1, found 0"),
+        (
+            {"max_iterations": True},
+            "/max_iterations: expected an integer of at least 1, found True",
+        ),
+        ({"max_iterations": 2.0}, "/max_iterations: expected an integer of at least 1, found 2.0"),
+        ({"timeout_seconds": -1}, "/timeout_seconds: expected an integer of at least 1, found -1"),
+        (
+            {"timeout_seconds": "5"},
+            "/timeout_seconds: expected an integer of at least 1, found '5'",
+        ),
+        (
+            {"timeout_seconds": True},
+            "/timeout_seconds: expected an integer of at least 1, found True",
+        ),
+        ({"files": "a.py"}, "/files: expected an array of texts, found 'a.py'"),
+        ({"files": ["a.py", 1]}, "/files: expected an array of texts, found ['a.py', 1]"),
+        ({"context": None}, "/context: expected text, found None"),
+        (
+            {"depth": 3},
+            "/depth: expected one of task, context, files, max_iterations, timeout_seconds",
+        ),
+    ],
+)
+def test_076_arguments_are_checked_and_nothing_is_coerced(
+    log: Path, arguments: dict[str, Any], error: str
+) -> None:
+    given = arguments if "task" in arguments or not arguments else TASK | arguments
+
+    result = call(log, given)
+
+    assert result == {
+        "success": False,
+        "summary": "",
+        "artifacts": [],
+        "error": f"arguments: {error}",
+        "timed_out": False,
+        "duration_ms": 0,
+    }
+    assert entries(log, "child.started") == []
+
+
+def test_077_the_child_sees_the_task_the_context_and_the_hints_and_nothing_else(log: Path) -> None:
+    arguments = {"files": ["a.py", "b/c.py"], "context": "It is Python.", "task": "Find the bug."}
+    model = ScriptedModel(
+        {
+            "agent": [
+                {"tool_calls": [{"name": "subagent", "arguments": arguments}], "text": "my secret"},
+                "done",
+            ],
+            "subagent": ["found"],
+        }
+    )
+
+    record(
+        "agent",
+        {"agent": {"system": "Secret."}, "task": "Secret task."},
+        log=log,
+        tools=[subagent_tool()],
+        model=model,
+    )
+
+    (asked,) = entries(log.with_name("run.1.jsonl"), "model.asked")
+    text = "Find the bug.\n\nContext:\nIt is Python.\n\nFiles:\n- a.py\n- b/c.py"
+    assert asked["added"] == [{"role": "user", "content": text}]
+    assert b"ecret" not in log.with_name("run.1.jsonl").read_bytes()
+
+
+def test_078_the_parent_blocks_until_the_result(log: Path) -> None:
+    """The call is not done while the child waits, and is once the child is let go."""
+    child_waits, let_go = threading.Event(), threading.Event()
+
+    @tool(effect="reads")
+    def wait_in_child() -> bool:
+        child_waits.set()
+        return let_go.wait(30)
+
+    @tool(effect="reads")
+    def wait_for_child() -> bool:
+        return child_waits.wait(30)
+
+    @tool(effect="reads")
+    def release() -> None:
+        let_go.set()
+
+    async def program(run: Any, _input: Any) -> list[Any]:
+        calling = asyncio.ensure_future(run.tool("subagent", **TASK))
+        waited = await run.tool("wait_for_child")
+        before = calling.done()
+        await run.tool("release")
+        return [waited, before, (await calling)["summary"]]
+
+    recording = record(
+        program,
+        log=log,
+        tools=[wait_in_child, wait_for_child, release, subagent_tool()],
+        model=ScriptedModel([{"name": "wait_in_child", "arguments": {}}, "let go"]),
+    )
+
+    assert recording.output == [True, False, "let go"]
+
+
+def test_079_a_timeout_is_the_same_but_for_its_duration(tmp_path: Path) -> None:
+    results = [
+        call(
+            tmp_path / f"run{letter}.jsonl",
+            TASK | {"timeout_seconds": 1},
+            program=f"{CHILDREN}:sleeps",
+        )
+        for letter in "ab"
+    ]
+
+    assert without_duration(results[0]) == without_duration(results[1])
+    assert results[0] | {"duration_ms": 0} == {
+        "success": False,
+        "summary": "",
+        "artifacts": [],
+        "error": "timed_out: no result within 1 s",
+        "timed_out": True,
+        "duration_ms": 0,
+    }
+    assert all(result["duration_ms"] >= 1000 for result in results)
+
+
+def test_080_an_unavailable_runner_is_an_error_in_the_result(log: Path) -> None:
+    result = call(log, TASK, runner=Unavailable("no room"))
+
+    assert result["success"] is False
+    assert result["error"] == "runner_unavailable: no room"
+
+
+def test_080_so_is_a_runner_that_raises_and_one_that_nobody_gave(tmp_path: Path) -> None:
+    class Broken:
+        name = "broken"
+
+        def run(self, _request: Any, /) -> Any:
+            raise OSError("no more processes")
+
+    raised = call(tmp_path / "a.jsonl", TASK, runner=Broken())
+    absent = call(tmp_path / "b.jsonl", TASK, on="cluster")
+
+    assert raised["error"] == "runner: broken: OSError: no more processes"
+    assert absent["error"].startswith("runner: no runner is named 'cluster'")
+
+
+@pytest.mark.parametrize("frame", [b"", b"3 files", b'{"status":', b"\xff\xfe"])
+def test_081_a_reply_that_is_no_json_is_a_schema_error(log: Path, frame: bytes) -> None:
+    result = call(log, TASK, runner=Scripted(frame))
+
+    assert result["success"] is False
+    assert result["error"] == "json: the reply is not valid JSON"
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        ([], "schema: the reply at /: expected an object, found an array"),
+        (
+            {"status": "completed"},
+            "schema: the reply at /summary: expected text, found nothing",
+        ),
+        (
+            {"status": "completed", "summary": 3},
+            "schema: the reply at /summary: expected text, found an integer",
+        ),
+        (
+            {"status": "completed", "summary": "", "artifacts": [{"kind": "note", "value": 1}]},
+            "schema: the reply at /artifacts/0/value: expected text, found an integer",
+        ),
+    ],
+)
+def test_082_a_reply_of_another_shape_is_a_schema_error_with_its_path(
+    log: Path, reply: Any, error: str
+) -> None:
+    result = call(log, TASK, runner=Scripted(orjson.dumps(reply)))
+
+    assert result["success"] is False
+    assert result["error"] == error
+
+
+def test_082_so_is_a_member_too_many(log: Path) -> None:
+    reply = {"status": "completed", "summary": "", "mood": "good"}
+
+    result = call(log, TASK, runner=Scripted(orjson.dumps(reply)))
+
+    assert result["error"].startswith("schema: the reply at /mood: expected one of status, summary")
+
+
+@pytest.mark.parametrize(
+    ("kind", "kinds"), [("exe", ("note", "path", "diff", "json")), ("diff", ("note", "path"))]
+)
+def test_083_an_artifact_of_another_kind_is_rejected(
+    log: Path, kind: str, kinds: tuple[Any, ...]
+) -> None:
+    answer = {"summary": "made it", "artifacts": [{"kind": kind, "value": "x"}]}
+    model = ScriptedModel([orjson.dumps(answer).decode()])
+
+    result = call(log, TASK, model=model, policy=Policy(artifact_kinds=kinds))
+
+    allowed = ", ".join(kinds)
+    assert result["success"] is False
+    assert result["artifacts"] == []
+    assert result["error"] == (
+        f"artifacts: the reply at /artifacts/0/kind: expected one of {allowed}, found '{kind}'"
+    )
+
+
+def test_084_a_long_summary_is_cut_on_a_code_point_and_says_so(log: Path) -> None:
+    model = ScriptedModel(["é" * 5])
+
+    result = call(log, TASK, model=model, policy=Policy(summary_bytes=5))
+
+    (finished,) = entries(log, "child.finished")
+    cut = finished["outcome"]["truncated"]
+    assert result["success"] is True
+    assert result["summary"] == "éé"
+    assert (cut["kept_bytes"], cut["seen_bytes"]) == (4, 10)
+    note = f"truncated: kept_bytes=4 seen_bytes=10 sha256={cut['sha256']}"
+    assert result["artifacts"] == [{"kind": "note", "value": note}]
+
+
+def test_084_a_frame_over_its_cap_kills_the_child(log: Path) -> None:
+    result = call(
+        log,
+        TASK,
+        program=f"{CHILDREN}:floods",
+        policy=Policy(frame_bytes=4096),
+        runner="subprocess",
+    )
+
+    (finished,) = entries(log, "child.finished")
+    assert result["error"] == "frame_bytes: the reply is larger than allowed"
+    assert finished["outcome"]["status"] == "limit"
+
+
+def nested(log: Path, runner: str = "in-process") -> Recording:
+    """Record a root agent whose child tries to delegate too."""
+    model = ScriptedModel(
+        {
+            "agent": [{"name": "subagent", "arguments": {"task": "dig"}}, "done"],
+            "subagent": [{"name": "subagent", "arguments": {"task": "deeper"}}, "too deep"],
+        }
+    )
+    return record(
+        "agent",
+        TASK,
+        log=log,
+        tools=[subagent_tool()],
+        model=model,
+        runner=runner,
+        seed=1,
+        clock=FixedClock(),
+    )
+
+
+def test_085_the_root_may_delegate_and_its_child_may_not(tmp_path: Path) -> None:
+    logs = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+
+    recordings = [nested(log) for log in logs]
+
+    assert recordings[0].data_digest == recordings[1].data_digest
+    (returned,) = entries(logs[0].with_name("a.1.jsonl"), "tool.returned")
+    assert returned["result"]["success"] is False
+    assert returned["result"]["error"] == (
+        "max_depth is 1, and the child would be at depth 2: the run at depth 1 may not delegate "
+        "this. Do the work in this run instead."
+    )
+    assert entries(logs[0].with_name("a.1.jsonl"), "child.started") == []
+    assert not list(tmp_path.glob("a.1.*.jsonl"))
+
+
+def test_086_a_subprocess_child_has_the_depth_that_it_was_granted(log: Path) -> None:
+    result = call(log, TASK, program=f"{CHILDREN}:delegates", runner="subprocess")
+
+    assert result["success"] is True
+    assert result["summary"].startswith("max_depth is 1, and the child would be at depth 2")
+
+
+def test_086_one_that_went_deeper_all_the_same_is_failed_at_join(log: Path) -> None:
+    result = call(log, TASK, program=f"{CHILDREN}:cheats", runner="subprocess")
+
+    assert log.with_name("run.1.1.jsonl").exists()  # it did cheat
+    assert result["success"] is False
+    assert result["error"] == "child_log: a run at depth 2 was started; max_depth is 1"
+
+
+def test_087_the_disabled_tool_says_so_and_is_logged(log: Path) -> None:
+    result = call(log, TASK, enabled=False)
+
+    assert result["success"] is False
+    assert "not enabled in this phase" in result["error"]
+    (called,), (returned,) = entries(log, "tool.called"), entries(log, "tool.returned")
+    assert called["arguments"] == TASK
+    assert returned["result"] == result
+
+
+def test_088_each_call_logs_its_correlation_id_hash_times_and_status(log: Path) -> None:
+    result = call(log, TASK, runner=Unavailable())
+
+    begins, ends = notes(log)
+    run_id = entries(log, "run.started")[0]["run_id"]
+    called = next(entry.call for entry in read_entries(log) if entry.kind == "tool.called")
+    assert begins["correlation_id"] == ends["correlation_id"] == f"{run_id}:{called}"
+    assert begins["task_sha256"] == sha256(b"count the files").hexdigest()
+    assert begins["started_at"].endswith("+00:00")
+    told = ("success", "timed_out", "error", "duration_ms")
+    assert {name: ends[name] for name in told} == {name: result[name] for name in told}
+
+
+def test_088_and_one_line_of_diagnostics_where_these_are_configured(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call(log, TASK, runner=Scripted(REPLY))
+    silent = capsys.readouterr()
+    try:
+        with structlog.testing.capture_logs() as lines:
+            call(log.with_name("again.jsonl"), TASK, runner=Scripted(REPLY))
+    finally:
+        structlog.reset_defaults()
+
+    assert silent == ("", "")
+    (line,) = lines
+    assert line["event"] == "subagent"
+    assert line["correlation_id"] == notes(log)[0]["correlation_id"]
+    assert line["task_sha256"] == notes(log)[0]["task_sha256"]
+
+
+REPLAY = """
+import sys
+from refold.replay.reexecute import reexecute
+from refold.tools.subagent import subagent_tool
+print(reexecute(sys.argv[1], tools=[subagent_tool()]).identical)
+"""
+
+
+def test_089_the_log_is_all_that_a_replay_needs(log: Path, tmp_path: Path) -> None:
+    """Input and output are whole in the log; another process, folder and environment agree."""
+    arguments = TASK | {"context": "c", "files": ["f"], "timeout_seconds": 9, "max_iterations": 2}
+    model = ScriptedModel(
+        {"agent": [{"name": "subagent", "arguments": arguments}, "done"], "subagent": ["3 files"]}
+    )
+    record("agent", TASK, log=log, tools=[subagent_tool()], model=model)
+
+    (called,), (returned,) = entries(log, "tool.called"), entries(log, "tool.returned")
+    assert called["arguments"] == arguments
+    assert tuple(returned["result"]) == KEYS
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    replayed = subprocess.run(
+        [sys.executable, "-I", "-c", REPLAY, str(log)],
+        cwd=elsewhere,
+        env={},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert replayed.stdout == "True\n"
+
+
+def test_089_refusals_and_failures_replay_too(tmp_path: Path) -> None:
+    for number, outcome in enumerate(OUTCOMES):
+        log = tmp_path / f"run{'x' * number}.jsonl"
+        options = OUTCOMES[outcome]
+        call(log, TASK, **options)
+        set_up = {
+            name: value for name, value in options.items() if name not in ("runner", "limits")
+        }
+
+        report = reexecute(log, ask, tools=[subagent_tool(**set_up)])
+
+        assert report.identical, f"{outcome}: {report}"
+
+
+def test_090_the_same_reply_gives_the_same_bytes(tmp_path: Path) -> None:
+    reply = orjson.dumps(
+        {
+            "artifacts": [{"value": "ü", "kind": "note"}],
+            "summary": "3 files",
+            "status": "completed",
+        }
+    )
+
+    one, two = (
+        orjson.dumps(call(tmp_path / f"{name}.jsonl", TASK, runner=Scripted(reply)))
+        for name in ("a", "b")
+    )
+
+    assert one == two
+    assert (
+        one
+        == (
+            '{"success":true,"summary":"3 files","artifacts":[{"kind":"note","value":"ü"}],'
+            '"error":null,"timed_out":false,"duration_ms":0}'
+        ).encode()
+    )
+
+
+def test_091_both_runners_give_the_same_result(tmp_path: Path) -> None:
+    logs = {runner: tmp_path / f"{runner}.jsonl" for runner in ("in-process", "subprocess")}
+
+    recordings = [nested(log, runner) for runner, log in logs.items()]
+
+    results = [entries(log, "tool.returned") for log in logs.values()]
+    assert orjson.dumps(results[0]) == orjson.dumps(results[1])
+    assert results[0][0]["result"]["summary"] == "too deep"
+    assert recordings[0].data_digest == recordings[1].data_digest
+
+
+def test_091_also_where_the_child_fails(tmp_path: Path) -> None:
+    def failing(runner: str) -> bytes:
+        model = ScriptedModel([{"error": {"code": "http_500", "message": "overloaded"}}])
+        return without_duration(
+            call(tmp_path / f"{runner}.jsonl", TASK, runner=runner, model=model)
+        )
+
+    one = failing("in-process")
+
+    assert one == failing("subprocess")
+    assert b"http_500" in one
+
+
+def test_092_after_a_timeout_the_whole_process_group_is_dead(log: Path, tmp_path: Path) -> None:
+    ids = tmp_path / "ids"
+
+    result = call(
+        log,
+        TASK | {"timeout_seconds": 2, "context": str(ids)},
+        program=f"{CHILDREN}:spins",
+        runner="subprocess",
+    )
+
+    assert result["timed_out"] is True
+    assert [is_alive(int(pid)) for pid in ids.read_text().split()] == [False, False]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_093_the_kernel_imports_nothing_of_tools() -> None:
+    """No file of the engine imports what is not the engine's, wherever in it the import stands."""
+    (folder,) = refold.engine.__path__
+    files = sorted(Path(folder).rglob("*.py"))
+    imported = {
+        name
+        for file in files
+        for node in ast.walk(ast.parse(file.read_bytes()))
+        for name in names_of(node)
+        if name.split(".")[0] == "refold"
+    }
+
+    assert len(files) > 40
+    assert "refold.engine.kernel" in imported
+    assert {name for name in imported if not name.startswith("refold.engine")} == set()
+
+
+def names_of(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        return [node.module or ""]
+    return []
