@@ -1,4 +1,4 @@
-"""The first place where a re-execution differs from its record: one object, for people and machines.
+"""The first place where a re-execution differs from its record, for people and for machines.
 
 `replay.world` finds it, `replay.naming` finds its category; this file says what it is and how it
 reads.  The categories are CONTRACT.md §12.4.
@@ -135,26 +135,34 @@ _LAST_SHOWN: Final = 3
 
 
 def _request(value: Json) -> str:
-    """Return a request on one line: `search(query="x")`, or any other value as JSON."""
+    """Return a request on one line: `search(query="x")  0#1`, or any other value as JSON."""
     if value is None:
         return "nothing"
     if not isinstance(value, Mapping) or "kind" not in value:
-        return shown(value)
-    call = f"  {value['call']}" if value.get("call") else ""
-    if value["kind"] in ("timer", "clock"):
-        return f"{value['kind']}{call}"
+        return shown(value, 400)
+    kind, arguments = value["kind"], value.get("arguments")
+    if kind == "run.finished":
+        return f"the program ends: {shown(arguments, 120)}"
     name = value.get("name") or ""
-    arguments = value.get("arguments")
-    inside = (
-        ", ".join(f"{key}={shown(item, 40)}" for key, item in arguments.items())
-        if isinstance(arguments, Mapping) and value["kind"] == "tool"
-        else shown(arguments, 80)
-    )
-    return (
-        f"{value['kind']} {name}({inside}){call}"
-        if value["kind"] != "tool"
-        else f"{name}({inside}){call}"
-    )
+    text = f"{name if kind == 'tool' else f'{kind} {name}'.strip()}{_inside(kind, arguments)}"
+    return f"{text}  {value['call']}" if value.get("call") else text
+
+
+def _inside(kind: str, arguments: Json) -> str:
+    """Return what tells one request from another, in parentheses; the whole is in the JSON."""
+    if not isinstance(arguments, Mapping):
+        return ""
+    match kind:
+        case "tool":
+            return f"({', '.join(f'{key}={shown(item, 40)}' for key, item in arguments.items())})"
+        case "child":
+            return f"({shown(arguments.get('brief') or arguments.get('input'), 80)})"
+        case "model":
+            return f"({shown(arguments.get('added'), 80)})"
+        case "note":
+            return f"({shown(arguments.get('text'), 80)})"
+        case _:
+            return f"({shown(arguments, 80)})"
 
 
 def line_of(entry: Entry, data: Json) -> str:
@@ -168,7 +176,9 @@ def line_of(entry: Entry, data: Json) -> str:
 
 
 _CLOCK: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\b1[5-9]\d{8}(\.\d+)?\b|\b1[5-9]\d{11}\b")
-_UUID: Final = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", re.I)
+_UUID: Final = re.compile(
+    r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", re.IGNORECASE
+)
 _ADDRESS: Final = re.compile(r"0x[0-9a-f]{6,}")
 
 
@@ -192,6 +202,8 @@ def likely_cause(
     tools = sorted(name for name in fingerprints if name.startswith("tool "))
     if tools:
         return f"the definition of {', '.join(tools)} has changed"
+    if kind == "reordered":
+        return "the order of a set or of a directory listing decides: sort it before it is used"
     if kind == "unrecorded_await":
         return "an await was added or moved; what it waits for came later, or never, in the record"
     if kind == "log_damaged":
@@ -213,5 +225,10 @@ def _text(value: Json) -> str:
 
 
 def between(recorded: Json, now: Json) -> tuple[Difference, ...]:
-    """Return where two requests, or two ends of a run, differ."""
-    return differences(recorded, now) if recorded is not None and now is not None else ()
+    """Return where two requests, or two ends of a run, differ: where another kind, only that."""
+    if recorded is None or now is None:
+        return ()
+    found = differences(recorded, now)
+    if recorded.get("kind") != now.get("kind"):
+        return tuple(one for one in found if one.pointer == "/kind")
+    return found

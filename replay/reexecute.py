@@ -279,6 +279,8 @@ class _Run:
         if explorer is None:
             raise UsageError("a mismatch without its explorer")
         name, step = category(mismatch, explorer)
+        if name == "reordered" and mismatch.event_kind and mismatch.recorded is not None:
+            step = None  # both lines are calls: they say it best
         recorded, now, call, seq = _sides(mismatch, step)
         return self._divergence(
             name,  # type: ignore[arg-type]  # one of the categories
@@ -357,9 +359,8 @@ def _sides(mismatch: Mismatch, step: Step | None) -> tuple[Json, Json, str, int 
         now = step.now.as_json() if step.now else None
         if now is None and not mismatch.event_kind and mismatch.now is not None:
             now = {"kind": "run.finished", "arguments": mismatch.now}  # it ended instead
-        item = step.now or step.recorded
-        seq = step.recorded.seq if step.recorded else None
-        return recorded, now, item.call if item else "", seq
+        call = next((item.call for item in (step.now, step.recorded) if item and item.call), "")
+        return recorded, now, call, step.recorded.seq if step.recorded else None
     entry = mismatch.recorded
     recorded = None
     if entry is not None:
@@ -375,7 +376,7 @@ def _sides(mismatch: Mismatch, step: Step | None) -> tuple[Json, Json, str, int 
 
 def _label(recorded: Json, now: Json, call: str) -> list[str]:
     """Return the last part of a place: `search#3`, or `search#1 in 0/2` below the first scope."""
-    sides = [side for side in (now, recorded) if side and side.get("call", "") == call]
+    sides = [side for side in (now, recorded) if side and side.get("call") == call]
     name = next((side.get("name") or side.get("kind", "") for side in sides), "")
     if not call:
         return [name] if name == "clock" else []

@@ -1,0 +1,247 @@
+"""The calls of one log, scope by scope: what a diff compares.
+
+A log is streamed; of each call only its identity, two digests and where its entries lie are kept,
+and the entries are read again where a difference is to be shown.  Left out of what is compared is
+what is volatile (CONTRACT.md §6.2), and what only repeats earlier calls: the conversation before
+the messages that a model request adds, and a child's number, which the interleaving decides.
+"""
+
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.canonical import Json, encode, loads
+from refold.engine.log import Entry, read_entries
+from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
+from refold.engine.log.names import blobs_of
+from refold.engine.log.reader import open_log
+from refold.replay.align import Key
+from refold.replay.volatile import is_volatile, stable
+
+NO_OUTCOME: Final[Json] = {"status": "no outcome"}
+"""How the end of a call reads that has none in its log."""
+
+_Place = tuple[str, int]
+"""Kind and byte offset of an entry."""
+
+_NOT_CALLS: Final = frozenset({"run.started", "run.resumed", "run.finished"})
+_ENDS: Final = frozenset(
+    {"tool.returned", "model.answered", "child.finished", "input.given", "effect.cancelled"}
+)
+
+
+@attrs.define
+class Call:
+    """One effect, or another thing that the program did, under its call key."""
+
+    key: str
+    """Empty for what happened to the run as a whole."""
+    kind: str
+    """`tool`, `model`, `child`, `input`, `timer`, `value`, `note`, `patch`, `session`, `limit`,
+    `cancellation`, or a third party's own."""
+    name: str
+    """Of the tool, the model, the child's agent or program, the value; often empty."""
+    seq: int
+    asked: bytes
+    """Digest of what was asked."""
+    asked_at: _Place
+    ended: bytes = b""
+    """Digest of how it ended; empty while open."""
+    ended_at: list[_Place] = attrs.field(factory=list)
+    number: int = 0
+    """Of a child that was started; 0 for all else."""
+    has_log: bool = False
+    """Whether the child's outcome says that it wrote one."""
+
+    @property
+    def scope(self) -> str:
+        """The scope of the call key; of a timer, with its `@`, for timers have their own count."""
+        scope, at, _ = self.key.rpartition("@")
+        return scope + at if at else self.key.rpartition("#")[0]
+
+    @property
+    def identity(self) -> Key:
+        """What an alignment compares."""
+        return self.kind, self.name, self.asked
+
+    @property
+    def is_rejected(self) -> bool:
+        """Whether it is a start that was refused: nothing tells what was asked."""
+        return self.kind == "child" and not self.number
+
+    def label(self) -> str:
+        """Return the call in a few words: `search#3`, `researcher[2]`, `timer 0@2`."""
+        ordinal = self.key.rpartition("#")[2]
+        match self.kind:
+            case "child":
+                return f"{self.name}[{self.number}]" if self.number else f"rejected child#{ordinal}"
+            case "tool":
+                return f"{self.name}#{ordinal}"
+            case "timer":
+                return f"timer {self.key}"
+            case _:
+                words = f"{self.kind} {self.name}".strip()
+                return f"{words}#{ordinal}" if self.key else words
+
+
+class RunCalls:
+    """The calls of the log at `path`, and how its run began and ended.
+
+    Raises:
+        LogDamaged: an entry does not verify; a torn tail ends the calls like the end of the file.
+        LogMissing: there is no such file.
+        LogUnsupported: it was written by a newer version.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.calls: dict[str, Call] = {}
+        """By call key, in the order of asking; without one, by their place."""
+        self.started: dict[str, Any] = {}
+        """The data of `run.started`."""
+        self.finished: dict[str, Any] | None = None
+        """The data of `run.finished`; `None` for a log that is not sealed."""
+        self.entries = 0
+        self._blobs = BlobStore(blobs_of(path))
+        for entry in read_entries(path, torn_ok=True):
+            self._take(entry)
+            self.entries += 1
+
+    def scopes(self) -> dict[str, list[Call]]:
+        """Return the calls by scope, each scope's in the order of their ordinals."""
+        found: dict[str, list[Call]] = {}
+        for call in self.calls.values():
+            found.setdefault(call.scope, []).append(call)
+        return found
+
+    def request(self, call: Call) -> Json:
+        """Return what was asked, without what is volatile."""
+        return self._view(call.asked_at, _asked)
+
+    def ending(self, call: Call) -> Json:
+        """Return how it ended, without what is volatile."""
+        if not call.ended_at:
+            return NO_OUTCOME if call.kind in ("tool", "model", "child", "input") else {}
+        *before, last = call.ended_at
+        ending = self._view(last, _ended)
+        return {"cancelled": True} | ending if before and isinstance(ending, dict) else ending
+
+    # --- reading -------------------------------------------------------------------------
+
+    def _take(self, entry: Entry) -> None:
+        if entry.kind in _NOT_CALLS:
+            self._take_run(entry)
+        elif not is_volatile(entry.kind):
+            call = self.calls.get(entry.call) if entry.call else None
+            if call is None:
+                call = self._begin(entry)
+            elif entry.kind in _ENDS:
+                self._end(call, entry)
+            if entry.kind == "value.drawn":
+                self._end(call, entry)
+
+    def _take_run(self, entry: Entry) -> None:
+        if entry.kind == "run.started":
+            self.started = self._resolved(entry.data, entry.line)
+        elif entry.kind == "run.finished":
+            self.finished = self._resolved(entry.data, entry.line)
+
+    def _begin(self, entry: Entry) -> Call:
+        kind, name = _identified(entry.kind, entry.data)
+        asked = _digest(entry, _asked(entry.kind, entry.data))
+        call = Call(entry.call or "", kind, name, entry.seq, asked, (entry.kind, entry.offset))
+        if entry.kind == "child.started":
+            call.number = entry.data.get("number", 0)
+        self.calls[entry.call or f"\0{entry.seq}"] = call
+        return call
+
+    def _end(self, call: Call, entry: Entry) -> None:
+        if entry.kind == "child.finished":
+            if not call.number:
+                call.kind, call.name = "child", ""
+            child = entry.data.get("outcome", {}).get("child")
+            call.has_log = bool(child and child.get("events"))
+        call.ended_at.append((entry.kind, entry.offset))
+        ended = _digest(entry, _ended(entry.kind, entry.data))
+        call.ended = sha256(call.ended + ended).digest() if call.ended else ended
+
+    def _view(self, place: _Place, view: Callable[[str, dict[str, Any]], Json]) -> Json:
+        kind, offset = place
+        with open_log(self.path) as file:
+            file.seek(offset)
+            line = file.readline()
+        return view(kind, self._resolved(loads(line)["data"], line))
+
+    def _resolved(self, data: dict[str, Any], line: bytes) -> dict[str, Any]:
+        return dict(resolved(data, self._text)) if is_marked(line) else data
+
+    def _text(self, name: str, size: int) -> str:
+        try:
+            return self._blobs.get(name, size)
+        except BlobBroken as broken:  # told by its digest, which is as good to compare
+            return f"({broken.what}: {name}, {size} bytes)"
+
+
+# --- what is compared ------------------------------------------------------------------------
+
+_SHORT: Final = {
+    "tool.called": ("tool", "tool"),
+    "model.asked": ("model", "model"),
+    "limit.hit": ("limit", "limit"),
+    "patch.marked": ("patch", "id"),
+    "session.seeded": ("session", ""),
+    "session.restored": ("session", ""),
+    "effect.cancelled": ("cancellation", ""),
+}
+
+
+def _identified(kind: str, data: dict[str, Any]) -> tuple[str, str]:
+    """Return the kind and the name of the call that an entry begins."""
+    match kind:
+        case "child.started":
+            delegation = data.get("delegation", {})
+            return "child", str(delegation.get("agent") or delegation.get("program") or "")
+        case "child.finished":  # a rejected start that no limit explains
+            return "child", ""
+        case "value.drawn":
+            return "value", f"{data.get('source')} {data.get('name')}".strip()
+        case _:
+            short, member = _SHORT.get(kind, (_first_word(kind), ""))
+            return short, str(data.get(member, "")) if member else ""
+
+
+def _first_word(kind: str) -> str:
+    return kind if kind.startswith("x-") else kind.partition(".")[0]
+
+
+def _asked(kind: str, data: dict[str, Any]) -> Json:
+    match kind:
+        case "model.asked":
+            asked = {name: data.get(name) for name in ("model", "added", "parameters")}
+            return asked | {"new_conversation": data.get("base") == 0}
+        case "child.started":
+            return {"delegation": data.get("delegation")}
+        case "value.drawn":
+            return {name: data.get(name) for name in ("source", "name")}
+        case _:
+            return stable(kind, data)
+
+
+def _ended(kind: str, data: dict[str, Any]) -> Json:
+    match kind:
+        case "effect.cancelled":
+            return {"status": "cancelled"}
+        case "value.drawn":
+            return {"value": data.get("value")}
+        case "child.finished":
+            return stable(kind, data).get("outcome")
+        case _:
+            return stable(kind, data)
+
+
+def _digest(entry: Entry, view: Json) -> bytes:
+    content = entry.data_bytes if view is entry.data else encode(view)
+    return sha256(content).digest()[:16]

@@ -1,0 +1,47 @@
+"""Delegation trees as snapshots of syrupy: `assert recording == delegation_snapshot`.
+
+A snapshot is the text of `replay.tree_text` without what is volatile, one readable file a test
+under `__snapshots__`, so that a review shows what changed in delegation.  The fixture is in
+`replay.pytest_plugin`; this file is imported when it is first used, for it needs syrupy.
+The rules are CONTRACT.md §13.
+"""
+
+import os
+from typing import Any
+
+from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+
+from refold.engine.errors import SnapshotRefused
+from refold.replay.tree import RunNode, delegation_tree, render_text
+
+
+class DelegationSnapshotExtension(SingleFileSnapshotExtension):
+    """Stores the delegation tree of a recording, of a log's path, or of a tree that was read."""
+
+    _write_mode = WriteMode.TEXT
+    file_extension = "delegation.txt"
+
+    def serialize(self, data: Any, **_options: Any) -> str:
+        """Return the text of `data`; syrupy's filters do not apply to it.
+
+        Raises:
+            SnapshotRefused: it is none of the three.
+            LogError: the log cannot be read.
+        """
+        return delegation_text(data)
+
+
+def delegation_text(data: Any) -> str:
+    """Return the delegation tree of a recording, a log's path or a tree, as a snapshot has it.
+
+    Raises:
+        SnapshotRefused: `data` is none of the three.
+        LogMissing: there is no log at the path.
+        LogDamaged: its first entry does not verify.
+    """
+    if isinstance(data, RunNode):
+        return render_text(data, volatile=False)
+    log = data if isinstance(data, str | os.PathLike) else getattr(data, "log", None)
+    if not isinstance(log, str | os.PathLike):
+        raise SnapshotRefused(type(data).__name__)
+    return render_text(delegation_tree(log), volatile=False)

@@ -1,0 +1,184 @@
+"""What a divergence says, to people and to machines."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from refold.engine.errors import Diverged
+from refold.engine.log import LogWriter, read_entries
+from refold.replay.divergence import HEADLINES, Divergence, likely_cause
+from refold.replay.pointer_diff import differences
+from refold.replay.reexecute import ReplayReport, reexecute
+from tests.support.steps import Step, program_of, recorded
+
+A: Step = ("tool", "search", {"q": "a"})
+B: Step = ("tool", "fetch", {"q": "b"})
+C: Step = ("tool", "search", {"q": "c"})
+
+CHANGES: dict[str, tuple[list[Step], list[Step]]] = {
+    "missing_call": ([A, B, C], [A, C]),
+    "extra_call": ([A, C], [A, B, C]),
+    "reordered": ([A, B, C], [A, C, B]),
+    "kind_changed": ([A, B], [A, ("child", [A])]),
+    "name_changed": ([A, B], [A, ("tool", "search", {"q": "b"})]),
+    "args_changed": ([A, B], [A, ("tool", "fetch", {"q": "\x1b[31mred"})]),
+    "output_changed": ([A, ("return", {"n": [1, 2]})], [A, ("return", {"n": [1, 3]})]),
+    "unconsumed": ([A, B, C], [A, ("return", "early")]),
+    "unrecorded_await": (
+        [("start", [A]), B, ("return", 1)],
+        [("start", [A]), ("await",), B, ("return", 1)],
+    ),
+}
+ELSEWHERE = {"log_damaged", "environment", "result_changed"}
+
+
+def report_of(tmp_path: Path, before: list[Step], after: list[Step]) -> ReplayReport:
+    return reexecute(recorded(tmp_path / "a.jsonl", *before).log, program_of(*after))
+
+
+def scrubbed(text: str, tmp_path: Path) -> str:
+    """Return the text without what depends on where, and on which line, the test stands."""
+    text = text.replace(str(tmp_path), "DIR")
+    return re.sub(r"/\S+/(\w+\.py):\d+", r"\1:LINE", text)
+
+
+def test_every_category_has_a_change_here() -> None:
+    """`result_changed` needs live effects; the other two have tests of their own below."""
+    assert set(HEADLINES) == set(CHANGES) | ELSEWHERE
+
+
+@pytest.mark.parametrize("category", CHANGES)
+def test_the_text_of_a_category(tmp_path: Path, category: str, snapshot: SnapshotAssertion) -> None:
+    """Where, recorded, now, what differs, what still matched, the likely cause."""
+    report = report_of(tmp_path, *CHANGES[category])
+
+    assert report.divergences[0].category == category
+    assert scrubbed(str(report), tmp_path) == snapshot
+
+
+@pytest.mark.parametrize("category", CHANGES)
+def test_a_divergence_goes_through_json(tmp_path: Path, category: str) -> None:
+    """What `--json` prints holds the whole divergence, headline included."""
+    found = report_of(tmp_path, *CHANGES[category]).divergences[0]
+    document = json.loads(json.dumps(found.as_json()))
+
+    assert document["headline"] == HEADLINES[found.category]
+    assert str(Divergence.from_json(document)) == str(found)
+
+
+def test_the_text_holds_no_control_character(tmp_path: Path) -> None:
+    """Whatever a log or a program says: a terminal prints a divergence, and does nothing else."""
+    text = str(report_of(tmp_path, *CHANGES["args_changed"]))
+
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", text)
+
+
+def test_a_report_that_differs_raises_on_demand(tmp_path: Path) -> None:
+    """`check` raises the first divergence, with the divergence as its data."""
+    report = report_of(tmp_path, [A], [B])
+
+    with pytest.raises(Diverged) as caught:
+        report.check()
+
+    assert caught.value.divergence is report.divergences[0]
+    assert "name_changed" in str(caught.value)
+
+
+def test_a_damaged_log(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    """Bytes that do not verify are never replayed: the place in the file, and what to do."""
+    log = recorded(tmp_path / "a.jsonl", A, B).log
+    log.write_bytes(log.read_bytes().replace(b'"q":"b"', b'"q":"d"'))
+
+    found = reexecute(log, program_of(A, B)).divergences[0]
+
+    assert found.category == "log_damaged"
+    text = re.sub(r"\b[0-9a-f]{12,}", "HASH", scrubbed(str(found), tmp_path))
+    assert re.sub(r"byte \d+", "byte N", text) == snapshot
+
+
+def under_python(log: Path, version: str) -> Path:
+    """Return a copy of a log that says that it was recorded under another Python."""
+    copy = log.with_name("copy.jsonl")
+    first, *rest = read_entries(log)
+    started: Any = first.event
+    versions = {**started.versions, "python": version}
+    with LogWriter.create(copy, attrs.evolve(started, versions=versions)) as writer:
+        for entry in rest:
+            writer.append(entry.event, entry.call, entry.cause)
+    return copy
+
+
+def test_another_python_is_the_first_suspect(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    """A difference under another version of Python is called `environment`; none is none."""
+    log = under_python(recorded(tmp_path / "a.jsonl", A, B).log, "3.9")
+
+    assert reexecute(log, program_of(A, B)).identical
+    found = reexecute(log, program_of(B, A)).divergences[0]
+
+    assert found.category == "environment"
+    text = re.sub(r"3\.9 → \S+", "3.9 → HERE", scrubbed(str(found), tmp_path))
+    assert text == snapshot
+
+
+UUIDS = ("0b7c44a1-52f0-4c3e-9a55-1c2d3e4f5a6b", "8d3f1b22-0a4b-4b7d-8e0f-aabbccddeeff")
+
+
+@pytest.mark.parametrize(
+    ("recorded_value", "now", "advice"),
+    [
+        ({"id": UUIDS[0]}, {"id": UUIDS[1]}, "run.uuid()"),
+        ({"at": "2026-01-01T10:00:00"}, {"at": "2026-01-02T11:30:00"}, "run.now()"),
+        ({"at": 1767225600.25}, {"at": 1767225601.5}, "run.now()"),
+        ({"of": "<X object at 0x7f0012345678>"}, {"of": "<X object at 0x7f0087654321>"}, "repr"),
+        (["a", "b", "c"], ["c", "a", "b"], "sort"),
+        ("one", "two", "something outside run decides"),
+    ],
+    ids=["uuid", "clock as text", "clock as number", "address", "order of a set", "no idea"],
+)
+def test_the_likely_cause_of_what_differs(recorded_value: Any, now: Any, advice: str) -> None:
+    """What the two values look like says what to do about it."""
+    assert advice in likely_cause("args_changed", differences(recorded_value, now), {})
+
+
+@pytest.mark.parametrize(
+    ("kind", "fingerprints", "advice"),
+    [
+        ("args_changed", {"source": ("1", "2")}, "the program has changed"),
+        ("args_changed", {"python": ("3.11", "3.12")}, "another version of Python"),
+        ("args_changed", {"tool search": ("1", "2")}, "the definition of tool search"),
+        ("reordered", {}, "sort"),
+        ("unrecorded_await", {}, "await"),
+        ("log_damaged", {}, "refold verify"),
+    ],
+)
+def test_the_likely_cause_of_what_changed(
+    kind: str, fingerprints: dict[str, tuple[str, str]], advice: str
+) -> None:
+    """A fingerprint explains a divergence, and never decides one."""
+    assert advice in likely_cause(kind, (), fingerprints)
+
+
+def test_a_changed_source_is_named_and_does_not_decide(tmp_path: Path) -> None:
+    """Two texts of a program that do the same are identical; where they differ, the text is why."""
+
+    async def one(run: Any, _input: Any) -> Any:
+        return await run.tool("search", q="a")
+
+    async def two(run: Any, _input: Any) -> Any:
+        found = await run.tool("search", q="a")
+        return found  # noqa: RET504 - another text, the same program
+
+    async def three(run: Any, _input: Any) -> Any:
+        return [await run.tool("search", q="a")]
+
+    log = recorded(tmp_path / "a.jsonl", A, program=one).log
+
+    assert reexecute(log, two).identical
+    found = reexecute(log, three).divergences[0]
+    assert "source" in found.fingerprints
+    assert "the program has changed" in found.cause

@@ -1,0 +1,225 @@
+"""What the first difference is called (CONTRACT.md §12.4): one change a case, one name."""
+
+from pathlib import Path
+
+import attrs
+import pytest
+
+from refold.replay.divergence import Divergence
+from refold.replay.items import Item
+from refold.replay.naming import aligned
+from refold.replay.reexecute import reexecute
+from tests.support.steps import Step, program_of, recorded
+
+A: Step = ("tool", "search", {"q": "a"})
+B: Step = ("tool", "fetch", {"q": "b"})
+C: Step = ("tool", "search", {"q": "c"})
+X: Step = ("tool", "search", {"q": "x"})
+NAP: Step = ("sleep", 0.001)
+
+
+def both(*branches: list[Step]) -> Step:
+    return ("both", *branches)
+
+
+@attrs.frozen
+class Case:
+    """A program, the same program changed, and what the change is called."""
+
+    name: str
+    before: list[Step]
+    after: list[Step]
+    category: str
+    where: str
+    seq: int | None
+
+
+CASES = [
+    # a changed argument, at each place
+    Case("argument first", [A, B, C], [X, B, C], "args_changed", "search#1", 1),
+    Case("argument middle", [A, C, B], [A, X, B], "args_changed", "search#2", 3),
+    Case("argument last", [A, B, C], [A, B, X], "args_changed", "search#3", 5),
+    Case("model text", [("model", "hi")], [("model", "ho")], "args_changed", "scripted#1", 1),
+    Case("note text", [("note", "hi")], [("note", "ho")], "args_changed", "note#1", 1),
+    # a call that was not there
+    Case("extra at start", [A, B, C], [X, A, B, C], "extra_call", "search#1", None),
+    Case("extra in the middle", [A, B, C], [A, X, B, C], "extra_call", "search#2", None),
+    Case("extra at the end", [A, B, C], [A, B, C, X], "extra_call", "search#4", None),
+    Case("one more of the same", [A, A], [A, A, A], "extra_call", "search#3", None),
+    Case("sleep added", [A, B], [A, NAP, B], "extra_call", "timer@1", None),
+    Case("sleep added at the end", [A], [A, NAP], "extra_call", "timer@1", None),
+    Case("look added", [A, B], [A, ("now",), B], "extra_call", "clock", None),
+    # a call that is gone
+    Case("first dropped", [A, B, C], [B, C], "missing_call", "search#1", 1),
+    Case("middle dropped", [A, B, C], [A, C], "missing_call", "fetch#2", 3),
+    Case("last dropped", [A, B, C], [A, B], "unconsumed", "search#3", 5),
+    Case("all dropped", [A, B, C], [], "unconsumed", "search#1", 1),
+    Case("one fewer of the same", [A, A], [A], "unconsumed", "search#2", 3),
+    Case("sleep removed", [A, NAP, B], [A, B], "missing_call", "timer@1", 3),
+    Case("sleep removed at the end", [A, NAP], [A], "unconsumed", "timer@1", 3),
+    Case("look removed", [A, ("now",), B], [A, B], "missing_call", "clock", 3),
+    Case("look removed at the end", [A, ("now",)], [A], "unconsumed", "clock", 3),
+    Case("early return", [A, B, C], [A, ("return", 1)], "unconsumed", "fetch#2", 3),
+    Case(
+        "early return of the same value",
+        [A, ("note", "n"), ("return", 1)],
+        [A, ("return", 1)],
+        "unconsumed",
+        "note#2",
+        3,
+    ),
+    # another order
+    Case("pair swapped", [A, B, C], [B, A, C], "reordered", "fetch#1", 1),
+    Case("later pair swapped", [A, B, C], [A, C, B], "reordered", "search#2", 3),
+    Case("all reversed", [A, B, C], [C, B, A], "reordered", "search#1", 1),
+    # another kind, another name
+    Case("call for a note", [A, B, C], [A, ("note", "b"), C], "kind_changed", "note#2", 3),
+    Case("call for a draw", [A, B, C], [A, ("uuid",), C], "kind_changed", "uuid#2", 3),
+    Case("call for a model", [A, B, C], [A, ("model", "b"), C], "kind_changed", "scripted#2", 3),
+    Case("call for a child", [A, B, C], [A, ("child", []), C], "kind_changed", "stepwise#2", 3),
+    Case("call for a sleep", [A, B, C], [A, NAP, C], "kind_changed", "timer@1", 3),
+    Case("sleep for a call", [A, NAP, C], [A, B, C], "kind_changed", "fetch#2", 3),
+    Case("call for a look", [A, B, C], [A, ("now",), C], "kind_changed", "fetch#2", 3),
+    Case("look for a call", [A, ("now",), C], [A, B, C], "kind_changed", "fetch#2", 3),
+    Case(
+        "renamed tool",
+        [A, B, C],
+        [A, ("tool", "search", {"q": "b"}), C],
+        "name_changed",
+        "search#2",
+        3,
+    ),
+    # another end
+    Case("another value", [A, ("return", 1)], [A, ("return", 2)], "output_changed", "", 3),
+    Case("raise for return", [A, ("return", 1)], [A, ("raise", "no")], "output_changed", "", 3),
+    Case("return for raise", [A, ("raise", "no")], [A, ("return", 1)], "output_changed", "", 3),
+    Case("another error", [A, ("raise", "no")], [A, ("raise", "yes")], "output_changed", "", 3),
+    # waiting
+    Case(
+        "await added",
+        [("start", [A]), B, ("return", 1)],
+        [("start", [A]), ("await",), B, ("return", 1)],
+        "unrecorded_await",
+        "search#1 in 0/1",
+        1,
+    ),
+    Case(
+        "await moved forward",
+        [("start", [A, A]), B, C, ("await",), ("return", 1)],
+        [("start", [A, A]), ("await",), B, C, ("return", 1)],
+        "unrecorded_await",
+        "search#1 in 0/1",
+        1,
+    ),
+    Case(
+        "await removed",
+        [("start", [A]), ("await",), B, ("return", 1)],
+        [("start", [A]), B, ("return", 1)],
+        "reordered",
+        "fetch#1",
+        1,
+    ),
+    # parallel branches: a change is found in its own branch
+    Case(
+        "argument in a branch",
+        [both([A, B], [C, A])],
+        [both([A, B], [C, X])],
+        "args_changed",
+        "search#2 in 0/2",
+        6,
+    ),
+    Case(
+        "extra in a branch",
+        [both([A, B], [C, B])],
+        [both([A, B], [C, X, B])],
+        "extra_call",
+        "search#2 in 0/2",
+        None,
+    ),
+    Case(
+        "a branch more",
+        [both([A], [B])],
+        [both([A], [B], [C])],
+        "extra_call",
+        "search#1 in 0/3",
+        None,
+    ),
+    Case(
+        "a branch less",
+        [both([A], [B], [C])],
+        [both([A], [B])],
+        "missing_call",
+        "search#1 in 0/3",
+        3,
+    ),
+    Case(
+        "branches swapped",
+        [both([A], [B])],
+        [both([B], [A])],
+        "name_changed",
+        "fetch#1 in 0/1",
+        1,
+    ),
+]
+
+
+def first_divergence(tmp_path: Path, before: list[Step], after: list[Step]) -> Divergence:
+    log = recorded(tmp_path / "a.jsonl", *before).log
+    assert reexecute(log, program_of(*before)).identical
+    return reexecute(log, program_of(*after)).divergences[0]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_change_has_its_name_and_its_place(tmp_path: Path, case: Case) -> None:
+    """The category, the place in names, and the recorded entry; the unchanged program matches."""
+    found = first_divergence(tmp_path, case.before, case.after)
+
+    place = "stepwise > " + case.where if case.where else "stepwise"
+    assert (found.category, found.where, found.seq) == (case.category, place, case.seq)
+
+
+@pytest.mark.parametrize("position", range(8), ids=lambda position: f"at {position}")
+def test_a_call_dropped_at_each_position(tmp_path: Path, position: int) -> None:
+    """Dropping the n-th of eight calls is found at the n-th; only the last is left at the end."""
+    steps = [("tool", "search", {"q": str(number)}) for number in range(8)]
+
+    found = first_divergence(tmp_path, steps, steps[:position] + steps[position + 1 :])
+
+    assert found.call == f"0#{position + 1}"
+    assert found.category == ("missing_call" if position < 7 else "unconsumed")
+    assert found.recorded["arguments"] == {"q": str(position)}
+
+
+def test_a_program_that_calls_for_ever_is_named_all_the_same(tmp_path: Path) -> None:
+    """Naming lets the program run on, and only so far."""
+
+    async def tireless(run: object, _input: object) -> None:
+        while True:
+            await run.tool("search", q="more")  # type: ignore[attr-defined]  # of a Run
+
+    log = recorded(tmp_path / "a.jsonl", A).log
+
+    assert reexecute(log, tireless).divergences[0].category == "args_changed"
+
+
+def item(name: str, argument: int) -> Item:
+    return Item("tool", name, {"x": argument}, "0#1")
+
+
+def test_the_alignment_prefers_the_nearest_explanation() -> None:
+    """A changed argument is one change; another name costs less than dropping and adding."""
+    one, two, three = item("a", 1), item("b", 2), item("c", 3)
+
+    ops = [step.op for step in aligned([one, two, three], [one, item("b", 9), three])]
+    assert ops == ["same", "changed", "same"]
+    assert [step.op for step in aligned([one, three], [one, two, three])] == [
+        "same",
+        "added",
+        "same",
+    ]
+    assert [step.op for step in aligned([one, two, three], [one, three])] == [
+        "same",
+        "dropped",
+        "same",
+    ]
+    assert aligned([], []) == []
