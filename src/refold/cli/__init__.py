@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; by default on the arguments of this process.
 
     Raises:
@@ -20,8 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from importlib.metadata import version  # noqa: PLC0415 - most commands need no metadata
 
         print(f"refold {version('refold')}")
-        return 0
+        return
     from refold.cli.group import refold  # noqa: PLC0415 - what a command needs, it imports
 
     refold.main(words, prog_name="refold")
-    return 0  # pragma: no cover - the group exits itself

@@ -17,9 +17,10 @@ from typing import Any, Final
 import attrs
 import click
 
-from refold.cli import output
+from refold.cli import output, words
 from refold.cli.errors import DAMAGED, DIFFERS, FINE, NOT_COMPLETED
-from refold.cli.logs import LOG, OpenedLog, as_json
+from refold.cli.logs import LOG, OpenedLog, json_option
+from refold.cli.pages import page
 from refold.cli.replay import describe as describe_replay
 from refold.cli.replay import replayed
 from refold.cli.survey import PARTS, SKIPPED, TESTS, survey_tools
@@ -34,34 +35,43 @@ from refold.replay.reexecute import ReplayReport
 from refold.replay.tree import RunNode, delegation_tree
 from refold.replay.verify import Verification, verify
 
-_RUNNERS: Final = ("subprocess", "in-process")
+JOBS: Final = min(4, (os.cpu_count() or 1) + 1)
+_RUNNERS: Final = {"a": "subprocess", "b": "in-process"}
+"""What the two recordings of one part run on, by the letter at the end of their names."""
 
 
-@click.command("demo")
+_PAGE: Final = """
+Examples:
+  refold demo
+  refold demo --faults          the survey, beside four children that fail
+  refold demo src/ --log runs/mine.jsonl --jobs 2
+
+Exit code: 0 all held · 5 the survey did not complete · 3, 1 as for verify
+           and replay.
+"""
+
+
+@click.command("demo", epilog=page(_PAGE))
 @click.argument(
     "path", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path)
 )
-@click.option("--log", type=LOG, metavar="FILE", help="Where to record; by default a new file in runs/.")
-@click.option("--faults", is_flag=True, help="Add subagents that hang, flood, crash and are refused.")
 @click.option(
-    "--jobs", type=click.IntRange(1, 16), default=min(4, (os.cpu_count() or 1) + 1), show_default=True,
+    "--log", type=LOG, metavar="FILE", help="Where to record; by default a new file in runs/."
+)
+@click.option(
+    "--faults", is_flag=True, help="Add subagents that hang, flood, crash and are refused."
+)
+@click.option(
+    "--jobs", type=click.IntRange(1, 16), default=JOBS, show_default=True,
     help="Subagents at once.",
 )  # fmt: skip
-@as_json
-def command(path: Path | None, log: Path | None, faults: bool, jobs: int, as_json: bool) -> int:
+@json_option
+def command(*, path: Path | None, log: Path | None, faults: bool, jobs: int, as_json: bool) -> int:
     """Survey a source tree with subagents; record, show, verify, replay, diff.
 
     Each part of the tree goes to a subagent in a process of its own, which
     reads files through tools.  PATH is a folder with Python files; by default
     the standard library of the Python that runs this.
-
-    \b
-    Examples:
-      refold demo
-      refold demo --faults          the survey, beside four children that fail
-      refold demo src/ --log runs/mine.jsonl --jobs 2
-
-    Exit code: 0 all held · 5 the survey did not complete · 3, 1 as verify, replay.
     """
     demo = _Demo(path, _fresh(log), faults=faults, jobs=jobs, is_quiet=as_json)
     demo.run()
@@ -81,14 +91,14 @@ def _fresh(log: Path | None) -> Path:
         now, short_id = dt.datetime.now(dt.UTC), os.urandom(3).hex()
         return default_path(Path("runs"), "demo", time=now, short_id=short_id)
     check_root(log)
-    for each in (log, *(_part_log(log, runner) for runner in _RUNNERS)):
+    for each in (log, *(_part_log(log, letter) for letter in _RUNNERS)):
         if each.exists():
             raise LogExists(str(each))
     return log
 
 
-def _part_log(log: Path, runner: str) -> Path:
-    return log.with_name(f"{log.stem}-part-{runner}{SUFFIX}")
+def _part_log(log: Path, letter: str) -> Path:
+    return log.with_name(f"{log.stem}-{letter}{SUFFIX}")
 
 
 @attrs.define
@@ -160,7 +170,7 @@ class _Demo:
 
     def _progress(self) -> str:
         started = len(children(self.log)) if self.log.exists() else 0
-        return f"recording: {output.counted(started, 'subagent')} started"
+        return f"recording: {words.counted(started, 'subagent')} started"
 
     def _show(self) -> None:
         self.tree = delegation_tree(self.log)
@@ -188,9 +198,9 @@ class _Demo:
         if not self.part:
             return
         self._heading("diff", f"{self.part}, recorded in a subprocess and then in this process")
-        logs = [_part_log(self.log, runner) for runner in _RUNNERS]
+        logs = {_part_log(self.log, letter): runner for letter, runner in _RUNNERS.items()}
         with output.progress(f"recording {self.part} twice"):
-            for runner, log in zip(_RUNNERS, logs, strict=True):
+            for log, runner in logs.items():
                 record(
                     "survey_tree",
                     self._task(only=[self.part]),
@@ -208,7 +218,7 @@ class _Demo:
 
     def _heading(self, step: str, what: str) -> None:
         if not self.is_quiet:
-            output.line("" if step == "record" else "\n".strip())
+            output.line()
             output.line((f"{step}  ", "bold magenta"), (what, "bold"))
 
     def _say_what_it_proved(self) -> None:
@@ -216,18 +226,23 @@ class _Demo:
             return
         assert self.replay is not None
         log = shlex.quote(str(self.log))
-        runs = output.counted(self.replay.children, "subagent")
-        entries = output.counted(self.replay.entries, "entry", "entries")
+        runs = words.counted(self.replay.children, "subagent")
+        entries = words.counted(self.replay.entries, "entry", "entries")
         output.line()
-        output.line(("What that proved  ", "bold magenta"), f"({time.monotonic() - self.began:.1f} s in all)")
+        output.line(
+            ("What that proved  ", "bold magenta"),
+            f"({time.monotonic() - self.began:.1f} s in all)",
+        )
         output.line(f"  {runs} did real work, and {entries} say what each of them did.")
         output.line("  Run again from the logs: tool calls executed: 0, differences: 0.")
         if self.faults:
-            output.line("  The faults were asked for: each is an outcome in the log, and replays too.")
-        output.line("\n".strip())
+            output.line(
+                "  The faults were asked for: each is an outcome in the log, and replays too."
+            )
+        output.line()
         output.line(("Try next", "bold magenta"))
-        for words in _next(log, self.log, has_parts=bool(self.part), has_faults=self.faults):
-            output.line(f"  {words}")
+        for each in _next(log, self.log, has_parts=bool(self.part), has_faults=self.faults):
+            output.line(f"  {each}")
 
     # --- results -------------------------------------------------------------------------
 
@@ -289,8 +304,8 @@ def _next(log: str, path: Path, *, has_parts: bool, has_faults: bool) -> list[st
         f"refold replay {log}",
     ]
     if has_parts:
-        parts = [shlex.quote(str(_part_log(path, runner))) for runner in _RUNNERS]
-        commands.append(f"refold diff {parts[0]} {parts[1]}")
+        stem = shlex.quote(str(path.with_suffix("")))
+        commands.append(f"refold diff {stem}-[{''.join(_RUNNERS)}]{SUFFIX}")
     if not has_faults:
         commands.append("refold demo --faults")
     return [*commands, f"refold pack {log}"]

@@ -28,7 +28,9 @@ def configure(level: str) -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *_rendering(),
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        wrapper_class=structlog.make_filtering_bound_logger(
+            logging.getLevelNamesMapping()[level.upper()]
+        ),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
@@ -41,4 +43,6 @@ def _rendering() -> list[Any]:
 
 
 def _made_safe(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    return {key: output.safe(value) if isinstance(value, str) else value for key, value in event.items()}
+    return {
+        key: output.safe(value) if isinstance(value, str) else value for key, value in event.items()
+    }

@@ -1,39 +1,54 @@
 """`refold diff`: two recorded runs, compared scope by scope (CONTRACT.md §13)."""
 
 from pathlib import Path
+from typing import Final
 
 import click
 
 from refold.cli import output
 from refold.cli.errors import DIFFERS, FINE
-from refold.cli.logs import LOG, as_json, opened_log
+from refold.cli.logs import LOG, json_option, opened_log
+from refold.cli.pages import page
 from refold.replay.diff import diff
+from refold.replay.pairing import ArgumentMode, MatchMode
 
 _CALLS = click.Choice(["strict", "unordered", "subset", "superset"])
 _ARGUMENTS = click.Choice(["exact", "ignore", "subset", "superset"])
 
 
-@click.command("diff")
+_PAGE: Final = """
+Examples:
+  refold diff runs/monday.jsonl runs/tuesday.jsonl
+  refold diff a.jsonl b.jsonl --match unordered
+  refold diff a.jsonl b.refold --arguments ignore --json
+
+Exit code: 0 no difference · 1 differences.
+"""
+
+
+@click.command("diff", epilog=page(_PAGE))
 @click.argument("a", type=LOG)
 @click.argument("b", type=LOG)
-@click.option("--match", type=_CALLS, default="strict", show_default=True, help="Which calls of B must be those of A.")
 @click.option(
-    "--arguments", type=_ARGUMENTS, default="exact", show_default=True, help="How arguments are compared."
+    "--match",
+    type=_CALLS,
+    default="strict",
+    show_default=True,
+    help="Which calls of B must be those of A.",
 )
-@as_json
-def command(a: Path, b: Path, match: str, arguments: str, as_json: bool) -> int:
+@click.option(
+    "--arguments",
+    type=_ARGUMENTS,
+    default="exact",
+    show_default=True,
+    help="How arguments are compared.",
+)
+@json_option
+def command(*, a: Path, b: Path, match: MatchMode, arguments: ArgumentMode, as_json: bool) -> int:
     """Compare two recorded runs and all runs below them.
 
     Calls are compared within their scope, so the interleaving of concurrent
     work makes no difference; nor do ids, times and hashes.
-
-    \b
-    Examples:
-      refold diff runs/monday.jsonl runs/tuesday.jsonl
-      refold diff a.jsonl b.jsonl --match unordered
-      refold diff a.jsonl b.refold --arguments ignore --json
-
-    Exit code: 0 no difference · 1 differences.
     """
     with opened_log(a) as one, opened_log(b) as other, output.progress(f"comparing {a} and {b}"):
         found = diff(one.path, other.path, match=match, arguments=arguments)

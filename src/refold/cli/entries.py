@@ -9,7 +9,7 @@ import datetime as dt
 from collections.abc import Callable
 from typing import Any, Final
 
-from refold.cli import output
+from refold.cli import output, words
 from refold.cli.output import Part
 from refold.engine.canonical import Json, encode
 from refold.engine.errors import NotCanonical
@@ -107,7 +107,7 @@ def _returned(data: Any) -> list[Part]:
 
 
 def _asked(data: Any) -> list[Part]:
-    count = output.counted(len(data["added"]), "message")
+    count = words.counted(len(data["added"]), "message")
     return [(data["model"], "bold"), f" {count} added to {data['base']}"]
 
 
@@ -115,14 +115,19 @@ def _answered(data: Any) -> list[Part]:
     if data["status"] != "ok":
         return [_status(data["status"]), _error(data.get("error"))]
     message = data["message"]
-    calls = [f"{each['name']}({_arguments(each['arguments'])})" for each in message.get("tool_calls", ())]
+    calls = [
+        f"{each['name']}({_arguments(each['arguments'])})" for each in message.get("tool_calls", ())
+    ]
     return [_status("ok"), f" {' '.join([*calls, compact(message.get('content') or '')]).strip()}"]
 
 
 def _child_started(data: Any) -> list[Part]:
     asked = data["delegation"]
     brief = asked.get("brief") or compact(asked.get("input"))
-    return [(f"{asked.get('agent') or asked['program']}", "bold"), f" #{data['number']}: {compact(brief)}"]
+    return [
+        (f"{asked.get('agent') or asked['program']}", "bold"),
+        f" #{data['number']}: {compact(brief)}",
+    ]
 
 
 def _child_finished(data: Any) -> list[Part]:
@@ -137,7 +142,10 @@ def _clock(data: Any) -> list[Part]:
 
 
 def _limit(data: Any) -> list[Part]:
-    return [(data["limit"], "bold"), f": {data['allowed']:g} allowed, {data['observed']:g} {data['scope']}"]
+    return [
+        (data["limit"], "bold"),
+        f": {data['allowed']:g} allowed, {data['observed']:g} {data['scope']}",
+    ]
 
 
 _TELL: Final[dict[str, Callable[[Any], list[Part]]]] = {
@@ -157,7 +165,10 @@ _TELL: Final[dict[str, Callable[[Any], list[Part]]]] = {
     "effect.cancelled": lambda data: [data["kind"]],
     "effect.late": lambda data: [f"{data['kind']}: {data['status']}"],
     "limit.hit": _limit,
-    "note.added": lambda data: [data["text"], f" {compact(data['data'])}" if "data" in data else ""],
+    "note.added": lambda data: [
+        data["text"],
+        f" {compact(data['data'])}" if "data" in data else "",
+    ],
     "patch.marked": lambda data: [data["id"]],
     "run.resumed": lambda data: [f"attempt {data['attempt']}"],
 }

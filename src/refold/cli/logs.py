@@ -12,8 +12,9 @@ import attrs
 import click
 
 from refold.cli import output
+from refold.engine.errors import EventMalformed
 from refold.engine.events import RunStarted
-from refold.engine.log import read_entries
+from refold.engine.log import Entry, read_entries
 from refold.engine.log.pack import opened
 
 Command = Callable[..., Any]
@@ -21,7 +22,7 @@ Command = Callable[..., Any]
 LOG: Final = click.Path(path_type=Path)
 """The type of a LOG argument; whether it is there, the reader says better than click."""
 
-as_json: Final[Callable[[Command], Command]] = click.option(
+json_option: Final[Callable[[Command], Command]] = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document instead (see refold schema)."
 )
 
@@ -54,14 +55,24 @@ def opened_log(given: Path) -> Iterator[OpenedLog]:
         yield OpenedLog(path, given)
 
 
-def started(path: Path) -> RunStarted:
+def first_entry(path: Path) -> Entry:
     """Return the first entry of a log.
 
     Raises:
-        LogDamaged: it does not verify.
+        LogDamaged: it does not verify, or there is none.
     """
-    for entry in read_entries(path, resolve=True):
-        event = entry.event
-        assert isinstance(event, RunStarted)
-        return event
-    raise AssertionError("an empty log is damaged, and the reader says so")
+    return next(read_entries(path, resolve=True))
+
+
+def started(path: Path) -> RunStarted:
+    """Return what the first entry of a log says.
+
+    Raises:
+        LogDamaged: it does not verify.
+        EventMalformed: it is no `run.started`.
+    """
+    first = first_entry(path)
+    event = first.event
+    if not isinstance(event, RunStarted):
+        raise EventMalformed(first.kind, "", "run.started", first.kind)
+    return event

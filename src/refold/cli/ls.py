@@ -7,14 +7,14 @@ from outside is said fast, whether it holds is `refold verify`'s to say.
 import datetime as dt
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import click
 
-from refold.cli import output
+from refold.cli import output, words
 from refold.cli.errors import FINE
-from refold.cli.logs import LOG, as_json, opened_log
-from refold.cli.output import Part
+from refold.cli.logs import LOG, json_option, opened_log
+from refold.cli.pages import page
 from refold.engine.canonical import loads
 from refold.engine.errors import LogMissing, LogNameRefused, RefoldError
 from refold.engine.log.line import LINE_MAX
@@ -24,16 +24,18 @@ from refold.engine.log.reader import open_log
 _CHUNK: Final = 64 * 1024
 
 
-@click.command("ls")
-@click.argument("folder", metavar="[DIR]", type=LOG, default=Path("runs"))
-@as_json
-def command(folder: Path, as_json: bool) -> int:
-    """List the root runs recorded in DIR (by default runs/), the newest last.
+_PAGE: Final = """
+Examples:
+  refold ls
+  refold ls /var/log/agents --json
+"""
 
-    \b
-    Examples:
-      refold ls
-      refold ls /var/log/agents --json
+
+@click.command("ls", epilog=page(_PAGE))
+@click.argument("folder", metavar="[DIR]", type=LOG, default=Path("runs"))
+@json_option
+def command(*, folder: Path, as_json: bool) -> int:
+    """List the root runs recorded in DIR (by default runs/), the newest last.
 
     `open` is a run without an end: still going on, or crashed.
     """
@@ -47,8 +49,8 @@ def command(folder: Path, as_json: bool) -> int:
     if as_json:
         output.document({"folder": output.shown_path(folder), "runs": rows})
     elif rows:
-        heading: list[Part] = ["started (UTC)", "program", "status", "entries", "runs", "time", "size", "log"]
-        output.table([heading, *map(_cells, rows)], right=(3, 4, 5, 6))
+        for row in rows:
+            _print_row(row)
     else:
         output.line(f"no runs in {folder}; `refold demo` records a first one")
     return FINE
@@ -98,7 +100,9 @@ def _ends(path: Path) -> dict[str, Any]:
     is_sealed = last["kind"] == "run.finished"
     took_us = last["meta"]["wall_us"] - began_us
     return {
-        "started": dt.datetime.fromtimestamp(began_us // 1_000_000, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "started": dt.datetime.fromtimestamp(began_us // 1_000_000, dt.UTC).strftime(
+            "%Y-%m-%dT%H:%M:%SZ"
+        ),
         "program": str(first["data"]["program"]),
         "status": str(last["data"]["status"]) if is_sealed else "open",
         "entries": int(last["seq"]) + 1,
@@ -106,7 +110,7 @@ def _ends(path: Path) -> dict[str, Any]:
     }
 
 
-def _last_line(file: Any, path: Path) -> bytes:
+def _last_line(file: BinaryIO, path: Path) -> bytes:
     """Return the last line that ends in a newline, reading from the end."""
     size = os.fstat(file.fileno()).st_size
     found = b""
@@ -122,17 +126,18 @@ def _last_line(file: Any, path: Path) -> bytes:
     raise LogMissing(str(path), "no whole line")
 
 
-def _cells(row: dict[str, Any]) -> list[Part]:
-    started = (row["started"] or "-").replace("T", " ").removesuffix("Z")
-    took = "" if row["duration_ms"] is None else output.seconds(row["duration_ms"])
+def _print_row(row: dict[str, Any]) -> None:
+    """Print what a run was, and below it its log, whole, so that it can be copied."""
+    started = (row["started"] or "(no time)").replace("T", " ").removesuffix("Z")
+    took = "" if row["duration_ms"] is None else f" · {words.seconds(row['duration_ms'])}"
     status = row["status"]
-    return [
-        started,
-        output.safe(row["program"])[:24] or "-",
+    output.line(
+        (f"{started}  ", "dim"),
         (status, output.status_style(status)),
-        f"{row['entries']:,}",
-        f"{row['runs']:,}",
+        (f" {row['program'] or '?'}", "bold"),
+        f"  {words.counted(row['entries'], 'entry', 'entries')}",
+        f" · {words.counted(max(0, row['runs'] - 1), 'child', 'children')}",
         took,
-        output.size(row["bytes"]),
-        Path(row["log"]).name,
-    ]
+        cut=True,
+    )
+    output.line(f"  {row['log']}", (f"  {words.size(row['bytes'])}", "dim"))

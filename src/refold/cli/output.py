@@ -99,23 +99,19 @@ def _text(parts: tuple[Part, ...]) -> Text:
     return text
 
 
-def table(rows: list[list[Part]], *, right: tuple[int, ...] = ()) -> None:
-    """Print rows, the first as heading, columns aligned; the last column is cut where it must."""
+def table(rows: list[list[Part]]) -> None:
+    """Print rows, the first as heading, their columns aligned; a terminal cuts the last column."""
     texts = [[_text((part,)) for part in row] for row in rows]
     widths = [max(cell_len(cell.plain) for cell in column) for column in zip(*texts, strict=True)]
-    screen = console()
-    for number, row in enumerate(texts):
-        text = Text(style="dim" if number == 0 else "")
-        for at, cell in enumerate(row):
-            pad = " " * (widths[at] - cell_len(cell.plain))
-            is_last = at == len(row) - 1
-            text.append(pad if at in right else "")
-            text.append_text(cell)
-            text.append("" if is_last else (pad if at not in right else "") + "  ")
-        text.rstrip()
-        if screen.is_terminal:
-            text.truncate(screen.width, overflow="ellipsis")
-        screen.print(text, soft_wrap=True)
+    for number, row in enumerate(rows):
+        gaps = [
+            " " * (width - cell_len(text.plain) + 2)
+            for width, text in zip(widths, texts[number], strict=True)
+        ]
+        gaps[-1] = ""
+        style = "dim" if number == 0 else ""
+        cells = [(part, style) if isinstance(part, str) else part for part in row]
+        line(*(each for pair in zip(cells, gaps, strict=True) for each in pair), cut=True)
 
 
 def document(value: Any) -> None:
@@ -140,8 +136,15 @@ def hint(text: str) -> None:
 
 
 def shown_path(path: str | os.PathLike[str]) -> str:
-    """Return a path as JSON can hold it: bytes that are no text stand as `\\xff`."""
+    r"""Return a path as JSON can hold it: bytes that are no text stand as `\xff`."""
     return os.fspath(path).encode(errors="surrogateescape").decode(errors="backslashreplace")
+
+
+@contextlib.contextmanager
+def stdout_kept() -> Iterator[None]:
+    """Send what others print to standard error: a program's `print` is no part of our answer."""
+    with contextlib.redirect_stdout(sys.stderr):
+        yield
 
 
 # --- progress --------------------------------------------------------------------------------
@@ -170,29 +173,3 @@ def _show_progress(done: threading.Event, say: Callable[[], str]) -> None:
     with console(err=True).status(Text(safe(say()))) as status:
         while not done.wait(_TICK_SECONDS):
             status.update(Text(safe(say())))
-
-
-# --- numbers ---------------------------------------------------------------------------------
-
-
-def counted(number: int, thing: str, things: str = "") -> str:
-    """Return a number and its noun: `1 entry`, `2,310 entries`."""
-    return f"{number:,} {thing if number == 1 else things or thing + 's'}"
-
-
-def seconds(duration_ms: float) -> str:
-    """Return a duration for people: `35 ms`, `8.3 s`, `2 min 5 s`."""
-    if duration_ms < 1000:
-        return f"{duration_ms:.0f} ms"
-    if duration_ms < 100_000:
-        return f"{duration_ms / 1000:.1f} s"
-    return f"{duration_ms // 60_000:.0f} min {duration_ms // 1000 % 60:.0f} s"
-
-
-def size(size_bytes: int) -> str:
-    """Return a size for people: `812 B`, `14 kB`, `3.2 MB`."""
-    if size_bytes < 1000:
-        return f"{size_bytes} B"
-    if size_bytes < 1_000_000:
-        return f"{size_bytes / 1000:.0f} kB"
-    return f"{size_bytes / 1_000_000:.1f} MB"

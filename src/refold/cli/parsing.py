@@ -6,6 +6,8 @@ programs that call the tool are `cli.survey`'s.  Rules: CONTRACT.md §10.
 """
 
 import ast
+import contextlib
+import gc
 import os
 import warnings
 from collections import Counter
@@ -74,8 +76,9 @@ def parse_tool(*, root: str) -> FunctionTool[..., Any]:
     ) -> dict[str, Any]:
         """Parse Python files: count lines, functions and classes, list the largest and imports."""
         found = _Found()
-        for path in paths:
-            _take(found, rooted, path)
+        with _no_collection():
+            for path in paths:
+                _take(found, rooted, path)
         return found.as_json()
 
     reference = Reference(__name__, "parse_tool", {"root": os.fspath(top)})
@@ -99,12 +102,23 @@ def parsed(source: bytes) -> ast.Module:
         return ast.parse(source)
 
 
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Leave cycles alone for a while: a syntax tree has none, and looking costs a third."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def _take(found: _Found, root: Root, path: str) -> None:
     try:
         with root.file(path) as file:
             source = file.read(FILE_BYTES_MAX + 1)
-        if len(source) > FILE_BYTES_MAX:
-            raise ToolError(NAME, f"more than {FILE_BYTES_MAX} bytes")
+        root.require(len(source) <= FILE_BYTES_MAX, f"more than {FILE_BYTES_MAX} bytes")
         found.take(path, source)
     except (ToolError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
         why = error.message if isinstance(error, ToolError) else type(error).__name__

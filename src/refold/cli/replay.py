@@ -4,48 +4,50 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
-from refold.cli import output
+from refold.cli import output, words
 from refold.cli.errors import DAMAGED, DIFFERS, FINE
-from refold.cli.logs import LOG, OpenedLog, as_json, opened_log, started
+from refold.cli.logs import LOG, OpenedLog, json_option, opened_log, started
+from refold.cli.pages import page
 from refold.engine.errors import ProgramNotFound, ToolRefused
 from refold.engine.ports import Tool
 from refold.engine.programs import SHIPPED, load, reference_from
 from refold.replay.reexecute import ReplayReport, reexecute
 
+_PAGE: Final = """
+Examples:
+  refold replay runs/demo.jsonl
+  refold replay runs/audit.jsonl --program audit.py:audit
+  refold replay runs/audit.jsonl --program app.audit:main \\
+         --tools app.tools:TOOLS --json
 
-@click.command("replay")
+Exit code: 0 identical · 1 a divergence · 3 the log is damaged.
+"""
+
+
+@click.command("replay", epilog=page(_PAGE))
 @click.argument("log", type=LOG)
 @click.option(
     "--program", metavar="MODULE:NAME",
-    help="The program as it is now: module:name or file.py:name.  Not needed for what Refold ships.",
+    help="The program as it is now: module:name or file.py:name; not for shipped ones.",
 )  # fmt: skip
 @click.option(
     "--tools", metavar="MODULE:NAME,…", default="",
     help="Tools that the program calls by name, or lists of them.  None is executed.",
 )  # fmt: skip
 @click.option("--all", "is_all", is_flag=True, help="Every divergence in full, not just the first.")
-@as_json
-def command(log: Path, program: str | None, tools: str, is_all: bool, as_json: bool) -> int:
+@json_option
+def command(*, log: Path, program: str | None, tools: str, is_all: bool, as_json: bool) -> int:
     """Run a recorded program again, with recorded outcomes, and compare.
 
     Nothing but the program is executed: no tool, no model, no child process.
     Every request and the end of every run must be as recorded.
 
-    \b
-    Examples:
-      refold replay runs/demo.jsonl
-      refold replay runs/audit.jsonl --program audit.py:audit
-      refold replay runs/audit.jsonl --program app.audit:main \\
-             --tools app.tools:TOOLS --json
-
     A log never says what code to import, so you do, except for the programs
     that Refold ships.
-
-    Exit code: 0 identical · 1 a divergence · 3 the log is damaged.
     """
     _import_from_here()
     with opened_log(log) as opened:
@@ -66,12 +68,10 @@ def replayed(log: OpenedLog, program: str | None, tools: Iterable[Tool] = ()) ->
     """
     name = started(log.path).program
     if program is None and name not in SHIPPED:
-        raise ProgramNotFound(
-            name, "a log never says what code to import; say it with --program"
-        )
+        raise ProgramNotFound(name, "a log never says what code to import; say it with --program")
     own = _tools_of(name) if program is None else ()
     known = {tool.name: tool for tool in (*own, *tools)}
-    with output.progress(f"re-executing {log.given}"):
+    with output.stdout_kept(), output.progress(f"re-executing {log.given}"):
         return reexecute(log.path, program, tools=tuple(known.values()))
 
 
@@ -87,15 +87,22 @@ def document_of(report: ReplayReport, log: OpenedLog) -> dict[str, Any]:
 def describe(report: ReplayReport, *, is_all: bool = False) -> None:
     """Print a report: that nothing differs, or what does and what is likely behind it."""
     if report.identical:
-        output.lines(str(report))
+        entries = words.counted(report.entries, "entry", "entries")
+        runs = words.counted(report.children, "child run")
+        output.line(("identical", "green"), f": {entries}, {runs}; tool calls executed: 0")
+        if report.ends_early:
+            records = words.counted(len(report.ends_early), "record")
+            output.line(
+                f"  {records} without an end (killed, crashed, still open): alike up to there"
+            )
         return
     shown = report.divergences if is_all else report.divergences[:1]
-    output.line((f"{output.counted(len(report.divergences), 'run')} diverged", "bold red"))
+    output.line((f"{words.counted(len(report.divergences), 'run')} diverged", "bold red"))
     for divergence in shown:
         output.lines(f"\n{divergence}")
     rest = len(report.divergences) - len(shown)
     if rest:
-        output.line((f"\nand {output.counted(rest, 'more')}: --all shows each", "dim"))
+        output.line((f"\nand {words.counted(rest, 'more')}: --all shows each", "dim"))
 
 
 def load_tools(text: str) -> tuple[Tool, ...]:

@@ -2,43 +2,70 @@
 
 import sys
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import attrs
 import click
 
-from refold.cli import output
+from refold.cli import output, words
 from refold.cli.errors import FINE, NOT_COMPLETED
-from refold.cli.logs import LOG, as_json
+from refold.cli.logs import LOG, json_option
+from refold.cli.pages import page
 from refold.engine.limits import Limits
 from refold.engine.models import model_from
 from refold.engine.ports import Model
 from refold.engine.recording import Recording, record
 from refold.tools.agents import load_agent, prepare_run
 
+_PAGE: Final = """
+Examples:
+  refold run reviewer/AGENT.md --task "review src/" --model openai:gpt-4o
+  refold run AGENT.md --task - --model openai:llama3:8b \\
+         --base-url http://localhost:8000/v1 < task.txt
+  refold run AGENT.md --task "try it" --model scripted:replies.yaml
 
-@click.command("run")
+Exit code: 0 completed · 5 it did not, and is recorded all the same.
+"""
+
+
+@click.command("run", epilog=page(_PAGE))
 @click.argument("agent", metavar="AGENT.md", type=LOG)
-@click.option("--task", required=True, help="What the agent is to do; - reads it from standard input.")
+@click.option(
+    "--task", required=True, help="What the agent is to do; - reads it from standard input."
+)
 @click.option(
     "--model", "spec", metavar="SPEC",
     help="openai:NAME, anthropic:NAME or scripted:FILE; by default as AGENT.md says.",
 )  # fmt: skip
-@click.option("--base-url", metavar="URL", help="Of a server that speaks the protocol of the model.")
 @click.option(
-    "--runner", type=click.Choice(["in-process", "subprocess"]), default="in-process", show_default=True,
-    help="What subagents run on.",
+    "--base-url", metavar="URL", help="Of a server that speaks the protocol of the model."
+)
+@click.option(
+    "--runner", type=click.Choice(["in-process", "subprocess"]), default="in-process",
+    show_default=True, help="What subagents run on.",
 )  # fmt: skip
-@click.option("--log", type=LOG, metavar="FILE", help="Where to record; by default a new file in runs/.")
+@click.option(
+    "--log", type=LOG, metavar="FILE", help="Where to record; by default a new file in runs/."
+)
 @click.option(
     "--root", type=click.Path(path_type=Path), default=Path(), metavar="DIR",
     help="The folder that its file tools read; by default this one.",
 )  # fmt: skip
-@click.option("--max-depth", type=click.IntRange(min=0), metavar="N", help="Levels of subagents; 0 for none.")
-@click.option("--max-turns", type=click.IntRange(min=1), metavar="N", help="Model requests of the agent.")
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Of the whole run.")
-@as_json
+@click.option(
+    "--max-depth", type=click.IntRange(min=0), metavar="N", help="Levels of subagents; 0 for none."
+)
+@click.option(
+    "--max-turns", type=click.IntRange(min=1), metavar="N", help="Model requests of the agent."
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Of the whole run.",
+)
+@json_option
 def command(
+    *,
     agent: Path,
     task: str,
     spec: str | None,
@@ -53,20 +80,11 @@ def command(
 ) -> int:
     """Run the agent that AGENT.md defines, with the tools that it names.
 
-    \b
-    Examples:
-      refold run reviewer/AGENT.md --task "review src/" --model openai:gpt-4o
-      refold run AGENT.md --task - --model openai:llama3:8b \\
-             --base-url http://localhost:8000/v1 < task.txt
-      refold run AGENT.md --task "try it" --model scripted:replies.yaml
-
     Keys are read from OPENAI_API_KEY and ANTHROPIC_API_KEY, and never written.
-
-    Exit code: 0 completed · 5 the run did not complete; it is recorded all the same.
     """
     given, tools, limits = prepare_run(agent, task=_task(task), root=root)
     asked = Limits(max_depth=max_depth, max_iterations=max_turns, timeout_seconds=timeout)
-    with output.progress(f"{agent} is at work"):
+    with output.stdout_kept(), output.progress(f"{agent} is at work"):
         recording = record(
             "agent",
             given,
@@ -116,10 +134,10 @@ def _describe(recording: Recording) -> None:
         output.complain(f"{recording.status}: {recording.error.code}: {recording.error.message}")
     usage = recording.usage
     facts = [
-        output.counted(recording.entries, "entry", "entries"),
-        f"{output.counted(usage.requests, 'model request')}",
+        words.counted(recording.entries, "entry", "entries"),
+        f"{words.counted(usage.requests, 'model request')}",
         f"{usage.input_tokens + usage.output_tokens:,} tokens",
-        output.seconds(recording.duration_ms),
+        words.seconds(recording.duration_ms),
     ]
     output.hint(f"\nrecorded in {output.shown_path(recording.log)}: {', '.join(facts)}")
     output.hint(f"refold show {output.shown_path(recording.log)}")

@@ -1,22 +1,32 @@
 """`refold show`: the delegation tree of a run, its entries one by one, or one entry whole."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from refold.cli import output
 from refold.cli.entries import heading, origin_of, print_entry
 from refold.cli.errors import FINE
-from refold.cli.logs import LOG, OpenedLog, as_json, opened_log
+from refold.cli.logs import LOG, OpenedLog, first_entry, json_option, opened_log
+from refold.cli.pages import page
 from refold.cli.trees import print_tree
 from refold.engine.canonical import loads
 from refold.engine.errors import EntryMissing
 from refold.engine.log import Entry, read_entries
 from refold.replay.tree import delegation_tree
 
+_PAGE: Final = """
+Examples:
+  refold show runs/audit.jsonl
+  refold show runs/audit.jsonl --details
+  refold show runs/audit.2.jsonl --events
+  refold show runs/audit.jsonl --entry 12
+  refold show report.refold --json
+"""
 
-@click.command("show")
+
+@click.command("show", epilog=page(_PAGE))
 @click.argument("log", type=LOG)
 @click.option("--events", "is_events", is_flag=True, help="The entries, one line each.")
 @click.option(
@@ -24,19 +34,11 @@ from refold.replay.tree import delegation_tree
     help="Entry N whole, as JSON, large texts included; -1 is the last.",
 )  # fmt: skip
 @click.option("--details", is_flag=True, help="In the tree: limits, tools, call keys, files.")
-@as_json
-def command(log: Path, is_events: bool, at: int | None, details: bool, as_json: bool) -> int:
+@json_option
+def command(*, log: Path, is_events: bool, at: int | None, details: bool, as_json: bool) -> int:
     """Show who delegated what to whom, and how it ended.
 
     A child's log is shown like a root's: LOG may be runs/audit.2.jsonl.
-
-    \b
-    Examples:
-      refold show runs/audit.jsonl
-      refold show runs/audit.jsonl --details
-      refold show runs/audit.2.jsonl --events
-      refold show runs/audit.jsonl --entry 12
-      refold show report.refold --json
     """
     if is_events and at is not None:
         raise click.UsageError("--events shows all entries and --entry one: give one of them")
@@ -63,15 +65,14 @@ def tree_document(log: OpenedLog) -> dict[str, Any]:
 
 
 def _events(log: OpenedLog, *, as_json: bool) -> None:
+    origin_us = origin_of(first_entry(log.path).meta)
     entries = read_entries(log.path, torn_ok=True)
     if as_json:
         rows = [loads(entry.line) for entry in entries]
         output.document({"log": output.shown_path(log.given), "entries": rows})
         return
     heading()
-    origin_us = 0
     for entry in entries:
-        origin_us = origin_of(entry.meta) if entry.seq == 0 else origin_us
         print_entry(entry, origin_us)
 
 

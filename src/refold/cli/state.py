@@ -1,38 +1,42 @@
 """`refold state`: a log folded to state, at its end or after any entry (CONTRACT.md §6.1)."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import attrs
 import click
 
-from refold.cli import output
+from refold.cli import output, words
 from refold.cli.errors import DIFFERS, FINE
-from refold.cli.logs import LOG, OpenedLog, as_json, opened_log
-from refold.engine.state import RunState, state_digest, state_json
+from refold.cli.logs import LOG, OpenedLog, json_option, opened_log, started
+from refold.cli.pages import page
+from refold.engine.state import Left, RunState, state_digest, state_json
 from refold.replay.refold import Refolded, refold_log, state
 
+_PAGE: Final = """
+Examples:
+  refold state runs/audit.jsonl
+  refold state runs/audit.jsonl --at 12
+  refold state runs/audit.jsonl --at -2 --json
 
-@click.command("state")
+Exit code: 0 fine · 1 the digest is not the recorded one.
+"""
+
+
+@click.command("state", epilog=page(_PAGE))
 @click.argument("log", type=LOG)
 @click.option(
     "--at", type=int, metavar="N", help="After entry N; -1 is the last, -2 the one before it."
 )
-@as_json
-def command(log: Path, at: int | None, as_json: bool) -> int:
+@json_option
+def command(*, log: Path, at: int | None, as_json: bool) -> int:
     """Show what a run had done, used up and left after any entry.
 
     The state is folded from the log; no program runs.  At the end of a sealed
     log, its digest is compared with the one that was recorded.
-
-    \b
-    Examples:
-      refold state runs/audit.jsonl
-      refold state runs/audit.jsonl --at 12
-      refold state runs/audit.jsonl --at -2 --json
-
-    Exit code: 0 fine · 1 the digest is not the recorded one.
     """
     with opened_log(log) as opened, output.progress(f"folding {log}"):
+        started(opened.path)  # a file without a first entry has no state
         whole = refold_log(opened.path) if at is None else None
         found = whole.state if whole is not None else state(opened.path, at)
         document = _document(found, whole, at, opened)
@@ -63,12 +67,14 @@ def _describe(state: RunState, document: dict[str, Any]) -> None:
     output.line(f"  depth      {state.depth}")
     for count in state.tools:
         failed = f", {count.error} failed" if count.error else ""
-        output.line(f"  tool       {count.tool}: {output.counted(count.called, 'call')}{failed}")
+        output.line(f"  tool       {count.tool}: {words.counted(count.called, 'call')}{failed}")
     if state.iterations:
         used = f"{state.tokens_used:,} tokens"
-        output.line(f"  model      {output.counted(state.iterations, 'request')}, {used}")
+        output.line(f"  model      {words.counted(state.iterations, 'request')}, {used}")
     for call in state.open:
-        output.line("  open       ", (f"{call.kind} {call.name}", "yellow"), f" asked at {call.seq}")
+        output.line(
+            "  open       ", (f"{call.kind} {call.name}", "yellow"), f" asked at {call.seq}"
+        )
     for child in state.children:
         status = child.status or "running"
         number = "-" if child.number is None else str(child.number)
@@ -77,10 +83,16 @@ def _describe(state: RunState, document: dict[str, Any]) -> None:
             f"  child {number:>4} ", (status, output.status_style(status)), f"  {what}", cut=True
         )
     for hit in state.limit_hits:
-        output.line(f"  limit      {hit.limit} {hit.allowed:g}: hit {output.counted(hit.count, 'time')}")
-    left = state.left
-    output.line(f"  left       {output.counted(left.levels, 'level')}, {left.children:,} children")
+        output.line(
+            f"  limit      {hit.limit} {hit.allowed:g}: hit {words.counted(hit.count, 'time')}"
+        )
+    output.line(f"  left       {_left(state.left)}")
     output.line("  digest     ", document["digest"][:16], f"  {_agreement(document)}")
+
+
+def _left(left: Left) -> str:
+    shown = {name: value for name, value in attrs.asdict(left).items() if value is not None}
+    return ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in shown.items())
 
 
 def _agreement(document: dict[str, Any]) -> str:

@@ -24,14 +24,15 @@ from refold.engine.limits import Limits
 from refold.engine.outcome import Artifact, Outcome, Report
 from refold.engine.ports import Tool
 from refold.engine.run import Run
-from refold.tools.files import FileEntry, FileListing, FileText, file_tools
+from refold.tools.files import FileListing, FileText, file_tools
+from refold.tools.rooted import FileEntry
 
 SKIPPED: Final = ("__pycache__", "site-packages", "dist-packages", "node_modules")
 """Folders that are never surveyed; nor are those whose name begins with a dot."""
 TESTS: Final = ("test", "tests", "idle_test")
 """Folders left out of the standard library: they would double it."""
 
-PARTS: Final = 18
+PARTS: Final = 16
 """About how many parts a tree is cut into: each is one subagent."""
 PART_SECONDS: Final = 120
 FAULT_SECONDS: Final = 1
@@ -85,7 +86,8 @@ async def _purpose(run: Run, part: dict[str, Any], paths: list[str]) -> str:
     if not first.startswith(('"""', 'r"""')):
         return ""
     line = first.partition('"""')[2].lstrip().partition("\n")[0]
-    return f" · {line.partition('\"\"\"')[0].strip()[:60]}" if line else ""
+    said = line.partition('"""')[0].strip()[:60]
+    return f" · {said}" if said else ""
 
 
 def sources(entries: Iterable[FileEntry], skip: Iterable[str]) -> list[FileEntry]:
@@ -207,9 +209,7 @@ async def _units(run: Run, task: dict[str, Any]) -> list[_Unit]:
         if entry.kind == "file" and entry.path.endswith(".py"):
             units.append(_Unit(entry.path, entry.size_bytes or 0, is_package=False))
         elif entry.kind == "folder":
-            inside = await run.tool(
-                "list_files", path=entry.path, pattern="*.py", recursive=True
-            )
+            inside = await run.tool("list_files", path=entry.path, pattern="*.py", recursive=True)
             found = sources(inside.entries, skip)
             if found:
                 size = sum(each.size_bytes or 0 for each in found)
@@ -231,14 +231,20 @@ def _grouped(units: list[_Unit], size: int) -> list[list[_Unit]]:
 
 
 def _part(group: list[_Unit], skip: list[str]) -> dict[str, Any]:
-    first, last = group[0].name, group[-1].name
-    name = first if first == last else f"{first} to {last} ({len(group)})"
     return {
-        "name": name,
+        "name": _title(group),
         "packages": [unit.name for unit in group if unit.is_package],
         "modules": [unit.name for unit in group if not unit.is_package],
         "skip": skip,
     }
+
+
+def _title(group: list[_Unit]) -> str:
+    first, last = (unit.name.removesuffix(".py") for unit in (group[0], group[-1]))
+    kind = "package" if group[0].is_package else "module"
+    if len(group) == 1:
+        return f"{kind} {first}"
+    return f"{kind}s {first} to {last} ({len(group)})"
 
 
 # --- faults ----------------------------------------------------------------------------------
@@ -250,9 +256,7 @@ async def survey_with_faults(run: Run, task: dict[str, Any]) -> Report:
         faults = [group.create_task(run.delegate(fault)) for fault in _FAULTS]
         survey = group.create_task(survey_tree(run, task))
     report = survey.result()
-    seen = {
-        fault.brief: each.result().status for fault, each in zip(_FAULTS, faults, strict=True)
-    }
+    seen = {fault.brief: each.result().status for fault, each in zip(_FAULTS, faults, strict=True)}
     return attrs.evolve(
         report,
         output={**report.output, "faults": seen},

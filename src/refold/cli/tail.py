@@ -12,7 +12,8 @@ import click
 from refold.cli import output
 from refold.cli.entries import heading, origin_of, print_entry
 from refold.cli.errors import FINE
-from refold.cli.logs import LOG, as_json, opened_log
+from refold.cli.logs import LOG, first_entry, json_option, opened_log
+from refold.cli.pages import page
 from refold.engine.canonical import loads
 from refold.engine.errors import LogDamaged
 from refold.engine.log import Entry, read_entries
@@ -21,7 +22,15 @@ from refold.engine.log.reader import open_log
 _POLL_SECONDS: Final = 0.2
 
 
-@click.command("tail")
+_PAGE: Final = """
+Examples:
+  refold tail runs/audit.jsonl
+  refold tail -n 50 runs/audit.jsonl
+  refold tail -f runs/audit.jsonl
+"""
+
+
+@click.command("tail", epilog=page(_PAGE))
 @click.argument("log", type=LOG)
 @click.option(
     "-n", "count", type=click.IntRange(min=1), default=10, show_default=True, metavar="N",
@@ -30,22 +39,17 @@ _POLL_SECONDS: Final = 0.2
 @click.option(
     "-f", "--follow", is_flag=True, help="Go on as entries are written, until the run has finished."
 )
-@as_json
-def command(log: Path, count: int, follow: bool, as_json: bool) -> int:
+@json_option
+def command(*, log: Path, count: int, follow: bool, as_json: bool) -> int:
     """Show the last entries of a log, one line each.
 
     With --follow, go on until the run has finished; Ctrl-C ends it before.
-
-    \b
-    Examples:
-      refold tail runs/audit.jsonl
-      refold tail -n 50 runs/audit.jsonl
-      refold tail -f runs/audit.jsonl
     """
     if follow and as_json:
         raise click.UsageError("--follow never ends in one document: leave --json out")
     with opened_log(log) as opened:
-        last, origin_us = _last(opened.path, count)
+        origin_us = origin_of(first_entry(opened.path).meta)
+        last = _last(opened.path, count)
         if as_json:
             output.document({"log": output.shown_path(log), "entries": [_plain(e) for e in last]})
             return FINE
@@ -57,15 +61,9 @@ def command(log: Path, count: int, follow: bool, as_json: bool) -> int:
     return FINE
 
 
-def _last(path: Path, count: int) -> tuple[list[Entry], int]:
-    """Return the last entries that verify, and the time of the first of all."""
-    last: deque[Entry] = deque(maxlen=count)
-    origin_us = 0
-    for entry in read_entries(path, torn_ok=True):
-        if entry.seq == 0:
-            origin_us = origin_of(entry.meta)
-        last.append(entry)
-    return list(last), origin_us
+def _last(path: Path, count: int) -> list[Entry]:
+    """Return the last entries that verify."""
+    return list(deque(read_entries(path, torn_ok=True), maxlen=count))
 
 
 def _plain(entry: Entry) -> dict[str, Any]:
@@ -105,12 +103,19 @@ def _lines_from(path: Path, offset: int) -> Iterator[bytes]:
 def _parsed(path: Path, line: bytes, offset: int, seq: int) -> Entry:
     try:
         row = loads(line)
-        if row["seq"] != seq:
-            raise ValueError(row["seq"])
+        assert row["seq"] == seq
         data, meta = row["data"], row["meta"]
         return Entry(
-            seq, row["kind"], row.get("call"), row.get("cause"), data, meta, row["hash"], line, offset
+            seq,
+            row["kind"],
+            row.get("call"),
+            row.get("cause"),
+            data,
+            meta,
+            row["hash"],
+            line,
+            offset,
         )
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AssertionError):
         shown = f"{line[:60]!r}"
         raise LogDamaged(str(path), seq + 1, offset, f"entry {seq}", shown, "no entry") from None

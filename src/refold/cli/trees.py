@@ -6,7 +6,7 @@ complete, why.  What a node is belongs to `replay.tree`, its text for reviews to
 
 from typing import Any, Final
 
-from refold.cli import output
+from refold.cli import output, words
 from refold.cli.output import Part
 from refold.replay.tree import RunNode
 
@@ -23,7 +23,11 @@ def print_tree(node: RunNode, *, details: bool = False) -> None:
         _print_run(current, lead, below, details=details)
         last = len(current.children) - 1
         nested = [
-            (child, f"{below}{'└─ ' if at == last else '├─ '}", f"{below}{'   ' if at == last else '│  '}")
+            (
+                child,
+                f"{below}{'└─ ' if at == last else '├─ '}",
+                f"{below}{'   ' if at == last else '│  '}",
+            )
             for at, child in enumerate(current.children)
         ]
         if len(below) >= 3 * _LEVELS_MAX:
@@ -34,7 +38,11 @@ def print_tree(node: RunNode, *, details: bool = False) -> None:
 def _print_run(node: RunNode, lead: str, below: str, *, details: bool) -> None:
     who = node.name or "(never started)"
     number = f" {node.number}" if node.number else ""
-    took = "" if node.duration_ms is None else f"  {output.seconds(node.duration_ms)}"
+    took = (
+        ""
+        if node.duration_ms is None or node.status == "rejected"
+        else f"  {words.seconds(node.duration_ms)}"
+    )
     output.line(
         (lead, "dim"),
         (f"{node.status:<{_STATUS_WIDTH}}", output.status_style(node.status)),
@@ -65,21 +73,24 @@ def _facts(node: RunNode, *, details: bool) -> list[list[Part]]:
         facts.append([(f"its log is {node.log_state}", "red")])
     if node.truncated is not None:
         kept, seen = node.truncated.kept_bytes, node.truncated.seen_bytes
-        facts.append([f"output cut: {output.size(kept)} of {output.size(seen)} kept"])
-    return [*facts, *([[("", ""), fact] for fact in _details(node)] if details else [])]
+        facts.append([f"output cut: {words.size(kept)} of {words.size(seen)} kept"])
+    more: list[list[Part]] = [[fact] for fact in _details(node)] if details else []
+    return facts + more
 
 
 def _details(node: RunNode) -> list[str]:
     limits = ", ".join(f"{name} {value}" for name, value in node.narrowed.items())
-    tools = ", ".join(f"{use.tool} ×{use.called}" for use in node.tools)
+    tools = ", ".join(f"{use.tool} x{use.called}" for use in node.tools)
     spent = node.usage.input_tokens + node.usage.output_tokens
     artifacts = ", ".join(f"{kind} {name}".rstrip() for kind, name in node.artifacts)
     facts: dict[str, Any] = {
         "limits": limits,
         "tools": tools,
-        "model": f"{output.counted(node.requests, 'request')}, {spent:,} tokens" if node.requests else "",
+        "model": f"{words.counted(node.requests, 'request')}, {spent:,} tokens"
+        if node.requests
+        else "",
         "artifacts": artifacts,
         "call": f"{node.call}, run {node.run_id}" if node.call else "",
-        "log": f"{node.log}, {output.counted(node.entries, 'entry', 'entries')}" if node.log else "",
+        "log": f"{node.log}, {words.counted(node.entries, 'entry', 'entries')}" if node.log else "",
     }
     return [f"{name:<9} {fact}" for name, fact in facts.items() if fact]

@@ -5,38 +5,40 @@ from typing import Any, Final
 
 import click
 
-from refold.cli import output
+from refold.cli import output, words
 from refold.cli.errors import DAMAGED, FINE
-from refold.cli.logs import LOG, OpenedLog, as_json, opened_log
+from refold.cli.logs import LOG, OpenedLog, json_option, opened_log
+from refold.cli.pages import page
 from refold.replay.verify import LogReport, Verification, verify
 
 _SHOWN: Final = 10
 """Places of damage that people are shown of one tree."""
 
 
-@click.command("verify")
+_PAGE: Final = """
+intact     every line chains to the one above it, entries make sense
+           together, parents and children name each other
+complete   sealed at its end, or its head is the one kept elsewhere
+authentic  signed (nothing is, so far)
+
+Examples:
+  refold verify runs/audit.jsonl
+  refold verify runs/*.jsonl --json
+  refold verify runs/audit.jsonl --expect-head 5859a211…
+
+Exit code: 0 intact and complete · 3 not.
+"""
+
+
+@click.command("verify", epilog=page(_PAGE))
 @click.argument("logs", metavar="LOG…", type=LOG, nargs=-1, required=True)
 @click.option("--expect-head", metavar="HASH", help="The head kept elsewhere: of one LOG only.")
-@as_json
-def command(logs: tuple[Path, ...], expect_head: str | None, as_json: bool) -> int:
+@json_option
+def command(*, logs: tuple[Path, ...], expect_head: str | None, as_json: bool) -> int:
     """Check logs, and those of all runs below them.
-
-    \b
-    intact     every line chains to the one above it, entries make sense
-               together, parents and children name each other
-    complete   sealed at its end, or its head is the one kept elsewhere
-    authentic  signed (nothing is, so far)
 
     Nothing is executed.  A log cut off at the end of a line still chains: to
     notice that, keep the head that a recording prints and give it here.
-
-    \b
-    Examples:
-      refold verify runs/audit.jsonl
-      refold verify runs/*.jsonl --json
-      refold verify runs/audit.jsonl --expect-head 5859a211…
-
-    Exit code: 0 intact and complete · 3 not.
     """
     if expect_head is not None and len(logs) > 1:
         raise click.UsageError("--expect-head is the head of one log; give one LOG")
@@ -77,21 +79,24 @@ def describe(verification: Verification, log: OpenedLog) -> None:
     entries = sum(report.entries for report in verification.logs)
     count = len(verification.logs)
     output.line((output.shown_path(log.given), "bold"))
-    what = f"{output.counted(count, 'log')}, {output.counted(entries, 'entry', 'entries')}"
+    what = f"{words.counted(count, 'log')}, {words.counted(entries, 'entry', 'entries')}"
     output.line("  intact     ", _answer(verification.intact), f"  {what}")
     output.line("  complete   ", _answer(verification.complete), f"  {_ends(verification.logs)}")
     output.line("  authentic  ", ("-  ", "dim"), "  not signed")
     if verification.head:
-        output.line("  head       ", verification.head[:16], ("  (--json has all 64 digits)", "dim"))
+        output.line(
+            "  head       ", verification.head[:16], ("  (--json has all 64 digits)", "dim")
+        )
     for damage in verification.damage[:_SHOWN]:
         output.line(
-            (f"  {log.shown(damage.path)}:{damage.line}", "red"), f" (byte {damage.byte}): {damage.what}"
+            (f"  {log.shown(damage.path)}:{damage.line}", "red"),
+            f" (byte {damage.byte}): {damage.what}",
         )
         output.line(f"    expected {damage.expected}")
         output.line(f"    found    {damage.found}")
     rest = len(verification.damage) - _SHOWN
     if rest > 0:
-        output.line((f"  and {output.counted(rest, 'more place')}: --json lists them", "dim"))
+        output.line((f"  and {words.counted(rest, 'more place')}: --json lists them", "dim"))
 
 
 def _answer(is_so: bool) -> tuple[str, str]:  # noqa: FBT001 - the answer itself
@@ -104,4 +109,4 @@ def _ends(reports: tuple[LogReport, ...]) -> str:
         return "every log is sealed, or its parent holds its head"
     if reports[0] in unsealed:
         return "no seal: the run is still going on, crashed, or its log was cut"
-    return f"{output.counted(len(unsealed), 'child log')} without an end"
+    return f"{words.counted(len(unsealed), 'child log')} without an end"

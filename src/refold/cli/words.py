@@ -1,0 +1,33 @@
+"""Numbers as people read them: counts with their noun, durations, sizes."""
+
+from typing import Final
+
+_SECOND_MS: Final = 1000
+_LONG_MS: Final = 100 * _SECOND_MS
+"""From here on, minutes."""
+_KILO: Final = 1000
+_MEGA: Final = 1000 * _KILO
+
+
+def counted(number: int, thing: str, things: str = "") -> str:
+    """Return a number and its noun: `1 entry`, `2,310 entries`."""
+    return f"{number:,} {thing if number == 1 else things or thing + 's'}"
+
+
+def seconds(duration_ms: int) -> str:
+    """Return a duration: `35 ms`, `8.3 s`, `2 min 5 s`."""
+    if duration_ms < _SECOND_MS:
+        return f"{duration_ms} ms"
+    if duration_ms < _LONG_MS:
+        return f"{duration_ms / _SECOND_MS:.1f} s"
+    minutes, rest = divmod(duration_ms // _SECOND_MS, 60)
+    return f"{minutes} min {rest} s"
+
+
+def size(size_bytes: int) -> str:
+    """Return a size: `812 B`, `14 kB`, `3.2 MB`."""
+    if size_bytes < _KILO:
+        return f"{size_bytes} B"
+    if size_bytes < _MEGA:
+        return f"{size_bytes / _KILO:.0f} kB"
+    return f"{size_bytes / _MEGA:.1f} MB"

@@ -1,0 +1,57 @@
+"""What the tests of the command line share: a way to call it, and a recorded survey."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from refold.cli.group import refold
+from refold.cli.survey import survey_tools
+from refold.engine.clock import FixedClock
+from refold.engine.recording import record
+
+Invoke = Callable[..., Result]
+
+SOURCES = {
+    "alpha.py": "import os\n\n\ndef small() -> int:\n    return 1\n",
+    "beta/__init__.py": '"""Beta counts."""\nfrom os import path\nimport json.decoder\n',
+    "beta/deep.py": "class A:\n    def long(self):\n        a = 1\n        b = 2\n        a\n",
+    "beta/test/skipped.py": "def never(): ...\n",
+    "gamma/broken.py": "def (:\n",
+    "gamma/.hidden/no.py": "x = 1\n",
+    "notes.txt": "no source\n",
+}
+
+
+@pytest.fixture
+def invoke() -> Invoke:
+    """Return a call of `refold` with these arguments, in this process."""
+
+    def call(*arguments: object, stdin: str = "") -> Result:
+        return CliRunner().invoke(refold, [str(each) for each in arguments], input=stdin)
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a small source tree."""
+    root = tmp_path_factory.mktemp("sources")
+    for name, text in SOURCES.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+@pytest.fixture(scope="session")
+def survey_log(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the log of a survey of `sources`, recorded in this process; not to be changed."""
+    log = tmp_path_factory.mktemp("survey") / "survey.jsonl"
+    task = {"title": "a tree", "skip": ["test"], "jobs": 2, "parts": 3}
+    recording = record(
+        "survey_tree", task, log=log, tools=survey_tools(sources), seed=1, clock=FixedClock()
+    )
+    assert recording.ok
+    return log

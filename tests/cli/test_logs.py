@@ -1,0 +1,54 @@
+"""A LOG argument is a plain log or a packed one; its files are named as it was named."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from refold.cli.logs import opened_log, started
+from refold.engine.errors import EventMalformed, LogDamaged
+from refold.engine.log.line import FIRST, header_hash
+from refold.engine.log.pack import pack
+
+
+def test_a_plain_log_is_read_where_it_is(survey_log: Path) -> None:
+    with opened_log(survey_log) as log:
+        assert log.path == survey_log
+        assert log.shown(survey_log.with_name("survey.1.jsonl")).endswith("survey.1.jsonl")
+
+
+def test_a_packed_log_is_unpacked_for_as_long_as_it_is_read(
+    survey_log: Path, tmp_path: Path
+) -> None:
+    packed = pack(survey_log, tmp_path / "s.refold")
+
+    with opened_log(packed) as log:
+        inside = log.path
+        assert inside.exists()
+        assert log.shown(inside) == f"{packed}:survey.jsonl"
+
+    assert not inside.exists()
+
+
+def test_the_first_entry_says_which_program_it_was(survey_log: Path) -> None:
+    assert started(survey_log).program == "survey_tree"
+
+
+def test_a_log_without_a_first_entry_is_damaged(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"")
+
+    with pytest.raises(LogDamaged):
+        started(tmp_path / "a.jsonl")
+
+
+def test_a_first_entry_of_other_data_is_refused(survey_log: Path, tmp_path: Path) -> None:
+    """Its hash holds, for whoever made it could hash; its data is not what its kind says."""
+    first = json.loads(survey_log.read_bytes().splitlines()[0])
+    del first["hash"]
+    first["data"]["depth"] = "none"
+    body = json.dumps(first, separators=(",", ":")).encode()[:-1]
+    assert body.startswith(FIRST)
+    (tmp_path / "a.jsonl").write_bytes(b'%b,"hash":"%b"}\n' % (body, header_hash(1, body).encode()))
+
+    with pytest.raises(EventMalformed):
+        started(tmp_path / "a.jsonl")

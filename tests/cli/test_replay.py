@@ -1,0 +1,135 @@
+"""`refold replay`: shipped programs by their name, others as they are named; 0, 1 or 3."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from refold.cli.replay import load_tools
+from refold.engine.errors import ProgramNotFound, ToolRefused
+from refold.engine.log.pack import pack
+from refold.engine.recording import record
+
+Invoke = Callable[..., Result]
+
+PROGRAM = """
+import refold.tools.contract as contract
+
+@contract.tool(effect="pure")
+def add(a: int, b: int) -> tuple[int, ...]:
+    return (a + b,)
+
+TOOLS = [add]
+
+async def main(run, given):
+    print("chatter")
+    (total,) = await run.tool("add", a=given, b=1)
+    return total
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "adding.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+@pytest.fixture
+def log(program: Path, tmp_path: Path) -> Path:
+    tools = load_tools(f"{program}:TOOLS")
+    return record(f"{program}:main", 2, log=tmp_path / "a.jsonl", tools=tools).log
+
+
+def test_a_shipped_program_is_known_by_its_name(survey_log: Path, invoke: Invoke) -> None:
+    said = invoke("replay", survey_log)
+
+    assert said.exit_code == 0
+    assert "identical" in said.stdout
+    assert "3 child runs; tool calls executed: 0" in said.stdout
+
+
+def test_any_other_program_has_to_be_named(log: Path, invoke: Invoke) -> None:
+    said = invoke("replay", log)
+
+    assert said.exit_code == 2
+    assert "--program" in said.stderr
+
+
+def test_a_program_is_named_by_file_and_its_tools_too(
+    log: Path, program: Path, invoke: Invoke
+) -> None:
+    said = invoke(
+        "replay", log, "--program", f"{program}:main", "--tools", f"{program}:TOOLS", "--json"
+    )
+
+    document = json.loads(said.stdout)
+    assert said.exit_code == 0
+    assert document["identical"]
+    assert document["tools_executed"] == 0
+
+
+def test_what_the_program_prints_is_no_part_of_the_document(
+    log: Path, program: Path, invoke: Invoke
+) -> None:
+    words = ("replay", log, "--program", f"{program}:main", "--tools", f"{program}:TOOLS")
+
+    said = invoke(*words)
+
+    assert "chatter" not in said.stdout
+    assert "chatter" in said.stderr
+
+
+def test_a_changed_program_diverges_and_says_where(
+    log: Path, program: Path, invoke: Invoke
+) -> None:
+    now = program.with_name("now.py")
+    now.write_text(PROGRAM.replace("b=1", "b=2"))
+
+    said = invoke("replay", log, "--program", f"{now}:main", "--tools", f"{now}:TOOLS")
+
+    assert said.exit_code == 1
+    assert "1 run diverged" in said.stdout
+    assert "args_changed" in said.stdout
+
+
+def test_a_damaged_log_is_three(survey_log: Path, tmp_path: Path, invoke: Invoke) -> None:
+    log = tmp_path / "survey.jsonl"
+    log.write_bytes(survey_log.read_bytes().replace(b'"list_files"', b'"list_filez"', 3))
+
+    said = invoke("replay", log)
+
+    assert said.exit_code == 3
+    assert "Traceback" not in said.output
+
+
+def test_a_packed_log_replays(survey_log: Path, tmp_path: Path, invoke: Invoke) -> None:
+    assert invoke("replay", pack(survey_log, tmp_path / "s.refold")).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["no.such.module:x", "json:nothing", "nonsense", "missing.py:main", "os:sep"]
+)
+def test_a_program_that_cannot_be_found_is_usage(
+    name: str, survey_log: Path, invoke: Invoke
+) -> None:
+    said = invoke("replay", survey_log, "--program", name)
+
+    assert said.exit_code == 2
+    assert "Traceback" not in said.output
+
+
+def test_tools_are_named_alone_or_in_lists(program: Path) -> None:
+    found = load_tools(f"{program}:TOOLS, {program}:add")
+
+    assert [tool.name for tool in found] == ["add", "add"]
+    assert load_tools("") == ()
+
+
+def test_what_is_no_tool_is_refused(program: Path) -> None:
+    with pytest.raises(ToolRefused):
+        load_tools("os:sep")
+    with pytest.raises(ProgramNotFound):
+        load_tools(f"{program}:missing")

@@ -1,0 +1,29 @@
+"""What Refold ships has its tools at hand; what it does not ship has none here."""
+
+from pathlib import Path
+
+import pytest
+
+from refold.cli.shipped import tools_of
+from refold.engine.programs import SHIPPED, load
+
+
+@pytest.mark.parametrize(
+    ("program", "tools"),
+    [
+        ("survey_tree", {"list_files", "read_file", "search_text", "parse_source"}),
+        ("survey_package", {"list_files", "read_file", "search_text", "parse_source"}),
+        ("agent", {"list_files", "read_file", "search_text", "subagent"}),
+        ("never_ends", set()),
+        ("main", set()),
+    ],
+)
+def test_each_shipped_program_has_the_tools_that_it_calls(
+    program: str, tools: set[str], tmp_path: Path
+) -> None:
+    assert {tool.name for tool in tools_of(program, tmp_path)} == tools
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_each_shipped_name_is_a_program(name: str) -> None:
+    assert callable(load(SHIPPED[name]))

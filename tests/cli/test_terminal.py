@@ -1,0 +1,118 @@
+"""On a real terminal of 80 columns: lines fit, colours can be turned off, Ctrl-C ends in 130."""
+
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+
+_STYLE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def _on_terminal(*words: object, **environment: str) -> tuple[str, int]:
+    """Return what a command shows on a terminal of 80 columns, and its exit code."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
+    inherited = {
+        key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "COLUMNS")
+    }
+    with subprocess.Popen(
+        [sys.executable, "-m", "refold", *map(str, words)],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=inherited | {"TERM": "xterm-256color"} | environment,
+    ) as process:
+        os.close(theirs)
+        shown = _all_of(ours)
+        return shown, process.wait(timeout=60)
+
+
+def _all_of(descriptor: int) -> str:
+    chunks = []
+    try:
+        while chunk := os.read(descriptor, 65536):
+            chunks.append(chunk)
+    except OSError:  # the other end is closed
+        pass
+    finally:
+        os.close(descriptor)
+    return b"".join(chunks).decode().replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize(
+    "words", [("show",), ("show", "--events"), ("tail",), ("verify",), ("state",), ("replay",)]
+)
+def test_every_line_fits_and_nothing_but_styles_is_sent(
+    words: tuple[str, ...], survey_log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(survey_log.parent)
+
+    shown, code = _on_terminal(*words, survey_log.name)
+
+    assert code == 0
+    plain = _STYLE.sub("", shown)
+    assert max(map(len, plain.split("\n"))) <= 80
+    assert "\x1b" not in plain
+
+
+def test_styles_are_used_and_no_color_turns_colours_off(survey_log: Path) -> None:
+    coloured, _ = _on_terminal("show", survey_log)
+    plain, _ = _on_terminal("show", survey_log, NO_COLOR="1")
+    dumb, _ = _on_terminal("show", survey_log, TERM="dumb")
+
+    assert "\x1b[32m" in coloured
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]", plain)
+    assert "\x1b" not in dumb
+
+
+def test_an_interrupted_command_ends_in_130_without_a_traceback(
+    survey_log: Path, tmp_path: Path
+) -> None:
+    log = tmp_path / "open.jsonl"
+    log.write_bytes(b"".join(survey_log.read_bytes().splitlines(keepends=True)[:2]))
+    command = [sys.executable, "-u", "-m", "refold", "tail", "-f", str(log)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as following:
+        assert following.stdout is not None
+        assert following.stderr is not None
+        for _ in range(3):
+            following.stdout.readline()
+        following.send_signal(signal.SIGINT)
+
+        assert following.wait(timeout=60) == 130
+        assert following.stderr.read() == "refold: interrupted\n"
+
+
+def test_a_reader_that_leaves_is_no_error(survey_log: Path) -> None:
+    command = [sys.executable, "-u", "-m", "refold", "show", "--events", str(survey_log)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as showing:
+        assert showing.stdout is not None
+        assert showing.stderr is not None
+        showing.stdout.close()
+
+        assert showing.wait(timeout=60) == 0
+        assert showing.stderr.read() == ""
+
+
+def test_a_terminal_without_unicode_gets_escapes_and_no_error(survey_log: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "refold", "show", str(survey_log)],
+        env=os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"},
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert ran.returncode == 0
+    assert ran.stdout.isascii()

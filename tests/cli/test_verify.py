@@ -1,0 +1,94 @@
+"""`refold verify` gives three answers a tree, and 3 where one of the first two is no."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from refold.engine.log.pack import pack
+
+Invoke = Callable[..., Result]
+
+
+@pytest.fixture
+def log(survey_log: Path, tmp_path: Path) -> Path:
+    """Return a copy of the survey's logs, to be damaged."""
+    shutil.copytree(survey_log.parent, tmp_path / "logs")
+    return tmp_path / "logs" / survey_log.name
+
+
+def test_a_sound_tree_is_fine(log: Path, invoke: Invoke) -> None:
+    said = invoke("verify", log)
+
+    assert said.exit_code == 0
+    assert "intact     yes  4 logs" in said.stdout
+
+
+def test_damage_says_where_what_was_expected_and_what_was_found(log: Path, invoke: Invoke) -> None:
+    child = log.with_name("survey.2.jsonl")
+    child.write_bytes(child.read_bytes().replace(b"completed", b"cOmpleted", 1))
+
+    said = invoke("verify", log)
+
+    assert said.exit_code == 3
+    assert f"{child}:" in said.stdout
+    assert "expected" in said.stdout
+    assert "found" in said.stdout
+
+
+def test_an_unsealed_root_is_intact_and_not_complete(log: Path, invoke: Invoke) -> None:
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[:-1]))
+
+    document = json.loads(invoke("verify", log, "--json").stdout)
+
+    assert document["logs"][0]["intact"]
+    assert not document["logs"][0]["complete"]
+    assert invoke("verify", log).exit_code == 3
+
+
+def test_a_torn_tail_is_reported_with_its_place(log: Path, invoke: Invoke) -> None:
+    content = log.read_bytes()
+    log.write_bytes(content[:-10])
+
+    said = invoke("verify", log, "--json")
+
+    first = json.loads(said.stdout)["logs"][0]
+    assert said.exit_code == 3
+    assert [damage["what"] for damage in first["damage"]] == ["torn tail"]
+    assert first["intact"]
+
+
+def test_another_head_than_the_one_kept_elsewhere_is_found(log: Path, invoke: Invoke) -> None:
+    head = json.loads(invoke("verify", log, "--json").stdout)["logs"][0]["head"]
+
+    assert invoke("verify", log, "--expect-head", head).exit_code == 0
+    assert invoke("verify", log, "--expect-head", "0" * 64).exit_code == 3
+    assert invoke("verify", log, log, "--expect-head", head).exit_code == 2
+
+
+def test_several_logs_make_one_document(log: Path, invoke: Invoke) -> None:
+    document = json.loads(invoke("verify", log, log, "--json").stdout)
+
+    assert len(document["logs"]) == 8
+    assert document["intact"]
+
+
+def test_a_packed_log_is_named_by_itself_and_not_by_where_it_was_unpacked(
+    log: Path, invoke: Invoke, tmp_path: Path
+) -> None:
+    packed = pack(log, tmp_path / "report.refold")
+
+    document = json.loads(invoke("verify", packed, "--json").stdout)
+
+    assert document["logs"][1]["path"] == f"{packed}:survey.1.jsonl"
+
+
+def test_a_log_that_is_not_there_is_usage(invoke: Invoke, tmp_path: Path) -> None:
+    said = invoke("verify", tmp_path / "no.jsonl")
+
+    assert said.exit_code == 2
+    assert "refold ls" in said.stderr
