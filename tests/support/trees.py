@@ -10,10 +10,10 @@ import random
 from collections.abc import AsyncIterator
 from typing import Any
 
-import refold.tools.contract as contract
 from refold.engine.delegation import Delegation
 from refold.engine.errors import ToolError
 from refold.engine.run import Run
+from refold.tools import contract
 
 Node = list[Any]
 
@@ -135,17 +135,8 @@ async def _concurrent(run: Run, kind: str, number: int, inner: list[Node]) -> An
             return await _as_completed(run, inner)
         case "first":
             return await _first(run, inner)
-        case "timeout":
-            try:
-                async with asyncio.timeout(number / 5_000):
-                    return await tree_program(run, inner[0])
-            except TimeoutError:
-                return await run.tool("twice", x=-1)
-        case "wait_for":
-            try:
-                return await asyncio.wait_for(tree_program(run, inner[0]), number / 5_000)
-            except TimeoutError:
-                return "late"
+        case "timeout" | "wait_for":
+            return await _in_time(run, kind, number, inner)
         case "shield":
             return await _shield(run, number, inner)
         case "race":
@@ -186,6 +177,16 @@ async def _synchronised(run: Run, kind: str, number: int, inner: list[Node]) -> 
             return [await task for task in tasks]
         case _:
             raise AssertionError(kind)
+
+
+async def _in_time(run: Run, kind: str, number: int, inner: list[Node]) -> Any:
+    try:
+        if kind == "wait_for":
+            return await asyncio.wait_for(tree_program(run, inner[0]), number / 5_000)
+        async with asyncio.timeout(number / 5_000):
+            return await tree_program(run, inner[0])
+    except TimeoutError:
+        return "late" if kind == "wait_for" else await run.tool("twice", x=-1)
 
 
 async def _failing_group(run: Run, number: int, inner: list[Node]) -> Any:

@@ -1,0 +1,69 @@
+"""`python -m tests.benchmarks`: what Refold costs, as ratios measured in one run.  Run by hand.
+
+Nothing here is a test: a table is for people to read.  `--markdown` prints it for a README,
+`--large` measures memory on a log of 1 GB instead of 100 MB, and words choose among the sections.
+"""
+
+import argparse
+import platform
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import attrs
+
+from tests.benchmarks import bench_log, bench_run, bench_start, measure, memory
+
+_ROUNDS = 24
+_SLOW = 4
+"""Sections whose jobs take seconds have so many times fewer rounds."""
+
+
+@attrs.frozen
+class Section:
+    """One table."""
+
+    title: str
+    jobs: Callable[[Path], list[measure.Job]]
+    slower: int = 1
+
+
+_SECTIONS = {
+    "log": Section("One entry of a log", bench_log.jobs),
+    "calls": Section("One call of a tool", bench_run.calls),
+    "crowds": Section("One of many branches, one child", bench_run.crowds, _SLOW),
+    "start": Section("Starting", lambda _folder: bench_start.jobs(), _SLOW),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, and print the tables."""
+    options = _options(arguments)
+    chosen = options.sections or [*_SECTIONS, "memory"]
+    render = measure.as_markdown if options.markdown else measure.as_text
+    with tempfile.TemporaryDirectory() as name:
+        print(f"Python {platform.python_version()}, medians of up to {options.rounds} rounds\n")
+        for section in [_SECTIONS[key] for key in _SECTIONS if key in chosen]:
+            rounds = max(1, options.rounds // section.slower)
+            rows = measure.measure(section.jobs(Path(name)), rounds=rounds)
+            print(render(section.title, rows), end="\n\n", flush=True)
+        if "memory" in chosen:
+            found = memory.peaks(Path(name), log_bytes=10**9 if options.large else 10**8)
+            print((memory.as_markdown if options.markdown else memory.as_text)(*found))
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    known = [*_SECTIONS, "memory"]
+    parser.add_argument("sections", nargs="*", metavar="section", help=", ".join(known))
+    parser.add_argument("--rounds", type=int, default=_ROUNDS)
+    parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--large", action="store_true", help="memory on a log of 1 GB")
+    options = parser.parse_args(arguments)
+    if unknown := set(options.sections) - set(known):
+        parser.error(f"no such section: {', '.join(sorted(unknown))}; known: {', '.join(known)}")
+    return options
+
+
+if __name__ == "__main__":
+    main()

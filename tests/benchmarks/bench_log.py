@@ -1,0 +1,160 @@
+"""What writing and reading a log costs, against the bare JSON library."""
+
+import os
+from pathlib import Path
+
+import orjson
+
+from refold.engine.codec import structure
+from refold.engine.events import (
+    Event,
+    ModelAnswered,
+    NoteAdded,
+    RunStarted,
+    ToolCalled,
+    ToolReturned,
+)
+from refold.engine.log import LogWriter, read_entries, scan
+from refold.engine.outcome import Usage
+from refold.engine.ports import Durability
+from refold.replay.refold import refold_log
+from refold.replay.verify import verify
+from tests.benchmarks.measure import WALL, Job
+
+EVENTS = 2_000
+STRICT_EVENTS = 20
+STARTED = RunStarted(
+    program="bench",
+    input=None,
+    depth=0,
+    limits={},
+    seed="00",
+    tools=[],
+    versions={"format": 1},
+    fingerprint={},
+    rules={},
+    path="",
+    run_id="bench",
+    root_id="bench",
+)
+ARGUMENTS = {"query": "durable execution " * 6, "limit": 5, "flags": [True, False, 1.5]}
+RESULT = {"hits": [1, 2, 3], "text": "found it " * 12}
+MESSAGE = {"role": "assistant", "content": "so be it, " * 12, "tool_calls": []}
+
+_BARE_WRITE = "bare orjson.dumps + os.write"
+_BARE_READ = "bare read + orjson.loads"
+
+
+def jobs(folder: Path) -> list[Job]:
+    """Return what is timed; readers read a log that is written here."""
+    path = _write(folder / "read.jsonl", "fast", EVENTS)
+    return [*_writers(folder), *_readers(path)]
+
+
+def _writers(folder: Path) -> list[Job]:
+    place, base = folder / "written.jsonl", _BARE_WRITE
+    return [
+        Job(name=base, run=lambda: _bare_write(folder / "bare"), count=EVENTS),
+        Job(
+            name="append, fast",
+            run=lambda: _write(place, "fast", EVENTS),
+            base=base,
+            count=EVENTS,
+            goal="≤ 3.5×",
+        ),
+        Job(
+            name="append, group",
+            run=lambda: _write(place, "group", EVENTS),
+            base=base,
+            count=EVENTS,
+            clock=WALL,
+        ),
+        Job(
+            name="append, strict",
+            run=lambda: _write(place, "strict", STRICT_EVENTS),
+            base=base,
+            count=STRICT_EVENTS,
+            clock=WALL,
+        ),
+    ]
+
+
+def _readers(path: Path) -> list[Job]:
+    base, count = _BARE_READ, EVENTS
+    return [
+        Job(name=base, run=lambda: _bare_read(path), count=count),
+        Job(name="verify the chain", run=lambda: scan(path), base=base, count=count, goal="≤ 1.0×"),
+        Job(name="… and parse", run=lambda: _parse(path), base=base, count=count),
+        Job(name="… and make events", run=lambda: _load(path), base=base, count=count),
+        Job(
+            name="… and fold",
+            run=lambda: refold_log(path),
+            base=base,
+            count=count,
+            goal="≤ 3.3×",
+        ),
+        Job(name="verify, all rules", run=lambda: verify(path), base=base, count=count),
+    ]
+
+
+def _event(at: int) -> Event:
+    """Return the event `at`, built anew: its construction is part of the price."""
+    key = f"0#{at // 4 + 1}"
+    match at % 4:
+        case 0:
+            return ToolCalled("search", ARGUMENTS, "reads")
+        case 1:
+            return ToolReturned("ok", RESULT)
+        case 2:
+            return ModelAnswered("ok", MESSAGE, Usage(input_tokens=5), "stop")
+        case _:
+            return NoteAdded("remark " * 20, {"at": key})
+
+
+def _plain(at: int) -> dict[str, object]:
+    """Return the same line as a dict; its hash is made up."""
+    data: dict[str, object]
+    match at % 4:
+        case 0:
+            data = {"tool": "search", "arguments": ARGUMENTS, "effect": "reads"}
+        case 1:
+            data = {"status": "ok", "result": RESULT}
+        case 2:
+            usage = {"input_tokens": 5, "output_tokens": 0, "requests": 1}
+            data = {"status": "ok", "message": MESSAGE, "usage": usage, "stop_reason": "stop"}
+        case _:
+            data = {"text": "remark " * 20, "data": {"at": f"0#{at // 4 + 1}"}}
+    meta = {"wall_us": 1_700_000_000_000_000, "mono_us": 1_000_000_000 + at}
+    line: dict[str, object] = {"seq": at, "kind": "tool.called", "call": "0#1", "cause": at}
+    return line | {"data": data, "meta": meta, "hash": "0" * 64}
+
+
+def _bare_write(path: Path) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+    for at in range(EVENTS):
+        os.write(descriptor, orjson.dumps(_plain(at), None, orjson.OPT_APPEND_NEWLINE))
+    os.close(descriptor)
+
+
+def _write(path: Path, durability: Durability, events: int) -> Path:
+    path.unlink(missing_ok=True)
+    with LogWriter.create(path, STARTED, durability=durability) as log:
+        for at in range(events):
+            log.append(_event(at), "0#1", at)
+    return path
+
+
+def _bare_read(path: Path) -> None:
+    with path.open("rb") as file:
+        for line in file:
+            orjson.loads(line)
+
+
+def _parse(path: Path) -> None:
+    for _ in read_entries(path):
+        pass
+
+
+def _load(path: Path) -> None:
+    for entry in read_entries(path):
+        structure(entry.kind, entry.data)

@@ -1,0 +1,84 @@
+"""How much memory reading takes, each time in a new process: it must not grow with the log."""
+
+from pathlib import Path
+
+import attrs
+
+from refold.engine.recording import record
+from tests.benchmarks import programs
+from tests.benchmarks.measure import call_python
+
+ENTRY_BYTES = 520
+"""Of the log of `programs.reading`, on average over its two entries a page."""
+
+_PEAK = """
+import re, sys
+from pathlib import Path
+path, work = sys.argv[1:]
+if work == "verify":
+    from refold.replay.verify import verify
+    assert verify(path).intact
+elif work == "fold":
+    from refold.replay.refold import refold_log
+    assert refold_log(path).agrees
+else:
+    from refold.replay.reexecute import reexecute
+    from tests.benchmarks.programs import reading
+    assert reexecute(path, reading).identical
+print(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
+"""
+
+
+@attrs.frozen
+class Peak:
+    """What one way of reading takes at its highest."""
+
+    work: str
+    small_bytes: int
+    """With the small log."""
+    large_bytes: int
+    """With the large one."""
+
+
+def peaks(folder: Path, *, log_bytes: int) -> tuple[int, int, list[Peak]]:
+    """Return the sizes of a large log and of one a tenth of it, and what reading each takes."""
+    small = _log(folder / "small.jsonl", log_bytes // 10)
+    large = _log(folder / "large.jsonl", log_bytes)
+    found = [
+        Peak(work, _peak(small, work), _peak(large, work))
+        for work in ("verify", "fold", "re-execute")
+    ]
+    return small.stat().st_size, large.stat().st_size, found
+
+
+def _log(path: Path, size: int) -> Path:
+    record(programs.reading, size // (2 * ENTRY_BYTES), log=path, durability="fast")
+    return path
+
+
+def _peak(path: Path, work: str) -> int:
+    return int(call_python(_PEAK, str(path), work)) * 1024
+
+
+def as_text(small: int, large: int, found: list[Peak]) -> str:
+    """Return a table for a terminal."""
+    title = f"Peak memory: a log of {_size(small)}, one of {_size(large)}"
+    lines = [f"{title}\n{'-' * len(title)}"]
+    for peak in found:
+        ratio = peak.large_bytes / peak.small_bytes
+        sizes = f"{_size(peak.small_bytes):>8} {_size(peak.large_bytes):>8}"
+        lines.append(f"{peak.work:36} {sizes}  {ratio:6.2f} ×   (goal about 1×: flat)")
+    return "\n".join(lines)
+
+
+def as_markdown(small: int, large: int, found: list[Peak]) -> str:
+    """Return the same table for a README."""
+    lines = [f"| Peak memory | log of {_size(small)} | log of {_size(large)} |", "|---|---:|---:|"]
+    lines += [
+        f"| {peak.work} | {_size(peak.small_bytes)} | {_size(peak.large_bytes)} |" for peak in found
+    ]
+    return "\n".join(lines)
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:,.0f} MB"

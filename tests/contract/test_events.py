@@ -1,0 +1,152 @@
+"""Every kind of event exists everywhere that it has to (CONTRACT.md §2, §6.1, §6.2).
+
+A kind is in the closed union, has a name, a table in CONTRACT.md whose members are its fields, a
+transition rule, and comes back from its data as it went in.
+"""
+
+import re
+import types
+from pathlib import Path
+from typing import Any, Final, Literal, Union, get_args, get_origin
+
+import attrs
+import pytest
+
+from refold.engine import codec
+from refold.engine.canonical import encode, loads
+from refold.engine.events import (
+    COMPLETES,
+    FROM_WORLD,
+    KIND_OF,
+    KINDS,
+    TAILS,
+    UNDIGESTED,
+    Event,
+)
+from refold.engine.outcome import Fault, Outcome, Usage
+from refold.engine.state.rules import RULES
+
+CONTRACT: Final = (Path(__file__).parents[2] / "CONTRACT.md").read_text(encoding="utf-8")
+
+_TABLE: Final = re.compile(
+    r"^\*\*`(?P<kind>[a-z.]+)`\*\* — .+\n\n\| member \| type \| says \|\n\|(?:---\|)+\n"
+    r"(?P<rows>(?:\|.*\|\n)+)",
+    re.M,
+)
+_ROW: Final = re.compile(r"\| `(?P<name>\w+)`(?P<marks>\??†?) \| (?P<type>.+?) \| (?P<says>.+) \|")
+
+_WORDS: Final[dict[Any, str]] = {
+    str: "text",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    dict: "object",
+    list: "array",
+    Any: "any",
+}
+
+Row = tuple[str, str, str]
+"""Name, marks, type: a member as the contract or the code has it."""
+
+
+def _documented() -> dict[str, list[Row]]:
+    section = CONTRACT[CONTRACT.index("\n## §2 ") : CONTRACT.index("\n## §3 ")]
+    return {
+        table["kind"]: [
+            (row["name"], row["marks"], row["type"]) for row in _ROW.finditer(table["rows"])
+        ]
+        for table in _TABLE.finditer(section)
+    }
+
+
+def _in_code(kind: str) -> list[Row]:
+    names = [field.name for field in attrs.fields(KINDS[kind])]
+    tail = names[names.index(TAILS[kind]) :] if TAILS.get(kind) in names else []
+    return [
+        (
+            field.name,
+            ("?" if field.default is None else "") + ("†" if field.name in tail else ""),
+            _word(field.type),
+        )
+        for field in attrs.fields(KINDS[kind])
+    ]
+
+
+def _word(kind: Any) -> str:
+    """Return a field's type as the contract's tables write it."""
+    if get_origin(kind) in (types.UnionType, Union):
+        return _word(next(each for each in get_args(kind) if each is not types.NoneType))
+    if get_origin(kind) is Literal:
+        return " · ".join(f"`{word}`" for word in get_args(kind))
+    return "object" if attrs.has(kind) else _WORDS[get_origin(kind) or kind]
+
+
+def test_the_contract_has_a_table_for_each_kind_and_no_other() -> None:
+    """§2.2: the kinds are those of the code, in its order."""
+    assert list(_documented()) == list(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_has_the_members_of_its_kind(kind: str) -> None:
+    """§2.1: the same names in the same order, `?` where left out, `†` in the volatile tail."""
+    assert _documented()[kind] == _in_code(kind)
+
+
+def test_the_union_the_names_and_the_rules_hold_the_same_kinds() -> None:
+    """§2.1, §6.1: a kind without its place in one of them would be written and never read."""
+    union = set(get_args(Event))
+
+    assert union == set(KINDS.values()) == set(KIND_OF) == set(RULES)
+
+
+def test_what_is_said_about_kinds_names_kinds() -> None:
+    """§2.3, §6.2: tails, completions and exceptions are of kinds that exist."""
+    named = {*TAILS, *UNDIGESTED, *COMPLETES, *COMPLETES.values(), *FROM_WORLD}
+
+    assert named <= set(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("is_full", [False, True])
+def test_an_event_comes_back_as_it_went_in(kind: str, *, is_full: bool) -> None:
+    """§2.1: with every member and with only those that have to be there."""
+    event = _example(kind, is_full=is_full)
+
+    data = codec.unstructure(event)
+    back = codec.structure(kind, loads(encode(data)))
+
+    assert back == event
+    assert codec.kind_of(back) == kind
+    members = [name for name, marks, _ in _in_code(kind) if is_full or "?" not in marks]
+    assert list(data) == members
+
+
+def _example(kind: str, *, is_full: bool) -> Any:
+    fields = attrs.fields(KINDS[kind])
+    values = {
+        field.name: _value(field.type) for field in fields if is_full or field.default is not None
+    }
+    return KINDS[kind](**values)
+
+
+def _value(kind: Any) -> Any:
+    """Return a value of a field's type that is no default."""
+    if get_origin(kind) in (types.UnionType, Union):
+        return _value(next(each for each in get_args(kind) if each is not types.NoneType))
+    if get_origin(kind) is Literal:
+        return get_args(kind)[-1]
+    return _EXAMPLES[get_origin(kind) or kind]
+
+
+_EXAMPLES: Final[dict[Any, Any]] = {
+    str: "é\x1b",
+    int: 7,
+    float: 1.5,
+    bool: True,
+    dict: {"a": "b"},
+    list: [],
+    Any: {"x": [None, 1.5]},
+    Outcome: Outcome(status="limit", output=[1], usage=Usage(requests=2)),
+    Usage: Usage(input_tokens=1, output_tokens=2, requests=3),
+    Fault: Fault(code="raised", message="m"),
+}

@@ -1,0 +1,124 @@
+"""README.md is true: every block runs, and prints what it says it prints.
+
+Each section has a folder of its own.  A block after ``Save this as `name`:`` becomes that file; any
+other Python block is run.  Lines of a console block that begin with `$` are run by a shell; the
+lines below one are looked for in its output, in order, `…` standing for anything.  The two commands
+that set everything up are run by `.ci/run`.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import attrs
+import pytest
+
+README: Final = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+
+_BLOCK: Final = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
+_SAVED_AS: Final = re.compile(r"save this as\s+`(?P<name>[\w.]+)`:\s*\Z", re.I)
+_SET_UP: Final = "$ python3 -m venv"
+_MEMBERS: Final = ("seq", "kind", "call", "cause", "data", "meta", "hash")
+_DIFFER: Final = ("refold replay", "refold diff")
+"""Commands that may end with 1: a difference was found."""
+
+
+@attrs.frozen
+class Block:
+    """One fenced block and the file that it is saved as, if it is."""
+
+    language: str
+    text: str
+    name: str
+
+
+def _sections() -> dict[str, str]:
+    parts = re.split(r"^## (.+)$", README, flags=re.M)
+    return dict(zip(["(start)", *parts[1::2]], [parts[0], *parts[2::2]], strict=True))
+
+
+def _blocks(section: str) -> Iterator[Block]:
+    for found in _BLOCK.finditer(section):
+        saved = _SAVED_AS.search(section[: found.start()])
+        yield Block(found["language"], found["text"], saved["name"] if saved else "")
+
+
+SECTIONS: Final = {
+    title: blocks for title, text in _sections().items() if (blocks := list(_blocks(text)))
+}
+
+
+@pytest.mark.parametrize("title", SECTIONS)
+def test_every_block_of_a_section_runs(title: str, tmp_path: Path) -> None:
+    """In order, in one fresh folder, with the commands of this environment."""
+    for block in SECTIONS[title]:
+        if block.name:
+            (tmp_path / block.name).write_text(block.text, encoding="utf-8")
+        elif block.language == "python":
+            (tmp_path / "_block.py").write_text(block.text, encoding="utf-8")
+            _run("python _block.py", [], tmp_path)
+            (tmp_path / "_block.py").unlink()
+        elif block.language == "console":
+            for command, expected in _commands(block.text):
+                _run(command, expected, tmp_path)
+        else:
+            assert block.language == "json", f"a block without a known language in {title}"
+            _check_lines(block.text)
+
+
+def test_the_two_commands_do_all_the_set_up() -> None:
+    """One ends in `refold demo`, one in the tests; `.ci/run` finds both by how they begin."""
+    found = [line for line in README.splitlines() if line.startswith(_SET_UP)]
+
+    demo, tests = found
+    assert demo.endswith("/refold demo")
+    assert "/pytest" in tests.rpartition("&&")[2]
+
+
+def _commands(text: str) -> Iterator[tuple[str, list[str]]]:
+    for part in re.split(r"^\$ ", text, flags=re.M)[1:]:
+        command, *expected = part.splitlines()
+        if not f"$ {command}".startswith(_SET_UP):
+            yield command, expected
+
+
+def _run(command: str, expected: list[str], folder: Path) -> None:
+    binaries = Path(sys.executable).parent
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")
+    }
+    environment = inherited | {
+        "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
+        "NO_COLOR": "1",
+        "COLUMNS": "80",
+        "PYTHONIOENCODING": "utf-8",
+    }
+    ended = subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    said = ended.stdout.decode()
+    assert ended.returncode in ((0, 1) if command.startswith(_DIFFER) else (0,)), said
+    lines = iter(said.splitlines())
+    for pattern in (_pattern(line) for line in expected if line.strip("… ")):
+        assert any(pattern.fullmatch(line) for line in lines), f"{pattern.pattern} in\n{said}"
+
+
+def _pattern(line: str) -> re.Pattern[str]:
+    return re.compile(".*".join(re.escape(part) for part in line.split("…")))
+
+
+def _check_lines(text: str) -> None:
+    """A line of a log that is shown has the members of one, in their order."""
+    for line in text.splitlines():
+        assert tuple(json.loads(line)) == _MEMBERS
