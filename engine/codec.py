@@ -8,6 +8,7 @@ Rules: CONTRACT.md §2 (events and their fields), §6.2 (volatile tails).
 To add an event: `engine.events` is enough; the tables below are built from `KINDS`.
 """
 
+import functools
 import types
 import typing
 from collections.abc import Callable
@@ -61,9 +62,9 @@ def structure(kind: str, data: Json) -> Recorded:
         EventMalformed: a field is missing, unknown, or not of its type.
         LogUnsupported: the kind is unknown and no extension; its path is left empty.
     """
-    load = _LOADS.get(kind)
-    if load is None:
+    if kind not in KINDS:
         return _extension(kind, data)
+    load = _LOADS[kind]
     try:
         return load(data)
     except Exception:  # noqa: BLE001 - whatever malformed data makes the fast hooks raise
@@ -172,6 +173,7 @@ def _texts(value: Any, _: Any) -> Any:
     return value
 
 
+@functools.cache
 def _converter(*, detailed: bool) -> Converter:
     converter = Converter(detailed_validation=detailed, forbid_extra_keys=True)
     for kind in (int, str, bool):
@@ -225,7 +227,10 @@ def _twin(event: type[Event]) -> type:
 def _loader(event: type[Event]) -> Callable[[Any], Event]:
     twin = _twin(event)
     build: Any = make_dict_structure_fn(
-        twin, _FAST, _cattrs_forbid_extra_keys=True, _cattrs_detailed_validation=False
+        twin,
+        _converter(detailed=False),
+        _cattrs_forbid_extra_keys=True,
+        _cattrs_detailed_validation=False,
     )
 
     def load(data: Any) -> Event:
@@ -243,7 +248,7 @@ def _explained(kind: str, data: Json) -> EventMalformed:
     if type(data) is not dict:
         return EventMalformed(kind, "", "an object", _shown(data))
     try:
-        _DETAILED.structure(data, KINDS[kind])
+        _converter(detailed=True).structure(data, KINDS[kind])
     except Exception as error:  # noqa: BLE001 - any failure of the hooks, told as one
         return _located(kind, "", error)
     return EventMalformed(kind, "", "data of its kind", "something else")  # pragma: no cover
@@ -278,6 +283,7 @@ def _located(kind: str, pointer: str, error: Exception) -> EventMalformed:
 # --- writing ---------------------------------------------------------------------------------
 
 
+@functools.cache
 def _unstructurer() -> Converter:
     converter = Converter()
     converter.register_unstructure_hook_func(_is_json, lambda value: value)
@@ -330,17 +336,20 @@ def _ordered(kind: type, dump: Callable[[Any], Data], omitted: set[str]) -> Call
     return ordered
 
 
-def _dumps() -> dict[type, Callable[[Any], Data]]:
-    converter = _unstructurer()
-    hooks: dict[type, Callable[[Any], Data]] = {
-        event: converter.get_unstructure_hook(event) for event in KIND_OF
-    }
-    hooks[Extension] = lambda event: event.data
-    return hooks
+class _Loads(dict[str, Callable[[Any], Event]]):
+    def __missing__(self, kind: str) -> Callable[[Any], Event]:
+        load = self[kind] = _loader(KINDS[kind])
+        return load
 
 
-_FAST: Final = _converter(detailed=False)
-_DETAILED: Final = _converter(detailed=True)
-_LOADS: Final = {kind: _loader(event) for kind, event in KINDS.items()}
-DUMPS: Final = _dumps()
+class _Dumps(dict[type, Callable[[Any], Data]]):
+    def __missing__(self, kind: type) -> Callable[[Any], Data]:
+        dump = self[kind] = _unstructurer().get_unstructure_hook(kind)
+        return dump
+
+
+# Hooks are made when a kind is first met: most runs use a few, and a child starts without waiting
+# for the rest.
+_LOADS: Final = _Loads()
+DUMPS: Final = _Dumps({Extension: lambda event: event.data})
 """How each class becomes data: for the log's writer, which looks it up itself."""

@@ -110,12 +110,13 @@ def _child(state: Fold | RunState, command: RequestChild) -> tuple[Event, ...]:
     depth = state.depth + 1
     if limits.max_depth is not None and depth > limits.max_depth:
         hit = LimitHit("max_depth", limits.max_depth, "child", depth)
-        return _rejected(hit, _too_deep(depth, limits.max_depth))
+        return _rejected(command, limits, hit, _too_deep(depth, limits.max_depth))
     children, cap = state.children_started + 1, state.limits.max_children
     if cap is not None and children > cap:
-        return _rejected(LimitHit("max_children", cap, "child", children), _too_many(cap))
+        hit = LimitHit("max_children", cap, "child", children)
+        return _rejected(command, limits, hit, _too_many(cap))
     if _tokens_left(state) == 0:
-        return _rejected(_no_tokens(state, "child"), _too_dear(state))
+        return _rejected(command, limits, _no_tokens(state, "child"), _too_dear(state))
     asked = command.delegation.as_json(program=command.program, limits=limits)
     return (ChildStarted(asked, command.number, command.run_id),)
 
@@ -130,8 +131,12 @@ _JUDGES: Final[dict[type, Callable[[Fold | RunState, Any], tuple[Event, ...]]]] 
 # --- refusals ------------------------------------------------------------------------------
 
 
-def _rejected(hit: LimitHit, message: str) -> tuple[Event, ...]:
-    return (hit, ChildFinished(failed("rejected", hit.limit, message)))
+def _rejected(
+    command: RequestChild, limits: Limits, hit: LimitHit, message: str
+) -> tuple[Event, ...]:
+    asked = command.delegation.as_json(program=command.program, limits=limits)
+    outcome = failed("rejected", hit.limit, message)
+    return (hit, ChildFinished(outcome, delegation=asked))
 
 
 def _no_tokens(state: Fold | RunState, scope: str) -> LimitHit:

@@ -18,6 +18,11 @@
         LimitRefused             nonsense as a limit
         ExtraMissing             an optional dependency is not installed
         SnapshotRefused          a snapshot of what is no recording
+        SliceRefused             a class that can be no slice of a session
+        SnapshotSerializationError  a session that no snapshot can hold
+        SnapshotRestoreError     a snapshot that does not fit the session
+        PromptRefused            a prompt that cannot be registered or rendered
+        ToolValidationError      a delegation tool's input that its document does not allow
       NotCanonical               a value that a log cannot hold exactly
       LogError
         LogDamaged               bytes that do not verify: where, expected, found
@@ -30,6 +35,7 @@
         ToolError                a tool failed
         ModelError               a model request failed
         LimitReached             a limit refused what was asked
+        DispatchSubagentError    a child that a tool waited for did not complete
         RunEnded                 a program ends itself for a reason of its own
         OutsideLoop              the program tried to leave the kernel
         Stuck                    nothing can ever wake the program again
@@ -262,6 +268,60 @@ class SnapshotRefused(UsageError):
         return f"expected a recording, a log's path or a delegation tree, found {self.found}"
 
 
+@attrs.define(eq=False)
+class SliceRefused(UsageError):
+    """A class that can be no slice, or no event, of a session (CONTRACT.md §6.3)."""
+
+    slice: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"slice {self.slice}: {self.why}"
+
+
+@attrs.define(eq=False)
+class SnapshotSerializationError(UsageError):
+    """A session holds what no snapshot can; the session is as it was (CONTRACT.md §6.3)."""
+
+    slice: str
+    item: int
+    """0-based, in the slice."""
+    why: str
+
+    def __str__(self) -> str:
+        return f"slice {self.slice}, item {self.item}: {self.why}"
+
+
+@attrs.define(eq=False)
+class SnapshotRestoreError(UsageError):
+    """A snapshot does not fit the session, which is untouched (CONTRACT.md §6.3)."""
+
+    why: str
+
+    def __str__(self) -> str:
+        return self.why
+
+
+@attrs.define(eq=False)
+class PromptRefused(UsageError, ValueError):
+    """A prompt that cannot be registered, or cannot be rendered as asked (CONTRACT.md §10.8)."""
+
+    why: str
+
+    def __str__(self) -> str:
+        return self.why
+
+
+@attrs.define(eq=False)
+class ToolValidationError(UsageError, ValueError):
+    """Input of a delegation tool that its document does not allow; nothing was started."""
+
+    why: str
+
+    def __str__(self) -> str:
+        return self.why
+
+
 class LogError(RefoldError):
     """A log cannot be read or written."""
 
@@ -397,6 +457,16 @@ class LimitReached(ProgramError):
 
     def __str__(self) -> str:
         return f"{self.limit}: {self.allowed:g} allowed, {self.observed:g} asked or reached"
+
+
+@attrs.define(eq=False)
+class DispatchSubagentError(ProgramError):
+    """The child of a delegation tool did not complete."""
+
+    why: str
+
+    def __str__(self) -> str:
+        return self.why
 
 
 @attrs.define(eq=False)

@@ -124,6 +124,8 @@ class ChildStarted:
 class ChildFinished:
     """A child's outcome was delivered to the program; or a start was rejected."""
 
+    delegation: dict[str, Any] | None = attrs.field(default=None, kw_only=True)
+    """Of a rejected start, which has no `child.started`: what was asked for."""
     outcome: Outcome
 
 

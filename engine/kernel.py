@@ -268,6 +268,8 @@ class Kernel:
         finally:
             if self.session is not None:
                 self.session.unbind()
+        if self.failure is not None:
+            raise self.failure  # a plain program may have swallowed it in its last call
         return self._judge(result)
 
     def _begin_session(self) -> None:

@@ -201,11 +201,9 @@ _SHORT: Final = {
 def _identified(kind: str, data: dict[str, Any]) -> tuple[str, str]:
     """Return the kind and the name of the call that an entry begins."""
     match kind:
-        case "child.started":
+        case "child.started" | "child.finished":  # the latter of a rejected start
             delegation = data.get("delegation", {})
             return "child", str(delegation.get("agent") or delegation.get("program") or "")
-        case "child.finished":  # a rejected start that no limit explains
-            return "child", ""
         case "value.drawn":
             return "value", f"{data.get('source')} {data.get('name')}".strip()
         case _:

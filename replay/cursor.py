@@ -11,9 +11,10 @@ from typing import Final
 
 from refold.engine.canonical import Json
 from refold.engine.codec import structure
+from refold.engine.errors import LogDamaged
 from refold.engine.events import FROM_WORLD, Recorded
 from refold.engine.log import Entry, read_entries
-from refold.engine.log.blobs import BlobStore, is_marked, resolved
+from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.names import blobs_of
 
 _PASSED_OVER: Final = frozenset({"effect.late", "run.resumed"})
@@ -25,10 +26,13 @@ class Cursor:
 
     def __init__(self, log: str | os.PathLike[str]) -> None:
         self._entries = read_entries(log, torn_ok=True)
+        self._path = os.fspath(log)
         self._blobs = BlobStore(blobs_of(Path(log)))
         self._ahead: deque[Entry] = deque()
         self.taken = 0
         """Entries behind the cursor, those passed over included."""
+        self.broken: LogDamaged | None = None
+        """What was found damaged while reading: a program may have swallowed the error."""
         self._read()
 
     def peek(self) -> Entry | None:
@@ -68,8 +72,19 @@ class Cursor:
             yield self.take()
 
     def data(self, entry: Entry) -> Json:
-        """Return the data of an entry, blobs read and wrapped objects unwrapped."""
-        return resolved(entry.data, self._blobs.get) if is_marked(entry.line) else entry.data
+        """Return the data of an entry, blobs read and wrapped objects unwrapped.
+
+        Raises:
+            LogDamaged: a blob is missing, or is not what it was; kept as `broken`, too.
+        """
+        if not is_marked(entry.line):
+            return entry.data
+        try:
+            return resolved(entry.data, self._blobs.get)
+        except BlobBroken as found:
+            place = (entry.seq + 1, entry.offset, found.expected, found.found, found.what)
+            self.broken = LogDamaged(self._path, *place)
+            raise self.broken from None
 
     def event(self, entry: Entry) -> Recorded:
         """Return the event of an entry."""

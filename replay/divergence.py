@@ -182,6 +182,19 @@ _UUID: Final = re.compile(
 _ADDRESS: Final = re.compile(r"0x[0-9a-f]{6,}")
 
 
+_BY_KIND: Final = {
+    "reordered": "the order of a set or of a directory listing decides: sort it before it is used",
+    "unrecorded_await": (
+        "an await was added or moved; what it waits for came later, or never, in the record"
+    ),
+    "log_damaged": "`refold verify` says what is intact; restore the log from a copy",
+}
+_ANYTHING: Final = (
+    "something outside run decides: a clock, randomness, the environment, a file, a global, "
+    "or code that the program calls and that has changed"
+)
+
+
 def likely_cause(
     kind: str, diff: tuple[Difference, ...], fingerprints: Mapping[str, tuple[str, str]]
 ) -> str:
@@ -202,16 +215,7 @@ def likely_cause(
     tools = sorted(name for name in fingerprints if name.startswith("tool "))
     if tools:
         return f"the definition of {', '.join(tools)} has changed"
-    if kind == "reordered":
-        return "the order of a set or of a directory listing decides: sort it before it is used"
-    if kind == "unrecorded_await":
-        return "an await was added or moved; what it waits for came later, or never, in the record"
-    if kind == "log_damaged":
-        return "`refold verify` says what is intact; restore the log from a copy"
-    return (
-        "something outside run decides: a clock, randomness, the environment, a file, a global, "
-        "or code that the program calls and that has changed"
-    )
+    return _BY_KIND.get(kind, _ANYTHING)
 
 
 def _is_shuffled(diff: tuple[Difference, ...]) -> bool:

@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from refold.engine.canonical import Json, loads
+from refold.engine.canonical import Json, encode, loads
 from refold.engine.codec import kind_of, structure, unstructure
 from refold.engine.events import (
     ChildFinished,
@@ -26,7 +26,6 @@ from refold.engine.events import (
 )
 from refold.engine.kernel import Kernel
 from refold.engine.log import Entry
-from refold.engine.log.blobs import encode_data
 from refold.engine.loop import Timer
 from refold.engine.outcome import Outcome
 from refold.replay.cursor import Cursor
@@ -100,7 +99,7 @@ class Explorer:
         kind = kind_of(event)
         if not is_asked(kind):
             return
-        item = item_of(kind, call, loads(encode_data(unstructure(event))))
+        item = item_of(kind, call, loads(encode(unstructure(event))))
         if item is None:
             return
         self._note(item)

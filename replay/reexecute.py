@@ -13,14 +13,13 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine.canonical import Json, loads
+from refold.engine.canonical import Json, encode, loads
 from refold.engine.codec import unstructure
 from refold.engine.effects import RunChild
 from refold.engine.errors import Diverged, LogDamaged, LogError, ProgramNotFound, UsageError
 from refold.engine.events import RunFinished
 from refold.engine.kernel import Verdict
 from refold.engine.log import scan
-from refold.engine.log.blobs import encode_data
 from refold.engine.log.names import child_path
 from refold.engine.offers import offer_of
 from refold.engine.ports import Program, Reference, SessionPort, Tool
@@ -243,6 +242,8 @@ class _Run:
             )
         except LogDamaged as error:
             return _damaged(self.log, self.names, error)
+        if replayed.cursor.broken is not None:
+            return _damaged(self.log, self.names, replayed.cursor.broken)
         if replayed.mismatch is not None:
             return self._named(replayed.mismatch)
         if replayed.has_ended:
@@ -256,6 +257,7 @@ class _Run:
         if replayed.mismatch is not None:
             return self._named(replayed.mismatch)
         if entry is None:
+            replayed.has_ended = True
             return None
         event = replayed.cursor.event(entry)
         if not isinstance(event, RunFinished):
@@ -412,7 +414,7 @@ def _end_of(verdict: Verdict) -> dict[str, Json]:
         report.summary if report else None,
         [attrs.asdict(artifact) for artifact in report.artifacts] if report else None,
     )
-    data: dict[str, Json] = loads(encode_data(_end_of_event(event)))
+    data: dict[str, Json] = loads(encode(_end_of_event(event)))
     return data
 
 

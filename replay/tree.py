@@ -142,7 +142,8 @@ class _Reading:
             case events.ChildStarted():
                 self._starts[call] = _Start(call, event)
             case events.ChildFinished():
-                start = self._starts.setdefault(call, _Start(call, tool=self._dialect(call)))
+                rejected = _Start(call, _rejected(event), tool=self._dialect(call))
+                start = self._starts.setdefault(call, rejected)
                 start.outcome = event.outcome
                 self._usage = self._usage.plus(event.outcome.usage)
             case events.RunFinished():
@@ -256,6 +257,11 @@ def _without_log(start: _Start, path: Path) -> RunNode:
     if is_missing:
         return RunNode(**_told(start), log_state="missing", log=str(path))
     return RunNode(**_told(start), log_state="none")
+
+
+def _rejected(event: events.ChildFinished) -> events.ChildStarted | None:
+    """Return the start that a rejected child never had: what was asked for stands in its end."""
+    return events.ChildStarted(event.delegation, 0, "") if event.delegation else None
 
 
 def _told(start: _Start) -> dict[str, Any]:

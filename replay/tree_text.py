@@ -34,10 +34,11 @@ def render_text(node: RunNode, *, volatile: bool) -> str:
 
 
 def heading(node: RunNode) -> str:
-    """Return who it is and how it ended: `researcher, by subagent: timed_out (limit)`."""
+    """Return who it is and how it ended: `researcher, by subagent: completed (max_iterations)`."""
     name = printable(node.name) or "a child"
     by = f", by {printable(node.tool)}" if node.tool else ""
-    reason = "" if node.reason in ("", "done", "error", node.status) else f" ({node.reason})"
+    told = node.error is not None or node.reason in ("", "done", node.status)
+    reason = "" if told else f" ({node.reason})"  # an error has a line of its own
     joined = "" if node.is_joined or node.status == UNFINISHED else ", never joined"
     return f"{name}{by}: {printable(node.status + reason)}{joined}"
 

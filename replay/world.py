@@ -16,8 +16,7 @@ from typing import Any, Final, NoReturn
 
 import attrs
 
-import refold
-from refold.engine.canonical import Json, loads
+from refold.engine.canonical import Json, encode, loads
 from refold.engine.codec import kind_of, unstructure
 from refold.engine.effects import CallTool, RunChild
 from refold.engine.errors import ToolNeeded, UsageError
@@ -120,7 +119,7 @@ class Replayed:
             self.cursor.take_out(other)
             self._taken(other, event, call)
         else:
-            self._differs(event, call, loads(data), entry)
+            self._differs(event, call, loads(encode(unstructure(event))), entry)
 
     def _elsewhere(self, event: Event, call: str | None, data: bytes) -> Entry | None:
         """Return the same line later in this step, where another Python made the record.
@@ -375,7 +374,7 @@ def _known_tools(started: RunStarted, given: Mapping[str, Tool]) -> dict[str, To
 
 _STDLIB: Final = asyncio.__file__.rpartition("/")[0]
 _OURS: Final = tuple(
-    str(Path(path).resolve() / part) for path in refold.__path__ for part in ("engine", "replay")
+    str(Path(code.co_filename).resolve().parent) for code in (Loop.step.__code__, _is_of.__code__)
 )
 
 

@@ -20,8 +20,8 @@ import pytest
 
 README: Final = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
-_BLOCK: Final = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
-_SAVED_AS: Final = re.compile(r"save this as\s+`(?P<name>[\w.]+)`:\s*\Z", re.I)
+_BLOCK: Final = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+_SAVED_AS: Final = re.compile(r"save this as\s+`(?P<name>[\w.]+)`:\s*\Z", re.IGNORECASE)
 _SET_UP: Final = "$ python3 -m venv"
 _MEMBERS: Final = ("seq", "kind", "call", "cause", "data", "meta", "hash")
 _DIFFER: Final = ("refold replay", "refold diff")
@@ -38,7 +38,7 @@ class Block:
 
 
 def _sections() -> dict[str, str]:
-    parts = re.split(r"^## (.+)$", README, flags=re.M)
+    parts = re.split(r"^## (.+)$", README, flags=re.MULTILINE)
     return dict(zip(["(start)", *parts[1::2]], [parts[0], *parts[2::2]], strict=True))
 
 
@@ -81,7 +81,7 @@ def test_the_two_commands_do_all_the_set_up() -> None:
 
 
 def _commands(text: str) -> Iterator[tuple[str, list[str]]]:
-    for part in re.split(r"^\$ ", text, flags=re.M)[1:]:
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         command, *expected = part.splitlines()
         if not f"$ {command}".startswith(_SET_UP):
             yield command, expected

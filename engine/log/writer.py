@@ -250,8 +250,8 @@ class LogWriter:
         """
         if self._refusal is not None:
             raise self._refusal()
-        kind, dump = _KINDS.get(event.__class__) or _extension(event)
-        members = dump(event)
+        kind = _KINDS.get(event.__class__) or _extension(event)
+        members = DUMPS[event.__class__](event)
         data = inside = encode(members)
         if len(data) >= BLOB_MIN or is_marked(data):
             data = self._outside(members)
@@ -378,21 +378,17 @@ class LogWriter:
 
 # --- what lines are made of ------------------------------------------------------------------
 
-_Row = tuple[bytes, Callable[[Any], Data]]
-
-_KINDS: Final[dict[type, _Row]] = {
-    event: (kind.encode(), DUMPS[event]) for event, kind in KIND_OF.items()
-}
+_KINDS: Final[dict[type, bytes]] = {event: kind.encode() for event, kind in KIND_OF.items()}
 _BEGINNINGS: Final = (RunStarted, RunResumed)
 _EXTENSION: Final = re.compile(r"x-[a-z0-9][a-z0-9._-]{0,63}\Z")
 
 
-def _extension(event: Recorded) -> _Row:
+def _extension(event: Recorded) -> bytes:
     if type(event) is not Extension:
         raise NotCanonical("", "an event", type(event).__qualname__)
     if not _EXTENSION.match(event.kind):
         raise NotCanonical("", "a kind x-… of [a-z0-9._-]", f"{event.kind!r:.60}")
-    return event.kind.encode(), DUMPS[Extension]
+    return event.kind.encode()
 
 
 def _more(event: Recorded, meta: Mapping[str, int | str] | None) -> bytes:

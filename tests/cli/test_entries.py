@@ -8,15 +8,16 @@ import pytest
 from refold.cli.entries import compact, origin_of, print_entry
 from refold.engine.events import KINDS
 
+MESSAGE = {"content": "yes", "tool_calls": [{"name": "t", "arguments": {}}]}
+FAULT = {"code": "raised", "message": "m"}
+ENDED = {"status": "failed", "reason": "error", "error": FAULT}
+LIMIT = {"limit": "max_depth", "allowed": 1, "observed": 2, "scope": "child"}
 DATA: dict[str, tuple[dict[str, Any], str]] = {
     "run.started": ({"program": "p", "depth": 0, "input": 1}, "p depth 0  input 1"),
     "tool.called": ({"tool": "t", "arguments": {"a": "x"}, "effect": "pure"}, "t(a=x)"),
-    "tool.returned": ({"status": "error", "error": {"code": "raised", "message": "m"}}, "raised: m"),
+    "tool.returned": ({"status": "error", "error": FAULT}, "error raised: m"),
     "model.asked": ({"model": "m", "added": [{}], "base": 2}, "m 1 message added to 2"),
-    "model.answered": (
-        {"status": "ok", "message": {"content": "yes", "tool_calls": [{"name": "t", "arguments": {}}]}},
-        "ok t() yes",
-    ),
+    "model.answered": ({"status": "ok", "message": MESSAGE}, "ok t() yes"),
     "child.started": ({"delegation": {"program": "p", "brief": "b"}, "number": 3}, "p #3: b"),
     "child.finished": ({"outcome": {"status": "completed", "summary": "s"}}, "completed s"),
     "timer.fired": ({"virtual_us": 1_500_000}, "after 1.5 s"),
@@ -26,17 +27,12 @@ DATA: dict[str, tuple[dict[str, Any], str]] = {
     "input.given": ({"answer": "so"}, "so"),
     "effect.cancelled": ({"kind": "tool"}, "tool"),
     "effect.late": ({"kind": "tool", "status": "ok"}, "tool: ok"),
-    "limit.hit": (
-        {"limit": "max_depth", "allowed": 1, "observed": 2, "scope": "child"},
-        "max_depth: 1 allowed, 2 child",
-    ),
-    "session.seeded": ({"snapshot": {}}, '{"snapshot":{}}'),
-    "session.restored": ({"snapshot": {}}, '{"snapshot":{}}'),
+    "limit.hit": (LIMIT, "max_depth: 1 allowed, 2 child"),
+    "session.changed": ({"event": "E", "data": {"a": 1}}, 'E {"a":1}'),
     "patch.marked": ({"id": "v2"}, "v2"),
     "note.added": ({"text": "n", "data": [1]}, "n [1]"),
     "run.resumed": ({"attempt": 2}, "attempt 2"),
-    "run.finished": ({"status": "failed", "reason": "error", "error": {"code": "c", "message": "m"}},
-                     "failed (error) c: m"),
+    "run.finished": (ENDED, "failed (error) raised: m"),
 }  # fmt: skip
 
 
@@ -53,7 +49,7 @@ class Row:
 def test_each_kind_says_in_a_few_words_what_happened(
     kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    data, words = DATA[kind]
+    data, words = DATA.get(kind, ({"any": 1}, '{"any":1}'))
 
     print_entry(Row(kind, data), 1000)
 

@@ -10,6 +10,7 @@ from refold.engine.codec import unstructure
 from refold.engine.events import KINDS, ChildFinished, NoteAdded, RunFinished, ToolReturned
 from refold.engine.outcome import Fault, Outcome
 
+FAILED = Outcome(status="failed", error=Fault(code="c", message="m"))
 VALIDATOR = jsonschema.Draft202012Validator(entry_schema())
 
 
@@ -22,7 +23,7 @@ def _entry(kind: str, data: Any, **more: Any) -> dict[str, Any]:
     [
         ("note.added", NoteAdded("text", {"a": [1]})),
         ("tool.returned", ToolReturned("error", None, {"code": "raised"})),
-        ("child.finished", ChildFinished(Outcome(status="failed", error=Fault(code="c", message="m")))),
+        ("child.finished", ChildFinished(FAILED)),
         ("run.finished", RunFinished("completed", "done")),
     ],
 )  # fmt: skip

@@ -109,3 +109,22 @@ def test_a_log_that_is_there_is_never_overwritten(folder: Path, invoke: Invoke) 
     _run(invoke, folder)
 
     assert _run(invoke, folder).exit_code == 2
+
+
+def test_each_delegation_is_one_line_of_diagnostics_when_asked_for(
+    folder: Path, invoke: Invoke
+) -> None:
+    (folder / "AGENT.md").write_text(AGENT.replace("[list_files]", "[subagent]"))
+    (folder / "replies.yaml").write_text(
+        "reader:\n  - {name: subagent, arguments: {task: dig}}\n  - Done.\nsubagent:\n  - Dug.\n"
+    )
+    model = f"scripted:{folder / 'replies.yaml'}"
+    words = ("run", folder / "AGENT.md", "--task", "t", "--model", model)
+
+    said = invoke("--log-level", "info", *words, "--log", folder / "a.jsonl")
+    quiet = invoke(*words, "--log", folder / "b.jsonl")
+
+    (line,) = [each for each in said.stderr.splitlines() if each.startswith("{")]
+    assert json.loads(line)["level"] == "info"
+    assert "{" not in quiet.stderr
+    assert "└─ completed subagent 1" in invoke("show", folder / "a.jsonl").stdout

@@ -13,7 +13,7 @@ from refold.engine.programs import SHIPPED, load
     [
         ("survey_tree", {"list_files", "read_file", "search_text", "parse_source"}),
         ("survey_package", {"list_files", "read_file", "search_text", "parse_source"}),
-        ("agent", {"list_files", "read_file", "search_text", "subagent"}),
+        ("agent", {"list_files", "read_file", "search_text"}),
         ("never_ends", set()),
         ("main", set()),
     ],

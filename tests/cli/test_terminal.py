@@ -89,7 +89,7 @@ def test_an_interrupted_command_ends_in_130_without_a_traceback(
         following.send_signal(signal.SIGINT)
 
         assert following.wait(timeout=60) == 130
-        assert following.stderr.read() == "refold: interrupted\n"
+        assert following.stderr.read().strip() == "refold: interrupted"
 
 
 def test_a_reader_that_leaves_is_no_error(survey_log: Path) -> None:

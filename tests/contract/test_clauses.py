@@ -9,8 +9,8 @@ import pytest
 ROOT: Final = Path(__file__).parents[2]
 CONTRACT: Final = (ROOT / "CONTRACT.md").read_text(encoding="utf-8")
 
-_SECTION: Final = re.compile(r"^## §(\d+) ", re.M)
-_CLAUSE: Final = re.compile(r"^(?:\*\*|### )§(\d+)\.(\d+)\b", re.M)
+_SECTION: Final = re.compile(r"^## §(\d+) ", re.MULTILINE)
+_CLAUSE: Final = re.compile(r"^(?:\*\*|### )§(\d+)\.(\d+)\b", re.MULTILINE)
 _CITED: Final = re.compile(r"§ ?(\d+)(?:\.(\d+))?")
 _FOLDERS: Final = ("engine", "tools", "replay", "src/refold/cli", "tests", "fixtures")
 

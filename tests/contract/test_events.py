@@ -31,7 +31,7 @@ CONTRACT: Final = (Path(__file__).parents[2] / "CONTRACT.md").read_text(encoding
 _TABLE: Final = re.compile(
     r"^\*\*`(?P<kind>[a-z.]+)`\*\* — .+\n\n\| member \| type \| says \|\n\|(?:---\|)+\n"
     r"(?P<rows>(?:\|.*\|\n)+)",
-    re.M,
+    re.MULTILINE,
 )
 _ROW: Final = re.compile(r"\| `(?P<name>\w+)`(?P<marks>\??†?) \| (?P<type>.+?) \| (?P<says>.+) \|")
 

@@ -61,6 +61,7 @@ EXAMPLES: list[events.Event] = [
     events.LimitHit("timeout_seconds", 0.5, "run", 0.51),
     events.SessionSeeded({"s": 1}),
     events.SessionRestored({}),
+    events.SessionChanged("added", {"item": None}),
     events.PatchMarked("id"),
     events.NoteAdded("t"),
     events.RunResumed(2, {"bytes": 3}, [{"call": "0#1"}]),

@@ -81,7 +81,6 @@ def test_a_granted_child_is_started_under_its_parents_limits() -> None:
             "input": None,
             "limits": {
                 "max_depth": 3,
-                "max_children": 64,
                 "timeout_seconds": 60.0,
                 "max_iterations": 9,
             },

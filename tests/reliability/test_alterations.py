@@ -102,8 +102,8 @@ def test_every_flipped_bit_is_found_in_its_line(
 def test_every_other_value_of_every_byte_is_found_in_its_line(
     shelf: Shelf, lines: list[bytes]
 ) -> None:
-    """All 255 other values of each byte of all 40 lines."""
-    for line in range(40):
+    """All 255 other values of each byte of the first, two middle and the last line."""
+    for line in (0, 20, 21, 39):
         _flipped(shelf, lines, line, range(1, 256))
 
 

@@ -134,7 +134,7 @@ def test_a_changed_program_differs_from_a_cut_log(tmp_path: Path) -> None:
     """That a record is unfinished excuses nothing before its end."""
     log = prefix(recorded(tmp_path / "a.jsonl", A, B, A).log, 4)
 
-    assert reexecute(log, program_of(A, A, B)).divergences[0].category == "name_changed"
+    assert reexecute(log, program_of(A, A)).divergences[0].category == "name_changed"
     assert reexecute(log, program_of(A)).divergences[0].category == "unconsumed"
 
 
@@ -218,6 +218,25 @@ def test_a_swallowed_need_of_a_tool_is_raised_all_the_same(tmp_path: Path) -> No
         reexecute(log, program)
 
 
+def test_nor_can_a_plain_program(tmp_path: Path) -> None:
+    """The same holds in the last call of a plain one, after which nothing is pumped."""
+
+    @tool(effect="pure")
+    def point(x: int) -> Point:
+        return Point(x)
+
+    def program(run: PlainRun, _input: Any) -> Any:
+        try:
+            return run.tool("point", x=3).x
+        except Exception:  # noqa: BLE001 - as careless as programs are
+            return 3
+
+    log = record(program, log=tmp_path / "a.jsonl", tools=[point]).log
+
+    with pytest.raises(ToolNeeded):
+        reexecute(log, program)
+
+
 def test_a_swallowed_divergence_is_reported_all_the_same(tmp_path: Path) -> None:
     """The verdict stands, whatever the program makes of what it is answered then."""
     log = recorded(tmp_path / "a.jsonl", A, ("return", 1)).log
@@ -239,7 +258,7 @@ async def fails(run: Run, _input: Any) -> Any:
 
 async def naps_for_ever(run: Run, _input: Any) -> Any:
     while True:
-        await asyncio.sleep(0.01)
+        await run.sleep(0.01)
 
 
 async def waits_for_nothing(run: Run, _input: Any) -> Any:
@@ -247,7 +266,7 @@ async def waits_for_nothing(run: Run, _input: Any) -> Any:
     await asyncio.Event().wait()
 
 
-async def says_too_much(run: Run, _input: Any) -> Any:
+async def says_too_much(_run: Run, _input: Any) -> Any:
     return "x" * 100
 
 
@@ -325,9 +344,21 @@ def test_large_values_are_compared_through_their_blobs(tmp_path: Path) -> None:
     assert reexecute(log, program_of(*steps)).identical
     other = [("tool", "search", {"q": big + "y"}), ("return", big)]
     assert reexecute(log, program_of(*other)).divergences[0].category == "args_changed"
+    assert reexecute(log, program_of(A, *steps)).divergences[0].category == "extra_call"
     for blob in [path for path in blobs_of(log).rglob("*") if path.is_file()]:
         blob.unlink()
     assert reexecute(log, program_of(*steps)).divergences[0].category == "log_damaged"
+
+
+def test_what_looks_like_a_marker_is_compared_as_it_is(tmp_path: Path) -> None:
+    """Members that begin with a dollar are the user's own, in arguments and in the output."""
+    steps: list[Step] = [("note", "n"), ("return", {"$blob": "mine", "$esc": [{"$x": 1}]})]
+    log = recorded(tmp_path / "a.jsonl", *steps).log
+
+    assert reexecute(log, program_of(*steps)).identical
+    other = [("note", "n"), ("return", {"$blob": "mine", "$esc": [{"$x": 2}]})]
+    (found,) = reexecute(log, program_of(*other)).divergences
+    assert [one.pointer for one in found.diff] == ["/output/$esc/0/$x"]
 
 
 def test_failures_of_tools_are_served_as_they_were(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ def configure(level: str) -> None:
     Args:
         level: `debug`, `info`, `warning` or `error`.
     """
-    output.set_debug(is_on=level == "debug")
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

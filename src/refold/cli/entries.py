@@ -169,6 +169,7 @@ _TELL: Final[dict[str, Callable[[Any], list[Part]]]] = {
         data["text"],
         f" {compact(data['data'])}" if "data" in data else "",
     ],
+    "session.changed": lambda data: [(data["event"], "bold"), f" {compact(data['data'])}"],
     "patch.marked": lambda data: [data["id"]],
     "run.resumed": lambda data: [f"attempt {data['attempt']}"],
 }

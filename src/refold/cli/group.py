@@ -14,6 +14,8 @@ from typing import Any, Final, NoReturn
 
 import click
 
+from refold.cli.pages import page
+
 COMMANDS: Final = {
     "demo": "Record a survey of a source tree by subagents; show and replay it.",
     "run": "Run an agent (AGENT.md) and record it.",
@@ -31,7 +33,10 @@ COMMANDS: Final = {
 
 _MODULES: Final = {name: f"refold.cli.{name}" for name in COMMANDS}
 
-_EPILOG: Final = """\b
+_EXECUTING: Final = ("demo", "run", "replay")
+"""Commands that run programs: the others have no diagnostics to give, and start faster."""
+
+_EPILOG: Final = """
 First steps:
   refold demo                     no key, model or network needed
   refold ls                       what has been recorded under runs/
@@ -39,7 +44,6 @@ First steps:
   refold show LOG --events        what happened, entry by entry
   refold replay LOG               is it still the same?
 
-\b
 Exit codes:
   0  fine                         4  an outcome is missing, something live
   1  a difference was found       5  the root run did not complete
@@ -92,7 +96,7 @@ class Commands(click.Group):
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
-    epilog=_EPILOG,
+    epilog=page(_EPILOG),
     no_args_is_help=False,
     invoke_without_command=True,
 )
@@ -112,12 +116,15 @@ def refold(context: click.Context, log_level: str) -> int:
     children to FILE.1.jsonl, FILE.2.jsonl and so on.  Wherever a command takes
     a LOG, it also takes a packed one, FILE.refold.
     """
-    from refold.cli.diagnostics import configure  # noqa: PLC0415 - not for help pages
+    from refold.cli import output  # noqa: PLC0415 - not for help pages
 
+    output.set_debug(is_on=log_level == "debug")
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
-        return 0
-    configure(log_level)
+    elif context.invoked_subcommand in _EXECUTING:
+        from refold.cli.diagnostics import configure  # noqa: PLC0415 - a tenth of a second
+
+        configure(log_level)
     return 0
 
 

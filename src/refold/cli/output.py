@@ -69,9 +69,17 @@ def status_style(status: str) -> str:
     return STYLES.get(status, "red")
 
 
+class _Console(Console):
+    """A console that leaves a reader who has gone to `cli.errors`."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise what rich would end the process for."""
+        raise BrokenPipeError
+
+
 def console(*, err: bool = False) -> Console:
     """Return the console of standard output or standard error, as they are now."""
-    return Console(
+    return _Console(
         file=sys.stderr if err else sys.stdout, markup=False, highlight=False, emoji=False
     )
 

@@ -15,7 +15,8 @@ from refold.cli.pages import page
 from refold.engine.errors import ProgramNotFound, ToolRefused
 from refold.engine.ports import Tool
 from refold.engine.programs import SHIPPED, load, reference_from
-from refold.replay.reexecute import ReplayReport, reexecute
+from refold.face import reexecute
+from refold.replay.reexecute import ReplayReport
 
 _PAGE: Final = """
 Examples:

@@ -1,4 +1,7 @@
-"""The tools of the programs that Refold ships, for recording them and for replaying their logs."""
+"""The leaf tools of the programs that Refold ships: replaying their logs needs the results' types.
+
+Delegation tools that Refold ships are found by `refold.face`.
+"""
 
 import os
 
@@ -17,7 +20,6 @@ def tools_of(program: str, root: str | os.PathLike[str]) -> tuple[Tool, ...]:
         return survey_tools(root)
     if program == "agent":
         from refold.tools.files import file_tools  # noqa: PLC0415 - the same
-        from refold.tools.subagent import subagent_tool  # noqa: PLC0415 - the same
 
-        return (*file_tools(root), subagent_tool())
+        return file_tools(root)
     return ()

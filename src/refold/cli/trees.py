@@ -90,7 +90,7 @@ def _details(node: RunNode) -> list[str]:
         if node.requests
         else "",
         "artifacts": artifacts,
-        "call": f"{node.call}, run {node.run_id}" if node.call else "",
+        "call": ", run ".join(filter(None, (node.call, node.run_id))) if node.call else "",
         "log": f"{node.log}, {words.counted(node.entries, 'entry', 'entries')}" if node.log else "",
     }
     return [f"{name:<9} {fact}" for name, fact in facts.items() if fact]

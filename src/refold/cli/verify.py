@@ -109,4 +109,4 @@ def _ends(reports: tuple[LogReport, ...]) -> str:
         return "every log is sealed, or its parent holds its head"
     if reports[0] in unsealed:
         return "no seal: the run is still going on, crashed, or its log was cut"
-    return f"{words.counted(len(unsealed), 'child log')} without an end"
+    return f"{words.counted(len(unsealed), 'child log')} missing, or without an end"

@@ -272,10 +272,10 @@ def test_a_forked_process_cannot_append(path: Path, started: RunStarted) -> None
             os.write(writing, pickle.dumps(locked))
         finally:
             os._exit(0)
+    os.close(writing)
     os.waitpid(child, 0)
     error = pickle.loads(os.read(reading, 65536))
     os.close(reading)
-    os.close(writing)
 
     assert (error.path, error.pid) == (str(path), os.getpid())
     assert log.append(NOTE) == 1

@@ -1,6 +1,6 @@
 import pickle
 
-from refold.engine.limits import Limits
+from refold.engine.limits import CEILINGS, Limits
 from refold.engine.outcome import Usage
 from refold.engine.state import Conversation, Left, RunState, ToolCount, Turn
 
@@ -25,7 +25,10 @@ def test_what_is_left_is_the_caps_less_what_was_used() -> None:
 def test_nothing_left_is_zero_and_no_cap_is_none() -> None:
     """A run may overshoot with its last answer; what is left is never negative."""
     state = RunState(
-        depth=9, children_started=70, limits=Limits(model_tokens=10), usage=Usage(input_tokens=99)
+        depth=9,
+        children_started=70,
+        limits=CEILINGS.narrowed(Limits(model_tokens=10)),
+        usage=Usage(input_tokens=99),
     )
 
     assert state.left == Left(levels=0, children=0, iterations=None, tokens=0, output_bytes=None)

@@ -1,0 +1,76 @@
+"""Who is told of what happens in one run.
+
+A bus is a view: it carries the events of one run and keeps none of them, for the log is what
+keeps.  What is published in a child's view is told there and nowhere else; its subscribers count
+as the parent's for as long as the view is open, so that one forgotten open can be seen.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+E = TypeVar("E")
+
+
+class EventBus:
+    """The subscribers of one run, told in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._handlers: list[tuple[type, Callable[[Any], object]]] = []
+        self._views: list[EventBus] = []
+        self._above: EventBus | None = None
+
+    @property
+    def subscribers(self) -> int:
+        """How many subscriptions there are, those of open views included."""
+        with self._lock:
+            views = tuple(self._views)
+            own = len(self._handlers)
+        return own + sum(view.subscribers for view in views)
+
+    def subscribe(self, kind: type[E], handler: Callable[[E], object], /) -> None:
+        """Have `handler` called for each event that is a `kind`; once, however often asked."""
+        with self._lock:
+            if (kind, handler) not in self._handlers:
+                self._handlers.append((kind, handler))
+
+    def unsubscribe(self, kind: type[E], handler: Callable[[E], object], /) -> bool:
+        """Forget a subscription; return whether there was one."""
+        with self._lock:
+            if (kind, handler) not in self._handlers:
+                return False
+            self._handlers.remove((kind, handler))
+            return True
+
+    def publish(self, event: object, /, *, but: Callable[[Any], object] | None = None) -> None:
+        """Tell every subscriber of the event's kind, `but` for one.
+
+        Raises:
+            Exception: what a subscriber raised; those after it are not told.
+        """
+        with self._lock:
+            told = [handler for kind, handler in self._handlers if isinstance(event, kind)]
+        for handler in told:
+            if handler != but:
+                handler(event)
+
+    def view(self) -> "EventBus":
+        """Return the bus of a child run, open until it is closed."""
+        view = EventBus()
+        view._above = self
+        with self._lock:
+            self._views.append(view)
+        return view
+
+    def close(self) -> None:
+        """Forget all subscriptions and leave the bus above; closing again does nothing."""
+        with self._lock:
+            self._handlers.clear()
+            above, self._above = self._above, None
+        if above is not None:
+            above._leave(self)
+
+    def _leave(self, view: "EventBus") -> None:
+        with self._lock:
+            self._views = [other for other in self._views if other is not view]

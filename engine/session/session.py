@@ -1,0 +1,358 @@
+"""A session: what a run keeps in mind, as typed slices that only events change.
+
+A slice is the tuple of all items of one class.  An event is reduced by pure functions, in the order
+in which they were registered; while a session is bound to a run, the run's log has the event before
+the slices do.  So a session is a fold of that log: the same events make the same slices, and
+re-executing the program makes the same events.
+
+Pure: no clock, no file; what writes a line is a callable that the kernel hands in.  A session has
+one writer, the run that it is bound to; reading from other threads is safe.  JSON and types are in
+`slices`, the picture of it all in `snapshot`.  Rules: CONTRACT.md §6.3.
+"""
+
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, Self, TypeVar, assert_never
+
+import attrs
+
+from refold.engine.canonical import Json
+from refold.engine.errors import SliceRefused, SnapshotRestoreError, UsageError
+from refold.engine.events import SessionChanged, SessionRestored, SessionSeeded
+from refold.engine.plain import to_json
+from refold.engine.ports import Reference
+from refold.engine.session import slices
+from refold.engine.session.bus import EventBus
+from refold.engine.session.reducers import Reducer, append
+from refold.engine.session.snapshot import Snapshot
+
+S = TypeVar("S")
+
+Line = SessionSeeded | SessionChanged | SessionRestored
+"""What a session puts into a log."""
+
+FAILURES_MAX: Final = 100
+"""So many failures of reducers are kept, the latest."""
+
+
+@attrs.frozen
+class ToolInvoked:
+    """A tool returned.  Told to the session of the run that called it; the log has it anyway."""
+
+    name: str
+    arguments: dict[str, Json]
+    result: Json
+    """What it gave; where it failed, {code, message, type}."""
+    success: bool
+
+
+@attrs.frozen
+class ReducerFailure:
+    """A reducer raised, or gave what is no slice; its slice is as it was."""
+
+    event: str
+    slice: str
+    reducer: str
+    message: str
+
+
+@attrs.frozen
+class _Registered:
+    event: type
+    slice: type
+    name: str
+    reduce: Reducer[Any]
+
+
+class Session:
+    """Slices, the reducers that change them, and the bus that tells of it."""
+
+    def __init__(
+        self,
+        *,
+        bus: EventBus | None = None,
+        id: str = "session",  # noqa: A002 - the word of the domain
+        parent: "Session | None" = None,
+        factory: Reference | None = None,
+    ) -> None:
+        """Make an empty session without reducers.
+
+        Args:
+            bus: Where it is told of events and tells of them; one of its own by default.
+            id: Its name; those of clones are derived from it.
+            parent: The session that it was cloned from.
+            factory: How a subprocess makes an empty session with the same reducers.
+        """
+        self.id: Final = id
+        self.parent: Final = parent
+        self.factory: Final = factory
+        self.bus: Final = bus or EventBus()
+        self._lock = threading.RLock()
+        self._items: dict[type, tuple[Any, ...]] = {}
+        self._readers: dict[type, slices.Read] = {}
+        self._registered: list[_Registered] = []
+        self._failures: deque[ReducerFailure] = deque(maxlen=FAILURES_MAX)
+        self._children: list[weakref.ref[Session]] = []
+        self._clones = 0
+        self._emit: Callable[[Line], None] | None = None
+        self.bus.subscribe(object, self._receive)
+
+    def __repr__(self) -> str:
+        return f"<session {self.id}: {self.snapshot().summary}>"
+
+    # -- reducers -------------------------------------------------------------------------
+
+    def register(
+        self,
+        event: type,
+        slice: type | None = None,  # noqa: A002 - the word of the domain
+        reducer: Reducer[Any] = append,
+        *,
+        name: str | None = None,
+    ) -> bool:
+        """Have `reducer` change `slice` on each event of exactly the class `event`.
+
+        Registering is idempotent: the same event, slice and name again change nothing, whatever the
+        function, and False is returned.  `slice` is the event's class by default, and `name` the
+        function's.
+
+        Raises:
+            SliceRefused: a class that is no attrs class or dataclass, or whose name is taken.
+        """
+        added = _Registered(event, slice or event, name or _name_of(reducer), reducer)
+        with self._lock:
+            for one in self._registered:
+                if (one.event, one.slice, one.name) == (added.event, added.slice, added.name):
+                    return False
+            for kind in (added.event, added.slice):
+                self._know(kind)
+            self._registered.append(added)
+            self._items.setdefault(added.slice, ())
+        return True
+
+    def _know(self, kind: type) -> None:
+        if kind in self._readers:
+            return
+        reader = slices.reader_of(kind)
+        if slices.name_of(kind) in map(slices.name_of, self._readers):
+            raise SliceRefused(slices.name_of(kind), "another class of this session has that name")
+        self._readers[kind] = reader
+
+    @property
+    def slice_types(self) -> tuple[type, ...]:
+        """The classes that have a slice, in the order of their registration."""
+        return tuple(self._items)
+
+    @property
+    def failures(self) -> tuple[ReducerFailure, ...]:
+        """What reducers failed with, the latest 100, oldest first."""
+        return tuple(self._failures)
+
+    # -- reading --------------------------------------------------------------------------
+
+    def select_all(self, slice: type[S]) -> tuple[S, ...]:  # noqa: A002 - the word of the domain
+        """Return the items of a slice, oldest first; none for a class that has no slice."""
+        return self._items.get(slice, ())
+
+    def latest(self, slice: type[S]) -> S | None:  # noqa: A002 - the word of the domain
+        """Return the last item of a slice, or None."""
+        items = self.select_all(slice)
+        return items[-1] if items else None
+
+    def where(self, slice: type[S], accepts: Callable[[S], bool]) -> tuple[S, ...]:  # noqa: A002 - the word of the domain
+        """Return the items of a slice that `accepts` takes, oldest first."""
+        return tuple(item for item in self.select_all(slice) if accepts(item))
+
+    # -- changing -------------------------------------------------------------------------
+
+    def dispatch(self, event: object) -> tuple[ReducerFailure, ...]:
+        """Write the event into the log of the run, reduce it, and tell the bus.
+
+        Returns what reducers failed with; their slices are as they were.
+
+        Raises:
+            NotCanonical: a log cannot hold the event; nothing has happened.
+        """
+        self._note(event)
+        failed = self._reduce(event)
+        self.bus.publish(event, but=self._receive)
+        return failed
+
+    def observe(
+        self, tool: str, arguments: dict[str, Json], result: Json, error: dict[str, Json] | None, /
+    ) -> None:
+        """Reduce what a tool returned, as `ToolInvoked`; it stands in the log already."""
+        told = ToolInvoked(tool, arguments, error or result, error is None)
+        self._reduce(told)
+        self.bus.publish(told, but=self._receive)
+
+    def _receive(self, event: object) -> None:
+        """Take an event that was published on the bus, if any reducer knows it."""
+        if any(one.event is type(event) for one in self._registered):
+            self._note(event)
+            self._reduce(event)
+
+    def _note(self, event: object) -> None:
+        if self._emit is not None:
+            self._emit(SessionChanged(slices.name_of(type(event)), to_json(event)))
+
+    def _reduce(self, event: object) -> tuple[ReducerFailure, ...]:
+        with self._lock:
+            found = [one for one in self._registered if one.event is type(event)]
+            failed = tuple(failure for one in found if (failure := self._apply(one, event)))
+            self._failures.extend(failed)
+        for failure in failed:
+            self.bus.publish(failure, but=self._receive)
+        return failed
+
+    def _apply(self, one: _Registered, event: object) -> ReducerFailure | None:
+        try:
+            items = one.reduce(self._items[one.slice], event)
+        except Exception as error:  # noqa: BLE001 - a reducer's failure is data
+            why = f"{type(error).__name__}: {error}"
+        else:
+            if type(items) is tuple and all(type(item) is one.slice for item in items):
+                self._items[one.slice] = items
+                return None
+            why = f"expected a tuple of {slices.name_of(one.slice)}, found {items!r:.100}"
+        names = (slices.name_of(one.event), slices.name_of(one.slice))
+        return ReducerFailure(*names, one.name, why)
+
+    # -- snapshots ------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """Return an immutable picture of all slices.
+
+        Raises:
+            SnapshotSerializationError: an item that could not be read back as an equal one.
+        """
+        with self._lock:
+            items = dict(self._items)
+        dumped = {
+            slices.name_of(kind): slices.dump(kind, held, self._readers[kind])
+            for kind, held in items.items()
+        }
+        return Snapshot.of(dumped)
+
+    def digest(self) -> str:
+        """Return the digest of all slices: 64 hex digits.
+
+        Raises:
+            SnapshotSerializationError: as `snapshot`.
+        """
+        return self.snapshot().digest
+
+    def rollback(self, snapshot: Snapshot) -> None:
+        """Replace all slices by those of a snapshot; slices that it does not have are emptied.
+
+        No event is reduced or published.  In a run, the log has a `session.restored` first.
+
+        Raises:
+            SnapshotRestoreError: it does not fit this session, which is untouched then.
+        """
+        items = self._read(snapshot)
+        if self._emit is not None:
+            self._emit(SessionRestored(snapshot.as_json()))
+        self._replace(items)
+
+    def restore(self, snapshot: dict[str, Any], /) -> None:
+        """Replace all slices by those of a snapshot in JSON; nothing is emitted.
+
+        Raises:
+            SnapshotRestoreError: it does not fit this session, which is untouched then.
+        """
+        self._replace(self._read(Snapshot.from_json(snapshot)))
+
+    def _read(self, snapshot: Snapshot) -> dict[type, tuple[Any, ...]]:
+        known = {slices.name_of(kind): kind for kind in self._items}
+        held = snapshot.slices
+        if unknown := sorted(held.keys() - known.keys()):
+            raise SnapshotRestoreError(f"Slice types not registered: {', '.join(unknown)}")
+        return {
+            known[name]: slices.load(known[name], items, self._readers[known[name]])
+            for name, items in held.items()
+        }
+
+    def _replace(self, items: dict[type, tuple[Any, ...]]) -> None:
+        with self._lock:
+            self._items = {kind: items.get(kind, ()) for kind in self._items}
+
+    # -- copies ---------------------------------------------------------------------------
+
+    @property
+    def children(self) -> "tuple[Session, ...]":
+        """The sessions cloned from this one that still exist, oldest first."""
+        return tuple(found for one in self._children if (found := one()) is not None)
+
+    def empty(self, bus: EventBus | None = None, parent: "Session | None" = None) -> Self:
+        """Return a new session with the same reducers and no items.
+
+        Its id is derived: `session.1`, `session.2`, …
+        """
+        with self._lock:
+            self._clones += 1
+            made = type(self)(
+                bus=bus, id=f"{self.id}.{self._clones}", parent=parent, factory=self.factory
+            )
+            for one in self._registered:
+                made.register(one.event, one.slice, one.reduce, name=one.name)
+            self._children = [one for one in self._children if one() is not None]
+            self._children.append(weakref.ref(made))
+        return made
+
+    def clone(self, bus: EventBus | None = None, parent: "Session | None" = None) -> Self:
+        """Return a new session with the same reducers and equal items; nothing is shared.
+
+        Raises:
+            SnapshotSerializationError: as `snapshot`.
+        """
+        snapshot = self.snapshot()
+        made = self.empty(bus, parent)
+        made.rollback(snapshot)
+        return made
+
+    # -- the run --------------------------------------------------------------------------
+
+    def bind(self, emit: Callable[[Any], None], /) -> None:
+        """Put every change into a log from now on, before it is made.
+
+        Raises:
+            UsageError: another run has the session; give each a clone.
+        """
+        if self._emit is not None:
+            raise UsageError(
+                f"session {self.id!r} is bound to a run already: give this one a clone"
+            )
+        self._emit = emit
+
+    def unbind(self) -> None:
+        """Keep changes to oneself again."""
+        self._emit = None
+
+    def fold(self, line: Line) -> None:
+        """Take a line of a log, as `dispatch` and `rollback` wrote it; nothing is emitted.
+
+        Together with `observe` for what tools returned, this makes a session again of its log.
+
+        Raises:
+            SnapshotRestoreError: the line does not fit this session, which is untouched then.
+        """
+        match line:
+            case SessionSeeded(snapshot) | SessionRestored(snapshot):
+                self.restore(snapshot)
+            case SessionChanged(event, data):
+                self._fold(event, data)
+            case _:
+                assert_never(line)
+
+    def _fold(self, name: str, data: Json) -> None:
+        for kind in {one.event for one in self._registered}:
+            if slices.name_of(kind) == name:
+                (event,) = slices.load(kind, [data], self._readers[kind])
+                self._reduce(event)
+
+
+def _name_of(reducer: Reducer[Any]) -> str:
+    return str(getattr(reducer, "__qualname__", type(reducer).__qualname__))

@@ -1,0 +1,118 @@
+"""Which classes can be slices, and their items to JSON and back.
+
+A slice's class is an attrs class or a dataclass.  A log names it by its name alone, never by where
+it is imported from: the same program may be `__main__` when it records and a module when it is
+replayed.  Items are read back only as classes that were registered in the session at hand.
+
+An item that cannot be read back as an equal one is refused when a snapshot is taken; a record that
+is not written again to the same bytes is refused when it is read.  So the leniency of cattrs
+("12" for 12) never shows.  Rules: CONTRACT.md §6.3.
+"""
+
+import datetime as dt
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path, PurePath
+from typing import Any, Final
+from uuid import UUID
+
+from cattrs.preconf.json import make_converter
+
+from refold.engine.canonical import Json, encode_sorted
+from refold.engine.errors import (
+    NotCanonical,
+    SliceRefused,
+    SnapshotRestoreError,
+    SnapshotSerializationError,
+)
+from refold.engine.plain import field_names, to_json
+
+Read = Callable[[Json], Any]
+"""Gives the item that a JSON value says, or raises."""
+
+_TEXTS: Final[tuple[tuple[Any, Callable[[str], Any]], ...]] = (
+    (Path, Path),
+    (PurePath, PurePath),
+    (UUID, UUID),
+    (Decimal, Decimal),
+    (dt.time, dt.time.fromisoformat),
+)
+
+
+def _converter() -> Any:
+    converter = make_converter(forbid_extra_keys=True, detailed_validation=False)
+    for kind, parse in _TEXTS:
+        converter.register_structure_hook(kind, lambda value, _, parse=parse: parse(value))
+    converter.register_structure_hook(dt.timedelta, lambda value, _: dt.timedelta(seconds=value))
+    return converter
+
+
+_CONVERTER: Final = _converter()
+
+
+def name_of(kind: type) -> str:
+    """Return the name that a snapshot uses for a slice."""
+    return kind.__qualname__
+
+
+def reader_of(kind: type) -> Read:
+    """Return what reads the items of a slice.
+
+    Raises:
+        SliceRefused: the class is no attrs class or dataclass, or its types cannot be resolved.
+    """
+    if not isinstance(kind, type) or field_names(kind) is None:
+        raise SliceRefused(getattr(kind, "__qualname__", repr(kind)), "no attrs class or dataclass")
+    try:
+        hook = _CONVERTER.get_structure_hook(kind)
+    except Exception as error:  # noqa: BLE001 - whatever a class's annotations make cattrs raise
+        why = f"its fields cannot be read: {type(error).__name__}: {error}"
+        raise SliceRefused(name_of(kind), why) from None
+    return lambda value: hook(value, kind)
+
+
+def dump(kind: type, items: tuple[Any, ...], read: Read) -> list[Json]:
+    """Return the items of a slice as JSON, each known to be read back as an equal one.
+
+    Raises:
+        SnapshotSerializationError: one would not be.
+    """
+    return [_dumped(kind, item, at, read) for at, item in enumerate(items)]
+
+
+def _dumped(kind: type, item: Any, at: int, read: Read) -> Json:
+    if type(item) is not kind:
+        raise SnapshotSerializationError(name_of(kind), at, f"it is a {type(item).__qualname__}")
+    try:
+        plain = to_json(item)
+        again = read(plain)
+    except NotCanonical as error:
+        raise SnapshotSerializationError(name_of(kind), at, str(error)) from None
+    except Exception as error:  # noqa: BLE001 - a class may raise what it likes when it is built
+        why = f"it cannot be read back: {type(error).__name__}: {error}"
+        raise SnapshotSerializationError(name_of(kind), at, why) from None
+    if again != item:
+        why = f"it would be read back as {again!r:.100}"
+        raise SnapshotSerializationError(name_of(kind), at, why)
+    return plain
+
+
+def load(kind: type, items: list[Json], read: Read) -> tuple[Any, ...]:
+    """Return the items that a snapshot has for a slice.
+
+    Raises:
+        SnapshotRestoreError: one is not what the class says now.
+    """
+    return tuple(_loaded(kind, item, at, read) for at, item in enumerate(items))
+
+
+def _loaded(kind: type, plain: Json, at: int, read: Read) -> Any:
+    place = f"{name_of(kind)}, item {at}"
+    try:
+        item = read(plain)
+        written = encode_sorted(to_json(item))
+    except Exception as error:  # noqa: BLE001 - whatever the data makes the class raise
+        raise SnapshotRestoreError(f"{place}: {type(error).__name__}: {error}") from None
+    if written != encode_sorted(plain):
+        raise SnapshotRestoreError(f"{place}: it is not exactly what the class says now")
+    return item

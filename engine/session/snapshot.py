@@ -1,0 +1,100 @@
+"""An immutable picture of a session: plain data, comparable, hashable, and JSON.
+
+    {"version": "1", "slices": [{"slice_type", "item_type", "items": […]}, …]}
+
+Slices stand in the order of their names; empty ones are left out, so that equal sessions have equal
+snapshots whatever else is registered.  Reducers, subscribers and times are no part of it: the log
+says when.  Rules: CONTRACT.md §6.3.
+"""
+
+from typing import Any, Final, Self
+
+import attrs
+
+from refold.engine import digest
+from refold.engine.canonical import Json, encode_sorted, loads
+from refold.engine.errors import NotCanonical, SnapshotRestoreError
+
+SCHEMA_VERSION: Final = "1"
+"""Of the JSON above."""
+
+_SLICE: Final = {"slice_type": str, "item_type": str, "items": list}
+
+
+@attrs.frozen
+class Snapshot:
+    """What all slices held at one moment."""
+
+    encoded: bytes
+    """Canonical JSON, members sorted."""
+
+    @classmethod
+    def of(cls, slices: dict[str, list[Json]]) -> Self:
+        """Return the snapshot of slices, given by name."""
+        listed = [
+            {"slice_type": name, "item_type": name, "items": slices[name]}
+            for name in sorted(slices)
+            if slices[name]
+        ]
+        return cls(encode_sorted({"version": SCHEMA_VERSION, "slices": listed}))
+
+    @classmethod
+    def from_json(cls, value: Json) -> Self:
+        """Return the snapshot that a JSON value says.
+
+        Raises:
+            SnapshotRestoreError: it is none, or of another version.
+        """
+        if type(value) is not dict or value.keys() != {"version", "slices"}:
+            raise SnapshotRestoreError("expected an object of `version` and `slices`")
+        if value["version"] != SCHEMA_VERSION:
+            found = value["version"]
+            raise SnapshotRestoreError(
+                f"Snapshot schema version mismatch: expected {SCHEMA_VERSION}, got {found}"
+            )
+        if type(value["slices"]) is not list or not all(map(_is_slice, value["slices"])):
+            raise SnapshotRestoreError(
+                "expected slices of `slice_type`, an equal `item_type` and `items`"
+            )
+        try:
+            return cls.of({part["slice_type"]: part["items"] for part in value["slices"]})
+        except NotCanonical as error:
+            raise SnapshotRestoreError(str(error)) from None
+
+    @property
+    def version(self) -> str:
+        """The schema version."""
+        return SCHEMA_VERSION
+
+    @property
+    def slices(self) -> dict[str, list[Any]]:
+        """The items as JSON, by the slice's name; a fresh copy."""
+        return {part["slice_type"]: part["items"] for part in self.as_json()["slices"]}
+
+    @property
+    def digest(self) -> str:
+        """64 lower-case hex digits: equal for equal snapshots."""
+        return digest.of_bytes(digest.STATE, self.encoded)
+
+    @property
+    def summary(self) -> str:
+        """What is in it, for a person or a model: `Finding: 2 items, Plan: 1 item`."""
+        parts = (
+            f"{name}: {len(items)} item{'s' * (len(items) != 1)}"
+            for name, items in self.slices.items()
+        )
+        return ", ".join(parts) or "empty"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the JSON value; a fresh copy."""
+        value: dict[str, Any] = loads(self.encoded)
+        return value
+
+
+def _is_slice(part: Json) -> bool:
+    return (
+        type(part) is dict
+        and part.keys() == _SLICE.keys()
+        and all(type(part[name]) is kind for name, kind in _SLICE.items())
+        and part["item_type"] == part["slice_type"]
+    )

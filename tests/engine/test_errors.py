@@ -1,0 +1,76 @@
+"""Errors are one tree with data as attributes; each survives pickling and says what it knows."""
+
+import inspect
+import pickle
+import re
+from typing import Any, Final
+
+import attrs
+import pytest
+
+from refold.engine import errors
+
+ALL: Final = [
+    value
+    for _, value in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(value, errors.RefoldError)
+]
+WITH_DATA: Final[list[Any]] = [kind for kind in ALL if attrs.has(kind)]
+
+_EXAMPLES: Final[dict[Any, Any]] = {
+    str: "\x1b[31mwords",
+    "str": "words",
+    int: 3,
+    float: 1.5,
+    tuple[str, ...]: ("one", "two"),
+    int | None: 7,
+    Any: {"a": 1},
+}
+
+
+def example(kind: Any) -> Any:
+    """Return an error of `kind` with data in every attribute."""
+    return kind(*(_EXAMPLES[field.type] for field in attrs.fields(kind)))
+
+
+@pytest.mark.parametrize("kind", WITH_DATA)
+def test_an_error_survives_pickling(kind: Any) -> None:
+    """Its attributes are positional, so that it crosses processes whole."""
+    error = example(kind)
+
+    back = pickle.loads(pickle.dumps(error))
+
+    assert type(back) is kind
+    assert attrs.astuple(back) == attrs.astuple(error)
+    assert str(back) == str(error)
+
+
+@pytest.mark.parametrize("kind", WITH_DATA)
+def test_a_message_is_built_from_the_data(kind: Any) -> None:
+    """In `__str__`, in words, and not as a tuple of arguments."""
+    message = str(example(kind))
+
+    assert message
+    assert not message.startswith("(")
+
+
+@pytest.mark.parametrize("kind", WITH_DATA)
+def test_errors_are_equal_only_to_themselves(kind: Any) -> None:
+    """As exceptions are: they can be put into sets and grouped."""
+    one, other = example(kind), example(kind)
+
+    assert one != other
+    assert len({one, other}) == 2
+
+
+def test_the_tree_is_drawn_as_it_is() -> None:
+    """In the module's docstring: each class once, below the class that it derives from."""
+    drawn = re.findall(r"^( {4,})([A-Z]\w+)\b", errors.__doc__ or "", re.MULTILINE)
+    above: list[str] = []
+    bases = {}
+    for indent, name in drawn:
+        depth = len(indent) // 2 - 2
+        above[depth:] = [name]
+        bases[name] = above[depth - 1] if depth else "Exception"
+
+    assert bases == {kind.__name__: kind.__bases__[0].__name__ for kind in ALL}

@@ -1,0 +1,382 @@
+"""The tree is laid out as it says, the wheel holds all of it, and pure files are pure.
+
+Rules that a machine can check: what stands where, what a file may touch, what is documented.
+"""
+
+import ast
+import functools
+import importlib
+import io
+import pkgutil
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import refold
+from refold.cli.group import COMMANDS
+
+ROOT: Final = Path(__file__).parents[1]
+FOLDERS: Final = {"engine": "engine", "tools": "tools", "replay": "replay", "src/refold": ""}
+"""Where the code stands, and its place below `refold`."""
+_LINKS: Final = tuple(ROOT / "src/refold" / name for name in ("engine", "tools", "replay"))
+
+
+def _sources() -> list[Path]:
+    """Return every source file, once: what stands behind the links is met in its real folder."""
+    return sorted(
+        path
+        for folder in FOLDERS
+        for path in (ROOT / folder).rglob("*.py")
+        if not any(path.is_relative_to(link) for link in _LINKS)
+    )
+
+
+SOURCES: Final = [str(path.relative_to(ROOT)) for path in _sources()]
+
+
+# --- the wheel -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The names in the wheel, built without network or isolation."""
+    folder = tmp_path_factory.mktemp("wheel")
+    code = (
+        "import sys; from hatchling.build import build_wheel; "
+        "print(build_wheel(sys.argv[1]), file=sys.stderr)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(folder)], cwd=ROOT, check=True)
+    (path,) = folder.glob("*.whl")
+    return zipfile.ZipFile(io.BytesIO(path.read_bytes())).namelist()
+
+
+def test_the_wheel_holds_every_source_file(wheel: list[str]) -> None:
+    """And each once: a build that follows links, or drops a folder, is found here."""
+    expected = {
+        "/".join(part for part in ("refold", place, str(path.relative_to(ROOT / folder))) if part)
+        for folder, place in FOLDERS.items()
+        for path in _sources()
+        if path.is_relative_to(ROOT / folder)
+    }
+
+    found = [name for name in wheel if name.endswith(".py")]
+
+    assert set(found) == expected
+    assert len(found) == len(expected)
+    assert "refold/py.typed" in wheel
+
+
+def test_refold_is_the_only_name_at_the_top_of_the_wheel(wheel: list[str]) -> None:
+    """A top-level `tools` would overwrite somebody's, and delete it on uninstall."""
+    tops = {name.partition("/")[0] for name in wheel}
+
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"refold"}
+
+
+# --- a test file for each source file --------------------------------------------------------
+
+_TESTED_ELSEWHERE: Final = {
+    "engine/__init__.py": "a docstring",
+    "engine/effects.py": "values without behaviour; made in tests/engine/test_kernel.py",
+    "engine/events.py": "tests/contract/test_events.py",
+    "engine/log/__init__.py": "names that load lazily; used by every test of the log",
+    "engine/models/__init__.py": "names that load lazily; used by every test of a model",
+    "engine/process/__init__.py": "names; used by every test of a process",
+    "engine/runners/__init__.py": "tests/contract/test_runners.py",
+    "engine/runners/child.py": "runs in a subprocess: tests/contract/test_runners.py",
+    "engine/runners/stub.py": "runs in a subprocess: tests/contract/test_runners.py",
+    "engine/session/__init__.py": "names that load lazily; used by every test of a session",
+    "engine/state/__init__.py": "names; used by every test of a state",
+    "src/refold/__init__.py": "the public names: below",
+    "src/refold/__main__.py": "one line: tests/cli/test_init.py runs the same function",
+    "tools/__init__.py": "names that load lazily; used by every test of a tool",
+}
+"""Source files without a test file of their own, and where they are tested or why not."""
+
+
+def _test_file(source: str) -> str:
+    path = Path(source)
+    folder = Path("cli") if path.is_relative_to("src/refold/cli") else path.parent
+    folder = Path() if str(path.parent) == "src/refold" else folder
+    name = "init" if path.stem == "__init__" else path.stem
+    return str(Path("tests") / folder / f"test_{name}.py")
+
+
+def test_every_source_file_has_a_test_file() -> None:
+    """Of the same name, in the folder that mirrors it; exceptions are listed with a reason."""
+    missing = [
+        f"{source}: no {_test_file(source)}"
+        for source in SOURCES
+        if source not in _TESTED_ELSEWHERE and not (ROOT / _test_file(source)).is_file()
+    ]
+
+    assert not missing
+
+
+# --- pure files ------------------------------------------------------------------------------
+
+SHELL: Final = {
+    "engine/driver.py": ("threads", "runs effects while the kernel waits"),
+    "engine/kernel.py": ("random", "`random.Random` of a recorded seed, and nothing else"),
+    "engine/log/blobs.py": ("files random", "keeps large strings; temporary names"),
+    "engine/log/lock.py": ("files", "locks the log, asks who else does"),
+    "engine/log/names.py": ("files", "lists the folder of a log"),
+    "engine/log/pack.py": ("files random", "writes and opens packed logs; temporary names"),
+    "engine/log/reader.py": ("files", "reads logs"),
+    "engine/log/recovery.py": ("files", "cuts torn tails off and keeps them"),
+    "engine/log/writer.py": ("clock files processes environment", "writes logs, and their meta"),
+    "engine/loop.py": ("threads", "asks which thread runs, starts none"),
+    "engine/models/scripted.py": ("files", "reads a script"),
+    "engine/models/wire.py": ("threads", "one client for all threads"),
+    "engine/ports.py": ("threads", "the cancel signal that threads share"),
+    "engine/process/bounded.py": ("clock processes", "bounds a process"),
+    "engine/process/pipes.py": ("files threads", "drains the pipes of a process"),
+    "engine/process/psutil_view.py": ("processes", "looks at processes"),
+    "engine/process/start.py": ("files processes random environment", "starts processes"),
+    "engine/process/tree.py": ("clock processes", "finds and ends descendants"),
+    "engine/process/views.py": ("files processes", "looks at processes"),
+    "engine/process/watchdog.py": ("clock files processes threads environment", "leaves in time"),
+    "engine/programs.py": ("files threads environment", "finds and imports programs"),
+    "engine/recorder.py": ("clock random threads environment", "the living world of a kernel"),
+    "engine/recording.py": ("clock random threads", "seeds, names and threads of recordings"),
+    "engine/run.py": ("random files environment", "`read_text` and `environment`, recorded"),
+    "engine/runners/anchor.py": ("files", "reads a child's log"),
+    "engine/runners/child.py": ("files", "writes the reply of a subprocess child"),
+    "engine/runners/envelope.py": ("environment", "the working directory of a child"),
+    "engine/runners/in_process.py": ("clock threads", "runs children on threads"),
+    "engine/runners/scripted.py": ("threads", "threads share a script"),
+    "engine/runners/stub.py": ("files environment", "the first file of a subprocess child"),
+    "engine/session/bus.py": ("threads", "threads may publish"),
+    "replay/apart.py": ("files processes threads environment", "a re-execution out of harm's way"),
+    "replay/diff.py": ("files", "asks whether a child's log is there"),
+    "replay/reexecute.py": ("environment", "names the Python that runs, to explain a divergence"),
+    "replay/world.py": ("environment", "which Python runs; it compares with the record's"),
+    "tools/agents.py": ("files", "reads AGENT.md"),
+    "tools/delegation.py": ("threads", "threads share what a tool remembers"),
+    "tools/files.py": ("files", "tools that read files"),
+    "tools/rooted.py": ("files", "opens files below one folder"),
+}
+"""What a file may touch, and why; any other is pure.  The command line is the shell as a whole."""
+
+_MODULES: Final = {
+    "time": "clock",
+    "secrets": "random",
+    "subprocess": "processes",
+    "multiprocessing": "processes",
+    "signal": "processes",
+    "psutil": "processes",
+    "threading": "threads",
+    "concurrent": "threads",
+    "socket": "network",
+    "ssl": "network",
+    "http": "network",
+    "urllib": "network",
+    "fcntl": "files",
+    "mmap": "files",
+    "shutil": "files",
+    "tempfile": "files",
+    "platform": "environment",
+}
+"""Importing one of these is touching it."""
+
+_FILES: Final = (
+    "close dup fdopen fstat fsync ftruncate link listdir lstat makedirs mkdir open pipe pread"
+    " pwrite read readv remove rename replace rmdir scandir set_blocking stat symlink"
+    " unlink walk write"
+)
+_PROCESSES: Final = (
+    "_exit abort execv execve fork forkpty getpgid getpgrp getpid getppid getsid kill killpg"
+    " pidfd_open posix_spawn register_at_fork spawnv system waitid waitpid"
+)
+_OS: Final = {
+    **dict.fromkeys(_FILES.split(), "files"),
+    **dict.fromkeys(_PROCESSES.split(), "processes"),
+    **dict.fromkeys(["chdir", "environ", "getcwd", "getenv", "uname"], "environment"),
+    **dict.fromkeys(["getrandom", "urandom"], "random"),
+}
+_METHODS: Final = {
+    **dict.fromkeys(["is_dir", "is_file", "iterdir", "mkdir", "read_bytes", "read_text"], "files"),
+    **dict.fromkeys(["rglob", "touch", "unlink", "write_bytes", "write_text"], "files"),
+    **dict.fromkeys(["today", "utcnow"], "clock"),
+}
+"""Methods of paths and dates, whatever the object is called."""
+_NAMES: Final = {"open": "files", "input": "environment"}
+_QUALIFIED: Final = {
+    "dt.datetime.now": "clock",
+    "datetime.now": "clock",
+    "datetime.datetime.now": "clock",
+    "uuid.uuid1": "random",
+    "uuid.uuid4": "random",
+}
+
+
+def _touched(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Yield what a file touches, and the line."""
+    for node in ast.walk(tree):
+        for what in _touched_by(node):
+            yield what, getattr(node, "lineno", 0)
+
+
+def _touched_by(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Import():
+            yield from _imported([alias.name for alias in node.names])
+        case ast.ImportFrom(module=str(module), level=0):
+            if module == "os":
+                yield from (_OS[each.name] for each in node.names if each.name in _OS)
+            yield from _imported([module])
+        case ast.Call(func=ast.Name(id=name)) if name in _NAMES:
+            yield _NAMES[name]
+        case ast.Call(func=ast.Attribute(attr=name)) if name in _METHODS:
+            yield _METHODS[name]
+        case ast.Attribute(value=ast.Name(id="os"), attr=name) if name in _OS:
+            yield _OS[name]
+        case ast.Attribute(value=ast.Name(id="random" | "_random")):
+            yield "random"
+        case ast.Attribute() if ast.unparse(node) in _QUALIFIED:
+            yield _QUALIFIED[ast.unparse(node)]
+        case _:
+            pass
+
+
+def _imported(names: list[str]) -> Iterator[str]:
+    for name in names:
+        if (top := name.partition(".")[0]) in _MODULES:
+            yield _MODULES[top]
+
+
+@functools.cache
+def _parsed(source: str) -> ast.Module:
+    return ast.parse((ROOT / source).read_text(encoding="utf-8"), source)
+
+
+_JUDGED: Final = [source for source in SOURCES if not source.startswith("src/")]
+
+
+@pytest.mark.parametrize("source", _JUDGED)
+def test_a_file_touches_only_what_it_says(source: str) -> None:
+    """No clock, randomness, process, file, thread or environment, except as `SHELL` says."""
+    allowed = set(SHELL.get(source, ("",))[0].split())
+
+    beyond = {f"{source}:{line}: {what}" for what, line in _touched(_parsed(source))
+              if what not in allowed}  # fmt: skip
+
+    assert not beyond
+
+
+def test_the_table_says_no_more_than_is_so() -> None:
+    """A file that became pure leaves the table, so that it stays pure."""
+    stale = {
+        f"{source}: {what}"
+        for source, (whats, _) in SHELL.items()
+        for what in whats.split()
+        if source not in SOURCES or what not in {found for found, _ in _touched(_parsed(source))}
+    }
+
+    assert not stale
+
+
+def test_every_module_says_what_it_is() -> None:
+    """A docstring at the top of each file."""
+    assert [source for source in SOURCES if not ast.get_docstring(_parsed(source))] == []
+
+
+# --- documents -------------------------------------------------------------------------------
+
+_DOCUMENTS: Final = ("README.md", "CONTRACT.md", "CHANGELOG.md")
+
+
+def _text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_documented(command: str) -> None:
+    """With a row in README's table, and by name in the contract (§14.1)."""
+    assert f"| `refold {command}" in _text("README.md")
+    assert f"`{command}`" in _text("CONTRACT.md").partition("**§14.1")[2].partition("**§14.2")[0]
+
+
+@pytest.mark.parametrize("name", _DOCUMENTS)
+def test_documents_name_no_path_of_a_machine(name: str) -> None:
+    """What is written for everybody holds nobody's folders."""
+    assert not re.findall(r"(?:/home/|/root/|/work/|/Users/|/tmp/|[A-Z]:\\)\S*", _text(name))
+
+
+def test_the_exit_codes_of_the_documents_are_those_of_the_code() -> None:
+    """README and CONTRACT.md §14.3 have the same table, and `cli.errors` its numbers."""
+    row = re.compile(r"^\| (\d+) \| (.+) \|$", re.MULTILINE)
+    errors = _parsed("src/refold/cli/errors.py").body
+    numbers = {
+        node.value.value
+        for node in errors
+        if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Constant)
+    }
+
+    in_readme, in_contract = row.findall(_text("README.md")), row.findall(_text("CONTRACT.md"))
+
+    assert in_readme == in_contract
+    assert {int(number) for number, _ in in_readme} == numbers
+
+
+# --- public names ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", refold.__all__)
+def test_every_public_name_is_there_and_documented(name: str) -> None:
+    """It can be imported, and says what it is."""
+    found = getattr(refold, name)
+
+    assert name == "__version__" or (found.__doc__ or "").strip()
+
+
+def test_the_public_names_are_sorted_and_listed() -> None:
+    """`dir` shows them before any was loaded."""
+    assert refold.__all__ == sorted(refold.__all__, key=lambda name: (name.islower(), name))
+    assert set(refold.__all__) <= set(dir(refold))
+
+
+_PACKAGES: Final = tuple(
+    ".".join(filter(None, ("refold", place, *path.relative_to(ROOT / folder).parent.parts)))
+    for folder, place in FOLDERS.items()
+    for path in _sources()
+    if path.name == "__init__.py" and path.is_relative_to(ROOT / folder)
+)
+
+
+@pytest.mark.parametrize("package", _PACKAGES)
+def test_no_submodule_has_the_name_of_a_public_name(package: str) -> None:
+    """Importing the submodule would put it in the place of the function: `refold.replay`."""
+    module = importlib.import_module(package)
+    submodules = {found.name for found in pkgutil.iter_modules(module.__path__)}
+
+    assert not set(getattr(module, "__all__", ())) & submodules
+
+
+_HEAVY: Final = ("attrs", "cattrs", "click", "jsonschema", "orjson", "psutil", "rich", "structlog")
+
+
+@pytest.mark.parametrize("module", ["refold", "refold.replay", "refold.replay.pytest_plugin"])
+def test_importing_what_pytest_imports_is_light(module: str) -> None:
+    """They are imported at every start of pytest, whether or not a test uses Refold."""
+    code = f"import sys, pytest, {module}; print(*sys.modules)"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
+
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+
+    assert not loaded & set(_HEAVY)
+
+
+def test_the_plugin_is_an_entry_point_of_pytest() -> None:
+    """Installing Refold is enough."""
+    found = {point.value for point in entry_points(group="pytest11") if point.name == "refold"}
+
+    assert found == {"refold.replay.pytest_plugin"}
