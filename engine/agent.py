@@ -50,6 +50,8 @@ REPEATS_MAX: Final = 3
 """So many equal turns in a row are no progress."""
 FATAL: Final = "fatal"
 """The code of a `ToolError` that ends the run."""
+REFUSED: Final = "refused"
+"""The code of a `ToolError` whose message says all: it is told to the model without the code."""
 
 Message = dict[str, Any]
 
@@ -66,7 +68,7 @@ async def agent(run: Run, input: Json) -> Report:  # noqa: A002 - the word of th
     """
     given = read_input(input)
     offered = _offered(run, given.tools)
-    _caller.set(Caller(tools=given.tools, model=given.model))
+    _caller.set(Caller(tools=given.tools, model=given.model, system=given.system))
     messages = given.opening
     progress = _Progress()
     while True:
@@ -187,6 +189,8 @@ class Caller:
     """Names offered to its model; `None` for all of the run's."""
     model: str = ""
     """A name given to `record(models=…)`; empty for the run's default."""
+    system: str = ""
+    """The agent's system prompt; empty for none."""
 
 
 _caller: contextvars.ContextVar[Caller] = contextvars.ContextVar("refold_agent")
@@ -241,7 +245,8 @@ async def _result(run: Run, offered: Mapping[str, Tool], call: Mapping[str, Any]
         content, fault = _text(await _called(run, offered, call)), ""
     except ToolError as error:
         kind = error.error_type if error.code == "raised" and error.error_type else error.code
-        content, fault = f"{kind}: {error.message}", error.code
+        content = error.message if error.code == REFUSED else f"{kind}: {error.message}"
+        fault = error.code
     message = {
         "role": "tool",
         "tool_call_id": call["id"],

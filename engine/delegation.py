@@ -6,7 +6,7 @@ import attrs
 
 from refold.engine.canonical import Json
 from refold.engine.limits import Limits
-from refold.engine.ports import Policy, Program, Reference
+from refold.engine.ports import Policy, Program, Reference, Tool
 
 
 @attrs.frozen(kw_only=True)
@@ -25,6 +25,8 @@ class Delegation:
     """The dialect that asked; empty for a program's own start."""
     tools: tuple[str, ...] | None = None
     """Names offered to the child; `None` for all that its parent has."""
+    own_tools: tuple[Tool, ...] = ()
+    """Tools that the child has besides; one takes the place of its parent's of that name."""
     levels: int | None = None
     """How many levels below the caller may exist; `None` for no cap of its own."""
     limits: Limits | None = None

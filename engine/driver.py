@@ -13,7 +13,6 @@ import asyncio
 import contextvars
 import queue
 import threading
-from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -78,7 +77,7 @@ class Workers:
 
 
 class Host:
-    """The loop that asynchronous tools run on: the caller's, or one on a thread, made when needed."""
+    """The loop that asynchronous tools run on: the caller's, or one on a thread, made at need."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._loop = loop

@@ -3,7 +3,7 @@
     RefoldError
       UsageError                 you called it wrongly; nothing has happened yet
         LogExists                a log is never overwritten
-        LogUnsealed              the call needs a finished log
+        LogMissing               there is no log at the path
         EntryMissing             the log has no entry of that number
         LogNameRefused           a path that the naming rule does not allow
         RecordingRefused         `record` while a program is being imported
@@ -42,7 +42,8 @@
       Diverged                   a re-execution asked for something else than the record
 
 Data as attributes, positional so that every error survives pickling; the message is built in
-`__str__`: where, what was expected, what was found, what to do.
+`__str__`: where, what was expected, what was found, what to do.  The `repr` is that of exceptions,
+which shows the same data and costs every start of a process less than a generated one.
 """
 
 from typing import Any
@@ -58,7 +59,7 @@ class UsageError(RefoldError):
     """The call was wrong; nothing has happened yet."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LogExists(UsageError):
     """The log to be written is already there (CONTRACT.md §4.1)."""
 
@@ -68,7 +69,7 @@ class LogExists(UsageError):
         return f"{self.path} exists, and a log is never overwritten: name another, or remove it"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LogMissing(UsageError):
     """There is no log at the path."""
 
@@ -79,7 +80,7 @@ class LogMissing(UsageError):
         return f"{self.path}: {self.why}; `refold ls` lists the logs of a folder"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LogNameRefused(UsageError):
     """A log, or a packed one, cannot have this name (CONTRACT.md §4)."""
 
@@ -90,7 +91,7 @@ class LogNameRefused(UsageError):
         return f"{self.path}: {self.why}"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class EntryMissing(UsageError):
     """The log has no entry of that number."""
 
@@ -107,7 +108,7 @@ class EntryMissing(UsageError):
         )
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RecordingRefused(UsageError):
     """`refold.record` was called while Refold imports the file that holds the program."""
 
@@ -120,7 +121,7 @@ class RecordingRefused(UsageError):
         )
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ProgramNotFound(UsageError):
     """A program was named that cannot be imported, or that is none."""
 
@@ -131,7 +132,7 @@ class ProgramNotFound(UsageError):
         return f"program {self.name!r}: {self.why}. Name it as module:function or file.py:function"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ModelNotFound(UsageError):
     """A model was named in a form that does not exist (CONTRACT.md §11)."""
 
@@ -142,7 +143,7 @@ class ModelNotFound(UsageError):
         return f"model {self.spec!r}: {self.why}"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ScriptRefused(UsageError):
     """A script of model replies that is not one (CONTRACT.md §11)."""
 
@@ -158,7 +159,7 @@ class ScriptRefused(UsageError):
         return f"{where}: expected {self.expected}, found {self.found}"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ToolRefused(UsageError):
     """A function that cannot be a tool: its types cannot make the round trip through a log."""
 
@@ -170,7 +171,7 @@ class ToolRefused(UsageError):
         return f"tool {self.tool!r}, {self.where}: {self.why}"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ToolUnknown(UsageError):
     """A tool was asked for by a name that none of the given tools has."""
 
@@ -182,7 +183,7 @@ class ToolUnknown(UsageError):
         return f"no tool is named {self.tool!r}; known: {known}. Pass it in tools=[…]"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ToolNeeded(UsageError):
     """A tool called by name returned a typed value, and replay was not given the tool."""
 
@@ -191,12 +192,13 @@ class ToolNeeded(UsageError):
 
     def __str__(self) -> str:
         return (
-            f"{self.call}: {self.tool!r} was called by name and returns a typed value; replay needs "
-            f"its types, and never runs it: pass tools=[{self.tool}] (--tools on the command line)"
+            f"{self.call}: {self.tool!r} was called by name and returns a typed value; replay "
+            f"needs its types, and never runs it: pass tools=[{self.tool}] (--tools on the "
+            "command line)"
         )
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ArgumentsRefused(UsageError):
     """Arguments that do not fit a tool's signature. Nothing is coerced but int to float."""
 
@@ -208,7 +210,7 @@ class ArgumentsRefused(UsageError):
         return f"{self.tool}: " + "; ".join(self.problems)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class InvalidDefError(UsageError):
     """An agent's definition that cannot be read, or says what it may not (CONTRACT.md §10.6)."""
 
@@ -222,7 +224,7 @@ class InvalidDefError(UsageError):
         return f"Invalid agent {self.agent!r}: {self.reason}{where}"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LimitRefused(UsageError):
     """A limit that is no limit: zero, negative, a bool, a text, a fraction where none fits."""
 
@@ -234,7 +236,7 @@ class LimitRefused(UsageError):
         return f"limit {self.limit}: expected {self.expected}, found {self.found}"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ExtraMissing(UsageError):
     """An optional dependency is needed and not installed."""
 
@@ -245,7 +247,7 @@ class ExtraMissing(UsageError):
         return f"{self.module} is not installed: pip install 'refold[{self.extra}]'"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class NotCanonical(RefoldError):
     """A value that JSON lines cannot hold exactly (CONTRACT.md §3.5). Nothing was written."""
 
@@ -255,10 +257,11 @@ class NotCanonical(RefoldError):
     found: str
 
     def __str__(self) -> str:
-        return f"at {self.pointer or '(the value itself)'}: expected {self.expected}, found {self.found}"
+        where = self.pointer or "(the value itself)"
+        return f"at {where}: expected {self.expected}, found {self.found}"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SnapshotRefused(UsageError):
     """A delegation snapshot was taken of something that is no recording (CONTRACT.md §13)."""
 
@@ -268,7 +271,7 @@ class SnapshotRefused(UsageError):
         return f"expected a recording, a log's path or a delegation tree, found {self.found}"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SliceRefused(UsageError):
     """A class that can be no slice, or no event, of a session (CONTRACT.md §6.3)."""
 
@@ -279,7 +282,7 @@ class SliceRefused(UsageError):
         return f"slice {self.slice}: {self.why}"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SnapshotSerializationError(UsageError):
     """A session holds what no snapshot can; the session is as it was (CONTRACT.md §6.3)."""
 
@@ -292,7 +295,7 @@ class SnapshotSerializationError(UsageError):
         return f"slice {self.slice}, item {self.item}: {self.why}"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SnapshotRestoreError(UsageError):
     """A snapshot does not fit the session, which is untouched (CONTRACT.md §6.3)."""
 
@@ -302,7 +305,7 @@ class SnapshotRestoreError(UsageError):
         return self.why
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class PromptRefused(UsageError, ValueError):
     """A prompt that cannot be registered, or cannot be rendered as asked (CONTRACT.md §10.8)."""
 
@@ -312,7 +315,7 @@ class PromptRefused(UsageError, ValueError):
         return self.why
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ToolValidationError(UsageError, ValueError):
     """Input of a delegation tool that its document does not allow; nothing was started."""
 
@@ -326,7 +329,7 @@ class LogError(RefoldError):
     """A log cannot be read or written."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LogDamaged(LogError):
     """Bytes that do not verify. Never repaired silently (CONTRACT.md §5)."""
 
@@ -348,7 +351,7 @@ class LogDamaged(LogError):
         )
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LogUnsupported(LogError):
     """A log written by a newer version, or no log at all."""
 
@@ -360,7 +363,7 @@ class LogUnsupported(LogError):
         return f"{self.path}: expected {self.expected}, found {self.found}"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LogLocked(LogError):
     """Another writer holds the log (CONTRACT.md §4.3)."""
 
@@ -372,7 +375,7 @@ class LogLocked(LogError):
         return f"{self.path} is being written by {holder}; a log has one writer"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LogSealed(LogError):
     """The log ends with `run.finished`, and nothing may follow (CONTRACT.md §4.4)."""
 
@@ -382,7 +385,7 @@ class LogSealed(LogError):
         return f"{self.path} is sealed by run.finished; nothing is appended to it"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class EventMalformed(LogError):
     """The data of an entry is not what its kind says (CONTRACT.md §2)."""
 
@@ -397,7 +400,7 @@ class EventMalformed(LogError):
         return f"{self.kind} at {where}: expected {self.expected}, found {self.found}"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LogPoisoned(LogError):
     """A write or a sync failed; the writer takes nothing more, ever (CONTRACT.md §4.4)."""
 
@@ -417,7 +420,7 @@ class ProgramError(RefoldError):
     """Raised inside a program by what it asked for; a program may catch it."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ToolError(ProgramError):
     """A tool failed: it raised, timed out, or gave what a log cannot hold."""
 
@@ -433,7 +436,7 @@ class ToolError(ProgramError):
         return f"{self.tool}: {kind}{self.message}"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ModelError(ProgramError):
     """A model request failed after the client's own retries."""
 
@@ -447,7 +450,7 @@ class ModelError(ProgramError):
         return f"{self.model}: {self.message} ({self.code})"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LimitReached(ProgramError):
     """A limit refused what was asked, or ended the run (CONTRACT.md §8)."""
 
@@ -459,7 +462,7 @@ class LimitReached(ProgramError):
         return f"{self.limit}: {self.allowed:g} allowed, {self.observed:g} asked or reached"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class DispatchSubagentError(ProgramError):
     """The child of a delegation tool did not complete."""
 
@@ -469,7 +472,7 @@ class DispatchSubagentError(ProgramError):
         return self.why
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RunEnded(ProgramError):
     """A program ends its run as failed, for a reason that `run.finished` names."""
 
@@ -481,7 +484,7 @@ class RunEnded(ProgramError):
         return self.message
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class OutsideLoop(ProgramError):
     """The program tried to leave the kernel: a socket, a thread, a process, a signal."""
 
@@ -496,7 +499,7 @@ class OutsideLoop(ProgramError):
         )
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Stuck(ProgramError):
     """Nothing is ready, in flight or timed: the program waits for ever."""
 
@@ -507,7 +510,7 @@ class Stuck(ProgramError):
         return "the program waits for what can never come: " + "; ".join(self.waiting)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Diverged(RefoldError):
     """A re-execution asked for, or yielded, something else than the record."""
 

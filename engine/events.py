@@ -151,9 +151,9 @@ class ClockRead:
 class ValueDrawn:
     """The program drew a value from outside itself."""
 
-    source: Literal["uuid", "random", "file", "environment", "session"]
+    source: Literal["uuid", "random", "file", "environment", "session", "settings"]
     name: str
-    """The stream, the file's name, the variable, the slice; empty for a uuid."""
+    """The stream, the file's name, the variable, the slice, the tool; empty for a uuid."""
     value: Json
 
 
@@ -175,8 +175,10 @@ class InputGiven:
 
 @attrs.frozen(weakref_slot=False)
 class EffectCancelled:
-    """The program gave up on an effect, and what still comes of it is late; or, with `run` and
-    without a call, the run itself was cancelled from outside."""
+    """The program gave up on an effect: what still comes of it is late.
+
+    Or, with `run` and without a call, the run itself was cancelled from outside.
+    """
 
     kind: Literal["tool", "model", "child", "input", "run"]
 
@@ -260,7 +262,8 @@ class RunFinished:
     status: str
     """As `Outcome.status`."""
     reason: str
-    """`done`, `max_iterations`, `fatal_tool_error`, `no_progress`, `cancelled`, `limit`, `error`."""
+    """`done`, `max_iterations`, `limit`, `cancelled`, `fatal_tool_error`, `no_progress`, `error`, or
+    the program's own word."""
     output: Json = None
     error: Fault | None = None
     in_doubt: list[str] = attrs.field(factory=list)

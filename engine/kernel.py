@@ -557,7 +557,7 @@ class Kernel:
             if returned is not None:
                 del self.open[call]
                 self._clock = None
-                self.loop.next_number()  # that of the future which nobody needed: numbers are hashes
+                self.loop.next_number()  # of the future that nobody needed: numbers are hashes
                 pending.resolve(*self._result(pending, returned))
                 return pending
         self._wait_for(pending, effect)

@@ -35,7 +35,10 @@ class Reference:
 
 @attrs.frozen(kw_only=True)
 class CallContext:
-    """What a tool may know about its call.  A parameter annotated with it is filled, not offered."""
+    """What a tool may know about its call.
+
+    A parameter annotated with it is filled, not offered.
+    """
 
     call: str
     """The call key, `0/1#3`."""
@@ -148,7 +151,8 @@ class ModelReply:
 
     message: dict[str, Any]
     """An assistant message of the neutral shape; `tool_calls` is left out where there are none.
-    A call whose arguments are no JSON object has `{"id", "name", "arguments": {}, "invalid": text}`.
+    A call whose arguments are no JSON object has `{"id", "name", "arguments": {}, "invalid":
+    text}`.
     `provider` holds what one provider wants back verbatim, by its name; others ignore it.  Whoever
     edits a message drops it."""
     usage: Usage = Usage()
@@ -327,7 +331,7 @@ class ChildRunner(Protocol):
 
     @property
     def name(self) -> str:
-        """As `meta` shows it: `in-process`, `subprocess`, …"""
+        """What `record(runner=…)` and `meta` call it: `in-process`, `subprocess`."""
         ...
 
     def run(self, request: ChildRequest, /) -> Outcome:

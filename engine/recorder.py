@@ -50,6 +50,7 @@ from refold.engine.log import LogWriter
 from refold.engine.log.blobs import encode_data
 from refold.engine.log.names import child_path
 from refold.engine.loop import Timer
+from refold.engine.offers import offer_of
 from refold.engine.outcome import Outcome, failed
 from refold.engine.plain import to_json
 from refold.engine.ports import (
@@ -66,7 +67,6 @@ from refold.engine.ports import (
     SessionPort,
     Tool,
 )
-from refold.engine.offers import offer_of
 from refold.engine.programs import fingerprint_of, found_program, program_name
 from refold.engine.run import faces_of
 from refold.engine.state import STATE_VERSION, Fold, state_digest
@@ -222,7 +222,7 @@ class Recorder:
         """Set a timer against monotonic time."""
         due = self._now_us() + timer.delay_us
         heapq.heappush(self._timers, (due, timer.number, timer.key, timer))
-        if len(self._timers) > 64 and len(self._timers) > 4 * len(self._kernel.loop.timers):
+        if len(self._timers) > _TIMERS_KEPT and len(self._timers) > 4 * len(self._kernel.loop.timers):
             self._compact()
 
     def _compact(self) -> None:
@@ -325,6 +325,7 @@ class Recorder:
         offered = request.tools
         if delegation.tools is not None:
             offered = {name: offered[name] for name in delegation.tools if name in offered}
+        offered = {**offered, **by_name(delegation.own_tools)}
         return ChildRequest(
             program=found_program(delegation.program),
             program_name=program_name(delegation.program),
@@ -485,7 +486,7 @@ class Recorder:
             [attrs.asdict(artifact) for artifact in report.artifacts] if report else None,
             session_digest=request.session.digest() if request.session else None,
         )
-        data = codec.digestible("run.finished", encode_data(codec.unstructure(finished)))
+        data = encode_data(codec.unstructure(finished))
         self._digest.add("run.finished", None, data)
         finished = attrs.evolve(
             finished,
@@ -500,7 +501,7 @@ class Recorder:
         return finished
 
     def _settle(self) -> list[str]:
-        """Wait for given-up effects that may change the world; return those still running (§9.4)."""
+        """Wait for given-up effects that may change the world; return what still runs (§9.4)."""
         until = self._now_us() + _GRACE_US
         while doubtful := self._doubtful():
             left = (until - self._now_us()) / 1_000_000
@@ -595,6 +596,8 @@ class Recorder:
         return self._virtual_us() // 1000
 
 
+_TIMERS_KEPT: Final = 64
+"""So few armed and cancelled timers are not worth sorting out."""
 _GRACE_US: Final = round(GRACE_SECONDS * 1_000_000)
 _REQUESTS: Final = frozenset({ToolCalled, ModelAsked, ChildStarted, InputAsked})
 

@@ -10,7 +10,7 @@ import contextvars
 import datetime as dt
 import os
 import random as _random
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +66,11 @@ class _Face:
         """The tools that this run was given, sorted by name."""
         return tuple(self._kernel.tools[name] for name in sorted(self._kernel.tools))
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The names of the models that this run was given, sorted; the default's is empty."""
+        return tuple(sorted(self._kernel.models))
+
     def now(self) -> dt.datetime:
         """Return the time as an aware UTC datetime; it stands still within a step (§9.3)."""
         return _EPOCH + dt.timedelta(microseconds=self._kernel.look().time_us)
@@ -100,6 +105,14 @@ class _Face:
         """
         value: str | None = self._kernel.draw("environment", name, lambda: os.environ.get(name))
         return value
+
+    def settings(self, name: str, make: Callable[[], Json]) -> Any:
+        """Return how a tool is set up, recorded; in replay `make` is not called.
+
+        Raises:
+            NotCanonical: live, where what `make` returns cannot be held by a log.
+        """
+        return self._kernel.draw("settings", name, make)
 
     @property
     def session(self) -> Any:

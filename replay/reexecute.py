@@ -127,8 +127,8 @@ def replay_tree(
     `on_end` is called when the last line of an unfinished record has matched; with it, the run is
     re-executed in this thread even if its record is unfinished.
     """
-    tree = _Tree(tools, on_end)
-    tree.replay(log, program, names, session)
+    tree = _Tree(on_end)
+    tree.replay(log, program, names, session, tools)
     return ReplayReport(
         log=log,
         divergences=tuple(tree.divergences),
@@ -141,8 +141,7 @@ def replay_tree(
 class _Tree:
     """One re-execution of a tree of runs."""
 
-    def __init__(self, tools: Mapping[str, Tool], on_end: Callable[[], None] | None) -> None:
-        self.tools = tools
+    def __init__(self, on_end: Callable[[], None] | None) -> None:
         self._on_end = on_end
         self.divergences: list[Divergence] = []
         self.ends_early: list[str] = []
@@ -155,6 +154,7 @@ class _Tree:
         program: Program | Reference | str | None,
         above: tuple[str, ...],
         session: SessionPort | None,
+        tools: Mapping[str, Tool],
     ) -> None:
         """Replay one run, then its children."""
         found = scan(log)
@@ -165,9 +165,9 @@ class _Tree:
             return
         on_end, self._on_end = self._on_end, None
         if not found.sealed and on_end is None:
-            self._replay_unfinished(log, program, above)
+            self._replay_unfinished(log, program, above, tools)
             return
-        replayed = Replayed(log, tools=self.tools, session=session, on_end=on_end)
+        replayed = Replayed(log, tools=tools, session=session, on_end=on_end)
         code = _program(program, replayed.started.program)
         names = above or (replayed.started.program,)
         run = _Run(log, replayed, code, names)
@@ -178,16 +178,20 @@ class _Tree:
         elif replayed.has_ended:
             self.ends_early.append(log.name)
         for child in replayed.children:
-            self._replay_child(log, child, names)
+            self._replay_child(log, child, names, tools)
 
     def _replay_unfinished(
-        self, log: Path, program: Program | Reference | str | None, above: tuple[str, ...]
+        self,
+        log: Path,
+        program: Program | Reference | str | None,
+        above: tuple[str, ...],
+        tools: Mapping[str, Tool],
     ) -> None:
         """Replay a run whose record stops: it may crash or stand still again, out of harm's way."""
         started = first_event(log)
         code = program if program is not None else _program(None, started.program)
         names = above or (started.program,)
-        answer = reexecute_apart(log, code, self.tools, names)
+        answer = reexecute_apart(log, code, tools, names)
         if answer.report is not None:
             self.divergences += answer.report.divergences
             self.ends_early += answer.report.ends_early
@@ -199,13 +203,17 @@ class _Tree:
         else:
             self.divergences.append(_died(log, names, answer.how))
 
-    def _replay_child(self, log: Path, child: RunChild, names: tuple[str, ...]) -> None:
+    def _replay_child(
+        self, log: Path, child: RunChild, names: tuple[str, ...], tools: Mapping[str, Tool]
+    ) -> None:
         path = child_path(log, child.number)
         if not path.exists():
             return  # killed before it wrote a line; `verify` says whether that is as it should be
         name = child.delegation.agent or program_name(child.delegation.program)
         place = (*names, f"{name}[{child.number}]")
-        self.replay(path, child.delegation.program, place, child.delegation.session)
+        given = child.delegation
+        own = {tool.name: tool for tool in given.own_tools}
+        self.replay(path, given.program, place, given.session, {**tools, **own})
 
 
 def _program(program: Program | Reference | str | None, recorded: str) -> Program:

@@ -279,7 +279,7 @@ _LAST_SHOWN: Final = 5
 
 
 def _is_of(entry: Entry, event: Event, call: str | None, data: bytes) -> bool:
-    """Return whether a recorded line is the one that was emitted; members may have another order."""
+    """Return whether a recorded line is the one that was emitted, in any order of members."""
     if entry.kind != kind_of(event) or entry.call != call:
         return False
     return entry.data_bytes == data or same(entry.data, loads(data))

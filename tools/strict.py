@@ -35,7 +35,7 @@ Hook = Callable[[Json], Any]
 _CONVERTER: Final = cattrs.Converter(detailed_validation=True)
 
 
-class _Problems(Exception):  # noqa: N818  a bundle of errors, on its way to `problems_of`
+class _Problems(Exception):
     """All that is wrong inside one value."""
 
     def __init__(self, found: list[NotCanonical]) -> None:

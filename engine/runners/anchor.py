@@ -1,4 +1,4 @@
-"""What a parent reads of a child's log when it joins: where it stands, and whether it kept its depth.
+"""What a parent reads of a child's log when it joins: where it stands, and how deep it went.
 
 A child writes its own log and enforces its own limits; the parent trusts neither (CONTRACT.md
 §7.4).  A child that was killed may leave a torn line: it is cut off here, its bytes kept beside
@@ -17,7 +17,7 @@ from refold.engine.ports import ChildRequest
 
 
 def anchored(outcome: Outcome, request: ChildRequest) -> Outcome:
-    """Return `outcome` bound to the child's log as it stands; failed where the log is not its own."""
+    """Return `outcome` bound to the child's log as it stands; failed where that is another's."""
     if request.log is None:
         return outcome
     try:

@@ -15,11 +15,11 @@ E = TypeVar("E")
 class EventBus:
     """The subscribers of one run, told in the order in which they came."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, on_close: "Callable[[EventBus], None] | None" = None) -> None:
         self._lock = threading.Lock()
         self._handlers: list[tuple[type, Callable[[Any], object]]] = []
         self._views: list[EventBus] = []
-        self._above: EventBus | None = None
+        self._on_close = on_close
 
     @property
     def subscribers(self) -> int:
@@ -57,8 +57,7 @@ class EventBus:
 
     def view(self) -> "EventBus":
         """Return the bus of a child run, open until it is closed."""
-        view = EventBus()
-        view._above = self
+        view = EventBus(on_close=self._leave)
         with self._lock:
             self._views.append(view)
         return view
@@ -67,9 +66,9 @@ class EventBus:
         """Forget all subscriptions and leave the bus above; closing again does nothing."""
         with self._lock:
             self._handlers.clear()
-            above, self._above = self._above, None
-        if above is not None:
-            above._leave(self)
+            on_close, self._on_close = self._on_close, None
+        if on_close is not None:
+            on_close(self)
 
     def _leave(self, view: "EventBus") -> None:
         with self._lock:

@@ -42,9 +42,13 @@ _TEXTS: Final[tuple[tuple[Any, Callable[[str], Any]], ...]] = (
 def _converter() -> Any:
     converter = make_converter(forbid_extra_keys=True, detailed_validation=False)
     for kind, parse in _TEXTS:
-        converter.register_structure_hook(kind, lambda value, _, parse=parse: parse(value))
+        converter.register_structure_hook(kind, _of_text(parse))
     converter.register_structure_hook(dt.timedelta, lambda value, _: dt.timedelta(seconds=value))
     return converter
+
+
+def _of_text(parse: Callable[[str], Any]) -> Callable[[str, Any], Any]:
+    return lambda value, _: parse(value)
 
 
 _CONVERTER: Final = _converter()
@@ -61,8 +65,8 @@ def reader_of(kind: type) -> Read:
     Raises:
         SliceRefused: the class is no attrs class or dataclass, or its types cannot be resolved.
     """
-    if not isinstance(kind, type) or field_names(kind) is None:
-        raise SliceRefused(getattr(kind, "__qualname__", repr(kind)), "no attrs class or dataclass")
+    if field_names(kind) is None:
+        raise SliceRefused(name_of(kind), "no attrs class and no dataclass")
     try:
         hook = _CONVERTER.get_structure_hook(kind)
     except Exception as error:  # noqa: BLE001 - whatever a class's annotations make cattrs raise

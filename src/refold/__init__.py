@@ -11,8 +11,8 @@ Names load on first use.  The rules are in CONTRACT.md.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
 
+TYPE_CHECKING = False  # as in `typing`, which takes longer to import than all that is here
 if TYPE_CHECKING:
     from refold.engine.clock import FixedClock
     from refold.engine.delegation import Delegation
@@ -97,7 +97,7 @@ __all__ = [
     "verify",
 ]
 
-_HOMES: Final = {
+_HOMES = {
     "engine.clock": ("FixedClock",),
     "engine.delegation": ("Delegation",),
     "engine.errors": (
@@ -136,10 +136,10 @@ _HOMES: Final = {
     "tools.contract": ("DelegationTool", "tool"),
     "tools.files": ("file_tools",),
 }
-_HOME: Final = {name: module for module, names in _HOMES.items() for name in names}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

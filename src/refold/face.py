@@ -14,12 +14,11 @@ from refold.engine.ports import Program, Reference, SessionPort, Tool
 from refold.engine.recording import Recording
 from refold.engine.recording import record as _record
 from refold.engine.recording import record_async as _record_async
-from refold.replay.reexecute import ReplayReport
-from refold.replay.reexecute import reexecute as _reexecute
 from refold.tools.contract import as_tool
 
 if TYPE_CHECKING:
     import refold
+    from refold.replay.reexecute import ReplayReport
 
 Tools = Sequence[Tool | Callable[..., Any]]
 
@@ -35,8 +34,8 @@ def record(
     """Run `program(run, input)` and record it; return how it ended, whatever that was.
 
     Options are those of `refold.engine.recording.record`: `log`, `model`, `models`, `runner`,
-    `runners`, `limits`, `seed`, `clock`, `session`, `durability`.  A plain function among `tools` becomes a
-    tool that is taken to change the world.
+    `runners`, `limits`, `seed`, `clock`, `session`, `durability`.
+    A plain function among `tools` becomes a tool that is taken to change the world.
 
     Raises:
         LogExists: a log is never overwritten.
@@ -69,7 +68,7 @@ def reexecute(
     *,
     tools: Tools = (),
     session: "SessionPort | None" = None,
-) -> ReplayReport:
+) -> "ReplayReport":
     """Run the program of `log` again with recorded outcomes, and compare; execute nothing else.
 
     The delegation tools that Refold ships are known; own ones, and own tools with typed results
@@ -81,10 +80,12 @@ def reexecute(
         ProgramNotFound: no program was given and the log's is none that Refold ships.
         ToolNeeded: a tool has to be passed.
     """
+    from refold.replay import reexecute as replay  # noqa: PLC0415 - who only records needs none
+
     path = log.log if isinstance(log, Recording) else log
     given = [as_tool(tool) for tool in tools]
     shipped = _shipped(path, {tool.name for tool in given})
-    return _reexecute(path, program, tools=[*shipped, *given], session=session)
+    return replay.reexecute(path, program, tools=[*shipped, *given], session=session)
 
 
 def _shipped(log: str | os.PathLike[str], given: set[str]) -> list[Tool]:

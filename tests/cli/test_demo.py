@@ -22,11 +22,21 @@ def _demo(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_it_shows_each_step_what_it_proved_and_what_to_try_next(
-    sources: Path, tmp_path: Path
-) -> None:
-    said = _demo(tmp_path, sources)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder in which the demo ran."""
+    return tmp_path_factory.mktemp("demo")
 
+
+@pytest.fixture(scope="module")
+def said(sources: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Return what the demo said."""
+    return _demo(folder, sources)
+
+
+def test_it_shows_each_step_what_it_proved_and_what_to_try_next(
+    said: subprocess.CompletedProcess[str],
+) -> None:
     assert (said.returncode, said.stderr) == (0, "")
     for words in ("record  ", "verify  ", "replay  ", "diff  ", "What that proved", "Try next"):
         assert f"\n{words}" in said.stdout
@@ -35,25 +45,23 @@ def test_it_shows_each_step_what_it_proved_and_what_to_try_next(
     assert "tool calls executed: 0, differences: 0" in said.stdout
 
 
-def test_the_commands_that_it_names_work(sources: Path, tmp_path: Path) -> None:
-    said = _demo(tmp_path, sources)
-    commands = [
-        line.strip().removeprefix("refold ")
-        for line in said.stdout.partition("Try next")[2].splitlines()
-        if "--faults" not in line and line.strip()
-    ]
+def test_the_commands_that_it_names_work(
+    said: subprocess.CompletedProcess[str],
+    folder: Path,
+    invoke: Invoke,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(folder)
+    named = [line.split() for line in said.stdout.partition("Try next\n")[2].splitlines()]
+    commands = [words[1:] for words in named if words and "--faults" not in words]
 
-    assert len(commands) == 5
-    for command in commands:
-        ran = subprocess.run(
-            f"{sys.executable} -m refold {command}",
-            shell=True,
-            cwd=tmp_path,
-            capture_output=True,
-            check=False,
-            timeout=120,
-        )
-        assert ran.returncode == 0, (command, ran.stderr)
+    ran = [invoke(*(path for word in words for path in _as_a_shell(word))) for words in commands]
+
+    assert [each.exit_code for each in ran] == [0, 0, 0, 0, 0]
+
+
+def _as_a_shell(word: str) -> list[str]:
+    return sorted(map(str, Path().glob(word))) or [word]
 
 
 def test_its_document_is_as_the_schema_says(sources: Path, tmp_path: Path, invoke: Invoke) -> None:

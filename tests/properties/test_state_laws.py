@@ -195,6 +195,7 @@ def test_limits_only_narrow(limits: Limits, depth: int, delegation: Delegation) 
         cap, child = getattr(limits, name), getattr(given, name)
         assert cap is None or (child is not None and child <= cap)
     if delegation.levels is not None and delegation.levels >= 0:
+        assert given.max_depth is not None
         assert given.max_depth <= depth + delegation.levels
 
 
@@ -221,10 +222,10 @@ def test_no_run_uses_more_than_its_limits(limits: Limits, depth: int, data: st.D
         if isinstance(decided[0], events.ChildStarted):
             running[call] = decided[0].delegation["limits"].get("model_tokens", 0)
 
-    assert so_far.children_started <= limits.max_children
+    assert so_far.children_started <= (limits.max_children or 0)
     if limits.model_tokens is not None:
         assert so_far.tokens_used + so_far.tokens_reserved <= limits.model_tokens
-    if depth >= limits.max_depth:
+    if depth >= (limits.max_depth or 0):
         assert so_far.children_started == 0
 
 

@@ -1,4 +1,4 @@
-"""A kernel's world that is a log: what the program is given comes from there, and only from there."""
+"""A kernel's world that is a log: what the program is given comes from there alone."""
 
 import asyncio
 import inspect
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from refold.engine.errors import LogUnsupported, ToolNeeded
+from refold.engine.errors import LogDamaged, ToolNeeded
 from refold.engine.events import RunStarted
 from refold.engine.log import read_entries
 from refold.engine.ports import CallContext, ModelRequest
@@ -55,7 +55,7 @@ def test_only_a_log_is_a_world(tmp_path: Path) -> None:
     other = tmp_path / "other.jsonl"
     other.write_text('{"not": "a log"}\n')
 
-    with pytest.raises(LogUnsupported):
+    with pytest.raises(LogDamaged):
         Replayed(other, tools={})
 
 
@@ -101,7 +101,7 @@ def test_a_delegation_tool_has_to_be_passed(tmp_path: Path) -> None:
     def search(q: str) -> str:
         return q
 
-    asks = DelegationTool("asks", "", {}, handler)
+    asks = DelegationTool(name="asks", description="", parameters={}, handler=handler)
 
     async def program(run: Run, _input: Any) -> Any:
         return await run.tool("asks", q="a")

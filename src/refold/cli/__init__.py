@@ -8,6 +8,8 @@ short file each.  Rules: CONTRACT.md §14.
 import sys
 from collections.abc import Sequence
 
+from refold import __version__
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; by default on the arguments of this process.
@@ -17,9 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words == ["--version"]:
-        from importlib.metadata import version  # noqa: PLC0415 - most commands need no metadata
-
-        print(f"refold {version('refold')}")
+        print(f"refold {__version__}")
         return
     from refold.cli.group import refold  # noqa: PLC0415 - what a command needs, it imports
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import attrs
 import pytest
-from tests.support.corpus import Recorded, corpus, recorded_answers
-from tests.support.model_server import ANTHROPIC_PATH, Answer, ModelServer, answers_in
 
 from refold.engine.errors import ModelError
 from refold.engine.models import AnthropicModel
 from refold.engine.ports import ModelReply, ModelRequest, ToolDefinition
+from tests.support.corpus import Recorded, corpus, recorded_answers
+from tests.support.model_server import ANTHROPIC_PATH, Answer, ModelServer, answers_in
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "models" / "anthropic"
 ASKED = ModelRequest(messages=({"role": "user", "content": "Tides?"},))

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.model_server import ANTHROPIC_PATH, OPENAI_PATH, Answer, ModelServer
 
 from refold.engine.errors import ExtraMissing, ModelError
 from refold.engine.models import AnthropicModel, OpenAICompatibleModel
 from refold.engine.models.wire import LazyClient, call_of, distinct_id, short, text_of, tokens_of
 from refold.engine.ports import ModelRequest
+from tests.support.model_server import ANTHROPIC_PATH, OPENAI_PATH, Answer, ModelServer
 
 ASKED = ModelRequest(messages=({"role": "user", "content": "Tides?"},))
 SDKS = {AnthropicModel: "anthropic", OpenAICompatibleModel: "openai"}
