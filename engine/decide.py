@@ -82,7 +82,7 @@ def granted(state: Fold | RunState, delegation: Delegation) -> Limits:
         asked = state.depth + delegation.levels
         deepest = max(0, asked if limits.max_depth is None else min(limits.max_depth, asked))
         limits = attrs.evolve(limits, max_depth=deepest)
-    left = _tokens_left(state)
+    left = tokens_left(state)
     if left is not None:
         wanted = left if limits.model_tokens is None else min(left, limits.model_tokens)
         limits = attrs.evolve(limits, model_tokens=max(1, wanted))
@@ -100,7 +100,7 @@ def _model(state: Fold | RunState, command: RequestModel) -> tuple[Event, ...]:
     cap = state.limits.max_iterations
     if cap is not None and state.iterations >= cap:
         return (LimitHit("max_iterations", cap, "effect", state.iterations + 1),)
-    if _tokens_left(state) == 0:
+    if tokens_left(state) == 0:
         return (_no_tokens(state, "effect"),)
     return (command.asked,)
 
@@ -115,7 +115,7 @@ def _child(state: Fold | RunState, command: RequestChild) -> tuple[Event, ...]:
     if cap is not None and children > cap:
         hit = LimitHit("max_children", cap, "child", children)
         return _rejected(command, limits, hit, _too_many(cap))
-    if _tokens_left(state) == 0:
+    if tokens_left(state) == 0:
         return _rejected(command, limits, _no_tokens(state, "child"), _too_dear(state))
     asked = command.delegation.as_json(program=command.program, limits=limits)
     return (ChildStarted(asked, command.number, command.run_id),)
@@ -144,7 +144,7 @@ def _no_tokens(state: Fold | RunState, scope: str) -> LimitHit:
     return LimitHit("model_tokens", cap, scope, state.tokens_used + state.tokens_reserved)
 
 
-def _tokens_left(state: Fold | RunState) -> int | None:
+def tokens_left(state: Fold | RunState) -> int | None:
     """Return the tokens that nobody has used or reserved; `None` where there is no cap."""
     cap = state.limits.model_tokens
     if cap is None:

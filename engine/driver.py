@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import attrs
 
+from refold.engine.canonical import Json
 from refold.engine.effects import AskModel, CallTool
 from refold.engine.errors import ArgumentsRefused, ModelError, NotCanonical, ToolError
 from refold.engine.events import ModelAnswered, ToolReturned
@@ -41,7 +42,17 @@ class CancelRun:
     """Asks the run itself to end: the parent's doing, or Ctrl-C."""
 
 
-Arrivals = queue.SimpleQueue[Arrival | CancelRun]
+@attrs.define(eq=False)
+class SharedChange:
+    """A child that shares the session has changed it; it waits until the change is made."""
+
+    event: str
+    data: Json
+    by: str
+    done: threading.Event = attrs.field(factory=threading.Event)
+
+
+Arrivals = queue.SimpleQueue[Arrival | CancelRun | SharedChange]
 
 
 class Workers:
@@ -144,6 +155,8 @@ class Driver:
     def __init__(self, arrivals: Arrivals, *, host: Host) -> None:
         self.flights: dict[str, Flight] = {}
         """Effects under way, in the order of their start; the recorder takes them out."""
+        self.is_in_place = False
+        """Whether a tool runs in the recorder's own thread right now."""
         self._arrivals = arrivals
         self._host = host
         self._workers = Workers(WORKERS_MAX)
@@ -154,8 +167,10 @@ class Driver:
         running = asyncio._get_running_loop()  # noqa: SLF001 - exported for loops, as uvloop uses it
         asyncio._set_running_loop(None)  # noqa: SLF001 - the same; a tool may call asyncio.run
         try:
+            self.is_in_place = True
             return self._context.copy().run(call_tool, effect, context)
         finally:
+            self.is_in_place = False
             asyncio._set_running_loop(running)  # noqa: SLF001 - the same
 
     def call_tool(self, effect: CallTool, context: CallContext) -> None:
@@ -205,6 +220,8 @@ class Driver:
             event = _failure("cancelled", "the tool was cancelled")
         except Exception as error:  # noqa: BLE001 - a tool's failure is data
             event = _failed_tool(error)
+        except BaseException as error:  # noqa: BLE001 - or the host loop would end with it
+            event = _way_out(error)
         self._arrivals.put(Arrival(effect.call, event))
 
 
@@ -214,8 +231,8 @@ def call_tool(effect: CallTool, context: CallContext) -> ToolReturned:
         return _returned(effect, effect.tool.call(effect.arguments, context))
     except Exception as error:  # noqa: BLE001 - a tool's failure is data
         return _failed_tool(error)
-    except SystemExit as error:
-        return _failure("raised", f"the tool tried to exit with {error.code!r}", "SystemExit")
+    except BaseException as error:  # noqa: BLE001 - or the thread would end, and nothing arrive
+        return _way_out(error)
 
 
 def _returned(effect: CallTool, result: Any) -> ToolReturned:
@@ -223,6 +240,12 @@ def _returned(effect: CallTool, result: Any) -> ToolReturned:
         return ToolReturned("ok", effect.tool.dump(result))
     except NotCanonical as error:
         return _failure("result", str(error))
+
+
+def _way_out(error: BaseException) -> ToolReturned:
+    """Return the failure of a tool that tried to end the process, or was interrupted."""
+    kind = type(error).__name__
+    return _failure("raised", f"the tool tried to leave with {kind}: {text_of(error)}", kind)
 
 
 def _failed_tool(error: Exception) -> ToolReturned:
@@ -254,7 +277,7 @@ def ask_model(effect: AskModel) -> ModelAnswered:
         reply = effect.model.complete(effect.request)
     except ModelError as error:
         return ModelAnswered("error", error={"code": error.code, "message": error.message})
-    except Exception as error:  # noqa: BLE001 - a model's failure is data
+    except BaseException as error:  # noqa: BLE001 - a model's failure is data, whatever it raised
         message = f"{type(error).__name__}: {text_of(error)}"
         return ModelAnswered("error", error={"code": "raised", "message": message})
     return ModelAnswered("ok", reply.message, reply.usage, reply.stop_reason)
@@ -263,7 +286,7 @@ def ask_model(effect: AskModel) -> ModelAnswered:
 def _run_child(runner: ChildRunner, request: ChildRequest) -> Outcome:
     try:
         return runner.run(request)
-    except Exception as error:  # noqa: BLE001 - a crash must be recordable, or it could not be replayed
+    except BaseException as error:  # noqa: BLE001 - a crash must be recordable, to be replayed
         return failed(
             "failed", "runner", f"{runner.name}: {type(error).__name__}: {text_of(error)}"
         )

@@ -15,6 +15,9 @@
         ToolNeeded               replay needs the tool's types to give its result back
         ArgumentsRefused         arguments that do not fit the tool's signature
         InvalidDefError          an agent's definition file that is none
+        DefNotFoundError         no agent has that id
+        ConfigRefused            a configuration that cannot be read, or says what it may not
+        SessionNotFound          no run of the tree has that session id
         LimitRefused             nonsense as a limit
         ExtraMissing             an optional dependency is not installed
         SnapshotRefused          a snapshot of what is no recording
@@ -222,6 +225,47 @@ class InvalidDefError(UsageError):
     def __str__(self) -> str:
         where = f" ({self.path})" if self.path else ""
         return f"Invalid agent {self.agent!r}: {self.reason}{where}"
+
+
+@attrs.define(eq=False, repr=False)
+class DefNotFoundError(UsageError, ValueError):
+    """No agent has that id, or none that the caller may dispatch to (CONTRACT.md §10.6)."""
+
+    agent: str
+
+    def __str__(self) -> str:
+        return f"Agent '{self.agent}' not found"
+
+
+@attrs.define(eq=False, repr=False)
+class ConfigRefused(UsageError):
+    """A `refold.yaml`, or a `[tool.refold]`, that says what it may not (CONTRACT.md §14)."""
+
+    path: str
+    line: int
+    """1-based; 0 where the file as a whole is meant."""
+    pointer: str
+    """The member, as `tools.spawn.profiles.coder`; empty for the whole."""
+    why: str
+    """What was expected, what was found, and the nearest known name."""
+
+    def __str__(self) -> str:
+        place = f"{self.path}:{self.line}" if self.line else self.path
+        return f"{place}: {self.pointer}: {self.why}" if self.pointer else f"{place}: {self.why}"
+
+
+@attrs.define(eq=False, repr=False)
+class SessionNotFound(UsageError):
+    """No run in the tree of a log has that session id (CONTRACT.md §10)."""
+
+    session_id: str
+    log: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.log}: no run below it has the session {self.session_id!r}; only children of "
+            "subagent_dispatch can be read back"
+        )
 
 
 @attrs.define(eq=False, repr=False)

@@ -262,8 +262,8 @@ class RunFinished:
     status: str
     """As `Outcome.status`."""
     reason: str
-    """`done`, `max_iterations`, `limit`, `cancelled`, `fatal_tool_error`, `no_progress`, `error`, or
-    the program's own word."""
+    """`done`, `max_iterations`, `limit`, `cancelled`, `fatal_tool_error`, `no_progress`, `error`,
+    or the program's own word."""
     output: Json = None
     error: Fault | None = None
     in_doubt: list[str] = attrs.field(factory=list)

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import inspect
 import random
+import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Protocol
 
@@ -49,13 +50,14 @@ from refold.engine.events import (
     ModelAnswered,
     ModelAsked,
     NoteAdded,
+    SessionChanged,
     TimerFired,
     ToolCalled,
     ToolReturned,
     ValueDrawn,
 )
 from refold.engine.limits import Limits
-from refold.engine.loop import Loop, Scope, Task, Timer
+from refold.engine.loop import Loop, Scope, Task, Timer, inside_collector, is_asyncios
 from refold.engine.outcome import Fault, Outcome, Report
 from refold.engine.plain import to_json
 from refold.engine.ports import Identity, Model, ModelReply, ModelRequest, SessionPort, Tool
@@ -245,6 +247,8 @@ class Kernel:
         self._streams: dict[tuple[str, str], random.Random] = {}
         self._is_plain = False
         self._is_told = False
+        self._thread = 0
+        """The thread that executes the program; 0 before and after."""
 
     # -- the life of a run ----------------------------------------------------------------
 
@@ -258,6 +262,7 @@ class Kernel:
         Raises:
             RefoldError: the world failed: a log that can no longer be written, a divergence.
         """
+        self._thread = threading.get_ident()
         self._begin_session()
         try:
             if is_async(program):
@@ -266,6 +271,7 @@ class Kernel:
                 result = self._execute_plain(program, runs[1], argument)
             self._close()
         finally:
+            self._thread = 0
             if self.session is not None:
                 self.session.unbind()
         if self.failure is not None:
@@ -274,8 +280,9 @@ class Kernel:
 
     def _begin_session(self) -> None:
         if self.session is not None:
-            self.world.seed(self.session)
-            self.session.bind(self._note_session)
+            if self.session.is_own:
+                self.world.seed(self.session)
+            self.session.bind(self._note_session, self.draw)
 
     def _note_session(self, event: Event) -> None:
         self._ask(event)
@@ -293,7 +300,7 @@ class Kernel:
             return _Result(value=program(run, argument))
         except asyncio.CancelledError:
             return _Result(abandoned=True)
-        except Exception as error:  # noqa: BLE001 - a program's failure is data
+        except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - failures are data
             return _Result(error=error)
 
     def _turn(self) -> bool:
@@ -447,6 +454,8 @@ class Kernel:
                 self.stop(_timed_out(event))
             case EffectCancelled(kind="run"):
                 self.stop(_cancelled())
+            case SessionChanged() if self.session is not None:
+                self.session.take(event)
             case _:
                 pass  # an effect.late changes nothing
 
@@ -465,6 +474,8 @@ class Kernel:
                 return event.limit == "timeout_seconds" and call is None
             case EffectCancelled():
                 return event.kind == "run"
+            case SessionChanged():
+                return bool(event.by)
             case _:
                 return False
 
@@ -522,16 +533,23 @@ class Kernel:
         Raises:
             UsageError: `run` is used outside its own program.
         """
-        if self._is_plain:
-            scope = self.loop.scope() if self.loop.is_stepping() else self.loop.root
-        elif self.loop.is_stepping():
-            scope = self.loop.scope()
-        else:
+        self._check_inside()
+        scope = self.loop.scope() if self.loop.is_stepping() else self.loop.root
+        return scope, scope.next_call()
+
+    def _check_inside(self) -> None:
+        """Refuse whoever is not the program.
+
+        Raises:
+            UsageError: `run` is used outside its own program.
+        """
+        if self.loop.is_stepping():
+            return
+        if not self._is_plain or self._thread != threading.get_ident() or inside_collector():
             raise UsageError(
                 "run was used outside its program: from another thread, after the end, or by "
                 "a finaliser of the garbage collector"
             )
-        return scope, scope.next_call()
 
     def _ask(self, event: Event) -> str:
         """Put a request into the log under a new call key, and return the key."""
@@ -589,7 +607,7 @@ class Kernel:
     @staticmethod
     def plain_arguments(arguments: dict[str, Any]) -> dict[str, Json]:
         """Return arguments as they are written: JSON values, sorted by name."""
-        return {name: to_json(arguments[name]) for name in sorted(arguments)}
+        return {name: to_json(arguments[name], f"/{name}") for name in sorted(arguments)}
 
     def give_up(self, pending: Pending) -> None:
         """Record that the program no longer waits; what still comes of the effect is late."""
@@ -758,6 +776,7 @@ class Kernel:
 
     def look(self) -> ClockRead:
         """Return the clock of this step; the first look of a step is a line."""
+        self._check_inside()
         if self._clock is None:
             self._clock = self.world.look()
             self._virtual_us = self._clock.virtual_us
@@ -902,12 +921,13 @@ def _scope_name(task: asyncio.Task[Any]) -> str:
 
 
 def _place(task: asyncio.Task[Any]) -> str:
-    """Return where a task waits: the innermost frame of its chain of coroutines."""
+    """Return where a task waits: the innermost line of the program in its chain of coroutines."""
     waiting: Any = task.get_coro()
-    while getattr(waiting, "cr_await", None) is not None and hasattr(waiting.cr_await, "cr_frame"):
+    place = "waits"
+    while (frame := getattr(waiting, "cr_frame", None)) is not None:
+        code = frame.f_code
+        if not is_asyncios(code.co_filename) or place == "waits":
+            name = code.co_filename.rpartition("/")[2]
+            place = f"waits at {name}:{frame.f_lineno} in {code.co_name}"
         waiting = waiting.cr_await
-    frame = getattr(waiting, "cr_frame", None)
-    if frame is None:
-        return "waits"
-    name = frame.f_code.co_filename.rpartition("/")[2]
-    return f"waits at {name}:{frame.f_lineno} in {frame.f_code.co_name}"
+    return place

@@ -35,6 +35,11 @@ _TIMEOUTS_FILE: Final = sys.modules["asyncio.timeouts"].__file__
 _collecting = threading.local()
 
 
+def is_asyncios(file: str) -> bool:
+    """Return whether a file of code belongs to asyncio."""
+    return file.startswith(_ASYNCIO_FILES)
+
+
 def _mark_collection(phase: str, _info: dict[str, int]) -> None:
     _collecting.on = phase == "start"
 
@@ -216,7 +221,7 @@ class Loop(asyncio.AbstractEventLoop):
     def _run(self, handle: Handle) -> None:
         try:
             handle.context.run(handle.callback, *handle.args)
-        except (SystemExit, KeyboardInterrupt):
+        except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - as asyncio does for callbacks
             self.call_exception_handler({"message": "exception in a callback", "exception": error})
@@ -428,7 +433,10 @@ class Loop(asyncio.AbstractEventLoop):
     async def shutdown_asyncgens(self) -> None:
         """Do nothing; the end of the run closes open generators in the order of their start."""
 
-    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+    async def shutdown_default_executor(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109 - asyncio's signature
+    ) -> None:
         """Do nothing; there is no executor."""
 
     # -- async generators -----------------------------------------------------------------

@@ -182,10 +182,17 @@ class Model(Protocol):
         ...
 
 
+Draw = Callable[[str, str, Callable[[], Json]], Json]
+"""Source, name, what produces the value live → the value: `Kernel.draw`."""
+
+
 class SessionPort(Protocol):
     """What the kernel asks of a session; `engine.session` has the one implementation."""
 
-    def bind(self, emit: Callable[[Any], None], /) -> None:
+    is_own: bool
+    """False for a child's face of its parent's session: its reads are lines, not its start."""
+
+    def bind(self, emit: Callable[[Any], None], draw: Draw, /) -> None:
         """Put every change into a log from now on, before it is made."""
         ...
 
@@ -203,6 +210,10 @@ class SessionPort(Protocol):
         Raises:
             SnapshotRestoreError: a slice is not registered, or another version; untouched then.
         """
+        ...
+
+    def take(self, line: Any, /) -> None:
+        """Take a `session.changed` of a child that shares the session; the log has it already."""
         ...
 
     def observe(

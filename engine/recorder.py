@@ -18,10 +18,18 @@ from typing import Final
 
 import attrs
 
-from refold.engine import codec, digest
+from refold.engine import codec, digest, interrupts
 from refold.engine.canonical import Json
 from refold.engine.data_digest import DataDigest
-from refold.engine.driver import Arrival, Arrivals, CancelRun, Driver, Host, overdue
+from refold.engine.driver import (
+    Arrival,
+    Arrivals,
+    CancelRun,
+    Driver,
+    Host,
+    SharedChange,
+    overdue,
+)
 from refold.engine.effects import AskModel, CallTool, Effect, GiveUp, RunChild
 from refold.engine.errors import NotCanonical
 from refold.engine.events import (
@@ -38,6 +46,7 @@ from refold.engine.events import (
     ModelAsked,
     RunFinished,
     RunStarted,
+    SessionChanged,
     SessionSeeded,
     TimerFired,
     ToolCalled,
@@ -145,6 +154,7 @@ class Recorder:
         self._leaves: list[tuple[int, str]] = []
         self._stop_us: int | None = None
         self._interrupted = False
+        self._is_over = False
         self._deadline_us = _microseconds(request.limits.timeout_seconds)
         # A child's runner ends it from outside; nobody does so for a root.
         self._must_be_timely = self._deadline_us is not None and request.identity.parent is None
@@ -166,11 +176,13 @@ class Recorder:
         faces = faces_of(self._kernel)
         try:
             argument = to_json(request.input)  # a copy: the program may change its own
-            verdict = self._kernel.execute(
-                request.program, (faces.asynchronous, faces.plain), argument
-            )
+            with interrupts.obeyed(self._interrupt):
+                verdict = self._kernel.execute(
+                    request.program, (faces.asynchronous, faces.plain), argument
+                )
             finished = self._seal(verdict)
         finally:
+            self._is_over = True
             for call in list(self._driver.flights):
                 self._driver.give_up(call)
             self._driver.close()
@@ -184,6 +196,18 @@ class Recorder:
             duration_ms=self._elapsed_ms(),
             interrupted=self._interrupted,
         )
+
+    def _interrupt(self) -> None:
+        """Ask for the end of the run; a tool that runs in place is left at once.
+
+        Raises:
+            KeyboardInterrupt: inside such a tool, whose failure it becomes; or for the second time.
+        """
+        is_second, self._interrupted = self._interrupted, True
+        if not is_second:
+            self._arrivals.put(CancelRun())
+        if is_second or self._driver.is_in_place:
+            raise KeyboardInterrupt
 
     def fence(self) -> tuple[str, int]:
         """Refuse everything that this run may still append; return its head and entries.
@@ -222,7 +246,7 @@ class Recorder:
         """Set a timer against monotonic time."""
         due = self._now_us() + timer.delay_us
         heapq.heappush(self._timers, (due, timer.number, timer.key, timer))
-        if len(self._timers) > _TIMERS_KEPT and len(self._timers) > 4 * len(self._kernel.loop.timers):
+        if len(self._timers) > max(_TIMERS_KEPT, 4 * len(self._kernel.loop.timers)):
             self._compact()
 
     def _compact(self) -> None:
@@ -313,6 +337,10 @@ class Recorder:
         request = self.request
         name = effect.delegation.runner or request.runner
         runner = request.runners.get(name)
+        if runner is not None and effect.delegation.shared and not _shares_memory(runner):
+            message = f"a child on the runner {name!r} cannot share its parent's session"
+            self._arrivals.put(Arrival(effect.call, failed("failed", "session", message)))
+            return
         if runner is None:
             known = ", ".join(sorted(request.runners)) or "none"
             message = f"no runner is named {name!r}; known: {known}"
@@ -352,8 +380,26 @@ class Recorder:
             clock=request.clock,
             runners=request.runners,
             runner=delegation.runner or request.runner,
+            session=self._session_for(effect),
             host=self._host,
         )
+
+    def _session_for(self, effect: RunChild) -> SessionPort | None:
+        """Return the child's own session, or its face of this run's."""
+        delegation, session = effect.delegation, self.request.session
+        if not delegation.shared or session is None:
+            return delegation.session  # type: ignore[no-any-return]  # a `SessionPort`
+        from refold.engine.session.shared import share  # noqa: PLC0415 - few runs share one
+
+        return share(session, self._kernel.child_path(effect.call), self._send_change)
+
+    def _send_change(self, event: str, data: Json, by: str) -> None:
+        """Have this run make a child's change; called in the child's thread, which waits."""
+        change = SharedChange(event, data, by)
+        self._arrivals.put(change)
+        while not change.done.wait(_CHANGE_POLL_SECONDS):
+            if self._is_over:
+                return
 
     # -- taking one thing from the world --------------------------------------------------
 
@@ -395,8 +441,13 @@ class Recorder:
         self._world(ChildFinished(outcome), call, self._requests.pop(call, None))
         self._writer.barrier()
 
-    def _take_arrival(self, arrival: Arrival | CancelRun) -> bool:
+    def _take_arrival(self, arrival: Arrival | CancelRun | SharedChange) -> bool:
         """Append and deliver an arrival; False where it completes nothing yet."""
+        if isinstance(arrival, SharedChange):
+            change = SessionChanged(arrival.event, arrival.data, arrival.by)
+            self._world(change, None, self._step)
+            arrival.done.set()
+            return True
         if isinstance(arrival, CancelRun):
             if self._stop_us is None:
                 self._stop_us = self._now_us()
@@ -598,12 +649,17 @@ class Recorder:
 
 _TIMERS_KEPT: Final = 64
 """So few armed and cancelled timers are not worth sorting out."""
+_CHANGE_POLL_SECONDS: Final = 0.1
 _GRACE_US: Final = round(GRACE_SECONDS * 1_000_000)
 _REQUESTS: Final = frozenset({ToolCalled, ModelAsked, ChildStarted, InputAsked})
 
 
 def _is_over(timer: Timer | CallTool) -> bool:
     return isinstance(timer, Timer) and timer.is_cancelled
+
+
+def _shares_memory(runner: ChildRunner) -> bool:
+    return bool(getattr(runner, "shares_memory", False))
 
 
 def _microseconds(seconds: float | None) -> int | None:

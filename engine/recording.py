@@ -126,7 +126,7 @@ def record(
         durability=durability,
     )
     if asyncio._get_running_loop() is not None:  # noqa: SLF001 - None instead of an error
-        recorded = in_thread(lambda: _record(request, None))
+        recorded = in_thread(lambda: _record(request, None), request.cancel.set)
     else:
         recorded = _record(request, None)
     if recorded.interrupted:
@@ -180,8 +180,11 @@ def _settle(ended: "asyncio.Future[Recorded]", value: Any, error: BaseException 
         ended.set_result(value)
 
 
-def in_thread(work: Callable[[], Any]) -> Any:
-    """Run `work` on a thread of its own, in a copy of this context, and return what it returns."""
+def in_thread(work: Callable[[], Any], cancel: Callable[[], None] = lambda: None) -> Any:
+    """Run `work` on a thread of its own, in a copy of this context, and return what it returns.
+
+    Ctrl-C calls `cancel` and waits for the end all the same, before it goes on.
+    """
     box: list[Any] = []
     context = contextvars.copy_context()
 
@@ -193,7 +196,12 @@ def in_thread(work: Callable[[], Any]) -> Any:
 
     thread = threading.Thread(target=lambda: context.run(run), name="refold-kernel", daemon=True)
     thread.start()
-    thread.join()
+    try:
+        thread.join()
+    except KeyboardInterrupt:
+        cancel()
+        thread.join()
+        raise
     succeeded, result = box
     if not succeeded:
         raise result

@@ -17,6 +17,7 @@ from typing import Any
 import attrs
 
 from refold.engine.canonical import Json
+from refold.engine.decide import tokens_left
 from refold.engine.delegation import Delegation
 from refold.engine.errors import UsageError
 from refold.engine.kernel import Child, Kernel
@@ -60,6 +61,11 @@ class _Face:
     def limits(self) -> Limits:
         """The caps that this run was granted."""
         return self._kernel.limits
+
+    @property
+    def tokens_left(self) -> int | None:
+        """Model tokens that nobody has used and no running child has reserved; None for no cap."""
+        return tokens_left(self._kernel.world.fold)
 
     @property
     def tools(self) -> tuple[Tool, ...]:

@@ -1,16 +1,18 @@
-"""Three functions of asyncio that are deterministic only with help, on the kernel's loop alone.
+"""Functions of asyncio that need help on the kernel's loop; on any other they are as before.
 
 - `as_completed` over bare coroutines puts them into a set before they are tasks: in the order of
   memory addresses.
 - `wait_for` makes a task of its own before Python 3.12, and so shifts scopes between versions.
 - `gather` returns a future of a private class that hashes to its address.
+- `run` says only that a loop runs already; here it is refused as all that leaves the loop is.
 
-Installed once, when the first kernel is made; on any other loop each behaves as before.
+Installed once, when the first kernel is made.
 """
 
 import asyncio
-from asyncio import tasks
+from asyncio import runners, tasks
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from refold.engine.loop import Loop
@@ -21,6 +23,7 @@ def install() -> None:
     if getattr(asyncio.as_completed, "refold", False):
         return
     _replace("as_completed", _ordered_as_completed(asyncio.as_completed))
+    _replace("run", _refused_run(asyncio.run), runners)
     if not hasattr(asyncio, "eager_task_factory"):  # before Python 3.12
         _replace("wait_for", _taskless_wait_for(asyncio.wait_for))
     gathering = getattr(tasks, "_GatheringFuture", None)
@@ -28,10 +31,10 @@ def install() -> None:
         gathering.__hash__ = _numbered_hash
 
 
-def _replace(name: str, function: Callable[..., Any]) -> None:
+def _replace(name: str, function: Callable[..., Any], home: ModuleType = tasks) -> None:
     function.refold = True  # type: ignore[attr-defined]  # the mark that `install` looks for
     setattr(asyncio, name, function)
-    setattr(tasks, name, function)
+    setattr(home, name, function)
 
 
 def _on_our_loop() -> bool:
@@ -59,6 +62,19 @@ def _taskless_wait_for(original: Callable[..., Any]) -> Callable[..., Any]:
 
     wait_for.__doc__ = original.__doc__
     return wait_for
+
+
+def _refused_run(original: Callable[..., Any]) -> Callable[..., Any]:
+    def run(main: Any, **options: Any) -> Any:
+        loop = asyncio._get_running_loop()  # noqa: SLF001 - exported for loops
+        if not isinstance(loop, Loop):
+            return original(main, **options)
+        if asyncio.iscoroutine(main):
+            main.close()
+        return loop.refuse("asyncio.run")
+
+    run.__doc__ = original.__doc__
+    return run
 
 
 async def _at_once(fut: Any) -> Any:

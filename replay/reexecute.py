@@ -18,7 +18,7 @@ from refold.engine.codec import unstructure
 from refold.engine.effects import RunChild
 from refold.engine.errors import Diverged, LogDamaged, LogError, ProgramNotFound, UsageError
 from refold.engine.events import RunFinished
-from refold.engine.kernel import Verdict
+from refold.engine.kernel import Kernel, Verdict
 from refold.engine.log import scan
 from refold.engine.log.names import child_path
 from refold.engine.offers import offer_of
@@ -178,7 +178,8 @@ class _Tree:
         elif replayed.has_ended:
             self.ends_early.append(log.name)
         for child in replayed.children:
-            self._replay_child(log, child, names, tools)
+            session = _session_of(child, replayed.kernel)
+            self._replay_child(log, child, names, tools, session)
 
     def _replay_unfinished(
         self,
@@ -204,7 +205,12 @@ class _Tree:
             self.divergences.append(_died(log, names, answer.how))
 
     def _replay_child(
-        self, log: Path, child: RunChild, names: tuple[str, ...], tools: Mapping[str, Tool]
+        self,
+        log: Path,
+        child: RunChild,
+        names: tuple[str, ...],
+        tools: Mapping[str, Tool],
+        session: SessionPort | None,
     ) -> None:
         path = child_path(log, child.number)
         if not path.exists():
@@ -213,7 +219,16 @@ class _Tree:
         place = (*names, f"{name}[{child.number}]")
         given = child.delegation
         own = {tool.name: tool for tool in given.own_tools}
-        self.replay(path, given.program, place, given.session, {**tools, **own})
+        self.replay(path, given.program, place, session, {**tools, **own})
+
+
+def _session_of(child: RunChild, kernel: Kernel) -> SessionPort | None:
+    """Return the session that the child's re-execution starts with."""
+    if not child.delegation.shared or kernel.session is None:
+        return child.delegation.session  # type: ignore[no-any-return]  # a `SessionPort`
+    from refold.engine.session.shared import share  # noqa: PLC0415 - few runs share one
+
+    return share(kernel.session, kernel.child_path(child.call), None)
 
 
 def _program(program: Program | Reference | str | None, recorded: str) -> Program:

@@ -59,6 +59,7 @@ def pack(request: ChildRequest) -> bytes:
         "tools": [_tool_reference(tool) for tool in request.tools],
         "models": {name: _model_reference(model) for name, model in request.models.items()},
         "runner": request.runner,
+        "session": _session(request.session),
         "clock_us": request.clock.time_us() if request.clock else None,
         "sys_path": [os.path.abspath(entry) for entry in sys.path],  # noqa: PTH100 - the same
         "cwd": os.getcwd(),  # noqa: PTH109 - the same
@@ -96,6 +97,7 @@ def unpack(line: bytes) -> ChildRequest:
         tools=tuple(load(Reference(**tool)) for tool in envelope["tools"]),
         models={name: load(Reference(**ref)) for name, ref in envelope["models"].items()},
         runner=envelope["runner"],
+        session=_made_session(envelope["session"]),
         clock=fixed_at(clock_us) if clock_us is not None else None,
         cancel=CancelSignal(),
     )
@@ -109,6 +111,27 @@ def _tool_reference(tool: Tool) -> dict[str, Json]:
             "another process cannot import it; define it at the top level of a module",
         )
     return attrs.asdict(tool.reference)
+
+
+def _session(session: Any) -> Json:
+    """Return how another process makes the session: its factory, and its slices."""
+    if session is None:
+        return None
+    if getattr(session, "factory", None) is None:
+        raise UsageError(
+            "a subprocess child gets a session only if the session says how to make an empty one: "
+            "Session(factory=Reference(module, name))"
+        )
+    return {"factory": attrs.asdict(session.factory), "snapshot": session.snapshot().as_json()}
+
+
+def _made_session(packed: Any) -> Any:
+    if packed is None:
+        return None
+    session = load(Reference(**packed["factory"]))
+    session = session() if callable(session) else session
+    session.restore(packed["snapshot"])
+    return session
 
 
 def _model_reference(model: Model) -> dict[str, Json]:

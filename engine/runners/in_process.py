@@ -25,6 +25,8 @@ class InProcess:
     """Runs children on threads of this process."""
 
     name = "in-process"
+    shares_memory = True
+    """Its children can act on their parent's session."""
 
     def run(self, request: ChildRequest, /) -> Outcome:
         """Return how the child ended; blocks."""

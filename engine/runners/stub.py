@@ -4,6 +4,7 @@ Executed by path, not imported: until the envelope has brought `sys.path`, nothi
 found.  It therefore imports only what starts fast.
 """
 
+import gc
 import importlib
 import json
 import os
@@ -25,7 +26,10 @@ def main() -> None:
     os.chdir(envelope["cwd"])
 
     module, _, name = envelope["entry"].partition(":")
-    getattr(importlib.import_module(module), name)(line)
+    gc.disable()  # what imports make is no garbage
+    child = importlib.import_module(module)
+    gc.enable()
+    getattr(child, name)(line)
 
 
 if __name__ == "__main__":

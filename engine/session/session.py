@@ -22,7 +22,7 @@ from refold.engine.canonical import Json
 from refold.engine.errors import SliceRefused, SnapshotRestoreError, UsageError
 from refold.engine.events import SessionChanged, SessionRestored, SessionSeeded
 from refold.engine.plain import to_json
-from refold.engine.ports import Reference
+from refold.engine.ports import Draw, Reference
 from refold.engine.session import slices
 from refold.engine.session.bus import EventBus
 from refold.engine.session.reducers import Reducer, append
@@ -68,6 +68,8 @@ class _Registered:
 
 class Session:
     """Slices, the reducers that change them, and the bus that tells of it."""
+
+    is_own = True
 
     def __init__(
         self,
@@ -315,7 +317,7 @@ class Session:
 
     # -- the run --------------------------------------------------------------------------
 
-    def bind(self, emit: Callable[[Any], None], /) -> None:
+    def bind(self, emit: Callable[[Any], None], _draw: Draw | None = None, /) -> None:
         """Put every change into a log from now on, before it is made.
 
         Raises:
@@ -347,11 +349,19 @@ class Session:
             case _:
                 assert_never(line)
 
-    def _fold(self, name: str, data: Json) -> None:
+    def take(self, line: SessionChanged, /) -> None:
+        """Take a change that a child made which shares the session: reduce it, tell the bus."""
+        for event in self._fold(line.event, line.data):
+            self.bus.publish(event, but=self._receive)
+
+    def _fold(self, name: str, data: Json) -> list[object]:
+        events = []
         for kind in {one.event for one in self._registered}:
             if slices.name_of(kind) == name:
                 (event,) = slices.load(kind, [data], self._readers[kind])
                 self._reduce(event)
+                events.append(event)
+        return events
 
 
 def _name_of(reducer: Reducer[Any]) -> str:

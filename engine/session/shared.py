@@ -1,0 +1,126 @@
+"""A session seen from a child that shares its parent's: reads are drawn, changes are the parent's.
+
+There is one session and one writer of it, the parent's run.  A child's change goes there, tagged
+with the child's path, and is made when it is in the parent's log; the order of arrival is data.
+What a child reads depends on what its siblings did before, so each read is a line of the child's
+own log: replay serves it from there (CONTRACT.md §6.4).
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from refold.engine.canonical import Json
+from refold.engine.errors import UsageError
+from refold.engine.events import SessionChanged
+from refold.engine.plain import to_json
+from refold.engine.ports import Draw
+from refold.engine.session import slices
+from refold.engine.session.session import Session
+from refold.engine.session.snapshot import Snapshot
+
+S = TypeVar("S")
+
+
+Send = Callable[[str, Json, str], None]
+"""Event name, its data, the child's path: has the owner of the session make the change."""
+
+
+def share(session: Any, by: str, send: Send | None) -> "SharedSession":
+    """Return the face of `session` for the child of path `by`; a face is shared on as it is."""
+    if isinstance(session, SharedSession):
+        return SharedSession(session.session, by, session.send if send is not None else None)
+    return SharedSession(session, by, send)
+
+
+class SharedSession:
+    """A child's face of its parent's session; the same calls, as far as a child may make them."""
+
+    is_own = False
+
+    def __init__(self, session: Session, by: str, send: Send | None) -> None:
+        """Share `session` with the child of path `by`.
+
+        `send` hands a change to its writer and returns when it is made; in replay it is `None`:
+        what came of a change is in the reads that follow.
+        """
+        self.session = session
+        self._by = by
+        self.send = send
+        self._emit: Callable[[Any], None] | None = None
+        self._draw: Draw | None = None
+
+    @property
+    def bus(self) -> Any:
+        """The bus of the shared session."""
+        return self.session.bus
+
+    def bind(self, emit: Callable[[Any], None], draw: Draw, /) -> None:
+        """Put every change and every read into the child's log from now on."""
+        self._emit, self._draw = emit, draw
+
+    def unbind(self) -> None:
+        """Refuse everything from now on: the child's run has ended."""
+        self._emit = self._draw = None
+
+    def select_all(self, slice: type[S]) -> tuple[S, ...]:  # noqa: A002 - the word of the domain
+        """Return the items of a slice as they stand now, oldest first; a line of the log."""
+        reader = slices.reader_of(slice)
+        drawn = self._drawn(slices.name_of(slice), lambda: self._dumped(slice, reader))
+        return slices.load(slice, drawn, reader)
+
+    def latest(self, slice: type[S]) -> S | None:  # noqa: A002 - the word of the domain
+        """Return the last item of a slice, or None; a line of the log."""
+        items = self.select_all(slice)
+        return items[-1] if items else None
+
+    def where(self, slice: type[S], accepts: Callable[[S], bool]) -> tuple[S, ...]:  # noqa: A002 - the word of the domain
+        """Return the items of a slice that `accepts` takes; a line of the log."""
+        return tuple(item for item in self.select_all(slice) if accepts(item))
+
+    def snapshot(self) -> Snapshot:
+        """Return a picture of all slices as they stand now; in a run, a line of the log."""
+        if self._draw is None:
+            return self.session.snapshot()
+        return Snapshot.from_json(self._drawn("", lambda: self.session.snapshot().as_json()))
+
+    def dispatch(self, event: object) -> None:
+        """Write the event into the child's log, and have the parent's run make the change.
+
+        Raises:
+            NotCanonical: a log cannot hold the event; nothing has happened.
+            UsageError: the child's run has ended.
+        """
+        if self._emit is None:
+            raise UsageError("a shared session is used outside the run of its child")
+        name, data = slices.name_of(type(event)), to_json(event)
+        self._emit(SessionChanged(name, data))
+        if self.send is not None:
+            self.send(name, data, self._by)
+
+    def register(self, *arguments: Any, **options: Any) -> bool:
+        """Register a reducer with the shared session; see `Session.register`."""
+        return self.session.register(*arguments, **options)
+
+    def take(self, line: SessionChanged, /) -> None:
+        """Hand on what a grandchild changed, which shares the session too."""
+        self.session.take(line)
+
+    def restore(self, snapshot: dict[str, Any], /) -> None:
+        """Do nothing: the session is the parent's to restore."""
+
+    def observe(
+        self, tool: str, arguments: dict[str, Json], result: Json, error: dict[str, Json] | None, /
+    ) -> None:
+        """Do nothing: a child's tools change a shared session only by what they dispatch."""
+
+    def digest(self) -> str:
+        """Return nothing: the session's digest is in its owner's log."""
+        return ""
+
+    def _dumped(self, slice: type[Any], reader: slices.Read) -> Json:  # noqa: A002 - the word of the domain
+        return slices.dump(slice, self.session.select_all(slice), reader)
+
+    def _drawn(self, name: str, produce: Callable[[], Json]) -> Json:
+        if self._draw is None:
+            raise UsageError("a shared session is used outside the run of its child")
+        return self._draw("session", name, produce)
