@@ -229,12 +229,13 @@ def _loader(event: type[Event]) -> Callable[[Any], Event]:
     build: Any = make_dict_structure_fn(
         twin,
         _converter(detailed=False),
-        _cattrs_forbid_extra_keys=True,
+        _cattrs_forbid_extra_keys=False,  # seen to below: cattrs makes a set for it each time
         _cattrs_detailed_validation=False,
     )
+    known = frozenset(field.name for field in attrs.fields(event))
 
     def load(data: Any) -> Event:
-        if data.__class__ is not dict:
+        if data.__class__ is not dict or not data.keys() <= known:
             raise TypeError(data)
         loaded: Any = build(data, twin)
         loaded.__class__ = event

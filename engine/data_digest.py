@@ -32,8 +32,8 @@ class DataDigest:
             data = digestible(kind, data)
         named = f"{kind}\0{call or ''}\0".encode()
         part = sha256(DATA + named + data).digest()
-        self._sum = (self._sum + int.from_bytes(part)) % DATA_MODULUS
+        self._sum += int.from_bytes(part)  # reduced at the end: it grows by a bit when it doubles
 
     def hexdigest(self) -> str:
         """Return the digest of what was added so far: 64 lower-case hex digits."""
-        return f"{self._sum:064x}"
+        return f"{self._sum % DATA_MODULUS:064x}"

@@ -173,6 +173,11 @@ class Driver:
             self.is_in_place = False
             asyncio._set_running_loop(running)  # noqa: SLF001 - the same
 
+    def arrived(self, effect: CallTool, event: ToolReturned) -> None:
+        """Let what a tool in place gave arrive as if it had run elsewhere."""
+        self.flights[effect.call] = Flight(effect)
+        self._arrivals.put(Arrival(effect.call, event))
+
     def call_tool(self, effect: CallTool, context: CallContext) -> None:
         """Start a tool; its arrival follows."""
         flight = self.flights[effect.call] = Flight(effect)

@@ -14,7 +14,7 @@ import inspect
 import random
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import attrs
 
@@ -57,6 +57,7 @@ from refold.engine.events import (
     ValueDrawn,
 )
 from refold.engine.limits import Limits
+from refold.engine.log.blobs import DATA_MAX, encode_data
 from refold.engine.loop import Loop, Scope, Task, Timer, inside_collector, is_asyncios
 from refold.engine.outcome import Fault, Outcome, Report
 from refold.engine.plain import to_json
@@ -412,6 +413,8 @@ class Kernel:
         try:
             output = to_json(report.output if report else value)
             size = len(encode(output))
+            artifacts = [attrs.asdict(each) for each in report.artifacts] if report else []
+            encode_data({"output": output, "artifacts": artifacts}, bytes_max=_END_BYTES_MAX)
         except NotCanonical as error:
             return _failed("output", f"the program's return value: {error}")
         allowed = self.limits.output_bytes
@@ -826,6 +829,10 @@ class Kernel:
     def annotate(self, text: str, data: Json) -> None:
         """Write a remark."""
         self._ask(NoteAdded(text, to_json(data)))
+
+
+_END_BYTES_MAX: Final = DATA_MAX - 32 * 1024
+"""What the end of a run may hold of the program's; the rest of its entry needs room, too."""
 
 
 @attrs.frozen

@@ -339,7 +339,7 @@ class Loop(asyncio.AbstractEventLoop):
 
     def create_task(
         self,
-        coro: Coroutine[Any, Any, Any],
+        coro: Any,  # a coroutine; before Python 3.12 the type of asyncio's is a wider one
         *,
         name: str | None = None,
         context: contextvars.Context | None = None,

@@ -260,18 +260,26 @@ class Recorder:
             return None
         if self._stop_us is not None or self._must_be_timely or not self._arrivals.empty():
             return None
-        self._before(effect.tool)
-        returned = self._driver.in_place(effect, self._context(effect.call))
+        returned = self._in_place(effect)
+        if returned is None:
+            return None
         event = self._take_tool(effect.call, returned)
         self._after(effect.tool)
         return event
 
+    def _in_place(self, effect: CallTool) -> ToolReturned | None:
+        """Run a tool in this thread; `None`: Ctrl-C ended it, and what it gave is late."""
+        self._before(effect.tool)
+        returned = self._driver.in_place(effect, self._context(effect.call))
+        if not self._interrupted:
+            return returned
+        self._driver.arrived(effect, returned)
+        return None
+
     def advance(self) -> bool:
         """Launch what is wanted, then take one thing from the world."""
         alone = self._launch()
-        if alone is not None:
-            self._before(alone.tool)
-            returned = self._driver.in_place(alone, self._context(alone.call))
+        if alone is not None and (returned := self._in_place(alone)) is not None:
             self._deliver(self._take_tool(alone.call, returned), alone.call)
             self._after(alone.tool)
             return True
@@ -301,7 +309,8 @@ class Recorder:
         if len(wanted) == 1 and self._runs_in_place(wanted[0]):
             return wanted[0]  # type: ignore[return-value]  # `_runs_in_place` says so
         for effect in wanted:
-            self._start(effect)
+            if effect.call not in self._driver.flights or isinstance(effect, GiveUp):
+                self._start(effect)
         return None
 
     def _runs_in_place(self, effect: Effect) -> bool:
@@ -438,7 +447,13 @@ class Recorder:
             number = self._kernel.children[call].number
             ref = outcome.child
             self._leaves.append((number, f"{ref.run} {ref.head} {ref.events}"))
-        self._world(ChildFinished(outcome), call, self._requests.pop(call, None))
+        cause = self._requests.pop(call, None)
+        try:
+            self._world(ChildFinished(outcome), call, cause)
+        except NotCanonical as error:
+            refused = failed("malformed", "output", str(error))
+            refused = attrs.evolve(refused, duration_ms=outcome.duration_ms, child=outcome.child)
+            self._world(ChildFinished(refused), call, cause)
         self._writer.barrier()
 
     def _take_arrival(self, arrival: Arrival | CancelRun | SharedChange) -> bool:

@@ -9,6 +9,7 @@ difference is called.
 import asyncio
 import platform
 import sys
+from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
@@ -95,7 +96,7 @@ class Replayed:
         self.explorer: Explorer | None = None
         self.children: list[RunChild] = []
         """Children that the program started, in the order of starts."""
-        self.last: list[Entry] = []
+        self.last: deque[Entry] = deque(maxlen=_LAST_SHOWN)
         self.has_ended = False
         """Whether the record ended before the program did."""
         self._tell_end()
@@ -218,8 +219,6 @@ class Replayed:
 
     def _taken(self, entry: Entry, event: Any, call: str | None) -> None:
         self.last.append(entry)
-        if len(self.last) > _LAST_SHOWN:
-            del self.last[0]
         self.fold.apply(event, call, entry.seq)
         self._tell_end()
 

@@ -124,7 +124,8 @@ def test_every_source_file_has_a_test_file() -> None:
 
 SHELL: Final = {
     "engine/driver.py": ("threads", "runs effects while the kernel waits"),
-    "engine/kernel.py": ("random", "`random.Random` of a recorded seed, and nothing else"),
+    "engine/interrupts.py": ("processes threads", "obeys Ctrl-C"),
+    "engine/kernel.py": ("random threads", "recorded seeds; asks which thread runs, starts none"),
     "engine/log/blobs.py": ("files random", "keeps large strings; temporary names"),
     "engine/log/lock.py": ("files", "locks the log, asks who else does"),
     "engine/log/names.py": ("files", "lists the folder of a log"),
@@ -154,13 +155,21 @@ SHELL: Final = {
     "engine/runners/scripted.py": ("threads", "threads share a script"),
     "engine/runners/stub.py": ("files environment", "the first file of a subprocess child"),
     "engine/session/bus.py": ("threads", "threads may publish"),
+    "engine/session/session.py": ("threads", "one writer at a time"),
     "replay/apart.py": ("files processes threads environment", "a re-execution out of harm's way"),
     "replay/diff.py": ("files", "asks whether a child's log is there"),
     "replay/reexecute.py": ("environment", "names the Python that runs, to explain a divergence"),
     "replay/world.py": ("environment", "which Python runs; it compares with the record's"),
+    "tools/agent_loader.py": ("files", "lists a folder of agents"),
     "tools/agents.py": ("files", "reads AGENT.md"),
+    "tools/config.py": ("files", "looks for the configuration"),
+    "tools/config_text.py": ("files", "reads it"),
+    "tools/commands.py": ("files random", "tools that write files; a name for a new one"),
+    "tools/config.py": ("files", "finds a configuration"),
+    "tools/config_text.py": ("files", "reads a configuration"),
     "tools/delegation.py": ("threads", "threads share what a tool remembers"),
     "tools/files.py": ("files", "tools that read files"),
+    "tools/profiles.py": ("files", "calls `run.read_text`, which is recorded"),
     "tools/rooted.py": ("files", "opens files below one folder"),
 }
 """What a file may touch, and why; any other is pure.  The command line is the shell as a whole."""
@@ -311,7 +320,7 @@ def test_documents_name_no_path_of_a_machine(name: str) -> None:
 
 
 def test_the_exit_codes_of_the_documents_are_those_of_the_code() -> None:
-    """README and CONTRACT.md §14.3 have the same table, and `cli.errors` its numbers."""
+    """README and CONTRACT.md §14.2 have the same table, and `cli.errors` its numbers."""
     row = re.compile(r"^\| (\d+) \| (.+) \|$", re.MULTILINE)
     errors = _parsed("src/refold/cli/errors.py").body
     numbers = {

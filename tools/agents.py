@@ -38,6 +38,25 @@ from refold.tools.files import NAMES, file_tools
 from refold.tools.subagent import subagent_tool
 
 SHIPPED_TOOLS: Final = (*NAMES, "subagent")
+"""What an agent has that names no tools."""
+DELEGATION_TOOLS: Final = (
+    "subagent",
+    "subagent_dispatch",
+    "spawn",
+    "spawn_await",
+    "dispatch_subagent",
+    "dispatch_subagents",
+)
+NAMEABLE_TOOLS: Final = (
+    *SHIPPED_TOOLS,
+    *DELEGATION_TOOLS[1:],
+    "planning_setup_plan",
+    "planning_add_step",
+    "planning_update_step",
+    "planning_read_plan",
+    "write_file",
+    "run_command",
+)
 """What a definition may name without anybody registering it."""
 FILE_NAME: Final = "AGENT.md"
 
@@ -74,6 +93,26 @@ class AgentDef:
         turns = [cap for cap in (limits.max_iterations, self.max_turns) if cap is not None]
         return attrs.evolve(limits, max_iterations=min(turns, default=None))
 
+    def as_json(self) -> dict[str, Any]:
+        """Return the definition as a log holds it: what is left out is left out."""
+        plain = {
+            field.name: list(value) if isinstance(value, tuple) else value
+            for field in attrs.fields(AgentDef)
+            if (value := getattr(self, field.name)) != field.default
+        }
+        return plain | {"limits": self.limits.as_json()} if self.limits else plain
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> "AgentDef":
+        """Return the definition that `as_json` gave."""
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in plain.items()
+        }
+        if "limits" in values:
+            values["limits"] = Limits.from_json(values["limits"])
+        return cls(**values)
+
     def tools_among(self, known: Iterable[str]) -> tuple[str, ...]:
         """Return the names of `known` that the agent may use, sorted."""
         allowed = set(known if self.tools is None else self.tools) - set(self.disallowed_tools)
@@ -81,7 +120,7 @@ class AgentDef:
 
 
 def load_agent(
-    path: str | os.PathLike[str], *, known_tools: Iterable[str] = SHIPPED_TOOLS
+    path: str | os.PathLike[str], *, known_tools: Iterable[str] = NAMEABLE_TOOLS
 ) -> AgentDef:
     """Return the agent that a file, or the `AGENT.md` of a folder, defines.
 

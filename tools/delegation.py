@@ -17,10 +17,22 @@ import attrs
 
 from refold.engine.canonical import Json
 from refold.engine.delegation import Delegation
+from refold.engine.kernel import Child
 from refold.engine.outcome import Outcome, Truncated
 from refold.engine.run import Run
 
 T = TypeVar("T")
+
+
+async def delegate_one(run: Run, delegation: Delegation) -> Child:
+    """Start one child, wait for it and return it; `outcome` is set.  Being cancelled cancels it."""
+    child = await run.start(delegation)
+    try:
+        await run.join(child)
+    except asyncio.CancelledError:
+        run.cancel(child)
+        raise
+    return child
 
 
 async def delegate_all(run: Run, delegations: Sequence[Delegation]) -> tuple[Outcome, ...]:
@@ -49,6 +61,8 @@ class Ticket:
     """The run's id and the call key of the tool's call: `3f0c…:0/1#2`."""
     task_sha256: str | None
     """Of the task's UTF-8 text; `None` where there was none."""
+    started_at: str
+    """ISO 8601, as programs see the time."""
 
 
 def call_begins(run: Run, tool: str, task: Json, **details: Json) -> Ticket:
@@ -58,11 +72,12 @@ def call_begins(run: Run, tool: str, task: Json, **details: Json) -> Ticket:
         tool=tool,
         correlation_id=f"{run.id}:{run.call}",
         task_sha256=None if text is None else hashlib.sha256(text.encode()).hexdigest(),
+        started_at=run.now().isoformat(),
     )
     note: dict[str, Json] = {
         "correlation_id": ticket.correlation_id,
         "task_sha256": ticket.task_sha256,
-        "started_at": run.now().isoformat(),
+        "started_at": ticket.started_at,
     }
     run.annotate(f"{tool} begins", note | details)
     return ticket
@@ -77,7 +92,7 @@ def call_ends(run: Run, ticket: Ticket, **status: Json) -> None:
     run.annotate(f"{ticket.tool} ends", note)
     structlog = sys.modules.get("structlog")  # not imported, it is not configured either
     if structlog is not None and structlog.is_configured():
-        told = {**note, "task_sha256": ticket.task_sha256}
+        told = {**note, "task_sha256": ticket.task_sha256, "started_at": ticket.started_at}
         structlog.get_logger("refold.delegation").info(ticket.tool, **told)
 
 
@@ -102,6 +117,13 @@ def error_of(outcome: Outcome, *, seconds: float | None = None) -> str | None:
         case _, code:
             repeats = fault.message.startswith(code)
             return fault.message if repeats else f"{code}: {fault.message}"
+
+
+def text_of(outcome: Outcome) -> str:
+    """Return the text of an outcome that is completed; a cut one says so at its end."""
+    if outcome.truncated is None:
+        return outcome.summary
+    return f"{outcome.summary}\n[{truncation_text(outcome.truncated)}]"
 
 
 def truncation_text(truncated: Truncated) -> str:
@@ -130,3 +152,11 @@ def memory_of(run: Run, name: str, make: Callable[[], T]) -> T:
         memories[name] = make()
     found: T = memories[name]
     return found
+
+
+def settings_of(run: Run, name: str, make: Callable[[], Json]) -> Any:
+    """Return how the tool `name` is set up in this run: recorded once, at its first use.
+
+    So a replay needs neither the files that it was read from nor the tool as it was set up.
+    """
+    return memory_of(run, f"settings of {name}", lambda: run.settings(name, make))

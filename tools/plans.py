@@ -7,7 +7,7 @@
 
 A plan lies in the session of the run that calls: a slice of one item, changed by three events.  The
 tools are program code, so a replay runs them again; they reach nothing but that session.  A plan
-whose steps are all `done` is `completed`, and takes no more changes.  Rules: CONTRACT.md §10.8.
+whose steps are all `done` is `completed`, and takes no more changes.  Rules: CONTRACT.md §10.19.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,6 +17,7 @@ import attrs
 
 from refold.engine.errors import ToolValidationError
 from refold.engine.ports import Reference
+from refold.engine.programs import load
 from refold.engine.session.session import Session
 from refold.tools.prompts import MarkdownSection, PromptTool, ToolContext, ToolResult
 
@@ -77,10 +78,22 @@ class StepUpdated:
 
 
 def register_plans(session: Session) -> None:
-    """Give a session the slice of plans; again changes nothing."""
-    session.register(PlanSetUp, Plan, _set_up, name="plan.set_up")
+    """Give a session the slice of plans, in subprocess children too; again changes nothing."""
+    is_new = session.register(PlanSetUp, Plan, _set_up, name="plan.set_up")
     session.register(StepsAdded, Plan, _added, name="plan.steps_added")
     session.register(StepUpdated, Plan, _updated, name="plan.step_updated")
+    factory = getattr(session, "factory", None)
+    if is_new and factory is not None:
+        arguments = {"factory": attrs.asdict(factory)}
+        session.factory = Reference(__name__, planned_session.__name__, arguments)
+
+
+def planned_session(*, factory: dict[str, Any]) -> Session:
+    """Return an empty session of `factory`, a reference, with the slice of plans."""
+    made = load(Reference(**factory))
+    session: Session = made() if callable(made) else made
+    register_plans(session)
+    return session
 
 
 def _set_up(_plans: tuple[Plan, ...], event: PlanSetUp) -> tuple[Plan, ...]:
@@ -117,19 +130,23 @@ def _judged(plan: Plan) -> Plan:
 # --- the tools -----------------------------------------------------------------------------------
 
 
+def _texts(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(texts)
+
+
 @attrs.frozen
 class SetupPlan:
     """What `planning_setup_plan` takes."""
 
     objective: str
-    initial_steps: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    initial_steps: tuple[str, ...] = attrs.field(default=(), converter=_texts)
 
 
 @attrs.frozen
 class AddStep:
     """What `planning_add_step` takes."""
 
-    steps: tuple[str, ...] = attrs.field(converter=tuple)
+    steps: tuple[str, ...] = attrs.field(converter=_texts)
 
 
 @attrs.frozen

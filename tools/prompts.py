@@ -6,7 +6,7 @@
 A registry is a value that is passed to what uses it; nothing registers itself.  What a prompt was
 rendered to is in the log of the run that uses it: `use_prompt`.  Here also stands what the tools of
 prompts have in common: parameters as a class, `ToolContext`, `ToolResult` and `PromptTool`.  Rules:
-CONTRACT.md §10.8.
+CONTRACT.md §10.19.
 """
 
 import inspect

@@ -17,9 +17,14 @@ from typing import Any, Final
 
 from refold.engine import digest
 from refold.engine.canonical import DEPTH_MAX, Json, encode
+from refold.engine.errors import NotCanonical
 
 BLOB_MIN: Final = 32 * 1024
 """Bytes of UTF-8 from which on a string is a blob."""
+
+DATA_MAX: Final = 1024 * 1024 - 16 * 1024
+"""Bytes of an entry's data, large strings left out: what a line holds, less room for the rest of
+it.  It hangs on the data alone, so that replay refuses what recording refused."""
 
 _DOLLAR: Final = 0x24  # looked for first, because a single byte is found ten times as fast
 _MARKED: Final = b'"$'
@@ -48,17 +53,22 @@ def digest_only(content: bytes) -> str:
     return digest.of_bytes(digest.BLOB, content)
 
 
-def encode_data(data: dict[str, Any], put: Put = digest_only) -> bytes:
+def encode_data(
+    data: dict[str, Any], put: Put = digest_only, *, bytes_max: int = DATA_MAX
+) -> bytes:
     """Return the canonical bytes of `data` as a log holds them, large strings put elsewhere.
 
     Raises:
-        NotCanonical: `data` cannot be held exactly.
+        NotCanonical: `data` cannot be held exactly, or has more than `bytes_max` bytes.
     """
     encoded = encode(data)
     if len(encoded) < BLOB_MIN and not is_marked(encoded):
         return encoded
     outside = externalised(data, put)
-    return encoded if outside is data else encode(outside)
+    whole = encoded if outside is data else encode(outside)
+    if len(whole) > bytes_max:
+        raise NotCanonical("", f"data of at most {bytes_max} bytes", f"{len(whole)} bytes")
+    return whole
 
 
 def externalised(value: Json, put: Put = digest_only) -> Json:

@@ -89,7 +89,7 @@ class Session:
         """
         self.id: Final = id
         self.parent: Final = parent
-        self.factory: Final = factory
+        self.factory = factory
         self.bus: Final = bus or EventBus()
         self._lock = threading.RLock()
         self._items: dict[type, tuple[Any, ...]] = {}
@@ -102,7 +102,8 @@ class Session:
         self.bus.subscribe(object, self._receive)
 
     def __repr__(self) -> str:
-        return f"<session {self.id}: {self.snapshot().summary}>"
+        held = (f"{slices.name_of(kind)} {len(items)}" for kind, items in self._items.items())
+        return f"<session {self.id}: {', '.join(held) or 'no slices'}>"
 
     # -- reducers -------------------------------------------------------------------------
 

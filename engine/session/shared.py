@@ -101,6 +101,16 @@ class SharedSession:
         """Register a reducer with the shared session; see `Session.register`."""
         return self.session.register(*arguments, **options)
 
+    def empty(self, bus: Any = None, parent: Any = None) -> Session:
+        """Return a new session with the same reducers and no items: no face, a child's own."""
+        return self.session.empty(bus, parent)
+
+    def clone(self, bus: Any = None, parent: Any = None) -> Session:
+        """Return a session of one's own with the items as they stand now; a line of the log."""
+        made = self.empty(bus, parent)
+        made.rollback(self.snapshot())
+        return made
+
     def take(self, line: SessionChanged, /) -> None:
         """Hand on what a grandchild changed, which shares the session too."""
         self.session.take(line)

@@ -95,6 +95,6 @@ def _shipped(log: str | os.PathLike[str], given: set[str]) -> list[Tool]:
     names = {offer["name"] for offer in offers if offer.get("delegates")} - given
     if not names:
         return []
-    from refold.tools.shipped import shipped_tools  # noqa: PLC0415 - most runs delegate nothing
+    from refold.tools.shipped import offered_tools  # noqa: PLC0415 - most runs delegate nothing
 
-    return [tool for tool in shipped_tools() if tool.name in names]
+    return [tool for tool in offered_tools(offers) if tool.name in names]

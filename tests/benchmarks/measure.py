@@ -37,7 +37,7 @@ class Job:
     count: int = 1
     """How many operations one run does."""
     goal: str = ""
-    """What we want of it, as text: `≤ 3.5×`."""
+    """What we want of it, as text: `at most 3.5×`."""
     clock: Clock = CPU
 
 
@@ -105,7 +105,7 @@ def as_text(title: str, rows: Sequence[Row]) -> str:
     """Return a table for a terminal."""
     lines = [f"{title}\n{'-' * len(title)}"]
     for row in rows:
-        against = f"{row.ratio:6.2f} × {row.base}" if row.base else ""
+        against = f"{row.ratio:6.2f} x {row.base}" if row.base else ""
         goal = f"   (goal {row.goal})" if row.goal else ""
         lines.append(f"{row.name:36} {_time(row.micros):>10}  {against}{goal}")
     return "\n".join(lines)
@@ -115,7 +115,7 @@ def as_markdown(title: str, rows: Sequence[Row]) -> str:
     """Return the same table for a README."""
     lines = [f"| {title} | each | ratio |", "|---|---:|---|"]
     for row in rows:
-        against = f"{row.ratio:.2f} × {row.base}" if row.base else ""
+        against = f"{row.ratio:.2f} x {row.base}" if row.base else ""
         lines.append(f"| {row.name} | {_time(row.micros)} | {against} |")
     return "\n".join(lines)
 

@@ -67,7 +67,7 @@ def as_text(small: int, large: int, found: list[Peak]) -> str:
     for peak in found:
         ratio = peak.large_bytes / peak.small_bytes
         sizes = f"{_size(peak.small_bytes):>8} {_size(peak.large_bytes):>8}"
-        lines.append(f"{peak.work:36} {sizes}  {ratio:6.2f} ×   (goal about 1×: flat)")
+        lines.append(f"{peak.work:36} {sizes}  {ratio:6.2f} x   (goal about 1x: flat)")
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""The programs and tools that the benchmarks record; importable, so that a subprocess finds them."""
+"""The programs and tools that the benchmarks record; importable, for a subprocess to find them."""
 
 import asyncio
 

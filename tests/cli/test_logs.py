@@ -52,3 +52,18 @@ def test_a_first_entry_of_other_data_is_refused(survey_log: Path, tmp_path: Path
 
     with pytest.raises(EventMalformed):
         started(tmp_path / "a.jsonl")
+
+
+def test_what_fails_over_a_sound_log_is_a_fault_and_no_damage(survey_log: Path) -> None:
+    with pytest.raises(TypeError), opened_log(survey_log):
+        raise TypeError("ours")
+
+
+def test_what_fails_over_a_log_that_is_nonsense_is_told_as_damage(
+    survey_log: Path, tmp_path: Path
+) -> None:
+    log = tmp_path / "survey.jsonl"
+    log.write_bytes(survey_log.read_bytes().replace(b'"path"', b'"htap"', 1))
+
+    with pytest.raises(LogDamaged, match="hash"), opened_log(log):
+        raise TypeError("over an entry")

@@ -116,3 +116,10 @@ def test_a_terminal_without_unicode_gets_escapes_and_no_error(survey_log: Path) 
 
     assert ran.returncode == 0
     assert ran.stdout.isascii()
+
+
+def test_what_lasts_for_a_second_says_what_it_does(sources: Path, tmp_path: Path) -> None:
+    shown, code = _on_terminal("demo", sources, "--log", tmp_path / "d.jsonl", "--jobs", "1")
+
+    assert code == 0
+    assert re.search(r"recording: \d subagents? started", shown)

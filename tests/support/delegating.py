@@ -76,7 +76,7 @@ async def _follow(run: Run, plan: Plan) -> Any:
     return last
 
 
-async def _step(run: Run, step: Step) -> Any:  # noqa: C901 - a table, one line a word
+async def _step(run: Run, step: Step) -> Any:
     match step:
         case ("search", query):
             return await run.tool(search, query=query)

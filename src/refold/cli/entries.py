@@ -39,7 +39,7 @@ def print_entry(row: Any, origin_us: int) -> None:
     kind, data = str(row.kind), row.data
     output.line(
         (f"{row.seq:>5} {_elapsed_ms(row.meta, origin_us):>8}  ", "dim"),
-        f"{row.call or '':<8} ",
+        f"{row.call or ''!s:<8} ",
         (f"{kind:<14} ", _STYLES.get(kind, "")),
         *_gist(kind, data),
         cut=True,

@@ -12,7 +12,7 @@ import attrs
 import click
 
 from refold.cli import output
-from refold.engine.errors import EventMalformed
+from refold.engine.errors import EventMalformed, LogDamaged, RefoldError
 from refold.engine.events import RunStarted
 from refold.engine.log import Entry, read_entries
 from refold.engine.log.pack import opened
@@ -47,12 +47,44 @@ class OpenedLog:
 def opened_log(given: Path) -> Iterator[OpenedLog]:
     """Give a readable log, unpacked for as long as the block lasts.
 
+    Whoever can hash can make a log whose chain holds and whose data is nonsense.  What trips over
+    that in the block is told as damage, if `verify` finds any; else it is a fault of ours.
+
     Raises:
         LogMissing: there is no file.
         LogUnsupported: it is an archive of another sort.
+        LogDamaged: the block failed over data that is not what its kind says.
     """
     with opened(given) as path:
-        yield OpenedLog(path, given)
+        log = OpenedLog(path, given)
+        try:
+            yield log
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            damage = _damage(log, error)
+            if damage is None:
+                raise
+            raise damage from None
+
+
+def _damage(log: OpenedLog, error: Exception) -> RefoldError | None:
+    """Return what is wrong with a log over which we failed; `None` if nothing is."""
+    from refold.replay.verify import verify  # noqa: PLC0415 - only where something went wrong
+
+    try:
+        damage = verify(log.path).damage
+    except RefoldError as refusal:
+        return refusal
+    except Exception:  # noqa: BLE001 - it failed over the same entry
+        found = f"{type(error).__name__}: {error}"
+        return LogDamaged(
+            log.shown(log.path), 1, 0, "entries that are what their kinds say", found, "malformed"
+        )
+    if not damage:
+        return None
+    first = damage[0]
+    return LogDamaged(
+        log.shown(first.path), first.line, first.byte, first.expected, first.found, first.what
+    )
 
 
 def first_entry(path: Path) -> Entry:

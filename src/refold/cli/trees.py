@@ -58,7 +58,7 @@ def _print_run(node: RunNode, lead: str, below: str, *, details: bool) -> None:
 
 def _told(node: RunNode) -> list[Part]:
     by = f" by {node.tool}" if node.tool else ""
-    return [f"{by}  {' '.join(node.brief.split())}"] if node.brief or by else []
+    return [f"{by}  {' '.join(str(node.brief).split())}"] if node.brief or by else []
 
 
 def _facts(node: RunNode, *, details: bool) -> list[list[Part]]:

@@ -466,6 +466,7 @@ def test_088_each_call_logs_its_correlation_id_hash_times_and_status(log: Path) 
 def test_088_and_one_line_of_diagnostics_where_these_are_configured(
     log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    structlog.reset_defaults()  # the command line configures it for its whole process
     call(log, TASK, runner=Scripted(REPLY))
     silent = capsys.readouterr()
     try:

@@ -1,0 +1,794 @@
+"""The `dispatch_subagents` tool and plans hold to their document: checks 29 to 53."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from refold.engine.errors import ToolError
+from refold.engine.limits import Limits
+from refold.engine.log import read_entries
+from refold.engine.models.scripted import FunctionModel, ScriptedModel
+from refold.engine.outcome import Report, Usage
+from refold.engine.ports import ModelReply, ModelRequest
+from refold.engine.recording import Recording, record
+from refold.engine.run import Run
+from refold.engine.session import Session, ToolInvoked, append_all
+from refold.replay.reexecute import reexecute
+from refold.tools.contract import DelegationTool, tool
+from refold.tools.dispatch_subagents import (
+    DispatchSubagentsOptions,
+    DispatchSubagentsParams,
+    SubagentIsolationLevel,
+    SubagentResult,
+    SubagentsSection,
+    SubagentTask,
+    build_dispatch_subagents_tool,
+    dispatch_subagents,
+    subagents_tool,
+)
+from refold.tools.plans import (
+    Plan,
+    PlanningToolsSection,
+    PlanStep,
+    planning_tools,
+    register_plans,
+)
+from refold.tools.prompts import (
+    Prompt,
+    RenderedPrompt,
+    ToolContext,
+    ToolResult,
+    context_of,
+    use_prompt,
+)
+
+FULL = SubagentIsolationLevel.FULL_ISOLATION
+NONE = SubagentIsolationLevel.NO_ISOLATION
+LEVELS = pytest.mark.parametrize("level", [FULL, NONE])
+PATIENCE_SECONDS = 30
+
+
+@attrs.frozen
+class Finding:
+    text: str
+
+
+def findings() -> Session:
+    session = Session()
+    session.register(Finding, Finding, append_all)
+    return session
+
+
+def tasks(*objectives: str, steps: tuple[str, ...] = ()) -> DispatchSubagentsParams:
+    return DispatchSubagentsParams([SubagentTask(objective, steps) for objective in objectives])
+
+
+def entries(log: Path, *kinds: str) -> list[dict[str, Any]]:
+    return [entry.data for entry in read_entries(log) if entry.kind in kinds]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "run.jsonl"
+
+
+def parent_of(
+    asked: DispatchSubagentsParams,
+    results: list[Any],
+    change: Callable[[ToolContext], ToolContext] = lambda context: context,
+    **options: Any,
+) -> Any:
+    """Return a program that dispatches through the documented entry point."""
+    dispatch = subagents_tool(**options)
+
+    async def parent(run: Run, _input: Any) -> Any:
+        result = await dispatch.handler(asked, context=change(context_of(run)))
+        results.append(result)
+        return result.as_json()
+
+    return parent
+
+
+def dispatched(
+    log: Path,
+    asked: DispatchSubagentsParams,
+    *,
+    change: Callable[[ToolContext], ToolContext] = lambda context: context,
+    session: Session | None = None,
+    recorded: dict[str, Any] | None = None,
+    **options: Any,
+) -> Any:
+    """Dispatch once from a root run, and return the result."""
+    results: list[Any] = []
+    chosen = {"seed": 1, "session": session or findings(), **(recorded or {})}
+    recording = record(parent_of(asked, results, change, **options), log=log, **chosen)
+    assert recording.status == "completed", recording.error
+    (result,) = results
+    assert isinstance(result, ToolResult)
+    return result
+
+
+def objective(given: Any) -> str:
+    return str(given["task"])
+
+
+async def echo(_run: Run, given: Any) -> str:
+    return f"did {objective(given)}"
+
+
+# --- the section, the tool and its parameters ---------------------------------------------------
+
+
+def test_029_the_section_lists_the_tool_and_explains_it() -> None:
+    section = SubagentsSection()
+
+    assert [one.name for one in section.tools()] == ["dispatch_subagents"]
+    text = " ".join(section.render({}).split())
+    assert "dispatch_subagents" in text
+    assert "parallel" in text
+    assert "Each task becomes a Plan in the subagent's isolated session" in text
+
+
+def test_030_the_section_takes_two_arguments_and_hands_one_on() -> None:
+    section = SubagentsSection()
+
+    assert section.isolation_level is FULL
+    assert section.accepts_overrides is False
+    assert [one.accepts_overrides for one in section.tools()] == [False]  # type: ignore[attr-defined]  # of a PromptTool
+    (handed_on,) = SubagentsSection(isolation_level=NONE, accepts_overrides=True).tools()
+    assert handed_on.accepts_overrides is True  # type: ignore[attr-defined]  # as above
+    for unknown in ("workers", "tasks", "template", "session"):
+        with pytest.raises(TypeError, match=unknown):
+            SubagentsSection(**{unknown: 1})  # type: ignore[arg-type]  # which is the point
+
+
+def test_031_tasks_become_a_tuple_and_steps_default_to_none() -> None:
+    task = SubagentTask("gather")
+    asked = DispatchSubagentsParams(tasks=[task])
+
+    assert asked.tasks == (task,)
+    assert isinstance(asked.tasks, tuple)
+    assert task.steps == ()
+    with pytest.raises(AttributeError):
+        task.steps = ("a",)  # type: ignore[misc]  # which is the point
+
+
+def test_032_a_prompt_that_was_not_rendered_is_a_failing_result(log: Path) -> None:
+    result = dispatched(
+        log, tasks("a"), change=lambda context: attrs.evolve(context, rendered_prompt=None)
+    )
+
+    assert (result.success, result.value) == (False, None)
+    assert result.message == "dispatch_subagents requires the parent prompt to be rendered."
+    assert entries(log, "child.started") == []
+
+
+def test_033_no_tasks_are_a_success_with_nothing(log: Path) -> None:
+    result = dispatched(log, DispatchSubagentsParams([]))
+
+    assert result == ToolResult("No tasks supplied.", (), success=True)
+
+
+@attrs.frozen
+class Weekly:
+    text: str
+
+
+@pytest.mark.parametrize("output", ["str", "Weekly", "none"])
+def test_034_a_structured_output_may_be_required(log: Path, output: str) -> None:
+    known: dict[str, Prompt[Any]] = {
+        "str": Prompt[str](ns="n", key="k"),
+        "Weekly": Prompt[Weekly](ns="n", key="k"),
+        "none": Prompt(ns="n", key="k"),
+    }
+    rendered = known[output].render()
+
+    result = dispatched(
+        log,
+        tasks("a"),
+        change=lambda context: attrs.evolve(context, rendered_prompt=rendered),
+        program=echo,
+        require_output_type=True,
+    )
+
+    assert result.success is (output == "Weekly")
+    if not result.success:
+        expected = "Parent prompt must declare a dataclass output type for delegation."
+        assert (result.value, result.message) == (None, expected)
+    assert DispatchSubagentsOptions().require_output_type is False
+
+
+# --- results ------------------------------------------------------------------------------------
+
+
+def test_035_results_are_in_the_order_of_the_tasks_though_the_last_ends_first(log: Path) -> None:
+    """Each child waits until the one after it is done."""
+    done = [threading.Event() for _ in range(4)]
+    done[3].set()
+    ended: list[int] = []
+
+    def child(_run: Any, given: Any) -> str:
+        number = int(objective(given))
+        assert done[number + 1].wait(PATIENCE_SECONDS)
+        ended.append(number)
+        done[number].set()
+        return f"did {number}"
+
+    result = dispatched(log, tasks("0", "1", "2"), program=child)
+
+    assert ended == [2, 1, 0]
+    assert result.value == tuple(SubagentResult(f"did {n}", success=True) for n in range(3))
+    assert result.message == "Dispatched 3 subagents."
+
+
+@LEVELS
+def test_036_children_overlap_in_time(log: Path, level: SubagentIsolationLevel) -> None:
+    barrier = threading.Barrier(2)
+
+    def child(_run: Any, _given: Any) -> str:
+        barrier.wait(PATIENCE_SECONDS)
+        return "met"
+
+    result = dispatched(log, tasks("a", "b"), program=child, isolation_level=level)
+
+    assert [one.output for one in result.value] == ["met", "met"]
+
+
+def test_037_there_is_a_worker_for_each_task_up_to_the_runs_own_cap(log: Path) -> None:
+    """`min(len(tasks), default)`, where the default is the run's `max_children`."""
+    barrier = threading.Barrier(12)
+
+    def child(_run: Any, given: Any) -> str:
+        if objective(given) != "over":
+            barrier.wait(PATIENCE_SECONDS)
+        return "met"
+
+    names = [*(f"t{n}" for n in range(12)), "over"]
+    result = dispatched(
+        log, tasks(*names), program=child, recorded={"limits": Limits(max_children=12)}
+    )
+
+    assert [one.output for one in result.value] == ["met"] * 12 + [""]
+    assert result.value[12].error.startswith("max_children is 12")
+
+
+def test_037_the_number_of_workers_is_not_in_the_log(tmp_path: Path) -> None:
+    """Runs whose children end in opposite orders have one data digest, and say nothing of it."""
+    digests = set()
+    for name, first in (("a", "0"), ("b", "1")):
+        free = threading.Event()
+
+        def child(_run: Any, given: Any, first: str = first, free: threading.Event = free) -> str:
+            if objective(given) == first:
+                free.set()
+            assert free.wait(PATIENCE_SECONDS)
+            return "done"
+
+        log = tmp_path / f"{name}.jsonl"
+        recording = record(
+            parent_of(tasks("0", "1"), [], program=child),
+            log=log,
+            seed=1,
+            session=findings(),
+            clock=Still(),
+        )
+        digests.add(recording.data_digest)
+        assert b"worker" not in log.read_bytes()
+
+    assert len(digests) == 1
+
+
+class Still:
+    """A clock that stands."""
+
+    def time_us(self) -> int:
+        return 1_000_000
+
+
+@LEVELS
+def test_038_a_child_that_raises_fails_alone(log: Path, level: SubagentIsolationLevel) -> None:
+    async def child(run: Run, given: Any) -> str:
+        if objective(given) == "b":
+            raise RuntimeError("the disk is full")
+        return await echo(run, given)
+
+    result = dispatched(log, tasks("a", "b", "c"), program=child, isolation_level=level)
+
+    assert result.success is True
+    assert result.value == (
+        SubagentResult("did a", success=True),
+        SubagentResult("", success=False, error="RuntimeError: the disk is full"),
+        SubagentResult("did c", success=True),
+    )
+
+
+def test_039_an_exception_without_text_is_told_all_the_same(log: Path) -> None:
+    async def child(_run: Run, _given: Any) -> str:
+        raise RuntimeError
+
+    result = dispatched(log, tasks("a"), program=child)
+
+    assert result.value[0].error == "Subagent execution failed"
+
+
+@pytest.mark.parametrize(
+    ("returned", "output"),
+    [
+        ("text", "text"),
+        (Weekly("x"), '{"text":"x"}'),
+        (7, "7"),
+        (None, ""),
+        (Report(summary="short", output={"long": 1}), "short"),
+        (Report(summary="", output={"long": 1}), '{"long":1}'),
+    ],
+)
+def test_040_an_output_is_always_text(log: Path, returned: Any, output: str) -> None:
+    async def child(_run: Run, _given: Any) -> Any:
+        return returned
+
+    result = dispatched(
+        log, tasks("a"), program=child, isolation_level=NONE, recorded={"session": None}
+    )
+
+    assert result.value == (SubagentResult(output, success=True),)
+
+
+def test_041_results_render() -> None:
+    assert SubagentResult("out", success=True).render() == "Subagent succeeded:\n\nout"
+    failed = SubagentResult("", success=False, error="no")
+    assert failed.render() == "Subagent failed: no\n\n"
+
+
+# --- full isolation -----------------------------------------------------------------------------
+
+
+def test_042_a_child_has_a_session_and_a_run_of_its_own(log: Path) -> None:
+    session, seen = findings(), list[Any]()
+
+    async def child(run: Run, _given: Any) -> None:
+        seen.append((run.session, run.session.parent, run.id))
+
+    dispatched(log, tasks("a", "b"), program=child, session=session)
+
+    sessions, parents, runs = zip(*seen, strict=True)
+    assert len({id(one) for one in (*sessions, session)}) == 3
+    assert parents == (session, session)
+    (root,) = entries(log, "run.started")
+    started = [entries(log.with_name(f"run.{n}.jsonl"), "run.started")[0] for n in (1, 2)]
+    assert {one["run_id"] for one in started} == set(runs)
+    assert len({root["run_id"], *runs}) == 3
+    assert [one["parent"]["run"] for one in started] == [root["run_id"]] * 2
+
+
+def test_043_a_childs_plan_stands_before_its_first_turn(log: Path) -> None:
+    plans: list[Plan | None] = []
+
+    async def child(run: Run, _given: Any) -> None:
+        plans.append(run.session.latest(Plan))
+
+    dispatched(log, tasks("gather", steps=("pull", "highlight")), program=child)
+
+    steps = (PlanStep(1, "pull", "pending"), PlanStep(2, "highlight", "pending"))
+    assert plans == [Plan("gather", "active", steps)]
+    kinds = [entry.kind for entry in read_entries(log.with_name("run.1.jsonl"))]
+    assert kinds[:2] == ["run.started", "session.seeded"]
+
+
+def test_044_neither_the_parents_state_nor_its_subscribers_see_a_child(log: Path) -> None:
+    session, told = findings(), list[Any]()
+    session.register(ToolInvoked)
+    session.dispatch(Finding("before"))
+    session.bus.subscribe(object, told.append)
+    before = session.digest()
+
+    async def child(run: Run, _given: Any) -> None:
+        run.session.dispatch(Finding("mine"))
+        run.session.bus.publish(Finding("published"))
+        await run.tool("planning_add_step", steps=["more"])
+        assert len(run.session.select_all(Finding)) == 3
+
+    result = dispatched(log, tasks("a", "b"), program=child, session=session)
+
+    assert [one.success for one in result.value] == [True, True]
+    assert session.digest() == before
+    assert told == []
+
+
+class Uncloneable:
+    """A session that nobody can copy."""
+
+
+@pytest.mark.parametrize("how", ["no clone", "no snapshot", "no session"])
+def test_045_a_session_that_cannot_be_cloned_starts_no_child(log: Path, how: str) -> None:
+    class Loose(Session):
+        def clone(self, *_: Any) -> Any:
+            return Uncloneable()
+
+    @attrs.frozen
+    class Held:
+        what: Any
+
+    held = Session()
+    held.register(Held)
+    held.dispatch(Held(object()))
+    session: Any = {"no clone": Uncloneable(), "no snapshot": held, "no session": Loose()}[how]
+
+    result = dispatched(
+        log, tasks("a", "b"), change=lambda context: attrs.evolve(context, session=session)
+    )
+
+    expected = {
+        "no clone": "Parent session does not support cloning for full isolation.",
+        "no snapshot": "Parent session does not support cloning for full isolation. slice ",
+        "no session": "Cloned session must be a Session instance for plan injection.",
+    }
+    assert (result.success, result.value) == (False, None)
+    assert result.message.startswith(expected[how])
+    assert "lon" in result.message
+    assert entries(log, "child.started") == []
+
+
+# --- no isolation -------------------------------------------------------------------------------
+
+
+def test_046_without_isolation_children_act_on_the_parents_session(log: Path) -> None:
+    """What one child changes its sibling sees before either has ended; no plan is set up."""
+    session, told, seen = findings(), list[Any](), list[Any]()
+    session.bus.subscribe(Finding, told.append)
+    changed, looked = threading.Event(), threading.Event()
+
+    def child(run: Any, given: Any) -> str:
+        if objective(given) == "writes":
+            run.session.dispatch(Finding("mine"))
+            changed.set()
+            assert looked.wait(PATIENCE_SECONDS)
+        else:
+            assert changed.wait(PATIENCE_SECONDS)
+            seen.append((run.session.select_all(Finding), session.select_all(Finding)))
+            seen.append(run.session.latest(Plan))
+            looked.set()
+        return "ok"
+
+    asked, results = tasks("writes", "reads", steps=("one",)), list[Any]()
+    program = parent_of(asked, results, program=child, isolation_level=NONE)
+    recording = record(program, log=log, session=session, seed=1)
+
+    assert recording.status == "completed", recording.error
+    assert [one.success for one in results[0].value] == [True, True]
+    assert seen == [((Finding("mine"),), (Finding("mine"),)), None]
+    assert told == [Finding("mine")]
+    assert session.select_all(Plan) == ()
+    (change,) = entries(log, "session.changed")
+    assert (change["event"], change["data"]) == ("Finding", {"text": "mine"})
+    assert change["by"] == entries(log.with_name("run.1.jsonl"), "run.started")[0]["path"]
+    changed.set()
+    looked.set()
+    report = reexecute(log, program, session=findings())
+    assert report.identical, str(report)
+
+
+def test_047_a_model_cannot_choose_the_isolation(log: Path) -> None:
+    (properties,) = (dispatch_subagents.parameters["properties"],)
+    assert list(properties) == ["tasks"]
+    assert list(properties["tasks"]["items"]["properties"]) == ["objective", "steps"]
+
+    async def parent(run: Run, _input: Any) -> str:
+        with pytest.raises(ToolError) as refused:
+            await run.tool(dispatch_subagents, tasks=[], isolation_level="NO_ISOLATION")
+        return refused.value.message
+
+    recording = record(parent, log=log, session=findings())
+
+    assert "isolation_level" in recording.output
+
+
+# --- plans in children --------------------------------------------------------------------------
+
+
+@tool(effect="reads")
+def look(path: str) -> str:
+    """Look at a file."""
+    return f"seen {path}"
+
+
+async def noted(run: Run, arguments: dict[str, Any], /) -> str:
+    run.session.dispatch(Finding(arguments["text"]))
+    return f"{len(run.session.select_all(Finding))}"
+
+
+NOTE = DelegationTool(
+    name="note", description="Note a finding.", parameters={"type": "object"}, handler=noted
+)
+
+
+@pytest.mark.parametrize("with_planning", [True, False])
+def test_048_children_call_planning_tools_and_the_parents(log: Path, with_planning: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    """Whether or not the parent has the planning tools too."""
+    session = findings()
+    if with_planning:
+        PlanningToolsSection(session)
+    replies: list[Any] = [
+        {
+            "tool_calls": [
+                {"name": "planning_read_plan"},
+                {"name": "look", "arguments": {"path": "a"}},
+                {"name": "note", "arguments": {"text": "seen"}},
+            ]
+        },
+        {"name": "planning_update_step", "arguments": {"step_id": 1, "status": "done"}},
+        "finished",
+    ]
+    own = planning_tools() if with_planning else ()
+    model = ScriptedModel({"run-delegation": replies})
+
+    result = dispatched(
+        log,
+        tasks("a", "b", steps=("s1",)),
+        session=session,
+        recorded={"tools": [look, NOTE, *own], "model": model},
+    )
+
+    assert [one.output for one in result.value] == ["finished", "finished"]
+    for number in (1, 2):
+        asked = entries(log.with_name(f"run.{number}.jsonl"), "model.asked")
+        answers = [one for each in asked for one in each["added"] if one["role"] == "tool"]
+        assert [one["is_error"] for one in answers] == [False] * 4
+        assert '"status":"completed"' in answers[-1]["content"]
+    outcomes = entries(log, "child.finished")
+    plans = [one["outcome"]["artifacts"][-1] for one in outcomes]
+    assert [plan["name"] for plan in plans] == ["plan", "plan"]
+    assert all('"status":"completed"' in plan["value"] for plan in plans)
+
+
+@pytest.mark.parametrize("with_planning", [True, False])
+def test_049_adding_a_step_adds_exactly_one(log: Path, with_planning: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    session = findings()
+    if with_planning:
+        PlanningToolsSection(session)
+        PlanningToolsSection(session)
+    plans: list[Plan] = []
+
+    async def child(run: Run, _given: Any) -> None:
+        await run.tool("planning_add_step", steps=["s2"])
+        plans.append(run.session.latest(Plan))
+
+    dispatched(log, tasks("a", steps=("s1",)), program=child, session=session)
+
+    assert [step.title for step in plans[0].steps] == ["s1", "s2"]
+    assert [step.id for step in plans[0].steps] == [1, 2]
+
+
+@LEVELS
+def test_050_children_never_see_each_others_objective(
+    log: Path, level: SubagentIsolationLevel
+) -> None:
+    barrier = threading.Barrier(2)
+    asked: list[str] = []
+
+    def answer(request: ModelRequest) -> str:
+        barrier.wait(PATIENCE_SECONDS)
+        asked.append(str(request.messages))
+        return "ok"
+
+    asking = tasks("find alpha", "find omega", steps=("do it",))
+    dispatched(log, asking, isolation_level=level, recorded={"model": FunctionModel(answer)})
+
+    assert len(asked) == 2
+    for one in asked:
+        assert ("alpha" in one) != ("omega" in one)
+        assert "do it" in one
+
+
+def test_050_the_delegation_prompt_is_named_after_the_parents(log: Path) -> None:
+    rendered = RenderedPrompt(ns="weekly", key="team", text="")
+
+    async def parent(run: Run, _input: Any) -> None:
+        use_prompt(run, rendered)
+        await run.tool(dispatch_subagents, tasks=[{"objective": "a"}])
+
+    record(parent, log=log, session=findings(), model=ScriptedModel(["ok"]))
+
+    (started,) = entries(log, "child.started")
+    assert started["delegation"]["agent"] == "team-delegation"
+    system = started["delegation"]["input"]["agent"]["system"]
+    assert "Complete all plan steps before you return" in system
+
+
+# --- budget and deadline ------------------------------------------------------------------------
+
+
+def spending(tokens: int) -> FunctionModel:
+    def answer(_request: ModelRequest) -> ModelReply:
+        usage = Usage(input_tokens=tokens, requests=1)
+        return ModelReply(message={"role": "assistant", "content": "ok"}, usage=usage)
+
+    return FunctionModel(answer)
+
+
+def asking_of(level: SubagentIsolationLevel, *objectives: str) -> Any:
+    """Return a program that dispatches, and then asks the model itself."""
+
+    async def parent(run: Run, _input: Any) -> Any:
+        dispatch = build_dispatch_subagents_tool(isolation_level=level)
+        result = await dispatch.handler(tasks(*objectives), context=context_of(run))
+        left = run.tokens_left
+        await run.model([{"role": "user", "content": "go on"}])
+        return [[one.success for one in result.value], left]
+
+    return parent
+
+
+@LEVELS
+def test_051_the_budget_is_shared_with_children(log: Path, level: SubagentIsolationLevel) -> None:
+    """Both get a part, both are charged, and what is left is the parent's."""
+    recording = record(
+        asking_of(level, "a", "b"),
+        log=log,
+        session=findings(),
+        model=spending(30),
+        limits=Limits(model_tokens=100),
+    )
+
+    assert recording.output == [[True, True], 40]
+    assert recording.usage.input_tokens == 90
+    started = entries(log, "child.started")
+    assert [one["delegation"]["limits"]["model_tokens"] for one in started] == [50, 50]
+
+
+@LEVELS
+def test_051_a_budget_that_children_used_up_stops_the_parent(
+    log: Path, level: SubagentIsolationLevel
+) -> None:
+    recording = record(
+        asking_of(level, "a", "b"),
+        log=log,
+        session=findings(),
+        model=spending(30),
+        limits=Limits(model_tokens=60),
+    )
+
+    assert recording.status == "limit"
+    assert recording.error is not None
+    assert recording.error.code == "model_tokens"
+
+
+@LEVELS
+def test_051_the_deadline_is_handed_on(log: Path, level: SubagentIsolationLevel) -> None:
+    limits = Limits(timeout_seconds=PATIENCE_SECONDS)
+
+    dispatched(log, tasks("a"), program=echo, isolation_level=level, recorded={"limits": limits})
+
+    (started,) = entries(log, "child.started")
+    assert started["delegation"]["limits"]["timeout_seconds"] <= PATIENCE_SECONDS
+
+
+# --- plan tools ---------------------------------------------------------------------------------
+
+
+def planned(log: Path, *calls: tuple[str, dict[str, Any]]) -> list[Any]:
+    """Call planning tools in turn; return each result's plan, or each failure's text."""
+
+    async def program(run: Run, _input: Any) -> list[Any]:
+        results: list[Any] = []
+        for name, arguments in calls:
+            try:
+                results.append((await run.tool(f"planning_{name}", **arguments))["value"])
+            except ToolError as error:
+                results.append(error.message)
+        return results
+
+    recording = record(program, log=log, tools=planning_tools(), session=Session())
+    assert recording.status == "completed", recording.error
+    output: list[Any] = recording.output
+    return output
+
+
+def test_052_a_plan_goes_from_pending_to_completed_and_then_stands(log: Path) -> None:
+    results = planned(
+        log,
+        ("setup_plan", {"objective": "  ship it ", "initial_steps": ["build", " test "]}),
+        ("update_step", {"step_id": 1, "status": "in_progress"}),
+        ("update_step", {"step_id": 1, "status": "done"}),
+        ("update_step", {"step_id": 2, "title": "test twice", "status": "done"}),
+        ("add_step", {"steps": ["more"]}),
+        ("update_step", {"step_id": 1, "status": "pending"}),
+        ("update_step", {"step_id": 1, "status": "paused"}),
+        ("read_plan", {}),
+    )
+
+    assert results[0] == {
+        "objective": "ship it",
+        "status": "active",
+        "steps": [
+            {"id": 1, "title": "build", "status": "pending"},
+            {"id": 2, "title": "test", "status": "pending"},
+        ],
+    }
+    assert [plan["status"] for plan in results[:4]] == ["active", "active", "active", "completed"]
+    assert [plan["steps"][0]["status"] for plan in results[1:3]] == ["in_progress", "done"]
+    assert results[4:6] == ["Plan must be active. Current status: completed."] * 2
+    assert "'pending', 'in_progress', 'done'" in results[6]
+    assert results[7] == results[3]
+    assert results[7]["steps"][1] == {"id": 2, "title": "test twice", "status": "done"}
+
+
+def test_052_a_plan_without_steps_is_never_completed_and_ids_go_on(log: Path) -> None:
+    results = planned(
+        log,
+        ("setup_plan", {"objective": "a"}),
+        ("add_step", {"steps": ["one", "two"]}),
+        ("add_step", {"steps": ["three"]}),
+        ("setup_plan", {"objective": "b", "initial_steps": ["anew"]}),
+    )
+
+    assert [plan["status"] for plan in results] == ["active"] * 4
+    assert [step["id"] for step in results[2]["steps"]] == [1, 2, 3]
+    assert [step["id"] for step in results[3]["steps"]] == [1]
+
+
+def test_053_refusals_have_their_documented_words(log: Path) -> None:
+    results = planned(
+        log,
+        ("read_plan", {}),
+        ("add_step", {"steps": ["a"]}),
+        ("update_step", {"step_id": 1, "status": "done"}),
+        ("setup_plan", {"objective": " "}),
+        ("setup_plan", {"objective": "a" * 501}),
+        ("setup_plan", {"objective": "a", "initial_steps": ["b" * 501]}),
+        ("setup_plan", {"objective": "a" * 500, "initial_steps": ["b" * 500]}),
+        ("update_step", {"step_id": 9, "status": "done"}),
+        ("update_step", {"step_id": 1}),
+        ("update_step", {"step_id": 1, "title": "b" * 501}),
+        ("update_step", {"step_id": 1, "title": ""}),
+        ("add_step", {"steps": []}),
+        ("add_step", {"steps": ["a", " "]}),
+    )
+
+    assert results[:6] == [
+        "No plan is currently initialised.",
+        "No plan is currently initialised.",
+        "No plan is currently initialised.",
+        "Objective must not be empty.",
+        "Objective must be <= 500 characters.",
+        "Title must be <= 500 characters.",
+    ]
+    assert results[6]["status"] == "active"
+    assert results[7:] == [
+        "Step 9 does not exist.",
+        "Provide a new title or status to update a step.",
+        "Title must be <= 500 characters.",
+        "Title must not be empty.",
+        "Provide at least one step to add.",
+        "Title must not be empty.",
+    ]
+
+
+def test_the_whole_is_replayed_with_nothing_executed(log: Path) -> None:
+    """An agent that dispatches children that keep plans: recorded, and re-executed identically."""
+    replies: list[Any] = [
+        {"name": "planning_update_step", "arguments": {"step_id": 1, "status": "done"}},
+        "finished",
+    ]
+    arguments = {"tasks": [{"objective": "a", "steps": ["s"]}, {"objective": "b", "steps": ["s"]}]}
+    dispatching: list[Any] = [{"name": "dispatch_subagents", "arguments": arguments}, "all done"]
+    model = ScriptedModel({"agent": dispatching, "run-delegation": replies})
+    session = findings()
+    register_plans(session)
+
+    recording: Recording = record(
+        "agent",
+        {"task": "Go."},
+        log=log,
+        tools=[dispatch_subagents, look],
+        model=model,
+        session=session,
+    )
+
+    assert recording.output == "all done"
+    report = reexecute(log, tools=[dispatch_subagents, look], session=findings())
+    assert report.identical, str(report)
+    assert report.tools_executed == 0

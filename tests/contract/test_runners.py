@@ -1,0 +1,492 @@
+"""The contract of runners (CONTRACT.md §7): the same child, the same outcome, wherever it runs.
+
+A runner of one's own is put into `RUNNERS`, and has to pass.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import attrs
+import psutil
+import pytest
+
+from refold.engine.clock import FixedClock
+from refold.engine.delegation import Delegation
+from refold.engine.errors import ToolRefused
+from refold.engine.limits import Limits
+from refold.engine.log import read_entries
+from refold.engine.outcome import STATUSES, Outcome
+from refold.engine.ports import ChildRunner, Policy, Reference, Tool
+from refold.engine.recording import Recording, record
+from refold.engine.run import Run
+from refold.engine.runners.in_process import InProcess
+from refold.engine.runners.in_subprocess import InSubprocess
+from refold.engine.runners.scripted import Scripted, Unavailable
+from refold.replay.reexecute import reexecute
+from refold.replay.verify import verify
+from refold.tools.contract import tool
+from tests.support.child_programs import HERE, add, named, ponder
+
+RUNNERS: dict[str, ChildRunner] = {"in-process": InProcess(), "subprocess": InSubprocess()}
+TOOLS: list[Tool] = [add, ponder]
+
+
+@pytest.fixture(params=RUNNERS)
+def runner(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@attrs.define
+class Delegated:
+    """What came of children that one root started."""
+
+    recording: Recording
+    outcomes: list[Outcome]
+
+    @property
+    def outcome(self) -> Outcome:
+        return self.outcomes[0]
+
+
+def delegated(
+    tmp_path: Path, runner: str, *delegations: Delegation, replays: bool = True, **options: Any
+) -> Delegated:
+    """Record a root that joins children; verify all logs, and re-execute them."""
+    outcomes: list[Outcome] = []
+
+    async def root(run: Run, _input: Any) -> Any:
+        children = [await run.start(one) for one in delegations]
+        outcomes[:] = await run.join(*children)
+        return [outcome.status for outcome in outcomes]
+
+    given: dict[str, Any] = {
+        "tools": TOOLS,
+        "seed": 1,
+        "runner": runner,
+        "runners": RUNNERS,
+    } | options
+    log = tmp_path / f"{runner}.jsonl"
+    recording = record(root, log=log, **given)
+    recorded = list(outcomes)
+    assert recording.ok, recording.error
+    assert verify(log).intact
+    if replays:
+        report = reexecute(log, root, tools=TOOLS)
+        assert report.identical, str(report)
+        assert outcomes == recorded
+    return Delegated(recording, recorded)
+
+
+def child_of(name: str, value: Any = None, **options: Any) -> Delegation:
+    return Delegation(program=named(name), input=value, brief=name, **options)
+
+
+# --- what completes ----------------------------------------------------------------------------
+
+
+def test_a_child_completes(tmp_path: Path, runner: str) -> None:
+    """Its output, the tools it used, and its own log, bound to the parent's."""
+    outcome = delegated(tmp_path, runner, child_of("works", {"x": 1})).outcome
+
+    assert (outcome.status, outcome.error, outcome.truncated) == ("completed", None, None)
+    assert outcome.output == {"input": {"x": 1}, "sum": [3, 0.001], "depth": 1}
+    assert outcome.tools_used == ("add", "ponder")
+    entries = list(read_entries(tmp_path / f"{runner}.1.jsonl"))
+    assert outcome.child is not None
+    assert (outcome.child.head, outcome.child.events) == (entries[-1].hash, len(entries))
+
+
+def test_a_child_is_bound_to_the_entry_that_started_it(tmp_path: Path, runner: str) -> None:
+    """Its first line names its parent's run, call and entry."""
+    delegated(tmp_path, runner, child_of("works"))
+    parent = list(read_entries(tmp_path / f"{runner}.jsonl"))
+    started = next(entry for entry in parent if entry.kind == "child.started")
+    first = next(read_entries(tmp_path / f"{runner}.1.jsonl"))
+
+    assert first.data["parent"] == {
+        "run": parent[0].data["run_id"],
+        "call": started.call,
+        "hash": started.hash,
+    }
+    assert first.data["run_id"] == started.data["run_id"]
+
+
+def test_a_report_hands_back_more_than_a_value(tmp_path: Path, runner: str) -> None:
+    """Summary, output and artifacts."""
+    outcome = delegated(tmp_path, runner, child_of("reports")).outcome
+
+    assert (outcome.summary, outcome.output) == ("in short", {"long": [1, 2]})
+    assert [(one.kind, one.name, one.value) for one in outcome.artifacts] == [
+        ("note", "n", "found")
+    ]
+
+
+@pytest.mark.parametrize("program", ["works", "plainly_works", "nests", "raises"])
+def test_the_same_program_has_one_data_digest(tmp_path: Path, program: str) -> None:
+    """In process and in a subprocess, under one seed and a fixed clock."""
+    child = child_of(program, 2)
+    found = [
+        delegated(tmp_path, name, child, clock=FixedClock()).recording.data_digest
+        for name in RUNNERS
+    ]
+
+    assert found[0] == found[1] != ""
+
+
+def test_children_nest(tmp_path: Path, runner: str) -> None:
+    """Grandchildren run on the same runner, and write logs of their own."""
+    outcome = delegated(tmp_path, runner, child_of("nests", 2)).outcome
+
+    assert outcome.output == [1, "completed", [2, "completed", 3]]
+    assert (tmp_path / f"{runner}.1.1.1.jsonl").exists()
+
+
+def test_children_run_side_by_side(tmp_path: Path, runner: str) -> None:
+    """Outcomes come in the order asked, whatever ended first."""
+    slow = [child_of("works", number) for number in range(4)]
+
+    outcomes = delegated(tmp_path, runner, *slow).outcomes
+
+    assert [outcome.output["input"] for outcome in outcomes] == [0, 1, 2, 3]
+
+
+# --- what does not -----------------------------------------------------------------------------
+
+
+def test_a_child_that_raises_has_failed(tmp_path: Path, runner: str) -> None:
+    """The error as data; what it did before counts."""
+    outcome = delegated(tmp_path, runner, child_of("raises")).outcome
+
+    assert outcome.status == "failed"
+    assert outcome.error is not None
+    assert (outcome.error.code, outcome.error.message) == ("raised", "LookupError: nothing there")
+    assert outcome.tools_used == ("add",)
+
+
+def test_a_child_over_its_time_is_stopped(tmp_path: Path, runner: str) -> None:
+    """Timed out; its log is sealed, for it yields."""
+    limits = Limits(timeout_seconds=0.5)
+
+    outcome = delegated(tmp_path, runner, child_of("naps", limits=limits)).outcome
+
+    assert outcome.status == "timed_out"
+    assert outcome.error is not None
+    assert outcome.error.code == "timeout_seconds"
+    assert [*read_entries(tmp_path / f"{runner}.1.jsonl")][-1].kind == "run.finished"
+
+
+def test_a_child_may_clean_up_when_its_time_is_over(tmp_path: Path, runner: str) -> None:
+    """Within the grace it may even call tools."""
+    limits = Limits(timeout_seconds=0.5)
+
+    outcome = delegated(tmp_path, runner, child_of("tidies", limits=limits)).outcome
+
+    assert outcome.status == "timed_out"
+    assert outcome.tools_used == ("add",)
+
+
+@pytest.mark.parametrize("program", ["swallows", "spins"])
+def test_a_child_that_will_not_end_is_left_or_killed(
+    tmp_path: Path, runner: str, program: str
+) -> None:
+    """In process abandoned, in a subprocess killed: timed out all the same, and in time."""
+    if (runner, program) == ("in-process", "spins"):
+        pytest.skip("its thread would spin for as long as the tests last")
+    limits = Limits(timeout_seconds=0.3)
+
+    outcome = delegated(
+        tmp_path, runner, child_of(program, limits=limits), replays=program != "spins"
+    ).outcome
+
+    assert outcome.status == "timed_out"
+    assert outcome.duration_ms < 10_000
+
+
+def test_a_child_beyond_the_depth_is_never_started(tmp_path: Path, runner: str) -> None:
+    """Rejected: no log, no run; the parent's log says why."""
+    made = delegated(tmp_path, runner, child_of("works"), limits=Limits(max_depth=0))
+
+    assert made.outcome.status == "rejected"
+    assert made.outcome.error is not None
+    assert made.outcome.error.code == "max_depth"
+    assert made.outcome.child is None
+    assert not (tmp_path / f"{runner}.1.jsonl").exists()
+
+
+def test_a_grandchild_cannot_raise_the_depth(tmp_path: Path, runner: str) -> None:
+    """`levels` counts below the caller, and only narrows."""
+    outcome = delegated(tmp_path, runner, child_of("nests", 3, levels=2)).outcome
+
+    assert outcome.output == [1, "completed", [2, "rejected", None]]
+
+
+def test_a_long_summary_is_cut_where_a_character_ends(tmp_path: Path, runner: str) -> None:
+    """Kept, seen, and the digest of all that was seen."""
+    policy = Policy(summary_bytes=101)
+
+    outcome = delegated(tmp_path, runner, child_of("says_much", 1000, policy=policy)).outcome
+
+    assert outcome.status == "completed"
+    assert outcome.summary == "é" * 50
+    assert outcome.truncated is not None
+    assert (outcome.truncated.kept_bytes, outcome.truncated.seen_bytes) == (100, 1000)
+
+
+def test_an_output_over_the_childs_own_cap(tmp_path: Path, runner: str) -> None:
+    """`limit`, and a `limit.hit` in the child's log."""
+    limits = Limits(output_bytes=100)
+
+    outcome = delegated(tmp_path, runner, child_of("says_much", 1000, limits=limits)).outcome
+
+    assert outcome.status == "limit"
+    assert outcome.error is not None
+    assert outcome.error.code == "output_bytes"
+    hits = [e for e in read_entries(tmp_path / f"{runner}.1.jsonl") if e.kind == "limit.hit"]
+    assert [hit.data["limit"] for hit in hits] == ["output_bytes"]
+
+
+def test_a_reply_over_the_frame_cap(tmp_path: Path, runner: str) -> None:
+    """`limit`, whatever the reply says."""
+    policy = Policy(frame_bytes=500)
+
+    outcome = delegated(tmp_path, runner, child_of("lists_much", 1000, policy=policy)).outcome
+
+    assert outcome.status == "limit"
+    assert outcome.error is not None
+    assert outcome.error.code == "frame_bytes"
+
+
+def test_artifacts_beyond_the_policy_are_malformed(tmp_path: Path, runner: str) -> None:
+    """A kind that the parent does not take, a value that is too long."""
+    kinds = Policy(artifact_kinds=("diff",))
+    sizes = Policy(artifact_bytes=2)
+    children = [child_of("reports", policy=policy) for policy in (kinds, sizes)]
+
+    outcomes = delegated(tmp_path, runner, *children).outcomes
+
+    assert [outcome.status for outcome in outcomes] == ["malformed", "malformed"]
+
+
+def test_a_program_that_cannot_be_found(tmp_path: Path, runner: str) -> None:
+    """A typed failure at the start, naming the program; the root goes on."""
+    missing = [
+        Delegation(program=Reference(HERE, "no_such_program")),
+        Delegation(program=Reference("no.such.module", "program")),
+    ]
+
+    outcomes = delegated(tmp_path, runner, *missing, replays=False).outcomes
+
+    for outcome in outcomes:
+        assert outcome.status == "failed"
+        assert outcome.error is not None
+        assert outcome.error.code == "ProgramNotFound"
+
+
+def test_a_child_that_is_cancelled_ends_as_cancelled(tmp_path: Path, runner: str) -> None:
+    """The parent's doing; the child may clean up, and its log is sealed."""
+
+    async def root(run: Run, _input: Any) -> Any:
+        child = await run.start(child_of("naps"))
+        await run.sleep(0.3)
+        run.cancel(child)
+        (outcome,) = await run.join(child)
+        return [outcome.status, outcome.error.code if outcome.error else ""]
+
+    log = tmp_path / "a.jsonl"
+    recording = record(root, log=log, tools=TOOLS, runner=runner)
+
+    assert recording.output == ["cancelled", "cancelled"]
+    assert verify(log).intact
+    assert reexecute(log, root, tools=TOOLS).identical
+
+
+def test_a_child_left_behind_is_cancelled_at_the_end(tmp_path: Path, runner: str) -> None:
+    """A run ends when its children have: nothing runs on."""
+
+    async def root(run: Run, _input: Any) -> Any:
+        await run.start(child_of("naps"))
+
+    log = tmp_path / "a.jsonl"
+    recording = record(root, log=log, tools=TOOLS, runner=runner)
+
+    assert recording.ok
+    finished = [entry for entry in read_entries(log) if entry.kind == "child.finished"]
+    assert [entry.data["outcome"]["status"] for entry in finished] == ["cancelled"]
+    assert verify(log).intact
+    assert reexecute(log, root, tools=TOOLS).identical
+
+
+def test_every_outcome_has_the_one_shape(tmp_path: Path, runner: str) -> None:
+    """An error unless completed, a status of the closed set, a duration."""
+    children = [child_of(name, 1) for name in ("works", "raises", "reports", "nests")]
+
+    for outcome in delegated(tmp_path, runner, *children).outcomes:
+        assert outcome.status in STATUSES
+        assert (outcome.error is None) == outcome.ok
+        assert outcome.duration_ms >= 0
+        assert outcome.child is not None
+
+
+# --- subprocesses alone ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["exit", "kill"])
+def test_a_child_that_crashes_takes_only_itself(tmp_path: Path, how: str) -> None:
+    """Failed with code `crashed`; what it had written is its record, and its head is anchored."""
+    made = delegated(tmp_path, "subprocess", child_of("dies", how), replays=False)
+
+    assert made.outcome.status == "failed"
+    assert made.outcome.error is not None
+    assert made.outcome.error.code == "crashed"
+    kinds = [entry.kind for entry in read_entries(tmp_path / "subprocess.1.jsonl")]
+    assert kinds == ["run.started", "tool.called", "tool.returned"]
+    assert made.outcome.child is not None
+    assert made.outcome.child.events == 3
+
+
+def test_a_child_that_prints_too_much_is_stopped(tmp_path: Path) -> None:
+    """`limit`: printing cannot break the protocol, nor fill the parent's memory."""
+    policy = Policy(stream_bytes=1000)
+    child = child_of("prints_much", 5_000_000, policy=policy)
+
+    outcome = delegated(tmp_path, "subprocess", child, replays=False).outcome
+
+    assert outcome.status == "limit"
+    assert outcome.error is not None
+    assert outcome.error.code == "stream_bytes"
+    assert outcome.truncated is not None
+    assert outcome.truncated.kept_bytes <= 1000 < outcome.truncated.seen_bytes
+
+
+def test_a_child_may_print_what_it_likes(tmp_path: Path) -> None:
+    """Within the cap, output on standard output is no reply."""
+    assert delegated(tmp_path, "subprocess", child_of("prints_much", 500), replays=False).outcome.ok
+
+
+def test_what_no_other_process_can_import_is_refused_at_the_start(tmp_path: Path) -> None:
+    """A nested function, a tool defined in a test: a typed failure, and no process."""
+
+    async def nested(_run: Run, _input: Any) -> None:
+        """Be unreachable."""
+
+    @tool(effect="pure")
+    def local() -> int:
+        return 1
+
+    one = delegated(tmp_path, "subprocess", Delegation(program=nested), replays=False)
+    assert one.outcome.error is not None
+    assert one.outcome.error.code == "ProgramNotFound"
+    (tmp_path / "b").mkdir()
+    two = delegated(
+        tmp_path / "b", "subprocess", child_of("works"), replays=False, tools=[*TOOLS, local]
+    )
+    assert two.outcome.error is not None
+    assert two.outcome.error.code == ToolRefused.__name__
+
+
+_PARENT = """
+import sys
+from refold.engine.delegation import Delegation
+from refold.engine.ports import Reference
+from refold.engine.recording import record
+
+async def root(run, input):
+    program = Reference(input["file"], "shows_pid")
+    await run.delegate(Delegation(program=program, input=input["pid"]))
+
+record(root, {"file": sys.argv[1], "pid": sys.argv[2]}, log=sys.argv[3], runner="subprocess")
+"""
+
+
+def test_a_child_leaves_when_its_parent_is_killed(tmp_path: Path) -> None:
+    """Within two seconds, without anybody there to tell it."""
+    fifo = tmp_path / "pid"
+    os.mkfifo(fifo)
+    argv = [sys.executable, "-c", _PARENT, HERE, str(fifo), str(tmp_path / "a.jsonl")]
+    with subprocess.Popen(argv) as parent:
+        child = psutil.Process(int(fifo.read_text()))
+        os.kill(parent.pid, signal.SIGKILL)
+        parent.wait()
+
+        gone, _alive = psutil.wait_procs([child], timeout=2)
+
+    assert gone or child.status() == psutil.STATUS_ZOMBIE
+
+
+# --- runners for tests -------------------------------------------------------------------------
+
+
+def test_a_scripted_runner_answers_by_brief(tmp_path: Path) -> None:
+    """A raw frame is parsed and capped as a real one; an outcome is taken as it is."""
+    scripted = Scripted(
+        {
+            "good": b'{"status": "completed", "summary": "fine", "output": [1]}',
+            "bad": b'{"status": "perhaps"}',
+            "cut": b'{"status": "comp',
+            "*": Outcome(status="completed", summary="any"),
+        }
+    )
+    children = [Delegation(program="agent", brief=brief) for brief in ("good", "bad", "cut", "?")]
+
+    made = delegated(tmp_path, "scripted", *children, replays=False, runners={"scripted": scripted})
+
+    assert [outcome.status for outcome in made.outcomes] == [
+        "completed",
+        "malformed",
+        "malformed",
+        "completed",
+    ]
+    assert sorted(request.brief for request in scripted.requests) == ["?", "bad", "cut", "good"]
+
+
+def test_an_unavailable_runner_is_a_failure_that_says_so(tmp_path: Path) -> None:
+    """As data: a machine that cannot start children does not end the parent."""
+    made = delegated(
+        tmp_path, "none", child_of("works"), replays=False, runners={"none": Unavailable("no room")}
+    )
+
+    assert made.outcome.error is not None
+    assert (made.outcome.status, made.outcome.error.code) == ("failed", "runner_unavailable")
+    assert made.outcome.error.message == "no room"
+
+
+class Broken:
+    """A runner that does what none may do."""
+
+    name = "broken"
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def run(self, _request: Any, /) -> Outcome:
+        raise self._error
+
+
+@pytest.mark.parametrize("error", [RuntimeError("oops"), SystemExit(1)])
+def test_a_runner_that_raises_is_recorded_all_the_same(
+    tmp_path: Path, error: BaseException
+) -> None:
+    """Or it could not be replayed, and the parent would wait for ever."""
+    made = delegated(
+        tmp_path, "broken", child_of("works"), replays=False, runners={"broken": Broken(error)}
+    )
+
+    assert made.outcome.error is not None
+    assert (made.outcome.status, made.outcome.error.code) == ("failed", "runner")
+
+
+def test_no_thread_of_a_child_is_left(tmp_path: Path) -> None:
+    """What a run started is over when it is."""
+    before = set(threading.enumerate())
+    delegated(tmp_path, "in-process", child_of("works"), child_of("raises"))
+
+    left = [thread for thread in set(threading.enumerate()) - before if "run" in thread.name]
+    for thread in left:
+        thread.join(5)
+    assert not [thread for thread in left if thread.is_alive()]

@@ -1,0 +1,129 @@
+"""Programs and tools that any process can import: what the runners' contract is tested on."""
+
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from refold.engine.delegation import Delegation
+from refold.engine.outcome import Artifact, Report
+from refold.engine.ports import Reference
+from refold.engine.run import PlainRun, Run
+from refold.tools.contract import tool
+
+HERE = str(Path(__file__).resolve())
+
+
+def named(name: str) -> Reference:
+    """Return how any process finds a program of this file."""
+    return Reference(HERE, name)
+
+
+@tool(effect="reads")
+def add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
+
+
+@tool(effect="reads", timeout_seconds=30)
+async def ponder(seconds: float) -> float:
+    """Take a while."""
+    await asyncio.sleep(seconds)
+    return seconds
+
+
+async def works(run: Run, value: Any) -> Any:
+    """Use everything that a child may use."""
+    one, two = await asyncio.gather(run.tool("add", a=1, b=2), run.tool("ponder", seconds=0.001))
+    run.annotate("drawn", [run.uuid(), run.random("s").random(), run.now().isoformat()])
+    await run.sleep(0.001)
+    return {"input": value, "sum": [one, two], "depth": run.depth}
+
+
+def plainly_works(run: PlainRun, value: Any) -> Any:
+    """Do the same in a plain program."""
+    one = run.tool("add", a=1, b=2)
+    run.sleep(0.001)
+    return [value, one, run.uuid(), run.now().isoformat()]
+
+
+async def reports(_run: Run, _value: Any) -> Report:
+    """Hand back more than a value."""
+    note = Artifact(kind="note", value="found", name="n")
+    return Report(summary="in short", output={"long": [1, 2]}, artifacts=(note,))
+
+
+async def raises(run: Run, _value: Any) -> None:
+    """Fail."""
+    await run.tool("add", a=1, b=2)
+    raise LookupError("nothing there")
+
+
+async def naps(run: Run, _value: Any) -> None:
+    """Never end, and yield."""
+    while True:
+        await run.sleep(0.01)
+
+
+async def swallows(run: Run, _value: Any) -> None:
+    """Never end, and swallow being told to."""
+    while True:
+        try:
+            await run.sleep(0.01)
+        except asyncio.CancelledError:
+            continue
+
+
+def spins(_run: PlainRun, _value: Any) -> None:
+    """Never end, and never yield."""
+    while True:
+        time.sleep(0.001)
+
+
+async def tidies(run: Run, _value: Any) -> None:
+    """Clean up when told to end."""
+    try:
+        await run.sleep(60)
+    finally:
+        await run.tool("add", a=40, b=2)
+
+
+async def says_much(_run: Run, size: int) -> str:
+    """Return a long text."""
+    return "é" * (size // 2)
+
+
+async def lists_much(_run: Run, size: int) -> list[int]:
+    """Return a long list."""
+    return [1] * size
+
+
+async def prints_much(_run: Run, size: int) -> str:
+    """Print more than is allowed."""
+    sys.stdout.write("x" * size)
+    sys.stdout.flush()
+    return "done"
+
+
+async def dies(run: Run, how: str) -> None:
+    """End the process instead of the program."""
+    await run.tool("add", a=1, b=2)
+    if how == "exit":
+        os._exit(3)
+    os.kill(os.getpid(), 9)
+
+
+async def nests(run: Run, levels: int) -> Any:
+    """Delegate to itself, as deep as asked."""
+    if levels == 0:
+        return run.depth
+    outcome = await run.delegate(Delegation(program=named("nests"), input=levels - 1, brief="on"))
+    return [run.depth, outcome.status, outcome.output]
+
+
+def shows_pid(run: PlainRun, path: str) -> None:
+    """Write its process id where the test reads it, and stay."""
+    Path(path).write_text(str(os.getpid()), encoding="ascii")
+    run.sleep(60)
