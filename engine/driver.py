@@ -22,9 +22,9 @@ from refold.engine.canonical import Json
 from refold.engine.effects import AskModel, CallTool
 from refold.engine.errors import ArgumentsRefused, ModelError, NotCanonical, ToolError
 from refold.engine.events import ModelAnswered, ToolReturned
-from refold.engine.kernel import text_of
 from refold.engine.outcome import Outcome, failed
 from refold.engine.ports import CallContext, CancelSignal, ChildRequest, ChildRunner
+from refold.engine.verdict import text_of
 
 WORKERS_MAX: Final = 64
 """Threads for synchronous tools and model requests of one run; more of them wait their turn."""

@@ -351,7 +351,7 @@ class SnapshotRestoreError(UsageError):
 
 @attrs.define(eq=False, repr=False)
 class PromptRefused(UsageError, ValueError):
-    """A prompt that cannot be registered, or cannot be rendered as asked (CONTRACT.md §10.8)."""
+    """A prompt that cannot be registered, or cannot be rendered as asked (CONTRACT.md §10.20)."""
 
     why: str
 

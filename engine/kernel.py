@@ -14,12 +14,13 @@ import inspect
 import random
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any
 
 import attrs
 
 from refold.engine import digest, stdlib
-from refold.engine.canonical import Json, encode
+from refold.engine.canonical import Json
+from refold.engine.conversation import Conversations
 from refold.engine.decide import RequestChild, RequestModel, decide
 from refold.engine.delegation import Delegation
 from refold.engine.effects import AskModel, CallTool, Effect, GiveUp, RunChild
@@ -28,11 +29,7 @@ from refold.engine.errors import (
     LimitReached,
     ModelError,
     NotCanonical,
-    OutsideLoop,
-    ProgramError,
     RefoldError,
-    RunEnded,
-    Stuck,
     ToolError,
     ToolNeeded,
     ToolUnknown,
@@ -57,153 +54,27 @@ from refold.engine.events import (
     ValueDrawn,
 )
 from refold.engine.limits import Limits
-from refold.engine.log.blobs import DATA_MAX, encode_data
-from refold.engine.loop import Loop, Scope, Task, Timer, inside_collector, is_asyncios
-from refold.engine.outcome import Fault, Outcome, Report
+from refold.engine.loop import Loop, Scope, Task, inside_collector
+from refold.engine.outcome import Outcome
+from refold.engine.pending import Child, Join, Pending
 from refold.engine.plain import to_json
 from refold.engine.ports import Identity, Model, ModelReply, ModelRequest, SessionPort, Tool
 from refold.engine.programs import found_program, program_name
-from refold.engine.state import Fold
-
-
-class World(Protocol):
-    """What stands behind a kernel: a log being written, or a log being read."""
-
-    fold: Fold
-    """The state so far; `emit` and the pump keep it."""
-
-    def emit(self, event: Event, call: str | None) -> None:
-        """Take a line that follows from the program.
-
-        Raises:
-            NotCanonical: the event cannot be held; nothing was taken.
-        """
-        ...
-
-    def look(self) -> ClockRead:
-        """Take a look at the clock as a line, and return it."""
-        ...
-
-    def arm(self, timer: Timer) -> None:
-        """Be told of a new timer."""
-        ...
-
-    def draw(self, source: str, name: str, call: str, produce: Callable[[], Json]) -> Json:
-        """Take a value from outside as a line, and return it; in replay `produce` is not called."""
-        ...
-
-    def seed(self, session: SessionPort) -> None:
-        """Take the session that the run starts with as a line."""
-        ...
-
-    def at_once(self, effect: CallTool) -> ToolReturned | None:
-        """Run a tool in place where nothing else is live; `None`: it must wait its turn."""
-        ...
-
-    def advance(self) -> bool:
-        """Launch what is wanted, take one line from the world and `deliver` it.
-
-        Returns False where nothing more will come: the run is given up, or the record ends.
-        """
-        ...
-
-
-class Pending:
-    """An effect that the program waits for."""
-
-    __slots__ = (
-        "arguments",
-        "call",
-        "chain",
-        "error",
-        "future",
-        "is_done",
-        "kind",
-        "messages",
-        "name",
-        "tool",
-        "value",
-    )
-
-    def __init__(self, call: str, kind: str, name: str, tool: Tool | None = None) -> None:
-        self.call = call
-        self.kind = kind
-        self.name = name
-        self.tool = tool
-        self.future: asyncio.Future[Any] | None = None
-        self.is_done = False
-        self.value: Any = None
-        self.error: Exception | None = None
-        self.arguments: dict[str, Json] = {}
-        self.chain = ""
-        """Of a model request: the chain digest of what was asked."""
-        self.messages = 0
-
-    def resolve(self, value: Any, error: Exception | None) -> None:
-        """Keep the result, and wake who waits for it."""
-        self.is_done = True
-        self.value = value
-        self.error = error
-        future = self.future
-        if future is not None and not future.done():
-            if error is None:
-                future.set_result(value)
-            else:
-                future.set_exception(error)
-
-    def take(self) -> Any:
-        """Return the result, or raise what the effect failed with."""
-        if self.error is not None:
-            raise self.error
-        return self.value
-
-
-@attrs.define(eq=False)
-class Child:
-    """A child run that was asked for: what `run.start` returns."""
-
-    call: str
-    """Its call key."""
-    number: int
-    """1-based, in the order of starts; 0 for a rejected one."""
-    run_id: str
-    outcome: Outcome | None = None
-    """How it ended, once joined."""
-
-
-@attrs.define(eq=False)
-class _Join:
-    """Somebody waits for children: for all in the order asked, or for whichever is first."""
-
-    children: tuple[Child, ...]
-    first: bool
-    pending: Pending
-
-    def awaits(self, call: str) -> bool:
-        """Return whether this join would take the outcome of `call` next."""
-        for child in self.children:
-            if child.outcome is None:
-                if child.call == call:
-                    return True
-                if not self.first:
-                    return False
-        return False
-
-    def is_settled(self) -> bool:
-        """Return whether all that was asked for is there."""
-        done = [child.outcome is not None for child in self.children]
-        return any(done) if self.first else all(done)
-
-
-@attrs.frozen
-class Verdict:
-    """How a run ended, before it is written down."""
-
-    status: str
-    reason: str
-    output: Json = None
-    error: Fault | None = None
-    report: Report | None = None
+from refold.engine.verdict import (
+    Result,
+    Verdict,
+    cancelled,
+    failed,
+    fault_of,
+    gave_up,
+    result_of,
+    stuck,
+    timed_out,
+    tool_error,
+    verdict_of_error,
+    verdict_of_value,
+)
+from refold.engine.world import World
 
 
 class Kernel:
@@ -241,10 +112,10 @@ class Kernel:
         self.failure: BaseException | None = None
         """The first error that ends the run whatever the program swallowed."""
         self.main: Task | None = None
-        self._joins: list[_Join] = []
+        self._joins: list[Join] = []
         self._clock: ClockRead | None = None
         self._virtual_us = 0
-        self._chains: dict[str, int] = {}
+        self._conversations = Conversations()
         self._streams: dict[tuple[str, str], random.Random] = {}
         self._is_plain = False
         self._is_told = False
@@ -288,21 +159,21 @@ class Kernel:
     def _note_session(self, event: Event) -> None:
         self._ask(event)
 
-    def _execute_async(self, coroutine: Coroutine[Any, Any, Any]) -> "_Result":
+    def _execute_async(self, coroutine: Coroutine[Any, Any, Any]) -> Result:
         self.main = self.loop.spawn(coroutine, self.loop.root)
         while self._turn() and not self.main.done():
             if not self._advance():
-                return _Result(abandoned=True)
-        return _result_of(self.main)
+                return Result(abandoned=True)
+        return result_of(self.main)
 
-    def _execute_plain(self, program: Callable[..., Any], run: Any, argument: Json) -> "_Result":
+    def _execute_plain(self, program: Callable[..., Any], run: Any, argument: Json) -> Result:
         self._is_plain = True
         try:
-            return _Result(value=program(run, argument))
+            return Result(value=program(run, argument))
         except asyncio.CancelledError:
-            return _Result(abandoned=True)
+            return Result(abandoned=True)
         except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - failures are data
-            return _Result(error=error)
+            return Result(error=error)
 
     def _turn(self) -> bool:
         """Run until nothing is ready.
@@ -319,7 +190,7 @@ class Kernel:
         """Take one line from the world; False where the run is to be left as it stands."""
         if self.is_stuck():
             if self.stopped is None:
-                self.stopped = _stuck(self.loop)
+                self.stopped = stuck(self.loop)
             return False
         self._clock = None
         return self.world.advance()
@@ -392,42 +263,20 @@ class Kernel:
             if self.main is not None:
                 self.main.cancel()
 
-    def _judge(self, result: "_Result") -> Verdict:
+    def _judge(self, result: Result) -> Verdict:
         """Return how the run ended: refusals and stops count, whatever the program returned."""
         if self.loop.refusal is not None:
-            return _failed("outside_loop", str(self.loop.refusal))
+            return failed("outside_loop", str(self.loop.refusal))
         if self.stopped is not None:
             return self.stopped
         if result.abandoned:
-            return Verdict(
-                "cancelled",
-                "cancelled",
-                error=Fault(code="cancelled", message="the program cancelled itself"),
-            )
+            return gave_up()
         if result.error is not None:
-            return _verdict_of_error(result.error)
-        return self._verdict_of_value(result.value)
-
-    def _verdict_of_value(self, value: Any) -> Verdict:
-        report = value if isinstance(value, Report) else None
-        try:
-            output = to_json(report.output if report else value)
-            size = len(encode(output))
-            artifacts = [attrs.asdict(each) for each in report.artifacts] if report else []
-            encode_data({"output": output, "artifacts": artifacts}, bytes_max=_END_BYTES_MAX)
-        except NotCanonical as error:
-            return _failed("output", f"the program's return value: {error}")
-        allowed = self.limits.output_bytes
-        if allowed is not None and size > allowed:
-            self.emit(LimitHit("output_bytes", allowed, "run", size), None)
-            return Verdict(
-                "limit",
-                "limit",
-                error=Fault(
-                    code="output_bytes", message=f"the output has {size} bytes; {allowed} allowed"
-                ),
-            )
-        return Verdict("completed", "done", output=output, report=report)
+            return verdict_of_error(result.error)
+        verdict, hit = verdict_of_value(result.value, self.limits.output_bytes)
+        if hit is not None:
+            self.emit(hit, None)
+        return verdict
 
     # -- lines ----------------------------------------------------------------------------
 
@@ -454,9 +303,9 @@ class Kernel:
                 self._virtual_us = virtual_us
                 self.loop.fire(call or "")
             case LimitHit():
-                self.stop(_timed_out(event))
+                self.stop(timed_out(event))
             case EffectCancelled(kind="run"):
-                self.stop(_cancelled())
+                self.stop(cancelled())
             case SessionChanged() if self.session is not None:
                 self.session.take(event)
             case _:
@@ -522,8 +371,7 @@ class Kernel:
             return None, error
 
     def _reply(self, pending: Pending, event: ModelAnswered) -> ModelReply:
-        answered = digest.chained(pending.chain, event.message or {})
-        self._chains[answered] = pending.messages + 1  # the log has the answer: it is not repeated
+        self._conversations.answered(pending.chain, pending.messages, event.message or {})
         return ModelReply(
             message=event.message or {}, usage=event.usage, stop_reason=event.stop_reason
         )
@@ -667,12 +515,12 @@ class Kernel:
             LimitReached: the run may ask no more.
         """
         model = self.models.get(name)
-        predecessor, base, chain = self._conversation(request.messages)
+        prefix = self._conversations.prefix(request.messages)
         asked = ModelAsked(
             model.name if model else name,
-            predecessor,
-            base,
-            [dict(message) for message in request.messages[base:]],
+            prefix.predecessor,
+            prefix.base,
+            [dict(message) for message in request.messages[prefix.base :]],
             {key: to_json(value) for key, value in sorted(request.parameters.items())},
             digest.of_value(digest.VALUE, [attrs.asdict(tool) for tool in request.tools])
             if request.tools
@@ -680,23 +528,10 @@ class Kernel:
         )
         call = self._grant(decide(self.world.fold, RequestModel(asked)))
         pending = Pending(call, "model", asked.model)
-        self._chains.update(chain)
-        pending.chain = next(reversed(chain), predecessor)
-        pending.messages = len(request.messages)
+        self._conversations.asked(prefix)
+        pending.chain, pending.messages = prefix.end, prefix.messages
         self._wait_for(pending, AskModel(call, model, request))
         return pending
-
-    def _conversation(self, messages: tuple[Json, ...]) -> tuple[str, int, dict[str, int]]:
-        """Return the longest known prefix, its length, and the chain digests of the rest."""
-        at, chain = "", {}
-        predecessor, base = "", 0
-        for count, message in enumerate(messages, 1):
-            at = digest.chained(at, message)
-            if at in self._chains:
-                predecessor, base = at, count
-            else:
-                chain[at] = count
-        return predecessor, base, chain
 
     def _grant(self, events: Iterable[Event]) -> str:
         """Emit what `decide` gave under one call key; raise where it refused."""
@@ -746,7 +581,7 @@ class Kernel:
     def join(self, children: tuple[Child, ...], *, first: bool = False) -> Pending:
         """Wait for children: all, in the order asked, or whichever is first."""
         pending = Pending("", "join", "")
-        join = _Join(children, first, pending)
+        join = Join(children, first, pending)
         if not children or join.is_settled():
             pending.resolve(None, None)
             return pending
@@ -831,110 +666,8 @@ class Kernel:
         self._ask(NoteAdded(text, to_json(data)))
 
 
-_END_BYTES_MAX: Final = DATA_MAX - 32 * 1024
-"""What the end of a run may hold of the program's; the rest of its entry needs room, too."""
-
-
-@attrs.frozen
-class _Result:
-    """What became of the program's own code."""
-
-    value: Any = None
-    error: BaseException | None = None
-    abandoned: bool = False
-
-
 def is_async(program: Callable[..., Any]) -> bool:
     """Return whether `program` is asynchronous; objects with an async `__call__` are."""
     return inspect.iscoroutinefunction(program) or inspect.iscoroutinefunction(
         getattr(program, "__call__", None)  # noqa: B004 - its kind is asked, not its presence
     )
-
-
-def _result_of(task: Task) -> _Result:
-    if task.cancelled():
-        return _Result(abandoned=True)
-    error = task.exception()
-    return _Result(error=error) if error is not None else _Result(value=task.result())
-
-
-def fault_of(error: BaseException) -> dict[str, str]:
-    """Return an exception as the data of a failed tool: {code, message, type}."""
-    match error:
-        case ToolError():
-            return {"code": error.code, "message": error.message, "type": error.error_type}
-        case _:
-            return {"code": "raised", "message": text_of(error), "type": type(error).__name__}
-
-
-def text_of(error: BaseException) -> str:
-    """Return an exception's text, fit for a log: at most 4,000 characters, no lone surrogates."""
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001 - an exception whose text raises is still an exception
-        text = "(its text cannot be shown)"
-    return text[:4000].encode(errors="backslashreplace").decode()
-
-
-def tool_error(tool: str, fault: Mapping[str, Any]) -> ToolError:
-    """Return the error that a failed tool raises in the program."""
-    return ToolError(
-        tool,
-        str(fault.get("message", "")),
-        str(fault.get("code", "raised")),
-        str(fault.get("type", "")),
-    )
-
-
-def _failed(code: str, message: str, reason: str = "error") -> Verdict:
-    return Verdict("failed", reason, error=Fault(code=code, message=message))
-
-
-def _verdict_of_error(error: BaseException) -> Verdict:
-    match error:
-        case LimitReached(limit=limit):
-            reason = "max_iterations" if limit == "max_iterations" else "limit"
-            return Verdict("limit", reason, error=Fault(code=limit, message=str(error)))
-        case RunEnded():
-            return _failed(error.reason, error.message, error.reason)
-        case OutsideLoop():
-            return _failed("outside_loop", str(error))
-        case ModelError():
-            return _failed(error.code, str(error))
-        case ProgramError() | UsageError():
-            return _failed("raised", f"{type(error).__name__}: {error}")
-        case _:
-            return _failed("raised", f"{type(error).__name__}: {text_of(error)}")
-
-
-def _timed_out(hit: LimitHit) -> Verdict:
-    message = f"no end within {hit.allowed:g} s"
-    return Verdict("timed_out", "limit", error=Fault(code="timeout_seconds", message=message))
-
-
-def _cancelled() -> Verdict:
-    return Verdict(
-        "cancelled", "cancelled", error=Fault(code="cancelled", message="cancelled from outside")
-    )
-
-
-def _stuck(loop: Loop) -> Verdict:
-    waiting = tuple(f"{_scope_name(task)} {_place(task)}" for task in loop.unfinished)
-    return _failed("stuck", str(Stuck(waiting)))
-
-
-def _scope_name(task: asyncio.Task[Any]) -> str:
-    return task.scope.path if isinstance(task, Task) else task.get_name()
-
-
-def _place(task: asyncio.Task[Any]) -> str:
-    """Return where a task waits: the innermost line of the program in its chain of coroutines."""
-    waiting: Any = task.get_coro()
-    place = "waits"
-    while (frame := getattr(waiting, "cr_frame", None)) is not None:
-        code = frame.f_code
-        if not is_asyncios(code.co_filename) or place == "waits":
-            name = code.co_filename.rpartition("/")[2]
-            place = f"waits at {name}:{frame.f_lineno} in {code.co_name}"
-        waiting = waiting.cr_await
-    return place

@@ -53,7 +53,7 @@ from refold.engine.events import (
     ToolReturned,
     ValueDrawn,
 )
-from refold.engine.kernel import Kernel, Verdict
+from refold.engine.kernel import Kernel
 from refold.engine.limits import Limits
 from refold.engine.log import LogWriter
 from refold.engine.log.blobs import encode_data
@@ -79,6 +79,7 @@ from refold.engine.ports import (
 from refold.engine.programs import fingerprint_of, found_program, program_name
 from refold.engine.run import faces_of
 from refold.engine.state import STATE_VERSION, Fold, state_digest
+from refold.engine.verdict import Verdict
 
 FORMAT_VERSION: Final = 1
 ENGINE_VERSION: Final = 1

@@ -20,9 +20,10 @@ from refold.engine.canonical import Json
 from refold.engine.decide import tokens_left
 from refold.engine.delegation import Delegation
 from refold.engine.errors import UsageError
-from refold.engine.kernel import Child, Kernel
+from refold.engine.kernel import Kernel
 from refold.engine.limits import Limits
 from refold.engine.outcome import Outcome
+from refold.engine.pending import Child
 from refold.engine.ports import ModelReply, ModelRequest, Tool, ToolDefinition
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

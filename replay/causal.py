@@ -28,6 +28,7 @@ from refold.engine.events import (
     RunStarted,
     TimerFired,
     ToolCalled,
+    ToolReturned,
 )
 from refold.engine.log import Entry
 from refold.engine.outcome import ChildRef, Outcome
@@ -67,6 +68,8 @@ class Causality:
         self.starts: dict[int, Start] = {}
         self._open: dict[str, str] = {}
         self._programs: set[str] = set()
+        self._overdue: set[str] = set()
+        """Tools that were answered as timed out: what they give after all is late."""
         self._by_call: dict[str, Start] = {}
         self._ordinals: dict[str, int] = {}
         self._has_looked = False
@@ -125,8 +128,16 @@ class Causality:
             yield from self._complete(entry.kind, event, call)
         elif isinstance(event, EffectCancelled) and event.kind != "run":
             yield from self._cancel(event, call)
-        elif isinstance(event, EffectLate) and self._open.pop(call, None) != _CANCELLED:
-            yield "request", f"a cancelled {event.kind} of the key {call}", "none"
+        elif isinstance(event, EffectLate):
+            yield from self._late(event, call)
+
+    def _late(self, event: EffectLate, call: str) -> Iterator[Problem]:
+        if call in self._overdue:
+            self._overdue.remove(call)
+            return
+        found = self._open.pop(call, None)
+        if found != _CANCELLED and not (found and event.kind == "child"):
+            yield "request", f"a cancelled {event.kind} of the key {call}", found or "none"
 
     def _complete(self, kind: str, event: Recorded, call: str) -> Iterator[Problem]:
         if isinstance(event, ChildFinished):
@@ -135,6 +146,8 @@ class Causality:
                 start.outcome = event.outcome
             elif event.outcome.status == "rejected":
                 return  # never started, so there is nothing that it would complete
+        if isinstance(event, ToolReturned) and (event.error or {}).get("code") == "timed_out":
+            self._overdue.add(call)
         found = self._open.pop(call, None)
         if found != COMPLETES[kind]:
             yield "request", f"an open {COMPLETES[kind]} of the key {call}", found or "none"

@@ -18,7 +18,7 @@ from refold.engine.codec import unstructure
 from refold.engine.effects import RunChild
 from refold.engine.errors import Diverged, LogDamaged, LogError, ProgramNotFound, UsageError
 from refold.engine.events import RunFinished
-from refold.engine.kernel import Kernel, Verdict
+from refold.engine.kernel import Kernel
 from refold.engine.log import scan
 from refold.engine.log.names import child_path
 from refold.engine.offers import offer_of
@@ -26,6 +26,7 @@ from refold.engine.ports import Program, Reference, SessionPort, Tool
 from refold.engine.programs import SHIPPED, fingerprint_of, load_program, program_name
 from refold.engine.recording import in_thread
 from refold.engine.run import faces_of
+from refold.engine.verdict import Verdict
 from refold.replay.apart import reexecute_apart
 from refold.replay.divergence import Category, Divergence, between, likely_cause, line_of
 from refold.replay.items import item_of

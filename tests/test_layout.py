@@ -162,8 +162,6 @@ SHELL: Final = {
     "replay/world.py": ("environment", "which Python runs; it compares with the record's"),
     "tools/agent_loader.py": ("files", "lists a folder of agents"),
     "tools/agents.py": ("files", "reads AGENT.md"),
-    "tools/config.py": ("files", "looks for the configuration"),
-    "tools/config_text.py": ("files", "reads it"),
     "tools/commands.py": ("files random", "tools that write files; a name for a new one"),
     "tools/config.py": ("files", "finds a configuration"),
     "tools/config_text.py": ("files", "reads a configuration"),

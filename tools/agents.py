@@ -33,9 +33,7 @@ import yaml
 from refold.engine.canonical import Json
 from refold.engine.errors import InvalidDefError, LimitRefused
 from refold.engine.limits import Limits
-from refold.engine.ports import Tool
-from refold.tools.files import NAMES, file_tools
-from refold.tools.subagent import subagent_tool
+from refold.tools.files import NAMES
 
 SHIPPED_TOOLS: Final = (*NAMES, "subagent")
 """What an agent has that names no tools."""
@@ -166,27 +164,6 @@ def agent_input(
     if files:
         given["files"] = list(files)
     return given
-
-
-def prepare_run(
-    agent_path: str | os.PathLike[str], *, task: str, root: str | os.PathLike[str]
-) -> tuple[dict[str, Json], tuple[Tool, ...], Limits]:
-    """Return what `record("agent", input, tools=tools, limits=limits)` needs to run an agent file.
-
-    Args:
-        agent_path: The file or its folder.
-        task: What the agent is to do.
-        root: The folder that its file tools read.
-
-    Raises:
-        InvalidDefError: the file does not define an agent.
-        ToolRefused: `root` is no folder.
-    """
-    agent = load_agent(agent_path)
-    names = agent.tools_among(SHIPPED_TOOLS)
-    shipped: list[Tool] = [*file_tools(root), subagent_tool()]
-    chosen = tuple(tool for tool in shipped if tool.name in names)
-    return agent_input(agent, task), chosen, agent.caps
 
 
 # --- reading -----------------------------------------------------------------------------------

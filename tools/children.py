@@ -2,7 +2,7 @@
 
 A forked child starts from its parent's snapshot and its session ends with it.  What its reducers
 recorded as `Artifact`s, and how its plan stands, leave by the outcome alone, so that a replay knows
-them.  Starting and joining are the engine's.  Rules: CONTRACT.md §10.19.
+them.  Starting and joining are the engine's.  Rules: CONTRACT.md §10.20.
 """
 
 from collections.abc import Awaitable, Callable, Iterable

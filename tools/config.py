@@ -6,6 +6,7 @@
       spawn:
         enabled: true                           # false by default: then neither tool is there
         profiles: {…}                           # see `tools.profiles`
+      run_command: {allow: [git, pytest]}       # and perhaps environment: [NAME]
     agents: agents                              # the folder of `subagent_dispatch`, from here
     llm:
       default_pool: fast
@@ -50,7 +51,12 @@ class Config:
     enabled: tuple[str, ...] | None = None
     """Names of tools; `None` for all."""
     disabled: tuple[str, ...] = ()
-    spawn: SpawnSettings = SpawnSettings()
+    spawn: SpawnSettings | None = None
+    """`None` where the file says nothing of it."""
+    commands: tuple[str, ...] = ()
+    """What `run_command` may run."""
+    environment: tuple[str, ...] = ()
+    """Variables that commands get beyond a few harmless ones."""
     agents: Path | None = None
     """A folder; relative ones are taken from the file's own."""
     default_pool: str = ""
@@ -107,7 +113,8 @@ def _found(path: Path) -> Path | None:
 # --- from values to a configuration --------------------------------------------------------------
 
 _MEMBERS: Final = ("tools", "agents", "llm", "limits")
-_TOOLS: Final = ("enabled", "disabled", "spawn")
+_TOOLS: Final = ("enabled", "disabled", "spawn", "run_command")
+_COMMAND: Final = ("allow", "environment")
 _LLM: Final = ("default_pool", "pools")
 _POOL: Final = tuple(field.name for field in attrs.fields(Pool))
 _SPAWN: Final = tuple(field.name for field in attrs.fields(SpawnSettings))
@@ -133,12 +140,14 @@ class _Reading:
         self.known("llm.default_pool", default, pools, "is no name of llm.pools")
         enabled = tools.get("enabled")
         agents = self.typed("agents", top.get("agents", ""), str)
+        command = self.members("tools.run_command", tools.get("run_command"), _COMMAND)
+        spawn = self.spawn("tools.spawn", tools.get("spawn"), pools if "llm" in top else None)
         return Config(
             enabled=None if enabled is None else self.tools("tools.enabled", enabled),
             disabled=self.tools("tools.disabled", tools.get("disabled", [])),
-            spawn=self.spawn(
-                "tools.spawn", tools.get("spawn", {}), pools if "llm" in top else None
-            ),
+            spawn=spawn if "spawn" in tools else None,
+            commands=self.texts("tools.run_command.allow", command.get("allow", [])),
+            environment=self.texts("tools.run_command.environment", command.get("environment", [])),
             agents=self.file.parent / agents if agents else None,
             default_pool=default,
             pools=pools,

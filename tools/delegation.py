@@ -17,8 +17,8 @@ import attrs
 
 from refold.engine.canonical import Json
 from refold.engine.delegation import Delegation
-from refold.engine.kernel import Child
 from refold.engine.outcome import Outcome, Truncated
+from refold.engine.pending import Child
 from refold.engine.run import Run
 
 T = TypeVar("T")

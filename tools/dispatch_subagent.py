@@ -7,7 +7,7 @@ Invalid input raises `ToolValidationError` before anything is captured.  A promp
 built and a snapshot version that is not ours give a failing result.  A child that does not complete
 raises `DispatchSubagentError`.  What a prompt was rendered to is drawn, so that a replay needs no
 registry.  The child's session is closed and let go of when it has ended; the
-caller's never changes.  What dialects share is `tools.children`.  Rules: CONTRACT.md §10.19.
+caller's never changes.  What dialects share is `tools.children`.  Rules: CONTRACT.md §10.20.
 """
 
 from collections.abc import Iterable
@@ -18,6 +18,7 @@ import attrs
 from refold.engine.delegation import Delegation
 from refold.engine.errors import (
     DispatchSubagentError,
+    NotCanonical,
     SnapshotRestoreError,
     SnapshotSerializationError,
     ToolValidationError,
@@ -123,9 +124,12 @@ def _asked(
         message = f"Snapshot schema version mismatch: expected {SCHEMA_VERSION}, got {found}"
         return ToolResult(message, None, success=False)
     child, snapshot = _fork(own_or_new(context.session))
-    rendered = run.settings(
-        f"{NAME} renders {name}", lambda: _rendered(params, factory, child, snapshot)
-    )
+    try:
+        rendered = run.settings(
+            f"{NAME} renders {name}", lambda: _rendered(params, factory, child, snapshot)
+        )
+    except NotCanonical as error:
+        rendered = {"failure": str(error)}
     if "text" not in rendered:
         child.bus.close()
         message = f"Failed to build subagent prompt {name}. {rendered['failure']}"
@@ -207,9 +211,9 @@ def _rendered(
         "expected_artifacts": ", ".join(params.expected_artifacts) or "none",
         "snapshot_summary": snapshot.summary,
     }
+    if factory is None:
+        return {"failure": "It is no longer registered."}
     try:
-        if factory is None:
-            raise LookupError("it is no longer registered")
         text = factory(session=child).render(values=values).text
     except Exception as error:  # noqa: BLE001 - a prompt's factory may raise what it likes
         return {"failure": f"{type(error).__name__}: {error}"}

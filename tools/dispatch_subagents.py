@@ -6,7 +6,7 @@
 With `FULL_ISOLATION` a child has a clone of the caller's session and a bus of its own, and starts
 with its task as a `Plan`; if one session cannot be cloned, no child starts.  With `NO_ISOLATION`
 children act on the caller's session itself, and their task is told in words.  A child's failure is
-its own result: siblings go on.  What dialects share is `tools.children`.  Rules: CONTRACT.md §10.19.
+its own result: siblings go on.  What dialects share: `tools.children`.  Rules: CONTRACT.md §10.20.
 """
 
 from collections.abc import Iterable, Sequence

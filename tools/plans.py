@@ -7,7 +7,7 @@
 
 A plan lies in the session of the run that calls: a slice of one item, changed by three events.  The
 tools are program code, so a replay runs them again; they reach nothing but that session.  A plan
-whose steps are all `done` is `completed`, and takes no more changes.  Rules: CONTRACT.md §10.19.
+whose steps are all `done` is `completed`, and takes no more changes.  Rules: CONTRACT.md §10.20.
 """
 
 from collections.abc import Callable, Iterable

@@ -33,6 +33,10 @@ SPAWN_TOOLS: Final = ("spawn", "spawn_await")
 """Never a spawned child's."""
 
 
+def _texts(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(texts)
+
+
 @attrs.frozen(kw_only=True)
 class SpawnProfile:
     """One kind of spawned agent."""
@@ -41,9 +45,9 @@ class SpawnProfile:
     """Appended last."""
     system_prompt_file: str = ""
     """Relative to the workspace; appended second."""
-    bootstrap_files: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    bootstrap_files: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     """Relative to the workspace; empty for `BOOTSTRAP_FILES`."""
-    tools: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    tools: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     """Empty for all of the caller's."""
     pool: str = ""
     """Empty for the default pool."""
@@ -76,7 +80,9 @@ class SubAgentFactory:
     profiles: dict[str, SpawnProfile] = attrs.field(factory=dict)
     workspace: str = attrs.field(default="", converter=os.fspath)
     """The folder of the prompt files; empty for the working directory."""
-    default_bootstrap_files: tuple[str, ...] = attrs.field(default=BOOTSTRAP_FILES, converter=tuple)
+    default_bootstrap_files: tuple[str, ...] = attrs.field(
+        default=BOOTSTRAP_FILES, converter=_texts
+    )
     default_pool: str = ""
     """The model of a profile that names none; empty for the caller's."""
 

@@ -6,7 +6,7 @@
 A registry is a value that is passed to what uses it; nothing registers itself.  What a prompt was
 rendered to is in the log of the run that uses it: `use_prompt`.  Here also stands what the tools of
 prompts have in common: parameters as a class, `ToolContext`, `ToolResult` and `PromptTool`.  Rules:
-CONTRACT.md §10.19.
+CONTRACT.md §10.20.
 """
 
 import inspect
@@ -68,7 +68,7 @@ class MarkdownSection(Generic[P]):
     def params_in(self, given: Iterable[object]) -> dict[str, object]:
         """Return the values of this section: of its defaults, then of what is given."""
         (wanted,) = get_args(getattr(self, "__orig_class__", None)) or (object,)
-        kind = wanted if isinstance(wanted, type) else object
+        kind = wanted if isinstance(wanted, type) and wanted is not Any else object
         found = [self.default_params, *(params for params in given if isinstance(params, kind))]
         return {
             name: getattr(params, name)

@@ -20,8 +20,8 @@ from refold.engine.agent import REFUSED
 from refold.engine.canonical import Json
 from refold.engine.delegation import Delegation
 from refold.engine.errors import ToolError
-from refold.engine.kernel import Child
 from refold.engine.outcome import Outcome
+from refold.engine.pending import Child
 from refold.engine.ports import Reference
 from refold.engine.run import Run
 from refold.tools.contract import DelegationTool

@@ -75,6 +75,7 @@ def _readers(path: Path) -> list[Job]:
     base, count = _BARE_READ, EVENTS
     return [
         Job(name=base, run=lambda: _bare_read(path), count=count),
+        Job(name="bare read + sha256", run=lambda: _bare_hash(path), base=base, count=count),
         Job(
             name="verify the chain",
             run=lambda: scan(path),

@@ -17,7 +17,7 @@ import pytest
 
 from refold.engine.clock import FixedClock
 from refold.engine.delegation import Delegation
-from refold.engine.errors import ToolRefused
+from refold.engine.errors import ProgramNotFound, ToolRefused
 from refold.engine.limits import Limits
 from refold.engine.log import read_entries
 from refold.engine.outcome import STATUSES, Outcome
@@ -274,18 +274,19 @@ def test_artifacts_beyond_the_policy_are_malformed(tmp_path: Path, runner: str) 
 
 
 def test_a_program_that_cannot_be_found(tmp_path: Path, runner: str) -> None:
-    """A typed failure at the start, naming the program; the root goes on."""
-    missing = [
-        Delegation(program=Reference(HERE, "no_such_program")),
-        Delegation(program=Reference("no.such.module", "program")),
-    ]
+    """A typed error at the start, naming the program; nothing has been started."""
 
-    outcomes = delegated(tmp_path, runner, *missing, replays=False).outcomes
+    async def root(run: Run, _input: Any) -> Any:
+        with pytest.raises(ProgramNotFound, match="no_such_program"):
+            await run.start(Delegation(program=Reference(HERE, "no_such_program")))
+        with pytest.raises(ProgramNotFound, match=r"no\.such\.module"):
+            await run.start(Delegation(program="no.such.module:program"))
+        return (await run.delegate(child_of("nests", 0))).output
 
-    for outcome in outcomes:
-        assert outcome.status == "failed"
-        assert outcome.error is not None
-        assert outcome.error.code == "ProgramNotFound"
+    recording = record(root, log=tmp_path / "a.jsonl", runner=runner)
+
+    assert recording.output == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.1.jsonl", "a.jsonl"]
 
 
 def test_a_child_that_is_cancelled_ends_as_cancelled(tmp_path: Path, runner: str) -> None:

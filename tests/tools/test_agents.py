@@ -11,7 +11,8 @@ from refold.engine.models.scripted import ScriptedModel
 from refold.engine.recording import record
 from refold.replay.reexecute import reexecute
 from refold.replay.verify import verify
-from refold.tools.agents import AgentDef, agent_input, load_agent, prepare_run
+from refold.tools.agents import NAMEABLE_TOOLS, AgentDef, agent_input, load_agent
+from refold.tools.configured import prepare_run
 
 
 @pytest.fixture
@@ -116,8 +117,8 @@ def test_without_a_description_it_is_refused(folder: Path, front: str) -> None:
         (
             "tools: [read_fil]",
             (
-                "tools: no tool is named 'read_fil'; the nearest: read_file; "
-                "there are: list_files, read_file, search_text, subagent"
+                "tools: no tool is named 'read_fil'; the nearest: read_file, write_file; "
+                f"there are: {', '.join(sorted(NAMEABLE_TOOLS))}"
             ),
         ),
         ("max_turns: 3\nmaxTurns: 4", "maxTurns and max_turns are the same; keep one"),

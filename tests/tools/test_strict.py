@@ -101,7 +101,9 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize(("hint", "value"), VALUES, ids=repr)
+@pytest.mark.parametrize(
+    ("hint", "value"), VALUES, ids=[f"{at}-{hint}" for at, (hint, _) in enumerate(VALUES)]
+)
 def test_what_was_written_is_read_back_equal(hint: Any, value: Any) -> None:
     """Through real bytes, equal and of the same type."""
     written = orjson.loads(orjson.dumps(to_json(value)))

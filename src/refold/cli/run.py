@@ -15,7 +15,8 @@ from refold.engine.limits import Limits
 from refold.engine.models import model_from
 from refold.engine.ports import Model
 from refold.engine.recording import Recording, record
-from refold.tools.agents import load_agent, prepare_run
+from refold.tools.agents import load_agent
+from refold.tools.configured import prepare_run
 
 _PAGE: Final = """
 Examples:

@@ -1,0 +1,431 @@
+"""The living world of a run: one thing at a time, failures as data, limits as events (§8, §9)."""
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refold.engine.delegation import Delegation
+from refold.engine.errors import LimitReached, ToolError
+from refold.engine.limits import Limits
+from refold.engine.log import Entry, read_entries
+from refold.engine.models.scripted import ScriptedModel
+from refold.engine.outcome import Outcome
+from refold.engine.ports import CallContext, Tool
+from refold.engine.recording import Recording, record
+from refold.engine.run import Run
+from refold.replay.reexecute import reexecute
+from refold.replay.verify import verify
+from refold.tools.contract import tool
+from tests.support.steps import search
+
+
+def ran(tmp_path: Path, program: Any, **options: Any) -> Recording:
+    """Record a program; its log is sound, and re-executes."""
+    recording = record(program, log=tmp_path / "a.jsonl", seed=1, **options)
+    assert verify(recording.log).intact
+    report = reexecute(recording.log, program, tools=options.get("tools", ()))
+    assert report.identical, str(report)
+    return recording
+
+
+def lines(recording: Recording, *kinds: str) -> list[Entry]:
+    return [entry for entry in read_entries(recording.log) if not kinds or entry.kind in kinds]
+
+
+async def failure_of(run: Run, which: Tool | str, **arguments: Any) -> list[str]:
+    with pytest.raises(ToolError) as caught:
+        await run.tool(which, **arguments)
+    return [caught.value.code, caught.value.error_type]
+
+
+# --- order -------------------------------------------------------------------------------------
+
+
+def test_a_request_is_a_line_before_its_effect_starts(tmp_path: Path) -> None:
+    """What is not in the log did not happen: the tool finds its own request there."""
+    log = tmp_path / "a.jsonl"
+
+    @tool(effect="changes")
+    def reads_the_log(context: CallContext) -> str:
+        return [entry.call or "" for entry in read_entries(log)][-1] + " " + context.call
+
+    async def program(run: Run, _input: Any) -> Any:
+        return await run.tool(reads_the_log)
+
+    assert record(program, log=log).output == "0#1 0#1"
+
+
+def test_exactly_one_line_from_the_world_opens_a_step(tmp_path: Path) -> None:
+    """Whatever has arrived: a completion, what the program makes of it, the next one."""
+    gate = threading.Barrier(4)
+
+    @tool(effect="reads")
+    def together(x: int) -> int:
+        gate.wait(10)
+        return x
+
+    async def branch(run: Run, x: int) -> None:
+        run.annotate("after", await run.tool(together, x=x))
+
+    async def program(run: Run, _input: Any) -> None:
+        await asyncio.gather(*(branch(run, x) for x in range(4)))
+
+    kinds = [entry.kind for entry in lines(ran(tmp_path, program))]
+
+    assert kinds == [
+        "run.started",
+        *["tool.called"] * 4,
+        *["tool.returned", "note.added"] * 4,
+        "run.finished",
+    ]
+
+
+def test_every_completion_names_its_request(tmp_path: Path) -> None:
+    """`cause` is the entry that asked, or the one that opened the step."""
+
+    async def program(run: Run, _input: Any) -> None:
+        await asyncio.gather(run.tool(search, q="a"), run.tool(search, q="b"))
+
+    entries = lines(ran(tmp_path, program))
+
+    for entry in entries:
+        if entry.kind == "tool.returned":
+            assert entry.cause is not None
+            asked = entries[entry.cause]
+            assert (asked.kind, asked.call) == ("tool.called", entry.call)
+
+
+def test_a_due_timer_goes_before_an_arrival(tmp_path: Path) -> None:
+    """Or a stream of completions could starve it."""
+
+    @tool(effect="reads")
+    async def quick() -> None:
+        await asyncio.sleep(0.001)
+
+    async def program(run: Run, _input: Any) -> Any:
+        count = 0
+        try:
+            async with asyncio.timeout(0.05):
+                while True:
+                    await asyncio.gather(run.tool(quick), run.tool(quick))
+                    count += 1
+        except TimeoutError:
+            return count > 0
+
+    assert ran(tmp_path, program, durability="fast").output is True
+
+
+def test_idempotency_keys_are_stable_and_distinct(tmp_path: Path) -> None:
+    """64 hex digits, from the run and the call key."""
+    seen: list[str] = []
+
+    @tool(effect="idempotent")
+    def keyed(context: CallContext) -> None:
+        seen.append(context.idempotency_key)
+
+    async def program(run: Run, _input: Any) -> None:
+        await run.tool(keyed)
+        await run.tool(keyed)
+
+    for name in "ab":
+        record(program, log=tmp_path / f"{name}.jsonl", seed=1)
+
+    assert seen[:2] == seen[2:]
+    assert len(set(seen)) == 2
+    assert all(len(key) == 64 for key in seen)
+
+
+# --- failures of tools are data ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(
+    ("error", "code", "kind"),
+    [
+        (LookupError("x"), "raised", "LookupError"),
+        (SystemExit(3), "raised", "SystemExit"),
+        (KeyboardInterrupt(), "raised", "KeyboardInterrupt"),
+        (ToolError("t", "no room", "full", "Full"), "full", "Full"),
+    ],
+    ids=["exception", "exit", "interrupt", "own word"],
+)
+def test_whatever_a_tool_raises(
+    tmp_path: Path,
+    is_async: bool,  # noqa: FBT001 - a table
+    error: BaseException,
+    code: str,
+    kind: str,
+) -> None:
+    """In place, on a worker, on the host loop: the program gets a ToolError, and goes on."""
+
+    @tool(effect="reads")
+    def plainly() -> None:
+        raise error
+
+    @tool(effect="reads", name="plainly")
+    async def awaited() -> None:
+        raise error
+
+    which = awaited if is_async else plainly
+
+    async def program(run: Run, _input: Any) -> Any:
+        alone = await failure_of(run, which)
+        both = await asyncio.gather(failure_of(run, which), failure_of(run, which))
+        return [alone, *both]
+
+    assert ran(tmp_path, program).output == [[code, kind]] * 3
+
+
+def test_a_result_that_no_log_can_hold(tmp_path: Path) -> None:
+    """Not what the annotation says, not canonical, or too long for a line."""
+
+    @tool(effect="reads")
+    def wrong() -> int:
+        return "text"  # type: ignore[return-value]  # that is the point
+
+    @tool(effect="reads")
+    def nan() -> float:
+        return float("nan")
+
+    @tool(effect="reads")
+    def long() -> list[int]:
+        return [1_000_000] * 300_000
+
+    async def program(run: Run, _input: Any) -> Any:
+        return [(await failure_of(run, one))[0] for one in (wrong, nan, long)]
+
+    assert ran(tmp_path, program).output == ["result"] * 3
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_tool_over_its_time(tmp_path: Path, is_async: bool) -> None:  # noqa: FBT001 - a table
+    """Timed out, as a failure; what still comes is late."""
+    gate = threading.Event()
+
+    @tool(effect="reads", timeout_seconds=0.05)
+    def slow() -> str:
+        gate.wait(10)
+        return "late"
+
+    @tool(effect="reads", name="slow", timeout_seconds=0.05)
+    async def slowly() -> str:
+        await asyncio.sleep(60)
+        return "late"
+
+    async def program(run: Run, _input: Any) -> Any:
+        found = await failure_of(run, slowly if is_async else slow)
+        gate.set()
+        await run.sleep(0.1)
+        return found[0]
+
+    recording = ran(tmp_path, program)
+
+    assert recording.output == "timed_out"
+    assert [entry.data["kind"] for entry in lines(recording, "effect.late")] == ["tool"]
+
+
+def test_a_cancelled_async_tool_is_cancelled(tmp_path: Path) -> None:
+    """On its own loop; the log has the cancelling, and nothing is delivered."""
+    ended: list[str] = []
+
+    @tool(effect="reads")
+    async def slow() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append("cancelled")
+
+    async def program(run: Run, _input: Any) -> Any:
+        try:
+            async with asyncio.timeout(0.02):
+                await run.tool(slow)
+        except TimeoutError:
+            await run.sleep(0.1)
+            return "gave up"
+
+    recording = ran(tmp_path, program)
+
+    assert recording.output == "gave up"
+    assert ended == ["cancelled"]
+    assert [e.data["kind"] for e in lines(recording, "effect.cancelled")] == ["tool"]
+
+
+def test_a_change_still_under_way_at_the_end_is_in_doubt(tmp_path: Path) -> None:
+    """Nobody can say whether it happened: `run.finished` lists it."""
+    gate = threading.Event()
+
+    @tool(effect="changes")
+    def hangs() -> None:
+        gate.wait(30)
+
+    async def program(run: Run, _input: Any) -> None:
+        task = asyncio.create_task(run.tool(hangs))
+        await asyncio.sleep(0.01)
+        task.cancel()
+
+    recording = ran(tmp_path, program)
+    gate.set()
+
+    assert lines(recording)[-1].data["in_doubt"] == ["0/1#1"]
+
+
+def test_a_change_that_ends_within_the_grace_is_late_and_no_doubt(tmp_path: Path) -> None:
+    """Its result is recorded, though nobody waits for it."""
+    gate = threading.Event()
+
+    @tool(effect="changes")
+    def slow() -> None:
+        gate.wait(30)
+
+    async def program(run: Run, _input: Any) -> None:
+        task = asyncio.create_task(run.tool(slow))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.sleep(0)
+        gate.set()
+
+    recording = ran(tmp_path, program)
+
+    assert lines(recording)[-1].data["in_doubt"] == []
+    assert [entry.call for entry in lines(recording, "effect.late")] == ["0/1#1"]
+
+
+# --- limits ------------------------------------------------------------------------------------
+
+
+def hit_of(recording: Recording) -> list[Any]:
+    (entry,) = lines(recording, "limit.hit")
+    return [entry.data["limit"], entry.data["allowed"]]
+
+
+def test_time_is_up(tmp_path: Path) -> None:
+    """The run is stopped, may clean up, and ends as timed out."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        try:
+            await run.sleep(60)
+        finally:
+            await run.tool(search, q="tidy")
+
+    recording = ran(tmp_path, program, limits=Limits(timeout_seconds=0.05))
+
+    assert recording.status == "timed_out"
+    assert hit_of(recording) == ["timeout_seconds", 0.05]
+    assert lines(recording, "limit.hit")[0].data["observed"] >= 0.05
+    assert len(lines(recording, "tool.returned")) == 1
+
+
+def test_a_program_that_will_not_stop_is_left_after_its_grace(tmp_path: Path) -> None:
+    """It swallows every cancelling; the log is sealed all the same."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        while True:
+            try:
+                await run.sleep(0.05)
+            except asyncio.CancelledError:
+                continue
+
+    assert ran(tmp_path, program, limits=Limits(timeout_seconds=0.05)).status == "timed_out"
+
+
+@pytest.mark.parametrize("swallow", [False, True])
+def test_model_requests_are_counted(tmp_path: Path, swallow: bool) -> None:  # noqa: FBT001 - a table
+    """The one too many is refused before it is asked; a program may make the best of it."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        for _ in range(3):
+            try:
+                await run.model([{"role": "user", "content": "hi"}])
+            except LimitReached:
+                if not swallow:
+                    raise
+        return "made do"
+
+    model = ScriptedModel(["one"])
+    recording = ran(tmp_path, program, model=model, limits=Limits(max_iterations=2))
+
+    assert recording.status == ("completed" if swallow else "limit")
+    assert hit_of(recording) == ["max_iterations", 2]
+    assert len(lines(recording, "model.asked")) == 2
+
+
+def test_tokens_are_counted(tmp_path: Path) -> None:
+    """Once they are used up, the next request is refused."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        for _ in range(3):
+            await run.model([{"role": "user", "content": "hi"}])
+
+    model = ScriptedModel([{"text": "x", "usage": {"input_tokens": 40, "output_tokens": 20}}])
+    recording = ran(tmp_path, program, model=model, limits=Limits(model_tokens=100))
+
+    assert recording.status == "limit"
+    assert hit_of(recording) == ["model_tokens", 100]
+    assert recording.usage.input_tokens == 80
+
+
+async def nothing(_run: Run, _input: Any) -> None:
+    """Do nothing."""
+
+
+def test_children_are_counted_over_a_runs_life(tmp_path: Path) -> None:
+    """One too many is rejected; the run goes on."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        return [(await run.delegate(Delegation(program=nothing))).status for _ in range(3)]
+
+    recording = ran(tmp_path, program, limits=Limits(max_children=2))
+
+    assert recording.output == ["completed", "completed", "rejected"]
+    assert hit_of(recording) == ["max_children", 2]
+
+
+caps = st.builds(
+    Limits,
+    max_depth=st.none() | st.integers(0, 9),
+    max_children=st.none() | st.integers(0, 9),
+    timeout_seconds=st.none() | st.floats(0.001, 1e6),
+    max_iterations=st.none() | st.integers(1, 9),
+    output_bytes=st.none() | st.integers(1, 10**6),
+    model_tokens=st.none() | st.integers(1, 10**6),
+)
+
+
+def no_wider(one: Limits, other: Limits) -> bool:
+    """Return whether every cap of `other` holds in `one`, too."""
+    mine = one.as_json()
+    return all(name in mine and mine[name] <= cap for name, cap in other.as_json().items())
+
+
+@given(caps, caps)
+def test_limits_only_narrow(one: Limits, other: Limits) -> None:
+    """Cap by cap the tighter one; in either order; and twice is once."""
+    both = one.narrowed(other)
+
+    assert no_wider(both, one)
+    assert no_wider(both, other)
+    assert both == other.narrowed(one) == both.narrowed(other)
+
+
+def test_a_child_cannot_widen_what_its_parent_has(tmp_path: Path) -> None:
+    """Whatever a delegation asks for."""
+    granted: list[Limits] = []
+
+    async def looks(run: Run, _input: Any) -> None:
+        granted.append(run.limits)
+
+    async def program(run: Run, _input: Any) -> Any:
+        wide = Limits(max_depth=99, max_children=99, timeout_seconds=999, model_tokens=10**9)
+        outcome: Outcome = await run.delegate(Delegation(program=looks, limits=wide, levels=50))
+        return outcome.status
+
+    limits = Limits(max_depth=3, max_children=4, timeout_seconds=30, model_tokens=1000)
+    assert ran(tmp_path, program, limits=limits).output == "completed"
+
+    assert all(no_wider(one, limits) for one in granted)
+    assert len(granted) == 2

@@ -1,0 +1,87 @@
+"""Programs that say `ready` and then take long, each in another way: `python … PROGRAM LOG`."""
+
+import asyncio
+import sys
+import time
+from typing import Any
+
+from refold.engine.recording import record
+from refold.engine.run import PlainRun, Run
+from refold.tools.contract import tool
+
+
+def say(word: str) -> None:
+    """Tell the test."""
+    sys.stdout.write(f"{word}\n")
+    sys.stdout.flush()
+
+
+@tool(effect="reads")
+def blocks() -> None:
+    """Take a minute."""
+    say("ready")
+    time.sleep(60)
+
+
+@tool(effect="reads")
+async def takes_long() -> None:
+    """Take a minute, on a loop."""
+    say("ready")
+    await asyncio.sleep(60)
+
+
+async def sleeps(run: Run, _input: Any) -> None:
+    """Wait for a timer."""
+    say("ready")
+    await run.sleep(60)
+
+
+async def in_place(run: Run, _input: Any) -> None:
+    """Wait for a tool that runs in the kernel's own thread."""
+    await run.tool(blocks)
+
+
+async def on_a_worker(run: Run, _input: Any) -> None:
+    """Wait for a tool on another thread."""
+    async with asyncio.timeout(100):
+        await run.tool(blocks)
+
+
+async def awaits(run: Run, _input: Any) -> None:
+    """Wait for an asynchronous tool."""
+    await run.tool(takes_long)
+
+
+async def computes(run: Run, _input: Any) -> None:
+    """Be busy, then wait."""
+    say("ready")
+    until = time.monotonic() + 0.3
+    while time.monotonic() < until:
+        pass
+    await run.sleep(60)
+
+
+def plainly(run: PlainRun, _input: Any) -> None:
+    """Wait for a tool in a plain program."""
+    run.tool(blocks)
+
+
+def plainly_sleeps(run: PlainRun, _input: Any) -> None:
+    """Wait for a timer in a plain program."""
+    say("ready")
+    run.sleep(60)
+
+
+def never_yields(_run: PlainRun, _input: Any) -> None:
+    """Be busy for good; say so once Ctrl-C has been taken note of."""
+    say("ready")
+    began = time.monotonic()
+    while time.monotonic() < began + 0.5:
+        pass
+    say("still here")
+    while True:
+        pass
+
+
+if __name__ == "__main__":
+    record(globals()[sys.argv[1]], log=sys.argv[2], durability="fast")

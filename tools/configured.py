@@ -1,0 +1,160 @@
+"""An agent's file and a project's configuration as one run: input, tools, limits, models.
+
+What a file may name without anybody registering it is made here, by name.  What it does not name
+it has by default where that reads only, or delegates; `write_file` and `run_command` have to be
+named.  Files are read in `tools.agents` and `tools.config`.  Rules: CONTRACT.md §10.6, §10.18.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.canonical import Json
+from refold.engine.errors import InvalidDefError
+from refold.engine.limits import Limits
+from refold.engine.models import model_from
+from refold.engine.ports import Model, Tool
+from refold.tools.agent_loader import AgentLoader
+from refold.tools.agent_prompts import agent_prompts
+from refold.tools.agents import FILE_NAME, SHIPPED_TOOLS, AgentDef, agent_input, load_agent
+from refold.tools.commands import run_command_tool, write_file_tool
+from refold.tools.config import Config
+from refold.tools.dispatch_subagent import dispatch_subagent_tool
+from refold.tools.dispatch_subagents import build_dispatch_subagents_tool
+from refold.tools.files import file_tools
+from refold.tools.plans import planning_tools
+from refold.tools.profiles import SPAWN_TOOLS, SpawnSettings, with_profiles
+from refold.tools.spawn import spawn_tools
+from refold.tools.subagent import subagent_tool
+from refold.tools.subagent_dispatch import create_subagent_dispatch_tool
+
+PLANNING: Final = tuple(tool.name for tool in planning_tools())
+
+
+def prepare_run(
+    agent_path: str | os.PathLike[str],
+    *,
+    task: str,
+    root: str | os.PathLike[str],
+    config: Config | None = None,
+) -> tuple[dict[str, Json], tuple[Tool, ...], Limits]:
+    """Return what `record("agent", input, tools=tools, limits=limits)` needs to run an agent file.
+
+    Args:
+        agent_path: The file or its folder.
+        task: What the agent is to do.
+        root: The folder that its file tools read.
+        config: What the project says; nothing by default.
+
+    Raises:
+        InvalidDefError: the file does not define an agent, or names what cannot be had.
+        ToolRefused: `root` is no folder.
+    """
+    agent = load_agent(agent_path)
+    shelf = _Shelf(agent, Path(agent_path), root, config or Config())
+    tools = shelf.tools()
+    names = [tool.name for tool in tools]
+    if SPAWN_TOOLS[0] in names:
+        prompt = with_profiles(agent.system_prompt, shelf.spawn.profiles)
+        agent = attrs.evolve(agent, system_prompt=prompt)
+    given = agent_input(attrs.evolve(agent, tools=None), task, known_tools=names)
+    return given, tools, agent.caps.narrowed(shelf.config.limits)
+
+
+def pool_models(config: Config) -> dict[str, Model]:
+    """Return the models of the pools, by the names that profiles use.
+
+    Raises:
+        ModelNotFound: a pool names one in a form that does not exist.
+    """
+    return {name: model_from(pool.model, pool.base_url) for name, pool in config.pools.items()}
+
+
+def plans(tools: tuple[Tool, ...]) -> bool:
+    """Return whether any of the tools keeps a plan, for which the run needs a session."""
+    return any(tool.name in PLANNING for tool in tools)
+
+
+@attrs.frozen
+class _Shelf:
+    """Where the tools of one agent come from."""
+
+    agent: AgentDef
+    path: Path
+    root: str | os.PathLike[str]
+    config: Config
+
+    @property
+    def spawn(self) -> SpawnSettings:
+        """What the configuration says; where it says nothing, who names `spawn` may use it."""
+        named = self.config.spawn
+        return SpawnSettings(enabled=self._names(*SPAWN_TOOLS)) if named is None else named
+
+    def tools(self) -> tuple[Tool, ...]:
+        """Return the tools that the agent has, sorted by name."""
+        has = [tool for make in self._makers() for tool in make() if self._may(tool.name)]
+        return tuple(sorted(has, key=lambda tool: tool.name))
+
+    def _makers(self) -> tuple[Callable[[], Any], ...]:
+        return (
+            lambda: file_tools(self.root),
+            lambda: [subagent_tool(enabled=self.config.allows("subagent"))],
+            self._spawning,
+            lambda: planning_tools() if self._names(*PLANNING) else (),
+            lambda: [build_dispatch_subagents_tool()],
+            lambda: self._dispatching() if self._names("subagent_dispatch") else (),
+            lambda: self._prompting() if self._names("dispatch_subagent") else (),
+            lambda: [write_file_tool(self.root)] if self._names("write_file") else (),
+            lambda: self._commands() if self._names("run_command") else (),
+        )
+
+    def _names(self, *names: str) -> bool:
+        """Return whether the agent names one of them; a folder of agents names its tool too."""
+        if self.agent.tools is None:
+            return "subagent_dispatch" in names and self.config.agents is not None
+        return any(name in self.agent.tools for name in names)
+
+    def _may(self, name: str) -> bool:
+        """Return whether the agent has a tool: what is disabled it lacks, but for `subagent`."""
+        if name not in self.agent.tools_among([name]):
+            return False
+        if self.agent.tools is None and not self._is_default(name):
+            return False
+        return name == "subagent" or self.config.allows(name)
+
+    def _is_default(self, name: str) -> bool:
+        return name in SHIPPED_TOOLS or name in SPAWN_TOOLS or name == "subagent_dispatch"
+
+    def _spawning(self) -> tuple[Tool, ...]:
+        folder = self.config.folder
+        workspace = "" if folder == Path() else os.fspath(folder)
+        return spawn_tools(self.spawn, workspace=workspace, default_pool=self.config.default_pool)
+
+    def _loader(self) -> AgentLoader:
+        """Return the other agents: of the configured folder, else those beside this one."""
+        if self.config.agents is not None:
+            return AgentLoader(self.config.agents)
+        file = self.path.absolute()
+        own = file.parent if file.name == FILE_NAME else file
+        return AgentLoader(own.parent)
+
+    def _dispatching(self) -> list[Tool]:
+        tool = create_subagent_dispatch_tool(self._loader(), self.agent.id)
+        return [] if tool is None else [tool]
+
+    def _prompting(self) -> list[Tool]:
+        others = [one for one in self._loader().discover_agents() if one.id != self.agent.id]
+        return [dispatch_subagent_tool(prompts=agent_prompts(others))]
+
+    def _commands(self) -> list[Tool]:
+        if not self.config.commands:
+            why = "run_command needs tools.run_command.allow in refold.yaml: what it may run"
+            raise InvalidDefError(self.agent.id, why, os.fspath(self.path))
+        return [
+            run_command_tool(
+                self.root, allow=self.config.commands, environment=self.config.environment
+            )
+        ]
