@@ -119,6 +119,8 @@ def reference_of(program: Program | Reference | str) -> Reference:
         return program
     if isinstance(program, str):
         return reference_from(program)
+    if isinstance(own := getattr(program, "reference", None), Reference):
+        return own  # made of another program, which can be imported
     name = str(getattr(program, "__qualname__", ""))
     module = str(getattr(program, "__module__", ""))
     if not name or "<" in name:

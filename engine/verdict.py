@@ -75,6 +75,7 @@ def gave_up() -> Verdict:
 
 
 def result_of(task: Task) -> Result:
+    """Return what became of a task that is done."""
     if task.cancelled():
         return Result(abandoned=True)
     error = task.exception()
@@ -110,10 +111,12 @@ def tool_error(tool: str, fault: Mapping[str, Any]) -> ToolError:
 
 
 def failed(code: str, message: str, reason: str = "error") -> Verdict:
+    """Return the end of a run that failed."""
     return Verdict("failed", reason, error=Fault(code=code, message=message))
 
 
 def verdict_of_error(error: BaseException) -> Verdict:
+    """Return how a run ended whose program raised `error`."""
     match error:
         case LimitReached(limit=limit):
             reason = "max_iterations" if limit == "max_iterations" else "limit"
@@ -131,17 +134,20 @@ def verdict_of_error(error: BaseException) -> Verdict:
 
 
 def timed_out(hit: LimitHit) -> Verdict:
+    """Return the end of a run whose wall time was over."""
     message = f"no end within {hit.allowed:g} s"
     return Verdict("timed_out", "limit", error=Fault(code="timeout_seconds", message=message))
 
 
 def cancelled() -> Verdict:
+    """Return the end of a run that was cancelled from outside."""
     return Verdict(
         "cancelled", "cancelled", error=Fault(code="cancelled", message="cancelled from outside")
     )
 
 
 def stuck(loop: Loop) -> Verdict:
+    """Return the end of a run that nothing could ever wake; names its tasks (CONTRACT.md §9.4)."""
     waiting = tuple(f"{_scope_name(task)} {_place(task)}" for task in loop.unfinished)
     return failed("stuck", str(Stuck(waiting)))
 

@@ -19,7 +19,7 @@ from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import open_log
 from refold.replay.align import Key
-from refold.replay.volatile import is_volatile, stable
+from refold.replay.volatile import is_volatile, stable, stable_messages
 
 NO_OUTCOME: Final[Json] = {"status": "no outcome"}
 """How the end of a call reads that has none in its log."""
@@ -218,8 +218,12 @@ def _first_word(kind: str) -> str:
 def _asked(kind: str, data: dict[str, Any]) -> Json:
     match kind:
         case "model.asked":
-            asked = {name: data.get(name) for name in ("model", "added", "parameters")}
-            return asked | {"new_conversation": data.get("base") == 0}
+            return {
+                "model": data.get("model"),
+                "added": stable_messages(data.get("added")),
+                "parameters": data.get("parameters"),
+                "new_conversation": data.get("base") == 0,
+            }
         case "child.started":
             return {"delegation": data.get("delegation")}
         case "value.drawn":

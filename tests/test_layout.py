@@ -94,6 +94,7 @@ _TESTED_ELSEWHERE: Final = {
     "engine/runners/stub.py": "runs in a subprocess: tests/contract/test_runners.py",
     "engine/session/__init__.py": "names that load lazily; used by every test of a session",
     "engine/state/__init__.py": "names; used by every test of a state",
+    "engine/world.py": "a port; its two sides are in tests/engine and tests/replay",
     "src/refold/__init__.py": "the public names: below",
     "src/refold/__main__.py": "one line: tests/cli/test_init.py runs the same function",
     "tools/__init__.py": "names that load lazily; used by every test of a tool",

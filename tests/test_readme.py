@@ -97,6 +97,7 @@ def _run(command: str, expected: list[str], folder: Path) -> None:
         "NO_COLOR": "1",
         "COLUMNS": "80",
         "PYTHONIOENCODING": "utf-8",
+        "PYTEST_ADDOPTS": "-p no:hypothesispytest",  # slow to load, and of no use there
     }
     ended = subprocess.run(
         ["bash", "-c", command],

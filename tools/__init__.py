@@ -8,7 +8,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from refold.tools.agent_loader import AgentLoader
     from refold.tools.agents import AgentDef, agent_input, load_agent
+    from refold.tools.commands import run_command_tool, write_file_tool
+    from refold.tools.config import Config, load_config, spawn_settings
     from refold.tools.configured import prepare_run
     from refold.tools.contract import DelegationTool, FunctionTool, as_tool, tool
     from refold.tools.dispatch_subagent import (
@@ -34,6 +37,14 @@ if TYPE_CHECKING:
         planning_tools,
         register_plans,
     )
+    from refold.tools.policy import POLICIES, DelegationPolicy
+    from refold.tools.profiles import (
+        SpawnProfile,
+        SpawnSettings,
+        SubAgentFactory,
+        profiles_block,
+        with_profiles,
+    )
     from refold.tools.prompts import (
         MarkdownSection,
         Prompt,
@@ -45,15 +56,35 @@ if TYPE_CHECKING:
         use_prompt,
     )
     from refold.tools.registry import Registry
+    from refold.tools.saved_sessions import SavedSession, load_session
+    from refold.tools.shipped import shipped_tools
+    from refold.tools.spawn import (
+        CollectingChannel,
+        JobStore,
+        SpawnAwaitTool,
+        SpawnTool,
+        spawn_tools,
+    )
     from refold.tools.subagent import SubagentOptions, subagent_tool
+    from refold.tools.subagent_dispatch import (
+        SharedContext,
+        SilentFrontend,
+        create_subagent_dispatch_tool,
+    )
 
 __all__ = [
+    "POLICIES",
     "AgentDef",
+    "AgentLoader",
+    "CollectingChannel",
+    "Config",
+    "DelegationPolicy",
     "DelegationTool",
     "DispatchSubagent",
     "DispatchSubagentResult",
     "DispatchSubagentsParams",
     "FunctionTool",
+    "JobStore",
     "MarkdownSection",
     "Plan",
     "PlanStep",
@@ -63,6 +94,14 @@ __all__ = [
     "PromptSubagentToolsSection",
     "Registry",
     "RenderedPrompt",
+    "SavedSession",
+    "SharedContext",
+    "SilentFrontend",
+    "SpawnAwaitTool",
+    "SpawnProfile",
+    "SpawnSettings",
+    "SpawnTool",
+    "SubAgentFactory",
     "SubagentIsolationLevel",
     "SubagentOptions",
     "SubagentResult",
@@ -74,19 +113,53 @@ __all__ = [
     "as_tool",
     "build_dispatch_subagents_tool",
     "context_of",
+    "create_subagent_dispatch_tool",
     "dispatch_subagent_tool",
     "file_tools",
     "load_agent",
+    "load_config",
+    "load_session",
     "planning_tools",
     "prepare_run",
+    "profiles_block",
     "register_plans",
+    "run_command_tool",
+    "shipped_tools",
+    "spawn_settings",
+    "spawn_tools",
     "subagent_tool",
     "subagents_tool",
     "tool",
     "use_prompt",
+    "with_profiles",
+    "write_file_tool",
 ]
 
 _HOMES = {
+    "AgentLoader": "agent_loader",
+    "run_command_tool": "commands",
+    "write_file_tool": "commands",
+    "Config": "config",
+    "load_config": "config",
+    "spawn_settings": "config",
+    "POLICIES": "policy",
+    "DelegationPolicy": "policy",
+    "SpawnProfile": "profiles",
+    "SpawnSettings": "profiles",
+    "SubAgentFactory": "profiles",
+    "profiles_block": "profiles",
+    "with_profiles": "profiles",
+    "SavedSession": "saved_sessions",
+    "load_session": "saved_sessions",
+    "shipped_tools": "shipped",
+    "CollectingChannel": "spawn",
+    "JobStore": "spawn",
+    "SpawnAwaitTool": "spawn",
+    "SpawnTool": "spawn",
+    "spawn_tools": "spawn",
+    "SharedContext": "subagent_dispatch",
+    "SilentFrontend": "subagent_dispatch",
+    "create_subagent_dispatch_tool": "subagent_dispatch",
     "DispatchSubagent": "dispatch_subagent",
     "DispatchSubagentResult": "dispatch_subagent",
     "PromptSubagentToolsSection": "dispatch_subagent",

@@ -5,6 +5,7 @@ recorded as `Artifact`s, and how its plan stands, leave by the outcome alone, so
 them.  Starting and joining are the engine's.  Rules: CONTRACT.md §10.20.
 """
 
+import contextlib
 from collections.abc import Awaitable, Callable, Iterable
 from enum import Enum
 from typing import Any, Final, TypeVar
@@ -88,7 +89,7 @@ def _let_go(asked: Asked) -> None:
 # --- the program of a forked child ---------------------------------------------------------------
 
 
-def forked(program: Program | Reference | str, *, planning: bool = False) -> Program | Reference:
+def forked(program: Program | Reference | str, *, planning: bool = False) -> Program:
     """Return the program that runs `program` and hands back what its session recorded.
 
     With `planning`, it may call the planning tools whether or not its parent has them.
@@ -96,13 +97,13 @@ def forked(program: Program | Reference | str, *, planning: bool = False) -> Pro
     Raises:
         ProgramNotFound: it cannot be imported, or is no program.
     """
-    try:
-        reference = reference_of(program)
-    except ProgramNotFound:
-        return reporting(load_program(program), planning=planning)
-    load_program(reference)
-    arguments = {"program": attrs.asdict(reference), "planning": planning}
-    return Reference(__name__, forked_child.__name__, arguments)
+    made: Any = reporting(load_program(program), planning=planning)
+    with contextlib.suppress(ProgramNotFound):  # then no other process can run it
+        plain = attrs.asdict(reference_of(program))
+        made.reference = Reference(
+            __name__, forked_child.__name__, {"program": plain, "planning": planning}
+        )
+    return made  # type: ignore[no-any-return]  # a function
 
 
 def forked_child(*, program: dict[str, Any], planning: bool) -> Program:
@@ -125,7 +126,8 @@ def reporting(program: Program, *, planning: bool) -> Program:
         return _reported(value, run, before)
 
     chosen: Any = asynchronous if is_async(program) else plain
-    chosen.__name__ = chosen.__qualname__ = program_name(program)
+    chosen.__name__ = program_name(program)  # `__qualname__` stays: it says that this is no import
+    chosen.__wrapped__ = program  # whose source explains a divergence
     return chosen  # type: ignore[no-any-return]  # one of the two above
 
 

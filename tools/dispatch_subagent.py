@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, get_args
 
 import attrs
 
+from refold.engine.agent import caller
 from refold.engine.delegation import Delegation
 from refold.engine.errors import (
     DispatchSubagentError,
@@ -80,16 +81,19 @@ class DispatchSubagentResult:
     """In the order of their first use."""
 
 
+_EMPTY: Final = Reference(PromptRegistry.__module__, PromptRegistry.__qualname__, {})
+
+
 @attrs.frozen(kw_only=True)
 class DispatchSubagentOptions:
     """How the tool is set up.  The model that calls it can change none of it."""
 
-    prompts: PromptRegistry = attrs.field(factory=PromptRegistry)
+    prompts: PromptRegistry = attrs.field(factory=lambda: PromptRegistry(reference=_EMPTY))
     """What a call may name."""
     program: Program | Reference | str = "agent"
     """What the child runs, on {"agent": {"name", "system"}, "task"}."""
     model: str = ""
-    """The child's model, by a name given to `record(models=…)`; empty for the run's default."""
+    """The child's model, by a name given to `record(models=…)`; empty for the caller's own."""
     levels: int | None = POLICIES[NAME].levels
     """How many levels below the caller may exist; None for no cap of its own."""
     limits: Limits | None = None
@@ -123,6 +127,7 @@ def _asked(
         found = params.snapshot_version
         message = f"Snapshot schema version mismatch: expected {SCHEMA_VERSION}, got {found}"
         return ToolResult(message, None, success=False)
+    program = forked(options.program)
     child, snapshot = _fork(own_or_new(context.session))
     try:
         rendered = run.settings(
@@ -135,10 +140,10 @@ def _asked(
         message = f"Failed to build subagent prompt {name}. {rendered['failure']}"
         return ToolResult(message, None, success=False)
     agent = {"name": name, "system": rendered["text"]}
-    if options.model:
-        agent["model"] = options.model
+    if model := options.model or caller().model:
+        agent["model"] = model
     delegation = Delegation(
-        program=forked(options.program),
+        program=program,
         input={"agent": agent, "task": params.instructions},
         brief=params.instructions,
         agent=name,

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import attrs
 
+from refold.engine.agent import caller
 from refold.engine.canonical import encode
 from refold.engine.delegation import Delegation
 from refold.engine.errors import SnapshotRestoreError, SnapshotSerializationError
@@ -102,7 +103,7 @@ class DispatchSubagentsOptions:
     program: Program | Reference | str = "agent"
     """What a child runs, on {"agent": {"name", "system"}, "task"}."""
     model: str = ""
-    """The children's model, by a name given to `record(models=…)`; empty for the run's default."""
+    """The children's model, by a name given to `record(models=…)`; empty for the caller's own."""
     levels: int | None = POLICIES[NAME].levels
     """How many levels below the caller may exist; None for no cap of its own."""
     limits: Limits | None = None
@@ -198,8 +199,8 @@ def _delegation(
         ns=f"{parent.ns}.subagent", key=f"{parent.key}-delegation", sections=(prompt,)
     ).render(values={"objective": task.objective, "steps": steps or "(none given)"})
     agent = {"name": rendered.key, "system": rendered.text}
-    if options.model:
-        agent["model"] = options.model
+    if model := options.model or caller().model:
+        agent["model"] = model
     return Delegation(
         program=forked(options.program, planning=True),
         input={"agent": agent, "task": task.objective},

@@ -17,6 +17,7 @@ from typing import Any, Final, Generic, TypeVar, get_args
 
 import attrs
 
+from refold.engine.agent import caller
 from refold.engine.canonical import Json
 from refold.engine.errors import PromptRefused, ToolRefused, ToolValidationError, UsageError
 from refold.engine.events import EffectClass
@@ -240,17 +241,22 @@ class ToolContext:
 def context_of(run: Any) -> ToolContext:
     """Return the context of a call from `run`: its session, and the prompt that it uses.
 
-    A run that said nothing of a prompt works on what it was given: its tools, under the key `run`.
+    A run that said nothing of a prompt works on what it was given: its tools, those of its agent
+    where an agent calls, and the agent's system prompt, under the key `run`.
     """
     try:
         session = run.session
     except UsageError:
         session = None
     held = _prompt_of(run)
-    rendered = (
-        held[-1] if held else RenderedPrompt(ns="refold", key="run", text="", tools=run.tools)
-    )
+    rendered = held[-1] if held else _unsaid(run)
     return ToolContext(run=run, session=session, rendered_prompt=rendered)
+
+
+def _unsaid(run: Any) -> RenderedPrompt:
+    own = caller()
+    tools = tuple(tool for tool in run.tools if own.tools is None or tool.name in own.tools)
+    return RenderedPrompt(ns="refold", key="run", text=own.system, tools=tools)
 
 
 def use_prompt(run: Any, rendered: RenderedPrompt) -> None:

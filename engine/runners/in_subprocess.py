@@ -27,9 +27,12 @@ _MODEL_KEYS: Final = (
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_BASE_URL",
 )
+_SLACK_SECONDS: Final = 2.0
+"""After its deadline, for the child's own kernel to stop the program and to seal: as long as in
+process, and the child's clock begins only when its interpreter is up."""
+
 _KILL_SECONDS: Final = 1.0
-"""The child's own kernel stops the program at its deadline and seals; this long after its grace
-the process is ended from outside."""
+"""Between TERM and KILL."""
 
 
 class InSubprocess:
@@ -70,7 +73,7 @@ class InSubprocess:
     def _bounds(self, request: ChildRequest) -> Bounds:
         policy, seconds = request.policy, request.limits.timeout_seconds
         return Bounds(
-            deadline_seconds=None if seconds is None else seconds + _KILL_SECONDS,
+            deadline_seconds=None if seconds is None else seconds + _SLACK_SECONDS,
             grace_seconds=_KILL_SECONDS,
             stream_bytes=policy.stream_bytes,
             streams="kill",

@@ -177,6 +177,7 @@ class Session:
 
         Raises:
             NotCanonical: a log cannot hold the event; nothing has happened.
+            Exception: what a subscriber of the bus raised; the change is made.
         """
         self._note(event)
         failed = self._reduce(event)
@@ -186,10 +187,17 @@ class Session:
     def observe(
         self, tool: str, arguments: dict[str, Json], result: Json, error: dict[str, Json] | None, /
     ) -> None:
-        """Reduce what a tool returned, as `ToolInvoked`; it stands in the log already."""
+        """Reduce what a tool returned, as `ToolInvoked`; it stands in the log already.
+
+        Nothing that a subscriber does raises here: it is in `failures`.
+        """
         told = ToolInvoked(tool, arguments, error or result, error is None)
-        self._reduce(told)
-        self.bus.publish(told, but=self._receive)
+        try:
+            self._reduce(told)
+            self.bus.publish(told, but=self._receive)
+        except Exception as failure:  # noqa: BLE001 - the program is not there to take it
+            message = f"{type(failure).__name__}: {failure}"
+            self._failures.append(ReducerFailure("ToolInvoked", "", "a subscriber", message))
 
     def _receive(self, event: object) -> None:
         """Take an event that was published on the bus, if any reducer knows it."""

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refold.engine.canonical import DEPTH_MAX, encode, encode_sorted, join, loads
@@ -17,7 +17,11 @@ SCALARS = (
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(exclude_categories=["Cs"]))
 )
-VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
 
 
 def nested(levels: int) -> Any:
@@ -28,6 +32,7 @@ def nested(levels: int) -> Any:
     return value
 
 
+@settings(deadline=None)  # a machine may be busy
 @given(VALUES)
 def test_what_is_encoded_reads_back_as_it_was(value: Any) -> None:
     """Integers stay integers, floats floats, texts the same code points."""
@@ -43,6 +48,7 @@ def test_what_is_encoded_reads_back_as_it_was(value: Any) -> None:
     assert repr(back) == repr(value)
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_bytes_hold_nothing_that_a_terminal_obeys(text: str) -> None:
     """Controls, bidi marks and invisible characters are escaped; a newline never stands raw."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refold.engine.errors import LimitRefused
@@ -24,6 +24,7 @@ def caps(limits: Limits) -> list[float]:
     return [float("inf") if cap is None else cap for cap in found]
 
 
+@settings(deadline=None)
 @given(SOME, SOME)
 def test_narrowing_takes_the_tighter_cap_of_each(one: Limits, other: Limits) -> None:
     """Cap by cap, whichever way round; no cap is the widest."""
@@ -33,6 +34,7 @@ def test_narrowing_takes_the_tighter_cap_of_each(one: Limits, other: Limits) -> 
     assert caps(narrowed) == [min(pair) for pair in zip(caps(one), caps(other), strict=True)]
 
 
+@settings(deadline=None)
 @given(SOME, SOME, SOME)
 def test_narrowing_again_changes_nothing_more(one: Limits, other: Limits, third: Limits) -> None:
     """In any order and grouping."""
@@ -40,6 +42,7 @@ def test_narrowing_again_changes_nothing_more(one: Limits, other: Limits, third:
     assert one.narrowed(one) == one
 
 
+@settings(deadline=None)
 @given(SOME)
 def test_limits_come_back_from_a_log(limits: Limits) -> None:
     """Caps that are not set are not written."""
@@ -49,6 +52,7 @@ def test_limits_come_back_from_a_log(limits: Limits) -> None:
     assert Limits.from_json(written) == limits
 
 
+@settings(deadline=None)
 @given(SOME)
 def test_a_root_gets_the_ceilings_where_it_says_nothing(limits: Limits) -> None:
     """§8.1: and what it says stands, above a ceiling or below."""

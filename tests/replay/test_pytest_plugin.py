@@ -36,6 +36,8 @@ class Suite:
             "pytest",
             "-p",
             "no:cacheprovider",
+            "-p",
+            "no:hypothesispytest",  # slow to load, and of no use there
             "-q",
             *options,
             "test_one.py",

@@ -1,5 +1,6 @@
 """A forked child hands back what its session recorded, whatever kind of program it runs."""
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from refold.engine.errors import ProgramNotFound
 from refold.engine.limits import Limits
 from refold.engine.outcome import Artifact, Report
 from refold.engine.ports import Policy, Reference
-from refold.engine.programs import load
+from refold.engine.programs import load, program_name, reference_of
 from refold.engine.recording import record
 from refold.engine.run import PlainRun, Run
 from refold.engine.session import Session
@@ -102,18 +103,24 @@ def test_nothing_is_added_where_nothing_was_recorded(tmp_path: Path) -> None:
     assert odd.error.code == "output"
 
 
-def test_what_can_be_imported_stays_a_reference() -> None:
+def test_what_can_be_imported_can_run_in_another_process() -> None:
+    """In this one it is the function itself: another import of it would have other classes."""
     shipped = forked("agent", planning=True)
+    reference = reference_of(shipped)
 
-    assert isinstance(shipped, Reference)
-    assert load(shipped).__name__ == "agent"
+    assert (shipped.__name__, program_name(shipped)) == ("agent", "agent")
+    assert load(reference).__name__ == "agent"
+    assert reference.arguments is not None
+    assert reference.arguments["planning"] is True
+    assert inspect.unwrap(forked(asynchronous)) is asynchronous
 
+
+def test_what_cannot_runs_here() -> None:
     async def local(_run: Run, _given: Any) -> None:
         pass
 
-    made = forked(local)
-    assert callable(made)
-    assert made.__name__ == "local"
+    with pytest.raises(ProgramNotFound, match="nested function"):
+        reference_of(forked(local))
     with pytest.raises(ProgramNotFound):
         forked("no.such.module:program")
 

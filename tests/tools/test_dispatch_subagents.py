@@ -24,6 +24,7 @@ from refold.tools.dispatch_subagents import (
     subagents_tool,
     with_planning,
 )
+from refold.tools.files import file_tools
 from refold.tools.prompts import context_of
 
 FORKS = Path(__file__).parents[2] / "fixtures" / "children" / "forks.py"
@@ -146,3 +147,29 @@ def test_a_child_may_dispatch_again_from_a_shared_session(tmp_path: Path) -> Non
     assert recording.output["value"][0]["output"] == "deep"
     report = refold.reexecute(log, program, session=Session())
     assert report.identical, str(report)
+
+
+def test_children_of_an_agent_have_its_tools_and_its_model_and_no_others(tmp_path: Path) -> None:
+    log = tmp_path / "run.jsonl"
+    asking: list[Any] = [
+        {"name": "dispatch_subagents", "arguments": {"tasks": [{"objective": "a"}]}},
+        "done",
+    ]
+    small = ScriptedModel({"lead": asking, "run-delegation": ["ok"]})
+    tools: list[Any] = [dispatch_subagents, file_tools(tmp_path)[0], file_tools(tmp_path)[1]]
+    names = ["dispatch_subagents", "read_file"]
+
+    recording = record(
+        "agent",
+        {"agent": {"name": "lead", "tools": names, "model": "small"}, "task": "go"},
+        log=log,
+        tools=tools,
+        models={"small": small},
+        session=Session(),
+    )
+
+    assert recording.output == "done"
+    child = log.with_name("run.1.jsonl")
+    (started,) = [entry.data for entry in read_entries(child) if entry.kind == "run.started"]
+    assert [offer["name"] for offer in started["tools"]] == names
+    assert started["input"]["agent"]["model"] == "small"

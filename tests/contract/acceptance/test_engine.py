@@ -2,28 +2,45 @@
 
 import asyncio
 import random
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from refold.engine.clock import FixedClock
 from refold.engine.delegation import Delegation
+from refold.engine.errors import LogSealed, RefoldError
+from refold.engine.events import KINDS, TAILS, UNDIGESTED
+from refold.engine.limits import Limits
+from refold.engine.log import LogWriter, read_entries, scan
 from refold.engine.log.names import tree
 from refold.engine.models.scripted import Reply, ScriptedModel
 from refold.engine.recording import Recording, record
 from refold.engine.run import Run
 from refold.engine.session import Session, append_all
+from refold.replay import volatile
+from refold.replay.divergence import Divergence
 from refold.replay.reexecute import reexecute
-from refold.replay.refold import refold_log
+from refold.replay.refold import refold_log, state
+from refold.replay.snapshot import delegation_text
+from refold.replay.verify import verify
 from refold.tools.agent_loader import AgentLoader
 from refold.tools.agent_prompts import NAMESPACE, agent_prompts
 from refold.tools.contract import tool
 from refold.tools.dispatch_subagent import dispatch_subagent_tool
-from refold.tools.dispatch_subagents import subagents_tool
+from refold.tools.dispatch_subagents import (
+    DispatchSubagentsParams,
+    SubagentIsolationLevel,
+    SubagentTask,
+    subagents_tool,
+)
 from refold.tools.plans import register_plans
 from refold.tools.profiles import SpawnSettings
+from refold.tools.prompts import context_of
+from refold.tools.shipped import offered_tools
 from refold.tools.spawn import spawn_tools
 from refold.tools.subagent import subagent_tool
 from refold.tools.subagent_dispatch import create_subagent_dispatch_tool
@@ -68,7 +85,11 @@ SCRIPT: dict[str, list[Reply]] = {
         "done",
     ],
     "subagent": [calls(("subagent", {"task": "too deep"})), "counted"],
-    "agents/scribe": [calls(("look", {"at": "b.txt"}), ("spawn", {"task": "dig"})), "written"],
+    "agents/scribe": [
+        calls(("look", {"at": "b.txt"}), ("spawn", {"task": "dig"})),
+        calls(("spawn_await", {"job_ids": "*"})),
+        "written",
+    ],
     "run-delegation": [
         calls(("planning_read_plan", {}), ("look", {"at": "c.txt"})),
         "planned",
@@ -114,9 +135,9 @@ def all_five(log: Path, **options: Any) -> tuple[Recording, list[Any]]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Recording, list[Any]]]:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recording, list[Any]]:
     """One recorded run with all five tools."""
-    yield all_five(tmp_path_factory.mktemp("five") / "run.jsonl")
+    return all_five(tmp_path_factory.mktemp("five") / "run.jsonl")
 
 
 def test_119_a_replay_executes_nothing_and_derives_every_state_again(
@@ -184,23 +205,267 @@ def test_120_fifty_live_runs_of_parallel_children_have_one_data_digest(tmp_path:
     assert len({recording.head for recording in recordings}) == 50
 
 
+@attrs.frozen
+class Finding:
+    """What a child found."""
+
+    who: str
+
+
 def findings() -> Session:
     session = Session()
-    session.register(str_finding(), str_finding(), append_all)
+    session.register(Finding, Finding, append_all)
     return session
 
 
-def str_finding() -> Any:
-    return events_of_findings
+async def finds(run: Run, given: Any) -> str:
+    for _ in range(3):
+        await run.tool(wavers, which=1)
+        run.session.dispatch(Finding(given["task"]))
+    return "found"
 
 
-import attrs  # noqa: E402
+SHARING = subagents_tool(program=finds, isolation_level=SubagentIsolationLevel.NO_ISOLATION)
+RACERS = tuple(SubagentTask(str(number)) for number in range(6))
 
 
-@attrs.frozen
-class events_of_findings:  # noqa: N801
-    text: str
+async def racing(run: Run, _: Any) -> list[str]:
+    await SHARING.handler(DispatchSubagentsParams(RACERS), context=context_of(run))
+    return [finding.who for finding in run.session.select_all(Finding)]
 
 
-def test_121_races_in_a_shared_session_are_recorded_as_they_came(tmp_path: Path) -> None:
-    pass
+def test_121_races_in_a_shared_session_are_recorded_as_they_came(log: Path) -> None:
+    """Which comes first is decided by the race; a replay has it from the record."""
+    session, again = findings(), findings()
+
+    recording = record(racing, log=log, session=session, tools=[wavers])
+
+    assert recording.ok, recording.error
+    changes = [entry.data for entry in read_entries(log) if entry.kind == "session.changed"]
+    arrived = [change["data"]["who"] for change in changes]
+    assert sorted(arrived) == sorted(str(number) for number in range(6) for _ in range(3))
+    assert recording.output == arrived
+    report = reexecute(log, racing, session=again)
+    assert report.identical, report
+    assert [finding.who for finding in again.select_all(Finding)] == arrived
+    assert again.digest() == session.digest()
+
+
+def test_122_what_comes_after_the_end_of_a_run_is_refused(log: Path) -> None:
+    """A child that never yields is timed out and fenced; its late line is refused and reported."""
+    released, ended, told = threading.Event(), threading.Event(), list[BaseException]()
+
+    def stubborn(run: Any, _: Any) -> None:
+        assert released.wait(PATIENCE_SECONDS)
+        try:
+            run.annotate("late")
+        except BaseException as error:
+            told.append(error)
+            raise
+        finally:
+            ended.set()
+
+    async def parent(run: Run, _: Any) -> str:
+        limits = Limits(timeout_seconds=0.2)
+        return (await run.delegate(Delegation(program=stubborn, limits=limits))).status
+
+    recording = record(parent, log=log)
+
+    assert recording.output == "timed_out"
+    child_log = log.with_name("run.1.jsonl")
+    before = child_log.read_bytes()
+    released.set()
+    assert ended.wait(PATIENCE_SECONDS)
+    (error,) = told
+    assert isinstance(error, RefoldError)
+    assert str(child_log) in str(error)
+    assert child_log.read_bytes() == before
+    with pytest.raises(LogSealed):
+        LogWriter.resume(log)
+    assert verify(log).intact
+
+
+def _cut(lines: list[bytes]) -> list[bytes]:
+    return lines[:-2]
+
+
+def _swapped(lines: list[bytes]) -> list[bytes]:
+    return [*lines[:3], lines[4], lines[3], *lines[5:]]
+
+
+def _edited(lines: list[bytes]) -> list[bytes]:
+    return [*lines[:2], lines[2].replace(b"five", b"four"), *lines[3:]]
+
+
+async def notes(run: Run, _: Any) -> None:
+    for text in ("three", "five", "seven", "nine"):
+        run.annotate(text)
+
+
+async def with_a_child(run: Run, _: Any) -> None:
+    await run.delegate(Delegation(program=notes))
+
+
+@pytest.mark.parametrize(("damage", "line"), [(_cut, 5), (_swapped, 4), (_edited, 3)])
+def test_123_a_cut_a_swap_and_an_edit_are_found_and_located(
+    log: Path, damage: Callable[[list[bytes]], list[bytes]], line: int
+) -> None:
+    """In a child's log, from the root's: its name and the line are told."""
+    record(with_a_child, log=log)
+    assert verify(log).intact
+    there = log.with_name("run.1.jsonl")
+    there.write_bytes(b"".join(damage(there.read_bytes().splitlines(keepends=True))))
+
+    found = verify(log)
+
+    assert not (found.intact and found.complete)
+    first = found.damage[0]
+    assert (first.path, first.line) == (str(there), line)
+
+
+def test_124_a_torn_line_is_told_taken_off_and_what_is_open_is_in_doubt(log: Path) -> None:
+    async def asks(run: Run, _: Any) -> str:
+        return str(await run.tool("look", at="a.txt"))
+
+    record(asks, log=log, tools=[look])
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[:2]) + lines[2][:20])
+
+    torn = scan(log).torn
+    assert torn is not None
+    assert (torn.what, torn.line) == ("torn tail", 3)
+    assert not verify(log).complete
+    resumed = LogWriter.resume(log)
+    resumed.writer.close()
+    assert resumed.cut is not None
+    assert resumed.cut.kept.read_bytes() == lines[2][:20]
+    assert log.read_bytes() == b"".join(lines[:2])
+    (doubtful,) = state(log).open
+    assert (doubtful.kind, doubtful.name, doubtful.seq) == ("tool", "look", 1)
+
+
+def test_125_a_changed_dialect_or_reducer_is_told_at_its_first_difference(log: Path) -> None:
+    async def delegates(run: Run, _: Any) -> Any:
+        return await run.tool("subagent", task="dig")
+
+    record(delegates, log=log, tools=[subagent_tool()], model=ScriptedModel(["dug"]))
+    report = reexecute(log, delegates, tools=[subagent_tool(max_iterations=3)])
+
+    found = report.divergences[0]
+    recorded = next(entry for entry in read_entries(log) if entry.seq == found.seq)
+    assert (found.log, recorded.kind) == (str(log), "note.added")
+    assert _differs(found, "/data/limits/max_iterations") == (8, 3)
+
+    async def changes(run: Run, _: Any) -> None:
+        run.session.dispatch(Finding("a"))
+        run.session.dispatch(Finding("a"))
+
+    other = log.with_name("other.jsonl")
+    record(changes, log=other, session=findings())
+    changed = Session()
+    changed.register(Finding, Finding, lambda _items, event: (event,))
+    (of_reducer,) = reexecute(other, changes, session=changed).divergences
+    assert of_reducer.seq == scan(other).entries - 1
+    before, after = _differs(of_reducer, "/session_digest")
+    assert before != after
+
+
+def _differs(divergence: Divergence, pointer: str) -> tuple[Any, Any]:
+    """Return what was recorded at a place, and what is there now."""
+    return next(
+        (each.before, each.after) for each in divergence.diff if each.pointer.endswith(pointer)
+    )
+
+
+def test_126_all_five_tools_in_one_tree_of_logs_that_replays(
+    whole: tuple[Recording, list[Any]],
+) -> None:
+    """Nested in each other, in process and in subprocesses, in one run of one agent."""
+    recording, tools = whole
+
+    assert recording.output == "done", recording.error
+    logs = tree(recording.log)
+    by_tool: dict[str, set[str]] = {}
+    for each in logs[1:]:
+        first = next(iter(read_entries(each)))
+        parent = each.with_name(each.name.rpartition(".jsonl")[0].rpartition(".")[0] + ".jsonl")
+        (started,) = [
+            entry.data["delegation"]
+            for entry in read_entries(parent)
+            if entry.kind == "child.started" and entry.data["run_id"] == first.data["run_id"]
+        ]
+        by_tool.setdefault(started["tool"], set()).add(first.meta["runner"])
+    assert set(by_tool) == {
+        "subagent",
+        "dispatch_subagent",
+        "dispatch_subagents",
+        "subagent_dispatch",
+        "spawn",
+    }
+    assert by_tool["subagent"] == {"subprocess"}
+    assert by_tool["spawn"] == {"in-process"}
+    assert max(each.name.count(".") for each in logs) >= 4  # run.4.1.1.jsonl and the like
+    verified = verify(recording.log)
+    assert verified.intact, verified.damage
+    assert verified.complete
+    offers = next(iter(read_entries(recording.log))).data["tools"]
+    for given in (tools, offered_tools(offers)):  # as they were set up, and as anybody has them
+        report = reexecute(recording.log, tools=given, session=planned())
+        assert report.identical, report
+        assert (report.tools_executed, report.children) == (0, len(logs) - 1)
+
+
+@pytest.mark.parametrize("runner", ["in-process", "subprocess"])
+def test_127_limits_only_narrow_through_any_mix_of_tools(log: Path, runner: str) -> None:
+    """`subagent_dispatch` knows no depth of its own; inside `subagent` it has that one's."""
+    tools = five(log.parent / "agents")
+    asks = calls(("subagent_dispatch", {"agent_id": "reviewer", "task": "review"}))
+    script = {"agent": [calls(("subagent", {"task": "count"})), "done"], "subagent": [asks, "no"]}
+
+    recording = record(
+        "agent", {"task": "go"}, log=log, tools=tools, model=ScriptedModel(script), runner=runner
+    )
+
+    assert recording.ok
+    child_log = log.with_name("run.1.jsonl")
+    (told,) = [entry.data for entry in read_entries(child_log) if entry.kind == "tool.returned"]
+    assert told["error"]["code"] == "max_depth"
+    assert "max_depth is 1" in told["error"]["message"]
+    assert not log.with_name("run.1.1.jsonl").exists()
+
+
+def test_128_what_is_volatile_stands_in_one_closed_list(
+    tmp_path: Path, whole: tuple[Recording, list[Any]]
+) -> None:
+    """Two recordings of one program, at other times and with other ids, differ in nothing else."""
+    assert sorted(UNDIGESTED) == ["clock.read", "effect.late"]
+    assert dict(TAILS) == {
+        "run.started": "run_id",
+        "child.started": "number",
+        "child.finished": "duration_ms",
+        "timer.fired": "virtual_us",
+        "run.finished": "entries",
+    }
+    assert {kind for kind in KINDS if volatile.is_volatile(kind)} == UNDIGESTED
+
+    async def program(run: Run, _: Any) -> str:
+        return str(await run.tool("subagent", task="dig"))[:12]
+
+    logs = [tmp_path / f"{name}.jsonl" for name in ("one", "two")]
+    for each in logs:
+        record(
+            program,
+            log=each,
+            tools=[subagent_tool()],
+            model=ScriptedModel(["dug"]),
+            seed=1,
+            clock=FixedClock(),
+        )
+    one, two = ([*read_entries(each)] for each in logs)
+    for left, right in zip(one, two, strict=True):
+        assert left.hash != right.hash
+        assert volatile.stable(left.kind, left.data) == volatile.stable(right.kind, right.data)
+    assert delegation_text(logs[0]) == delegation_text(logs[1])
+    recording, _ = whole
+    again, _ = all_five(tmp_path / "run.jsonl")
+    assert delegation_text(again) == delegation_text(recording)

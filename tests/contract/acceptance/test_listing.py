@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 CHECKS: Final = range(1, 129)
-_TEST: Final = re.compile(r"^(?:async )?def (test_(\d{3})_\w+)\(", re.M)
+_TEST: Final = re.compile(r"^(?:async )?def (test_(\d{3})_\w+)\(", re.MULTILINE)
 _SKIPPED: Final = re.compile(r"pytest\.(?:mark\.)?(?:skip|skipif|xfail|importorskip)\b")
 
 

@@ -5,6 +5,8 @@ from typing import Any
 
 import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from refold.engine.errors import NotCanonical, SnapshotRestoreError, UsageError
 from refold.engine.events import SessionChanged, SessionRestored, SessionSeeded
@@ -152,6 +154,21 @@ def test_what_a_tool_returned_is_reduced_without_a_line_of_its_own() -> None:
     assert session.clone().select_all(ToolInvoked) == expected
 
 
+def test_a_subscriber_that_fails_on_a_tool_is_reported_and_harms_nobody() -> None:
+    session = Session()
+    session.register(ToolInvoked)
+    session.bus.subscribe(ToolInvoked, lambda _event: 1 / 0)
+
+    session.observe("read", {}, "text", None)
+
+    assert len(session.select_all(ToolInvoked)) == 1
+    (failure,) = session.failures
+    assert (failure.reducer, failure.message) == (
+        "a subscriber",
+        "ZeroDivisionError: division by zero",
+    )
+
+
 def test_the_bus_reaches_the_session_and_the_session_the_bus() -> None:
     bus, told = EventBus(), list[Any]()
     session = Session(bus=bus)
@@ -243,3 +260,46 @@ def test_the_lines_of_a_log_make_the_session_again() -> None:
         again.fold(line)
 
     assert again.digest() == session.digest()
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("dispatch"), st.sampled_from("abc")),
+        st.tuples(st.just("snapshot"), st.none()),
+        st.tuples(st.just("rollback"), st.integers(0, 3)),
+        st.tuples(st.just("observe"), st.sampled_from("xy")),
+    ),
+    max_size=12,
+)
+
+
+@given(STEPS)
+def test_whatever_happens_the_log_makes_the_session_again(steps: list[tuple[str, Any]]) -> None:
+    """And a clone is equal at the end, and a rollback to the last snapshot changes nothing."""
+    session, again, lines = fresh(), fresh(), list[Any]()
+    for one in (session, again):
+        one.register(ToolInvoked)
+    snapshots = [session.snapshot()]
+    session.bind(lines.append)
+    for word, value in steps:
+        match word:
+            case "dispatch":
+                session.dispatch(Finding(value))
+            case "snapshot":
+                snapshots.append(session.snapshot())
+            case "rollback":
+                session.rollback(snapshots[value % len(snapshots)])
+            case _:
+                session.observe(value, {}, None, None)
+                lines.append(value)
+
+    for line in lines:
+        if isinstance(line, str):
+            again.observe(line, {}, None, None)
+        else:
+            again.fold(line)
+
+    assert again.snapshot() == session.clone().snapshot() == session.snapshot()
+    digest = session.digest()
+    session.rollback(session.snapshot())
+    assert session.digest() == digest

@@ -1,0 +1,68 @@
+"""Children on threads of this process: the deadline is cooperative (CONTRACT.md §7.3)."""
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from refold.engine.limits import Limits
+from refold.engine.log import read_entries
+from refold.engine.ports import CancelSignal
+from refold.engine.run import PlainRun
+from refold.engine.runners.in_process import InProcess
+from tests.engine.runners.conftest import Make
+
+LET_GO = threading.Event()
+
+
+def will_not_yield(run: PlainRun, _input: Any) -> None:
+    """Take no notice of anything, and write once it is let go."""
+    LET_GO.wait(60)
+    run.annotate("too late")
+
+
+def test_a_child_that_never_yields_is_abandoned_and_fenced(
+    request_for: Make, tmp_path: Path
+) -> None:
+    """The parent goes on in time; nothing that the child does later is recorded."""
+    LET_GO.clear()
+    began = time.monotonic()
+    request = request_for(will_not_yield, limits=Limits(timeout_seconds=0.1))
+
+    outcome = InProcess().run(request)
+
+    assert time.monotonic() - began < 10
+    assert (outcome.status, outcome.child is not None) == ("timed_out", True)
+    assert outcome.error is not None
+    assert "abandoned" in outcome.error.message
+    LET_GO.set()
+    thread = next((t for t in threading.enumerate() if t.name == "refold-run-child"), None)
+    if thread is not None:
+        thread.join(10)
+    entries = list(read_entries(tmp_path / "a.1.jsonl"))
+    assert outcome.child is not None
+    assert (outcome.child.head, outcome.child.events) == (entries[-1].hash, len(entries))
+    assert [entry.kind for entry in entries] == ["run.started"]
+
+
+def test_so_is_one_that_is_cancelled(request_for: Make) -> None:
+    """It has the same grace."""
+    LET_GO.clear()
+    cancel = CancelSignal()
+    cancel.set()
+
+    outcome = InProcess().run(request_for(will_not_yield, cancel=cancel))
+
+    LET_GO.set()
+    assert outcome.status == "cancelled"
+
+
+def test_a_child_whose_log_exists_has_failed(request_for: Make, tmp_path: Path) -> None:
+    """A log is never overwritten; the error is data."""
+    (tmp_path / "a.1.jsonl").write_text("here first\n")
+
+    outcome = InProcess().run(request_for("works"))
+
+    assert outcome.error is not None
+    assert (outcome.status, outcome.error.code) == ("failed", "LogExists")
+    assert (tmp_path / "a.1.jsonl").read_text() == "here first\n"

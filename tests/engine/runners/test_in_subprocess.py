@@ -1,0 +1,82 @@
+"""Children in processes of their own (CONTRACT.md §7.3); what all runners share is elsewhere.
+
+The contract suite is `tests/contract/test_runners.py`.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refold.engine.ports import Reference
+from refold.engine.run import PlainRun
+from refold.engine.runners.in_subprocess import STUB, InSubprocess
+from tests.engine.runners.conftest import Make
+
+HERE = str(Path(__file__).resolve())
+
+
+def looks(_run: PlainRun, names: list[str]) -> Any:
+    """Tell what the process can see."""
+    return {
+        "environment": sorted(name for name in names if name in os.environ),
+        "descriptors": sum(1 for _ in Path("/proc/self/fd").iterdir()),
+        "leads": os.getsid(0) == os.getpid(),
+        "isolated": bool(sys.flags.isolated),
+    }
+
+
+def eats(_run: PlainRun, megabytes: int) -> int:
+    """Take memory, and keep it."""
+    kept = bytearray(megabytes << 20)
+    for at in range(0, len(kept), 4096):
+        kept[at] = 1
+    while True:
+        sum(kept[::4096])
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_a_child_sees_only_what_it_is_given(
+    request_for: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No variable beyond the allowlist, no descriptor of ours, a session of its own."""
+    for name in ("AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY", "MY_SETTING"):
+        monkeypatch.setenv(name, "x")
+    names = ["AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY", "MY_SETTING", "PATH"]
+
+    runner = InSubprocess(environment=["MY_SETTING"])
+    outcome = runner.run(request_for(Reference(HERE, "looks"), names))
+
+    assert outcome.ok, outcome.error
+    assert outcome.output["environment"] == ["MY_SETTING", "PATH"]
+    assert outcome.output["descriptors"] <= 8
+    assert outcome.output["leads"] is True
+    assert outcome.output["isolated"] is True
+
+
+def test_memory_is_capped(request_for: Make) -> None:
+    """`limit`, and the parent lives."""
+    runner = InSubprocess(memory_bytes=200 << 20)
+
+    outcome = runner.run(request_for(Reference(HERE, "eats"), 600))
+
+    assert outcome.error is not None
+    assert (outcome.status, outcome.error.code) == ("limit", "memory_bytes")
+
+
+def test_the_last_words_of_a_crash_are_in_its_message(request_for: Make) -> None:
+    """What it wrote to standard error, the end of it."""
+    outcome = InSubprocess().run(request_for(Reference("no.such.module", "x")))
+
+    assert outcome.error is not None
+    assert outcome.status == "failed"
+    assert "no.such" in outcome.error.message
+
+
+def test_the_stub_imports_only_what_starts_fast() -> None:
+    """Until it has read its envelope it cannot find Refold, and need not."""
+    code = Path(STUB).read_text(encoding="utf-8").split("def main")[0]
+
+    assert "refold" not in code.partition('"""')[2].partition('"""')[2]

@@ -1,0 +1,156 @@
+"""Children that share a session change it through its owner's log; what they read is in theirs."""
+
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from refold.engine.delegation import Delegation
+from refold.engine.errors import NotCanonical, UsageError
+from refold.engine.events import SessionChanged
+from refold.engine.log import read_entries
+from refold.engine.recording import record
+from refold.engine.run import Run
+from refold.engine.session import EventBus, Session, append_all
+from refold.engine.session.shared import SharedSession, share
+from refold.replay.reexecute import reexecute
+
+
+@attrs.frozen
+class Finding:
+    text: Any
+
+
+def fresh() -> Session:
+    session = Session()
+    session.register(Finding, Finding, append_all)
+    return session
+
+
+def bound(session: Session, sent: list[Any] | None = None) -> tuple[SharedSession, list[Any]]:
+    """Return a face in a run, and the lines of that run: changes, and reads as (name, value)."""
+    lines: list[Any] = []
+
+    def draw(_source: str, name: str, produce: Any) -> Any:
+        lines.append((name, produce()))
+        return lines[-1][1]
+
+    def send(name: str, data: Any, by: str) -> None:
+        session.take(SessionChanged(name, data, by))
+        if sent is not None:
+            sent.append((name, data, by))
+
+    face = share(session, "0#1", send)
+    face.bind(lines.append, draw)
+    return face, lines
+
+
+def test_a_change_is_in_the_childs_log_and_is_made_by_the_owner() -> None:
+    session, sent = fresh(), list[Any]()
+    face, lines = bound(session, sent)
+
+    face.dispatch(Finding("a"))
+
+    assert lines == [SessionChanged("Finding", {"text": "a"})]
+    assert sent == [("Finding", {"text": "a"}, "0#1")]
+    assert session.select_all(Finding) == (Finding("a"),)
+
+
+def test_what_no_log_can_hold_is_not_sent() -> None:
+    session, sent = fresh(), list[Any]()
+    face, lines = bound(session, sent)
+
+    with pytest.raises(NotCanonical):
+        face.dispatch(Finding(float("inf")))
+
+    assert (sent, lines) == ([], [])
+
+
+def test_each_read_is_a_line() -> None:
+    session = fresh()
+    session.dispatch(Finding("a"))
+    session.dispatch(Finding("b"))
+    face, lines = bound(session)
+
+    assert face.select_all(Finding) == (Finding("a"), Finding("b"))
+    assert face.latest(Finding) == Finding("b")
+    assert face.where(Finding, lambda item: item.text == "a") == (Finding("a"),)
+    assert face.snapshot() == session.snapshot()
+    assert [name for name, _ in lines] == ["Finding", "Finding", "Finding", ""]
+
+
+def test_a_copy_is_a_session_of_ones_own() -> None:
+    session = fresh()
+    session.dispatch(Finding("a"))
+    face, lines = bound(session)
+    bus = EventBus()
+
+    copy = face.clone(bus, session)
+    copy.dispatch(Finding("b"))
+
+    assert type(copy) is Session
+    assert (copy.bus, copy.parent) == (bus, session)
+    assert copy.select_all(Finding) == (Finding("a"), Finding("b"))
+    assert session.select_all(Finding) == (Finding("a"),)
+    assert [name for name, _ in lines] == [""], "the picture that it was made of"
+    assert face.empty().select_all(Finding) == ()
+
+
+def test_outside_of_its_run_a_face_is_refused() -> None:
+    face, _ = bound(fresh())
+    face.unbind()
+
+    with pytest.raises(UsageError, match="outside the run of its child"):
+        face.dispatch(Finding("a"))
+    with pytest.raises(UsageError, match="outside the run of its child"):
+        face.select_all(Finding)
+
+
+def test_a_face_is_shared_on_as_the_session_that_it_shows() -> None:
+    session = fresh()
+    face, _ = bound(session)
+
+    below = share(face, "0#1 > 0#1", None)
+
+    assert below.session is session
+    assert below.bus is session.bus
+    assert (below.is_own, session.is_own) == (False, True)
+    assert below.digest() == ""
+
+
+async def grandchild(run: Run, _given: Any) -> None:
+    run.session.dispatch(Finding("grandchild"))
+
+
+async def child(run: Run, _given: Any) -> list[Any]:
+    run.session.dispatch(Finding("child"))
+    await run.delegate(Delegation(program=grandchild, session=run.session, shared=True))
+    return [finding.text for finding in run.session.select_all(Finding)]
+
+
+async def parent(run: Run, _input: Any) -> Any:
+    run.session.dispatch(Finding("parent"))
+    outcome = await run.delegate(Delegation(program=child, session=run.session, shared=True))
+    return [outcome.output, len(run.session.select_all(Finding))]
+
+
+def test_the_owners_log_has_all_changes_tagged_with_who_made_them(tmp_path: Path) -> None:
+    log = tmp_path / "run.jsonl"
+    session = fresh()
+
+    recording = record(parent, log=log, session=session)
+
+    assert recording.output == [["parent", "child", "grandchild"], 3]
+    changes = [entry.data for entry in read_entries(log) if entry.kind == "session.changed"]
+    assert [change["data"]["text"] for change in changes] == ["parent", "child", "grandchild"]
+    path = next(
+        entry.data["path"]
+        for entry in read_entries(log.with_name("run.1.jsonl"))
+        if entry.kind == "run.started"
+    )
+    assert changes[0].get("by", "") == ""
+    assert changes[1]["by"] == path
+    assert changes[2]["by"].startswith(path)
+    report = reexecute(log, parent, session=fresh())
+    assert report.identical, str(report)

@@ -1,0 +1,191 @@
+"""Doing the work: workers, the host loop, and arrivals one by one (CONTRACT.md §9.2)."""
+
+import asyncio
+import queue
+import threading
+from typing import Any
+
+from refold.engine.driver import Arrival, Arrivals, Driver, Host, Workers, overdue
+from refold.engine.effects import AskModel, CallTool
+from refold.engine.errors import ModelError
+from refold.engine.events import ModelAnswered, ToolReturned
+from refold.engine.models.scripted import FunctionModel
+from refold.engine.ports import CallContext, ModelRequest
+from refold.tools.contract import tool
+
+CONTEXT = CallContext(call="0#1", run_id="r", depth=0, idempotency_key="k")
+
+
+@tool(effect="reads")
+def double(x: int) -> int:
+    """Double."""
+    return 2 * x
+
+
+@tool(effect="reads")
+async def slow_double(x: int) -> int:
+    """Double, on a loop."""
+    await asyncio.sleep(0)
+    return 2 * x
+
+
+def driver_with(host: Host) -> tuple[Driver, Arrivals]:
+    arrivals: Arrivals = queue.SimpleQueue()
+    return Driver(arrivals, host=host), arrivals
+
+
+def arrived(arrivals: Arrivals) -> Arrival:
+    found = arrivals.get(timeout=10)
+    assert isinstance(found, Arrival)
+    return found
+
+
+def test_workers_grow_to_their_cap_and_take_turns() -> None:
+    """More jobs than threads wait; none is lost."""
+    workers = Workers(3)
+    barrier, done = threading.Barrier(3), threading.Semaphore(0)
+    names: set[str] = set()
+
+    def job() -> None:
+        barrier.wait(10)
+        names.add(str(threading.get_ident()))
+        done.release()
+
+    for _ in range(9):
+        workers.submit(job)
+
+    assert all(done.acquire(timeout=10) for _ in range(9))
+    assert len(names) <= 3
+    workers.close()
+
+
+def test_an_idle_worker_is_used_again() -> None:
+    """No thread is started where one is free."""
+    workers = Workers(64)
+    names: list[int] = []
+    for _ in range(20):
+        done = threading.Event()
+
+        def job(done: threading.Event = done) -> None:
+            names.append(threading.get_ident())
+            done.set()
+
+        workers.submit(job)
+        assert done.wait(10)
+
+    assert len(set(names)) < 20
+    workers.close()
+
+
+def test_tools_arrive_with_their_results() -> None:
+    """In place, on a worker, on the host loop: the same event."""
+    host = Host()
+    driver, arrivals = driver_with(host)
+    expected = ToolReturned("ok", 4)
+
+    assert driver.in_place(CallTool("0#1", double, {"x": 2}), CONTEXT) == expected
+    for call, which in (("0#2", double), ("0#3", slow_double)):
+        driver.call_tool(CallTool(call, which, {"x": 2}), CONTEXT)
+        assert arrived(arrivals) == Arrival(call, expected)
+    assert list(driver.flights) == ["0#2", "0#3"]
+
+    driver.close()
+    host.close()
+
+
+def test_arguments_that_do_not_fit_are_a_failure() -> None:
+    """Everything that is wrong with them, in one message."""
+    driver, _ = driver_with(Host())
+
+    returned = driver.in_place(CallTool("0#1", double, {"x": "no", "y": 1}), CONTEXT)
+
+    assert returned.error is not None
+    assert returned.error["code"] == "arguments"
+    assert "/x" in returned.error["message"]
+    assert "y" in returned.error["message"]
+
+
+def test_giving_up_cancels_an_asynchronous_tool() -> None:
+    """It arrives all the same, as cancelled."""
+    host = Host()
+    driver, arrivals = driver_with(host)
+    begun = threading.Event()
+
+    @tool(effect="reads")
+    async def waits() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    driver.call_tool(CallTool("0#1", waits, {}), CONTEXT)
+    assert begun.wait(10)
+    driver.give_up("0#1")
+
+    event = arrived(arrivals).event
+    assert isinstance(event, ToolReturned)
+    assert event.error is not None
+    assert event.error["code"] == "cancelled"
+    driver.give_up("0#9")  # unknown: it has arrived, or never was
+    host.close()
+
+
+def test_models_arrive_with_answers_or_failures() -> None:
+    """No model of that name, an error of the client's, anything else it raises."""
+    driver, arrivals = driver_with(Host())
+    request = ModelRequest(messages=())
+
+    def raising(error: BaseException) -> FunctionModel:
+        def answer(_request: ModelRequest) -> Any:
+            raise error
+
+        return FunctionModel(answer)
+
+    codes = []
+    for model in (
+        None,
+        raising(ModelError("m", "busy", "http_500")),
+        raising(LookupError("x")),
+        raising(SystemExit(1)),
+    ):
+        driver.ask_model(AskModel("0#1", model, request))
+        event = arrived(arrivals).event
+        assert isinstance(event, ModelAnswered)
+        assert event.error is not None
+        codes.append(event.error["code"])
+
+    assert codes == ["no_model", "http_500", "raised", "raised"]
+    driver.close()
+
+
+def test_a_host_loop_of_our_own_ends_with_its_tasks_cancelled() -> None:
+    """One that is the caller's is left running."""
+    host = Host()
+    ended, begun = threading.Event(), threading.Event()
+
+    async def stays() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    host.run(stays)
+    assert begun.wait(10)
+    host.close()
+    assert ended.is_set()
+    Host().close()
+
+    async def caller() -> bool:
+        borrowed = Host(asyncio.get_running_loop())
+        done = asyncio.Event()
+        borrowed.call(done.set)
+        await done.wait()
+        borrowed.close()
+        return asyncio.get_running_loop().is_running()
+
+    assert asyncio.run(caller())
+
+
+def test_what_took_too_long_says_how_long() -> None:
+    returned = overdue(1.5)
+
+    assert returned.error == {"code": "timed_out", "message": "no result within 1.5 s", "type": ""}

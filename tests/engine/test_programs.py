@@ -1,0 +1,146 @@
+"""Finding programs: an object, a module or a file and a name, a name that Refold ships."""
+
+import functools
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refold.engine.errors import ProgramNotFound
+from refold.engine.ports import Reference
+from refold.engine.programs import (
+    SHIPPED,
+    fingerprint_of,
+    load,
+    load_program,
+    module_source,
+    program_name,
+    reference_from,
+    reference_of,
+)
+from tests.support import child_programs
+from tests.support.child_programs import HERE, works
+
+
+class Callable:
+    """A program may be an object."""
+
+    async def __call__(self, _run: Any, _input: Any) -> int:
+        return 1
+
+
+def test_a_log_shows_the_programs_own_name() -> None:
+    """Never where it is imported from."""
+    assert program_name(works) == "works"
+    assert program_name(Reference("some.module", "Group.program")) == "program"
+    assert program_name("module:name") == "name"
+    assert program_name("/a/file.py:name") == "name"
+    assert program_name("agent") == "agent"
+    assert program_name(functools.partial(works)) == "works"
+    assert program_name(Callable()) == "Callable"
+
+
+def test_the_forms_of_a_name() -> None:
+    """`module:name`, `file.py:name`, or a shipped name; files become absolute."""
+    assert reference_from("a.b:c.d") == Reference("a.b", "c.d")
+    assert reference_from("x/y.py:main") == Reference(str(Path("x/y.py").absolute()), "main")
+    assert reference_from("agent") == SHIPPED["agent"]
+
+
+@pytest.mark.parametrize("text", ["", "name", "module:", ":name", "a.b.c"])
+def test_what_is_no_name_is_refused(text: str) -> None:
+    """With the forms that there are."""
+    with pytest.raises(ProgramNotFound, match="module:function"):
+        reference_from(text)
+
+
+@pytest.mark.parametrize("name", sorted(SHIPPED))
+def test_every_shipped_name_is_a_program(name: str) -> None:
+    assert callable(load_program(name))
+
+
+def test_a_program_is_loaded_from_its_file_once(tmp_path: Path) -> None:
+    """A file beside it may be imported, as when the file is run."""
+    (tmp_path / "beside_it.py").write_text("VALUE = 7\n")
+    file = tmp_path / "program_file.py"
+    file.write_text("import beside_it\n\ndef program(run, input):\n    return beside_it.VALUE\n")
+
+    found = load_program(f"{file}:program")
+
+    assert found(None, None) == 7
+    assert load_program(f"{file}:program") is found
+    assert reference_of(found) == Reference(str(file), "program")
+
+
+@pytest.mark.parametrize(
+    ("reference", "words"),
+    [
+        (Reference(HERE, "no_such"), "functions: .*works"),
+        (Reference("no.such.module", "x"), "No module named"),
+        (Reference("/no/such/file.py", "x"), "no such file"),
+        (Reference(HERE, "HERE"), "cannot be called"),
+    ],
+)
+def test_what_cannot_be_found_says_what_is_there(reference: Reference, words: str) -> None:
+    """The names of the module, the import error, the file."""
+    with pytest.raises(ProgramNotFound, match=words):
+        load_program(reference)
+
+
+def test_an_import_that_raises_is_told(tmp_path: Path) -> None:
+    """And leaves no half a module behind."""
+    file = tmp_path / "breaks.py"
+    file.write_text("raise LookupError('at import')\n")
+
+    for _ in range(2):
+        with pytest.raises(ProgramNotFound, match="LookupError: at import"):
+            load_program(f"{file}:program")
+
+    assert not [name for name in sys.modules if name.endswith("_breaks")]
+
+
+def test_a_factory_is_called_with_its_arguments() -> None:
+    """How tools and models with settings are found again."""
+    assert load(Reference("pathlib", "PurePosixPath")).__name__ == "PurePosixPath"
+    assert load(Reference("collections", "Counter", {"a": 2})) == {"a": 2}
+
+
+def test_what_another_process_can_import() -> None:
+    """A function at the top of a module; no lambda, nothing nested."""
+
+    def nested() -> None:
+        """Be unreachable."""
+
+    assert reference_of(works).name == "works"
+    assert reference_of("a:b") == Reference("a", "b")
+    assert reference_of(Reference("a", "b")) == Reference("a", "b")
+    for program in (nested, lambda: None):
+        with pytest.raises(ProgramNotFound, match="module level"):
+            reference_of(program)
+    assert module_source(child_programs.__name__) == child_programs.__name__
+
+
+def test_a_program_typed_into_a_prompt_has_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`__main__` without a file: no other process could import it."""
+    main = sys.modules["__main__"]
+    monkeypatch.setattr(main, "__spec__", None, raising=False)
+    monkeypatch.setattr(main, "__file__", None, raising=False)
+    assert module_source("__main__") is None
+
+    monkeypatch.setattr(main, "__file__", "script.py", raising=False)
+    assert module_source("__main__") == str(Path("script.py").absolute())
+
+
+def test_a_fingerprint_tells_texts_apart() -> None:
+    """Of the source, and of the hash seed; what has no source has none."""
+
+    def one() -> int:
+        return 1
+
+    def two() -> int:
+        return 2
+
+    assert fingerprint_of(one)["source"] != fingerprint_of(two)["source"]
+    assert "source" not in fingerprint_of(print)
+    assert "hash_seed" in fingerprint_of(print)

@@ -1,0 +1,109 @@
+"""How a run ended, by what its program returned or raised (CONTRACT.md §9.4)."""
+
+from typing import Any
+
+import pytest
+
+from refold.engine import verdict
+from refold.engine.errors import (
+    LimitReached,
+    ModelError,
+    OutsideLoop,
+    RunEnded,
+    ToolError,
+    ToolUnknown,
+)
+from refold.engine.events import LimitHit
+from refold.engine.outcome import Artifact, Report
+
+
+class Silent(Exception):
+    """An exception whose text cannot be had."""
+
+    def __str__(self) -> str:
+        raise LookupError
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "reason", "code"),
+    [
+        (LookupError("x"), "failed", "error", "raised"),
+        (ToolError("t", "m", "timed_out"), "failed", "error", "raised"),
+        (ToolUnknown("t", ()), "failed", "error", "raised"),
+        (ModelError("m", "busy", "http_500"), "failed", "error", "http_500"),
+        (RunEnded("no_progress", "m"), "failed", "no_progress", "no_progress"),
+        (OutsideLoop("loop.sock", "a.py", 3), "failed", "error", "outside_loop"),
+        (LimitReached("model_tokens", 5, 6), "limit", "limit", "model_tokens"),
+        (LimitReached("max_iterations", 5, 6), "limit", "max_iterations", "max_iterations"),
+        (Silent(), "failed", "error", "raised"),
+    ],
+)
+def test_what_a_program_raised_says_how_it_ended(
+    error: Exception, status: str, reason: str, code: str
+) -> None:
+    """The table of §9.4, row by row."""
+    found = verdict.verdict_of_error(error)
+
+    assert found.error is not None
+    assert (found.status, found.reason, found.error.code) == (status, reason, code)
+
+
+def test_a_value_completes_a_run() -> None:
+    """As the JSON that the log holds."""
+    found, hit = verdict.verdict_of_value((1, "two"), None)
+
+    assert (found.status, found.reason, found.output, hit) == (
+        "completed",
+        "done",
+        [1, "two"],
+        None,
+    )
+
+
+def test_a_report_completes_a_run_with_its_output() -> None:
+    """Summary and artifacts go beside it."""
+    report = Report(summary="s", output={"a": 1}, artifacts=(Artifact(kind="note", value="v"),))
+
+    found, _ = verdict.verdict_of_value(report, None)
+
+    assert (found.output, found.report) == ({"a": 1}, report)
+
+
+@pytest.mark.parametrize("value", [float("nan"), object(), {1: 2}, "x" * 40 + "\ud800"])
+def test_what_a_log_cannot_hold_is_no_output(value: Any) -> None:
+    """The run failed, and says where."""
+    found, hit = verdict.verdict_of_value(value, None)
+
+    assert found.error is not None
+    assert (found.status, found.error.code, hit) == ("failed", "output", None)
+
+
+def test_an_output_over_its_cap_is_a_limit() -> None:
+    """Counted in canonical bytes; the cap itself is allowed."""
+    fits, none = verdict.verdict_of_value("xxx", 5)
+    found, hit = verdict.verdict_of_value("xxxx", 5)
+
+    assert (fits.status, none) == ("completed", None)
+    assert (found.status, found.reason, found.output) == ("limit", "limit", None)
+    assert hit == LimitHit("output_bytes", 5, "run", 6)
+
+
+def test_a_text_of_an_exception_is_fit_for_a_log() -> None:
+    """Bounded, without lone surrogates, and there even where `str` raises."""
+    assert verdict.text_of(LookupError("\ud800")) == "\\ud800"
+    assert len(verdict.text_of(LookupError("x" * 9_000))) == 4_000
+    assert verdict.text_of(Silent()) == "(its text cannot be shown)"
+
+
+def test_a_tool_error_comes_back_from_its_fault() -> None:
+    """As a replay raises it: the same words, the same code."""
+    error = ToolError("t", "m", "timed_out", "TimeoutError")
+
+    back = verdict.tool_error("t", verdict.fault_of(error))
+
+    assert (back.code, back.message, back.error_type) == ("timed_out", "m", "TimeoutError")
+    assert verdict.fault_of(LookupError("x")) == {
+        "code": "raised",
+        "message": "x",
+        "type": "LookupError",
+    }
