@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 
 import attrs
 
+from refold.engine import digest
 from refold.engine.canonical import Json
 from refold.engine.events import EffectClass
 from refold.engine.limits import Limits
@@ -44,8 +45,14 @@ class CallContext:
     """The call key, `0/1#3`."""
     run_id: str
     depth: int
-    idempotency_key: str
-    """Stable over retries and resumes of the same call; 64 hex digits."""
+    origin: str
+    """The root's id and the run's path: where in the tree of runs the call stands."""
+
+    @property
+    def idempotency_key(self) -> str:
+        """Stable over retries and resumes of the same call; 64 hex digits."""
+        place = f"{self.origin}\0{self.call}"
+        return digest.of_bytes(digest.IDENTITY, place.encode())
 
 
 class Tool(Protocol):

@@ -156,6 +156,7 @@ class Recorder:
         self._stop_us: int | None = None
         self._interrupted = False
         self._is_over = False
+        self._origin = f"{request.identity.root_id}\0{request.identity.path}"
         self._deadline_us = _microseconds(request.limits.timeout_seconds)
         # A child's runner ends it from outside; nobody does so for a root.
         self._must_be_timely = self._deadline_us is not None and request.identity.parent is None
@@ -614,12 +615,8 @@ class Recorder:
 
     def _context(self, call: str) -> CallContext:
         identity = self.request.identity
-        key = f"{identity.root_id}\0{identity.path}\0{call}"
         return CallContext(
-            call=call,
-            run_id=identity.run_id,
-            depth=identity.depth,
-            idempotency_key=digest.of_bytes(digest.IDENTITY, key.encode()),
+            call=call, run_id=identity.run_id, depth=identity.depth, origin=self._origin
         )
 
     def _run_started(self) -> RunStarted:

@@ -53,7 +53,9 @@ def stable(kind: str, data: dict[str, Any]) -> dict[str, Any]:
             return _without(data, frozenset({"observed"}))
         case "tool.returned" if _is_told(data.get("result")):
             return data | {"result": _without(data["result"], _MEASURED)}
-        case "note.added" if isinstance(data.get("data"), dict) and "correlation_id" in data["data"]:
+        case "note.added" if (
+            isinstance(data.get("data"), dict) and "correlation_id" in data["data"]
+        ):
             return data | {"data": _without(data["data"], _MEASURED)}
         case _:
             return data

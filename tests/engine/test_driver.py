@@ -13,7 +13,7 @@ from refold.engine.models.scripted import FunctionModel
 from refold.engine.ports import CallContext, ModelRequest
 from refold.tools.contract import tool
 
-CONTEXT = CallContext(call="0#1", run_id="r", depth=0, idempotency_key="k")
+CONTEXT = CallContext(call="0#1", run_id="r", depth=0, origin="k")
 
 
 @tool(effect="reads")

@@ -18,7 +18,7 @@ from refold.replay.world import RecordedModel, RecordedTool, Replayed, identity_
 from refold.tools.contract import DelegationTool, tool
 from tests.support.steps import program_of, recorded
 
-CONTEXT = CallContext(call="0#1", run_id="r", depth=0, idempotency_key="k")
+CONTEXT = CallContext(call="0#1", run_id="r", depth=0, origin="k")
 
 
 def test_stand_ins_execute_nothing() -> None:

@@ -12,7 +12,7 @@ from refold.engine.offers import offer_of
 from refold.engine.ports import CallContext, Tool
 from refold.tools.contract import DelegationTool, FunctionTool, as_tool, remade, tool
 
-CONTEXT = CallContext(call="0#1", run_id="r", depth=0, idempotency_key="0" * 64)
+CONTEXT = CallContext(call="0#1", run_id="r", depth=0, origin="0" * 64)
 
 
 @attrs.frozen

@@ -10,7 +10,7 @@ from refold.engine.ports import CallContext, Tool
 from refold.engine.programs import load
 from refold.tools.files import FileText, TextMatch, file_tools
 
-CONTEXT = CallContext(call="0#1", run_id="r", depth=0, idempotency_key="")
+CONTEXT = CallContext(call="0#1", run_id="r", depth=0, origin="")
 
 
 @pytest.fixture

@@ -192,7 +192,7 @@ def test_a_prompts_tool_is_a_tool_with_the_schema_of_its_class() -> None:
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"tone": 1}, SAY.parameters)
     with pytest.raises(ToolRefused, match="runs on the kernel"):
-        SAY.call({}, CallContext(call="", run_id="", depth=0, idempotency_key=""))
+        SAY.call({}, CallContext(call="", run_id="", depth=0, origin=""))
 
 
 def test_arguments_are_read_strictly() -> None:

@@ -13,7 +13,7 @@ from refold.tools.contract import tool
 if TYPE_CHECKING:
     from decimal import Decimal
 
-CONTEXT = CallContext(call="0#1", run_id="r", depth=0, idempotency_key="")
+CONTEXT = CallContext(call="0#1", run_id="r", depth=0, origin="")
 
 
 class Options(TypedDict):
