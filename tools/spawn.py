@@ -13,13 +13,14 @@ Rules: CONTRACT.md §10.17.
 """
 
 import hashlib
+import weakref
 from collections.abc import AsyncIterator, Container, Mapping, Sequence
 from typing import Any, Final
 
 from refold.engine.agent import REFUSED
 from refold.engine.canonical import Json
 from refold.engine.delegation import Delegation
-from refold.engine.errors import ToolError
+from refold.engine.errors import ToolError, UsageError
 from refold.engine.outcome import Outcome
 from refold.engine.pending import Child
 from refold.engine.ports import Reference
@@ -38,8 +39,8 @@ class JobStore:
     """The jobs of one run: what `spawn` started there, in that order."""
 
     def __init__(self, run: Run) -> None:
-        """Make an empty one; `of` has the run's own."""
-        self._run = run
+        """Make an empty one; `of` has the run's own, which goes with it."""
+        self._run = weakref.ref(run)
         self._jobs: dict[str, Child] = {}
 
     @classmethod
@@ -54,7 +55,10 @@ class JobStore:
     async def await_jobs(self, job_ids: Sequence[str]) -> dict[str, Outcome]:
         """Wait for the jobs that exist, and return their outcomes; again as often as asked."""
         found = {each: self._jobs[each] for each in job_ids if each in self._jobs}
-        outcomes = await self._run.join(*found.values())
+        run = self._run()
+        if run is None:
+            raise UsageError("the run of these jobs has ended")
+        outcomes = await run.join(*found.values())
         return dict(zip(found, outcomes, strict=True))
 
     def all_job_ids(self) -> list[str]:

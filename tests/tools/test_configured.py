@@ -1,0 +1,136 @@
+"""An agent's file names its tools; the project's configuration says which of them it may have."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refold.engine.errors import InvalidDefError
+from refold.engine.limits import Limits
+from refold.engine.models.scripted import ScriptedModel
+from refold.engine.recording import record
+from refold.tools.agents import DELEGATION_TOOLS
+from refold.tools.config import load_config
+from refold.tools.configured import PLANNING, plans, pool_models, prepare_run
+
+
+def prepared(
+    folder: Path, front: str, config: str = ""
+) -> tuple[dict[str, Any], list[str], Limits]:
+    """Return the input, the names of the tools, and the limits of an agent in `folder/lead`."""
+    lead = folder / "lead"
+    lead.mkdir(exist_ok=True)
+    (lead / "AGENT.md").write_text(f"---\ndescription: d\n{front}---\nYou lead.\n")
+    (folder / "refold.yaml").write_text(config)
+    given, tools, limits = prepare_run(lead, task="go", root=folder, config=load_config(folder))
+    return given, [tool.name for tool in tools], limits
+
+
+@pytest.fixture
+def team(tmp_path: Path) -> Path:
+    """A folder of agents with one more than the lead."""
+    (tmp_path / "helper.md").write_text("---\ndescription: Helps.\n---\nYou help.\n")
+    return tmp_path
+
+
+DEFAULT = ["list_files", "read_file", "search_text", "subagent"]
+
+
+@pytest.mark.parametrize(
+    ("front", "config", "names"),
+    [
+        ("", "", DEFAULT),
+        ("disallowed_tools: [subagent]\n", "", DEFAULT[:3]),
+        ("tools: [read_file]\n", "", ["read_file"]),
+        ("tools: [spawn, spawn_await]\n", "", ["spawn", "spawn_await"]),
+        ("tools: [spawn]\n", "tools: {spawn: {enabled: false}}", []),
+        ("tools: [spawn]\n", "tools: {spawn: {enabled: true}}", ["spawn"]),
+        ("", "tools: {spawn: {enabled: true}}", sorted([*DEFAULT, "spawn", "spawn_await"])),
+        ("tools: [subagent_dispatch]\n", "", ["subagent_dispatch"]),
+        ("", "agents: .", sorted([*DEFAULT, "subagent_dispatch"])),
+        ("tools: [dispatch_subagent]\n", "", ["dispatch_subagent"]),
+        ("tools: [dispatch_subagents]\n", "", ["dispatch_subagents"]),
+        ("tools: [planning_read_plan]\n", "", ["planning_read_plan"]),
+        ("tools: [write_file, read_file]\n", "", ["read_file", "write_file"]),
+        (
+            "tools: [run_command]\n",
+            "tools: {run_command: {allow: [git]}}",
+            ["run_command"],
+        ),
+        ("", "tools: {disabled: [read_file]}", ["list_files", "search_text", "subagent"]),
+        ("", "tools: {enabled: [read_file]}", ["read_file", "subagent"]),
+    ],
+)
+def test_an_agent_has_what_it_names_and_may(
+    team: Path, front: str, config: str, names: list[str]
+) -> None:
+    given, found, _ = prepared(team, front, config)
+
+    assert found == names
+    assert given["agent"]["tools"] == names
+
+
+def test_all_five_can_be_named(team: Path) -> None:
+    _, names, _ = prepared(team, f"tools: [{', '.join(DELEGATION_TOOLS)}]\n")
+
+    assert names == sorted(DELEGATION_TOOLS)
+
+
+def test_alone_there_is_nobody_to_dispatch_to(tmp_path: Path) -> None:
+    assert prepared(tmp_path, "tools: [subagent_dispatch]\n")[1] == []
+
+
+def test_subagent_answers_that_it_is_not_enabled(team: Path, tmp_path: Path) -> None:
+    lead = team / "lead"
+    prepared(team, "tools: [subagent]\n", "tools: {disabled: [subagent]}")
+    given, tools, limits = prepare_run(lead, task="go", root=team, config=load_config(team))
+    calls = [{"name": "subagent", "arguments": {"task": "dig"}}, "done"]
+
+    async def program(run: Any, _: Any) -> Any:
+        return await run.tool("subagent", task="dig")
+
+    model = ScriptedModel(calls)
+    assert record("agent", given, log=tmp_path / "a.jsonl", tools=tools, model=model).ok
+    result = record(program, log=tmp_path / "b.jsonl", tools=tools, limits=limits).output
+    assert result["error"] == "disabled: subagent is not enabled in this phase"
+
+
+def test_limits_are_the_lower_of_both(team: Path) -> None:
+    _, _, limits = prepared(team, "max_turns: 3\n", "limits: {max_iterations: 9, max_depth: 2}")
+
+    assert limits == Limits(max_iterations=3, max_depth=2)
+
+
+def test_profiles_stand_in_the_prompt_of_who_may_spawn(team: Path) -> None:
+    config = "tools: {spawn: {enabled: true, profiles: {sage: {system_prompt: Be wise.}}}}"
+
+    with_block = prepared(team, "", config)[0]["agent"]["system"]
+    without = prepared(team, "tools: [read_file]\n", config)[0]["agent"]["system"]
+
+    assert '<profile name="sage">Be wise. Tools: all.</profile>' in with_block
+    assert without == "You lead."
+
+
+def test_without_a_list_no_command_can_be_had(team: Path) -> None:
+    with pytest.raises(InvalidDefError, match=r"tools\.run_command\.allow"):
+        prepared(team, "tools: [run_command]\n")
+
+
+def test_pools_are_models(team: Path) -> None:
+    config = "llm: {pools: {fast: 'openai:gpt-4o-mini', local: {model: 'openai:x', base_url: 'http://h/v1'}}}"
+    (team / "refold.yaml").write_text(config)
+
+    models = pool_models(load_config(team))
+
+    assert {name: model.name for name, model in models.items()} == {
+        "fast": "openai:gpt-4o-mini",
+        "local": "openai:x",
+    }
+
+
+def test_who_plans_needs_a_session(team: Path) -> None:
+    (team / "AGENT.md").write_text(f"---\ndescription: d\ntools: [{PLANNING[0]}]\n---\n")
+    _, tools, _ = prepare_run(team, task="go", root=team)
+
+    assert plans(tools)
+    assert not plans(())
