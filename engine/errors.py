@@ -45,25 +45,46 @@
       Diverged                   a re-execution asked for something else than the record
 
 Data as attributes, positional so that every error survives pickling; the message is built in
-`__str__`: where, what was expected, what was found, what to do.  The `repr` is that of exceptions,
-which shows the same data and costs every start of a process less than a generated one.
+`__str__`: where, what was expected, what was found, what to do.
 """
 
-from typing import Any
-
-import attrs
+from typing import Any, ClassVar, dataclass_transform
 
 
 class RefoldError(Exception):
     """Base of all errors raised by Refold."""
 
 
+@dataclass_transform(eq_default=False)
+class Detailed:
+    """Makes the annotations of an error its arguments and attributes, in their order.
+
+    What attrs would do, without generating code: every start of a child pays for each class that is
+    generated.  The values are the exception's `args`, so that errors survive pickling.
+    """
+
+    _fields: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        cls._fields = (*cls._fields, *cls.__annotations__)
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        given = dict(zip(self._fields, values, strict=False)) | named
+        unknown = given.keys() - set(self._fields)
+        if len(values) > len(self._fields) or unknown:
+            raise TypeError(f"{type(self).__name__} takes {', '.join(self._fields)}")
+        for name in self._fields:
+            if name not in given and not hasattr(type(self), name):
+                raise TypeError(f"{type(self).__name__} needs {name}")
+            setattr(self, name, given.get(name, getattr(type(self), name, None)))
+        super().__init__(*(getattr(self, name) for name in self._fields))  # an exception's
+
+
 class UsageError(RefoldError):
     """The call was wrong; nothing has happened yet."""
 
 
-@attrs.define(eq=False, repr=False)
-class LogExists(UsageError):
+class LogExists(Detailed, UsageError):
     """The log to be written is already there (CONTRACT.md §4.1)."""
 
     path: str
@@ -72,8 +93,7 @@ class LogExists(UsageError):
         return f"{self.path} exists, and a log is never overwritten: name another, or remove it"
 
 
-@attrs.define(eq=False, repr=False)
-class LogMissing(UsageError):
+class LogMissing(Detailed, UsageError):
     """There is no log at the path."""
 
     path: str
@@ -83,8 +103,7 @@ class LogMissing(UsageError):
         return f"{self.path}: {self.why}; `refold ls` lists the logs of a folder"
 
 
-@attrs.define(eq=False, repr=False)
-class LogNameRefused(UsageError):
+class LogNameRefused(Detailed, UsageError):
     """A log, or a packed one, cannot have this name (CONTRACT.md §4)."""
 
     path: str
@@ -94,8 +113,7 @@ class LogNameRefused(UsageError):
         return f"{self.path}: {self.why}"
 
 
-@attrs.define(eq=False, repr=False)
-class EntryMissing(UsageError):
+class EntryMissing(Detailed, UsageError):
     """The log has no entry of that number."""
 
     path: str
@@ -111,8 +129,7 @@ class EntryMissing(UsageError):
         )
 
 
-@attrs.define(eq=False, repr=False)
-class RecordingRefused(UsageError):
+class RecordingRefused(Detailed, UsageError):
     """`refold.record` was called while Refold imports the file that holds the program."""
 
     file: str
@@ -124,8 +141,7 @@ class RecordingRefused(UsageError):
         )
 
 
-@attrs.define(eq=False, repr=False)
-class ProgramNotFound(UsageError):
+class ProgramNotFound(Detailed, UsageError):
     """A program was named that cannot be imported, or that is none."""
 
     name: str
@@ -135,8 +151,7 @@ class ProgramNotFound(UsageError):
         return f"program {self.name!r}: {self.why}. Name it as module:function or file.py:function"
 
 
-@attrs.define(eq=False, repr=False)
-class ModelNotFound(UsageError):
+class ModelNotFound(Detailed, UsageError):
     """A model was named in a form that does not exist (CONTRACT.md §11)."""
 
     spec: str
@@ -146,8 +161,7 @@ class ModelNotFound(UsageError):
         return f"model {self.spec!r}: {self.why}"
 
 
-@attrs.define(eq=False, repr=False)
-class ScriptRefused(UsageError):
+class ScriptRefused(Detailed, UsageError):
     """A script of model replies that is not one (CONTRACT.md §11)."""
 
     path: str
@@ -162,8 +176,7 @@ class ScriptRefused(UsageError):
         return f"{where}: expected {self.expected}, found {self.found}"
 
 
-@attrs.define(eq=False, repr=False)
-class ToolRefused(UsageError):
+class ToolRefused(Detailed, UsageError):
     """A function that cannot be a tool: its types cannot make the round trip through a log."""
 
     tool: str
@@ -174,8 +187,7 @@ class ToolRefused(UsageError):
         return f"tool {self.tool!r}, {self.where}: {self.why}"
 
 
-@attrs.define(eq=False, repr=False)
-class ToolUnknown(UsageError):
+class ToolUnknown(Detailed, UsageError):
     """A tool was asked for by a name that none of the given tools has."""
 
     tool: str
@@ -186,8 +198,7 @@ class ToolUnknown(UsageError):
         return f"no tool is named {self.tool!r}; known: {known}. Pass it in tools=[…]"
 
 
-@attrs.define(eq=False, repr=False)
-class ToolNeeded(UsageError):
+class ToolNeeded(Detailed, UsageError):
     """A tool called by name returned a typed value, and replay was not given the tool."""
 
     tool: str
@@ -201,8 +212,7 @@ class ToolNeeded(UsageError):
         )
 
 
-@attrs.define(eq=False, repr=False)
-class ArgumentsRefused(UsageError):
+class ArgumentsRefused(Detailed, UsageError):
     """Arguments that do not fit a tool's signature. Nothing is coerced but int to float."""
 
     tool: str
@@ -213,8 +223,7 @@ class ArgumentsRefused(UsageError):
         return f"{self.tool}: " + "; ".join(self.problems)
 
 
-@attrs.define(eq=False, repr=False)
-class InvalidDefError(UsageError):
+class InvalidDefError(Detailed, UsageError):
     """An agent's definition that cannot be read, or says what it may not (CONTRACT.md §10.6)."""
 
     agent: str
@@ -227,8 +236,7 @@ class InvalidDefError(UsageError):
         return f"Invalid agent {self.agent!r}: {self.reason}{where}"
 
 
-@attrs.define(eq=False, repr=False)
-class DefNotFoundError(UsageError, ValueError):
+class DefNotFoundError(Detailed, UsageError, ValueError):
     """No agent has that id, or none that the caller may dispatch to (CONTRACT.md §10.6)."""
 
     agent: str
@@ -237,8 +245,7 @@ class DefNotFoundError(UsageError, ValueError):
         return f"Agent '{self.agent}' not found"
 
 
-@attrs.define(eq=False, repr=False)
-class ConfigRefused(UsageError):
+class ConfigRefused(Detailed, UsageError):
     """A `refold.yaml`, or a `[tool.refold]`, that says what it may not (CONTRACT.md §14)."""
 
     path: str
@@ -254,8 +261,7 @@ class ConfigRefused(UsageError):
         return f"{place}: {self.pointer}: {self.why}" if self.pointer else f"{place}: {self.why}"
 
 
-@attrs.define(eq=False, repr=False)
-class SessionNotFound(UsageError):
+class SessionNotFound(Detailed, UsageError):
     """No run in the tree of a log has that session id (CONTRACT.md §10)."""
 
     session_id: str
@@ -268,8 +274,7 @@ class SessionNotFound(UsageError):
         )
 
 
-@attrs.define(eq=False, repr=False)
-class LimitRefused(UsageError):
+class LimitRefused(Detailed, UsageError):
     """A limit that is no limit: zero, negative, a bool, a text, a fraction where none fits."""
 
     limit: str
@@ -280,8 +285,7 @@ class LimitRefused(UsageError):
         return f"limit {self.limit}: expected {self.expected}, found {self.found}"
 
 
-@attrs.define(eq=False, repr=False)
-class ExtraMissing(UsageError):
+class ExtraMissing(Detailed, UsageError):
     """An optional dependency is needed and not installed."""
 
     module: str
@@ -291,8 +295,7 @@ class ExtraMissing(UsageError):
         return f"{self.module} is not installed: pip install 'refold[{self.extra}]'"
 
 
-@attrs.define(eq=False, repr=False)
-class NotCanonical(RefoldError):
+class NotCanonical(Detailed, RefoldError):
     """A value that JSON lines cannot hold exactly (CONTRACT.md §3.5). Nothing was written."""
 
     pointer: str
@@ -305,8 +308,7 @@ class NotCanonical(RefoldError):
         return f"at {where}: expected {self.expected}, found {self.found}"
 
 
-@attrs.define(eq=False, repr=False)
-class SnapshotRefused(UsageError):
+class SnapshotRefused(Detailed, UsageError):
     """A delegation snapshot was taken of something that is no recording (CONTRACT.md §13)."""
 
     found: str
@@ -315,8 +317,7 @@ class SnapshotRefused(UsageError):
         return f"expected a recording, a log's path or a delegation tree, found {self.found}"
 
 
-@attrs.define(eq=False, repr=False)
-class SliceRefused(UsageError):
+class SliceRefused(Detailed, UsageError):
     """A class that can be no slice, or no event, of a session (CONTRACT.md §6.3)."""
 
     slice: str
@@ -326,8 +327,7 @@ class SliceRefused(UsageError):
         return f"slice {self.slice}: {self.why}"
 
 
-@attrs.define(eq=False, repr=False)
-class SnapshotSerializationError(UsageError):
+class SnapshotSerializationError(Detailed, UsageError):
     """A session holds what no snapshot can; the session is as it was (CONTRACT.md §6.3)."""
 
     slice: str
@@ -339,8 +339,7 @@ class SnapshotSerializationError(UsageError):
         return f"slice {self.slice}, item {self.item}: {self.why}"
 
 
-@attrs.define(eq=False, repr=False)
-class SnapshotRestoreError(UsageError):
+class SnapshotRestoreError(Detailed, UsageError):
     """A snapshot does not fit the session, which is untouched (CONTRACT.md §6.3)."""
 
     why: str
@@ -349,8 +348,7 @@ class SnapshotRestoreError(UsageError):
         return self.why
 
 
-@attrs.define(eq=False, repr=False)
-class PromptRefused(UsageError, ValueError):
+class PromptRefused(Detailed, UsageError, ValueError):
     """A prompt that cannot be registered, or cannot be rendered as asked (CONTRACT.md §10.20)."""
 
     why: str
@@ -359,8 +357,7 @@ class PromptRefused(UsageError, ValueError):
         return self.why
 
 
-@attrs.define(eq=False, repr=False)
-class ToolValidationError(UsageError, ValueError):
+class ToolValidationError(Detailed, UsageError, ValueError):
     """Input of a delegation tool that its document does not allow; nothing was started."""
 
     why: str
@@ -373,8 +370,7 @@ class LogError(RefoldError):
     """A log cannot be read or written."""
 
 
-@attrs.define(eq=False, repr=False)
-class LogDamaged(LogError):
+class LogDamaged(Detailed, LogError):
     """Bytes that do not verify. Never repaired silently (CONTRACT.md §5)."""
 
     path: str
@@ -395,8 +391,7 @@ class LogDamaged(LogError):
         )
 
 
-@attrs.define(eq=False, repr=False)
-class LogUnsupported(LogError):
+class LogUnsupported(Detailed, LogError):
     """A log written by a newer version, or no log at all."""
 
     path: str
@@ -407,8 +402,7 @@ class LogUnsupported(LogError):
         return f"{self.path}: expected {self.expected}, found {self.found}"
 
 
-@attrs.define(eq=False, repr=False)
-class LogLocked(LogError):
+class LogLocked(Detailed, LogError):
     """Another writer holds the log (CONTRACT.md §4.3)."""
 
     path: str
@@ -419,8 +413,7 @@ class LogLocked(LogError):
         return f"{self.path} is being written by {holder}; a log has one writer"
 
 
-@attrs.define(eq=False, repr=False)
-class LogSealed(LogError):
+class LogSealed(Detailed, LogError):
     """The log ends with `run.finished`, and nothing may follow (CONTRACT.md §4.4)."""
 
     path: str
@@ -429,8 +422,7 @@ class LogSealed(LogError):
         return f"{self.path} is sealed by run.finished; nothing is appended to it"
 
 
-@attrs.define(eq=False, repr=False)
-class EventMalformed(LogError):
+class EventMalformed(Detailed, LogError):
     """The data of an entry is not what its kind says (CONTRACT.md §2)."""
 
     kind: str
@@ -444,8 +436,7 @@ class EventMalformed(LogError):
         return f"{self.kind} at {where}: expected {self.expected}, found {self.found}"
 
 
-@attrs.define(eq=False, repr=False)
-class LogPoisoned(LogError):
+class LogPoisoned(Detailed, LogError):
     """A write or a sync failed; the writer takes nothing more, ever (CONTRACT.md §4.4)."""
 
     path: str
@@ -464,8 +455,7 @@ class ProgramError(RefoldError):
     """Raised inside a program by what it asked for; a program may catch it."""
 
 
-@attrs.define(eq=False, repr=False)
-class ToolError(ProgramError):
+class ToolError(Detailed, ProgramError):
     """A tool failed: it raised, timed out, or gave what a log cannot hold."""
 
     tool: str
@@ -480,8 +470,7 @@ class ToolError(ProgramError):
         return f"{self.tool}: {kind}{self.message}"
 
 
-@attrs.define(eq=False, repr=False)
-class ModelError(ProgramError):
+class ModelError(Detailed, ProgramError):
     """A model request failed after the client's own retries."""
 
     model: str
@@ -494,8 +483,7 @@ class ModelError(ProgramError):
         return f"{self.model}: {self.message} ({self.code})"
 
 
-@attrs.define(eq=False, repr=False)
-class LimitReached(ProgramError):
+class LimitReached(Detailed, ProgramError):
     """A limit refused what was asked, or ended the run (CONTRACT.md §8)."""
 
     limit: str
@@ -506,8 +494,7 @@ class LimitReached(ProgramError):
         return f"{self.limit}: {self.allowed:g} allowed, {self.observed:g} asked or reached"
 
 
-@attrs.define(eq=False, repr=False)
-class DispatchSubagentError(ProgramError):
+class DispatchSubagentError(Detailed, ProgramError):
     """The child of a delegation tool did not complete."""
 
     why: str
@@ -516,8 +503,7 @@ class DispatchSubagentError(ProgramError):
         return self.why
 
 
-@attrs.define(eq=False, repr=False)
-class RunEnded(ProgramError):
+class RunEnded(Detailed, ProgramError):
     """A program ends its run as failed, for a reason that `run.finished` names."""
 
     reason: str
@@ -528,8 +514,7 @@ class RunEnded(ProgramError):
         return self.message
 
 
-@attrs.define(eq=False, repr=False)
-class OutsideLoop(ProgramError):
+class OutsideLoop(Detailed, ProgramError):
     """The program tried to leave the kernel: a socket, a thread, a process, a signal."""
 
     method: str
@@ -543,8 +528,7 @@ class OutsideLoop(ProgramError):
         )
 
 
-@attrs.define(eq=False, repr=False)
-class Stuck(ProgramError):
+class Stuck(Detailed, ProgramError):
     """Nothing is ready, in flight or timed: the program waits for ever."""
 
     waiting: tuple[str, ...]
@@ -554,8 +538,7 @@ class Stuck(ProgramError):
         return "the program waits for what can never come: " + "; ".join(self.waiting)
 
 
-@attrs.define(eq=False, repr=False)
-class Diverged(RefoldError):
+class Diverged(Detailed, RefoldError):
     """A re-execution asked for, or yielded, something else than the record."""
 
     divergence: Any

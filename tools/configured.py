@@ -6,7 +6,7 @@ named.  Files are read in `tools.agents` and `tools.config`.  Rules: CONTRACT.md
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +16,8 @@ from refold.engine.canonical import Json
 from refold.engine.errors import InvalidDefError
 from refold.engine.limits import Limits
 from refold.engine.models import model_from
-from refold.engine.ports import Model, Tool
+from refold.engine.ports import Model, Reference, Tool
+from refold.engine.session import Session
 from refold.tools.agent_loader import AgentLoader
 from refold.tools.agent_prompts import agent_prompts
 from refold.tools.agents import FILE_NAME, SHIPPED_TOOLS, AgentDef, agent_input, load_agent
@@ -25,7 +26,7 @@ from refold.tools.config import Config
 from refold.tools.dispatch_subagent import dispatch_subagent_tool
 from refold.tools.dispatch_subagents import build_dispatch_subagents_tool
 from refold.tools.files import file_tools
-from refold.tools.plans import planning_tools
+from refold.tools.plans import planning_tools, register_plans
 from refold.tools.profiles import SPAWN_TOOLS, SpawnSettings, with_profiles
 from refold.tools.spawn import spawn_tools
 from refold.tools.subagent import subagent_tool
@@ -73,9 +74,16 @@ def pool_models(config: Config) -> dict[str, Model]:
     return {name: model_from(pool.model, pool.base_url) for name, pool in config.pools.items()}
 
 
-def plans(tools: tuple[Tool, ...]) -> bool:
-    """Return whether any of the tools keeps a plan, for which the run needs a session."""
-    return any(tool.name in PLANNING for tool in tools)
+def session_for(tools: Iterable[Tool]) -> Session | None:
+    """Return an empty session with plans for a run whose tools keep one; `None` for any other."""
+    return planned() if any(tool.name in PLANNING for tool in tools) else None
+
+
+def planned() -> Session:
+    """Return an empty session with plans: what a run with planning tools starts with."""
+    session = Session(factory=Reference(Session.__module__, Session.__qualname__, {}))
+    register_plans(session)
+    return session
 
 
 @attrs.frozen

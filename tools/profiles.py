@@ -37,6 +37,10 @@ def _texts(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(texts)
 
 
+def _path(path: str | os.PathLike[str]) -> str:
+    return os.fspath(path)
+
+
 @attrs.frozen(kw_only=True)
 class SpawnProfile:
     """One kind of spawned agent."""
@@ -78,7 +82,7 @@ class SubAgentFactory:
     """What spawned agents are built from: plain data, as the log of a run holds it."""
 
     profiles: dict[str, SpawnProfile] = attrs.field(factory=dict)
-    workspace: str = attrs.field(default="", converter=os.fspath)
+    workspace: str = attrs.field(default="", converter=_path)
     """The folder of the prompt files; empty for the working directory."""
     default_bootstrap_files: tuple[str, ...] = attrs.field(
         default=BOOTSTRAP_FILES, converter=_texts

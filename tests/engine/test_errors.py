@@ -73,4 +73,10 @@ def test_the_tree_is_drawn_as_it_is() -> None:
         above[depth:] = [name]
         bases[name] = above[depth - 1] if depth else "Exception"
 
-    assert bases == {kind.__name__: kind.__bases__[0].__name__ for kind in ALL}
+    assert bases == {kind.__name__: _drawn_below(kind) for kind in ALL}
+
+
+def _drawn_below(kind: type) -> str:
+    """The first base of ours: `Detailed` only lends its constructor."""
+    ours = [base for base in kind.__bases__ if base in ALL or base is Exception]
+    return ours[0].__name__

@@ -7,11 +7,12 @@ import pytest
 
 from refold.engine.errors import InvalidDefError
 from refold.engine.limits import Limits
-from refold.engine.models.scripted import ScriptedModel
+from refold.engine.models.scripted import Reply, ScriptedModel
 from refold.engine.recording import record
 from refold.tools.agents import DELEGATION_TOOLS
 from refold.tools.config import load_config
-from refold.tools.configured import PLANNING, plans, pool_models, prepare_run
+from refold.tools.configured import PLANNING, pool_models, prepare_run, session_for
+from refold.tools.plans import Plan
 
 
 def prepared(
@@ -84,7 +85,7 @@ def test_subagent_answers_that_it_is_not_enabled(team: Path, tmp_path: Path) -> 
     lead = team / "lead"
     prepared(team, "tools: [subagent]\n", "tools: {disabled: [subagent]}")
     given, tools, limits = prepare_run(lead, task="go", root=team, config=load_config(team))
-    calls = [{"name": "subagent", "arguments": {"task": "dig"}}, "done"]
+    calls: list[Reply] = [{"name": "subagent", "arguments": {"task": "dig"}}, "done"]
 
     async def program(run: Any, _: Any) -> Any:
         return await run.tool("subagent", task="dig")
@@ -132,5 +133,7 @@ def test_who_plans_needs_a_session(team: Path) -> None:
     (team / "AGENT.md").write_text(f"---\ndescription: d\ntools: [{PLANNING[0]}]\n---\n")
     _, tools, _ = prepare_run(team, task="go", root=team)
 
-    assert plans(tools)
-    assert not plans(())
+    session = session_for(tools)
+    assert session is not None
+    assert session.select_all(Plan) == ()
+    assert session_for(()) is None

@@ -1,5 +1,6 @@
 """`refold replay`: re-execute a recorded program against its log (CONTRACT.md §12)."""
 
+import itertools
 import os
 import sys
 from collections.abc import Iterable
@@ -13,8 +14,10 @@ from refold.cli.errors import DAMAGED, DIFFERS, FINE
 from refold.cli.logs import LOG, OpenedLog, json_option, opened_log, started
 from refold.cli.pages import page
 from refold.engine.errors import ProgramNotFound, ToolRefused
+from refold.engine.log import read_entries
 from refold.engine.ports import Tool
 from refold.engine.programs import SHIPPED, load, reference_from
+from refold.engine.session import Session
 from refold.face import reexecute
 from refold.replay.reexecute import ReplayReport
 
@@ -73,7 +76,8 @@ def replayed(log: OpenedLog, program: str | None, tools: Iterable[Tool] = ()) ->
     own = _tools_of(name) if program is None else ()
     known = {tool.name: tool for tool in (*own, *tools)}
     with output.stdout_kept(), output.progress(f"re-executing {log.given}"):
-        return reexecute(log.path, program, tools=tuple(known.values()))
+        session = _session_of(log.path) if program is None else None
+        return reexecute(log.path, program, tools=tuple(known.values()), session=session)
 
 
 def document_of(report: ReplayReport, log: OpenedLog) -> dict[str, Any]:
@@ -122,6 +126,16 @@ def load_tools(text: str) -> tuple[Tool, ...]:
             raise ToolRefused(each, "--tools", "a text, and no tool")
         found += map(as_tool, thing if isinstance(thing, (list, tuple)) else (thing,))
     return tuple(found)
+
+
+def _session_of(log: Path) -> Session | None:
+    """Return what a shipped program's run had: a session with plans, or none."""
+    second = next(itertools.islice(read_entries(log, torn_ok=True), 1, None), None)
+    if second is None or second.kind != "session.seeded":
+        return None
+    from refold.tools.configured import planned  # noqa: PLC0415 - imports all tools
+
+    return planned()
 
 
 def _tools_of(program: str) -> tuple[Tool, ...]:

@@ -15,8 +15,9 @@ from refold.engine.limits import Limits
 from refold.engine.models import model_from
 from refold.engine.ports import Model
 from refold.engine.recording import Recording, record
-from refold.tools.agents import load_agent
-from refold.tools.configured import prepare_run
+from refold.tools.agents import NAMEABLE_TOOLS, load_agent
+from refold.tools.config import Config, load_config
+from refold.tools.configured import pool_models, prepare_run, session_for
 
 _PAGE: Final = """
 Examples:
@@ -64,6 +65,11 @@ Exit code: 0 completed · 5 it did not, and is recorded all the same.
     metavar="SECONDS",
     help="Of the whole run.",
 )
+@click.option(
+    "--config", type=LOG, metavar="FILE",
+    help="Tools, profiles, model pools, limits; by default refold.yaml here, or [tool.refold]\n"
+    "of pyproject.toml.",
+)  # fmt: skip
 @json_option
 def command(
     *,
@@ -77,13 +83,15 @@ def command(
     max_depth: int | None,
     max_turns: int | None,
     timeout: float | None,
+    config: Path | None,
     as_json: bool,
 ) -> int:
     """Run the agent that AGENT.md defines, with the tools that it names.
 
     Keys are read from OPENAI_API_KEY and ANTHROPIC_API_KEY, and never written.
     """
-    given, tools, limits = prepare_run(agent, task=_task(task), root=root)
+    project = load_config(config or Path(), known_tools=NAMEABLE_TOOLS)
+    given, tools, limits = prepare_run(agent, task=_task(task), root=root, config=project)
     asked = Limits(max_depth=max_depth, max_iterations=max_turns, timeout_seconds=timeout)
     with output.stdout_kept(), output.progress(f"{agent} is at work"):
         recording = record(
@@ -91,7 +99,9 @@ def command(
             given,
             log=log,
             tools=tools,
-            model=_model(agent, spec, base_url),
+            model=_model(agent, spec, base_url, project),
+            models=pool_models(project),
+            session=session_for(tools),
             runner=runner,
             limits=limits.narrowed(asked),
         )
@@ -111,12 +121,14 @@ def _task(task: str) -> str:
     return text
 
 
-def _model(agent: Path, spec: str | None, base_url: str | None) -> Model:
+def _model(agent: Path, spec: str | None, base_url: str | None, project: Config) -> Model:
     named = spec or load_agent(agent).model_spec
+    if not named and project.default_pool:
+        return pool_models(project)[project.default_pool]
     if not named:
         raise click.UsageError(
             "no model: give --model (openai:NAME, anthropic:NAME, scripted:FILE), "
-            "or `provider` and `model` in AGENT.md"
+            "`provider` and `model` in AGENT.md, or `llm.default_pool` in refold.yaml"
         )
     return model_from(named, base_url)
 

@@ -9,6 +9,7 @@ Rules: CONTRACT.md §14.
 from collections.abc import Callable
 from typing import Any, Final
 
+from refold.cli.envelope_schema import delegation_schema
 from refold.cli.event_schema import entry_schema, plain, record
 
 Schema = dict[str, Any]
@@ -215,6 +216,22 @@ def _run() -> Schema:
     )
 
 
+def _agents() -> Schema:
+    agent = record(
+        {
+            "id": _TEXT,
+            "name": _TEXT,
+            "description": _TEXT,
+            "model": _TEXT,
+            "tools": _or_null(_list(_TEXT)),
+        }
+    )
+    problem = record({"id": _TEXT, "path": _TEXT, "reason": _TEXT})
+    return record(
+        {"folder": _TEXT, "ok": _FLAG, "agents": _list(agent), "problems": _list(problem)}
+    )
+
+
 def _demo() -> Schema:
     return record(
         {
@@ -249,6 +266,8 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
         lambda: record({"packed": _TEXT, "logs": _COUNT, "bytes": _COUNT}),
     ),
     "run": ("refold run --json", _run),
+    "agents": ("refold agents check --json", _agents),
+    "delegation": ("what a subprocess child is told, and what it hands back", delegation_schema),
     "demo": ("refold demo --json", _demo),
 }
 """By name: what it describes, and how the schema is made."""

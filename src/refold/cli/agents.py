@@ -1,0 +1,90 @@
+"""`refold agents check`: what is wrong with a folder of agent files.
+
+What a file may say is `tools.agents`'s to judge; here every file is read, and all is told at once.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from refold.cli import output, words
+from refold.cli.errors import DIFFERS, FINE
+from refold.cli.logs import LOG, json_option
+from refold.cli.pages import page
+from refold.tools.agent_loader import AgentLoader
+from refold.tools.agents import NAMEABLE_TOOLS
+
+_PAGE: Final = """
+Examples:
+  refold agents check agents
+  refold agents check .claude/agents --tool web_search --json
+"""
+
+
+@click.group("agents", epilog=page(_PAGE), no_args_is_help=True)
+def command() -> None:
+    """Look after a folder of agents: agents/NAME/AGENT.md or agents/NAME.md."""
+
+
+@command.command("check", epilog=page(_PAGE))
+@click.argument("folder", metavar="[DIR]", type=LOG, default=Path("agents"))
+@click.option(
+    "--tool", "tools", metavar="NAME", multiple=True,
+    help="A tool of your own that agents may name; may be repeated.",
+)  # fmt: skip
+@json_option
+def check(*, folder: Path, tools: tuple[str, ...], as_json: bool) -> int:
+    """Say what is wrong with the agent files in DIR (by default agents/).
+
+    Exit code: 0 all of them define an agent · 1 one does not, or there is none.
+    """
+    document = checked(folder, (*NAMEABLE_TOOLS, *tools))
+    if as_json:
+        output.document(document)
+    else:
+        _describe(document)
+    return FINE if document["ok"] else DIFFERS
+
+
+def checked(folder: Path, known_tools: tuple[str, ...]) -> dict[str, Any]:
+    """Return what a folder holds as one document.
+
+    Raises:
+        InvalidDefError: it is no folder.
+    """
+    loader = AgentLoader(folder, known_tools=known_tools)
+    agents = [
+        {
+            "id": agent.id,
+            "name": agent.name,
+            "description": agent.description,
+            "model": agent.model_spec,
+            "tools": None if agent.tools is None else list(agent.tools),
+        }
+        for agent in loader.discover_agents()
+    ]
+    problems = [
+        {"id": error.agent, "path": output.shown_path(error.path), "reason": error.reason}
+        for error in loader.skipped
+    ]
+    ok = bool(agents) and not problems
+    return {
+        "folder": output.shown_path(folder),
+        "ok": ok,
+        "agents": agents,
+        "problems": problems,
+    }
+
+
+def _describe(document: dict[str, Any]) -> None:
+    for agent in document["agents"]:
+        output.line((agent["id"], "green"), f"  {agent['description']}")
+    for problem in document["problems"]:
+        output.line((problem["id"], "bold red"), f"  {problem['reason']}")
+        output.line((f"  {problem['path']}", "dim"))
+    if not document["agents"] and not document["problems"]:
+        output.line(f"no agents in {document['folder']}: NAME/AGENT.md or NAME.md")
+        return
+    said = words.counted(len(document["agents"]), "agent")
+    output.line((f"{said}, {words.counted(len(document['problems']), 'problem')}", "dim"))

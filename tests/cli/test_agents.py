@@ -1,0 +1,75 @@
+"""`refold agents check` says all that is wrong with a folder of agent files."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import pytest
+from click.testing import Result
+
+from refold.cli.schemas import schema
+
+Invoke = Callable[..., Result]
+
+FINE = "---\nname: Reviewer\ndescription: Reads a change.\ntools: [read_file]\n---\nYou review.\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    place = tmp_path / "agents"
+    (place / "reviewer").mkdir(parents=True)
+    (place / "reviewer" / "AGENT.md").write_text(FINE)
+    return place
+
+
+def test_a_folder_in_which_all_is_well(folder: Path, invoke: Invoke) -> None:
+    said = invoke("agents", "check", folder)
+
+    assert said.exit_code == 0
+    assert "reviewer  Reads a change." in said.stdout
+    assert "1 agent, 0 problems" in said.stdout
+
+
+def test_every_problem_is_told_with_its_file(folder: Path, invoke: Invoke) -> None:
+    (folder / "mute.md").write_text("---\nname: Mute\n---\n")
+    (folder / "odd.md").write_text("---\ndescription: d\ntools: [red_file]\n---\n")
+
+    said = invoke("agents", "check", folder)
+    document = json.loads(invoke("agents", "check", folder, "--json").stdout)
+
+    assert said.exit_code == 1
+    assert "description is required" in said.stdout
+    assert "the nearest: read_file" in said.stdout
+    assert "1 agent, 2 problems" in said.stdout
+    jsonschema.validate(document, schema("agents"))
+    assert not document["ok"]
+    assert [problem["id"] for problem in document["problems"]] == ["mute", "odd"]
+    assert document["problems"][0]["path"].endswith("mute.md")
+    assert [agent["id"] for agent in document["agents"]] == ["reviewer"]
+
+
+def test_tools_of_ones_own_may_be_named(folder: Path, invoke: Invoke) -> None:
+    (folder / "web.md").write_text("---\ndescription: d\ntools: [web_search]\n---\n")
+
+    assert invoke("agents", "check", folder).exit_code == 1
+    assert invoke("agents", "check", folder, "--tool", "web_search").exit_code == 0
+
+
+def test_an_empty_folder_has_none_and_a_missing_one_is_usage(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    (tmp_path / "empty").mkdir()
+
+    said = invoke("agents", "check", tmp_path / "empty")
+
+    assert said.exit_code == 1
+    assert "no agents in" in said.stdout
+    assert invoke("agents", "check", tmp_path / "absent").exit_code == 2
+
+
+def test_without_a_subcommand_it_shows_its_page(invoke: Invoke) -> None:
+    said = invoke("agents")
+
+    assert "check" in said.output
+    assert invoke("agents", "check", "--help").exit_code == 0

@@ -1,0 +1,80 @@
+"""What is sent to a subprocess child, and what it hands back, is as `refold schema delegation`."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from click.testing import Result
+
+from refold.cli.schemas import schema
+from refold.engine.clock import FixedClock
+from refold.engine.events import RunFinished
+from refold.engine.limits import Limits
+from refold.engine.models.scripted import ScriptedModel
+from refold.engine.outcome import Fault, Usage
+from refold.engine.ports import ChildRequest, Identity, Parentage, Policy, Reference
+from refold.engine.reply import frame_of
+from refold.engine.runners.envelope import VERSION, pack
+from refold.tools.configured import planned
+from refold.tools.subagent import subagent_tool
+
+Invoke = Callable[..., Result]
+
+
+def part(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = schema("delegation")["properties"][name]
+    return found
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_request_is_as_the_schema_says(tmp_path: Path, *, whole: bool) -> None:
+    parent = Parentage(run="r", call="0#1", hash="0" * 64) if whole else None
+    request = ChildRequest(
+        program=Reference("refold.engine.agent", "agent"),
+        program_name="agent",
+        brief="dig",
+        input={"task": "dig"},
+        identity=Identity(run_id="c", root_id="r", path="0#1", depth=1, seed="ab", parent=parent),
+        limits=Limits(max_depth=1, timeout_seconds=1.5) if whole else Limits(),
+        policy=Policy(artifact_kinds=("note",)),
+        log=tmp_path / "run.1.jsonl" if whole else None,
+        tools=(subagent_tool(),) if whole else (),
+        models={"": ScriptedModel(["a"])} if whole else {},
+        clock=FixedClock() if whole else None,
+        session=planned() if whole else None,
+    )
+
+    envelope = json.loads(pack(request))
+
+    jsonschema.validate(envelope, part("request"))
+    assert envelope["version"] == VERSION
+    for name in envelope:
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({k: v for k, v in envelope.items() if k != name}, part("request"))
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**envelope, "more": 1}, part("request"))
+
+
+@pytest.mark.parametrize(
+    "finished",
+    [
+        RunFinished("completed", "done", {"a": 1}, summary="s", artifacts=[]),
+        RunFinished("failed", "error", error=Fault(code="raised", message="no")),
+    ],
+)
+def test_the_reply_is_as_the_schema_says(finished: RunFinished) -> None:
+    reply = json.loads(frame_of(finished, tools_used=("look",), usage=Usage(requests=1)))
+
+    jsonschema.validate(reply, part("reply"))
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**reply, "status": "fine"}, part("reply"))
+
+
+def test_it_is_printed_and_says_its_version(invoke: Invoke) -> None:
+    printed = json.loads(invoke("schema", "delegation").stdout)
+
+    assert f"Version {VERSION}" in printed["description"]
+    assert list(printed["properties"]) == ["request", "reply"]
