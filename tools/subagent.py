@@ -30,6 +30,7 @@ from refold.tools.delegation import (
     call_ends,
     delegate_all,
     error_of,
+    settings_of,
     truncation_text,
 )
 
@@ -90,11 +91,11 @@ class SubagentOptions:
             program = attrs.asdict(reference_of(self.program))
         except ProgramNotFound:
             return None
-        plain = _changed(self, SubagentOptions())
-        if "policy" in plain:
-            plain["policy"] = _changed(self.policy, Policy())
-        if "program" in plain:
+        plain = _plain(self)
+        if self.program != SubagentOptions().program:
             plain["program"] = program
+        if self.runner:
+            plain["runner"] = self.runner
         return Reference(__name__, remade.__name__, plain)
 
 
@@ -108,7 +109,8 @@ def subagent_tool(options: SubagentOptions | None = None, /, **changes: Any) -> 
     chosen = attrs.evolve(options or SubagentOptions(), **changes)
 
     async def handler(run: Run, arguments: dict[str, Json], /) -> Json:
-        return await _handled(run, chosen, arguments)
+        settings = settings_of(run, NAME, lambda: _plain(chosen))
+        return await _handled(run, _set_up(chosen, settings), arguments)
 
     return DelegationTool(
         name=NAME,
@@ -121,11 +123,30 @@ def subagent_tool(options: SubagentOptions | None = None, /, **changes: Any) -> 
 
 def remade(**plain: Any) -> DelegationTool:
     """Return the tool that a reference describes."""
-    if "policy" in plain:
-        plain["policy"] = Policy(**{name: _frozen(cap) for name, cap in plain["policy"].items()})
     if "program" in plain:
         plain["program"] = Reference(**plain["program"])
-    return subagent_tool(**{name: _frozen(value) for name, value in plain.items()})
+    return subagent_tool(**_values(plain))
+
+
+def _set_up(given: SubagentOptions, settings: Mapping[str, Any]) -> SubagentOptions:
+    """Return the options that the log of the run has; what a child runs is code, and given."""
+    return SubagentOptions(program=given.program, runner=given.runner, **_values(settings))
+
+
+def _plain(options: SubagentOptions) -> dict[str, Any]:
+    """Return the options that are not as by default, as a log holds them."""
+    default = SubagentOptions(program=options.program, runner=options.runner)
+    plain = _changed(options, default)
+    if "policy" in plain:
+        plain["policy"] = _changed(options.policy, Policy())
+    return plain
+
+
+def _values(plain: Mapping[str, Any]) -> dict[str, Any]:
+    values = {name: _frozen(value) for name, value in plain.items()}
+    if "policy" in values:
+        values["policy"] = Policy(**{name: _frozen(cap) for name, cap in values["policy"].items()})
+    return values
 
 
 def _changed(value: Any, default: Any) -> dict[str, Any]:

@@ -3,9 +3,8 @@
 import inspect
 import pickle
 import re
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
 
-import attrs
 import pytest
 
 from refold.engine import errors
@@ -15,7 +14,7 @@ ALL: Final = [
     for _, value in inspect.getmembers(errors, inspect.isclass)
     if issubclass(value, errors.RefoldError)
 ]
-WITH_DATA: Final[list[Any]] = [kind for kind in ALL if attrs.has(kind)]
+WITH_DATA: Final[list[Any]] = [kind for kind in ALL if issubclass(kind, errors.Detailed)]
 
 _EXAMPLES: Final[dict[Any, Any]] = {
     str: "\x1b[31mwords",
@@ -30,7 +29,12 @@ _EXAMPLES: Final[dict[Any, Any]] = {
 
 def example(kind: Any) -> Any:
     """Return an error of `kind` with data in every attribute."""
-    return kind(*(_EXAMPLES[field.type] for field in attrs.fields(kind)))
+    return kind(*(_EXAMPLES[one] for one in get_type_hints(kind).values() if one in _EXAMPLES))
+
+
+def data(error: Any) -> dict[str, Any]:
+    """Return the attributes of an error."""
+    return {name: getattr(error, name) for name in error.__annotations__}
 
 
 @pytest.mark.parametrize("kind", WITH_DATA)
@@ -41,8 +45,18 @@ def test_an_error_survives_pickling(kind: Any) -> None:
     back = pickle.loads(pickle.dumps(error))
 
     assert type(back) is kind
-    assert attrs.astuple(back) == attrs.astuple(error)
+    assert data(back) == data(error)
     assert str(back) == str(error)
+
+
+def test_wrong_arguments_are_refused() -> None:
+    """Too many, too few or unknown: a TypeError, as for any class."""
+    makers: list[Any] = [errors.LogExists]
+
+    for make in makers:
+        for arguments, named in ((("a", "b"), {}), ((), {}), ((), {"place": "a"})):
+            with pytest.raises(TypeError, match="LogExists"):
+                make(*arguments, **named)
 
 
 @pytest.mark.parametrize("kind", WITH_DATA)

@@ -13,6 +13,7 @@ from refold.engine.outcome import Artifact, Fault, Outcome, Truncated
 from refold.engine.ports import Policy, Reference, Tool
 from refold.engine.programs import load
 from refold.engine.recording import record
+from refold.replay.reexecute import reexecute
 from refold.tools.contract import is_tool, tool
 from refold.tools.subagent import SubagentOptions, result_of, subagent_tool
 
@@ -146,6 +147,22 @@ def test_the_childs_agent_is_the_one_that_was_set_up(tmp_path: Path) -> None:
     )
 
     assert recording.output["summary"] == "dug"
+
+
+def test_how_it_is_set_up_is_in_the_log_so_that_a_replay_needs_no_options(tmp_path: Path) -> None:
+    """What a child runs is code, and has to be given; all else is found."""
+
+    async def ask(run: Any, _input: Any) -> Any:
+        return [await run.tool("subagent", task="dig") for _ in range(2)]
+
+    policy = Policy(summary_bytes=2, artifact_kinds=("note",))
+    made = subagent_tool(max_iterations=3, agent="digger", system="Dig.", policy=policy)
+    log = tmp_path / "run.jsonl"
+    record(ask, log=log, tools=[made], model=ScriptedModel({"digger": ["dug"]}))
+
+    assert reexecute(log, ask, tools=[subagent_tool()]).identical
+    drawn = [entry.data for entry in read_entries(log) if entry.kind == "value.drawn"]
+    assert [(each["source"], each["name"]) for each in drawn] == [("settings", "subagent")]
 
 
 @tool(effect="reads")

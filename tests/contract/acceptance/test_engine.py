@@ -29,7 +29,7 @@ from refold.replay.snapshot import delegation_text
 from refold.replay.verify import verify
 from refold.tools.agent_loader import AgentLoader
 from refold.tools.agent_prompts import NAMESPACE, agent_prompts
-from refold.tools.contract import tool
+from refold.tools.contract import DelegationTool, tool
 from refold.tools.dispatch_subagent import dispatch_subagent_tool
 from refold.tools.dispatch_subagents import (
     DispatchSubagentsParams,
@@ -346,15 +346,15 @@ def test_124_a_torn_line_is_told_taken_off_and_what_is_open_is_in_doubt(log: Pat
 
 def test_125_a_changed_dialect_or_reducer_is_told_at_its_first_difference(log: Path) -> None:
     async def delegates(run: Run, _: Any) -> Any:
-        return await run.tool("subagent", task="dig")
+        return await run.tool("dig_for_me", task="dig")
 
-    record(delegates, log=log, tools=[subagent_tool()], model=ScriptedModel(["dug"]))
-    report = reexecute(log, delegates, tools=[subagent_tool(max_iterations=3)])
+    record(delegates, log=log, tools=[digging(8)])
+    report = reexecute(log, delegates, tools=[digging(3)])
 
     found = report.divergences[0]
-    recorded = next(entry for entry in read_entries(log) if entry.seq == found.seq)
-    assert (found.log, recorded.kind) == (str(log), "note.added")
-    assert _differs(found, "/data/limits/max_iterations") == (8, 3)
+    (started,) = [entry.seq for entry in read_entries(log) if entry.kind == "child.started"]
+    assert (found.log, found.seq) == (str(log), started)
+    assert _differs(found, "/limits/max_iterations") == (8, 3)
 
     async def changes(run: Run, _: Any) -> None:
         run.session.dispatch(Finding("a"))
@@ -368,6 +368,21 @@ def test_125_a_changed_dialect_or_reducer_is_told_at_its_first_difference(log: P
     assert of_reducer.seq == scan(other).entries - 1
     before, after = _differs(of_reducer, "/session_digest")
     assert before != after
+
+
+def digging(iterations: int) -> DelegationTool:
+    """Return a dialect that grants its children so many iterations."""
+
+    async def handler(run: Run, arguments: dict[str, Any], /) -> Any:
+        limits = Limits(max_iterations=iterations)
+        outcome = await run.delegate(Delegation(program=child_of_no_word, limits=limits))
+        return [arguments["task"], outcome.status]
+
+    return DelegationTool(name="dig_for_me", description="", parameters={}, handler=handler)
+
+
+async def child_of_no_word(_run: Run, _: Any) -> None:
+    pass
 
 
 def _differs(divergence: Divergence, pointer: str) -> tuple[Any, Any]:

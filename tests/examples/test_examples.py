@@ -1,0 +1,62 @@
+"""Each example runs from any folder, without arguments, is recorded, and replays from its log."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from refold.replay.verify import verify
+from refold.tools.agent_loader import AgentLoader
+from refold.tools.policy import POLICIES
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+def run_in(folder: Path, example: Path) -> str:
+    """Run an example as a person would; return what it prints."""
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", str(example)],
+        cwd=folder,
+        env={name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr == ""
+    return ended.stdout
+
+
+def test_each_tool_has_an_example_with_a_line_in_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+
+    assert {path.stem for path in EXAMPLES} == set(POLICIES)
+    assert [path.name for path in EXAMPLES if f"examples/{path.name}" not in readme] == []
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_runs_and_replays(example: Path, tmp_path: Path) -> None:
+    printed = run_in(tmp_path, example)
+
+    assert f"by {example.stem}: completed" in printed
+    assert printed.splitlines()[-1].startswith("identical: ")
+    (log,) = [path for path in (tmp_path / "runs").glob("*.jsonl") if path.stem.count(".") == 0]
+    assert verify(log).intact
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_says_how_to_use_a_real_model(example: Path) -> None:
+    text = example.read_text(encoding="utf-8")
+
+    assert f"python examples/{example.name} openai:gpt-4o" in text
+
+
+def test_the_agents_of_the_examples_are_ones() -> None:
+    loader = AgentLoader(ROOT / "examples" / "agents")
+
+    assert [agent.id for agent in loader.discover_agents()] == ["reviewer", "scribe"]
+    assert loader.skipped == ()
