@@ -48,19 +48,20 @@ def prompts() -> PromptRegistry:
 async def lead(run: refold.Run, task: str) -> dict[str, Any]:
     """Note a finding, then have a subagent review what is known."""
     run.session.dispatch(Finding("The examples run from any folder."))
-    return await run.tool(
+    answer: dict[str, Any] = await run.tool(
         "dispatch_subagent",
         mode="ad_hoc",
         prompt_ns="demo",
         prompt_key="review",
         instructions=task,
     )
+    return answer
 
 
 def main() -> None:
     script = {"demo/review": ["They do, and nothing else is needed."]}
     model = model_from(sys.argv[1]) if sys.argv[1:] else ScriptedModel(script)
-    tools = [dispatch_subagent_tool(prompts=prompts())]
+    tools: list[refold.Tool] = [dispatch_subagent_tool(prompts=prompts())]
 
     recording = refold.record(
         lead, "Review the finding.", tools=tools, model=model, session=session()

@@ -8,6 +8,7 @@ Subagents work in parallel, each in a process of its own; results come in the or
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import refold
 from refold.engine.models import ScriptedModel, model_from
@@ -18,7 +19,7 @@ TASKS = [
     {"objective": "Say what spawn.py shows.", "steps": ["read it", "say it"]},
     {"objective": "Say what subagent.py shows.", "steps": ["read it", "say it"]},
 ]
-SCRIPT = {
+SCRIPT: dict[str, Any] = {
     "agent": [
         {"name": "dispatch_subagents", "arguments": {"tasks": TASKS}},
         "One shows jobs, the other a single task.",
@@ -35,7 +36,7 @@ SCRIPT = {
 
 def main() -> None:
     model = model_from(sys.argv[1]) if sys.argv[1:] else ScriptedModel(SCRIPT)
-    tools = [*file_tools(Path(__file__).parent), build_dispatch_subagents_tool()]
+    tools: list[refold.Tool] = [*file_tools(Path(__file__).parent), build_dispatch_subagents_tool()]
 
     recording = refold.record(
         "agent",

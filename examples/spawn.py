@@ -9,6 +9,7 @@ project they stand in refold.yaml.  Job ids follow from the run, so that a repla
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import refold
 from refold.engine.models import ScriptedModel, model_from
@@ -19,7 +20,7 @@ PROFILES = {
     "researcher": SpawnProfile(system_prompt="Find facts in files.", tools=("search_text",)),
     "poet": SpawnProfile(system_prompt="Write one line of verse."),
 }
-SCRIPT = {
+SCRIPT: dict[str, Any] = {
     "lead": [
         {"tool_calls": [
             {"name": "spawn", "arguments": {"task": "What does spawn do?",

@@ -9,13 +9,14 @@ duration_ms.  It is recorded under runs/, shown, and re-executed without asking 
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import refold
 from refold.engine.models import ScriptedModel, model_from
 from refold.replay.tree import render_text
 from refold.tools import file_tools, subagent_tool
 
-SCRIPT = {
+SCRIPT: dict[str, Any] = {
     "agent": [
         {"name": "subagent", "arguments": {"task": "Which examples are there?", "files": ["."]}},
         "There is one example for each way to delegate.",
@@ -29,7 +30,10 @@ SCRIPT = {
 
 def main() -> None:
     model = model_from(sys.argv[1]) if sys.argv[1:] else ScriptedModel(SCRIPT)
-    tools = [*file_tools(Path(__file__).parent), subagent_tool(timeout_seconds=60)]
+    tools: list[refold.Tool] = [
+        *file_tools(Path(__file__).parent),
+        subagent_tool(timeout_seconds=60),
+    ]
 
     recording = refold.record(
         "agent",

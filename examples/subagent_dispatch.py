@@ -10,6 +10,7 @@ child's conversation is read back by that id, from the log.
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import refold
 from refold.engine.models import ScriptedModel, model_from
@@ -17,7 +18,7 @@ from refold.replay.tree import render_text
 from refold.tools import AgentLoader, create_subagent_dispatch_tool, file_tools, load_session
 
 HERE = Path(__file__).parent
-SCRIPT = {
+SCRIPT: dict[str, Any] = {
     "scribe": [
         {"name": "subagent_dispatch", "arguments": {
             "agent_id": "reviewer", "task": "Review spawn.py.", "context": "It is an example."}},
@@ -32,13 +33,14 @@ SCRIPT = {
 
 async def lead(run: refold.Run, task: str) -> str:
     """Dispatch to the scribe, who may dispatch in turn."""
-    return await run.tool("subagent_dispatch", agent_id="scribe", task=task)
+    answer: str = await run.tool("subagent_dispatch", agent_id="scribe", task=task)
+    return answer
 
 
 def main() -> None:
     model = model_from(sys.argv[1]) if sys.argv[1:] else ScriptedModel(SCRIPT)
     dispatch = create_subagent_dispatch_tool(AgentLoader(HERE / "agents"), "lead")
-    tools = [*file_tools(HERE), *([dispatch] if dispatch else [])]
+    tools: list[refold.Tool] = [*file_tools(HERE), *([dispatch] if dispatch else [])]
 
     recording = refold.record(lead, "Report on spawn.py.", tools=tools, model=model)
 

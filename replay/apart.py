@@ -18,7 +18,7 @@ import orjson
 
 from refold.engine.canonical import Json, encode, loads
 from refold.engine.errors import ProgramNotFound
-from refold.engine.ports import CancelSignal, Program, Reference, Tool
+from refold.engine.ports import CancelSignal, Program, Reference, SessionPort, Tool
 from refold.engine.process import Bounds, child_environment, run_bounded, take_protocol
 from refold.engine.programs import load, reference_of
 from refold.engine.runners.in_subprocess import STUB
@@ -62,8 +62,11 @@ def reexecute_apart(
     program: Program | Reference | str,
     tools: Mapping[str, Tool],
     names: tuple[str, ...],
+    session: SessionPort | None = None,
 ) -> Answer:
     """Re-execute the unfinished record `log` and return what came of it.
+
+    A run with a session stays in this process: its reducers are objects of this one.
 
     Raises:
         RefoldError: the re-execution refused: a tool has to be passed, a program cannot be found.
@@ -71,7 +74,9 @@ def reexecute_apart(
     try:
         reference = reference_of(program)
     except ProgramNotFound:
-        return _on_a_thread(log, program, tools, names)
+        return _on_a_thread(log, program, tools, names, session)
+    if session is not None:
+        return _on_a_thread(log, program, tools, names, session)
     references = [tool.reference for tool in tools.values() if tool.reference is not None]
     envelope: dict[str, Json] = {
         "entry": _ENTRY,
@@ -106,16 +111,22 @@ def _part(report: dict[str, Any]) -> Part:
 
 
 def _on_a_thread(
-    log: Path, program: Program | Reference | str, tools: Mapping[str, Tool], names: tuple[str, ...]
+    log: Path,
+    program: Program | Reference | str,
+    tools: Mapping[str, Tool],
+    names: tuple[str, ...],
+    session: SessionPort | None,
 ) -> Answer:
-    from refold.replay.reexecute import replay_tree  # noqa: PLC0415 - it imports this module
+    from refold.replay.reexecute import Watch, replay_tree  # noqa: PLC0415 - it imports this module
 
     box: list[Any] = []
+    seen: list[Divergence] = []
     ended, reached = threading.Event(), threading.Event()
+    watch = Watch(reached.set, seen.append)
 
     def run() -> None:
         try:
-            box.append(replay_tree(log, program, tools, names, reached.set))
+            box.append(replay_tree(log, program, tools, names, watch, session=session))
         except BaseException as error:  # noqa: BLE001 - raised again below
             box.append(error)
         finally:
@@ -126,6 +137,8 @@ def _on_a_thread(
         if reached.is_set():
             ended.wait(STILL_SECONDS)
             break
+    if not box and seen:
+        return Answer(Part((seen[0],), (), 0, 0), reached.is_set(), "stood still")
     if not box:
         return Answer(None, reached.is_set(), "stood still")
     if isinstance(box[0], BaseException):
@@ -135,9 +148,15 @@ def _on_a_thread(
     return Answer(part, reached.is_set(), "returned")
 
 
+def _write(descriptor: int, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
 def answer(line: bytes) -> None:
     """Be the process: re-execute what the envelope names, and write what came of it."""
-    from refold.replay.reexecute import replay_tree  # noqa: PLC0415 - it imports this module
+    from refold.replay.reexecute import Watch, replay_tree  # noqa: PLC0415 - it imports this module
 
     envelope: dict[str, Any] = loads(line)
     protocol = take_protocol()
@@ -151,15 +170,22 @@ def answer(line: bytes) -> None:
         still.daemon = True
         still.start()
 
+    def differed(divergence: Divergence) -> None:
+        told = {
+            "divergences": [divergence.as_json()],
+            "ends_early": [],
+            "entries": 0,
+            "children": 0,
+        }
+        _write(reply, orjson.dumps(told) + b"\n")
+
     tools = [load(Reference(**each)) for each in envelope["tools"]]
     report = replay_tree(
         Path(envelope["log"]),
         Reference(**envelope["program"]),
         {tool.name: tool for tool in tools},
         tuple(envelope["names"]),
-        reached,
+        Watch(reached, differed),
     )
-    written = memoryview(orjson.dumps(report.as_json()) + b"\n")
-    while written:
-        written = written[os.write(reply, written) :]
+    _write(reply, orjson.dumps(report.as_json()) + b"\n")
     os._exit(0)  # the program may have left threads behind

@@ -114,21 +114,30 @@ def reexecute(
     return replay_tree(Path(log), program, known, (), session=session)
 
 
+@attrs.frozen
+class Watch:
+    """Is told of what happens in a re-execution that may not come to its end."""
+
+    on_end: Callable[[], None]
+    """The last line of an unfinished record has matched."""
+    on_difference: Callable[[Divergence], None]
+    """A line differed; what it is called is not settled yet."""
+
+
 def replay_tree(
     log: Path,
     program: Program | Reference | str | None,
     tools: Mapping[str, Tool],
     names: tuple[str, ...],
-    on_end: Callable[[], None] | None = None,
+    watch: Watch | None = None,
     *,
     session: SessionPort | None = None,
 ) -> ReplayReport:
     """Re-execute the run of `log` and all below it; `names` lead from the root to it.
 
-    `on_end` is called when the last line of an unfinished record has matched; with it, the run is
-    re-executed in this thread even if its record is unfinished.
+    With a `watch`, the run is re-executed in this thread even if its record is unfinished.
     """
-    tree = _Tree(on_end)
+    tree = _Tree(watch)
     tree.replay(log, program, names, session, tools)
     return ReplayReport(
         log=log,
@@ -139,11 +148,20 @@ def replay_tree(
     )
 
 
+def first_word(mismatch: Mismatch, recorded: Json, now: Json) -> Category:
+    """Return what two lines that differ are called if nothing more is known."""
+    if not mismatch.event_kind or recorded is None or now is None:
+        return "unconsumed" if mismatch.has_ended else "missing_call"
+    if recorded.get("kind") != now.get("kind"):
+        return "kind_changed"
+    return "name_changed" if recorded.get("name") != now.get("name") else "args_changed"
+
+
 class _Tree:
     """One re-execution of a tree of runs."""
 
-    def __init__(self, on_end: Callable[[], None] | None) -> None:
-        self._on_end = on_end
+    def __init__(self, watch: Watch | None) -> None:
+        self._watch = watch
         self.divergences: list[Divergence] = []
         self.ends_early: list[str] = []
         self.entries = 0
@@ -164,14 +182,19 @@ class _Tree:
             damage = found.damage or found.torn
             self.divergences.append(_damaged(log, above, damage.as_error() if damage else None))
             return
-        on_end, self._on_end = self._on_end, None
-        if not found.sealed and on_end is None:
-            self._replay_unfinished(log, program, above, tools)
+        watch, self._watch = self._watch, None
+        if not found.sealed and watch is None:
+            self._replay_unfinished(log, program, above, tools, session)
             return
+        on_end = watch.on_end if watch else None
         replayed = Replayed(log, tools=tools, session=session, on_end=on_end)
         code = _program(program, replayed.started.program)
         names = above or (replayed.started.program,)
         run = _Run(log, replayed, code, names)
+        if watch is not None:
+            replayed.on_mismatch = lambda mismatch: watch.on_difference(
+                run.at_first_sight(mismatch)
+            )
         divergence = run.compare()
         self.entries += replayed.cursor.taken
         if divergence is not None:
@@ -188,12 +211,13 @@ class _Tree:
         program: Program | Reference | str | None,
         above: tuple[str, ...],
         tools: Mapping[str, Tool],
+        session: SessionPort | None,
     ) -> None:
         """Replay a run whose record stops: it may crash or stand still again, out of harm's way."""
         started = first_event(log)
         code = program if program is not None else _program(None, started.program)
         names = above or (started.program,)
-        answer = reexecute_apart(log, code, tools, names)
+        answer = reexecute_apart(log, code, tools, names, session)
         if answer.report is not None:
             self.divergences += answer.report.divergences
             self.ends_early += answer.report.ends_early
@@ -298,6 +322,19 @@ class _Run:
             return None
         return self._divergence(
             "output_changed", recorded=recorded, now=now, diff=difference, seq=entry.seq
+        )
+
+    def at_first_sight(self, mismatch: Mismatch) -> Divergence:
+        """Return the first difference by its two lines alone, before the program runs on."""
+        recorded, now, call, seq = _sides(mismatch, None)
+        return self._divergence(
+            first_word(mismatch, recorded, now),
+            recorded=recorded,
+            now=now,
+            diff=between(recorded, now) if recorded and now else (),
+            seq=seq,
+            call=call,
+            mismatch=mismatch,
         )
 
     def _named(self, mismatch: Mismatch) -> Divergence:

@@ -78,6 +78,8 @@ class Replayed:
         """
         self.fold = Fold()
         self._on_end = on_end
+        self.on_mismatch: Callable[[Mismatch], None] | None = None
+        """Is told of the first difference before the program is let run on."""
         self.cursor = Cursor(log)
         self.started = _started(self.cursor)
         started = self.started
@@ -256,6 +258,8 @@ class Replayed:
             line=line,
             has_ended=at_end or self.kernel.has_returned(),
         )
+        if self.on_mismatch is not None:
+            self.on_mismatch(self.mismatch)
         self.explorer = Explorer(self.cursor, self.kernel)
         if isinstance(event, ClockRead):
             self.explorer.look()

@@ -49,6 +49,7 @@ def as_offered(name: str, description: str, schema: dict[str, Any]) -> Delegatio
         description=description,
         parameters=schema,
         handler=tool.delegate,
+        effect=tool.effect,
         reference=Reference(__name__, "as_offered", definition),
     )
 

@@ -1,6 +1,7 @@
 """`refold run` records an agent file with a model that is named; 5 where it does not complete."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from click.testing import Result
 
 from refold.cli.schemas import schema
+from refold.replay.tree import delegation_tree
 
 Invoke = Callable[..., Result]
 
@@ -128,3 +130,88 @@ def test_each_delegation_is_one_line_of_diagnostics_when_asked_for(
     assert json.loads(line)["level"] == "info"
     assert "{" not in quiet.stderr
     assert "└─ completed subagent 1" in invoke("show", folder / "a.jsonl").stdout
+
+
+FIVE = """---
+name: lead
+description: Delegates.
+tools: [subagent, dispatch_subagent, dispatch_subagents, subagent_dispatch, spawn, spawn_await,
+        planning_setup_plan]
+---
+You lead.
+"""
+CALLS = """
+lead:
+  - tool_calls:
+      - {name: planning_setup_plan, arguments: {objective: all five}}
+      - {name: subagent, arguments: {task: one}}
+      - name: dispatch_subagent
+        arguments: {mode: ad_hoc, prompt_ns: agents, prompt_key: helper, instructions: two}
+      - {name: dispatch_subagents, arguments: {tasks: [{objective: three}]}}
+      - {name: subagent_dispatch, arguments: {agent_id: helper, task: four}}
+      - {name: spawn, arguments: {task: five, profile: sage}}
+  - {name: spawn_await, arguments: {job_ids: "*"}}
+  - done
+"*": [did it]
+"""
+PROJECT = """
+tools:
+  spawn: {enabled: true, profiles: {sage: {system_prompt: Be wise.}}}
+limits: {max_depth: 2}
+"""
+
+
+@pytest.mark.parametrize("runner", ["in-process", "subprocess"])
+def test_all_five_tools_can_be_named_and_the_log_is_all_that_a_replay_needs(
+    tmp_path: Path, runner: str, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a configuration, a plan, and another agent beside this one."""
+    for name, text in (("lead", FIVE), ("helper", "---\ndescription: Helps.\n---\nYou help.\n")):
+        (tmp_path / "agents" / name).mkdir(parents=True)
+        (tmp_path / "agents" / name / "AGENT.md").write_text(text)
+    (tmp_path / "replies.yaml").write_text(CALLS)
+    (tmp_path / "refold.yaml").write_text(PROJECT)
+    monkeypatch.chdir(tmp_path)
+    words = ["--task", "go", "--model", "scripted:replies.yaml", "--log", "run.jsonl"]
+
+    said = invoke("run", "agents/lead", *words, "--runner", runner, "--json")
+
+    assert said.exit_code == 0, said.output
+    tools = {child.tool: child.status for child in delegation_tree("run.jsonl").children}
+    assert tools == dict.fromkeys(
+        ["subagent", "dispatch_subagent", "dispatch_subagents", "subagent_dispatch", "spawn"],
+        "completed",
+    )
+    (tmp_path / "refold.yaml").unlink()
+    shutil.rmtree(tmp_path / "agents")
+    replayed = invoke("replay", "run.jsonl")
+    assert replayed.exit_code == 0, replayed.output
+    assert replayed.stdout.startswith("identical")
+
+
+def test_a_configuration_that_is_wrong_is_usage_with_its_line(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    (tmp_path / "AGENT.md").write_text(AGENT)
+    config = tmp_path / "other.yaml"
+    config.write_text("tools:\n  spawn:\n    enabeld: true\n")
+
+    said = invoke("run", tmp_path, "--task", "t", "--model", "scripted:x", "--config", config)
+
+    assert said.exit_code == 2
+    assert f"{config}:3: tools.spawn.enabeld" in said.stderr.replace("\n", "")
+    assert "the nearest: enabled" in " ".join(said.stderr.split())
+
+
+def test_the_default_pool_is_the_model_where_none_is_named(tmp_path: Path, invoke: Invoke) -> None:
+    (tmp_path / "AGENT.md").write_text("---\ndescription: d\ntools: []\n---\n")
+    (tmp_path / "replies.yaml").write_text("'*': [hello]\n")
+    config = tmp_path / "refold.yaml"
+    spec = f"scripted:{tmp_path / 'replies.yaml'}"
+    config.write_text(f"llm: {{default_pool: fast, pools: {{fast: '{spec}'}}}}\n")
+    log = tmp_path / "run.jsonl"
+
+    said = invoke("run", tmp_path, "--task", "t", "--config", config, "--log", log)
+
+    assert said.exit_code == 0, said.output
+    assert "hello" in said.stdout

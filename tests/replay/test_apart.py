@@ -52,7 +52,7 @@ def test_doing_so_again_after_the_last_line_matches(
 def test_a_child_that_does_something_else_before_it_crashes_diverges(
     programs: Path, tmp_path: Path
 ) -> None:
-    """Told here, though it may take its own process with it before the difference has a name."""
+    """Told at first sight, for it takes its process with it before the search for a name ends."""
     program, log = f"{programs}:parent", tmp_path / "a.jsonl"
     refold.record(program, "crashes", log=log, runner="subprocess")
     other = tmp_path / "other" / "programs.py"
@@ -63,3 +63,5 @@ def test_a_child_that_does_something_else_before_it_crashes_diverges(
 
     (divergence,) = report.divergences
     assert Path(divergence.log).name == "a.1.jsonl"
+    assert (divergence.category, divergence.call, divergence.seq) == ("args_changed", "0#1", 1)
+    assert [str(one) for one in divergence.diff] == ['/arguments/text: "hello" → "hello!"']

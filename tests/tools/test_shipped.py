@@ -116,6 +116,13 @@ def test_a_tool_as_offered_has_the_definition_of_the_run() -> None:
     assert offer_of(load(again.reference)) == offer
 
 
+def test_every_shipped_tool_is_as_offered() -> None:
+    """Its effect class too, which stands in every call."""
+    offers = [offer_of(each) for each in shipped_tools()]
+
+    assert [offer_of(each) for each in offered_tools(offers)] == offers
+
+
 def test_what_is_not_shipped_is_not_found() -> None:
     own: dict[str, Any] = {"name": "own", "description": "", "schema": {}, "delegates": True}
 

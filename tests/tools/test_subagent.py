@@ -15,6 +15,7 @@ from refold.engine.programs import load
 from refold.engine.recording import record
 from refold.replay.reexecute import reexecute
 from refold.tools.contract import is_tool, tool
+from refold.tools.shipped import offered_tools
 from refold.tools.subagent import SubagentOptions, result_of, subagent_tool
 
 CHILDREN = Path(__file__).parents[2] / "fixtures" / "children" / "subagents.py"
@@ -160,7 +161,9 @@ def test_how_it_is_set_up_is_in_the_log_so_that_a_replay_needs_no_options(tmp_pa
     log = tmp_path / "run.jsonl"
     record(ask, log=log, tools=[made], model=ScriptedModel({"digger": ["dug"]}))
 
-    assert reexecute(log, ask, tools=[subagent_tool()]).identical
+    offers = next(iter(read_entries(log))).data["tools"]
+    report = reexecute(log, ask, tools=offered_tools(offers))
+    assert report.identical, report
     drawn = [entry.data for entry in read_entries(log) if entry.kind == "value.drawn"]
     assert [(each["source"], each["name"]) for each in drawn] == [("settings", "subagent")]
 
