@@ -179,12 +179,24 @@ async def wavers(which: int) -> int:
 
 async def child(run: Run, which: Any) -> Any:
     both = await asyncio.gather(run.tool(wavers, which=which), run.tool(wavers, which=-which))
-    return [*both, run.random("x").randint(0, 99)]
+    return [*both, run.random("x").randint(0, 99), run.now().isoformat()]
 
 
 async def parallel(run: Run, _: Any) -> Any:
-    children = [await run.start(Delegation(program=child, input=n)) for n in range(4)]
-    return [outcome.output for outcome in await run.join(*children)]
+    """Wait for each child by itself, so that the first to end is the first in the log."""
+    delegations = (Delegation(program=child, input=number) for number in range(4))
+    outcomes = await asyncio.gather(*(run.delegate(each) for each in delegations))
+    return [outcome.output for outcome in outcomes]
+
+
+def _digest_of(log: Path) -> str:
+    *_, last = read_entries(log)
+    digest: str = last.data["data_digest"]
+    return digest
+
+
+def _order_of(log: Path) -> str:
+    return " ".join(f"{entry.kind}{entry.call}" for entry in read_entries(log))
 
 
 def test_120_fifty_live_runs_of_parallel_children_have_one_data_digest(tmp_path: Path) -> None:
@@ -201,7 +213,12 @@ def test_120_fifty_live_runs_of_parallel_children_have_one_data_digest(tmp_path:
     ]
 
     assert {recording.status for recording in recordings} == {"completed"}
-    assert len({recording.data_digest for recording in recordings}) == 1
+    trees = [tree(recording.log) for recording in recordings]
+    assert {len(logs) for logs in trees} == {5}
+    for same in zip(*trees, strict=True):  # the root's logs, then each child's
+        assert len({_digest_of(log) for log in same}) == 1
+    assert {recording.data_digest for recording in recordings} == {_digest_of(trees[0][0])}
+    assert len({_order_of(logs[0]) for logs in trees}) > 1  # they did race
     assert len({recording.head for recording in recordings}) == 50
 
 
