@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     )
     from refold.engine.recording import Recording
     from refold.engine.run import PlainRun, Run
+    from refold.engine.session import Session
     from refold.face import record, record_async, reexecute
     from refold.replay.diff import diff
     from refold.replay.refold import state
@@ -82,6 +83,7 @@ __all__ = [
     "Report",
     "Run",
     "RunEnded",
+    "Session",
     "Tool",
     "ToolError",
     "UsageError",
@@ -128,6 +130,7 @@ _HOMES = {
     ),
     "engine.recording": ("Recording",),
     "engine.run": ("PlainRun", "Run"),
+    "engine.session": ("Session",),
     "face": ("record", "record_async", "reexecute"),
     "replay.diff": ("diff",),
     "replay.refold": ("state",),
