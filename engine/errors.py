@@ -7,6 +7,7 @@
         EntryMissing             the log has no entry of that number
         LogNameRefused           a path that the naming rule does not allow
         RecordingRefused         `record` while a program is being imported
+        ProgramRefused           a program that does not take a run and its input
         ProgramNotFound          a program that cannot be imported or is none
         ModelNotFound            a model named in a form that does not exist
         ScriptRefused            a script of replies that is none
@@ -149,6 +150,19 @@ class ProgramNotFound(Detailed, UsageError):
 
     def __str__(self) -> str:
         return f"program {self.name!r}: {self.why}. Name it as module:function or file.py:function"
+
+
+class ProgramRefused(Detailed, UsageError):
+    """A program that cannot be called with a run and its input (CONTRACT.md §9)."""
+
+    name: str
+    signature: str
+
+    def __str__(self) -> str:
+        return (
+            f"program {self.name}{self.signature} is called as {self.name}(run, input): "
+            f"define it with these two parameters"
+        )
 
 
 class ModelNotFound(Detailed, UsageError):

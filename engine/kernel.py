@@ -67,6 +67,7 @@ from refold.engine.verdict import (
     failed,
     fault_of,
     gave_up,
+    place_of,
     result_of,
     stuck,
     timed_out,
@@ -272,7 +273,8 @@ class Kernel:
         if result.abandoned:
             return gave_up()
         if result.error is not None:
-            return verdict_of_error(result.error)
+            verdict = verdict_of_error(result.error)
+            return attrs.evolve(verdict, place=place_of(result.error))
         verdict, hit = verdict_of_value(result.value, self.limits.output_bytes)
         if hit is not None:
             self.emit(hit, None)

@@ -35,6 +35,11 @@ _TIMEOUTS_FILE: Final = sys.modules["asyncio.timeouts"].__file__
 _collecting = threading.local()
 
 
+def is_engines(file: str) -> bool:
+    """Return whether a source file belongs to the engine or to asyncio, and not to a program."""
+    return file.startswith((_ASYNCIO_FILES, _OURS))
+
+
 def is_asyncios(file: str) -> bool:
     """Return whether a file of code belongs to asyncio."""
     return file.startswith(_ASYNCIO_FILES)

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from refold.engine.errors import ProgramNotFound, RecordingRefused
+from refold.engine.errors import ProgramNotFound, ProgramRefused, RecordingRefused
 from refold.engine.ports import Program, Reference
 
 SHIPPED: Final[dict[str, Reference]] = {
@@ -69,12 +69,25 @@ def load_program(program: Program | Reference | str) -> Program:
         RecordingRefused: importing it starts a recording.
     """
     if not isinstance(program, (str, Reference)):
-        return program
+        return _checked(program)
     reference = reference_from(program) if isinstance(program, str) else program
     found = load(reference)
     if not callable(found):
         raise ProgramNotFound(reference.name, f"a {type(found).__name__}, which cannot be called")
-    return found  # type: ignore[no-any-return]  # callable is all that can be known
+    return _checked(found)
+
+
+def _checked(program: Program) -> Program:
+    """Refuse a program that cannot be called with a run and its input, before anything is made."""
+    try:
+        signature = inspect.signature(program)
+    except (TypeError, ValueError):  # a builtin, say, that does not tell
+        return program
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        raise ProgramRefused(program_name(program), str(signature)) from None
+    return program
 
 
 def found_program(program: Program | Reference | str) -> Program | Reference:

@@ -57,6 +57,7 @@ from refold.engine.kernel import Kernel
 from refold.engine.limits import Limits
 from refold.engine.log import LogWriter
 from refold.engine.log.blobs import encode_data
+from refold.engine.log.line import plain
 from refold.engine.log.names import child_path
 from refold.engine.loop import Timer
 from refold.engine.offers import offer_of
@@ -124,6 +125,8 @@ class Recorded:
     fold: Fold
     duration_ms: int
     interrupted: bool = False
+    place: tuple[str, int] | None = None
+    """File and line of the program that raised, if it did."""
 
 
 class Recorder:
@@ -156,6 +159,7 @@ class Recorder:
         self._stop_us: int | None = None
         self._interrupted = False
         self._is_over = False
+        self._place: tuple[str, int] | None = None
         self._origin = f"{request.identity.root_id}\0{request.identity.path}"
         self._deadline_us = _microseconds(request.limits.timeout_seconds)
         # A child's runner ends it from outside; nobody does so for a root.
@@ -197,6 +201,7 @@ class Recorder:
             fold=self.fold,
             duration_ms=self._elapsed_ms(),
             interrupted=self._interrupted,
+            place=self._place,
         )
 
     def _interrupt(self) -> None:
@@ -563,8 +568,9 @@ class Recorder:
             state_digest=state_digest(self.fold.state()),
             children_root=digest.merkle_root([leaf for _, leaf in sorted(self._leaves)]),
         )
-        seq = self._writer.append(finished, None, self._step)
+        seq = self._writer.append(finished, None, self._step, meta=_place(verdict))
         self.fold.apply(finished, None, seq)
+        self._place = verdict.place
         self._writer.barrier()
         return finished
 
@@ -669,6 +675,14 @@ _REQUESTS: Final = frozenset({ToolCalled, ModelAsked, ChildStarted, InputAsked})
 
 def _is_over(timer: Timer | CallTool) -> bool:
     return isinstance(timer, Timer) and timer.is_cancelled
+
+
+def _place(verdict: Verdict) -> dict[str, int | str]:
+    """Return the place that raised as `meta` holds it: the file's name alone, and the line."""
+    if verdict.place is None:
+        return {}
+    file, line = verdict.place
+    return {"error_file": plain(Path(file).name), "error_line": line}
 
 
 def _shares_memory(runner: ChildRunner) -> bool:

@@ -57,6 +57,8 @@ class Recording:
     head: str
     """Hash of the log's last entry: keep it elsewhere, and nobody can cut the log unnoticed."""
     entries: int
+    where: str = ""
+    """`file.py:26`, the line of the program that raised; empty where none did."""
     summary: str = ""
     artifacts: tuple[Artifact, ...] = ()
     usage: Usage = Usage()
@@ -276,6 +278,7 @@ def recording_of(recorded: Recorded) -> Recording:
         log=recorded.log,
         head=recorded.head,
         entries=recorded.entries,
+        where="{}:{}".format(*recorded.place) if recorded.place else "",
         summary=finished.summary or "",
         artifacts=tuple(Artifact(**item) for item in finished.artifacts or ()),
         usage=usage_of(recorded),

@@ -4,6 +4,7 @@ Also how exceptions become data and back.  Pure; statuses and reasons are CONTRA
 """
 
 import asyncio
+import traceback
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ from refold.engine.errors import (
 )
 from refold.engine.events import LimitHit
 from refold.engine.log.blobs import DATA_MAX, encode_data
-from refold.engine.loop import Loop, Task, is_asyncios
+from refold.engine.loop import Loop, Task, is_asyncios, is_engines
 from refold.engine.outcome import Fault, Report
 from refold.engine.plain import to_json
 
@@ -40,6 +41,8 @@ class Verdict:
     output: Json = None
     error: Fault | None = None
     report: Report | None = None
+    place: tuple[str, int] | None = None
+    """File and line of the program that raised; for people, and in no digest."""
 
 
 @attrs.frozen
@@ -113,6 +116,15 @@ def tool_error(tool: str, fault: Mapping[str, Any]) -> ToolError:
 def failed(code: str, message: str, reason: str = "error") -> Verdict:
     """Return the end of a run that failed."""
     return Verdict("failed", reason, error=Fault(code=code, message=message))
+
+
+def place_of(error: BaseException) -> tuple[str, int] | None:
+    """Return file and line of the innermost frame of the program that `error` went through."""
+    place = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if not is_engines(frame.f_code.co_filename):
+            place = frame.f_code.co_filename, line
+    return place
 
 
 def verdict_of_error(error: BaseException) -> Verdict:

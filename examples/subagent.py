@@ -1,7 +1,7 @@
 """`subagent`: an agent hands one task to a fresh agent in a process of its own, and waits.
 
     python examples/subagent.py                    # scripted, no key, no network
-    python examples/subagent.py openai:gpt-4o      # a real model (pip install 'refold[openai]')
+    python examples/subagent.py openai:gpt-4o      # a real model (pip install '.[openai]')
 
 The parent gets six keys back whatever happens: success, summary, artifacts, error, timed_out,
 duration_ms.  It is recorded under runs/, shown, and re-executed without asking a model again.

@@ -142,6 +142,8 @@ def _request(value: Json) -> str:
         return shown(value, 400)
     kind, arguments = value["kind"], value.get("arguments")
     if kind == "run.finished":
+        if isinstance(arguments, Mapping) and isinstance(arguments.get("error"), Mapping):
+            return f"the program ends: {arguments['status']}: {arguments['error'].get('message')}"
         return f"the program ends: {shown(arguments, 120)}"
     name = value.get("name") or ""
     text = f"{name if kind == 'tool' else f'{kind} {name}'.strip()}{_inside(kind, arguments)}"
@@ -177,7 +179,8 @@ def line_of(entry: Entry, data: Json) -> str:
 
 _CLOCK: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\b1[5-9]\d{8}(\.\d+)?\b|\b1[5-9]\d{11}\b")
 _UUID: Final = re.compile(
-    r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", re.IGNORECASE
+    r"\b(?:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{32})\b",
+    re.IGNORECASE,
 )
 _ADDRESS: Final = re.compile(r"0x[0-9a-f]{6,}")
 
@@ -199,6 +202,9 @@ def likely_cause(
     kind: str, diff: tuple[Difference, ...], fingerprints: Mapping[str, tuple[str, str]]
 ) -> str:
     """Return the likely cause of a divergence, and what to do; by what differs and what changed."""
+    if "program" in fingerprints:
+        recorded, now = fingerprints["program"]
+        return f"the log was recorded from {recorded!r}, and {now!r} was run: name the other one"
     texts = [(_text(one.before), _text(one.after)) for one in diff if one.kind == "changed"]
     if texts and all(_UUID.search(a) and _UUID.search(b) for a, b in texts):
         return "a uuid that was drawn outside run: use run.uuid()"
@@ -221,7 +227,8 @@ def likely_cause(
 def _is_shuffled(diff: tuple[Difference, ...]) -> bool:
     before = sorted(encode(one.before) for one in diff if one.kind != "added")
     after = sorted(encode(one.after) for one in diff if one.kind != "removed")
-    return len(diff) > 1 and before == after
+    in_arrays = all(one.pointer.rpartition("/")[2].isdecimal() for one in diff)
+    return len(diff) > 1 and in_arrays and before == after
 
 
 def _text(value: Json) -> str:

@@ -6,7 +6,8 @@ imported when a test asks for it.  What a snapshot holds is `replay.snapshot`'s 
 To add a fixture: import what it needs inside of it.  The rules are CONTRACT.md §13.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -32,3 +33,21 @@ def delegation_snapshot(request: pytest.FixtureRequest) -> "SnapshotAssertion":
 
     snapshot: SnapshotAssertion = request.getfixturevalue("snapshot")
     return snapshot.use_extension(DelegationSnapshotExtension)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show below a failed test what changed: pytest cuts an assert's own explanation short."""
+    report = yield
+    snapshot: Any = getattr(item, "funcargs", {}).get("delegation_snapshot")
+    if call.when != "call" or not report.failed or not getattr(snapshot, "executions", None):
+        return report
+    last = snapshot.executions[snapshot.num_executions - 1]
+    if not last.success and isinstance(last.asserted_data, str):
+        from refold.replay.snapshot import what_changed  # noqa: PLC0415 - only for what failed
+
+        text = what_changed(last.recalled_data, last.asserted_data)
+        report.sections.append(("delegation: what changed", text))
+    return report

@@ -203,7 +203,7 @@ class _Tree:
             self.ends_early.append(log.name)
         for child in replayed.children:
             session = _session_of(child, replayed.kernel)
-            self._replay_child(log, child, names, tools, session)
+            self._replay_child(log, child, names, tools, session, frozenset(replayed.logged))
 
     def _replay_unfinished(
         self,
@@ -236,12 +236,15 @@ class _Tree:
         names: tuple[str, ...],
         tools: Mapping[str, Tool],
         session: SessionPort | None,
+        logged: frozenset[str],
     ) -> None:
         path = child_path(log, child.number)
-        if not path.exists():
-            return  # killed before it wrote a line; `verify` says whether that is as it should be
         name = child.delegation.agent or program_name(child.delegation.program)
         place = (*names, f"{name}[{child.number}]")
+        if not path.exists():
+            if child.call in logged:
+                self.divergences.append(_missing(path, place))
+            return  # else it was killed before it wrote a line
         given = child.delegation
         own = {tool.name: tool for tool in given.own_tools}
         self.replay(path, given.program, place, session, {**tools, **own})
@@ -278,6 +281,8 @@ class _Run:
         self.replayed = replayed
         self.program = program
         self.names = names
+        self.raised: tuple[str, int] | None = None
+        """Where the program raised, if it did."""
 
     def compare(self) -> Divergence | None:
         """Run the program; return the first difference."""
@@ -300,6 +305,7 @@ class _Run:
 
     def _compare_end(self, verdict: Verdict) -> Divergence | None:
         replayed = self.replayed
+        self.raised = verdict.place
         now = _end_of(verdict)
         entry = replayed.finish(now)
         if replayed.mismatch is not None:
@@ -370,6 +376,9 @@ class _Run:
         if "python" in fingerprints and "source" not in fingerprints:
             name = "environment"
         last = mismatch.last if mismatch else tuple(self.replayed.last)
+        file, line = (mismatch.file, mismatch.line) if mismatch else ("", 0)
+        if not file and self.raised is not None:
+            file, line = self.raised
         return Divergence(
             category=name,
             where=" > ".join([*self.names, *_label(recorded, now, call)]),
@@ -380,8 +389,8 @@ class _Run:
             now=now,
             diff=_without_call(diff),
             last=tuple(line_of(entry, self.replayed.cursor.data(entry)) for entry in last),
-            file=mismatch.file if mismatch else "",
-            line=mismatch.line if mismatch else 0,
+            file=file,
+            line=line,
             fingerprints=fingerprints,
             cause=likely_cause(name, _without_call(diff), fingerprints),
         )
@@ -395,6 +404,9 @@ class _Run:
             for name in ("source", "hash_seed")
             if started.fingerprint.get(name, "") != now.get(name, "")
         }
+        name = program_name(self.program)
+        if not started.parent and name != started.program:
+            changed["program"] = (started.program, name)
         python = ".".join(platform.python_version_tuple()[:2])
         if started.versions.get("python") != python:
             changed["python"] = (str(started.versions.get("python")), python)
@@ -486,6 +498,16 @@ def _died(log: Path, names: tuple[str, ...], how: str) -> Divergence:
         log=str(log),
         now={"kind": "process", "name": how},
         cause="the program ended its process, or stood still, before the record does",
+    )
+
+
+def _missing(log: Path, names: tuple[str, ...]) -> Divergence:
+    return Divergence(
+        category="log_damaged",
+        where=" > ".join(names),
+        log=str(log),
+        recorded=f"{log.name}: its parent's log names its head, and the file is missing",
+        cause=likely_cause("log_damaged", (), {}),
     )
 
 

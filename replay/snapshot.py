@@ -6,13 +6,18 @@ under `__snapshots__`, so that a review shows what changed in delegation.  The f
 The rules are CONTRACT.md §13.
 """
 
+import difflib
 import os
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from refold.engine.errors import SnapshotRefused
 from refold.replay.tree import RunNode, delegation_tree, render_text
+
+_LINES_MAX: Final = 100
+"""Lines of a difference that are shown; `-vv` has all of them."""
 
 
 class DelegationSnapshotExtension(SingleFileSnapshotExtension):
@@ -45,3 +50,18 @@ def delegation_text(data: Any) -> str:
     if not isinstance(log, str | os.PathLike):
         raise SnapshotRefused(type(data).__name__)
     return render_text(delegation_tree(log), volatile=False)
+
+
+def what_changed(stored: str | None, found: str) -> str:
+    """Return the difference of two delegation trees as a unified diff, or how to store the first.
+
+    `stored` is the snapshot, `None` where there is none; plain text, at most 100 lines of a diff.
+    """
+    if stored is None:
+        return "no snapshot yet: run `pytest --snapshot-update` once and review the file"
+    lines = difflib.unified_diff(
+        stored.splitlines(), found.splitlines(), "the snapshot", "this run", n=2, lineterm=""
+    )
+    shown = list(islice(lines, _LINES_MAX))
+    left = sum(1 for _ in lines)
+    return "\n".join([*shown, f"… {left} more lines: pytest -vv"] if left else shown)

@@ -22,6 +22,7 @@ from refold.engine.codec import kind_of, unstructure
 from refold.engine.effects import CallTool, RunChild
 from refold.engine.errors import ToolNeeded, UsageError
 from refold.engine.events import (
+    ChildFinished,
     ChildStarted,
     ClockRead,
     EffectClass,
@@ -78,6 +79,8 @@ class Replayed:
         """
         self.fold = Fold()
         self._on_end = on_end
+        self.logged: set[str] = set()
+        """Calls of the children that wrote a log, as their outcomes say."""
         self.on_mismatch: Callable[[Mismatch], None] | None = None
         """Is told of the first difference before the program is let run on."""
         self.cursor = Cursor(log)
@@ -221,6 +224,8 @@ class Replayed:
 
     def _taken(self, entry: Entry, event: Any, call: str | None) -> None:
         self.last.append(entry)
+        if isinstance(event, ChildFinished) and event.outcome.child and event.outcome.child.events:
+            self.logged.add(call or "")
         self.fold.apply(event, call, entry.seq)
         self._tell_end()
 

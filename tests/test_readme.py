@@ -3,7 +3,8 @@
 Each section has a folder of its own.  A block after ``Save this as `name`:`` becomes that file; any
 other Python block is run.  Lines of a console block that begin with `$` are run by a shell; the
 lines below one are looked for in its output, in order, `…` standing for anything.  The two commands
-that set everything up are run by `.ci/run`.
+that set everything up are run by `.ci/run`; the one that enters their environment, and a folder, has
+nothing to do here.
 """
 
 import json
@@ -23,6 +24,7 @@ README: Final = (Path(__file__).parents[1] / "README.md").read_text(encoding="ut
 _BLOCK: Final = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _SAVED_AS: Final = re.compile(r"save this as\s+`(?P<name>[\w.]+)`:\s*\Z", re.IGNORECASE)
 _SET_UP: Final = "$ python3 -m venv"
+_ENTER: Final = "$ source .venv/bin/activate && mkdir ../try && cd ../try"
 _MEMBERS: Final = ("seq", "kind", "call", "cause", "data", "meta", "hash")
 _DIFFER: Final = ("refold replay", "refold diff")
 """Commands that may end with 1: a difference was found."""
@@ -83,7 +85,7 @@ def test_the_two_commands_do_all_the_set_up() -> None:
 def _commands(text: str) -> Iterator[tuple[str, list[str]]]:
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         command, *expected = part.splitlines()
-        if not f"$ {command}".startswith(_SET_UP):
+        if not f"$ {command}".startswith((_SET_UP, _ENTER)):
             yield command, expected
 
 

@@ -176,6 +176,7 @@ def test_a_changed_source_is_named_and_does_not_decide(tmp_path: Path) -> None:
     async def three(run: Any, _input: Any) -> Any:
         return [await run.tool("search", q="a")]
 
+    three.__name__ = "one"  # the same program, edited
     log = recorded(tmp_path / "a.jsonl", A, program=one).log
 
     assert reexecute(log, two).identical

@@ -76,6 +76,39 @@ def test_a_changed_delegation_fails_the_test_and_shows_the_line(suite: Suite) ->
     assert "brief: Dig deeper." in changed.stdout
 
 
+def test_what_changed_is_shown_without_being_asked_for(suite: Suite) -> None:
+    """A section has the whole difference, in plain text; pytest's explanation is cut at 8 lines."""
+    suite.run("--snapshot-update")
+    suite.record("Dig deeper.")
+
+    shown = suite.run("--color=yes").stdout.partition("delegation: what changed")[2]
+
+    changed = "-        brief: Dig.\n+        brief: Dig deeper.\n"
+    assert "--- the snapshot\n+++ this run\n" in shown
+    assert changed in shown
+
+
+def test_a_first_run_says_how_to_store_the_snapshot(suite: Suite) -> None:
+    """And nothing is stored by itself."""
+    first = suite.run()
+
+    assert first.returncode == 1
+    assert "run `pytest --snapshot-update` once and review the file" in first.stdout
+    assert not (suite.folder / "__snapshots__").exists()
+
+
+def test_a_failure_that_is_no_snapshots_has_no_section(suite: Suite) -> None:
+    """A test may fail after its snapshot was right."""
+    test = suite.folder / "test_one.py"
+    test.write_text(test.read_text() + "    assert not 'another'\n")
+    suite.run("--snapshot-update")
+
+    failed = suite.run()
+
+    assert failed.returncode == 1
+    assert "what changed" not in failed.stdout
+
+
 def test_without_syrupy_it_says_what_to_install(suite: Suite) -> None:
     failed = suite.run("-p", "no:syrupy")
 
