@@ -120,7 +120,14 @@ def _check(value: Json, pointer: str, depth: int) -> None:
         for index, item in enumerate(value):
             _check(item, f"{pointer}/{index}", depth + 1)
     elif value is not None and kind is not bool:
-        raise NotCanonical(pointer, "a JSON value", f"{kind.__module__}.{kind.__qualname__}")
+        raise NotCanonical(pointer, "a JSON value", kind_of(value))
+
+
+def kind_of(value: object) -> str:
+    """Return the class of what is no JSON value, as an error shows it."""
+    kind = type(value)
+    missing = " (is an await missing?)" if hasattr(kind, "__await__") else ""
+    return f"{kind.__module__}.{kind.__qualname__}{missing}"
 
 
 def _check_text(value: str, pointer: str) -> None:

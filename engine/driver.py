@@ -244,7 +244,8 @@ def _returned(effect: CallTool, result: Any) -> ToolReturned:
     try:
         return ToolReturned("ok", effect.tool.dump(result))
     except NotCanonical as error:
-        return _failure("result", str(error))
+        place = f", at {error.pointer}," if error.pointer else ""
+        return _failure("result", f"returned {error.found}{place} and not {error.expected}")
 
 
 def _way_out(error: BaseException) -> ToolReturned:
@@ -275,9 +276,12 @@ def _failure(code: str, message: str, kind: str = "") -> ToolReturned:
 def ask_model(effect: AskModel) -> ModelAnswered:
     """Send one request; its failure is data."""
     if effect.model is None:
-        return ModelAnswered(
-            "error", error={"code": "no_model", "message": "no model of that name was given"}
+        missing = (
+            f"no model named {effect.name!r} was given" if effect.name else "no model was given"
         )
+        option = f"models={{{effect.name!r}: …}}" if effect.name else "model=…"
+        message = f"{missing}: pass record(…, {option})"
+        return ModelAnswered("error", error={"code": "no_model", "message": message})
     try:
         reply = effect.model.complete(effect.request)
     except ModelError as error:

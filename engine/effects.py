@@ -29,6 +29,8 @@ class AskModel:
     model: Model | None
     """`None` in replay, where nothing is asked."""
     request: ModelRequest
+    name: str = ""
+    """As the program asked for the model; empty for the default."""
 
 
 @attrs.frozen

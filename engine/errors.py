@@ -149,7 +149,7 @@ class ProgramNotFound(Detailed, UsageError):
     why: str
 
     def __str__(self) -> str:
-        return f"program {self.name!r}: {self.why}. Name it as module:function or file.py:function"
+        return f"program {self.name!r}: {self.why}"
 
 
 class ProgramRefused(Detailed, UsageError):
@@ -183,10 +183,13 @@ class ScriptRefused(Detailed, UsageError):
     pointer: str
     """JSON pointer to the offending place; empty for the whole."""
     expected: str
+    """Empty where `found` says it all: there is no such file."""
     found: str
 
     def __str__(self) -> str:
         where = f"{self.path}, at {self.pointer}" if self.pointer else self.path
+        if not self.expected:
+            return f"{where}: {self.found}"
         return f"{where}: expected {self.expected}, found {self.found}"
 
 
@@ -316,10 +319,13 @@ class NotCanonical(Detailed, RefoldError):
     """JSON pointer to the offending place; empty for the value itself."""
     expected: str
     found: str
+    value: str = ""
+    """Which value of a call, as `input`; empty where the caller knows."""
 
     def __str__(self) -> str:
         where = self.pointer or "(the value itself)"
-        return f"at {where}: expected {self.expected}, found {self.found}"
+        which = f"{self.value}: " if self.value else ""
+        return f"{which}at {where}: expected {self.expected}, found {self.found}"
 
 
 class SnapshotRefused(Detailed, UsageError):
@@ -494,7 +500,12 @@ class ModelError(Detailed, ProgramError):
     `script_exhausted`, `http_<status>`, or a script's own word."""
 
     def __str__(self) -> str:
-        return f"{self.model}: {self.message} ({self.code})"
+        return f"{self.said} ({self.code})"
+
+    @property
+    def said(self) -> str:
+        """Model and message, for where the code is shown beside it."""
+        return f"{self.model}: {self.message}" if self.model else self.message
 
 
 class LimitReached(Detailed, ProgramError):

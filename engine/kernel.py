@@ -532,7 +532,7 @@ class Kernel:
         pending = Pending(call, "model", asked.model)
         self._conversations.asked(prefix)
         pending.chain, pending.messages = prefix.end, prefix.messages
-        self._wait_for(pending, AskModel(call, model, request))
+        self._wait_for(pending, AskModel(call, model, request, name))
         return pending
 
     def _grant(self, events: Iterable[Event]) -> str:

@@ -30,7 +30,7 @@ from typing import Any, Final
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
-from refold.engine.canonical import DEPTH_MAX, Json, encode_sorted, join
+from refold.engine.canonical import DEPTH_MAX, Json, encode_sorted, join, kind_of
 from refold.engine.errors import NotCanonical
 
 _WIDE: Final = 2**63
@@ -153,8 +153,8 @@ def _instance(value: Any, pointer: str, depth: int) -> Json:
     kind = type(value)
     names = field_names(kind)
     if names is None:
-        found = f"{kind.__module__}.{kind.__qualname__}"
-        raise NotCanonical(pointer, "a JSON value, an attrs class or a dataclass", found)
+        expected = "a JSON value, an attrs class or a dataclass"
+        raise NotCanonical(pointer, expected, kind_of(value))
     _check_depth(pointer, depth)
     return {name: _to_json(getattr(value, name), join(pointer, name), depth + 1) for name in names}
 

@@ -18,7 +18,7 @@ import attrs
 from refold.engine import digest
 from refold.engine.canonical import Json
 from refold.engine.driver import Host
-from refold.engine.errors import RefoldError, UsageError
+from refold.engine.errors import NotCanonical, RefoldError, UsageError
 from refold.engine.limits import CEILINGS, Limits
 from refold.engine.log.names import default_path
 from refold.engine.outcome import Artifact, ChildRef, Fault, Outcome, Usage, failed
@@ -233,13 +233,14 @@ def _root_request(
     known = dict(models or {})
     if model is not None:
         known[""] = model
+    _check_models(known)
     all_runners = {**default_runners(), **(runners or {})}
     if runner not in all_runners:
         raise UsageError(f"no runner is named {runner!r}; known: {', '.join(sorted(all_runners))}")
     return RunRequest(
         program=load_program(program),
         program_name=name,
-        input=to_json(argument),
+        input=_input(argument),
         identity=Identity(run_id=run_id, root_id=run_id, path="", depth=0, seed=seed_text),
         limits=(limits or CEILINGS).completed(CEILINGS),
         log=Path(log) if log is not None else _fresh_path(name),
@@ -251,6 +252,23 @@ def _root_request(
         clock=clock,
         session=session,
     )
+
+
+def _check_models(models: Mapping[str, Any]) -> None:
+    for name, model in models.items():
+        if not hasattr(model, "complete"):
+            where = f"models[{name!r}]" if name else "model"
+            raise UsageError(
+                f"{where} is a Model, see refold.engine.models; found {type(model).__name__} "
+                f"{model!r:.60}"
+            )
+
+
+def _input(value: object) -> Json:
+    try:
+        return to_json(value)
+    except NotCanonical as error:
+        raise NotCanonical(error.pointer, error.expected, error.found, "input") from None
 
 
 def _fresh_path(name: str) -> Path:

@@ -12,7 +12,7 @@ import os
 import random as _random
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 import attrs
 
@@ -35,6 +35,24 @@ def _text_of(path: str | os.PathLike[str]) -> str | None:
         return Path(path).read_text(encoding="utf-8")
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         return None
+
+
+def _messages(messages: Any) -> tuple[dict[str, Any], ...]:
+    listed = () if isinstance(messages, str | Mapping) else tuple(messages)
+    wrong = [each for each in listed if not isinstance(each, Mapping)]
+    if isinstance(messages, str | Mapping) or wrong:
+        found = wrong[0] if wrong else messages
+        raise UsageError(
+            f"messages is a list of {{role, content}} objects, found {type(found).__name__} "
+            f"{found!r:.60}"
+        )
+    return tuple(dict(message) for message in listed)
+
+
+def _check_named(tool: Tool, unnamed: tuple[object, ...]) -> None:
+    if unnamed:
+        names = "".join(f", {name}=…" for name in tool.parameters.get("properties", {}))
+        raise UsageError(f"pass a tool's arguments by name: run.tool({tool.name}{names})")
 
 
 class _Face:
@@ -147,7 +165,7 @@ class _Face:
         parameters: dict[str, Any],
     ) -> ModelRequest:
         offered = tuple(self._definition(tool) for tool in tools)
-        plain = tuple(dict(message) for message in messages)
+        plain = _messages(messages)
         return ModelRequest(messages=plain, tools=offered, parameters=parameters)
 
     def _definition(self, tool: Tool | ToolDefinition | str) -> ToolDefinition:
@@ -162,16 +180,18 @@ class _Face:
 class Run(_Face):
     """The `run` of an `async def program(run, input)`."""
 
-    async def tool(self, tool: Tool | str, /, **arguments: Any) -> Any:
+    async def tool(self, tool: Tool | str, /, *unnamed: Never, **arguments: Any) -> Any:
         """Call a tool, and return its result as its return annotation says.
 
         Raises:
             ToolError: the tool failed; it may be caught.
             ToolUnknown: no tool has that name.
+            UsageError: arguments without their names.
             NotCanonical: an argument cannot be held by a log.
         """
         kernel = self._kernel
         found = kernel.tool(tool)
+        _check_named(found, unnamed)
         if found.delegates:
             return await self._delegation_tool(found, arguments)
         pending = kernel.ask_tool(found, arguments)
@@ -206,6 +226,7 @@ class Run(_Face):
 
         Raises:
             ModelError: the request failed after the client's own retries.
+            UsageError: the messages are no list of objects.
             LimitReached: the run may ask no more.
         """
         request = self._request(messages, tools, parameters)
@@ -268,16 +289,18 @@ class PlainRun(_Face):
         super().__init__(kernel)
         self._asynchronous = asynchronous
 
-    def tool(self, tool: Tool | str, /, **arguments: Any) -> Any:
+    def tool(self, tool: Tool | str, /, *unnamed: Never, **arguments: Any) -> Any:
         """Call a tool, and return its result as its return annotation says.
 
         Raises:
             ToolError: the tool failed; it may be caught.
             ToolUnknown: no tool has that name.
+            UsageError: arguments without their names.
             NotCanonical: an argument cannot be held by a log.
         """
         kernel = self._kernel
         found = kernel.tool(tool)
+        _check_named(found, unnamed)
         if not found.delegates:
             return kernel.wait(kernel.ask_tool(found, arguments))
         plain = kernel.plain_arguments(arguments)

@@ -138,7 +138,7 @@ def verdict_of_error(error: BaseException) -> Verdict:
         case OutsideLoop():
             return failed("outside_loop", str(error))
         case ModelError():
-            return failed(error.code, str(error))
+            return failed(error.code, error.said)
         case ProgramError() | UsageError():
             return failed("raised", f"{type(error).__name__}: {error}")
         case _:

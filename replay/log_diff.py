@@ -3,6 +3,7 @@
 Nothing here reads a log: that is `replay.diff`'s.  The rules are CONTRACT.md §13.
 """
 
+import re
 from typing import Any, Final, Literal
 
 import attrs
@@ -31,6 +32,7 @@ and tools of the run that was asked for."""
 
 _SHOWN: Final = 8
 """Places of one difference that its text shows."""
+_HASH: Final = re.compile(r"\b([0-9a-f]{16})[0-9a-f]{16,48}\b")
 
 
 @attrs.frozen(kw_only=True)
@@ -70,7 +72,7 @@ class LogDifference:
         lines = [f"{printable(self.where)}{at}: {self.category}"]
         lines += [f"    {self._place(each)}" for each in self.differences[:_SHOWN]]
         if len(self.differences) > _SHOWN:
-            lines.append(f"    and {len(self.differences) - _SHOWN} places more")
+            lines.append(f"    and {_count(len(self.differences) - _SHOWN, 'place')} more")
         return "\n".join(lines)
 
     def _place(self, place: Difference) -> str:
@@ -128,22 +130,28 @@ class LogDiff:
         return plain
 
     def __str__(self) -> str:
-        what = {0: "no differences", 1: "1 difference"}.get(self.count, f"{self.count} differences")
+        what = _count(self.count, "difference") if self.count else "no differences"
         modes = [f"match {self.match}"] * (self.match != "strict")
         modes += [f"arguments {self.arguments}"] * (self.arguments != "exact")
         said = f" ({', '.join(modes)})" if modes else ""
-        lines = [f"{what}: {self.entries} entries in {_runs(self.runs)} compared{said}"]
+        entries = _count(self.entries, "entry", "entries")
+        lines = [f"{what}: {entries} in {_count(self.runs, 'run')} compared{said}"]
         lines += map(str, self.differences)
         if self.count > len(self.differences):
-            lines.append(f"and {self.count - len(self.differences)} differences more")
+            lines.append(f"and {_count(self.count - len(self.differences), 'difference')} more")
         lines += (f"note: {printable(note)}" for note in self.notes)
         lines += (
-            f"context: {printable(each.run)}: {printable(str(place))}"
+            f"not compared: {printable(each.run)}: {_shortened(printable(str(place)))}"
             for each in self.context
             for place in each.differences
         )
         return "\n".join(lines)
 
 
-def _runs(count: int) -> str:
-    return "1 run" if count == 1 else f"{count} runs"
+def _count(number: int, thing: str, things: str = "") -> str:
+    return f"{number} {thing if number == 1 else things or thing + 's'}"
+
+
+def _shortened(text: str) -> str:
+    """Return `text` with 16 characters of each hash: enough to tell two apart."""
+    return _HASH.sub(r"\1", text)

@@ -27,9 +27,11 @@ from refold.replay.causal import Causality, Problem, Start
 DAMAGE_MAX: Final = 100
 """Reports kept for one log; the first say enough."""
 
-_OTHER_HEAD: Final = "another head"
+OTHER_HEAD: Final = "another head"
+"""What is wrong with a log whose head is not the one kept elsewhere."""
 _CUT_SHORT: Final = "log cut short"
-_LEAVES_INTACT: Final = frozenset({TORN_TAIL, _OTHER_HEAD, _CUT_SHORT})
+LEAVES_INTACT: Final = frozenset({TORN_TAIL, OTHER_HEAD, _CUT_SHORT})
+"""What is wrong with a log whose entries are all sound."""
 
 
 @attrs.frozen
@@ -253,7 +255,7 @@ class _Check:
         problems = []
         anchor, head = self._bond.anchor, self._bond.head
         if head is not None and head != self._head:
-            problems.append((_OTHER_HEAD, head, self._head or "none"))
+            problems.append((OTHER_HEAD, head, self._head or "none"))
         if anchor is not None and not self._is_cut_short and not self._is_joined(anchor):
             what = _CUT_SHORT if self._entries < anchor.events else "another end"
             expected = f"{anchor.events} entries and the head {anchor.head[:12]}"
@@ -299,7 +301,7 @@ class _Check:
 
     def report(self) -> LogReport:
         """Return what was found."""
-        wrong = [each for each in self._damage if each.what not in _LEAVES_INTACT]
+        wrong = [each for each in self._damage if each.what not in LEAVES_INTACT]
         is_sealed = self._causality.finished is not None and not self._is_torn
         is_joined = self._bond.anchor is not None and self._is_joined(self._bond.anchor)
         if self._bond.head is not None:

@@ -3,8 +3,8 @@
 Each section has a folder of its own.  A block after ``Save this as `name`:`` becomes that file; any
 other Python block is run.  Lines of a console block that begin with `$` are run by a shell; the
 lines below one are looked for in its output, in order, `…` standing for anything.  The two commands
-that set everything up are run by `.ci/run`; the one that enters their environment, and a folder, has
-nothing to do here.
+that set everything up are run by `.ci/run`; the one that enters their environment, and a folder,
+has nothing to do here.
 """
 
 import json

@@ -234,6 +234,8 @@ class _Reading:
         """Return the front matter and the body."""
         try:
             text = file.read_text(encoding="utf-8-sig")
+        except FileNotFoundError:
+            raise self.refused("no such file") from None
         except (OSError, UnicodeDecodeError) as error:
             raise self.refused(f"cannot be read: {error}") from None
         lines = text.splitlines(keepends=True)

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine.canonical import Json, encode, loads
-from refold.engine.errors import ArgumentsRefused, ToolRefused
+from refold.engine.canonical import Json, encode, join, loads
+from refold.engine.errors import ArgumentsRefused, NotCanonical, ToolRefused
 from refold.engine.plain import to_json
 from refold.engine.ports import CallContext
 from refold.tools import hints, shapes, strict
@@ -45,8 +45,22 @@ class Parameters:
         try:
             read = strict.read_members(self.hooks, self.required, dict(arguments))
         except Exception as error:  # noqa: BLE001  what a hook raises is explained, not handled
-            raise ArgumentsRefused(tool, tuple(map(str, strict.problems_of(error)))) from None
+            raise ArgumentsRefused(tool, tuple(self._problems(arguments, error))) from None
         return read | dict.fromkeys(self.context, context) if self.context else read
+
+    def _problems(self, arguments: Mapping[str, Json], error: Exception) -> Iterator[str]:
+        """Yield what is wrong with a call: names first, then values, each with its pointer."""
+        missing = [name for name in self.hooks if name in self.required and name not in arguments]
+        unknown = [name for name in arguments if name not in self.hooks]
+        for name in missing:
+            yield f"argument {name!r} is missing"
+        for name in unknown:
+            near = strict.nearest(name, self.hooks)
+            yield f"unknown argument {name!r}{near} (it takes {', '.join(self.hooks) or 'none'})"
+        named = {join("", name) for name in (*missing, *unknown)}
+        for problem in strict.problems_of(error):
+            if problem.pointer not in named:
+                yield str(problem)
 
 
 @attrs.frozen(kw_only=True)
@@ -68,7 +82,9 @@ class Result:
             read = self.hook(plain)
             return to_json(read) if self.typed else read
         except Exception as error:  # noqa: BLE001  what a hook raises is explained, not handled
-            raise next(strict.problems_of(error)) from None
+            wrong = next(strict.problems_of(error))
+            expected = f"{wrong.expected}, as its annotation says"
+            raise NotCanonical(wrong.pointer, expected, wrong.found) from None
 
     def load(self, value: Json) -> Any:
         """Return the typed value of a recorded result.

@@ -85,10 +85,16 @@ def problems_of(error: Exception, pointer: str = "") -> Iterator[NotCanonical]:
 def unknown(name: str, known: Iterable[str], pointer: str = "") -> NotCanonical:
     """Return the problem of a member that nobody asked for, with the nearest known name."""
     names = tuple(known)
-    near = get_close_matches(name, names, n=1)
-    advice = f", did you mean {near[0]!r}?" if near else ""
     known_names = f"one of {', '.join(names)}" if names else "no member at all"
-    return NotCanonical(join(pointer, name), known_names, f"the unknown name {name!r}{advice}")
+    return NotCanonical(
+        join(pointer, name), known_names, f"the unknown name {name!r}{nearest(name, names)}"
+    )
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the question whether the nearest known name was meant; empty where none is near."""
+    near = get_close_matches(name, tuple(known), n=1)
+    return f", did you mean {near[0]!r}?" if near else ""
 
 
 def missing(pointer: str) -> NotCanonical:

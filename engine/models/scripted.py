@@ -86,6 +86,8 @@ class ScriptedModel:
         """
         try:
             replies = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ScriptRefused(str(path), "", "", "no such file") from None
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
             why = " ".join(str(error).split())
             raise ScriptRefused(str(path), "", "a readable YAML or JSON file", why) from None
@@ -113,7 +115,8 @@ class ScriptedModel:
         own = request.messages[request.parameters.get("inherited", 0) :]
         place = sum(message["role"] == "assistant" for message in own)
         if place >= len(script):
-            wanted = f"agent {agent!r} has {len(script)} replies and asks for number {place + 1}"
+            replies = "1 reply" if len(script) == 1 else f"{len(script)} replies"
+            wanted = f"agent {agent!r} has {replies} and asks for number {place + 1}"
             raise ModelError(self._name, wanted, "script_exhausted")
         return _said(self._name, script[place], f"call_{len(request.messages)}")
 
@@ -199,7 +202,7 @@ def _checked_reply(reply: Any, where: str, pointer: str) -> dict[str, Any]:
     long = deepcopy(_long(reply))
     if long is None:
         raise ScriptRefused(where, pointer, "a text or an object", _kind(reply))
-    _check_members(long, _REPLY, where, pointer)
+    _check_members(long, _REPLY, where, pointer, more=("name", "arguments"))  # of the short form
     for index, call in enumerate(long.get("tool_calls", ())):
         _check_members(call, _CALL, where, f"{pointer}/tool_calls/{index}", needed=("name",))
     if "usage" in long:
@@ -243,12 +246,13 @@ def _check_members(
     pointer: str,
     *,
     needed: Iterable[str] = (),
+    more: Iterable[str] = (),
 ) -> None:
     if not isinstance(value, dict):
         raise ScriptRefused(where, pointer, "an object", _kind(value))
     for name, member in value.items():
         if name not in known:
-            raise ScriptRefused(where, pointer, _near(name, known), f"{name!r}")
+            raise ScriptRefused(where, pointer, _near(name, (*known, *more)), f"{name!r}")
         if type(member) is not known[name]:
             expected = _KINDS[known[name]]
             raise ScriptRefused(where, join(pointer, name), expected, _kind(member))
@@ -257,7 +261,7 @@ def _check_members(
             raise ScriptRefused(where, pointer, f"a member {name!r}", "none")
 
 
-def _near(name: Any, known: Mapping[str, type]) -> str:
+def _near(name: Any, known: Sequence[str]) -> str:
     close = difflib.get_close_matches(str(name), known, n=1)
     return f"{close[0]!r}" if close else "one of " + ", ".join(known)
 

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import click
 import pytest
 
 from refold.cli.logs import opened_log, started
@@ -67,3 +68,15 @@ def test_what_fails_over_a_log_that_is_nonsense_is_told_as_damage(
 
     with pytest.raises(LogDamaged, match="hash"), opened_log(log):
         raise TypeError("over an entry")
+
+
+def test_a_folder_is_no_log_and_says_what_lists_it(tmp_path: Path) -> None:
+    with pytest.raises(click.UsageError, match=f"{tmp_path} is a folder: refold ls {tmp_path}"):
+        opened_log(tmp_path).__enter__()
+
+
+def test_what_only_has_the_name_of_a_packed_log_is_none(tmp_path: Path) -> None:
+    (tmp_path / "z.refold").write_text("junk")
+
+    with pytest.raises(click.UsageError, match=r"z\.refold is no packed log"):
+        opened_log(tmp_path / "z.refold").__enter__()

@@ -9,9 +9,15 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from refold.engine.clock import fixed_at
 from refold.engine.log.pack import pack
+from refold.engine.recording import record
 
 Invoke = Callable[..., Result]
+
+
+async def _nothing(_: Any, __: Any) -> None:
+    """Do nothing."""
 
 
 @pytest.fixture
@@ -40,7 +46,7 @@ def test_people_read_the_log_on_a_line_of_its_own(folder: Path, invoke: Invoke) 
     first, second = invoke("ls", folder).stdout.splitlines()
 
     assert "completed survey_tree" in first
-    assert "3 children" in first
+    assert "3 runs below" in first
     assert second.split()[0] == str(folder / "survey.jsonl")
 
 
@@ -77,3 +83,39 @@ def test_an_empty_folder_and_none_at_all_say_what_to_do(tmp_path: Path, invoke: 
     assert (empty.exit_code, missing.exit_code) == (0, 2)
     assert "refold demo" in empty.stdout
     assert "refold demo" in missing.stderr
+
+
+def test_the_size_of_a_packed_log_is_that_of_its_file(folder: Path, invoke: Invoke) -> None:
+    packed = pack(folder / "survey.jsonl", folder / "report.refold")
+
+    sizes = {run["log"]: run["bytes"] for run in _runs(folder, invoke)}
+
+    assert sizes[str(packed)] == packed.stat().st_size
+    assert sizes[str(folder / "survey.jsonl")] > packed.stat().st_size
+
+
+def test_runs_of_one_second_stand_in_the_order_of_their_starts(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    for name, at_us in (("c", 1_700_000_000_100_000), ("a", 1_700_000_000_900_000)):
+        record(_nothing, None, log=tmp_path / f"{name}.jsonl", clock=fixed_at(at_us))
+
+    assert [Path(run["log"]).stem for run in _runs(tmp_path, invoke)] == ["c", "a"]
+
+
+def test_an_agent_is_listed_by_its_name(tmp_path: Path, invoke: Invoke) -> None:
+    given = {"agent": {"name": "lead"}}
+    log = record("agent", given, log=tmp_path / "a.jsonl").log
+
+    assert " lead (agent) " in invoke("ls", tmp_path).stdout
+    assert " lead (agent)" in invoke("show", log).stdout.splitlines()[0]
+    assert [run["program"] for run in _runs(tmp_path, invoke)] == ["agent"]
+
+
+def test_a_log_is_not_listed_but_shown(folder: Path, invoke: Invoke) -> None:
+    log = folder / "survey.jsonl"
+
+    said = invoke("ls", log)
+
+    assert said.exit_code == 2
+    assert f"{log} is a log: refold show {log}" in said.stderr

@@ -1,6 +1,7 @@
 """No content can send a terminal anything but printable characters, nor be read as markup."""
 
 import json
+import re
 import sys
 
 import pytest
@@ -79,3 +80,19 @@ def test_what_others_print_meanwhile_is_no_part_of_the_answer(
 
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", "chatter\n")
+
+
+def test_a_wrapped_text_is_whole_and_indented_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = " ".join(f"word{number}" for number in range(40))
+    monkeypatch.setenv("COLUMNS", "40")
+    output.wrapped("    ", text)
+    assert capsys.readouterr().out == f"    {text}\n"
+
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    output.wrapped("    ", (text, "red"))
+
+    said = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
+    assert all(line.startswith("    ") and len(line) <= 40 for line in said)
+    assert " ".join(line.strip() for line in said) == text

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from refold.cli.replay import load_tools
+from refold.cli.replay import describe, load_tools
 from refold.engine.errors import ProgramNotFound, ToolRefused
 from refold.engine.log.pack import pack
 from refold.engine.recording import record
+from refold.replay.divergence import Divergence
+from refold.replay.reexecute import ReplayReport
 
 Invoke = Callable[..., Result]
 
@@ -133,3 +135,22 @@ def test_what_is_no_tool_is_refused(program: Path) -> None:
         load_tools("os:sep")
     with pytest.raises(ProgramNotFound):
         load_tools(f"{program}:missing")
+
+
+def test_a_program_that_is_not_named_gets_a_line_to_copy(log: Path, invoke: Invoke) -> None:
+    said = invoke("replay", log)
+
+    assert said.stderr.splitlines()[-1] == f"refold replay {log} --program FILE.py:main"
+
+
+def test_how_many_more_runs_diverged_is_said_on_a_line_of_its_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    one = Divergence(category="args_changed", log="a.jsonl", where="root")
+    report = ReplayReport(log=Path("a.jsonl"), divergences=(one,) * 3, entries=1, children=0)
+
+    describe(report)
+
+    said = capsys.readouterr().out
+    assert said.endswith("\n\n2 more runs diverged: --all shows each\n")
+    assert "\\n" not in said

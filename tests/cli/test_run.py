@@ -47,6 +47,8 @@ def test_it_says_the_answer_safely_and_where_it_was_recorded(folder: Path, invok
     assert said.exit_code == 0
     assert said.stdout == "Two\\x1b[2J files.\n"
     assert str(folder / "a.jsonl") in said.stderr
+    head = json.loads((folder / "a.jsonl").read_bytes().splitlines()[-1])["hash"]
+    assert f"head {head}\n" in said.stderr
 
 
 def test_what_it_recorded_replays_by_its_name(folder: Path, invoke: Invoke) -> None:

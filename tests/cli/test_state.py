@@ -3,10 +3,18 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from click.testing import Result
 
+from refold.engine.limits import Limits
+from refold.engine.recording import record
+
 Invoke = Callable[..., Result]
+
+
+async def _nothing(_: Any, __: Any) -> None:
+    """Do nothing."""
 
 
 def test_the_state_at_the_end_is_as_recorded(survey_log: Path, invoke: Invoke) -> None:
@@ -41,3 +49,28 @@ def test_numbers_from_the_end_mean_the_same_entry(survey_log: Path, invoke: Invo
 
 def test_an_entry_that_is_not_there_is_usage(survey_log: Path, invoke: Invoke) -> None:
     assert invoke("state", survey_log, "--at", "999").exit_code == 2
+
+
+def test_at_the_last_entry_the_digest_is_compared_too(
+    survey_log: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    lines = survey_log.read_bytes().splitlines(keepends=True)
+    whole = json.loads(invoke("state", survey_log, "--json").stdout)
+    for at in ("-1", str(len(lines) - 1)):
+        assert json.loads(invoke("state", survey_log, "--at", at, "--json").stdout) == whole
+    assert whole["agrees"]
+    before = json.loads(invoke("state", survey_log, "--at", "-2", "--json").stdout)
+    assert before["agrees"] is None
+
+    (tmp_path / "open.jsonl").write_bytes(b"".join(lines[:-1]))
+    unsealed = json.loads(invoke("state", tmp_path / "open.jsonl", "--at", "-1", "--json").stdout)
+    assert unsealed["agrees"] is None
+
+
+def test_what_is_left_is_counted_in_plain_words(tmp_path: Path, invoke: Invoke) -> None:
+    log = record(_nothing, None, log=tmp_path / "a.jsonl", limits=Limits(max_depth=1)).log
+
+    (left,) = [line for line in invoke("state", log).stdout.splitlines() if "left " in line]
+
+    assert "1 level," in left
+    assert "output bytes" in left

@@ -117,6 +117,7 @@ def test_nothing_merged_is_nothing_found() -> None:
     found = merged([])
 
     assert counts(found) == "0 files, 0 lines, 0 functions"
+    assert counts(found | {"lines": 1}) == "0 files, 1 line, 0 functions"
 
 
 @pytest.mark.long

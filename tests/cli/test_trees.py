@@ -2,7 +2,7 @@
 
 import pytest
 
-from refold.cli.trees import print_tree
+from refold.cli.trees import print_tree, run_name
 from refold.engine.outcome import Fault, Truncated
 from refold.replay.tree import RunNode
 
@@ -57,3 +57,15 @@ def test_a_very_deep_tree_is_not_indented_for_ever(capsys: pytest.CaptureFixture
     said = capsys.readouterr().out.splitlines()
     assert len(said) == 101
     assert max(map(len, said)) < 80
+
+
+def test_an_agent_is_named_by_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    lead = RunNode(name="agent", status="completed", input={"agent": {"name": "lead"}})
+
+    print_tree(lead)
+
+    assert capsys.readouterr().out == "completed lead (agent)\n"
+    assert run_name("other", {"agent": {"name": "lead"}}) == "other"
+    assert [run_name("agent", odd) for odd in (None, {}, {"agent": 1}, {"agent": {"name": 1}})] == [
+        "agent"
+    ] * 4

@@ -92,3 +92,41 @@ def test_a_log_that_is_not_there_is_usage(invoke: Invoke, tmp_path: Path) -> Non
 
     assert said.exit_code == 2
     assert "refold ls" in said.stderr
+
+
+def test_a_head_that_is_none_is_usage(log: Path, invoke: Invoke) -> None:
+    short, other = (invoke("verify", log, "--expect-head", head) for head in ("0" * 16, "x" * 64))
+
+    assert (short.exit_code, other.exit_code) == (2, 2)
+    assert "a head has 64 hex digits, this has 16" in short.stderr
+    assert "a head has 64 hex digits, and nothing else" in other.stderr
+
+
+def test_what_is_wrong_with_the_end_is_said_as_it_is(log: Path, invoke: Invoke) -> None:
+    """A seal that is there is not said to lack; what a damaged log's end is, nobody knows."""
+    content = log.read_bytes()
+    lines = content.splitlines(keepends=True)
+
+    other = invoke("verify", log, "--expect-head", "0" * 64).stdout
+    log.write_bytes(b"".join(lines[:-1]))
+    unsealed = invoke("verify", log).stdout
+    log.write_bytes(content.replace(lines[2], lines[2].replace(b'"seq":2', b'"seq":7'), 1))
+    damaged = invoke("verify", log, "--expect-head", "0" * 64).stdout
+
+    assert "complete   NO   its head is not the expected one" in other
+    assert "no seal" not in other + damaged
+    assert "complete   NO   no seal" in unsealed
+    assert "complete   NO   not judged: the log is damaged at line 3" in damaged
+
+
+def test_of_a_damaged_child_it_is_said_which_and_where(log: Path, invoke: Invoke) -> None:
+    child = log.with_name("survey.2.jsonl")
+    child.write_bytes(child.read_bytes().replace(b'"seq":1', b'"seq":7', 1))
+
+    assert "not judged: survey.2.jsonl is damaged at line 2" in invoke("verify", log).stdout
+
+
+def test_the_head_is_printed_whole(log: Path, invoke: Invoke) -> None:
+    head = json.loads(invoke("verify", log, "--json").stdout)["logs"][0]["head"]
+
+    assert head in invoke("verify", log).stdout.split()

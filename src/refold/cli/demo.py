@@ -226,14 +226,14 @@ class _Demo:
             return
         assert self.replay is not None
         log = shlex.quote(str(self.log))
-        runs = words.counted(self.replay.children, "subagent")
+        runs = words.counted(_statuses(self.tree).get("completed", 0), "subagent")
         entries = words.counted(self.replay.entries, "entry", "entries")
         output.line()
         output.line(
             ("What that proved  ", "bold magenta"),
             f"({time.monotonic() - self.began:.1f} s in all)",
         )
-        output.line(f"  {runs} did real work, and {entries} say what each of them did.")
+        output.line(f"  {runs} did real work, and {entries} say what every run did.")
         output.line("  Run again from the logs: tool calls executed: 0, differences: 0.")
         if self.faults:
             output.line(

@@ -4,6 +4,7 @@ Rules: CONTRACT.md §4 (names), §4.6 (packed logs).
 """
 
 import contextlib
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +16,7 @@ from refold.cli import output
 from refold.engine.errors import EventMalformed, LogDamaged, RefoldError
 from refold.engine.events import RunStarted
 from refold.engine.log import Entry, read_entries
+from refold.engine.log.names import PACKED_SUFFIX
 from refold.engine.log.pack import opened
 
 Command = Callable[..., Any]
@@ -51,11 +53,17 @@ def opened_log(given: Path) -> Iterator[OpenedLog]:
     that in the block is told as damage, if `verify` finds any; else it is a fault of ours.
 
     Raises:
+        UsageError: it is a folder, or named like a packed log and none.
         LogMissing: there is no file.
         LogUnsupported: it is an archive of another sort.
         LogDamaged: the block failed over data that is not what its kind says.
     """
+    if given.is_dir():
+        shown = output.shown_path(given)
+        raise click.UsageError(f"{shown} is a folder: refold ls {shlex.quote(shown)}")
     with opened(given) as path:
+        if path == given and given.suffix == PACKED_SUFFIX:
+            raise click.UsageError(f"{output.shown_path(given)} is no packed log")
         log = OpenedLog(path, given)
         try:
             yield log

@@ -6,15 +6,18 @@ from outside is said fast, whether it holds is `refold verify`'s to say.
 
 import datetime as dt
 import os
+import shlex
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+import attrs
 import click
 
 from refold.cli import output, words
 from refold.cli.errors import FINE
 from refold.cli.logs import LOG, json_option, opened_log
 from refold.cli.pages import page
+from refold.cli.trees import run_name
 from refold.engine.canonical import loads
 from refold.engine.errors import LogMissing, LogNameRefused, RefoldError
 from refold.engine.log.line import LINE_MAX
@@ -22,6 +25,10 @@ from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, check_root, tree
 from refold.engine.log.reader import open_log
 
 _CHUNK: Final = 64 * 1024
+_NO_LOG: Final = (
+    RefoldError, click.UsageError, OSError, ValueError, KeyError, TypeError, AttributeError,
+)  # fmt: skip
+"""What reading a file raises that is no log, whatever its name says."""
 
 
 _PAGE: Final = """
@@ -39,18 +46,22 @@ def command(*, folder: Path, as_json: bool) -> int:
 
     `open` is a run without an end: still going on, or crashed.
     """
+    if folder.is_file():
+        shown = output.shown_path(folder)
+        raise click.UsageError(f"{shown} is a log: refold show {shlex.quote(shown)}")
     if not folder.is_dir():
         raise LogMissing(str(folder), "no such folder; `refold demo` records a first run in runs/")
     with output.progress(f"reading {folder}"):
-        rows = sorted(
-            (_row(path) for path in folder.iterdir() if _is_root(path)),
-            key=lambda row: (row["started"] or "", row["log"]),
+        found = sorted(
+            (_listed(path) for path in folder.iterdir() if _is_root(path)),
+            key=lambda each: (each.wall_us, each.row["log"]),
         )
     if as_json:
+        rows = [each.row for each in found]
         output.document({"folder": output.shown_path(folder), "runs": rows})
-    elif rows:
-        for row in rows:
-            _print_row(row)
+    elif found:
+        for each in found:
+            _print(each)
     else:
         output.line(f"no runs in {folder}; `refold demo` records a first one")
     return FINE
@@ -68,7 +79,16 @@ def _is_root(path: Path) -> bool:
     return path.suffix == SUFFIX
 
 
-def _row(path: Path) -> dict[str, Any]:
+@attrs.frozen(kw_only=True)
+class _Listed:
+    """One root run: its row in the document, and what people get besides."""
+
+    row: dict[str, Any]
+    who: str = ""
+    wall_us: int = 0
+
+
+def _listed(path: Path) -> _Listed:
     """Return what is known of one root run; a file that is none says so as its status."""
     row: dict[str, Any] = {
         "log": output.shown_path(path),
@@ -84,14 +104,14 @@ def _row(path: Path) -> dict[str, Any]:
         with opened_log(path) as opened:
             logs = tree(opened.path)
             row["runs"] = len(logs)
-            row["bytes"] = sum(log.stat().st_size for log in logs)
-            row |= _ends(opened.path)
-    except (RefoldError, OSError, ValueError, KeyError, TypeError, AttributeError):
-        pass  # no log, whatever its name says
-    return row
+            files = logs if opened.path == path else [path]
+            row["bytes"] = sum(file.stat().st_size for file in files)
+            return _with_ends(row, opened.path)
+    except _NO_LOG:
+        return _Listed(row=row)
 
 
-def _ends(path: Path) -> dict[str, Any]:
+def _with_ends(row: dict[str, Any], path: Path) -> _Listed:
     """Return what the first and the last whole line of a log say."""
     with open_log(path) as file:
         first = loads(file.readline(LINE_MAX + 1))
@@ -99,15 +119,17 @@ def _ends(path: Path) -> dict[str, Any]:
     began_us = first["meta"]["wall_us"]
     is_sealed = last["kind"] == "run.finished"
     took_us = last["meta"]["wall_us"] - began_us
-    return {
+    program, given = str(first["data"]["program"]), first["data"].get("input")
+    ends = {
         "started": dt.datetime.fromtimestamp(began_us // 1_000_000, dt.UTC).strftime(
             "%Y-%m-%dT%H:%M:%SZ"
         ),
-        "program": str(first["data"]["program"]),
+        "program": program,
         "status": str(last["data"]["status"]) if is_sealed else "open",
         "entries": int(last["seq"]) + 1,
         "duration_ms": max(0, took_us // 1000) if is_sealed else None,
     }
+    return _Listed(row=row | ends, who=run_name(program, given), wall_us=int(began_us))
 
 
 def _last_line(file: BinaryIO, path: Path) -> bytes:
@@ -126,17 +148,18 @@ def _last_line(file: BinaryIO, path: Path) -> bytes:
     raise LogMissing(str(path), "no whole line")
 
 
-def _print_row(row: dict[str, Any]) -> None:
+def _print(found: _Listed) -> None:
     """Print what a run was, and below it its log, whole, so that it can be copied."""
+    row = found.row
     started = (row["started"] or "(no time)").replace("T", " ").removesuffix("Z")
     took = "" if row["duration_ms"] is None else f" · {words.seconds(row['duration_ms'])}"
     status = row["status"]
     output.line(
         (f"{started}  ", "dim"),
         (status, output.status_style(status)),
-        (f" {row['program'] or '?'}", "bold"),
+        (f" {found.who or '?'}", "bold"),
         f"  {words.counted(row['entries'], 'entry', 'entries')}",
-        f" · {words.counted(max(0, row['runs'] - 1), 'child', 'children')}",
+        f" · {words.counted(max(0, row['runs'] - 1), 'run')} below",
         took,
         cut=True,
     )

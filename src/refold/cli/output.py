@@ -24,6 +24,8 @@ Part = str | tuple[str, str]
 PROGRESS_SECONDS: Final = 1.0
 """A command that lasts longer says what it does."""
 _TICK_SECONDS: Final = 0.25
+_WRAPPED_MIN: Final = 20
+"""Cells that a wrapped text has on a line, however far it is indented."""
 
 STYLES: Final = {
     "completed": "green",
@@ -91,6 +93,18 @@ def line(*parts: Part, cut: bool = False) -> None:
     if cut and screen.is_terminal:
         text.truncate(screen.width, overflow="ellipsis")
     screen.print(text, soft_wrap=True)
+
+
+def wrapped(lead: Part, *parts: Part) -> None:
+    """Print a text behind `lead`, whole: on a terminal over as many lines as it needs."""
+    screen = console()
+    if not screen.is_terminal:
+        line(lead, *parts)
+        return
+    margin = _text((lead,))
+    width = max(_WRAPPED_MIN, screen.width - margin.cell_len)
+    for each in _text(parts).wrap(screen, width):
+        screen.print(margin + each, soft_wrap=True)
 
 
 def lines(text: str, style: str = "") -> None:

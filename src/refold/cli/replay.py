@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, Final
 import click
 
 from refold.cli import output, words
-from refold.cli.errors import DAMAGED, DIFFERS, FINE
+from refold.cli.errors import DAMAGED, DIFFERS, FINE, USAGE
 from refold.cli.logs import LOG, OpenedLog, json_option, opened_log, started
 from refold.cli.pages import page
 from refold.engine.errors import ProgramNotFound, ToolRefused
@@ -30,6 +31,9 @@ Examples:
 
 Exit code: 0 identical · 1 a divergence · 3 the log is damaged.
 """
+
+
+_SAY_IT: Final = "a log never says what code to import; say it with --program"
 
 
 @click.command("replay", epilog=page(_PAGE))
@@ -55,6 +59,8 @@ def command(*, log: Path, program: str | None, tools: str, is_all: bool, as_json
     """
     _import_from_here()
     with opened_log(log) as opened:
+        if program is None and not _is_shipped(opened):
+            return _unnamed(opened)
         report = replayed(opened, program, load_tools(tools))
         document = document_of(report, opened)
     if as_json:
@@ -72,12 +78,26 @@ def replayed(log: OpenedLog, program: str | None, tools: Iterable[Tool] = ()) ->
     """
     name = started(log.path).program
     if program is None and name not in SHIPPED:
-        raise ProgramNotFound(name, "a log never says what code to import; say it with --program")
+        raise ProgramNotFound(name, _SAY_IT)
     own = _tools_of(name) if program is None else ()
     known = {tool.name: tool for tool in (*own, *tools)}
     with output.stdout_kept(), output.progress(f"re-executing {log.given}"):
         session = _session_of(log.path) if program is None else None
         return reexecute(log.path, program, tools=tuple(known.values()), session=session)
+
+
+def _is_shipped(log: OpenedLog) -> bool:
+    return started(log.path).program in SHIPPED
+
+
+def _unnamed(log: OpenedLog) -> int:
+    """Say that the program has to be named, and the line that does it."""
+    name = started(log.path).program
+    output.complain(str(ProgramNotFound(name, _SAY_IT)))
+    function = name.rpartition(":")[2]
+    program = f"FILE.py:{function if function.isidentifier() else 'NAME'}"
+    output.hint(f"refold replay {shlex.quote(output.shown_path(log.given))} --program {program}")
+    return USAGE
 
 
 def document_of(report: ReplayReport, log: OpenedLog) -> dict[str, Any]:
@@ -107,7 +127,9 @@ def describe(report: ReplayReport, *, is_all: bool = False) -> None:
         output.lines(f"\n{divergence}")
     rest = len(report.divergences) - len(shown)
     if rest:
-        output.line((f"\nand {words.counted(rest, 'more')}: --all shows each", "dim"))
+        output.line()
+        more = words.counted(rest, "more run")
+        output.line((f"{more} diverged: --all shows each", "dim"))
 
 
 def load_tools(text: str) -> tuple[Tool, ...]:

@@ -153,4 +153,5 @@ def _describe(recording: Recording) -> None:
         words.seconds(recording.duration_ms),
     ]
     output.hint(f"\nrecorded in {output.shown_path(recording.log)}: {', '.join(facts)}")
+    output.hint(f"head {recording.head}")
     output.hint(f"refold show {output.shown_path(recording.log)}")

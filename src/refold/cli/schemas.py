@@ -212,6 +212,7 @@ def _run() -> Schema:
             "usage": _USAGE,
             "duration_ms": _COUNT,
             "data_digest": _HASH,
+            "where": _TEXT,
         }
     )
 

@@ -23,6 +23,10 @@ Exit code: 0 fine · 1 the digest is not the recorded one.
 """
 
 
+_LAST: Final = -1
+_RUNNING: Final = "running"
+
+
 @click.command("state", epilog=page(_PAGE))
 @click.argument("log", type=LOG)
 @click.option(
@@ -37,14 +41,23 @@ def command(*, log: Path, at: int | None, as_json: bool) -> int:
     """
     with opened_log(log) as opened, output.progress(f"folding {log}"):
         started(opened.path)  # a file without a first entry has no state
-        whole = refold_log(opened.path) if at is None else None
-        found = whole.state if whole is not None else state(opened.path, at)
+        found, whole = _folded(opened.path, at)
         document = _document(found, whole, at, opened)
     if as_json:
         output.document(document)
     else:
         _describe(found, document)
     return DIFFERS if document["agrees"] is False else FINE
+
+
+def _folded(path: Path, at: int | None) -> tuple[RunState, Refolded | None]:
+    """Return the state that was asked for; at the end of a log, what was recorded of it too."""
+    if at is not None and at != _LAST:
+        found = state(path, at)
+        if found.status == _RUNNING:
+            return found, None
+    whole = refold_log(path)  # nothing follows the end of a run
+    return whole.state, whole
 
 
 def _document(
@@ -90,9 +103,19 @@ def _describe(state: RunState, document: dict[str, Any]) -> None:
     output.line("  digest     ", document["digest"][:16], f"  {_agreement(document)}")
 
 
+_UNITS: Final = {
+    "levels": ("level",),
+    "children": ("child", "children"),
+    "iterations": ("iteration",),
+    "tokens": ("token",),
+    "output_bytes": ("output byte",),
+}
+"""What a cap counts, one of it and, where that is not plain, several."""
+
+
 def _left(left: Left) -> str:
     shown = {name: value for name, value in attrs.asdict(left).items() if value is not None}
-    return ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in shown.items())
+    return ", ".join(words.counted(value, *_UNITS[name]) for name, value in shown.items())
 
 
 def _agreement(document: dict[str, Any]) -> str:

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import attrs
 
+from refold.cli import words
 from refold.cli.parsing import largest, parse_tool
 from refold.engine.canonical import Json, encode
 from refold.engine.delegation import Delegation
@@ -40,6 +41,7 @@ FAULT_SECONDS: Final = 1
 _BATCH: Final = 40
 """Files that one call of `parse_source` takes."""
 _TOP: Final = 10
+_COUNTED: Final = ("file", "line", "function")
 _ENTRIES_MAX: Final = 20_000
 """Files that one listing may hold; what lies beyond is said to be left out."""
 
@@ -122,7 +124,7 @@ def merged(found: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 def counts(found: dict[str, Any]) -> str:
     """Return the numbers of a survey in a few words."""
-    text = f"{found['files']:,} files, {found['lines']:,} lines, {found['functions']:,} functions"
+    text = ", ".join(words.counted(found[f"{thing}s"], thing) for thing in _COUNTED)
     return f"{text}, {len(found['unparsed'])} not parsed" if found["unparsed"] else text
 
 
@@ -279,7 +281,7 @@ def floods(_run: Run, _: Json) -> None:
 def crashes(_run: Run, _: Json) -> None:
     """End the whole process, as a crash in a C library would."""
     print("simulated crash", file=sys.stderr, flush=True)
-    os._exit(70)
+    os._exit(3)
 
 
 _FAULTS: Final = (

@@ -36,7 +36,7 @@ def print_tree(node: RunNode, *, details: bool = False) -> None:
 
 
 def _print_run(node: RunNode, lead: str, below: str, *, details: bool) -> None:
-    who = node.name or "(never started)"
+    who = run_name(node.name, node.input) or "(never started)"
     number = f" {node.number}" if node.number else ""
     took = (
         ""
@@ -53,7 +53,17 @@ def _print_run(node: RunNode, lead: str, below: str, *, details: bool) -> None:
     )
     inner = f"{below}{'│' if node.children else ' '}  "
     for fact in _facts(node, details=details):
-        output.line((inner, "dim"), *fact, cut=not details)
+        output.wrapped((inner, "dim"), *fact)
+
+
+def run_name(name: str, given: Any) -> str:
+    """Return how a run is named to people: an agent's by what it is, `lead (agent)`.
+
+    `name` is that of its node, or its program; `given` its input, as a log holds it.
+    """
+    agent = given.get("agent") if isinstance(given, dict) else None
+    own = agent.get("name") if isinstance(agent, dict) else None
+    return f"{own} ({name})" if name == "agent" and own and isinstance(own, str) else name
 
 
 def _told(node: RunNode) -> list[Part]:

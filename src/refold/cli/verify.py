@@ -1,5 +1,6 @@
 """`refold verify`: are logs intact and complete?  Three answers, never one (CONTRACT.md §5)."""
 
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,10 +10,12 @@ from refold.cli import output, words
 from refold.cli.errors import DAMAGED, FINE
 from refold.cli.logs import LOG, OpenedLog, json_option, opened_log
 from refold.cli.pages import page
-from refold.replay.verify import LogReport, Verification, verify
+from refold.replay.verify import LEAVES_INTACT, OTHER_HEAD, LogReport, Verification, verify
 
 _SHOWN: Final = 10
 """Places of damage that people are shown of one tree."""
+_HEAD_DIGITS: Final = 64
+_HEX: Final = re.compile(r"[0-9a-f]*\Z")
 
 
 _PAGE: Final = """
@@ -42,6 +45,8 @@ def command(*, logs: tuple[Path, ...], expect_head: str | None, as_json: bool) -
     """
     if expect_head is not None and len(logs) > 1:
         raise click.UsageError("--expect-head is the head of one log; give one LOG")
+    if expect_head is not None:
+        expect_head = _whole_head(expect_head)
     found = [_verified(log, expect_head, as_json=as_json) for log in logs]
     if as_json:
         output.document(
@@ -53,6 +58,20 @@ def command(*, logs: tuple[Path, ...], expect_head: str | None, as_json: bool) -
             }
         )
     return FINE if all(each["intact"] and each["complete"] for each in found) else DAMAGED
+
+
+def _whole_head(given: str) -> str:
+    """Return a head as logs spell it.
+
+    Raises:
+        UsageError: it is no head, or a part of one.
+    """
+    head = given.strip().lower()
+    if not _HEX.match(head):
+        raise click.UsageError(f"a head has {_HEAD_DIGITS} hex digits, and nothing else")
+    if len(head) != _HEAD_DIGITS:
+        raise click.UsageError(f"a head has {_HEAD_DIGITS} hex digits, this has {len(head)}")
+    return head
 
 
 def _verified(given: Path, expect_head: str | None, *, as_json: bool) -> dict[str, Any]:
@@ -81,12 +100,10 @@ def describe(verification: Verification, log: OpenedLog) -> None:
     output.line((output.shown_path(log.given), "bold"))
     what = f"{words.counted(count, 'log')}, {words.counted(entries, 'entry', 'entries')}"
     output.line("  intact     ", _answer(verification.intact), f"  {what}")
-    output.line("  complete   ", _answer(verification.complete), f"  {_ends(verification.logs)}")
+    output.line("  complete   ", _answer(verification.complete), f"  {_ends(verification, log)}")
     output.line("  authentic  ", ("-  ", "dim"), "  not signed")
     if verification.head:
-        output.line(
-            "  head       ", verification.head[:16], ("  (--json has all 64 digits)", "dim")
-        )
+        output.line(f"  head       {verification.head}")
     for damage in verification.damage[:_SHOWN]:
         output.line(
             (f"  {log.shown(damage.path)}:{damage.line}", "red"),
@@ -103,10 +120,22 @@ def _answer(is_so: bool) -> tuple[str, str]:  # noqa: FBT001 - the answer itself
     return ("yes", "green") if is_so else ("NO ", "bold red")
 
 
-def _ends(reports: tuple[LogReport, ...]) -> str:
-    unsealed = [report for report in reports if not report.complete]
+def _ends(verification: Verification, log: OpenedLog) -> str:
+    root = verification.root
+    unsealed = [report for report in verification.logs if not report.complete]
     if not unsealed:
         return "every log is sealed, or its parent holds its head"
-    if reports[0] in unsealed:
+    for report in unsealed:
+        if not report.intact:
+            which = "the log" if report is root else Path(log.shown(report.path)).name
+            return f"not judged: {which} is damaged at line {_damaged_at(report)}"
+    if any(damage.what == OTHER_HEAD for damage in root.damage):
+        return "its head is not the expected one"
+    if root in unsealed:
         return "no seal: the run is still going on, crashed, or its log was cut"
     return f"{words.counted(len(unsealed), 'child log')} missing, or without an end"
+
+
+def _damaged_at(report: LogReport) -> int:
+    """Return the first line that makes a log not intact."""
+    return next(each.line for each in report.damage if each.what not in LEAVES_INTACT)
