@@ -323,9 +323,10 @@ class NotCanonical(Detailed, RefoldError):
     """Which value of a call, as `input`; empty where the caller knows."""
 
     def __str__(self) -> str:
-        where = self.pointer or "(the value itself)"
-        which = f"{self.value}: " if self.value else ""
-        return f"{which}at {where}: expected {self.expected}, found {self.found}"
+        where = f"at {self.pointer or '(the value itself)'}"
+        if self.value:
+            where = f"{self.value}: {where}" if self.pointer else self.value
+        return f"{where}: expected {self.expected}, found {self.found}"
 
 
 class SnapshotRefused(Detailed, UsageError):

@@ -73,4 +73,4 @@ def test_what_is_left_is_counted_in_plain_words(tmp_path: Path, invoke: Invoke) 
     (left,) = [line for line in invoke("state", log).stdout.splitlines() if "left " in line]
 
     assert "1 level," in left
-    assert "output bytes" in left
+    assert "64 children" in left

@@ -88,6 +88,17 @@ def test_what_cannot_be_found_says_what_is_there(reference: Reference, words: st
         load_program(reference)
 
 
+def test_the_forms_of_a_name_are_told_only_to_who_got_them_wrong() -> None:
+    """Neither a lambda nor a missing module is a matter of the form."""
+    for program in (lambda: None, Reference("no.such.module", "x")):
+        with pytest.raises(ProgramNotFound) as caught:
+            reference_of(program) if callable(program) else load_program(program)
+        assert "module:function" not in str(caught.value)
+    with pytest.raises(ProgramNotFound) as caught:
+        reference_from("name")
+    assert str(caught.value).count("module:function") == 1
+
+
 def test_an_import_that_raises_is_told(tmp_path: Path) -> None:
     """And leaves no half a module behind."""
     file = tmp_path / "breaks.py"

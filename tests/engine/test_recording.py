@@ -89,8 +89,15 @@ def test_what_is_wrong_with_the_call_is_said_before_anything_is_written(tmp_path
     """An input that no log can hold, an unknown runner."""
     log = tmp_path / "a.jsonl"
 
-    with pytest.raises(NotCanonical):
+    with pytest.raises(NotCanonical, match=r"^input: at /x: expected a JSON value"):
         record(echoes, {"x": object()}, log=log)
+    with pytest.raises(NotCanonical, match=r"^input: expected a JSON value"):
+        record(echoes, object(), log=log)
+    named: Any = "scripted:x"
+    with pytest.raises(UsageError, match=r"^model is a Model, see refold\.engine\.models; found"):
+        record(echoes, model=named, log=log)
+    with pytest.raises(UsageError, match=r"^models\['big'\] is a Model"):
+        record(echoes, models={"big": named}, log=log)
     with pytest.raises(UsageError, match="in-process, subprocess"):
         record(echoes, log=log, runner="cluster")
 

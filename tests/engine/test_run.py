@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import datetime as dt
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -277,6 +278,56 @@ def test_models_are_asked_by_name(tmp_path: Path) -> None:
     recording = ran(tmp_path, program, model=ScriptedModel(["from small"]), models=models)
 
     assert recording.output == ["from small", "from big"]
+
+
+@tool
+def adds(a: int, b: int) -> int:
+    """Be wrong about what it returns."""
+    wrong: Any = str(a + b)
+    return wrong  # type: ignore[no-any-return]  # the point of the test
+
+
+CALLS: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda run: run.tool(adds, 1, 2), "run.tool(adds, a=…, b=…)"),
+    (lambda run: run.tool(adds, a=1, c=2), "unknown argument 'c' (it takes a, b)"),
+    (lambda run: run.tool(adds, a=1, c=2), "adds: argument 'b' is missing; "),
+    (lambda run: run.tool(adds, a=1, b=2), "adds: returned string '3' and not an integer, as its"),
+    (lambda run: run.model("hi"), "messages is a list of {role, content} objects"),
+    (lambda run: run.model({"role": "user"}), "messages is a list of {role, content} objects"),
+    (lambda run: run.model(["hi"]), "objects, found str 'hi'"),
+    (lambda run: run.model([]), "no model was given: pass record(…, model=…)"),
+    (lambda run: run.model([], model="big"), "pass record(…, models={'big': …})"),
+]
+
+
+@pytest.mark.parametrize(("call", "words"), CALLS)
+def test_a_wrong_call_says_how_it_is_made(tmp_path: Path, call: Any, words: str) -> None:
+    """To programs of both kinds."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        await call(run)
+
+    def plainly(run: PlainRun, _input: Any) -> Any:
+        call(run)
+
+    for name, kind in (("a", program), ("b", plainly)):
+        error = ran(tmp_path, kind, name).error
+        assert error is not None
+        assert words in error.message
+
+
+def test_a_missing_await_is_asked_for(tmp_path: Path) -> None:
+    """Where a value is expected and a coroutine found."""
+    forgotten = _three()
+
+    async def program(_run: Run, _input: Any) -> Any:
+        return forgotten
+
+    error = ran(tmp_path, program).error
+    forgotten.close()
+
+    assert error is not None
+    assert "(is an await missing?)" in error.message
 
 
 # --- children ----------------------------------------------------------------------------------

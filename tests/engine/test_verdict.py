@@ -48,6 +48,17 @@ def test_what_a_program_raised_says_how_it_ended(
     assert (found.status, found.reason, found.error.code) == (status, reason, code)
 
 
+def test_a_models_failure_says_its_code_once() -> None:
+    """It is the fault's code; the error's own text has it at the end."""
+    error = ModelError("m", "busy", "http_500")
+
+    found = verdict.verdict_of_error(error).error
+
+    assert found is not None
+    assert (found.code, found.message) == ("http_500", "m: busy")
+    assert str(error) == "m: busy (http_500)"
+
+
 def test_a_value_completes_a_run() -> None:
     """As the JSON that the log holds."""
     found, hit = verdict.verdict_of_value((1, "two"), None)

@@ -127,7 +127,7 @@ def test_an_exhausted_script_says_whose() -> None:
         model.complete(asked(1, agent="writer"))
 
     assert caught.value.code == "script_exhausted"
-    assert caught.value.message == "agent 'writer' has 1 replies and asks for number 2"
+    assert caught.value.message == "agent 'writer' has 1 reply and asks for number 2"
 
 
 def test_another_process_can_make_the_same_model() -> None:
@@ -171,7 +171,11 @@ def test_the_file_in_the_docstring_is_a_script(tmp_path: Path) -> None:
         ({1: []}, "/1", "an agent's name"),
         ([1], "/0", "a text or an object"),
         ([{"tool_call": []}], "/0", "'tool_calls'"),
-        ([{"zzz": 1}], "/0", "one of text, tool_calls, stop_reason, usage, provider, error"),
+        (
+            [{"zzz": 1}],
+            "/0",
+            "one of text, tool_calls, stop_reason, usage, provider, error, name, arguments",
+        ),
         ([{"text": None}], "/0/text", "text"),
         ([{"tool_calls": ["search"]}], "/0/tool_calls/0", "an object"),
         ([{"tool_calls": [{"arguments": {}}]}], "/0/tool_calls/0", "a member 'name'"),
@@ -203,6 +207,8 @@ def test_a_file_that_is_no_script_is_refused(tmp_path: Path, content: bytes | No
         ScriptedModel.from_file(path)
 
     assert caught.value.path == str(path)
+    if content is None:
+        assert str(caught.value) == f"{path}: no such file"
 
 
 def test_a_function_can_be_a_model() -> None:
