@@ -20,7 +20,7 @@ from refold.engine.canonical import Json, encode, loads
 from refold.engine.errors import ProgramNotFound
 from refold.engine.ports import CancelSignal, Program, Reference, SessionPort, Tool
 from refold.engine.process import Bounds, child_environment, run_bounded, take_protocol
-from refold.engine.programs import load, reference_of
+from refold.engine.programs import load, load_program, reference_of
 from refold.engine.runners.in_subprocess import STUB
 from refold.replay.divergence import Divergence
 
@@ -32,7 +32,9 @@ STILL_SECONDS: Final = 1.0
 
 _FRAME_BYTES: Final = 64 * 1024 * 1024
 _ENTRY: Final = "refold.replay.apart:answer"
+_BEGUN: Final = b'"begun"'
 _REACHED: Final = b'"reached"'
+_MARKS: Final = (_BEGUN, _REACHED)
 
 
 @attrs.frozen
@@ -75,7 +77,7 @@ def reexecute_apart(
         reference = reference_of(program)
     except ProgramNotFound:
         return _on_a_thread(log, program, tools, names, session)
-    if session is not None:
+    if session is not None or any(tool.reference is None for tool in tools.values()):
         return _on_a_thread(log, program, tools, names, session)
     references = [tool.reference for tool in tools.values() if tool.reference is not None]
     envelope: dict[str, Json] = {
@@ -96,7 +98,9 @@ def reexecute_apart(
         cancel=CancelSignal(),
     )
     lines = ended.reply.split(b"\n")[:-1]
-    report = next((loads(line) for line in reversed(lines) if line != _REACHED), None)
+    if _BEGUN not in lines:  # it cannot be imported there: a script that needs its arguments, say
+        return _on_a_thread(log, program, tools, names, session)
+    report = next((loads(line) for line in reversed(lines) if line not in _MARKS), None)
     how = f"exit code {ended.code}" if ended.how == "exited" else ended.how
     return Answer(_part(report) if report else None, _REACHED in lines, how)
 
@@ -180,9 +184,11 @@ def answer(line: bytes) -> None:
         _write(reply, orjson.dumps(told) + b"\n")
 
     tools = [load(Reference(**each)) for each in envelope["tools"]]
+    program = load_program(Reference(**envelope["program"]))
+    _write(reply, _BEGUN + b"\n")
     report = replay_tree(
         Path(envelope["log"]),
-        Reference(**envelope["program"]),
+        program,
         {tool.name: tool for tool in tools},
         tuple(envelope["names"]),
         Watch(reached, differed),

@@ -53,6 +53,15 @@ class Mismatch:
     has_ended: bool
     """Whether the program had returned by then."""
 
+    def is_other_end(self) -> bool:
+        """Return whether the same delegation tool ended otherwise: no request differs."""
+        entry = self.recorded
+        return (
+            entry is not None
+            and entry.kind == self.event_kind == "tool.returned"
+            and entry.call == self.call
+        )
+
 
 @attrs.frozen
 class Step:

@@ -19,11 +19,18 @@ from refold.engine.effects import RunChild
 from refold.engine.errors import Diverged, LogDamaged, LogError, ProgramNotFound, UsageError
 from refold.engine.events import RunFinished
 from refold.engine.kernel import Kernel
-from refold.engine.log import scan
+from refold.engine.log import Scan, scan
 from refold.engine.log.names import child_path
 from refold.engine.offers import offer_of
+from refold.engine.outcome import ChildRef
 from refold.engine.ports import Program, Reference, SessionPort, Tool
-from refold.engine.programs import SHIPPED, fingerprint_of, load_program, program_name
+from refold.engine.programs import (
+    SHIPPED,
+    check_not_importing,
+    fingerprint_of,
+    load_program,
+    program_name,
+)
 from refold.engine.recording import in_thread
 from refold.engine.run import faces_of
 from refold.engine.verdict import Verdict
@@ -108,6 +115,7 @@ def reexecute(
         ProgramNotFound: no program was given and the log's is none that Refold ships.
         ToolNeeded: a tool has to be passed.
     """
+    check_not_importing()
     if asyncio._get_running_loop() is not None:  # noqa: SLF001 - None instead of an error
         return in_thread(lambda: reexecute(log, program, tools=tools, session=session))  # type: ignore[no-any-return]  # of this function
     known = {tool.name: tool for tool in tools}
@@ -203,7 +211,7 @@ class _Tree:
             self.ends_early.append(log.name)
         for child in replayed.children:
             session = _session_of(child, replayed.kernel)
-            self._replay_child(log, child, names, tools, session, frozenset(replayed.logged))
+            self._replay_child(log, child, names, tools, session, replayed.logged)
 
     def _replay_unfinished(
         self,
@@ -236,15 +244,21 @@ class _Tree:
         names: tuple[str, ...],
         tools: Mapping[str, Tool],
         session: SessionPort | None,
-        logged: frozenset[str],
+        logged: Mapping[str, ChildRef],
     ) -> None:
         path = child_path(log, child.number)
         name = child.delegation.agent or program_name(child.delegation.program)
         place = (*names, f"{name}[{child.number}]")
-        if not path.exists():
+        found = scan(path) if path.exists() else None
+        if found is None or (found.entries == 0 and child.call not in logged):
             if child.call in logged:
                 self.divergences.append(_missing(path, place))
-            return  # else it was killed before it wrote a line
+            return  # else it was killed before it wrote a whole line
+        ended = logged.get(child.call)
+        is_bound = ended is None or (found.head, found.entries) == (ended.head, ended.events)
+        if ended is not None and found.damage is None and not is_bound:
+            self.divergences.append(_other(path, place, ended, found))
+            return
         given = child.delegation
         own = {tool.name: tool for tool in given.own_tools}
         self.replay(path, given.program, place, session, {**tools, **own})
@@ -343,10 +357,27 @@ class _Run:
             mismatch=mismatch,
         )
 
+    def _other_end(self, mismatch: Mismatch) -> Divergence:
+        """Return that a delegation tool, which is program code, returned something else."""
+        call, entry = mismatch.call or "", mismatch.recorded
+        recorded = {"kind": "tool.returned", "call": call, **mismatch.recorded_data}
+        now = {"kind": "tool.returned", "call": call, **mismatch.now}
+        return self._divergence(
+            "result_changed",
+            recorded=recorded,
+            now=now,
+            diff=between(recorded, now),
+            seq=entry.seq if entry is not None else None,
+            call=call,
+            mismatch=mismatch,
+        )
+
     def _named(self, mismatch: Mismatch) -> Divergence:
         explorer = self.replayed.explorer
         if explorer is None:
             raise UsageError("a mismatch without its explorer")
+        if mismatch.is_other_end():
+            return self._other_end(mismatch)
         name, step = category(mismatch, explorer)
         if name == "reordered" and mismatch.event_kind and mismatch.recorded is not None:
             step = None  # both lines are calls: they say it best
@@ -498,6 +529,17 @@ def _died(log: Path, names: tuple[str, ...], how: str) -> Divergence:
         log=str(log),
         now={"kind": "process", "name": how},
         cause="the program ended its process, or stood still, before the record does",
+    )
+
+
+def _other(log: Path, names: tuple[str, ...], ended: ChildRef, found: Scan) -> Divergence:
+    return Divergence(
+        category="log_damaged",
+        where=" > ".join(names),
+        log=str(log),
+        recorded=f"its parent's log names {ended.events} entries, head {ended.head[:16]}",
+        now=f"the file has {found.entries} entries, head {found.head[:16]}",
+        cause=likely_cause("log_damaged", (), {}),
     )
 
 

@@ -40,6 +40,7 @@ from refold.engine.limits import Limits
 from refold.engine.log import Entry
 from refold.engine.log.blobs import encode_data
 from refold.engine.loop import Loop, Timer
+from refold.engine.outcome import ChildRef
 from refold.engine.ports import (
     Identity,
     ModelReply,
@@ -79,8 +80,8 @@ class Replayed:
         """
         self.fold = Fold()
         self._on_end = on_end
-        self.logged: set[str] = set()
-        """Calls of the children that wrote a log, as their outcomes say."""
+        self.logged: dict[str, ChildRef] = {}
+        """Where the logs of ended children stood, by call, as their outcomes say."""
         self.on_mismatch: Callable[[Mismatch], None] | None = None
         """Is told of the first difference before the program is let run on."""
         self.cursor = Cursor(log)
@@ -225,7 +226,7 @@ class Replayed:
     def _taken(self, entry: Entry, event: Any, call: str | None) -> None:
         self.last.append(entry)
         if isinstance(event, ChildFinished) and event.outcome.child and event.outcome.child.events:
-            self.logged.add(call or "")
+            self.logged[call or ""] = event.outcome.child
         self.fold.apply(event, call, entry.seq)
         self._tell_end()
 

@@ -91,3 +91,59 @@ def test_a_likely_cause_is_not_guessed_from_looks_alone(
     from refold.replay.pointer_diff import differences  # noqa: PLC0415 - the same
 
     assert cause in likely_cause("args_changed", differences(before, after), {})
+
+
+def test_a_childs_log_that_its_parent_does_not_know_is_not_replayed(tmp_path: Path) -> None:
+    """A log that was cut, or written anew, is another one than the parent's log names."""
+    log = refold.record(parent, None, log=tmp_path / "a.jsonl").log
+    path = tmp_path / "a.1.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+
+    (divergence,) = refold.reexecute(log, parent).divergences
+
+    assert (divergence.category, divergence.where) == ("log_damaged", "parent > child[1]")
+
+
+def test_a_child_that_was_killed_before_its_first_line_is_passed_over(tmp_path: Path) -> None:
+    """An empty file holds nothing, as no file does."""
+    log = refold.record(parent, None, log=tmp_path / "a.jsonl").log
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:2]))
+    (tmp_path / "a.2.jsonl").unlink()
+    (tmp_path / "a.1.jsonl").write_bytes(b"")
+
+    assert refold.reexecute(log, parent).identical
+
+
+def _answer(value: str) -> refold.DelegationTool:
+    async def handler(run: refold.Run, _arguments: dict[str, object]) -> str:
+        run.annotate("working")
+        return value
+
+    return refold.DelegationTool(
+        name="answer", description="Answers.", parameters={"type": "object"}, handler=handler
+    )
+
+
+async def asks(run: refold.Run, _: None) -> object:
+    return await run.tool("answer")
+
+
+def test_a_delegation_tool_that_returns_something_else_is_a_changed_result(tmp_path: Path) -> None:
+    """It is program code: its result is compared where it stands."""
+    log = refold.record(asks, None, log=tmp_path / "a.jsonl", tools=[_answer("old")]).log
+
+    (divergence,) = refold.reexecute(log, asks, tools=[_answer("new")]).divergences
+
+    assert (divergence.category, divergence.call) == ("result_changed", "0#1")
+    assert [str(one) for one in divergence.diff] == ['/result: "old" → "new"']
+
+
+def test_an_unfinished_run_with_a_tool_of_this_process_is_replayed_here(tmp_path: Path) -> None:
+    """Another process could not import the tool."""
+    log = refold.record(asks, None, log=tmp_path / "a.jsonl", tools=[_answer("old")]).log
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-2]))
+
+    report = refold.reexecute(log, asks, tools=[_answer("old")])
+
+    assert report.identical, report
+    assert report.ends_early == ("a.jsonl",)

@@ -16,11 +16,13 @@ from refold.cli.logs import LOG, OpenedLog, json_option, opened_log, started
 from refold.cli.pages import page
 from refold.engine.errors import ProgramNotFound, ToolRefused
 from refold.engine.log import read_entries
+from refold.engine.log.damage import TORN_TAIL
 from refold.engine.ports import Tool
 from refold.engine.programs import SHIPPED, load, reference_from
 from refold.engine.session import Session
 from refold.face import reexecute
 from refold.replay.reexecute import ReplayReport
+from refold.replay.verify import verify
 
 _PAGE: Final = """
 Examples:
@@ -62,12 +64,26 @@ def command(*, log: Path, program: str | None, tools: str, is_all: bool, as_json
         if program is None and not _is_shipped(opened):
             return _unnamed(opened)
         report = replayed(opened, program, load_tools(tools))
+        if report.identical:
+            _refuse_damage(opened)
         document = document_of(report, opened)
     if as_json:
         output.document(document)
     else:
         describe(report, is_all=is_all)
     return _code(report)
+
+
+def _refuse_damage(log: OpenedLog) -> None:
+    """Refuse to call a run identical whose log does not verify (CONTRACT.md §14.9).
+
+    Raises:
+        LogDamaged: the first damage, of whichever log below.
+    """
+    found = (damage for report in verify(log.path).logs for damage in report.damage)
+    damage = next((one for one in found if one.what != TORN_TAIL), None)
+    if damage is not None:
+        raise damage.as_error()
 
 
 def replayed(log: OpenedLog, program: str | None, tools: Iterable[Tool] = ()) -> ReplayReport:
