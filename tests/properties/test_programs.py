@@ -42,9 +42,9 @@ def record_tree(folder: Path, seed: int, tree: Node, *, most: float = 0.001) -> 
 def check(folder: Path, seed: int, tree: Node) -> None:
     """Record and re-execute one tree; what a failing case prints is enough to run it again."""
     recording = record_tree(folder, seed, tree)
-    if not recording.ok:  # a tree may really wait for ever: a producer that swallows its cancelling
+    if not recording.ok:  # a tree may really wait for ever, or let its own cancelling escape
         assert recording.error is not None
-        assert recording.error.code == "stuck", (seed, recording.error)
+        assert recording.error.code in ("stuck", "cancelled"), (seed, recording.error)
     report = reexecute(recording.log, tree_program)
     assert report.identical, f"seed {seed}, tree {tree}\n{report}"
     assert report.entries >= recording.entries
