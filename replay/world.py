@@ -350,7 +350,7 @@ class RecordedModel:
 
     def complete(self, request: ModelRequest, /) -> ModelReply:
         """Refuse: replay asks no model."""
-        raise NotImplementedError(f"replay asks no model: {self.name}, {len(request.messages)}")
+        raise UsageError(f"replay asks no model: {self.name}, {len(request.messages)}")
 
 
 def identity_of(started: RunStarted) -> Identity:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from refold.engine.errors import LogDamaged, ToolNeeded
+from refold.engine.errors import LogDamaged, ToolNeeded, UsageError
 from refold.engine.events import RunStarted
 from refold.engine.log import read_entries
 from refold.engine.ports import CallContext, ModelRequest
@@ -32,7 +32,7 @@ def test_stand_ins_execute_nothing() -> None:
     with pytest.raises(ToolNeeded):
         asyncio.run(known.delegate(None, {}))
     assert known.dump([1]) == [1]
-    with pytest.raises(NotImplementedError):
+    with pytest.raises(UsageError):
         RecordedModel("m").complete(ModelRequest(messages=()))
 
 
