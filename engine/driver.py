@@ -19,11 +19,19 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.canonical import Json
-from refold.engine.effects import AskModel, CallTool
-from refold.engine.errors import ArgumentsRefused, ModelError, NotCanonical, ToolError
-from refold.engine.events import ModelAnswered, ToolReturned
+from refold.engine.effects import AskModel, AskPerson, CallTool
+from refold.engine.errors import ArgumentsRefused, ModelError, NotCanonical, ToolError, Unanswered
+from refold.engine.events import InputGiven, ModelAnswered, ToolReturned
 from refold.engine.outcome import Outcome, failed
-from refold.engine.ports import CallContext, CancelSignal, ChildRequest, ChildRunner
+from refold.engine.plain import to_json
+from refold.engine.ports import (
+    CallContext,
+    CancelSignal,
+    ChildRequest,
+    ChildRunner,
+    Question,
+    Suspended,
+)
 from refold.engine.verdict import text_of
 
 WORKERS_MAX: Final = 64
@@ -35,7 +43,7 @@ class Arrival:
     """Something that came back from the world."""
 
     call: str
-    event: ToolReturned | ModelAnswered | Outcome
+    event: ToolReturned | ModelAnswered | InputGiven | Outcome | Suspended | Unanswered
 
 
 class CancelRun:
@@ -144,7 +152,7 @@ async def _cancel_all() -> None:
 class Flight:
     """An effect under way."""
 
-    effect: CallTool | AskModel | ChildRequest
+    effect: CallTool | AskModel | AskPerson | ChildRequest
     cancel: CancelSignal = attrs.field(factory=CancelSignal)
     given_up: bool = False
 
@@ -191,6 +199,13 @@ class Driver:
         self.flights[effect.call] = Flight(effect)
         self._later(effect.call, lambda: ask_model(effect))
 
+    def ask_person(
+        self, effect: AskPerson, question: Question, ask: Callable[[Question], Json]
+    ) -> None:
+        """Put a question to whoever can be asked; its arrival follows."""
+        self.flights[effect.call] = Flight(effect)
+        self._later(effect.call, lambda: _ask_person(question, ask))
+
     def run_child(self, call: str, runner: ChildRunner, request: ChildRequest) -> None:
         """Run a child on a thread of its own; its arrival follows."""
         self.flights[call] = Flight(request, request.cancel)
@@ -211,7 +226,11 @@ class Driver:
         """Let idle workers end."""
         self._workers.close()
 
-    def _later(self, call: str, work: Callable[[], ToolReturned | ModelAnswered]) -> None:
+    def _later(
+        self,
+        call: str,
+        work: Callable[[], ToolReturned | ModelAnswered | InputGiven | Unanswered],
+    ) -> None:
         context = self._context.copy()
         self._workers.submit(lambda: self._arrivals.put(Arrival(call, context.run(work))))
 
@@ -292,8 +311,22 @@ def ask_model(effect: AskModel) -> ModelAnswered:
     return ModelAnswered("ok", reply.message, reply.usage, reply.stop_reason)
 
 
-def _run_child(runner: ChildRunner, request: ChildRequest) -> Outcome:
+def _ask_person(question: Question, ask: Callable[[Question], Json]) -> InputGiven | Unanswered:
     try:
+        return InputGiven(to_json(ask(question)))
+    except Exception:  # noqa: BLE001 - a question that nobody could answer stays open
+        return Unanswered()
+
+
+def _run_child(runner: ChildRunner, request: ChildRequest) -> Outcome | Suspended:
+    try:
+        if request.resume is not None:
+            from refold.engine.runners.unfinished import take_up  # noqa: PLC0415 - it needs this file
+
+            taken = take_up(request)
+            if isinstance(taken, Outcome):
+                return taken
+            request = taken
         return runner.run(request)
     except BaseException as error:  # noqa: BLE001 - a crash must be recordable, to be replayed
         return failed(

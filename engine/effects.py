@@ -45,10 +45,19 @@ class RunChild:
 
 
 @attrs.frozen
+class AskPerson:
+    """Put a question to a person."""
+
+    call: str
+    question: str
+    schema: dict[str, Json] | None
+
+
+@attrs.frozen
 class GiveUp:
     """End an effect that the program no longer wants."""
 
     call: str
 
 
-Effect = CallTool | AskModel | RunChild | GiveUp
+Effect = CallTool | AskModel | RunChild | AskPerson | GiveUp

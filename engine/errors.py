@@ -21,6 +21,7 @@
         SessionNotFound          no run of the tree has that session id
         LimitRefused             nonsense as a limit
         ExtraMissing             an optional dependency is not installed
+        AnswerRefused            an answer that fits no open question
         SnapshotRefused          a snapshot of what is no recording
         SliceRefused             a class that can be no slice of a session
         SnapshotSerializationError  a session that no snapshot can hold
@@ -43,6 +44,10 @@
         RunEnded                 a program ends itself for a reason of its own
         OutsideLoop              the program tried to leave the kernel
         Stuck                    nothing can ever wake the program again
+      Unanswered                 raised by who is asked: the question stays open
+      InDoubt                    a resume needs to be told what became of effects
+      AttemptsExhausted          a run that was resumed as often as allowed
+      OutcomeMissing             nothing recorded for what was asked, and it may not run live
       Diverged                   a re-execution asked for something else than the record
 
 Data as attributes, positional so that every error survives pickling; the message is built in
@@ -562,6 +567,67 @@ class Stuck(Detailed, ProgramError):
 
     def __str__(self) -> str:
         return "the program waits for what can never come: " + "; ".join(self.waiting)
+
+
+class Unanswered(RefoldError):
+    """Raised by who is asked: the question stays open, and the run is suspended."""
+
+
+class AnswerRefused(Detailed, UsageError):
+    """An answer that fits no open question, or not the schema of its question."""
+
+    key: str
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"the answer to {self.key!r}: expected {self.expected}, found {self.found}"
+
+
+class InDoubt(Detailed, RefoldError):
+    """A run cannot go on before somebody says what became of effects that may have happened."""
+
+    log: str
+    effects: tuple[str, ...]
+    """`0#3 save(path="x")`, one for each."""
+    keys: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        listed = "\n".join(f"  {effect}" for effect in self.effects)
+        return (
+            f"{self.log}: started before the end of the record, with nothing to say whether it "
+            f"happened:\n{listed}\nLook, and say for each: --retry KEY (run it again), "
+            "--fail KEY (the program sees a failure), or --result KEY=FILE (it gave this)"
+        )
+
+
+class AttemptsExhausted(Detailed, RefoldError):
+    """A run that was resumed as often as allowed."""
+
+    log: str
+    attempts: int
+    allowed: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.log}: attempt {self.attempts} of at most {self.allowed}: it keeps breaking off. "
+            "See why (`refold tail`), then raise --max-attempts"
+        )
+
+
+class OutcomeMissing(Detailed, RefoldError):
+    """Something was asked for that the record has no outcome for, and that may not run live."""
+
+    call: str
+    """The call that was made."""
+    nearest: str
+    """The recorded request that is most like it; empty for none."""
+    why: str = ""
+
+    def __str__(self) -> str:
+        near = f"; the nearest recorded one is {self.nearest}" if self.nearest else ""
+        why = f" ({self.why})" if self.why else ""
+        return f"no recorded outcome for {self.call}{near}{why}"
 
 
 class Diverged(Detailed, RefoldError):

@@ -356,7 +356,7 @@ TAILS: Final[dict[str, str]] = {
 }
 """The first field of a kind's volatile tail (CONTRACT.md §6.2)."""
 
-UNDIGESTED: Final = frozenset({"clock.read", "effect.late"})
+UNDIGESTED: Final = frozenset({"clock.read", "effect.late", "run.resumed"})
 """Kinds that the data digest leaves out whole."""
 
 COMPLETES: Final[dict[str, str]] = {

@@ -23,7 +23,7 @@ from refold.engine.canonical import Json
 from refold.engine.conversation import Conversations
 from refold.engine.decide import RequestChild, RequestModel, decide
 from refold.engine.delegation import Delegation
-from refold.engine.effects import AskModel, CallTool, Effect, GiveUp, RunChild
+from refold.engine.effects import AskModel, AskPerson, CallTool, Effect, GiveUp, RunChild
 from refold.engine.errors import (
     Diverged,
     LimitReached,
@@ -42,6 +42,7 @@ from refold.engine.events import (
     EffectCancelled,
     EffectLate,
     Event,
+    InputAsked,
     InputGiven,
     LimitHit,
     ModelAnswered,
@@ -54,7 +55,7 @@ from refold.engine.events import (
     ValueDrawn,
 )
 from refold.engine.limits import Limits
-from refold.engine.loop import Loop, Scope, Task, inside_collector
+from refold.engine.loop import Loop, Scope, Task, Timer, inside_collector
 from refold.engine.outcome import Outcome
 from refold.engine.pending import Child, Join, Pending
 from refold.engine.plain import to_json
@@ -99,7 +100,9 @@ class Kernel:
         self.models = models or {}
         self.session = session
         self.loop = Loop(  # type: ignore[abstract]  # what it lacks is refused, by name
-            look=self._look_seconds, glance=self._glance_seconds, arm=world.arm
+            look=self._look_seconds,
+            glance=self._glance_seconds,
+            arm=self._arm,
         )
         self.open: dict[str, Pending] = {}
         """Tool, model and input effects without an outcome, in the order asked."""
@@ -118,10 +121,14 @@ class Kernel:
         self._virtual_us = 0
         self._conversations = Conversations()
         self._streams: dict[tuple[str, str], random.Random] = {}
+        self._patches: dict[str, bool] = {}
         self._is_plain = False
         self._is_told = False
         self._thread = 0
         """The thread that executes the program; 0 before and after."""
+
+    def _arm(self, timer: Timer) -> None:
+        self.world.arm(timer)  # the world changes where a run is resumed
 
     # -- the life of a run ----------------------------------------------------------------
 
@@ -535,6 +542,14 @@ class Kernel:
         self._wait_for(pending, AskModel(call, model, request, name))
         return pending
 
+    def ask_person(self, question: str, schema: Mapping[str, Any] | None) -> Pending:
+        """Put a question to a person."""
+        plain = to_json(dict(schema)) if schema is not None else None
+        call = self._ask(InputAsked(question, plain))
+        pending = Pending(call, "input", question)
+        self._wait_for(pending, AskPerson(call, question, plain))
+        return pending
+
     def _grant(self, events: Iterable[Event]) -> str:
         """Emit what `decide` gave under one call key; raise where it refused."""
         first, *rest = events
@@ -662,6 +677,14 @@ class Kernel:
     def _seed(self, purpose: str, place: str) -> str:
         text = f"{self.identity.seed}\0{self.identity.path}\0{purpose}\0{place}"
         return digest.of_bytes(digest.VALUE, text.encode())
+
+    def patched(self, marker: str) -> bool:
+        """Return whether this run goes the way of a change; the first answer holds (§9.6)."""
+        self._check_inside()
+        found = self._patches.get(marker)
+        if found is None:
+            found = self._patches[marker] = self.world.patched(marker)
+        return found
 
     def annotate(self, text: str, data: Json) -> None:
         """Write a remark."""

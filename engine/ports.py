@@ -16,7 +16,7 @@ from refold.engine import digest
 from refold.engine.canonical import Json
 from refold.engine.events import EffectClass
 from refold.engine.limits import Limits
-from refold.engine.outcome import ArtifactKind, Outcome, Usage
+from refold.engine.outcome import ArtifactKind, ChildRef, Outcome, Usage
 
 Program = Callable[..., Any]
 """`async def program(run, input)` or `def program(run, input)`: agent code."""
@@ -315,6 +315,43 @@ class CancelSignal:
 
 
 @attrs.frozen(kw_only=True)
+class Question:
+    """What a run waits for a person to answer."""
+
+    key: str
+    """Call keys from the root run down: `0#1`, or `0#1 > 0#2` in a child; an answer names it."""
+    question: str
+    schema: dict[str, Json] | None = None
+    """JSON schema of the answer; `None` for any JSON value."""
+
+
+@attrs.frozen(kw_only=True)
+class Suspended:
+    """A child run that waits for a person: no outcome yet, and its log is unfinished."""
+
+    questions: tuple[Question, ...]
+    child: ChildRef
+
+
+@attrs.frozen(kw_only=True)
+class People:
+    """Who answers what a run asks: answers that are there already, and somebody to be asked."""
+
+    answers: Mapping[str, Json] = attrs.field(factory=dict)
+    """By the key of the question."""
+    ask: Callable[[Question], Json] | None = None
+    """Called on a worker thread; raises `refold.Unanswered` to leave a question open."""
+    by: str = ""
+    """Who gave `answers`."""
+    retry: frozenset[str] = frozenset()
+    """Effects in doubt, by key as a question has it, that are to run again."""
+    fail: frozenset[str] = frozenset()
+    """… that the program is to see as failed."""
+    results: Mapping[str, Json] = attrs.field(factory=dict)
+    """… and what others gave."""
+
+
+@attrs.frozen(kw_only=True)
 class ChildRequest:
     """All that a runner needs to run one child."""
 
@@ -340,6 +377,10 @@ class ChildRequest:
     """What the child's own children may run on."""
     runner: str = "in-process"
     """The child's default among them."""
+    people: People = People()
+    resume: Reference | None = None
+    """What goes on in an unfinished log of this child, where there is one: a function of a
+    `RunRequest` and a `Host` that returns a `Recorder`."""
     host: Any = None
     """The `engine.driver.Host` on which asynchronous tools of an in-process child run."""
 
@@ -352,8 +393,8 @@ class ChildRunner(Protocol):
         """What `record(runner=…)` and `meta` call it: `in-process`, `subprocess`."""
         ...
 
-    def run(self, request: ChildRequest, /) -> Outcome:
-        """Return how the child ended; blocks.  Nothing that the child does makes this raise.
+    def run(self, request: ChildRequest, /) -> "Outcome | Suspended":
+        """Return how the child ended, or that it waits for a person; blocks.  Nothing that the child does makes this raise.
 
         `request.limits.timeout_seconds` is enforced here, and `request.cancel` is obeyed.
         """

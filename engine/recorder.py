@@ -30,8 +30,8 @@ from refold.engine.driver import (
     SharedChange,
     overdue,
 )
-from refold.engine.effects import AskModel, CallTool, Effect, GiveUp, RunChild
-from refold.engine.errors import NotCanonical
+from refold.engine.effects import AskModel, AskPerson, CallTool, Effect, GiveUp, RunChild
+from refold.engine.errors import NotCanonical, Unanswered
 from refold.engine.events import (
     KIND_OF,
     ChildFinished,
@@ -41,10 +41,13 @@ from refold.engine.events import (
     EffectLate,
     Event,
     InputAsked,
+    InputGiven,
     LimitHit,
     ModelAnswered,
     ModelAsked,
+    PatchMarked,
     RunFinished,
+    RunResumed,
     RunStarted,
     SessionChanged,
     SessionSeeded,
@@ -73,14 +76,19 @@ from refold.engine.ports import (
     Identity,
     Model,
     Parentage,
+    People,
     Program,
+    Question,
+    Reference,
     SessionPort,
+    Suspended,
     Tool,
 )
 from refold.engine.programs import fingerprint_of, found_program, program_name
 from refold.engine.run import faces_of
 from refold.engine.state import STATE_VERSION, Fold, state_digest
 from refold.engine.verdict import Verdict
+from refold.engine.world import Silent
 
 FORMAT_VERSION: Final = 1
 ENGINE_VERSION: Final = 1
@@ -110,6 +118,9 @@ class RunRequest:
     durability: Durability = "group"
     clock: Clock | None = None
     session: SessionPort | None = None
+    people: People = People()
+    resume: Reference | None = None
+    """What goes on in the unfinished logs of children; `None` in a run that was not resumed."""
     cancel: CancelSignal = attrs.field(factory=CancelSignal)
     meta: dict[str, int | str] = attrs.field(factory=dict)
 
@@ -127,12 +138,44 @@ class Recorded:
     interrupted: bool = False
     place: tuple[str, int] | None = None
     """File and line of the program that raised, if it did."""
+    questions: tuple[Question, ...] = ()
+    """What a suspended run waits for; its log has no `run.finished`."""
+
+
+@attrs.frozen(kw_only=True)
+class Handed:
+    """What a recorder needs in order to go on where an unfinished record ends."""
+
+    writer: LogWriter
+    resumed: RunResumed
+    fold: Fold
+    digest: DataDigest
+    requests: dict[str, int]
+    """Entries that ask for something and have no outcome, by call."""
+    starts: dict[str, str]
+    """Hashes of the `child.started` entries of unfinished children, by call."""
+    leaves: list[tuple[int, str]]
+    step: int
+    """The entry that opened the step in which the record ends."""
+    active_us: int
+    timers: list[tuple[int, Timer]]
+    """Timers that are armed, and microseconds left of each."""
+    effects: list[Effect]
+    """What is to be started, again or for the first time, in the order of requests."""
+    arrivals: list[Arrival]
+    """Outcomes that somebody decided."""
 
 
 class Recorder:
     """The living world of one kernel."""
 
-    def __init__(self, request: RunRequest, host: Host) -> None:
+    _writer: LogWriter
+
+    def __init__(self, request: RunRequest, host: Host, *, kernel: Kernel | None = None) -> None:
+        """Make the log and write its first line.
+
+        With the `kernel` of a re-execution, nothing is made: `take_over` comes later.
+        """
         self.request = request
         self.fold = Fold()
         self._started_ns = time.monotonic_ns()
@@ -141,7 +184,7 @@ class Recorder:
         self._arrivals: Arrivals = queue.SimpleQueue()
         self._host = host
         self._driver = Driver(self._arrivals, host=host)
-        self._kernel = Kernel(
+        self._kernel = kernel or Kernel(
             self,
             identity=request.identity,
             limits=request.limits,
@@ -151,10 +194,13 @@ class Recorder:
         )
         self._requests: dict[str, int] = {}
         self._start_hashes: dict[str, str] = {}
+        self._asked: dict[str, AskPerson] = {}
         self._step = 0
         self._lock = threading.Lock()
         self._timers: list[tuple[int, int, str, Timer | CallTool]] = []
         self._outcomes: dict[str, Outcome] = {}
+        self._paused: dict[str, Suspended] = {}
+        self._questions: tuple[Question, ...] = ()
         self._leaves: list[tuple[int, str]] = []
         self._stop_us: int | None = None
         self._interrupted = False
@@ -165,11 +211,30 @@ class Recorder:
         # A child's runner ends it from outside; nobody does so for a root.
         self._must_be_timely = self._deadline_us is not None and request.identity.parent is None
         request.cancel.on_set(lambda: self._arrivals.put(CancelRun()))
-        started = self._run_started()
+        if kernel is None:
+            self._begin()
+
+    def _begin(self) -> None:
+        request, started = self.request, self._run_started()
         self._writer = LogWriter.create(
             request.log, started, durability=request.durability, meta=request.meta
         )
         self._noted(started, None, 0)
+
+    def take_over(self, handed: Handed) -> None:
+        """Go on where the record ends, in the same log, as the world of the same kernel."""
+        self._writer, self.fold, self._digest = handed.writer, handed.fold, handed.digest
+        self._requests, self._start_hashes = handed.requests, handed.starts
+        self._leaves, self._step = handed.leaves, handed.step
+        self._started_ns = time.monotonic_ns() - handed.active_us * 1000
+        self._append(handed.resumed, None, None)
+        for left_us, timer in handed.timers:
+            entry = (handed.active_us + left_us, timer.number, timer.key, timer)
+            heapq.heappush(self._timers, entry)
+        for arrival in handed.arrivals:
+            self._arrivals.put(arrival)
+        self._kernel.wanted = handed.effects
+        self._kernel.world = self
 
     def record(self) -> Recorded:
         """Run the program to its end and seal the log.
@@ -186,13 +251,13 @@ class Recorder:
                 verdict = self._kernel.execute(
                     request.program, (faces.asynchronous, faces.plain), argument
                 )
-            finished = self._seal(verdict)
+            finished = self._suspended() if self._questions else self._seal(verdict)
         finally:
             self._is_over = True
             for call in list(self._driver.flights):
                 self._driver.give_up(call)
             self._driver.close()
-            self._writer.close()
+            self._let_go()
         return Recorded(
             finished=finished,
             log=request.log,
@@ -202,7 +267,11 @@ class Recorder:
             duration_ms=self._elapsed_ms(),
             interrupted=self._interrupted,
             place=self._place,
+            questions=self._questions,
         )
+
+    def _let_go(self) -> None:
+        self._writer.close()
 
     def _interrupt(self) -> None:
         """Ask for the end of the run; a tool that runs in place is left at once.
@@ -244,6 +313,11 @@ class Recorder:
         value = to_json(produce())
         self.emit(ValueDrawn(source, name, value), call)  # type: ignore[arg-type]  # a closed set
         return value
+
+    def patched(self, marker: str) -> bool:
+        """Append the marker: a run that is recorded goes the new way."""
+        self.emit(PatchMarked(marker), None)
+        return True
 
     def seed(self, session: SessionPort) -> None:
         """Append the session that the run starts with."""
@@ -294,7 +368,7 @@ class Recorder:
             taken = self._take_due() or self._take_child()
             if taken:
                 return True
-            if self._is_given_up():
+            if self._is_given_up() or self._pauses():
                 return False
             try:
                 arrival = self._arrivals.get(timeout=self._patience())
@@ -345,8 +419,57 @@ class Recorder:
                 self._driver.ask_model(effect)
             case RunChild():
                 self._start_child(effect)
+            case AskPerson():
+                self._writer.barrier()
+                self._ask(effect)
+            case GiveUp(call) if call in self._paused:
+                paused = self._paused.pop(call)
+                given_up = failed(
+                    "cancelled", "cancelled", "cancelled while it waited for a person"
+                )
+                outcome = attrs.evolve(given_up, child=paused.child)
+                self._arrivals.put(Arrival(call, outcome))
             case GiveUp(call):
                 self._driver.give_up(call)
+
+    def _ask(self, effect: AskPerson) -> None:
+        """Answer at once where there is an answer; else ask whoever can be asked."""
+        self._asked[effect.call] = effect
+        people, question = self.request.people, self._question(effect.call)
+        if question.key in people.answers:
+            given = InputGiven(people.answers[question.key], people.by)
+            self._arrivals.put(Arrival(effect.call, given))
+        elif people.ask is not None:
+            self._driver.ask_person(effect, question, people.ask)
+
+    def _question(self, call: str) -> Question:
+        asked = self._asked[call]
+        return Question(
+            key=self._kernel.child_path(call), question=asked.question, schema=asked.schema
+        )
+
+    def _pauses(self) -> bool:
+        """Suspend the run where people alone can make it go on (CONTRACT.md §9.7)."""
+        kernel = self._kernel
+        waits = all(pending.kind == "input" for pending in kernel.open.values())
+        waits = waits and set(kernel.children) <= {*self._paused, *self._outcomes}
+        if not waits or not (kernel.open or self._paused) or self._stop_us is not None:
+            return False
+        if self._driver.flights or kernel.loop.timers or not self._arrivals.empty():
+            return False
+        if kernel.is_closing:
+            return False
+        questions = [self._question(call) for call in kernel.open]
+        for paused in self._paused.values():
+            questions += paused.questions
+        self._questions = tuple(questions)
+        self._writer.barrier()
+        kernel.world = Silent(self.fold)
+        return True
+
+    def _suspended(self) -> RunFinished:
+        """Return how a run stands that waits for people; it is not in the log."""
+        return RunFinished("suspended", "input")
 
     def _start_child(self, effect: RunChild) -> None:
         self._writer.barrier()
@@ -397,6 +520,8 @@ class Recorder:
             runners=request.runners,
             runner=delegation.runner or request.runner,
             session=self._session_for(effect),
+            people=request.people,
+            resume=request.resume,
             host=self._host,
         )
 
@@ -478,8 +603,10 @@ class Recorder:
             return False
         flight = self._driver.flights.pop(arrival.call, None)
         match arrival.event:
-            case Outcome():
-                self._outcomes[arrival.call] = arrival.event
+            case Outcome() | Suspended():
+                self._set_aside(arrival.call, arrival.event)
+                return False
+            case Unanswered():
                 return False
             case event if arrival.call not in self._kernel.open:
                 self._late(arrival.call, event)
@@ -491,7 +618,17 @@ class Recorder:
             case ModelAnswered():
                 self._deliver(self._take_answer(arrival.call, arrival.event), arrival.call)
                 self._writer.barrier()
+            case InputGiven():
+                self._world(arrival.event, arrival.call, self._requests.pop(arrival.call, None))
+                self._writer.barrier()
         return True
+
+    def _set_aside(self, call: str, ended: Outcome | Suspended) -> None:
+        """Keep what a child's runner said until somebody joins the child, or it goes on."""
+        if isinstance(ended, Outcome):
+            self._outcomes[call] = ended
+        else:
+            self._paused[call] = ended
 
     def _take_tool(self, call: str, event: ToolReturned) -> ToolReturned:
         """Append a tool's result and return it as it was written, which is what replay will see."""
@@ -526,9 +663,10 @@ class Recorder:
         self._step = self._writer.entries - 1
         self._kernel.deliver(event, call)
 
-    def _late(self, call: str, event: ToolReturned | ModelAnswered) -> None:
-        kind = "tool" if isinstance(event, ToolReturned) else "model"
-        self._append(EffectLate(kind, event.status), call, self._requests.pop(call, None))  # type: ignore[arg-type]  # a closed set
+    def _late(self, call: str, event: ToolReturned | ModelAnswered | InputGiven) -> None:
+        kind = _KIND_OF_LATE[event.__class__]
+        status = "ok" if isinstance(event, InputGiven) else event.status
+        self._append(EffectLate(kind, status), call, self._requests.pop(call, None))  # type: ignore[arg-type]  # a closed set
 
     def _is_given_up(self) -> bool:
         """Return whether a stopped program has had its time to clean up."""
@@ -668,6 +806,7 @@ class Recorder:
 
 _TIMERS_KEPT: Final = 64
 """So few armed and cancelled timers are not worth sorting out."""
+_KIND_OF_LATE: Final = {ToolReturned: "tool", ModelAnswered: "model", InputGiven: "input"}
 _CHANGE_POLL_SECONDS: Final = 0.1
 _GRACE_US: Final = round(GRACE_SECONDS * 1_000_000)
 _REQUESTS: Final = frozenset({ToolCalled, ModelAsked, ChildStarted, InputAsked})

@@ -24,15 +24,19 @@ from refold.engine.log.names import default_path
 from refold.engine.outcome import Artifact, ChildRef, Fault, Outcome, Usage, failed
 from refold.engine.plain import to_json
 from refold.engine.ports import (
+    CancelSignal,
     ChildRequest,
     ChildRunner,
     Clock,
     Durability,
     Identity,
     Model,
+    People,
     Program,
+    Question,
     Reference,
     SessionPort,
+    Suspended,
     Tool,
 )
 from refold.engine.programs import check_not_importing, load_program, program_name
@@ -46,7 +50,8 @@ class Recording:
     """A recorded run."""
 
     status: str
-    """`completed`, `failed`, `timed_out`, `cancelled` or `limit` (CONTRACT.md §7.1)."""
+    """`completed`, `failed`, `timed_out`, `cancelled` or `limit` (CONTRACT.md §7.1); or
+    `suspended`: the run waits for a person, and its log is unfinished."""
     reason: str
     """`done`, or why not."""
     output: Json
@@ -66,6 +71,8 @@ class Recording:
     duration_ms: int = 0
     data_digest: str = ""
     """Equal for two runs that did the same, under one seed and a fixed clock (§6.2)."""
+    questions: tuple[Question, ...] = ()
+    """What a suspended run waits for."""
 
     @property
     def ok(self) -> bool:
@@ -89,6 +96,7 @@ def record(
     clock: Clock | None = None,
     session: SessionPort | None = None,
     durability: Durability = "group",
+    ask: Callable[[Question], Json] | None = None,
 ) -> Recording:
     """Run `program(run, input)` and record it; return how it ended, whatever that was.
 
@@ -106,6 +114,8 @@ def record(
         clock: Fixes every time that programs and models see.
         session: What `run.session` is; its snapshot stands at the beginning of the log.
         durability: `fast`, `group` or `strict` (CONTRACT.md §4.4).
+        ask: Who answers `run.ask`; called on a thread with a `refold.Question`, and may raise
+            `refold.Unanswered`.  A question that nobody answers suspends the run (§9.7).
 
     Raises:
         LogExists: a log is never overwritten.
@@ -126,11 +136,21 @@ def record(
         clock=clock,
         session=session,
         durability=durability,
+        ask=ask,
     )
+    return run_to_end(lambda host: Recorder(request, host).record(), request.cancel)
+
+
+def run_to_end(work: Callable[[Host], Recorded], cancel: CancelSignal) -> Recording:
+    """Record on a host of its own, beside a loop that runs here already; return how it ended.
+
+    Raises:
+        KeyboardInterrupt: the run was cancelled by Ctrl-C; its log is whole.
+    """
     if asyncio._get_running_loop() is not None:  # noqa: SLF001 - None instead of an error
-        recorded = in_thread(lambda: _record(request, None), request.cancel.set)
+        recorded = in_thread(lambda: _hosted(work, None), cancel.set)
     else:
-        recorded = _record(request, None)
+        recorded = _hosted(work, None)
     if recorded.interrupted:
         raise KeyboardInterrupt
     return recording_of(recorded)
@@ -157,7 +177,7 @@ async def record_async(
 
     def run() -> None:
         try:
-            recorded = _record(request, loop)
+            recorded = _hosted(lambda host: Recorder(request, host).record(), loop)
         except BaseException as error:  # noqa: BLE001 - handed to whoever awaits
             loop.call_soon_threadsafe(_settle, ended, None, error)
         else:
@@ -225,18 +245,12 @@ def _root_request(
     clock: Clock | None = None,
     session: SessionPort | None = None,
     durability: Durability = "group",
+    ask: Callable[[Question], Json] | None = None,
 ) -> RunRequest:
     check_not_importing()
     name = program_name(program)
     seed_text = os.urandom(16).hex() if seed is None else digest.of_value(digest.VALUE, seed)[:32]
     run_id = digest.of_bytes(digest.IDENTITY, f"{seed_text}\0{name}".encode())[:16]
-    known = dict(models or {})
-    if model is not None:
-        known[""] = model
-    _check_models(known)
-    all_runners = {**default_runners(), **(runners or {})}
-    if runner not in all_runners:
-        raise UsageError(f"no runner is named {runner!r}; known: {', '.join(sorted(all_runners))}")
     return RunRequest(
         program=load_program(program),
         program_name=name,
@@ -245,13 +259,39 @@ def _root_request(
         limits=(limits or CEILINGS).completed(CEILINGS),
         log=Path(log) if log is not None else _fresh_path(name),
         tools=by_name(tools),
-        models=known,
-        runners=all_runners,
+        models=known_models(model, models),
+        runners=known_runners(runner, runners),
         runner=runner,
         durability=durability,
         clock=clock,
         session=session,
+        people=People(ask=ask),
     )
+
+
+def known_models(model: Model | None, models: Mapping[str, Model] | None) -> dict[str, Model]:
+    """Return models by name, the default under the empty one.
+
+    Raises:
+        UsageError: one of them is none.
+    """
+    known = dict(models or {})
+    if model is not None:
+        known[""] = model
+    _check_models(known)
+    return known
+
+
+def known_runners(runner: str, runners: Mapping[str, ChildRunner] | None) -> dict[str, ChildRunner]:
+    """Return those given and those that every root has, by name.
+
+    Raises:
+        UsageError: none has the name `runner`.
+    """
+    known = {**default_runners(), **(runners or {})}
+    if runner not in known:
+        raise UsageError(f"no runner is named {runner!r}; known: {', '.join(sorted(known))}")
+    return known
 
 
 def _check_models(models: Mapping[str, Any]) -> None:
@@ -277,10 +317,10 @@ def _fresh_path(name: str) -> Path:
     )
 
 
-def _record(request: RunRequest, loop: asyncio.AbstractEventLoop | None) -> Recorded:
+def _hosted(work: Callable[[Host], Recorded], loop: asyncio.AbstractEventLoop | None) -> Recorded:
     host = Host(loop)
     try:
-        return Recorder(request, host).record()
+        return work(host)
     finally:
         host.close()
 
@@ -302,6 +342,7 @@ def recording_of(recorded: Recorded) -> Recording:
         usage=usage_of(recorded),
         duration_ms=recorded.duration_ms,
         data_digest=finished.data_digest,
+        questions=recorded.questions,
     )
 
 
@@ -337,6 +378,8 @@ def child_run_request(request: ChildRequest, *, runner_name: str) -> RunRequest:
         durability=request.durability,
         clock=request.clock,
         session=request.session,
+        people=request.people,
+        resume=request.resume,
         cancel=request.cancel,
         meta={"runner": runner_name},
     )
@@ -369,6 +412,12 @@ def outcome_of_recorded(recorded: Recorded, request: ChildRequest) -> Outcome:
         duration_ms=recorded.duration_ms,
         child=ChildRef(run=request.identity.run_id, head=recorded.head, events=recorded.entries),
     )
+
+
+def suspended(recorded: Recorded, request: ChildRequest) -> Suspended:
+    """Return what a child's runner says of a run that waits for a person."""
+    child = ChildRef(run=request.identity.run_id, head=recorded.head, events=recorded.entries)
+    return Suspended(questions=recorded.questions, child=child)
 
 
 def outcome_of_error(error: RefoldError) -> Outcome:

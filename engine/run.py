@@ -150,6 +150,16 @@ class _Face:
             raise UsageError("this run has no session: pass one, record(…, session=Session())")
         return self._kernel.session
 
+    def patched(self, marker: str, /) -> bool:
+        """Return whether this run goes the way of the change that `marker` names.
+
+        True in a new run, which says so in its log: `patch.marked`; in a replay, whether the record
+        has the marker.  So `if run.patched("ask twice"): … else: …` replays old logs as they were.
+        A marker is no call: it takes no ordinal, and one that the program no longer asks for is
+        passed over (CONTRACT.md §9.6).
+        """
+        return self._kernel.patched(marker)
+
     def annotate(self, text: str, data: Json = None) -> None:
         """Write a remark into the log: `note.added`.
 
@@ -231,6 +241,14 @@ class Run(_Face):
         """
         request = self._request(messages, tools, parameters)
         return await self._awaited(self._kernel.ask_model(request, model))  # type: ignore[no-any-return]  # of this kind
+
+    async def ask(self, question: str, schema: Mapping[str, Any] | None = None, /) -> Any:
+        """Ask a person, and return the answer, a JSON value that fits `schema`.
+
+        Where nobody answers and nothing else is left to do, the run is suspended: its process ends,
+        its log stays as it is, and `refold resume LOG --answer KEY=…` goes on (CONTRACT.md §9.7).
+        """
+        return await self._awaited(self._kernel.ask_person(question, schema))
 
     async def start(self, delegation: Delegation, /) -> Child:
         """Start a child run and return at once; a rejected one has its outcome already.
@@ -322,6 +340,10 @@ class PlainRun(_Face):
         """Ask a model; as `Run.model`."""
         request = self._request(messages, tools, parameters)
         return self._kernel.wait(self._kernel.ask_model(request, model))  # type: ignore[no-any-return]  # of this kind
+
+    def ask(self, question: str, schema: Mapping[str, Any] | None = None, /) -> Any:
+        """Ask a person, and return the answer; as `Run.ask`."""
+        return self._kernel.wait(self._kernel.ask_person(question, schema))
 
     def start(self, delegation: Delegation, /) -> Child:
         """Start a child run and return at once; as `Run.start`."""

@@ -4,12 +4,21 @@
 kernel cannot tell which.
 """
 
+import asyncio
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, NoReturn, Protocol
 
 from refold.engine.canonical import Json
 from refold.engine.effects import CallTool
-from refold.engine.events import ClockRead, Event, ToolReturned
+from refold.engine.events import (
+    ChildStarted,
+    ClockRead,
+    Event,
+    InputAsked,
+    ModelAsked,
+    ToolCalled,
+    ToolReturned,
+)
 from refold.engine.loop import Timer
 from refold.engine.ports import SessionPort
 from refold.engine.state import Fold
@@ -41,6 +50,10 @@ class World(Protocol):
         """Take a value from outside as a line, and return it; in replay `produce` is not called."""
         ...
 
+    def patched(self, marker: str) -> bool:
+        """Take a change marker as a line, and return whether the run has it; live, it has."""
+        ...
+
     def seed(self, session: SessionPort) -> None:
         """Take the session that the run starts with as a line."""
         ...
@@ -55,3 +68,52 @@ class World(Protocol):
         Returns False where nothing more will come: the run is given up, or the record ends.
         """
         ...
+
+
+REQUESTS: Final = (ToolCalled, ModelAsked, ChildStarted, InputAsked)
+"""Events that ask the world for something."""
+
+
+class RecordEnded(asyncio.CancelledError):
+    """The program asked for something after the last line: it is let go."""
+
+
+class Silent:
+    """The world of a run that is suspended: nothing is written, nothing comes any more."""
+
+    def __init__(self, fold: Fold) -> None:
+        self.fold = fold
+
+    def emit(self, event: Event, call: str | None) -> None:  # noqa: ARG002 - the port's
+        """Take no line; let go of whoever asks for something.
+
+        Raises:
+            RecordEnded: the event asks for something.
+        """
+        if isinstance(event, REQUESTS):
+            raise RecordEnded
+
+    def look(self) -> NoReturn:
+        """Let go of whoever looks."""
+        raise RecordEnded
+
+    def arm(self, timer: Timer) -> None:
+        """Do nothing."""
+
+    def draw(self, source: str, name: str, call: str, produce: Callable[[], Json]) -> NoReturn:  # noqa: ARG002 - the port's
+        """Let go of whoever draws."""
+        raise RecordEnded
+
+    def patched(self, marker: str) -> NoReturn:  # noqa: ARG002 - the port's
+        """Let go of whoever asks."""
+        raise RecordEnded
+
+    def seed(self, session: SessionPort) -> None:
+        """Do nothing."""
+
+    def at_once(self, effect: CallTool) -> None:
+        """Run nothing."""
+
+    def advance(self) -> bool:
+        """Return False: nothing will come."""
+        return False

@@ -1,6 +1,7 @@
 """Reads a log ahead, for a re-execution that compares line by line.
 
 Late effects and marks of a resume have no part in what the program saw: they are passed over.
+So are change markers, which take no part in the order of calls; they are remembered.
 """
 
 import os
@@ -17,7 +18,7 @@ from refold.engine.log import Entry, read_entries
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.names import blobs_of
 
-_PASSED_OVER: Final = frozenset({"effect.late", "run.resumed"})
+_PASSED_OVER: Final = frozenset({"effect.late", "run.resumed", "patch.marked"})
 _ENDS_STEP: Final = FROM_WORLD | {"run.finished"}
 
 
@@ -33,6 +34,8 @@ class Cursor:
         """Entries behind the cursor, those passed over included."""
         self.broken: LogDamaged | None = None
         """What was found damaged while reading: a program may have swallowed the error."""
+        self.markers: set[str] = set()
+        """Change markers passed over so far (CONTRACT.md §9.6)."""
         self._read()
 
     def peek(self) -> Entry | None:
@@ -94,6 +97,8 @@ class Cursor:
         """Read one more line; return whether there was one."""
         for entry in self._entries:
             if entry.kind in _PASSED_OVER or entry.kind.startswith("x-"):
+                if entry.kind == "patch.marked":
+                    self.markers.add(self.data(entry)["id"])
                 self.taken += 1
                 continue
             self._ahead.append(entry)

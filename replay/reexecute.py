@@ -196,7 +196,7 @@ class _Tree:
             return
         on_end = watch.on_end if watch else None
         replayed = Replayed(log, tools=tools, session=session, on_end=on_end)
-        code = _program(program, replayed.started.program)
+        code = program_of(program, replayed.started.program)
         names = above or (replayed.started.program,)
         run = _Run(log, replayed, code, names)
         if watch is not None:
@@ -223,7 +223,7 @@ class _Tree:
     ) -> None:
         """Replay a run whose record stops: it may crash or stand still again, out of harm's way."""
         started = first_event(log)
-        code = program if program is not None else _program(None, started.program)
+        code = program if program is not None else program_of(None, started.program)
         names = above or (started.program,)
         answer = reexecute_apart(log, code, tools, names, session)
         if answer.report is not None:
@@ -273,7 +273,12 @@ def _session_of(child: RunChild, kernel: Kernel) -> SessionPort | None:
     return share(kernel.session, kernel.child_path(child.call), None)
 
 
-def _program(program: Program | Reference | str | None, recorded: str) -> Program:
+def program_of(program: Program | Reference | str | None, recorded: str) -> Program:
+    """Return the program that was given, or the shipped one that the log names.
+
+    Raises:
+        ProgramNotFound: it is neither.
+    """
     if program is not None:
         return load_program(program)
     if recorded in SHIPPED:

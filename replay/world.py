@@ -19,19 +19,15 @@ import attrs
 
 from refold.engine.canonical import Json, encode, loads
 from refold.engine.codec import kind_of, unstructure
-from refold.engine.effects import CallTool, RunChild
+from refold.engine.effects import CallTool, Effect, GiveUp, RunChild
 from refold.engine.errors import ToolNeeded, UsageError
 from refold.engine.events import (
     ChildFinished,
-    ChildStarted,
     ClockRead,
     EffectClass,
     Event,
-    InputAsked,
-    ModelAsked,
     RunStarted,
     SessionSeeded,
-    ToolCalled,
     ToolReturned,
     ValueDrawn,
 )
@@ -43,6 +39,7 @@ from refold.engine.loop import Loop, Timer
 from refold.engine.outcome import ChildRef
 from refold.engine.ports import (
     Identity,
+    Model,
     ModelReply,
     ModelRequest,
     Parentage,
@@ -51,15 +48,10 @@ from refold.engine.ports import (
     Tool,
 )
 from refold.engine.state import Fold
+from refold.engine.world import REQUESTS, RecordEnded, World
 from refold.replay.cursor import Cursor
 from refold.replay.naming import Explorer, Mismatch
 from refold.replay.pointer_diff import same
-
-_REQUESTS: Final = (ToolCalled, ModelAsked, ChildStarted, InputAsked)
-
-
-class RecordEnded(asyncio.CancelledError):
-    """The program asked for something beyond the last line of an unfinished record."""
 
 
 class Replayed:
@@ -70,16 +62,28 @@ class Replayed:
         log: Path,
         *,
         tools: Mapping[str, Tool],
+        models: Mapping[str, Model] | None = None,
         session: SessionPort | None = None,
         on_end: Callable[[], None] | None = None,
+        successor: Callable[[], World] | None = None,
     ) -> None:
         """Open the log and take its first line; `on_end` is called when the last one is taken.
+
+        `successor` is called where the program goes on after the last line; the world that it
+        returns takes over.  Without one, the program is let go there.
 
         Raises:
             LogError: the log is damaged, or no log.
         """
         self.fold = Fold()
         self._on_end = on_end
+        self._successor = successor
+        self.effects: dict[str, Effect] = {}
+        """What the program asked for and is to be started by a successor, by call."""
+        self.given_up: set[str] = set()
+        """Effects that the program gave up on."""
+        self.armed: dict[str, int] = {}
+        """Entries taken when a timer was armed, by its key."""
         self.logged: dict[str, ChildRef] = {}
         """Where the logs of ended children stood, by call, as their outcomes say."""
         self.on_mismatch: Callable[[Mismatch], None] | None = None
@@ -95,7 +99,10 @@ class Replayed:
             identity=identity_of(started),
             limits=Limits.from_json(started.limits),
             tools=_known_tools(started, tools),
-            models={name: RecordedModel(full) for name, full in started.models.items()},
+            models={
+                **{name: RecordedModel(full) for name, full in started.models.items()},
+                **(models or {}),
+            },
             session=session,
         )
         self.mismatch: Mismatch | None = None
@@ -118,7 +125,7 @@ class Replayed:
         data = encode_data(unstructure(event))
         entry = self.cursor.peek()
         if entry is None:
-            self._record_ended(event)
+            self._record_ended(event, call)
             return
         if _is_of(entry, event, call, data):
             self._take(event, call)
@@ -143,8 +150,7 @@ class Replayed:
             return self.explorer.look()
         entry = self.cursor.peek()
         if entry is None:
-            self.has_ended = True
-            raise RecordEnded
+            return self._gone_on().look()
         if entry.kind != "clock.read":
             self._differs(ClockRead(0, 0), None, None, entry)
             return ClockRead(0, 0)
@@ -152,28 +158,37 @@ class Replayed:
         self._take(event, None)
         return event  # type: ignore[return-value]  # its kind says so
 
-    def draw(self, source: str, name: str, call: str, produce: Callable[[], Json]) -> Json:  # noqa: ARG002 - replay draws nothing
+    def draw(self, source: str, name: str, call: str, produce: Callable[[], Json]) -> Json:
         """Return the value that the record has at this place."""
         if self.explorer is not None:
             return self.explorer.draw(source, name, call)
         entry = self.cursor.peek()
         if entry is None:
-            self.has_ended = True
-            raise RecordEnded
+            return self._gone_on().draw(source, name, call, produce)
         data = self.cursor.data(entry)
         value = data.get("value")
         self.emit(ValueDrawn(source, name, value), call)  # type: ignore[arg-type]  # a closed set
         return value
 
+    def patched(self, marker: str) -> bool:
+        """Return whether the record has the marker up to here; it takes no line of its own."""
+        if self.cursor.peek() is None and self.explorer is None and self._successor is not None:
+            return marker in self.cursor.markers or self._gone_on().patched(marker)
+        return marker in self.cursor.markers
+
     def seed(self, session: SessionPort) -> None:
         """Start the session as it was recorded."""
         entry = self.cursor.peek()
+        if entry is None and self._successor is not None:
+            return self._gone_on().seed(session)
         if entry is not None and entry.kind == "session.seeded":
             session.restore(self.cursor.data(entry)["snapshot"])
-        self.emit(SessionSeeded(session.snapshot().as_json()), None)
+        return self.emit(SessionSeeded(session.snapshot().as_json()), None)
 
     def arm(self, timer: Timer) -> None:
-        """Do nothing: the record says which timer fires when."""
+        """Remember when, for a successor; the record says which timer fires when."""
+        if self._successor is not None:
+            self.armed[timer.key] = self.cursor.taken
 
     def at_once(self, effect: CallTool) -> ToolReturned | None:
         """Return the result at once where the record has it next."""
@@ -207,7 +222,7 @@ class Replayed:
         entry = self.cursor.peek()
         if entry is None:
             self.has_ended = True
-            return False
+            return self._gone_on().advance() if self._successor is not None else False
         event = self.cursor.event(entry)
         if self.kernel.can_deliver(event, entry.call):  # type: ignore[arg-type]  # extensions were passed over
             self._take(event, entry.call)
@@ -239,12 +254,36 @@ class Replayed:
         for effect in self.kernel.wanted:
             if isinstance(effect, RunChild) and self.explorer is None:
                 self.children.append(effect)
+            if self._successor is not None:
+                self.keep(effect)
         self.kernel.wanted.clear()
 
-    def _record_ended(self, event: Event) -> None:
+    def keep(self, effect: Effect) -> None:
+        """Keep an effect for a successor."""
+        if isinstance(effect, GiveUp):
+            self.given_up.add(effect.call)
+        else:
+            self.effects[effect.call] = effect
+
+    def _record_ended(self, event: Event, call: str | None) -> None:
+        if self._successor is not None:
+            return self._gone_on().emit(event, call)
         self.has_ended = True
-        if isinstance(event, _REQUESTS):
+        if isinstance(event, REQUESTS):
             raise RecordEnded
+        return None
+
+    def _gone_on(self) -> World:
+        """Return the world that goes on after the last line.
+
+        Raises:
+            RecordEnded: there is none.
+        """
+        self.has_ended = True
+        if self._successor is None:
+            raise RecordEnded
+        self._note_children()
+        return self._successor()
 
     def _differs(
         self, event: Event | None, call: str | None, now: Json, entry: Entry | None

@@ -2,13 +2,15 @@
 
 import os
 
+import attrs
+
 from refold.engine.canonical import encode
 from refold.engine.driver import Host
 from refold.engine.errors import RefoldError
 from refold.engine.process import apply_rlimits, leave_with_parent, take_protocol
-from refold.engine.recorder import Recorder
-from refold.engine.recording import child_run_request, reply_frame
+from refold.engine.recording import reply_frame, suspended
 from refold.engine.runners.envelope import unpack
+from refold.engine.runners.unfinished import recorder_of
 
 
 def run_envelope(line: bytes) -> None:
@@ -27,9 +29,10 @@ def _run(line: bytes) -> bytes:
     host = Host()
     try:
         request = unpack(line)
-        return reply_frame(
-            Recorder(child_run_request(request, runner_name="subprocess"), host).record()
-        )
+        recorded = recorder_of(request, host, runner_name="subprocess").record()
+        if recorded.questions:
+            return encode(attrs.asdict(suspended(recorded, request)))
+        return reply_frame(recorded)
     except RefoldError as error:
         fault = {"code": type(error).__name__, "message": str(error)}
         return encode({"status": "failed", "summary": "", "error": fault})

@@ -21,6 +21,7 @@ from refold.engine.ports import (
     Identity,
     Model,
     Parentage,
+    People,
     Policy,
     Reference,
     Tool,
@@ -60,6 +61,8 @@ def pack(request: ChildRequest) -> bytes:
         "models": {name: _model_reference(model) for name, model in request.models.items()},
         "runner": request.runner,
         "session": _session(request.session),
+        "people": _people(request.people),
+        "resume": attrs.asdict(request.resume) if request.resume else None,
         "clock_us": request.clock.time_us() if request.clock else None,
         "sys_path": [os.path.abspath(entry) for entry in sys.path],  # noqa: PTH100 - the same
         "cwd": os.getcwd(),  # noqa: PTH109 - the same
@@ -98,6 +101,8 @@ def unpack(line: bytes) -> ChildRequest:
         models={name: load(Reference(**ref)) for name, ref in envelope["models"].items()},
         runner=envelope["runner"],
         session=_made_session(envelope["session"]),
+        people=_made_people(envelope["people"]),
+        resume=Reference(**envelope["resume"]) if envelope["resume"] else None,
         clock=fixed_at(clock_us) if clock_us is not None else None,
         cancel=CancelSignal(),
     )
@@ -111,6 +116,22 @@ def _tool_reference(tool: Tool) -> dict[str, Json]:
             "another process cannot import it; define it at the top level of a module",
         )
     return attrs.asdict(tool.reference)
+
+
+def _people(people: People) -> dict[str, Json]:
+    """Return what people said; who can be asked stays with the root's process."""
+    return {
+        "answers": dict(people.answers),
+        "by": people.by,
+        "retry": sorted(people.retry),
+        "fail": sorted(people.fail),
+        "results": dict(people.results),
+    }
+
+
+def _made_people(packed: dict[str, Any]) -> People:
+    said = {**packed, "retry": frozenset(packed["retry"]), "fail": frozenset(packed["fail"])}
+    return People(**said)
 
 
 def _session(session: Any) -> Json:

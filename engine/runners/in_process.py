@@ -12,10 +12,11 @@ from typing import Any, Final
 from refold.engine.driver import Host
 from refold.engine.errors import RefoldError
 from refold.engine.outcome import ChildRef, Outcome, failed
-from refold.engine.ports import ChildRequest
-from refold.engine.recorder import GRACE_SECONDS, Recorder
-from refold.engine.recording import child_run_request, outcome_of_error, outcome_of_recorded
+from refold.engine.ports import ChildRequest, Suspended
+from refold.engine.recorder import GRACE_SECONDS, Recorded, Recorder
+from refold.engine.recording import outcome_of_error, outcome_of_recorded, suspended
 from refold.engine.runners.anchor import anchored
+from refold.engine.runners.unfinished import recorder_of
 
 _SLACK_SECONDS: Final = 0.2
 """Beyond the grace that the child's own kernel gives: it seals its log within that."""
@@ -28,12 +29,12 @@ class InProcess:
     shares_memory = True
     """Its children can act on their parent's session."""
 
-    def run(self, request: ChildRequest, /) -> Outcome:
-        """Return how the child ended; blocks."""
+    def run(self, request: ChildRequest, /) -> Outcome | Suspended:
+        """Return how the child ended, or that it waits for a person; blocks."""
         began = time.monotonic()
         host = request.host or Host()
         try:
-            recorder = Recorder(child_run_request(request, runner_name=self.name), host)
+            recorder = recorder_of(request, host, runner_name=self.name)
         except RefoldError as error:
             return outcome_of_error(error)
         box: list[Any] = []
@@ -86,7 +87,9 @@ def _wait(ended: threading.Event, request: ChildRequest, began: float) -> str:
 _POLL_SECONDS: Final = 0.05
 
 
-def _outcome(result: Any, request: ChildRequest) -> Outcome:
+def _outcome(result: Any, request: ChildRequest) -> Outcome | Suspended:
+    if isinstance(result, Recorded) and result.questions:
+        return suspended(result, request)
     if isinstance(result, RefoldError):
         return anchored(outcome_of_error(result), request)
     if isinstance(result, BaseException):

@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from refold.engine.canonical import loads
 from refold.engine.errors import RefoldError
-from refold.engine.outcome import Outcome, Status, Truncated, failed
-from refold.engine.ports import ChildRequest
+from refold.engine.outcome import ChildRef, Outcome, Status, Truncated, failed
+from refold.engine.ports import ChildRequest, Question, Suspended
 from refold.engine.process import Bounds, Captured, Ended, child_environment, run_bounded
 from refold.engine.recording import outcome_of_error
 from refold.engine.reply import outcome_of
@@ -49,8 +50,8 @@ class InSubprocess:
         self._environment = tuple(environment)
         self._memory_bytes = memory_bytes
 
-    def run(self, request: ChildRequest, /) -> Outcome:
-        """Return how the child ended; blocks."""
+    def run(self, request: ChildRequest, /) -> Outcome | Suspended:
+        """Return how the child ended, or that it waits for a person; blocks."""
         try:
             envelope = pack(request)
         except RefoldError as error:
@@ -65,6 +66,8 @@ class InSubprocess:
             bounds=self._bounds(request),
             cancel=request.cancel,
         )
+        if ended.reply.startswith(_SUSPENDED) and ended.reply.endswith(b"\n"):
+            return _suspended(ended.reply)
         duration_ms = round(ended.duration_seconds * 1000)
         if request.clock:
             duration_ms = (request.clock.time_us() - began_us) // 1000
@@ -80,6 +83,16 @@ class InSubprocess:
             frame_bytes=policy.frame_bytes + 1,  # the newline
             memory_bytes=self._memory_bytes,
         )
+
+
+_SUSPENDED: Final = b'{"questions":['
+
+
+def _suspended(reply: bytes) -> Suspended:
+    """Return that the child waits for a person, as it said."""
+    said = loads(reply)
+    questions = tuple(Question(**each) for each in said["questions"])
+    return Suspended(questions=questions, child=ChildRef(**said["child"]))
 
 
 def _outcome(ended: Ended, request: ChildRequest, duration_ms: int) -> Outcome:

@@ -59,6 +59,16 @@ def _request() -> Schema:
             "models": {"type": "object", "additionalProperties": reference},
             "runner": _said("what the child's own children run on"),
             "session": _or_null(session),
+            "people": record(
+                {
+                    "answers": {"type": "object"},
+                    "by": _TEXT,
+                    "retry": {"type": "array", "items": _TEXT},
+                    "fail": {"type": "array", "items": _TEXT},
+                    "results": {"type": "object"},
+                }
+            ),
+            "resume": _or_null(reference),
             "clock_us": _or_null({"type": "integer"}),
             "sys_path": {"type": "array", "items": _TEXT},
             "cwd": _TEXT,

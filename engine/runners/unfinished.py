@@ -1,0 +1,102 @@
+"""What becomes of a child when its parent's run is resumed (CONTRACT.md §4.7).
+
+A child whose log is sealed is not run again: its outcome is what the log says.  One whose log
+breaks off is resumed.  One that never wrote a whole line starts afresh.
+"""
+
+import os
+import time
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.codec import structure
+from refold.engine.driver import Host
+from refold.engine.errors import LogLocked
+from refold.engine.events import RunFinished
+from refold.engine.log import Scan, read_entries, scan
+from refold.engine.log.lock import refuse_if_locked
+from refold.engine.outcome import ChildRef, Outcome
+from refold.engine.ports import ChildRequest
+from refold.engine.programs import load
+from refold.engine.recorder import Recorder
+from refold.engine.recording import child_run_request
+from refold.engine.reply import checked_frame, outcome_of
+from refold.engine.runners.anchor import anchored
+from refold.engine.state import Fold
+
+_PATIENCE_SECONDS: Final = 5.0
+"""For a child of the broken-off run that still writes: it leaves within 2 s of its parent."""
+_POLL_SECONDS: Final = 0.05
+
+
+def take_up(request: ChildRequest) -> Outcome | ChildRequest:
+    """Return the outcome of a child that had ended, or how it is to be run now; may wait.
+
+    Raises:
+        LogLocked: its old process does not leave.
+        LogError: its log cannot be read.
+    """
+    log = request.log
+    if log is None or not os.path.lexists(log):
+        return attrs.evolve(request, resume=None)
+    _await_writer(request)
+    found = scan(log)
+    if found.damage is not None:
+        raise found.damage.as_error()
+    if found.entries == 0:
+        log.unlink()  # not one whole line: the child never began
+        return attrs.evolve(request, resume=None)
+    if found.sealed:
+        return anchored(_outcome(request, found), request)
+    return request
+
+
+def recorder_of(request: ChildRequest, host: Host, *, runner_name: str) -> Recorder:
+    """Return what records a child: from its beginning, or from where its log breaks off."""
+    wanted = child_run_request(request, runner_name=runner_name)
+    if request.resume is None:
+        return Recorder(wanted, host)
+    return load(request.resume)(wanted, host)  # type: ignore[no-any-return]  # the port says so
+
+
+def _await_writer(request: ChildRequest) -> None:
+    """Wait until nobody writes the child's log any more.
+
+    Raises:
+        LogLocked: somebody still does.
+    """
+    log, until = request.log, time.monotonic() + _PATIENCE_SECONDS
+    while log is not None:
+        try:
+            return refuse_if_locked(log)
+        except LogLocked:
+            if time.monotonic() > until or request.cancel.wait(_POLL_SECONDS):
+                raise
+    return None
+
+
+def _outcome(request: ChildRequest, found: Scan) -> Outcome:
+    """Return the outcome that a sealed log says, capped as if the child had just handed it back."""
+    fold, finished, began, ended = Fold(), None, 0, 0
+    for entry in read_entries(request.log or "", resolve=True):
+        event: Any = structure(entry.kind, entry.data)
+        began, ended = began or entry.meta["mono_us"], entry.meta["mono_us"]
+        if isinstance(event, RunFinished):
+            finished = event
+        else:
+            fold.apply(event, entry.call, entry.seq)
+    if finished is None:
+        raise EOFError  # a sealed log has one
+    state = fold.state()
+    frame = checked_frame(
+        finished,
+        tools_used=state.tools_used,
+        usage=state.usage.plus(state.children_usage),
+    )
+    return outcome_of(
+        frame,
+        request.policy,
+        duration_ms=max(0, ended - began) // 1000,
+        child=ChildRef(run=request.identity.run_id, head=found.head, events=found.entries),
+    )

@@ -1,0 +1,390 @@
+"""`resume`: go on in the log of a run that broke off, or that waits for a person.
+
+The program is re-executed to the end of the record, where the world of its kernel changes: from
+the log that is read to a recorder that appends to it.  What was under way then is started again,
+or decided by people; what had ended is not done twice.  The rules are CONTRACT.md §4.7.
+
+How an unfinished record stands is read by `replay.standing`.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.canonical import Json
+from refold.engine.driver import Arrival, Host
+from refold.engine.effects import AskPerson, CallTool, Effect, RunChild
+from refold.engine.errors import (
+    AnswerRefused,
+    AttemptsExhausted,
+    InDoubt,
+    LogLocked,
+    LogSealed,
+    ToolNeeded,
+    UsageError,
+)
+from refold.engine.events import ModelAnswered, RunFinished, RunResumed, ToolReturned
+from refold.engine.limits import Limits
+from refold.engine.log import LogWriter, scan
+from refold.engine.log.names import child_path
+from refold.engine.outcome import ChildRef, failed
+from refold.engine.plain import to_json
+from refold.engine.ports import (
+    ChildRunner,
+    Clock,
+    Durability,
+    Model,
+    People,
+    Program,
+    Question,
+    Reference,
+    SessionPort,
+    Tool,
+)
+from refold.engine.programs import check_not_importing
+from refold.engine.recorder import Handed, Recorded, Recorder, RunRequest, by_name
+from refold.engine.recording import Recording, known_models, known_runners, run_to_end
+from refold.engine.verdict import Verdict
+from refold.engine.world import World
+from refold.replay.reexecute import program_of, reexecute
+from refold.replay.standing import Standing, open_ends
+from refold.replay.world import Replayed, identity_of
+
+ATTEMPTS_MAX: Final = 10
+"""Attempts of a run, the first included, unless `max_attempts` says otherwise."""
+
+CONTINUED: Final = Reference("refold.replay.resume", "continued")
+"""How a runner goes on in the unfinished log of a child."""
+
+
+def resume(
+    log: str | os.PathLike[str],
+    program: Program | Reference | str | None = None,
+    *,
+    tools: Sequence[Tool] = (),
+    model: Model | None = None,
+    models: Mapping[str, Model] | None = None,
+    runner: str = "in-process",
+    runners: Mapping[str, ChildRunner] | None = None,
+    clock: Clock | None = None,
+    session: SessionPort | None = None,
+    durability: Durability = "group",
+    answers: Mapping[str, Json] | None = None,
+    by: str = "",
+    ask: Callable[[Question], Json] | None = None,
+    retry: Iterable[str] = (),
+    fail: Iterable[str] = (),
+    results: Mapping[str, Json] | None = None,
+    max_attempts: int = ATTEMPTS_MAX,
+) -> Recording:
+    """Go on with the root run of `log`, in the same log; return how it ended.
+
+    The program is re-executed to the end of the record, then runs live.  Effects that were under
+    way are started again with the same idempotency key, unless they change the world: of those
+    somebody has to say what became of them.
+
+    Args:
+        log: Of a root run that broke off or is suspended; its children go on as well.
+        program: As it is now; not needed for those that Refold ships.
+        tools: All that the run was offered: from the end of the record on they are executed.
+        model: As for `record`.
+        models: As for `record`.
+        runner: As for `record`.
+        runners: As for `record`.
+        clock: As for `record`.
+        session: A fresh one with the same reducers, where the run had one.
+        durability: As for `record`.
+        answers: To open questions, by their keys; see `refold.open_ends`.
+        by: Who gave the answers.
+        ask: As for `record`.
+        retry: Keys of effects in doubt that are to run again.
+        fail: Keys of those that the program is to see as failed.
+        results: What others gave, by key.
+        max_attempts: How often a run may be tried, the first time included; a run that goes on
+            with an answer is not counted out.
+
+    Raises:
+        InDoubt: effects may have changed the world, and nobody said what became of them.
+        Diverged: the program no longer does what the record says.
+        AttemptsExhausted: it was tried often enough.
+        LogSealed: the run has ended.
+        LogLocked: it is still running.
+        AnswerRefused: an answer fits no open question, or not its schema.
+        LogError: the log is damaged, or there is none.
+        ProgramNotFound: no program was given and the log's is none that Refold ships.
+        ToolNeeded: a tool has to be passed.
+    """
+    check_not_importing()
+    path = Path(log)
+    _check_open(path)
+    people = People(
+        answers={key: to_json(value) for key, value in (answers or {}).items()},
+        ask=ask,
+        by=by,
+        retry=frozenset(retry),
+        fail=frozenset(fail),
+        results={key: to_json(value) for key, value in (results or {}).items()},
+    )
+    standing = Standing(path)
+    started = standing.started
+    if started.parent is not None:
+        raise UsageError(f"{path} is a child's log: resume its root, and the child goes on with it")
+    if standing.fold.attempts >= max_attempts and not people.answers:
+        raise AttemptsExhausted(str(path), standing.fold.attempts + 1, max_attempts)
+    _check_said(path, people)
+    request = RunRequest(
+        program=program_of(program, started.program),
+        program_name=started.program,
+        input=started.input,
+        identity=identity_of(started),
+        limits=Limits.from_json(started.limits),
+        log=path,
+        tools=by_name(tools),
+        models=known_models(model, models),
+        runners=known_runners(runner, runners),
+        runner=runner,
+        durability=durability,
+        clock=clock,
+        session=session,
+        people=people,
+        resume=CONTINUED,
+    )
+    return run_to_end(lambda host: continued(request, host).record(), request.cancel)
+
+
+def continued(request: RunRequest, host: Host) -> "Continued":
+    """Return what goes on in the unfinished log of `request`: of a root, or of a child."""
+    return Continued(request, host)
+
+
+class Continued(Recorder):
+    """A recorder whose run begins as a re-execution."""
+
+    def __init__(self, request: RunRequest, host: Host) -> None:
+        self._replayed = Replayed(
+            request.log,
+            tools=request.tools,
+            models=request.models,
+            session=request.session,
+            successor=self._go_on,
+        )
+        _check_tools(self._replayed, request.tools)
+        super().__init__(
+            attrs.evolve(request, resume=CONTINUED), host, kernel=self._replayed.kernel
+        )
+        self._has_writer = False
+
+    def fence(self) -> tuple[str, int]:
+        """Refuse what this run may still append; return its head and entries."""
+        if self._has_writer:
+            return super().fence()
+        found = scan(self.request.log)
+        return found.head, found.entries
+
+    def _let_go(self) -> None:
+        if self._has_writer:
+            super()._let_go()
+
+    def record(self) -> Recorded:
+        """Re-execute the record, run on to the end, and seal the log.
+
+        Raises:
+            Diverged: the program does not do what the record says; the log is as it was.
+            InDoubt: nobody said what became of an effect; the log is as it was.
+            LogPoisoned: the log cannot be written; what was appended stays.
+        """
+        self._replayed.check_session()
+        return super().record()
+
+    def _seal(self, verdict: Verdict) -> RunFinished:
+        replayed = self._replayed
+        if replayed.cursor.broken is not None:
+            raise replayed.cursor.broken
+        if replayed.mismatch is not None:
+            self._raise_divergence()
+        if not self._has_writer:
+            self._go_on()  # the program had ended, and only that was not written
+        return super()._seal(verdict)
+
+    def _raise_divergence(self) -> None:
+        request = self.request
+        report = reexecute(
+            request.log,
+            request.program,
+            tools=list(request.tools.values()),
+            session=request.session,
+        )
+        report.check()
+        raise UsageError(f"{request.log}: the program did something else on the second try")
+
+    def _go_on(self) -> World:
+        """Become the world of the kernel, where the record ends."""
+        kernel = self._replayed.kernel
+        try:
+            self.take_over(self._handed())
+        except BaseException as error:
+            kernel.failure = kernel.failure or error  # the program may swallow it
+            raise
+        return self
+
+    def _handed(self) -> Handed:
+        replayed, standing = self._replayed, Standing(self.request.log)
+        for effect in replayed.kernel.wanted:
+            replayed.keep(effect)
+        effects, arrivals, doubts = self._decided(standing)
+        resumed = LogWriter.resume(self.request.log, durability=self.request.durability)
+        if resumed.writer.head != standing.head:
+            resumed.writer.close()
+            raise LogLocked(str(self.request.log), None)  # somebody else went on meanwhile
+        self._has_writer = True
+        cut = resumed.cut.as_json() if resumed.cut else None
+        return Handed(
+            writer=resumed.writer,
+            resumed=RunResumed(standing.fold.attempts + 1, cut, doubts),
+            fold=standing.fold,
+            digest=standing.digest,
+            requests=standing.requests,
+            starts=standing.starts,
+            leaves=standing.leaves,
+            step=standing.step,
+            active_us=standing.active_us,
+            timers=[
+                (timer.delay_us - standing.active_us + standing.active_at(armed), timer)
+                for key, timer in replayed.kernel.loop.timers.items()
+                if (armed := replayed.armed.get(key)) is not None
+            ],
+            effects=effects,
+            arrivals=arrivals,
+        )
+
+    def _decided(
+        self, standing: Standing
+    ) -> tuple[list[Effect], list[Arrival], list[dict[str, Any]]]:
+        """Return what is started again, what is decided, and what `run.resumed` says of each.
+
+        Raises:
+            InDoubt: something is neither.
+        """
+        kernel, kept = self._replayed.kernel, self._replayed.effects
+        effects: list[Effect] = []
+        arrivals: list[Arrival] = []
+        doubts: list[dict[str, Any]] = []
+        for call in sorted(
+            [*kernel.open, *kernel.children], key=lambda call: standing.requests[call]
+        ):
+            decision, arrival = self._decision(kept[call], standing.path(call))
+            if arrival is not None:
+                arrivals.append(Arrival(call, arrival))
+            else:
+                effects.append(kept[call])
+            kind, name = _named(kept[call])
+            doubts.append({"call": call, "kind": kind, "name": name, "decision": decision})
+        return effects, arrivals, doubts
+
+    def _decision(self, effect: Effect, key: str) -> tuple[str, Any]:
+        people = self.request.people
+        match effect:
+            case CallTool() if key in people.results:
+                return "result", ToolReturned("ok", people.results[key])
+            case CallTool() if key in people.fail:
+                return "failed", ToolReturned("error", error=_IN_DOUBT)
+            case CallTool(tool=tool, arguments=arguments):
+                if tool.effect == "changes" and key not in people.retry:
+                    listed = f"{key}  {tool.name}({', '.join(arguments)})"
+                    raise InDoubt(str(self.request.log), (listed,), (key,))
+                return "retried", None
+            case AskPerson():
+                return "answered" if key in people.answers else "asked", None
+            case RunChild() if effect.call in self._replayed.given_up:
+                return self._of_cancelled(effect)
+            case RunChild():
+                return "resumed", None
+            case _ if key in people.fail:
+                return "failed", ModelAnswered("error", error=_IN_DOUBT)
+            case _:
+                return "retried", None
+
+    def _of_cancelled(self, effect: RunChild) -> tuple[str, Any]:
+        """Return the outcome of a child that was cancelled before the run broke off."""
+        path = child_path(self.request.log, effect.number)
+        found = scan(path) if path.exists() else None
+        if found is not None and found.sealed:
+            return "resumed", None
+        ended = found is not None and found.entries > 0
+        child = (
+            ChildRef(run=effect.run_id, head=found.head, events=found.entries) if found else None
+        )
+        outcome = failed("cancelled", "cancelled", "cancelled by its parent")
+        return "cancelled", attrs.evolve(outcome, child=child if ended else None)
+
+
+_IN_DOUBT: Final = {
+    "code": "in_doubt",
+    "message": "the run broke off while this was under way, and it was decided to count as failed",
+    "type": "",
+}
+
+
+def _named(effect: Effect) -> tuple[str, str]:
+    match effect:
+        case CallTool(tool=tool):
+            return "tool", tool.name
+        case AskPerson(question=question):
+            return "input", question
+        case RunChild(delegation=delegation):
+            return "child", delegation.agent or ""
+        case _:
+            return "model", getattr(effect, "name", "")
+
+
+def _check_open(log: Path) -> None:
+    found = scan(log)
+    if found.damage is not None:
+        raise found.damage.as_error()
+    if found.sealed:
+        raise LogSealed(str(log))
+
+
+def _check_tools(replayed: Replayed, given: Mapping[str, Tool]) -> None:
+    """Refuse to go on without the tools that the program may call by name.
+
+    Raises:
+        ToolNeeded: pass it.
+    """
+    for offer in replayed.started.tools:
+        if offer["name"] not in given:
+            raise ToolNeeded(offer["name"], "the rest of the run, which is live")
+
+
+def _check_said(log: Path, people: People) -> None:
+    """Check what people said against what is open, before anything is done.
+
+    Raises:
+        AnswerRefused: it fits nothing that is open.
+        InDoubt: something is open of which they said nothing.
+    """
+    ends = open_ends(log)
+    questions = {question.key: question for question in ends.questions}
+    for key, answer in people.answers.items():
+        if key not in questions:
+            known = ", ".join(questions) or "no open question"
+            raise AnswerRefused(key, known, "another key")
+        _check_answer(questions[key], answer)
+    decided = people.retry | people.fail | people.results.keys()
+    left = [doubt for doubt in ends.doubts if doubt.key not in decided]
+    if left:
+        keys = tuple(doubt.key for doubt in left)
+        raise InDoubt(str(log), tuple(map(str, left)), keys)
+
+
+def _check_answer(question: Question, answer: Json) -> None:
+    if question.schema is None:
+        return
+    import jsonschema  # noqa: PLC0415 - only where somebody answers
+
+    found = next(iter(jsonschema.Draft202012Validator(question.schema).iter_errors(answer)), None)
+    if found is not None:
+        raise AnswerRefused(question.key, f"a value that fits {question.schema}", found.message)
