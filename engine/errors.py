@@ -21,6 +21,7 @@
         SessionNotFound          no run of the tree has that session id
         LimitRefused             nonsense as a limit
         ExtraMissing             an optional dependency is not installed
+        ForkRefused              a fork of nowhere, or with an edit of nothing
         AnswerRefused            an answer that fits no open question
         SnapshotRefused          a snapshot of what is no recording
         SliceRefused             a class that can be no slice of a session
@@ -34,6 +35,7 @@
         LogUnsupported           written by a newer version
         LogLocked                another process writes this log
         LogSealed                `run.finished` was written; nothing follows
+        LogUnsealed              the record has no end, and what was asked for needs one
         EventMalformed           data that is not what its kind says
         LogPoisoned              a write or sync failed; nothing more can be appended
       ProgramError               raised inside the program, by what it asked for
@@ -448,6 +450,18 @@ class LogSealed(Detailed, LogError):
         return f"{self.path} is sealed by run.finished; nothing is appended to it"
 
 
+class LogUnsealed(Detailed, LogError):
+    """The log has no `run.finished`, and what was asked for needs to know how the run ended."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path} has no run.finished: the run still goes on, crashed, or was cut off. "
+            "How it ends is not on record, so there is nothing to compare with"
+        )
+
+
 class EventMalformed(Detailed, LogError):
     """The data of an entry is not what its kind says (CONTRACT.md §2)."""
 
@@ -569,6 +583,25 @@ class Stuck(Detailed, ProgramError):
         return "the program waits for what can never come: " + "; ".join(self.waiting)
 
 
+class Spinning(Detailed, ProgramError):
+    """The program goes on and on without waiting for anything (CONTRACT.md §9.4)."""
+
+    callbacks: int
+    """How many ran in one step."""
+    running: tuple[str, ...]
+    """One line a task: its scope and where it is."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.callbacks:,} callbacks in one step, and nothing that the program waits for; "
+            f"await an event or a sleep instead of asking again and again: {'; '.join(self.running)}"
+        )
+
+
+class SecondInterrupt(KeyboardInterrupt):
+    """Ctrl-C while the first one was being obeyed: nothing is waited for (CONTRACT.md §9.6)."""
+
+
 class Unanswered(RefoldError):
     """Raised by who is asked: the question stays open, and the run is suspended."""
 
@@ -613,6 +646,16 @@ class AttemptsExhausted(Detailed, RefoldError):
             f"{self.log}: attempt {self.attempts} of at most {self.allowed}: it keeps breaking off. "
             "See why (`refold tail`), then raise --max-attempts"
         )
+
+
+class ForkRefused(Detailed, UsageError):
+    """A fork of nowhere, or with an edit of nothing."""
+
+    log: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.log}: {self.problem}"
 
 
 class OutcomeMissing(Detailed, RefoldError):

@@ -53,6 +53,9 @@ class RunStarted:
     """{run, call, hash} of the `child.started` that this run answers; `None` for a root."""
     nonce: str = ""
     """Hex, drawn for each log, so that no two logs share a hash."""
+    origin: dict[str, Any] | None = None
+    """Of a fork's root: {nonce, head, at, edits}: the log that it was forked from, the hash and
+    seq of the last entry that they share but for edits, and the call keys that were edited."""
 
 
 @attrs.frozen(weakref_slot=False)

@@ -351,6 +351,40 @@ class People:
     """… and what others gave."""
 
 
+class Supply(Protocol):
+    """Where a run's outcomes come from that are not to be had live (CONTRACT.md §12.10)."""
+
+    def outcome(self, call: str, asked: Any, effect: Any, /) -> Any:
+        """Return the event that completes a request, or a child's `Outcome`; `None`: do it live.
+
+        `asked` is the event that stands in the log for the request, `effect` what would be done.
+
+        Raises:
+            OutcomeMissing: there is none, and it may not be done live.
+        """
+        ...
+
+    def child(self, request: "ChildRequest", outcome: Outcome, /) -> Outcome:
+        """Return a supplied outcome as it is to stand in the log of this run."""
+        ...
+
+    def draw(self, source: str, name: str, call: str, /) -> tuple[Json] | None:
+        """Return the value of a draw, alone in a tuple; `None`: draw it live."""
+        ...
+
+    def look(self) -> tuple[int, int] | None:
+        """Return the next time, as {time, virtual time} in microseconds; `None`: look live."""
+        ...
+
+    def when(self, key: str, /) -> int | None:
+        """Return the place of a completion, or of a timer, among all; `None`: when it comes."""
+        ...
+
+    def below(self, effect: Any, /) -> "Supply | None":
+        """Return the supply of a child that runs live."""
+        ...
+
+
 @attrs.frozen(kw_only=True)
 class ChildRequest:
     """All that a runner needs to run one child."""
@@ -381,6 +415,8 @@ class ChildRequest:
     resume: Reference | None = None
     """What goes on in an unfinished log of this child, where there is one: a function of a
     `RunRequest` and a `Host` that returns a `Recorder`."""
+    supply: Supply | None = None
+    """Where the child's outcomes come from; needs a runner that shares memory."""
     host: Any = None
     """The `engine.driver.Host` on which asynchronous tools of an in-process child run."""
 

@@ -31,7 +31,7 @@ from refold.engine.driver import (
     overdue,
 )
 from refold.engine.effects import AskModel, AskPerson, CallTool, Effect, GiveUp, RunChild
-from refold.engine.errors import NotCanonical, Unanswered
+from refold.engine.errors import NotCanonical, SecondInterrupt, Unanswered
 from refold.engine.events import (
     KIND_OF,
     ChildFinished,
@@ -81,6 +81,7 @@ from refold.engine.ports import (
     Question,
     Reference,
     SessionPort,
+    Supply,
     Suspended,
     Tool,
 )
@@ -119,6 +120,7 @@ class RunRequest:
     clock: Clock | None = None
     session: SessionPort | None = None
     people: People = People()
+    supply: Supply | None = None
     resume: Reference | None = None
     """What goes on in the unfinished logs of children; `None` in a run that was not resumed."""
     cancel: CancelSignal = attrs.field(factory=CancelSignal)
@@ -164,6 +166,8 @@ class Handed:
     """What is to be started, again or for the first time, in the order of requests."""
     arrivals: list[Arrival]
     """Outcomes that somebody decided."""
+    asked: Mapping[str, Event] = attrs.field(factory=dict)
+    """The requests that are open, by call."""
 
 
 class Recorder:
@@ -192,6 +196,7 @@ class Recorder:
             models=request.models,
             session=request.session,
         )
+        self._kernel.seals_interrupts = True
         self._requests: dict[str, int] = {}
         self._start_hashes: dict[str, str] = {}
         self._asked: dict[str, AskPerson] = {}
@@ -265,7 +270,7 @@ class Recorder:
             entries=self._writer.entries,
             fold=self.fold,
             duration_ms=self._elapsed_ms(),
-            interrupted=self._interrupted,
+            interrupted=self._interrupted or self._kernel.interrupt is not None,
             place=self._place,
             questions=self._questions,
         )
@@ -282,7 +287,9 @@ class Recorder:
         is_second, self._interrupted = self._interrupted, True
         if not is_second:
             self._arrivals.put(CancelRun())
-        if is_second or self._driver.is_in_place:
+        if is_second:
+            raise SecondInterrupt
+        if self._driver.is_in_place:
             raise KeyboardInterrupt
 
     def fence(self) -> tuple[str, int]:
@@ -473,6 +480,9 @@ class Recorder:
 
     def _start_child(self, effect: RunChild) -> None:
         self._writer.barrier()
+        self._run_child(effect, self._child_request(effect))
+
+    def _run_child(self, effect: RunChild, wanted: ChildRequest) -> None:
         request = self.request
         name = effect.delegation.runner or request.runner
         runner = request.runners.get(name)
@@ -485,7 +495,7 @@ class Recorder:
             message = f"no runner is named {name!r}; known: {known}"
             self._arrivals.put(Arrival(effect.call, failed("failed", "runner", message)))
             return
-        self._driver.run_child(effect.call, runner, self._child_request(effect))
+        self._driver.run_child(effect.call, runner, wanted)
 
     def _child_request(self, effect: RunChild) -> ChildRequest:
         request, delegation = self.request, effect.delegation

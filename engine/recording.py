@@ -379,6 +379,7 @@ def child_run_request(request: ChildRequest, *, runner_name: str) -> RunRequest:
         clock=request.clock,
         session=request.session,
         people=request.people,
+        supply=request.supply,
         resume=request.resume,
         cancel=request.cancel,
         meta={"runner": runner_name},

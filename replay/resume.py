@@ -157,6 +157,10 @@ def resume(
 
 def continued(request: RunRequest, host: Host) -> "Continued":
     """Return what goes on in the unfinished log of `request`: of a root, or of a child."""
+    if request.supply is not None:
+        from refold.replay.fork import Forked  # noqa: PLC0415 - it is made of this file's
+
+        return Forked(request, host)
     return Continued(request, host)
 
 
@@ -258,6 +262,7 @@ class Continued(Recorder):
             ],
             effects=effects,
             arrivals=arrivals,
+            asked=standing.events,
         )
 
     def _decided(

@@ -70,6 +70,8 @@ class Standing:
         """The last entry from the world."""
         self.head = ""
         self.asked: dict[str, InputAsked] = {}
+        self.events: dict[str, Any] = {}
+        """Requests without an outcome, by call."""
         self.changes: dict[str, ToolCalled] = {}
         """Leaf tools that change the world and have no outcome, by call."""
         self._numbers: dict[str, int] = {}
@@ -118,9 +120,10 @@ class Standing:
 
     def _follow(self, entry: Entry, event: Any, call: str) -> None:
         if entry.kind in _REQUESTS:
-            self.requests[call] = entry.seq
+            self.requests[call], self.events[call] = entry.seq, event
         if entry.kind in COMPLETES or entry.kind == "effect.late":
             self.requests.pop(call, None)
+            self.events.pop(call, None)
         if entry.kind in COMPLETES or entry.kind in ("effect.late", "effect.cancelled"):
             self.asked.pop(call, None)
             self.changes.pop(call, None)

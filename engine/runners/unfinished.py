@@ -24,6 +24,7 @@ from refold.engine.recording import child_run_request
 from refold.engine.reply import checked_frame, outcome_of
 from refold.engine.runners.anchor import anchored
 from refold.engine.state import Fold
+from refold.engine.supplied import recorder_for
 
 _PATIENCE_SECONDS: Final = 5.0
 """For a child of the broken-off run that still writes: it leaves within 2 s of its parent."""
@@ -56,7 +57,7 @@ def recorder_of(request: ChildRequest, host: Host, *, runner_name: str) -> Recor
     """Return what records a child: from its beginning, or from where its log breaks off."""
     wanted = child_run_request(request, runner_name=runner_name)
     if request.resume is None:
-        return Recorder(wanted, host)
+        return recorder_for(wanted, host)
     return load(request.resume)(wanted, host)  # type: ignore[no-any-return]  # the port says so
 
 

@@ -1,0 +1,280 @@
+"""What a log holds, laid out to be looked up: the book from which rehearsals are served.
+
+A replay takes line after line; a rehearsal (`replay.rehearsal`) asks in another order than was
+recorded, and so needs each outcome by its call key, and the same request wherever it was made.
+Nothing is run here and nothing compared.  Rules: CONTRACT.md §12.8.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from refold.engine import digest
+from refold.engine.canonical import Json
+from refold.engine.codec import unstructure
+from refold.engine.errors import LogDamaged, LogUnsealed
+from refold.engine.events import (
+    ChildFinished,
+    ChildStarted,
+    ClockRead,
+    EffectCancelled,
+    Event,
+    InputAsked,
+    InputGiven,
+    LimitHit,
+    ModelAnswered,
+    ModelAsked,
+    PatchMarked,
+    RunFinished,
+    RunStarted,
+    SessionChanged,
+    SessionSeeded,
+    TimerFired,
+    ToolCalled,
+    ToolReturned,
+    ValueDrawn,
+)
+from refold.engine.log import Entry, read_entries
+from refold.engine.outcome import Usage
+from refold.replay.items import Item, item_of
+from refold.replay.pointer_diff import shown
+
+Request = ToolCalled | ModelAsked | ChildStarted | InputAsked
+
+_END: Final = ("status", "reason", "output", "error", "summary", "artifacts")
+"""What of `run.finished` says how a run ended, and is compared."""
+
+
+@attrs.frozen
+class Asked:
+    """One request of a program."""
+
+    call: str
+    identity: str
+    """Digest of what is asked, whoever asks: equal for the same request under another key."""
+    item: Item
+    delegates: bool = False
+    """Whether it calls a delegation tool: program code, whose result the program makes itself."""
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """Kind and name: what a request keeps that is made with other arguments."""
+        return self.item.kind, self.item.name
+
+
+@attrs.frozen
+class Answer:
+    """One line from the world."""
+
+    key: str
+    """The call or timer key that it completes; of the others, a name of their own."""
+    call: str | None
+    event: Event
+    position: int
+    """Its place in the order of delivery, from 0."""
+
+
+class Book:
+    """The record of one sealed run.
+
+    Raises:
+        LogDamaged: an entry does not verify.
+        LogUnsealed: the record has no end.
+        LogMissing: there is no such file.
+    """
+
+    def __init__(self, log: Path, *, unfinished_ok: bool = False) -> None:
+        self.log = log
+        self.requests: dict[str, Asked] = {}
+        """By call key, in the order asked."""
+        self.answers: dict[str, Answer] = {}
+        """By key, in the order of delivery."""
+        self.values: dict[str, ValueDrawn] = {}
+        """By call key, in the order drawn."""
+        self.looks: list[ClockRead] = []
+        self.markers: set[str] = set()
+        self.snapshot: dict[str, Any] | None = None
+        """Of the session that the run started with; `None` for none of its own."""
+        self.usage: dict[str, Usage] = {}
+        """What models spent, and children, by call key."""
+        self.durations_us: dict[str, int] = {}
+        """From the request to its outcome, by call key, as the clocks of `meta` have it."""
+        self.entries = 0
+        self._asked_us: dict[str, int] = {}
+        self._finished: RunFinished | None = None
+        entries = read_entries(log, resolve=True, torn_ok=True)
+        self.started = _started(log, next(entries, None))
+        for entry in entries:
+            self._take(entry)
+        self.end: dict[str, Json] = self._end(unfinished_ok=unfinished_ok)
+        """How the run ended; empty for an unfinished record."""
+
+    @property
+    def delivered(self) -> tuple[str, ...]:
+        """The keys of what was delivered, in order."""
+        return tuple(self.answers)
+
+    def position(self, key: str) -> int | None:
+        """Return the place of a key in the recorded order; `None` if it was not delivered."""
+        answer = self.answers.get(key)
+        return answer.position if answer is not None else None
+
+    def empty(self) -> "Book":
+        """Return a book of the same log in which nothing is recorded."""
+        other = object.__new__(Book)
+        other.__dict__ = {
+            name: type(value)() if isinstance(value, (dict, list, set)) else value
+            for name, value in self.__dict__.items()
+        }
+        return other
+
+    def label(self, key: str) -> str:
+        """Return what a key stands for, for people: `search#2 in 0/1 (q="b")`."""
+        if "@" in key:
+            return f"timer {key}"
+        asked = self.requests.get(key)
+        if asked is None:
+            return _PLACED.get(key.partition(" ")[0], key)
+        return label_of(asked.item)
+
+    def _end(self, *, unfinished_ok: bool) -> dict[str, Json]:
+        if self._finished is not None:
+            return end_of(self._finished)
+        if not unfinished_ok:
+            raise LogUnsealed(str(self.log))
+        return {}
+
+    def _take(self, entry: Entry) -> None:
+        self.entries += 1
+        call, event = entry.call or "", entry.event
+        at_us = int(entry.meta.get("mono_us", 0))
+        match event:
+            case ToolCalled() | ModelAsked() | ChildStarted() | InputAsked():
+                self.requests[call] = asked_of(event, call)
+                self._asked_us[call] = at_us
+            case ToolReturned() | ModelAnswered() | InputGiven() | ChildFinished():
+                self._complete(call, event, at_us)
+            case TimerFired():
+                self._answer(call, call, event)
+            case ValueDrawn():
+                self.values[call] = event
+            case ClockRead():
+                self.looks.append(event)
+            case PatchMarked():
+                self.markers.add(event.id)
+            case RunFinished():
+                self._finished = event
+            case _:
+                self._take_other(event)
+
+    def _take_other(self, event: Any) -> None:
+        match event:
+            case SessionSeeded():
+                self.snapshot = event.snapshot
+            case SessionChanged() if event.by:
+                self._answer(f"session {len(self.answers)}", None, event)
+            case LimitHit(limit="timeout_seconds", scope="run"):
+                self._answer("timeout", None, event)
+            case EffectCancelled(kind="run"):
+                self._answer("cancellation", None, event)
+            case _:
+                pass  # it follows from the program, or nobody sees it
+
+    def _complete(self, call: str, event: Event, at_us: int) -> None:
+        asked = self.requests.get(call)
+        if asked is None or asked.delegates:
+            return  # a rejected start, or the result of program code
+        self.durations_us[call] = max(0, at_us - self._asked_us[call])
+        if isinstance(event, ModelAnswered):
+            self.usage[call] = event.usage
+        elif isinstance(event, ChildFinished):
+            self.usage[call] = event.outcome.usage
+        self._answer(call, call, event)
+
+    def _answer(self, key: str, call: str | None, event: Event) -> None:
+        self.answers[key] = Answer(key, call, event, len(self.answers))
+
+
+_PLACED: Final = {
+    "session": "a child's change of the session",
+    "timeout": "the run's timeout",
+    "cancellation": "the cancellation of the run",
+}
+
+
+def _started(log: Path, entry: Entry | None) -> RunStarted:
+    event = entry.event if entry is not None else None
+    if not isinstance(event, RunStarted):
+        raise LogDamaged(str(log), 1, 0, "run.started", "another entry", "malformed")
+    return event
+
+
+def asked_of(event: Request, call: str) -> Asked:
+    """Return a request as a book has it; `identity` leaves out what depends on the order.
+
+    That is: how much of a conversation the log has already, and the tokens that are left for a
+    child when it starts.
+    """
+    data = unstructure(event)
+    match event:
+        case ToolCalled():
+            item = item_of("tool.called", call, data)
+            view: Json = [event.tool, event.arguments]
+        case ModelAsked():
+            item = item_of("model.asked", call, data)
+            view = [event.model, _chain(event), event.parameters, event.tools]
+        case ChildStarted():
+            item = item_of("child.started", call, data)
+            view = {name: value for name, value in event.delegation.items() if name != "limits"}
+        case InputAsked():
+            item = item_of("input.asked", call, data)
+            view = data
+    if item is None:
+        raise TypeError(f"{event!r} asks for nothing")
+    identity = digest.of_value(digest.VALUE, [item.kind, view])
+    return Asked(call, identity, item, isinstance(event, ToolCalled) and bool(event.delegates))
+
+
+def _chain(event: ModelAsked) -> str:
+    """Return the chain digest of the whole conversation (CONTRACT.md §2.4)."""
+    at = event.predecessor
+    for message in event.added:
+        at = digest.chained(at, message)
+    return at
+
+
+def label_of(item: Item) -> str:
+    """Return a request in a few words, its scope unless that is the program itself's included."""
+    where = "" if item.scope in ("", "0") else f" in {item.scope}"
+    return f"{item.label()}{where}{_inside(item)}"
+
+
+def _inside(item: Item) -> str:
+    arguments = item.arguments
+    if not isinstance(arguments, Mapping):
+        return ""
+    match item.kind:
+        case "tool":
+            text = ", ".join(f"{name}={shown(value, 32)}" for name, value in arguments.items())
+        case "child":
+            text = shown(arguments.get("brief") or arguments.get("input"), 60)
+        case "model":
+            text = shown(_last_words(arguments.get("added")), 60)
+        case "input":
+            text = shown(arguments.get("question"), 60)
+        case _:
+            text = str(arguments.get("name", ""))
+    return f" ({text})" if text else ""
+
+
+def _last_words(added: Any) -> Json:
+    last = added[-1] if isinstance(added, list) and added else None
+    return last.get("content") if isinstance(last, Mapping) else added
+
+
+def end_of(finished: RunFinished) -> dict[str, Json]:
+    """Return how a run ended: {status, reason, output, error, summary, artifacts}, no nulls."""
+    data = unstructure(finished)
+    return {name: data[name] for name in _END if name in data}

@@ -1,0 +1,349 @@
+"""`fork`: what if this result had been different?  The rules are CONTRACT.md §12.11.
+
+The beginning of a log is copied into a new one (`replay.transplant`), with edits; then the program
+goes on from there as a resumed run does, and what it asks is served from the origin's record, done
+live or stubbed, as the sources say.  The origin's bytes never change.
+"""
+
+import os
+import shutil
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from refold.engine.canonical import Json
+from refold.engine.codec import structure
+from refold.engine.effects import AskPerson, Effect, RunChild
+from refold.engine.errors import Diverged, EntryMissing, ForkRefused, OutcomeMissing, UsageError
+from refold.engine.events import (
+    COMPLETES,
+    ChildFinished,
+    ChildStarted,
+    InputAsked,
+    InputGiven,
+    ModelAnswered,
+    ModelAsked,
+    RunFinished,
+    ToolCalled,
+    ToolReturned,
+)
+from refold.engine.limits import Limits
+from refold.engine.log import Entry, read_entries, scan
+from refold.engine.log.names import SUFFIX, blobs_of, child_path, children, root_of, tree
+from refold.engine.outcome import Outcome
+from refold.engine.plain import to_json
+from refold.engine.ports import (
+    ChildRequest,
+    Model,
+    Program,
+    Reference,
+    SessionPort,
+    Tool,
+)
+from refold.engine.programs import check_not_importing
+from refold.engine.recorder import RunRequest
+from refold.engine.recording import Recording, known_models, run_to_end
+from refold.engine.runners.in_process import InProcess
+from refold.engine.supplied import Supplied
+from refold.replay.book import Book
+from refold.replay.reexecute import program_of
+from refold.replay.rerun import Again, Anyone, check_given, stand_ins
+from refold.replay.resume import CONTINUED, Continued, continued
+from refold.replay.sources import BookSupply, Sources
+from refold.replay.transplant import Transplant, edit
+from refold.replay.world import identity_of, known_tools
+
+
+@attrs.frozen(kw_only=True)
+class Fork:
+    """A run that left another one at an entry."""
+
+    origin: Path
+    """The root log that it left."""
+    at: int
+    """Seq of the last entry that both share, edits aside, in the log that was named."""
+    log: Path
+    recording: Recording | None
+    """How it ended; `None` where an outcome was missing: the log stops there."""
+    missing: tuple[OutcomeMissing, ...]
+
+
+def fork(
+    log: str | os.PathLike[str],
+    at: int | None = None,
+    program: Program | Reference | str | None = None,
+    *,
+    into: str | os.PathLike[str],
+    edits: Mapping[str, Json] | None = None,
+    sources: Sources | None = None,
+    tools: Sequence[Tool] = (),
+    model: Model | None = None,
+    models: Mapping[str, Model] | None = None,
+    session: SessionPort | None = None,
+) -> Fork:
+    """Copy a log up to an entry into a new one, change results, and let the program go on.
+
+    Args:
+        log: Of a root run or of a child; what stands above a child is copied up to its end.
+        at: Seq of the last entry that is kept; by default that of the first edited outcome.
+            A negative one counts from the end.
+        program: The root's, as it is now; not needed for those that Refold ships.
+        into: The new root log.
+        edits: What outcomes are to be, by call key (from the root run down where the call is a
+            child's: `0#1 > 0#2`); see `replay.transplant.edit` for what a value may be.
+        sources: Where outcomes come from after `at`; by default all from the origin's record.
+        tools: Those that are to run live.
+        model: The default model, where it is asked live.
+        models: More, by name.
+        session: A fresh one with the same reducers, where the run had one.
+
+    Raises:
+        EntryMissing: the log has no such entry.
+        ForkRefused: nothing says where to fork, or an edit names no outcome.
+        Diverged: an edited outcome changes what the kept entries say: fork earlier.
+        LogExists: `into` exists.
+        LogError: the origin is damaged, or there is none.
+        ToolNeeded: a tool that is to run live was not passed.
+        UsageError: nor was a model; or an edit has a value of another kind.
+    """
+    check_not_importing()
+    source, target = Path(log), Path(into)
+    root = root_of(source)
+    changed = {key: to_json(value) for key, value in (edits or {}).items()}
+    source, last = _fork_entry(source, at, changed)
+    book = Book(root, unfinished_ok=True)
+    known = {tool.name: tool for tool in tools}
+    sources = sources or Sources()
+    again = Again(
+        program=program,
+        tools=known,
+        models=known_models(model, models),
+        session=session,
+        sources=sources,
+    )
+    check_given(book.started, again)
+    code = program_of(program, book.started.program)
+    origin = {
+        "nonce": book.started.nonce,
+        "head": last.hash,
+        "at": last.seq,
+        "edits": sorted(changed),
+    }
+    plan = Transplant(cuts=_cuts(source, last.seq + 1), edits=changed, origin=origin)
+    plan.copy(root, target, None)
+    supply = ForkSupply(book, sources, target, changed)
+    recording: Recording | None = _whole(target)
+    if recording is None:
+        request = RunRequest(
+            program=code,
+            program_name=book.started.program,
+            input=book.started.input,
+            identity=identity_of(book.started),
+            limits=Limits.from_json(book.started.limits),
+            log=target,
+            tools=known_tools(book.started, known),
+            models=stand_ins(book.started, again.models),
+            runners=Anyone({InProcess.name: InProcess()}),
+            session=session,
+            supply=supply,
+            resume=CONTINUED,
+        )
+        try:
+            recording = run_to_end(lambda host: continued(request, host).record(), request.cancel)
+        except OutcomeMissing as error:
+            if error not in supply.missing:
+                supply.missing.append(error)
+        except (Diverged, UsageError):
+            _remove(target)
+            raise
+    return Fork(
+        origin=root, at=last.seq, log=target, recording=recording, missing=tuple(supply.missing)
+    )
+
+
+class Forked(Supplied, Continued):
+    """A recorder that goes on in a copied beginning, its outcomes supplied."""
+
+    def _decision(self, effect: Effect, key: str) -> tuple[str, Any]:
+        """Leave everything that is open to the supply: nothing is in doubt, it is another run."""
+        if isinstance(effect, AskPerson):
+            return super()._decision(effect, key)
+        return "forked", None
+
+
+class ForkSupply(BookSupply):
+    """Serves a fork from its origin's record, edits first."""
+
+    def __init__(
+        self,
+        book: Book,
+        sources: Sources,
+        log: Path,
+        edits: Mapping[str, Json],
+        missing: list[OutcomeMissing] | None = None,
+    ) -> None:
+        super().__init__(book, sources, missing)
+        self._log = log
+        self._edits = edits
+        if log.exists():
+            kept = Book(log, unfinished_ok=True)
+            self.pass_over(kept.answers, len(kept.looks))
+
+    def outcome(self, call: str, asked: Any, effect: Any) -> Any:
+        """Return the edited outcome, or else what the sources say; a cut child goes on, `None`."""
+        key = f"{self.book.started.path} > {call}" if self.book.started.path else call
+        if isinstance(asked, ChildStarted) and self._goes_on(asked.number):
+            self.claim(call, asked)
+            return None
+        if key not in self._edits:
+            return super().outcome(call, asked, effect)
+        answer = self.book.answers.get(self.claim(call, asked) or "")
+        template = answer.event if answer is not None else _blank(asked)
+        changed = edit(template, self._edits[key])
+        return changed.outcome if isinstance(changed, ChildFinished) else changed
+
+    def _goes_on(self, number: int) -> bool:
+        return number in children(self._log)
+
+    def child(self, request: ChildRequest, outcome: Outcome) -> Outcome:
+        """Copy the log of a child whose outcome is supplied, bound to this run."""
+        parent = request.identity.parent
+        recorded = self.recorded_call(parent.call) if parent else None
+        old = self.child_log(recorded) if recorded else None
+        if old is None or outcome.child is None or not old.exists() or request.log is None:
+            return attrs.evolve(outcome, child=None)
+        plan = Transplant(cuts={}, edits={}, origin=None)
+        return attrs.evolve(outcome, child=plan.copy(old, request.log, request.identity.parent))
+
+    def of_child(self, book: Book, effect: RunChild) -> BookSupply:
+        """Return the supply of a child with that record, which may go on from a cut log."""
+        own = child_path(self._log, effect.number)
+        return ForkSupply(book, self.sources, own, self._edits, self.missing)
+
+
+def _blank(asked: Any) -> Any:
+    """Return an outcome to be edited of a request that has none in the record."""
+    match asked:
+        case ToolCalled():
+            return ToolReturned("ok")
+        case ModelAsked():
+            return ModelAnswered("ok", {"role": "assistant", "content": ""})
+        case InputAsked():
+            return InputGiven(None)
+        case _:
+            return ChildFinished(Outcome(status="completed"))
+
+
+# --- where to fork -------------------------------------------------------------------------------
+
+
+def _fork_entry(log: Path, at: int | None, edits: Mapping[str, Json]) -> tuple[Path, Entry]:
+    """Return the log that is cut, and the last entry that is kept of it.
+
+    Raises:
+        EntryMissing: there is no such entry.
+        ForkRefused: neither an entry nor an edit says where.
+    """
+    for key in edits:
+        _edited_entry(log, key)  # each names an outcome, or is refused
+    if at is not None:
+        return log, _entry(log, at)
+    if not edits:
+        raise ForkRefused(str(log), "say where: --at N, or --set KEY=FILE for what is to differ")
+    found = [_edited_entry(log, key) for key in edits]
+    if len({path for path, _ in found}) > 1:
+        raise ForkRefused(str(log), "the edits are in several runs: say where to fork, --at N")
+    return min(found, key=lambda place: place[1].seq)
+
+
+def _entry(log: Path, at: int) -> Entry:
+    last: deque[Entry] = deque(maxlen=-at if at < 0 else 1)
+    count = 0
+    for entry in read_entries(log, torn_ok=True):
+        last.append(entry)
+        count += 1
+        if entry.seq == at:
+            return entry
+    if at >= 0 or count < -at:
+        raise EntryMissing(str(log), at, count)
+    return last[0]
+
+
+def _edited_entry(log: Path, key: str) -> tuple[Path, Entry]:
+    """Return the log and the entry of the outcome, or of the drawn value, that `key` names."""
+    *starts, call = key.split(" > ")
+    path = root_of(log)
+    for start in starts:
+        number = _number_of(path, start)
+        if number is None or not child_path(path, number).exists():
+            raise ForkRefused(str(path), f"{key!r}: no child was started by {start}")
+        path = child_path(path, number)
+    for entry in read_entries(path, torn_ok=True):
+        if entry.call == call and (entry.kind in COMPLETES or entry.kind == "value.drawn"):
+            return path, entry
+    raise ForkRefused(str(path), f"{key!r} names no outcome; `refold show --events` lists the keys")
+
+
+def _number_of(log: Path, call: str) -> int | None:
+    for entry in read_entries(log, torn_ok=True):
+        if entry.kind == "child.started" and entry.call == call:
+            return int(entry.data["number"])
+    return None
+
+
+def _cuts(log: Path, kept: int) -> dict[Path, int]:
+    """Return how many entries are kept: of the log, and of those above it up to its end."""
+    cuts = {log: kept}
+    while log != root_of(log):
+        above, _, number = log.stem.rpartition(".")
+        parent = log.with_name(above + SUFFIX)
+        end = _end_of_child(parent, int(number))
+        if end is not None:
+            cuts[parent] = end
+        log = parent
+    return cuts
+
+
+def _end_of_child(log: Path, number: int) -> int | None:
+    """Return the entry at which a child was joined; `None` if it never was."""
+    call = None
+    for entry in read_entries(log, torn_ok=True):
+        if entry.kind == "child.started" and entry.data["number"] == number:
+            call = entry.call
+        elif entry.kind == "child.finished" and entry.call == call and call is not None:
+            return entry.seq
+    return None
+
+
+def _whole(log: Path) -> Recording | None:
+    """Return the recording of a log that is sealed already: nothing is left to do."""
+    found = scan(log)
+    if not found.sealed:
+        return None
+    finished: RunFinished | None = None
+    for entry in read_entries(log, resolve=True):
+        if entry.kind == "run.finished":
+            finished = structure(entry.kind, entry.data)  # type: ignore[assignment]  # its kind says so
+    if finished is None:
+        return None
+    return Recording(
+        status=finished.status,
+        reason=finished.reason,
+        output=finished.output,
+        error=finished.error,
+        log=log,
+        head=found.head,
+        entries=found.entries,
+        summary=finished.summary or "",
+        data_digest=finished.data_digest,
+    )
+
+
+def _remove(log: Path) -> None:
+    """Take a copy away that nothing came of."""
+    for path in tree(log):
+        path.unlink(missing_ok=True)
+    shutil.rmtree(blobs_of(log), ignore_errors=True)
