@@ -59,7 +59,8 @@ def encode(value: Json, pointer: str = "") -> bytes:
         check(value, pointer)
         encoded = _dumps(value, None, _PASSTHROUGH)
     else:
-        if encoded.find(b"null") >= 0 or _may_be_deep(encoded):
+        has_room = len(encoded) > 2 * DEPTH_MAX  # for more levels than are allowed
+        if encoded.find(b"null") >= 0 or (has_room and _may_be_deep(encoded)):
             check(value, pointer)
     if encoded.isascii() and _DELETE not in encoded:
         return encoded
@@ -67,9 +68,7 @@ def encode(value: Json, pointer: str = "") -> bytes:
 
 
 def _may_be_deep(encoded: bytes) -> bool:
-    """Return whether these bytes have room, and brackets, for more levels than are allowed."""
-    if len(encoded) <= 2 * DEPTH_MAX:
-        return False
+    """Return whether these bytes have brackets for more levels than are allowed."""
     return encoded.count(b"{") + encoded.count(b"[") > DEPTH_MAX
 
 

@@ -22,7 +22,8 @@ from cattrs import (
     ForbiddenExtraKeysError,
     IterableValidationError,
 )
-from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
+from cattrs.fns import identity
+from cattrs.gen import make_dict_unstructure_fn, override
 
 from refold.engine.canonical import Json, encode, join
 from refold.engine.errors import EventMalformed, LogUnsupported
@@ -212,36 +213,76 @@ def _shown(value: Any) -> str:
 
 
 def _twin(event: type[Event]) -> type:
-    """Return a mutable class with the slots of `event`.
+    """Return a mutable class with the slots of `event`, and nothing to build it with.
 
     Building a frozen instance costs four times a mutable one.  The slots are the same, so an
     instance of the twin becomes a frozen event by a change of class: no field is set twice.
     """
-    fields = {
-        field.name: attrs.field(default=field.default, type=field.type, kw_only=field.kw_only)
-        for field in attrs.fields(event)
-    }
-    return attrs.make_class(event.__name__, fields, slots=True, weakref_slot=False)
+    fields = {field.name: attrs.field() for field in attrs.fields(event)}
+    return attrs.make_class(event.__name__, fields, init=False, slots=True, weakref_slot=False)
 
 
 def _loader(event: type[Event]) -> Callable[[Any], Event]:
-    twin = _twin(event)
-    build: Any = make_dict_structure_fn(
-        twin,
-        _converter(detailed=False),
-        _cattrs_forbid_extra_keys=False,  # seen to below: cattrs makes a set for it each time
-        _cattrs_detailed_validation=False,
-    )
-    known = frozenset(field.name for field in attrs.fields(event))
+    """Return what makes an `event` of its data, or raises for whatever reason.
 
-    def load(data: Any) -> Event:
-        if data.__class__ is not dict or not data.keys() <= known:
-            raise TypeError(data)
-        loaded: Any = build(data, twin)
-        loaded.__class__ = event
-        return loaded  # type: ignore[no-any-return]  # it is of the class just given
+    Generated, as attrs and cattrs do it: reading a log is this function above all, and each call
+    that it makes shows.  The source holds names of fields and classes, nothing from a log.
+    """
+    known: dict[str, Any] = {"twin": _twin(event), "event": event}
+    lines = [
+        "def load(data):",
+        "    if data.__class__ is not dict: raise TypeError(data)",
+        "    loaded = twin()",
+        "    members = 0",
+    ]
+    for field in attrs.fields(event):
+        lines.extend(f"    {line}" for line in _field_lines(field, known))
+    lines += [
+        "    if members != len(data): raise TypeError(data)",
+        "    loaded.__class__ = event",
+        "    return loaded",
+    ]
+    exec("\n".join(lines), known)  # noqa: S102 - our own text, of our own classes
+    return known["load"]  # type: ignore[no-any-return]  # it was just defined
 
-    return load
+
+def _field_lines(field: "attrs.Attribute[Any]", known: dict[str, Any]) -> list[str]:
+    """Return the lines that load one field; what they need is added to `known`."""
+    name, wrong = field.name, _wrong(field.type)
+    lines = [f"value = data[{name!r}]", "members += 1"]
+    if wrong is None:
+        known[f"load_{name}"] = _converter(detailed=False).get_structure_hook(field.type)
+        known[f"kind_{name}"] = field.type
+        lines.append(f"value = load_{name}(value, kind_{name})")
+    elif wrong:
+        lines.append(f"if {wrong}: raise TypeError(data)")
+    lines.append(f"loaded.{name} = value")
+    if field.default is attrs.NOTHING:
+        return lines
+    factory = getattr(field.default, "factory", None)
+    known[f"default_{name}"] = factory or field.default
+    default = f"default_{name}()" if factory else f"default_{name}"
+    otherwise = f"else: loaded.{name} = {default}"
+    return [f"if {name!r} in data:", *(f"    {line}" for line in lines), otherwise]
+
+
+def _wrong(kind: Any) -> str | None:
+    """Return when `value` is not of `kind`, as Python; `None`: too much for one condition."""
+    if kind is Any:
+        return ""
+    if kind is float:
+        return "value.__class__ is not float and value.__class__ is not int"
+    if kind in (int, str, bool):
+        return f"value.__class__ is not {kind.__name__}"
+    if kind == dict[str, Any]:
+        return "value.__class__ is not dict"
+    if _origin(kind) is Literal:
+        words = ", ".join(map(repr, get_args(kind)))
+        return f"value.__class__ is not str or value not in {{{words}}}"
+    if _is_optional(kind):
+        inner = _wrong(next(each for each in get_args(kind) if each is not type(None)))
+        return f"value is not None and ({inner})" if inner else inner
+    return None
 
 
 def _explained(kind: str, data: Json) -> EventMalformed:
@@ -287,7 +328,7 @@ def _located(kind: str, pointer: str, error: Exception) -> EventMalformed:
 @functools.cache
 def _unstructurer() -> Converter:
     converter = Converter()
-    converter.register_unstructure_hook_func(_is_json, lambda value: value)
+    converter.register_unstructure_hook_func(_is_json, identity)
     converter.register_unstructure_hook_factory(lambda kind: _origin(kind) is tuple, _listed)
     converter.register_unstructure_hook_factory(attrs.has, lambda kind: _dumper(kind, converter))
     return converter

@@ -10,10 +10,15 @@ from typing import Final
 
 from refold.engine.codec import digestible
 from refold.engine.digest import DATA, DATA_MODULUS
-from refold.engine.events import TAILS, UNDIGESTED
+from refold.engine.events import KINDS, TAILS, UNDIGESTED
 
 _CUT: Final = frozenset({*TAILS, "limit.hit"})
-"""Kinds of which something may be left out; asked first, because most have no tail."""
+"""Kinds of which something may be left out."""
+
+_WHOLE: Final = {
+    kind: DATA + f"{kind}\0".encode() for kind in KINDS if kind not in UNDIGESTED | _CUT
+}
+"""What is hashed before the call key, of kinds that count with all their data: most entries."""
 
 
 class DataDigest:
@@ -26,13 +31,15 @@ class DataDigest:
 
     def add(self, kind: str, call: str | None, data: bytes) -> None:
         """Count one entry: its kind, its call key, and the bytes of its data as logged."""
-        if kind in UNDIGESTED:
-            return
-        if kind in _CUT:
+        begin = _WHOLE.get(kind)
+        if begin is None:
+            if kind in UNDIGESTED:
+                return
+            begin = DATA + f"{kind}\0".encode()
             data = digestible(kind, data)
-        named = f"{kind}\0{call or ''}\0".encode()
-        part = sha256(DATA + named + data).digest()
-        self._sum += int.from_bytes(part)  # reduced at the end: it grows by a bit when it doubles
+        part = sha256(b"%b%b\0%b" % (begin, call.encode() if call else b"", data)).digest()
+        # Reduced at the end: the sum grows by a bit when it doubles.
+        self._sum += int.from_bytes(part, "big")
 
     def hexdigest(self) -> str:
         """Return the digest of what was added so far: 64 lower-case hex digits."""

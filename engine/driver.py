@@ -32,6 +32,7 @@ from refold.engine.ports import (
     Question,
     Suspended,
 )
+from refold.engine.quick import quick
 from refold.engine.verdict import text_of
 
 WORKERS_MAX: Final = 64
@@ -61,6 +62,9 @@ class SharedChange:
 
 
 Arrivals = queue.SimpleQueue[Arrival | CancelRun | SharedChange]
+
+
+_tool_returned = quick(ToolReturned)
 
 
 class Workers:
@@ -261,7 +265,7 @@ def call_tool(effect: CallTool, context: CallContext) -> ToolReturned:
 
 def _returned(effect: CallTool, result: Any) -> ToolReturned:
     try:
-        return ToolReturned("ok", effect.tool.dump(result))
+        return _tool_returned("ok", effect.tool.dump(result))
     except NotCanonical as error:
         place = f", at {error.pointer}," if error.pointer else ""
         return _failure("result", f"returned {error.found}{place} and not {error.expected}")

@@ -12,7 +12,7 @@ from refold.engine.limits import Limits
 from refold.engine.ports import Model, ModelRequest, Tool
 
 
-@attrs.frozen
+@attrs.frozen(weakref_slot=False)
 class CallTool:
     """Run a leaf tool on JSON arguments."""
 

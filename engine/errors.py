@@ -51,6 +51,7 @@
       AttemptsExhausted          a run that was resumed as often as allowed
       OutcomeMissing             nothing recorded for what was asked, and it may not run live
       Diverged                   a re-execution asked for something else than the record
+      Nondeterministic           … right after the run, under `record(check=True)`
 
 Data as attributes, positional so that every error survives pickling; the message is built in
 `__str__`: where, what was expected, what was found, what to do.
@@ -681,3 +682,25 @@ class Diverged(Detailed, RefoldError):
 
     def __str__(self) -> str:
         return str(self.divergence)
+
+
+class Nondeterministic(Detailed, RefoldError):
+    """A run that was re-executed right after it was recorded did something else (§12.8)."""
+
+    log: str
+    recording: Any
+    """The `Recording`: the log is written and whole."""
+    divergence: Any
+    """The `refold.replay.divergence.Divergence`."""
+    findings: Any = ()
+    """What the program read beside `run`: a tuple of `refold.replay.tripwire.Finding`."""
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.log}: the program did something else when it was run again",
+            str(self.divergence),
+        ]
+        if self.findings:
+            lines += ["read of the world, and not through run:"]
+            lines += [f"  {finding}" for finding in self.findings]
+        return "\n".join(lines)

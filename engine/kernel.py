@@ -30,6 +30,7 @@ from refold.engine.errors import (
     ModelError,
     NotCanonical,
     RefoldError,
+    SecondInterrupt,
     ToolError,
     ToolNeeded,
     ToolUnknown,
@@ -57,10 +58,11 @@ from refold.engine.events import (
 from refold.engine.limits import Limits
 from refold.engine.loop import Loop, Scope, Task, Timer, inside_collector
 from refold.engine.outcome import Outcome
-from refold.engine.pending import Child, Join, Pending
-from refold.engine.plain import to_json
+from refold.engine.pending import Child, Join, Pending, UnknownTool
+from refold.engine.plain import members_to_json, to_json
 from refold.engine.ports import Identity, Model, ModelReply, ModelRequest, SessionPort, Tool
 from refold.engine.programs import found_program, program_name
+from refold.engine.quick import quick
 from refold.engine.verdict import (
     Result,
     Verdict,
@@ -70,6 +72,7 @@ from refold.engine.verdict import (
     gave_up,
     place_of,
     result_of,
+    spinning,
     stuck,
     timed_out,
     tool_error,
@@ -77,6 +80,10 @@ from refold.engine.verdict import (
     verdict_of_value,
 )
 from refold.engine.world import World
+
+
+_tool_called = quick(ToolCalled)
+_call_tool = quick(CallTool)
 
 
 class Kernel:
@@ -115,6 +122,12 @@ class Kernel:
         """Why the run was stopped from outside; what the program makes of it does not count."""
         self.failure: BaseException | None = None
         """The first error that ends the run whatever the program swallowed."""
+        self.interrupt: KeyboardInterrupt | None = None
+        """Raised by the program itself: the run ends with it (CONTRACT.md §9.6)."""
+        self.seals_interrupts = False
+        """Whether it is an end like any other; else `execute` raises it."""
+        self.unknown: UnknownTool | None = None
+        """The tool last asked for that the run does not have: no line says so."""
         self.main: Task | None = None
         self._joins: list[Join] = []
         self._clock: ClockRead | None = None
@@ -122,6 +135,7 @@ class Kernel:
         self._conversations = Conversations()
         self._streams: dict[tuple[str, str], random.Random] = {}
         self._patches: dict[str, bool] = {}
+        self._spins = False
         self._is_plain = False
         self._is_told = False
         self._thread = 0
@@ -156,6 +170,10 @@ class Kernel:
                 self.session.unbind()
         if self.failure is not None:
             raise self.failure  # a plain program may have swallowed it in its last call
+        if self.interrupt is not None:
+            if not self.seals_interrupts:
+                raise self.interrupt
+            result = Result(error=self.interrupt)
         return self._judge(result)
 
     def _begin_session(self) -> None:
@@ -172,7 +190,7 @@ class Kernel:
         while self._turn() and not self.main.done():
             if not self._advance():
                 return Result(abandoned=True)
-        return result_of(self.main)
+        return result_of(self.main) if self.main.done() else Result(abandoned=True)
 
     def _execute_plain(self, program: Callable[..., Any], run: Any, argument: Json) -> Result:
         self._is_plain = True
@@ -180,19 +198,43 @@ class Kernel:
             return Result(value=program(run, argument))
         except asyncio.CancelledError:
             return Result(abandoned=True)
+        except SecondInterrupt:
+            raise
+        except KeyboardInterrupt as error:
+            self.interrupt = self.interrupt or error
+            return Result(error=error)
         except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - failures are data
             return Result(error=error)
 
     def _turn(self) -> bool:
-        """Run until nothing is ready.
+        """Run until nothing is ready; False where the program is not to go on.
+
+        It is not where it spins, and where a task of it raises KeyboardInterrupt (§9.4).
 
         Raises:
             RefoldError: the first failure of the world, whatever the program made of it.
         """
-        self.loop.step()
+        is_quiet = self._step()
         if self.failure is not None:
             raise self.failure
-        return True
+        if not is_quiet and self.interrupt is None:
+            if self._spins:
+                self.loop.forget_ready()  # while it was cancelled, too
+            self._spins = True
+            self.stopped = self.stopped or spinning(self.loop)
+        return is_quiet
+
+    def _step(self) -> bool:
+        """Step the loop; what clean-up raises after the first KeyboardInterrupt is passed over."""
+        while True:
+            try:
+                return self.loop.step()
+            except SecondInterrupt:
+                raise
+            except KeyboardInterrupt as error:
+                if self.interrupt is None:
+                    self.interrupt = error
+                    return False
 
     def _advance(self) -> bool:
         """Take one line from the world; False where the run is to be left as it stands."""
@@ -205,19 +247,23 @@ class Kernel:
 
     def wait(self, pending: Pending) -> Any:
         """Pump until `pending` is done: how a plain program waits inside its call."""
-        while self._turn() and not pending.is_done:
+        while True:
+            if not self._turn():
+                raise self.interrupt or asyncio.CancelledError
+            if pending.is_done:
+                return pending.take()
             if not self._advance():
                 raise asyncio.CancelledError
             if self.stopped is not None and not self._is_told:
                 self._is_told = True  # once: its clean-up may call and wait
                 self.give_up(pending)
                 raise asyncio.CancelledError
-        return pending.take()
 
     def wait_for_task(self, task: Task) -> Any:
         """Pump until `task` is done: how a plain program runs a delegation tool."""
         while not task.done():
-            self._turn()
+            if not self._turn():
+                raise self.interrupt or asyncio.CancelledError
             if not task.done() and not self._advance():
                 raise asyncio.CancelledError
         return task.result()
@@ -242,8 +288,8 @@ class Kernel:
                 if task not in cancelled:
                     cancelled.add(task)
                     task.cancel()
-            self._turn()
-            if not self.loop.unfinished or not self._advance():
+            goes_on = self._turn() or not self._spins
+            if not self.loop.unfinished or not goes_on or not self._advance():
                 break
         self._close_generators()
         self.is_closing = True
@@ -261,7 +307,7 @@ class Kernel:
             while self._turn() and not task.done():
                 if not self._advance():
                     return
-            with contextlib.suppress(Exception, asyncio.CancelledError):
+            with contextlib.suppress(Exception, asyncio.CancelledError, KeyboardInterrupt):
                 task.result()
 
     def stop(self, verdict: Verdict) -> None:
@@ -350,12 +396,8 @@ class Kernel:
         self, pending: Pending, event: ToolReturned | ModelAnswered | InputGiven
     ) -> tuple[Any, Exception | None]:
         match event:
-            case ToolReturned(status="ok"):
-                self._observe(pending.name, pending.arguments, event)
-                return self._loaded(pending, event.result)
             case ToolReturned():
-                self._observe(pending.name, pending.arguments, event)
-                return None, tool_error(pending.name, event.error or {})
+                return self._tool_result(pending, event)
             case ModelAnswered(status="ok"):
                 return self._reply(pending, event), None
             case ModelAnswered():
@@ -365,6 +407,15 @@ class Kernel:
                 )
             case InputGiven():
                 return event.answer, None
+
+    def _tool_result(
+        self, pending: Pending, event: ToolReturned
+    ) -> tuple[Any, Exception | None]:
+        if self.session is not None:
+            self._observe(pending.name, pending.arguments, event)
+        if event.status != "ok":
+            return None, tool_error(pending.name, event.error or {})
+        return self._loaded(pending, event.result)
 
     def _observe(self, tool: str, arguments: dict[str, Json], event: ToolReturned) -> None:
         if self.session is not None:
@@ -393,8 +444,12 @@ class Kernel:
         Raises:
             UsageError: `run` is used outside its own program.
         """
-        self._check_inside()
-        scope = self.loop.scope() if self.loop.is_stepping() else self.loop.root
+        loop = self.loop
+        if loop.is_stepping():
+            scope = loop.scope()
+        else:
+            self._check_inside()
+            scope = loop.root
         return scope, scope.next_call()
 
     def _check_inside(self) -> None:
@@ -421,22 +476,20 @@ class Kernel:
             raise
         return call
 
-    def ask_tool(self, which: Tool | str, arguments: dict[str, Any]) -> Pending:
+    def ask_tool(self, tool: Tool, arguments: dict[str, Any]) -> Pending:
         """Ask for a leaf tool; it may be done already when this returns."""
-        tool = self.tool(which)
-        plain = self.plain_arguments(arguments)
-        call = self._ask(ToolCalled(tool.name, plain, tool.effect))
-        pending = Pending(call, "tool", tool.name, tool)
-        pending.arguments = plain
-        effect = CallTool(call, tool, plain)
-        if not self.open and not self.children and self.loop.is_idle() and not self.wanted:
+        plain = members_to_json(arguments)
+        call = self._ask(_tool_called(tool.name, plain, tool.effect))
+        pending = Pending(call, "tool", tool.name, tool, plain)
+        effect = _call_tool(call, tool, plain)
+        if not (self.open or self.children or self.wanted) and self.loop.is_idle():
             self.open[call] = pending
             returned = self.world.at_once(effect)
             if returned is not None:
                 del self.open[call]
                 self._clock = None
                 self.loop.next_number()  # of the future that nobody needed: numbers are hashes
-                pending.resolve(*self._result(pending, returned))
+                pending.resolve(*self._tool_result(pending, returned))
                 return pending
         self._wait_for(pending, effect)
         return pending
@@ -456,6 +509,8 @@ class Kernel:
         if isinstance(which, str):
             found = self.tools.get(which)
             if found is None:
+                scope = self.loop.scope() if self.loop.is_stepping() else self.loop.root
+                self.unknown = UnknownTool(which, f"{scope.path}#{scope.calls + 1}")
                 raise ToolUnknown(which, tuple(self.tools))
             return found
         if not hasattr(which, "effect"):
@@ -467,7 +522,7 @@ class Kernel:
     @staticmethod
     def plain_arguments(arguments: dict[str, Any]) -> dict[str, Json]:
         """Return arguments as they are written: JSON values, sorted by name."""
-        return {name: to_json(arguments[name], f"/{name}") for name in sorted(arguments)}
+        return members_to_json(arguments)
 
     def give_up(self, pending: Pending) -> None:
         """Record that the program no longer waits; what still comes of the effect is late."""

@@ -32,7 +32,15 @@ _ASYNCIO_FILES: Final = asyncio.__file__.rpartition("/")[0]
 _OURS: Final = __file__.rpartition("/")[0]
 _TIMEOUTS_FILE: Final = sys.modules["asyncio.timeouts"].__file__
 
-_collecting = threading.local()
+CALLBACKS_MAX: Final = 1_000_000
+"""Callbacks that one step may run, about two seconds: a program that never waits ends there."""
+
+
+class _Collecting(threading.local):
+    on = False
+
+
+_collecting = _Collecting()
 
 
 def is_engines(file: str) -> bool:
@@ -51,7 +59,7 @@ def _mark_collection(phase: str, _info: dict[str, int]) -> None:
 
 def inside_collector() -> bool:
     """Return whether this thread runs a finaliser on behalf of the garbage collector."""
-    return getattr(_collecting, "on", False)
+    return _collecting.on
 
 
 gc.callbacks.append(_mark_collection)
@@ -203,21 +211,24 @@ class Loop(asyncio.AbstractEventLoop):
 
     # -- what the pump calls --------------------------------------------------------------
 
-    def step(self) -> None:
-        """Run callbacks until none is ready."""
+    def step(self) -> bool:
+        """Run callbacks until none is ready; False where `CALLBACKS_MAX` of them have run."""
         ready = self._ready
         if not ready:
-            return
+            return True
         before = asyncio._get_running_loop()  # noqa: SLF001 - exported for loops, as uvloop uses it
         hooks = sys.get_asyncgen_hooks()
         asyncio._set_running_loop(self)  # noqa: SLF001 - the same
         sys.set_asyncgen_hooks(self._generator_started, self._generator_dropped)
         self._thread = threading.get_ident()
         try:
-            while ready:
+            for _ in range(CALLBACKS_MAX):
+                if not ready:
+                    return True
                 handle = ready.popleft()
                 if not handle.is_cancelled:
                     self._run(handle)
+            return False
         finally:
             self._thread = 0
             sys.set_asyncgen_hooks(*hooks)
@@ -231,13 +242,17 @@ class Loop(asyncio.AbstractEventLoop):
         except BaseException as error:  # noqa: BLE001 - as asyncio does for callbacks
             self.call_exception_handler({"message": "exception in a callback", "exception": error})
 
+    def forget_ready(self) -> None:
+        """Drop what is ready: of a program that spins even while it is cancelled."""
+        self._ready.clear()
+
     def is_idle(self) -> bool:
         """Return whether nothing at all is ready or timed."""
         return not self._ready and not self.timers
 
     def is_stepping(self) -> bool:
         """Return whether this thread is inside `step`, and not in a finaliser of the collector."""
-        return self._thread == threading.get_ident() and not inside_collector()
+        return self._thread == threading.get_ident() and not _collecting.on
 
     def fire(self, key: str) -> bool:
         """Make the timer `key` ready; return whether it was armed."""

@@ -27,7 +27,14 @@ class Pending:
         "value",
     )
 
-    def __init__(self, call: str, kind: str, name: str, tool: Tool | None = None) -> None:
+    def __init__(
+        self,
+        call: str,
+        kind: str,
+        name: str,
+        tool: Tool | None = None,
+        arguments: dict[str, Json] | None = None,
+    ) -> None:
         self.call = call
         self.kind = kind
         self.name = name
@@ -36,7 +43,7 @@ class Pending:
         self.is_done = False
         self.value: Any = None
         self.error: Exception | None = None
-        self.arguments: dict[str, Json] = {}
+        self.arguments: dict[str, Json] = {} if arguments is None else arguments
         self.chain = ""
         """Of a model request: the chain digest of what was asked."""
         self.messages = 0
@@ -95,3 +102,12 @@ class Join:
         """Return whether all that was asked for is there."""
         done = [child.outcome is not None for child in self.children]
         return any(done) if self.first else all(done)
+
+
+@attrs.frozen
+class UnknownTool:
+    """A tool that a program asked for and the run does not have."""
+
+    name: str
+    call: str
+    """The call key that the call would have had."""

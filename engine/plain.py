@@ -46,6 +46,18 @@ def to_json(value: object, pointer: str = "") -> Json:
     return _to_json(value, pointer, 0)
 
 
+def members_to_json(members: dict[str, Any]) -> dict[str, Json]:
+    """Return an object's members as canonical JSON values, sorted by name.
+
+    Raises:
+        NotCanonical: a member has no exact JSON form.
+    """
+    return {
+        name: item if _is_atom(item := members[name]) else _to_json(item, f"/{name}", 0)
+        for name in sorted(members)
+    }
+
+
 def field_names(kind: type) -> tuple[str, ...] | None:
     """Return the init fields of an attrs class or dataclass; `None` for any other class."""
     if kind not in _FIELDS:

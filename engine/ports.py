@@ -34,7 +34,7 @@ class Reference:
     """Keyword arguments if the name is a factory to be called; `None` if it is the object."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, weakref_slot=False)
 class CallContext:
     """What a tool may know about its call.
 

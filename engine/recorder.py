@@ -86,6 +86,7 @@ from refold.engine.ports import (
     Tool,
 )
 from refold.engine.programs import fingerprint_of, found_program, program_name
+from refold.engine.quick import quick
 from refold.engine.run import faces_of
 from refold.engine.state import STATE_VERSION, Fold, state_digest
 from refold.engine.verdict import Verdict
@@ -168,6 +169,9 @@ class Handed:
     """Outcomes that somebody decided."""
     asked: Mapping[str, Event] = attrs.field(factory=dict)
     """The requests that are open, by call."""
+
+
+_call_context = quick(CallContext)
 
 
 class Recorder:
@@ -769,7 +773,7 @@ class Recorder:
 
     def _context(self, call: str) -> CallContext:
         identity = self.request.identity
-        return CallContext(
+        return _call_context(
             call=call, run_id=identity.run_id, depth=identity.depth, origin=self._origin
         )
 

@@ -73,6 +73,8 @@ class Recording:
     """Equal for two runs that did the same, under one seed and a fixed clock (§6.2)."""
     questions: tuple[Question, ...] = ()
     """What a suspended run waits for."""
+    warnings: tuple[str, ...] = ()
+    """Under `record(check=True)`: places where the program read the world and not `run` (§12.8)."""
 
     @property
     def ok(self) -> bool:

@@ -49,10 +49,9 @@ def _messages(messages: Any) -> tuple[dict[str, Any], ...]:
     return tuple(dict(message) for message in listed)
 
 
-def _check_named(tool: Tool, unnamed: tuple[object, ...]) -> None:
-    if unnamed:
-        names = "".join(f", {name}=…" for name in tool.parameters.get("properties", {}))
-        raise UsageError(f"pass a tool's arguments by name: run.tool({tool.name}{names})")
+def _unnamed(tool: Tool) -> UsageError:
+    names = "".join(f", {name}=…" for name in tool.parameters.get("properties", {}))
+    return UsageError(f"pass a tool's arguments by name: run.tool({tool.name}{names})")
 
 
 class _Face:
@@ -201,7 +200,8 @@ class Run(_Face):
         """
         kernel = self._kernel
         found = kernel.tool(tool)
-        _check_named(found, unnamed)
+        if unnamed:
+            raise _unnamed(found)
         if found.delegates:
             return await self._delegation_tool(found, arguments)
         pending = kernel.ask_tool(found, arguments)
@@ -318,7 +318,8 @@ class PlainRun(_Face):
         """
         kernel = self._kernel
         found = kernel.tool(tool)
-        _check_named(found, unnamed)
+        if unnamed:
+            raise _unnamed(found)
         if not found.delegates:
             return kernel.wait(kernel.ask_tool(found, arguments))
         plain = kernel.plain_arguments(arguments)

@@ -4,6 +4,7 @@ Also how exceptions become data and back.  Pure; statuses and reasons are CONTRA
 """
 
 import asyncio
+import itertools
 import traceback
 from collections.abc import Mapping
 from typing import Any, Final
@@ -18,13 +19,14 @@ from refold.engine.errors import (
     OutsideLoop,
     ProgramError,
     RunEnded,
+    Spinning,
     Stuck,
     ToolError,
     UsageError,
 )
 from refold.engine.events import LimitHit
 from refold.engine.log.blobs import DATA_MAX, encode_data
-from refold.engine.loop import Loop, Task, is_asyncios, is_engines
+from refold.engine.loop import CALLBACKS_MAX, Loop, Task, is_asyncios, is_engines
 from refold.engine.outcome import Fault, Report
 from refold.engine.plain import to_json
 
@@ -162,6 +164,17 @@ def stuck(loop: Loop) -> Verdict:
     """Return the end of a run that nothing could ever wake; names its tasks (CONTRACT.md §9.4)."""
     waiting = tuple(f"{_scope_name(task)} {_place(task)}" for task in loop.unfinished)
     return failed("stuck", str(Stuck(waiting)))
+
+
+def spinning(loop: Loop) -> Verdict:
+    """Return the end of a run that never waits; names its first tasks (CONTRACT.md §9.4)."""
+    tasks = itertools.islice(loop.unfinished, _TASKS_NAMED)
+    running = tuple(f"{_scope_name(task)} {_place(task)}" for task in tasks)
+    return failed("spinning", str(Spinning(CALLBACKS_MAX, running)))
+
+
+_TASKS_NAMED: Final = 8
+"""Tasks that the message of a run that spins names."""
 
 
 def _scope_name(task: asyncio.Task[Any]) -> str:

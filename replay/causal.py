@@ -7,7 +7,7 @@ Bytes, hashes and files are not its business: see `replay.verify`.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any, Final
 
 import attrs
@@ -26,7 +26,6 @@ from refold.engine.events import (
     Recorded,
     RunFinished,
     RunStarted,
-    TimerFired,
     ToolCalled,
     ToolReturned,
 )
@@ -38,6 +37,9 @@ Problem = tuple[str, str, str]
 
 _KEY: Final = re.compile(r"([0-9A-Za-z._/-]+)([#@])([1-9][0-9]{0,17})\Z")
 _REQUESTS: Final = frozenset(COMPLETES.values())
+_EFFECTS: Final = frozenset({*COMPLETES, *_REQUESTS, "effect.cancelled", "effect.late"})
+_ENDS: Final = frozenset({"run.started", "child.started", "run.finished"})
+"""Kinds that say where a run, or one below it, begins or ends."""
 _CANCELLED: Final = "cancelled"
 
 
@@ -60,7 +62,10 @@ class Start:
 
 
 class Causality:
-    """Takes the entries of one log in order and yields what is wrong with each."""
+    """Takes the entries of one log in order and tells what is wrong with each.
+
+    Nearly always nothing is: so that is what costs least.
+    """
 
     def __init__(self) -> None:
         self.started: RunStarted | None = None
@@ -74,101 +79,113 @@ class Causality:
         self._ordinals: dict[str, int] = {}
         self._has_looked = False
         self._digest = DataDigest()
+        self._found: list[Problem] = []
 
-    def take(self, entry: Entry, event: Recorded) -> Iterator[Problem]:
-        """Take one entry, and yield its problems."""
-        if (entry.seq == 0) is not isinstance(event, RunStarted):
-            yield "order", "run.started first, and only first", entry.kind
+    def take(self, entry: Entry, event: Recorded) -> Sequence[Problem]:
+        """Take one entry, and return its problems."""
+        seq, kind, call, cause = entry.seq, entry.kind, entry.call, entry.cause
+        if (seq == 0) is not (kind == "run.started"):
+            self._say("order", "run.started first, and only first", kind)
         if self.finished is not None:
-            yield "order", "nothing after run.finished", entry.kind
-        if entry.cause is not None and not 0 <= entry.cause < entry.seq:
-            yield "cause", f"an entry before {entry.seq}", f"{entry.cause!a:.40}"
-        yield from self._take_key(entry, event)
-        yield from self._take_effect(entry, event)
-        yield from self._take_step(entry.kind, event, entry.call or "")
-        if not isinstance(event, RunFinished):
-            self._digest.add(entry.kind, entry.call, entry.data_bytes)
-        yield from self._take_run(entry, event)
+            self._say("order", "nothing after run.finished", kind)
+        if cause is not None and not (type(cause) is int and 0 <= cause < seq):
+            self._say("cause", f"an entry before {seq}", f"{cause!a:.40}")
+        if kind not in COMPLETES or call not in self._open:  # else the request had the same key
+            self._take_key(kind, call)
+        if kind in _EFFECTS:
+            self._take_effect(kind, event, call or "")
+        if isinstance(event, ClockRead):
+            self._look()
+        elif self._has_looked and self._is_from_world(kind, event, call or ""):
+            self._has_looked = False
+        if kind != "run.finished":
+            self._digest.add(kind, call, entry.data_bytes)
+        if kind in _ENDS:
+            self._take_run(entry, event)
+        if not self._found:
+            return ()
+        found, self._found = self._found, []
+        return found
+
+    def _say(self, what: str, expected: str, found: str) -> None:
+        self._found.append((what, expected, found))
 
     # --- keys ----------------------------------------------------------------------------
 
-    def _take_key(self, entry: Entry, event: Recorded) -> Iterator[Problem]:
+    def _take_key(self, kind: str, call: str | None) -> None:
         """Check that ordinals are dense in each scope, in the order of first use (§9.1)."""
-        if entry.call is None:
-            if entry.kind in _REQUESTS or entry.kind in COMPLETES:
-                yield "call key", "one", "none"
+        if call is None:
+            if kind in _REQUESTS or kind in COMPLETES:
+                self._say("call key", "one", "none")
             return
-        key = _KEY.match(entry.call) if type(entry.call) is str else None
+        key = _KEY.match(call)
         if key is None:
-            yield "call key", "scope#n, or scope@n for a timer", f"{entry.call!a:.60}"
+            self._say("call key", "scope#n, or scope@n for a timer", f"{call!a:.60}")
             return
-        is_timer = isinstance(event, TimerFired)
+        is_timer = kind == "timer.fired"
         if is_timer is not (key[2] == "@"):
-            yield "call key", "scope@n for a timer, scope#n for all else", entry.call
+            self._say("call key", "scope@n for a timer, scope#n for all else", call)
         elif not is_timer:
-            yield from self._take_ordinal(entry.call, key[1], int(key[3]), entry.kind)
+            self._take_ordinal(call, key[1], int(key[3]), kind)
 
-    def _take_ordinal(self, call: str, scope: str, ordinal: int, kind: str) -> Iterator[Problem]:
+    def _take_ordinal(self, call: str, scope: str, ordinal: int, kind: str) -> None:
         last = self._ordinals.get(scope, 0)
         if ordinal > last + 1:
-            yield "call key", f"{scope}#{last + 1}", call
+            self._say("call key", f"{scope}#{last + 1}", call)
         if ordinal <= last and kind in _REQUESTS:
-            yield "call key", f"{scope}#{last + 1}, for each key asks once", call
+            self._say("call key", f"{scope}#{last + 1}, for each key asks once", call)
         self._ordinals[scope] = max(last, ordinal)
 
     # --- effects -------------------------------------------------------------------------
 
-    def _take_effect(self, entry: Entry, event: Recorded) -> Iterator[Problem]:
-        call = entry.call or ""
-        if entry.kind in _REQUESTS:
-            self._open[call] = entry.kind
+    def _take_effect(self, kind: str, event: Recorded, call: str) -> None:
+        if kind in _REQUESTS:
+            self._open[call] = kind
             if isinstance(event, ToolCalled) and event.delegates:
                 self._programs.add(call)
-        elif entry.kind in COMPLETES:
-            yield from self._complete(entry.kind, event, call)
+        elif kind in COMPLETES:
+            self._complete(kind, event, call)
         elif isinstance(event, EffectCancelled) and event.kind != "run":
-            yield from self._cancel(event, call)
+            self._cancel(event, call)
         elif isinstance(event, EffectLate):
-            yield from self._late(event, call)
+            self._late(event, call)
 
-    def _late(self, event: EffectLate, call: str) -> Iterator[Problem]:
+    def _late(self, event: EffectLate, call: str) -> None:
         if call in self._overdue:
             self._overdue.remove(call)
             return
         found = self._open.pop(call, None)
         if found != _CANCELLED and not (found and event.kind == "child"):
-            yield "request", f"a cancelled {event.kind} of the key {call}", found or "none"
+            self._say("request", f"a cancelled {event.kind} of the key {call}", found or "none")
 
-    def _complete(self, kind: str, event: Recorded, call: str) -> Iterator[Problem]:
+    def _complete(self, kind: str, event: Recorded, call: str) -> None:
         if isinstance(event, ChildFinished):
             start = self._by_call.get(call)
             if start is not None:
                 start.outcome = event.outcome
             elif event.outcome.status == "rejected":
                 return  # never started, so there is nothing that it would complete
-        if isinstance(event, ToolReturned) and (event.error or {}).get("code") == "timed_out":
-            self._overdue.add(call)
+        elif isinstance(event, ToolReturned) and event.error is not None:
+            if event.error.get("code") == "timed_out":
+                self._overdue.add(call)
         found = self._open.pop(call, None)
         if found != COMPLETES[kind]:
-            yield "request", f"an open {COMPLETES[kind]} of the key {call}", found or "none"
+            self._say("request", f"an open {COMPLETES[kind]} of the key {call}", found or "none")
 
-    def _cancel(self, event: EffectCancelled, call: str) -> Iterator[Problem]:
+    def _cancel(self, event: EffectCancelled, call: str) -> None:
         found = self._open.get(call)
         if found is None or not found.startswith(f"{event.kind}."):
-            yield "request", f"an open {event.kind} of the key {call}", found or "none"
+            self._say("request", f"an open {event.kind} of the key {call}", found or "none")
         elif event.kind != "child":  # a child's outcome is still delivered to a join
             self._open[call] = _CANCELLED
 
     # --- steps ---------------------------------------------------------------------------
 
-    def _take_step(self, kind: str, event: Recorded, call: str) -> Iterator[Problem]:
+    def _look(self) -> None:
         """Check that a step, from one line of the world to the next, looks at the clock once."""
-        if isinstance(event, ClockRead):
-            if self._has_looked:
-                yield "clock", "one clock.read a step", "another"
-            self._has_looked = True
-        elif self._is_from_world(kind, event, call):
-            self._has_looked = False
+        if self._has_looked:
+            self._say("clock", "one clock.read a step", "another")
+        self._has_looked = True
 
     def _is_from_world(self, kind: str, event: Recorded, call: str) -> bool:
         match event:
@@ -183,32 +200,32 @@ class Causality:
 
     # --- the run -------------------------------------------------------------------------
 
-    def _take_run(self, entry: Entry, event: Recorded) -> Iterator[Problem]:
+    def _take_run(self, entry: Entry, event: Recorded) -> None:
         match event:
             case RunStarted() if entry.seq == 0:
                 self.started = event
                 deepest = event.limits.get("max_depth")
                 if type(deepest) is int and event.depth > deepest:
-                    yield "limit", f"max_depth {deepest}", f"depth {event.depth}"
+                    self._say("limit", f"max_depth {deepest}", f"depth {event.depth}")
             case ChildStarted():
-                yield from self._start(entry, event)
+                self._start(entry, event)
             case RunFinished():
                 self.finished = event
-                yield from self._finish(entry, event)
+                self._finish(entry, event)
             case _:
                 pass
 
-    def _start(self, entry: Entry, event: ChildStarted) -> Iterator[Problem]:
+    def _start(self, entry: Entry, event: ChildStarted) -> None:
         if event.number != len(self.starts) + 1:
-            yield "child number", str(len(self.starts) + 1), str(event.number)
+            self._say("child number", str(len(self.starts) + 1), str(event.number))
         start = Start(event.number, entry.call or "", event.run_id, entry.hash)
         self.starts[event.number] = self._by_call[start.call] = start
         limits: dict[str, Any] = self.started.limits if self.started else {}
         most = limits.get("max_children")
         if type(most) is int and len(self.starts) > most:
-            yield "limit", f"max_children {most}", f"{len(self.starts)} children"
+            self._say("limit", f"max_children {most}", f"{len(self.starts)} children")
 
-    def _finish(self, entry: Entry, event: RunFinished) -> Iterator[Problem]:
+    def _finish(self, entry: Entry, event: RunFinished) -> None:
         self._digest.add(entry.kind, entry.call, entry.data_bytes)
         anchors = [start.anchor for _, start in sorted(self.starts.items())]
         root = merkle_root([child_leaf(a.run, a.head, a.events) for a in anchors if a])
@@ -218,4 +235,4 @@ class Causality:
             ("entries", "data digest", "children root"), real, said, strict=True
         ):
             if is_so != was_said:
-                yield what, is_so, f"{was_said!a:.80}"
+                self._say(what, is_so, f"{was_said!a:.80}")

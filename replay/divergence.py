@@ -1,19 +1,20 @@
 """The first place where a re-execution differs from its record, for people and for machines.
 
-`replay.world` finds it, `replay.naming` finds its category; this file says what it is and how it
-reads.  The categories are CONTRACT.md §12.4.
+`replay.world` finds it, `replay.naming` finds its category, `replay.causes` guesses what is behind
+it; this file says what it is and how it reads.  The categories are CONTRACT.md §12.4, the members
+§12.5.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final, Literal, Self
 
 import attrs
 
-from refold.engine.canonical import Json, encode
+from refold.engine.canonical import Json
 from refold.engine.log import Entry
 from refold.replay.items import item_of
 from refold.replay.pointer_diff import Difference, differences, shown
+from refold.replay.text_diff import TextChange
 
 Category = Literal[
     "missing_call",
@@ -33,7 +34,7 @@ Category = Literal[
 HEADLINES: Final[dict[Category, str]] = {
     "missing_call": "a recorded call is not made any more",
     "extra_call": "a call is made that was not recorded",
-    "reordered": "calls are made in another order",
+    "reordered": "calls are made in another order, or in another task",
     "kind_changed": "something else is asked for than was recorded",
     "name_changed": "another name is called than was recorded",
     "args_changed": "a call is made with other arguments",
@@ -44,6 +45,49 @@ HEADLINES: Final[dict[Category, str]] = {
     "log_damaged": "the log cannot be trusted",
     "environment": "the program behaves otherwise in this environment",
 }
+
+
+@attrs.frozen(kw_only=True)
+class Later:
+    """A difference after the first, found while the program was let run on (CONTRACT.md §12.4)."""
+
+    category: Category
+    where: str
+    call: str = ""
+    seq: int | None = None
+    recorded: Json = None
+    now: Json = None
+    diff: tuple[Difference, ...] = ()
+    consequence: bool = True
+    """Whether it may follow from the first; it may not where it stands in a task beside it."""
+
+    def as_json(self) -> dict[str, Json]:
+        """Return the members as they are called here."""
+        return {
+            "category": self.category,
+            "where": self.where,
+            "call": self.call,
+            "seq": self.seq,
+            "recorded": self.recorded,
+            "now": self.now,
+            "diff": [difference.as_json() for difference in self.diff],
+            "consequence": self.consequence,
+        }
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Self:
+        """Return what `as_json` gave."""
+        return cls(**document | {"diff": _differences(document["diff"])})
+
+    def __str__(self) -> str:
+        follows = "may follow from the first" if self.consequence else "stands beside the first"
+        lines = [f"{self.category}  {self.where}  ({follows})"]
+        if self.recorded is not None:
+            at = f"  (entry {self.seq})" if self.seq is not None else ""
+            lines.append(f"    recorded  {_request(self.recorded)}{at}")
+        lines.append(f"    now       {_request(self.now)}")
+        lines += [f"    differs   {one}" for one in self.diff[:_LATER_DIFFS_SHOWN]]
+        return "\n".join(lines)
 
 
 @attrs.frozen(kw_only=True)
@@ -65,6 +109,8 @@ class Divergence:
     """The same, of what the program asks or gives now."""
     diff: tuple[Difference, ...] = ()
     """From `recorded` to `now`."""
+    texts: tuple[TextChange, ...] = ()
+    """What changed in long texts and in messages, line by line or word by word."""
     last: tuple[str, ...] = ()
     """The last entries that matched, one line each."""
     file: str = ""
@@ -74,6 +120,10 @@ class Divergence:
     """What else is not as it was: name → (recorded, now)."""
     cause: str = ""
     """The likely cause, and what to do."""
+    later: tuple[Later, ...] = ()
+    """What differs after it, in the order of the record; at most `LATER_MAX` of them."""
+    later_count: int = 0
+    """How many there are."""
 
     def as_json(self) -> dict[str, Json]:
         """Return the divergence as `refold replay --json` prints it."""
@@ -87,22 +137,26 @@ class Divergence:
             "recorded": self.recorded,
             "now": self.now,
             "diff": [difference.as_json() for difference in self.diff],
+            "texts": [change.as_json() for change in self.texts],
             "last": list(self.last),
             "file": self.file,
             "line": self.line,
             "fingerprints": {name: list(pair) for name, pair in self.fingerprints.items()},
             "cause": self.cause,
+            "later": [one.as_json() for one in self.later],
+            "later_count": self.later_count,
         }
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Self:
         """Return a divergence from what `as_json` gave."""
         fields = {field.name: document[field.name] for field in attrs.fields(cls)}
-        fields["diff"] = tuple(
-            Difference(one["pointer"], one["kind"], one.get("before"), one.get("after"))
-            for one in document["diff"]
+        fields["diff"] = _differences(document["diff"])
+        fields["texts"] = tuple(
+            TextChange(one["what"], tuple(one["lines"])) for one in document["texts"]
         )
         fields["last"] = tuple(document["last"])
+        fields["later"] = tuple(Later.from_json(one) for one in document["later"])
         fields["fingerprints"] = {
             name: (pair[0], pair[1]) for name, pair in document["fingerprints"].items()
         }
@@ -117,21 +171,70 @@ class Divergence:
             lines.append(f"  recorded  {_request(self.recorded)}{at}")
         if self.now is not None or self.recorded is not None:
             lines.append(f"  now       {_request(self.now)}")
-        lines += [f"  differs   {difference}" for difference in self.diff[:_DIFFS_SHOWN]]
-        if len(self.diff) > _DIFFS_SHOWN:
-            lines.append(f"            … and in {len(self.diff) - _DIFFS_SHOWN} more places")
+        lines += self._changes()
         lines += [f"  matched   {line}" for line in self.last[-_LAST_SHOWN:]]
         lines += [
-            f"  changed   {name}: {before[:16]} → {now[:16]}"
+            f"  changed   {name}: {_short(before)} → {_short(now)}"
             for name, (before, now) in self.fingerprints.items()
         ]
         if self.cause:
             lines.append(f"  likely    {self.cause}")
         return "\n".join(lines)
 
+    def _changes(self) -> list[str]:
+        """Return what differs: each text line by line, everything else by its pointer."""
+        shown_below = {change.what for change in self.texts}
+        is_told = any(what.startswith("message ") for what in shown_below)
+        diff = [
+            one
+            for one in self.diff
+            if one.pointer not in shown_below
+            and not (is_told and one.pointer.startswith(_OF_CONVERSATION))
+        ]
+        lines = [f"  differs   {difference}" for difference in diff[:_DIFFS_SHOWN]]
+        if len(diff) > _DIFFS_SHOWN:
+            lines.append(f"            … and in {len(diff) - _DIFFS_SHOWN} more places")
+        for change in self.texts[:_DIFFS_SHOWN]:
+            lines.append(f"  differs   {change.what}:")
+            lines += [f"            {line}" for line in change.lines]
+        if len(self.texts) > _DIFFS_SHOWN:
+            lines.append(f"            … and in {len(self.texts) - _DIFFS_SHOWN} more texts")
+        return lines
+
+    def in_full(self) -> str:
+        """Return the text with all later differences."""
+        lines = [str(self)]
+        lines += [f"  then      {str(one).replace(chr(10), chr(10) + '  ')}" for one in self.later]
+        if self.later_count > len(self.later):
+            lines.append(f"            … and {self.later_count - len(self.later)} more")
+        return "\n".join(lines)
+
+
+LATER_MAX: Final = 100
+"""Later differences that a divergence holds."""
 
 _DIFFS_SHOWN: Final = 8
+_LATER_DIFFS_SHOWN: Final = 3
 _LAST_SHOWN: Final = 3
+_OF_CONVERSATION: Final = ("/arguments/added", "/arguments/base", "/arguments/predecessor")
+"""What a log says of a conversation, where its messages are told one by one."""
+
+
+def _differences(documents: list[dict[str, Any]]) -> tuple[Difference, ...]:
+    return tuple(
+        Difference(one["pointer"], one["kind"], one.get("before"), one.get("after"))
+        for one in documents
+    )
+
+
+def _short(value: str) -> str:
+    """Return a fingerprint for people: of a digest its beginning, and a word for nothing."""
+    if len(value) == _DIGEST and all(each in "0123456789abcdef" for each in value):
+        return value[:16]
+    return value or "none"
+
+
+_DIGEST: Final = 64
 
 
 def _request(value: Json) -> str:
@@ -175,64 +278,6 @@ def line_of(entry: Entry, data: Json) -> str:
     result = data.get("result", data.get("message", data.get("outcome"))) if data else None
     tail = f" {shown(result, 60)}" if result is not None else ""
     return f"{entry.seq} {entry.kind} {entry.call or ''}{tail}".rstrip()
-
-
-_CLOCK: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\b1[5-9]\d{8}(\.\d+)?\b|\b1[5-9]\d{11}\b")
-_UUID: Final = re.compile(
-    r"\b(?:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{32})\b",
-    re.IGNORECASE,
-)
-_ADDRESS: Final = re.compile(r"0x[0-9a-f]{6,}")
-
-
-_BY_KIND: Final = {
-    "reordered": "the order of a set or of a directory listing decides: sort it before it is used",
-    "unrecorded_await": (
-        "an await was added or moved; what it waits for came later, or never, in the record"
-    ),
-    "log_damaged": "`refold verify` says what is intact; restore the log from a copy",
-}
-_ANYTHING: Final = (
-    "something outside run decides: a clock, randomness, the environment, a file, a global, "
-    "or code that the program calls and that has changed"
-)
-
-
-def likely_cause(
-    kind: str, diff: tuple[Difference, ...], fingerprints: Mapping[str, tuple[str, str]]
-) -> str:
-    """Return the likely cause of a divergence, and what to do; by what differs and what changed."""
-    if "program" in fingerprints:
-        recorded, now = fingerprints["program"]
-        return f"the log was recorded from {recorded!r}, and {now!r} was run: name the other one"
-    texts = [(_text(one.before), _text(one.after)) for one in diff if one.kind == "changed"]
-    if texts and all(_UUID.search(a) and _UUID.search(b) for a, b in texts):
-        return "a uuid that was drawn outside run: use run.uuid()"
-    if texts and all(_CLOCK.search(a) and _CLOCK.search(b) for a, b in texts):
-        return "a clock that was read outside run: use run.now()"
-    if texts and all(_ADDRESS.search(a) and _ADDRESS.search(b) for a, b in texts):
-        return "a memory address in a text: give the object a repr of its own"
-    if _is_shuffled(diff):
-        return "the order of a set or of a directory listing: sort it before it is used"
-    if "source" in fingerprints:
-        return "the program has changed since it was recorded; if that was meant, record it again"
-    if "python" in fingerprints:
-        return "another version of Python: record again under this one"
-    tools = sorted(name for name in fingerprints if name.startswith("tool "))
-    if tools:
-        return f"the definition of {', '.join(tools)} has changed"
-    return _BY_KIND.get(kind, _ANYTHING)
-
-
-def _is_shuffled(diff: tuple[Difference, ...]) -> bool:
-    before = sorted(encode(one.before) for one in diff if one.kind != "added")
-    after = sorted(encode(one.after) for one in diff if one.kind != "removed")
-    in_arrays = all(one.pointer.rpartition("/")[2].isdecimal() for one in diff)
-    return len(diff) > 1 and in_arrays and before == after
-
-
-def _text(value: Json) -> str:
-    return value if isinstance(value, str) else encode(value).decode()
 
 
 def between(recorded: Json, now: Json) -> tuple[Difference, ...]:

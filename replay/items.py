@@ -1,14 +1,15 @@
-"""What a program asks for, as items that can be compared: the words of divergences and diffs.
+"""What a program asks for, as items that can be compared: the words of divergences.
 
-An item is one request of a program (a call, a timer, a drawn value, a note) with what identifies
-it beyond its call key: kind, name, arguments.
+An item is one request of a program (a call, a timer, a drawn value, a note, a giving up) with what
+identifies it beyond its call key: kind, name, arguments.
 """
 
+import functools
 from typing import Any, Final
 
 import attrs
 
-from refold.engine.canonical import Json
+from refold.engine.canonical import Json, encode_sorted
 
 _NAMED: Final[dict[str, tuple[str, str]]] = {
     # kind: (the item's kind, the member that names it)
@@ -22,16 +23,24 @@ _NAMED: Final[dict[str, tuple[str, str]]] = {
     "input.asked": ("input", ""),
     "patch.marked": ("patch", "id"),
     "note.added": ("note", ""),
+    "effect.cancelled": ("cancel", "kind"),
+    "limit.hit": ("limit", "limit"),
+    "session.seeded": ("session", ""),
+    "session.restored": ("session", ""),
+    "session.changed": ("session", "event"),
 }
 _ASKED: Final = frozenset(_NAMED) - {"child.finished"}
+_MARKS: Final = frozenset({"timer", "cancel"})
+"""Kinds that take no ordinal of the calls: they may stand anywhere among them."""
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Item:
-    """One thing that a program asked for."""
+    """One thing that a program asked for; itself, not equal to others: see `key`."""
 
     kind: str
-    """`tool`, `model`, `child`, `timer`, `clock`, `value`, `input`, `patch` or `note`."""
+    """`tool`, `model`, `child`, `timer`, `clock`, `value`, `input`, `patch`, `note`, `cancel`,
+    `limit` or `session`."""
     name: str
     """Of the tool, the model, the child's agent or program; empty where there is none."""
     arguments: Json
@@ -40,10 +49,20 @@ class Item:
     seq: int = -1
     """Of its entry in the log; -1 for one that was asked in replay."""
 
-    @property
+    @functools.cached_property
     def scope(self) -> str:
         """The scope of its call key."""
         return scope_of(self.call)
+
+    @functools.cached_property
+    def key(self) -> tuple[str, str, bytes]:
+        """Kind, name and arguments: equal for two items that ask for the same, wherever."""
+        return self.kind, self.name, encode_sorted(self.arguments)
+
+    @property
+    def is_mark(self) -> bool:
+        """Whether it takes no ordinal of the calls: a timer, or the giving up of a call."""
+        return self.kind in _MARKS
 
     def as_json(self) -> dict[str, Any]:
         """Return {kind, name, call, arguments}."""
@@ -58,7 +77,7 @@ class Item:
         """Return the item in a few words: `search#3`, `timer 0@2`, `child researcher#1`."""
         ordinal = self.call.rpartition("#")[2]
         match self.kind:
-            case "timer" | "clock":
+            case "timer" | "clock" | "cancel":
                 return f"{self.kind} {self.call}".strip()
             case "tool":
                 return f"{self.name}#{ordinal}"
@@ -72,8 +91,11 @@ def is_asked(kind: str) -> bool:
 
 
 def item_of(kind: str, call: str | None, data: dict[str, Json], seq: int = -1) -> Item | None:
-    """Return the item of an entry; `None` for kinds that ask for nothing."""
-    if kind not in _ASKED:
+    """Return the item of an entry; `None` for kinds that ask for nothing.
+
+    A `child.finished` asks where it is all that stands of a start: of a rejected one.
+    """
+    if kind not in _ASKED and not (kind == "child.finished" and "delegation" in data):
         return None
     short, member = _NAMED[kind]
     return Item(short, _name(short, member, data), _arguments(short, data), call or "", seq)
@@ -92,7 +114,7 @@ def _arguments(kind: str, data: dict[str, Json]) -> Json:
             return data.get("arguments")
         case "child":
             return data.get("delegation")
-        case "timer" | "clock":
+        case "timer" | "clock" | "cancel":
             return None
         case _:
             return data

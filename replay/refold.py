@@ -15,7 +15,15 @@ import attrs
 from refold.engine.errors import EntryMissing
 from refold.engine.events import RunFinished
 from refold.engine.log import read_entries
-from refold.engine.state import STATE_VERSION, EntryLike, Fold, RunState, state_digest
+from refold.engine.state import (
+    STATE_VERSION,
+    EntryLike,
+    Fold,
+    RunState,
+    state_digest,
+    state_json,
+)
+from refold.replay.pointer_diff import Difference, differences
 
 
 @attrs.frozen(kw_only=True)
@@ -57,6 +65,18 @@ def state(log: str | PathLike[str], at: int | None = None) -> RunState:
     if at is None or at < 0:
         return _state_from_end(path, entries, -1 if at is None else at)
     return _state_at(path, entries, at)
+
+
+def state_diff(log: str | PathLike[str], before: int, after: int) -> tuple[Difference, ...]:
+    """Return where the state after entry `after` differs from the one after entry `before`.
+
+    As JSON pointers into the states; both numbers as `state` takes them, in either order.
+
+    Raises:
+        EntryMissing: the log has no such entry.
+        LogDamaged: an entry up to there does not verify.
+    """
+    return differences(state_json(state(log, before)), state_json(state(log, after)))
 
 
 def refold_log(log: str | PathLike[str]) -> Refolded:

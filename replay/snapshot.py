@@ -1,9 +1,9 @@
-"""Delegation trees as snapshots of syrupy: `assert recording == delegation_snapshot`.
+"""Recordings as snapshots of syrupy: `assert recording == delegation_snapshot`, `== log_snapshot`.
 
-A snapshot is the text of `replay.tree_text` without what is volatile, one readable file a test
-under `__snapshots__`, so that a review shows what changed in delegation.  The fixture is in
-`replay.pytest_plugin`; this file is imported when it is first used, for it needs syrupy.
-The rules are CONTRACT.md §13.
+A snapshot is a text without what is volatile, one readable file a test under `__snapshots__`, so
+that a review shows what changed: the delegation tree (`replay.tree_text`), or the event log
+(`replay.log_text`).  The fixtures are in `refold.pytest_plugin`; this file is imported when one is
+first used, for it needs syrupy, of which 5, 6 and 7 will do.  The rules are CONTRACT.md §13.
 """
 
 import difflib
@@ -14,6 +14,7 @@ from typing import Any, Final
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from refold.engine.errors import SnapshotRefused
+from refold.replay.log_text import log_text
 from refold.replay.tree import RunNode, delegation_tree, render_text
 
 _LINES_MAX: Final = 100
@@ -36,6 +37,22 @@ class DelegationSnapshotExtension(SingleFileSnapshotExtension):
         return delegation_text(data)
 
 
+class LogSnapshotExtension(SingleFileSnapshotExtension):
+    """Stores the event logs of a recording, of a log's path, or of a tree that was read."""
+
+    _write_mode = WriteMode.TEXT
+    file_extension = "log.jsonl"
+
+    def serialize(self, data: Any, **_options: Any) -> str:
+        """Return the text of `data`; syrupy's filters do not apply to it.
+
+        Raises:
+            SnapshotRefused: it is none of the three.
+            LogError: a log cannot be read.
+        """
+        return log_text(data.log if isinstance(data, RunNode) else _log_of(data))
+
+
 def delegation_text(data: Any) -> str:
     """Return the delegation tree of a recording, a log's path or a tree, as a snapshot has it.
 
@@ -46,14 +63,18 @@ def delegation_text(data: Any) -> str:
     """
     if isinstance(data, RunNode):
         return render_text(data, volatile=False)
+    return render_text(delegation_tree(_log_of(data)), volatile=False)
+
+
+def _log_of(data: Any) -> str | os.PathLike[str]:
     log = data if isinstance(data, str | os.PathLike) else getattr(data, "log", None)
     if not isinstance(log, str | os.PathLike):
         raise SnapshotRefused(type(data).__name__)
-    return render_text(delegation_tree(log), volatile=False)
+    return log
 
 
 def what_changed(stored: str | None, found: str) -> str:
-    """Return the difference of two delegation trees as a unified diff, or how to store the first.
+    """Return the difference of two snapshots as a unified diff, or how to store the first.
 
     `stored` is the snapshot, `None` where there is none; plain text, at most 100 lines of a diff.
     """

@@ -182,9 +182,9 @@ class _Check:
         self._check_end()
 
     def _take(self, entry: Entry) -> None:
-        if not is_well_formed(entry.line):
+        event = self._event(entry) if is_well_formed(entry.line) else None
+        if event is None and not self._damage:
             self._note(entry, ("no entry", "the members of an entry, in their order", "others"))
-        event = self._event(entry)
         if event is not None:
             for problem in self._causality.take(entry, event):
                 self._note(entry, problem)

@@ -50,8 +50,8 @@ from refold.engine.ports import (
 from refold.engine.state import Fold
 from refold.engine.world import REQUESTS, RecordEnded, World
 from refold.replay.cursor import Cursor
-from refold.replay.naming import Explorer, Mismatch
 from refold.replay.pointer_diff import same
+from refold.replay.run_on import Explorer, Mismatch
 
 
 class Replayed:
@@ -98,7 +98,7 @@ class Replayed:
             self,
             identity=identity_of(started),
             limits=Limits.from_json(started.limits),
-            tools=_known_tools(started, tools),
+            tools=known_tools(started, tools),
             models={
                 **{name: RecordedModel(full) for name, full in started.models.items()},
                 **(models or {}),
@@ -251,6 +251,8 @@ class Replayed:
 
     def _note_children(self) -> None:
         """Keep the children that the program starts: each is re-executed against its own log."""
+        if self.explorer is not None:
+            self.explorer.sent(self.kernel.wanted)
         for effect in self.kernel.wanted:
             if isinstance(effect, RunChild) and self.explorer is None:
                 self.children.append(effect)
@@ -404,7 +406,7 @@ def identity_of(started: RunStarted) -> Identity:
     )
 
 
-def _known_tools(started: RunStarted, given: Mapping[str, Tool]) -> dict[str, Tool]:
+def known_tools(started: RunStarted, given: Mapping[str, Tool]) -> dict[str, Tool]:
     """Return the tools that the run knew by name; those that were not passed stand in."""
     return {
         offer["name"]: given.get(offer["name"])
@@ -446,17 +448,17 @@ def _is_ours(name: str) -> bool:
 
 def waiting_place(kernel: Kernel) -> tuple[str, int] | None:
     """Return the file and line where the program's first unfinished task waits."""
-    for task in kernel.loop.unfinished:
-        waiting: Any = task.get_coro()
-        place = ("", 0)
-        while waiting is not None:
-            frame = getattr(waiting, "cr_frame", None)
-            if frame is None:
-                break
-            name = frame.f_code.co_filename
-            if not name.startswith(_STDLIB) and not _is_ours(name):
-                place = (name, frame.f_lineno)
-            waiting = getattr(waiting, "cr_await", None)
-        if place[0]:
-            return place
-    return None
+    places = (task_place(task) for task in kernel.loop.unfinished)
+    return next((place for place in places if place is not None), None)
+
+
+def task_place(task: asyncio.Task[Any]) -> tuple[str, int] | None:
+    """Return the file and line of the program where a task waits: its innermost frame."""
+    waiting: Any = task.get_coro()
+    place = None
+    while (frame := getattr(waiting, "cr_frame", None)) is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(_STDLIB) and not _is_ours(name):
+            place = (name, frame.f_lineno)
+        waiting = getattr(waiting, "cr_await", None)
+    return place

@@ -8,9 +8,10 @@ This file needs only the JSON and hash libraries: the codec is imported when an 
 """
 
 import functools
+import operator
 import os
 import stat
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
@@ -33,9 +34,12 @@ from refold.engine.log.line import (
 )
 from refold.engine.log.names import blobs_of
 
-_BUFFER: Final = 1024 * 1024
+_BUFFER: Final = 64 * 1024  # more only costs page faults, less costs calls
 _new: Final = tuple.__new__  # what a named tuple's own constructor does, at half the price
+_members: Final = operator.itemgetter("kind", "data", "meta", "hash")
 _SEAL: Final = b'{"seq":%d,"kind":"run.finished",'
+_HASH: Final = b',"hash":"'  # a line is split where it last stands: body, hash, end
+_END: Final = b'"}\n'
 
 
 class Entry(NamedTuple):
@@ -134,23 +138,21 @@ def scan_file(file: BinaryIO, path: str) -> Scan:
 
 def _follow(file: BinaryIO, path: str) -> tuple[Place, bytes]:
     """Return how far the chain holds, and its last line."""
-    seq, offset, previous, last = 0, 0, NO_HASH, b""
     following = lines(file)
-    for line in following:  # the first line, under its own domain
-        if not _is_first(line, path):
-            return Place(path, 0, 0, NO_HASH), b""
-        seq, offset, previous, last = 1, len(line), line[-67:-3], line
-        break
+    last = next(following, b"")
+    if not _is_first(last, path):
+        return Place(path, 0, 0, NO_HASH), b""
+    seq, previous = 1, last[-67:-3]
     for line in following:
-        body = line[:-76]
-        end = b',"hash":"%b"}\n' % sha256(EVENT + previous + body).hexdigest().encode()
-        if line[-76:] != end or not line.startswith(b'{"seq":%d,' % seq):
-            break
+        body, _, end = line.rpartition(_HASH)
+        own = sha256(EVENT + previous + body).hexdigest().encode()
+        head = b'{"seq":%d,' % seq
+        if end != own + _END or line[: len(head)] != head:
+            return Place(path, seq, file.tell() - len(line), previous), last
         seq += 1
-        offset += len(line)
-        previous = end[9:73]
+        previous = own
         last = line
-    return Place(path, seq, offset, previous), last
+    return Place(path, seq, file.tell(), previous), last
 
 
 def _is_first(line: bytes, path: str) -> bool:
@@ -191,44 +193,39 @@ def read_entries(
     name = os.fspath(path)
     store = BlobStore(blobs_of(Path(path))) if resolve else None
     with open_log(path) as file:
-        place = yield from _entries(file, name, store, verify=verify)
+        seq, offset, previous = 0, 0, NO_HASH
+        for line in lines(file):
+            body, _, end = line.rpartition(_HASH)
+            if seq and verify:
+                own = sha256(EVENT + previous + body).hexdigest().encode()
+                if end != own + _END:
+                    break
+            elif seq or _is_first(line, name):
+                own = end[:64]
+            else:
+                break
+            head = b'{"seq":%d,' % seq
+            if line[: len(head)] != head:
+                break
+            try:
+                row = loads(line)
+                kind, data, meta, stored = _members(row)
+            except (ValueError, KeyError, TypeError):
+                raise _no_entry(Place(name, seq, offset, previous)) from None
+            if data.__class__ is not dict or kind.__class__ is not str:
+                raise _no_entry(Place(name, seq, offset, previous))
+            if store is not None and is_marked(line):
+                data = _resolved(data, store, Place(name, seq, offset, previous))
+            call, cause = row.get("call"), row.get("cause")
+            yield _new(Entry, (seq, kind, call, cause, data, meta, stored, line, offset))
+            seq += 1
+            offset += len(line)
+            previous = own
+        place = Place(name, seq, offset, previous)
         if not _at_end(file, place):
             wrong = judge(file, place)
             if wrong.what != TORN_TAIL or not torn_ok:
                 raise wrong.as_error()
-
-
-def _entries(
-    file: BinaryIO, path: str, store: BlobStore | None, *, verify: bool
-) -> Generator[Entry, None, Place]:
-    """Yield entries as far as the chain holds, and return how far that is."""
-    seq, offset, previous = 0, 0, NO_HASH
-    for line in lines(file):
-        end = line[-76:]
-        if seq == 0:
-            if not _is_first(line, path):
-                break
-        elif verify:
-            digest = sha256(EVENT + previous + line[:-76]).hexdigest()
-            if end != b',"hash":"%b"}\n' % digest.encode():
-                break
-        if not line.startswith(b'{"seq":%d,' % seq):
-            break
-        try:
-            row = loads(line)
-            kind, data = row["kind"], row["data"]
-            call, cause, meta, own = row.get("call"), row.get("cause"), row["meta"], row["hash"]
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise _no_entry(Place(path, seq, offset, previous)) from None
-        if data.__class__ is not dict or kind.__class__ is not str:
-            raise _no_entry(Place(path, seq, offset, previous))
-        if store is not None and is_marked(line):
-            data = _resolved(data, store, Place(path, seq, offset, previous))
-        yield _new(Entry, (seq, kind, call, cause, data, meta, own, line, offset))
-        seq += 1
-        offset += len(line)
-        previous = end[9:73]
-    return Place(path, seq, offset, previous)
 
 
 def _no_entry(place: Place) -> LogDamaged:

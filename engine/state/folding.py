@@ -100,6 +100,16 @@ class Fold:
         if rule is not None:
             rule(self, event, call or "", entry)
 
+    def follow(self, entries: Iterable[EntryLike]) -> None:
+        """Apply the events of `entries`, in their order."""
+        rules = RULES
+        for entry in entries:
+            event = entry.event
+            self.entries += 1
+            rule = rules.get(event.__class__)
+            if rule is not None:
+                rule(self, event, entry.call or "", entry.seq)
+
     @property
     def tools_used(self) -> tuple[str, ...]:
         """The tools called, in the order of first use."""
@@ -158,9 +168,7 @@ _SHARED: Final = tuple(
 def fold(entries: Iterable[EntryLike]) -> RunState:
     """Return the state after `entries`, the whole log from its first entry on."""
     so_far = Fold()
-    apply = so_far.apply
-    for entry in entries:
-        apply(entry.event, entry.call, entry.seq)
+    so_far.follow(entries)
     return so_far.state()
 
 

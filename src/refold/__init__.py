@@ -45,11 +45,22 @@ if TYPE_CHECKING:
     from refold.engine.recording import Recording
     from refold.engine.run import PlainRun, Run
     from refold.engine.session import Session
-    from refold.face import record, record_async, reexecute
+    from refold.face import (
+        drift,
+        explore,
+        fork,
+        record,
+        record_async,
+        reexecute,
+        replay_all,
+        sensitivity,
+    )
     from refold.replay.diff import diff
-    from refold.replay.refold import state
+    from refold.replay.refold import state, state_diff
+    from refold.replay.sources import Sources
     from refold.replay.tree import delegation_tree
     from refold.replay.verify import verify
+    from refold.replay.why import why
     from refold.tools.contract import DelegationTool, tool
     from refold.tools.files import file_tools
 
@@ -84,19 +95,27 @@ __all__ = [
     "Run",
     "RunEnded",
     "Session",
+    "Sources",
     "Tool",
     "ToolError",
     "UsageError",
     "__version__",
     "delegation_tree",
     "diff",
+    "drift",
+    "explore",
     "file_tools",
+    "fork",
     "record",
     "record_async",
     "reexecute",
+    "replay_all",
+    "sensitivity",
     "state",
+    "state_diff",
     "tool",
     "verify",
+    "why",
 ]
 
 _HOMES = {
@@ -131,11 +150,22 @@ _HOMES = {
     "engine.recording": ("Recording",),
     "engine.run": ("PlainRun", "Run"),
     "engine.session": ("Session",),
-    "face": ("record", "record_async", "reexecute"),
+    "face": (
+        "drift",
+        "explore",
+        "fork",
+        "record",
+        "record_async",
+        "reexecute",
+        "replay_all",
+        "sensitivity",
+    ),
     "replay.diff": ("diff",),
-    "replay.refold": ("state",),
+    "replay.refold": ("state", "state_diff"),
+    "replay.sources": ("Sources",),
     "replay.tree": ("delegation_tree",),
     "replay.verify": ("verify",),
+    "replay.why": ("why",),
     "tools.contract": ("DelegationTool", "tool"),
     "tools.files": ("file_tools",),
 }

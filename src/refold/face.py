@@ -1,12 +1,16 @@
-"""The calls of `refold` that join the folders: `record`, `record_async`, `reexecute`.
+"""The calls of `refold` that join the folders: `record`, `reexecute`, `replay_all` and their like.
 
 The engine knows no tool and replay knows none either; here the tools that Refold ships are added to
 those that are given, and plain functions become tools.
 """
 
+import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import attrs
 
 from refold.engine.canonical import Json
 from refold.engine.log import read_entries
@@ -18,7 +22,12 @@ from refold.tools.contract import as_tool
 
 if TYPE_CHECKING:
     import refold
+    from refold.replay.bulk import BulkReport, Execute, Programs
+    from refold.replay.drift import DriftReport
+    from refold.replay.explore import ExploreReport
+    from refold.replay.fork import Fork
     from refold.replay.reexecute import ReplayReport
+    from refold.replay.sensitivity import SensitivityReport
 
 Tools = Sequence[Tool | Callable[..., Any]]
 
@@ -29,6 +38,7 @@ def record(
     /,
     *,
     tools: Tools = (),
+    check: bool | None = None,
     **options: Any,
 ) -> Recording:
     """Run `program(run, input)` and record it; return how it ended, whatever that was.
@@ -37,11 +47,19 @@ def record(
     `runners`, `limits`, `seed`, `clock`, `session`, `durability`.
     A plain function among `tools` becomes a tool that is taken to change the world.
 
+    With `check`, or where the variable `REFOLD_CHECK` is 1, the run is re-executed right after it
+    was recorded, and the recording's `warnings` say what the program read beside `run`.
+
     Raises:
         LogExists: a log is never overwritten.
         UsageError: the call is wrong in another way; nothing was recorded.
+        Nondeterministic: under `check`, the program did something else the second time.
     """
-    return _record(program, input, tools=[as_tool(tool) for tool in tools], **options)
+    ready = [as_tool(tool) for tool in tools]
+    recording = _record(program, input, tools=ready, **options)
+    if not _is_checked(check):
+        return recording
+    return _checked(recording, program, ready, options.get("session"))
 
 
 async def record_async(
@@ -50,6 +68,7 @@ async def record_async(
     /,
     *,
     tools: Tools = (),
+    check: bool | None = None,
     **options: Any,
 ) -> Recording:
     """Record as `record` does, from a coroutine; asynchronous tools run on the caller's loop.
@@ -57,9 +76,33 @@ async def record_async(
     Raises:
         LogExists: a log is never overwritten.
         UsageError: the call is wrong in another way; nothing was recorded.
+        Nondeterministic: under `check`, the program did something else the second time.
     """
     ready = [as_tool(tool) for tool in tools]
-    return await _record_async(program, input, tools=ready, **options)
+    recording = await _record_async(program, input, tools=ready, **options)
+    if not _is_checked(check):
+        return recording
+    session = options.get("session")
+    return await asyncio.to_thread(_checked, recording, program, ready, session)
+
+
+def _is_checked(check: bool | None) -> bool:  # noqa: FBT001 - as `record` takes it
+    return os.environ.get("REFOLD_CHECK", "") not in ("", "0") if check is None else check
+
+
+def _checked(
+    recording: Recording,
+    program: "Program | Reference | str",
+    tools: Sequence[Tool],
+    session: "SessionPort | None",
+) -> Recording:
+    """Re-execute a fresh recording."""
+    from refold.replay.selfcheck import checked, twin_of  # noqa: PLC0415 - as in `reexecute`
+
+    return checked(
+        recording,
+        lambda: reexecute(recording, program, tools=tools, session=twin_of(session)),
+    )
 
 
 def reexecute(
@@ -86,6 +129,177 @@ def reexecute(
     given = [as_tool(tool) for tool in tools]
     shipped = _shipped(path, {tool.name for tool in given})
     return replay.reexecute(path, program, tools=[*shipped, *given], session=session)
+
+
+def replay_all(
+    paths: "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]",
+    program: "Program | Reference | str | Programs | None" = None,
+    *,
+    tools: Tools = (),
+    jobs: int | None = None,
+    fail_fast: bool = False,
+) -> "BulkReport":
+    """Re-execute many logs side by side, each in a process of its own; execute nothing else.
+
+    Args:
+        paths: Logs, and folders whose root logs are meant, at any depth.
+        program: What the logs of its name are re-executed with; or several, by the names that
+            the logs show.  Not needed for those that Refold ships.
+        tools: As for `reexecute`.
+        jobs: How many logs at a time; by default as many as there are processors.  Where the
+            programs or tools can be imported nowhere else, it is one, in this process.
+        fail_fast: Start none after the first that is not identical.
+
+    Raises:
+        LogMissing: a path is not there, or there are no logs.
+        ProgramNotFound: a program that was passed cannot be imported.  A log whose program was
+            not passed is a row that says so.
+    """
+    from refold.engine.programs import check_not_importing  # noqa: PLC0415 - as in `reexecute`
+    from refold.replay.bulk import find_logs, named, replay_logs  # noqa: PLC0415 - the same
+
+    check_not_importing()
+    given = [paths] if isinstance(paths, str | os.PathLike) else paths
+    execute = _replayer(named(program), [as_tool(tool) for tool in tools])
+    return replay_logs(find_logs(given), execute, jobs=jobs, fail_fast=fail_fast)
+
+
+def replayer(programs: Mapping[str, dict[str, Any]], tools: Sequence[dict[str, Any]]) -> "Execute":
+    """Return what re-executes a log, in a process that finds programs and tools by reference."""
+    from refold.engine.programs import load, load_program  # noqa: PLC0415 - of that process only
+
+    ready = {name: load_program(Reference(**found)) for name, found in programs.items()}
+    return _executing(ready, [load(Reference(**found)) for found in tools])
+
+
+def _replayer(programs: "Programs", tools: Sequence[Tool]) -> "Execute | Reference":
+    """Return what re-executes a log: by reference, if another process can import it all."""
+    from refold.engine.errors import ProgramNotFound  # noqa: PLC0415 - as above
+    from refold.engine.programs import load_program, reference_of  # noqa: PLC0415 - as above
+
+    ready = {name: load_program(program) for name, program in programs.items()}
+    try:
+        references = {name: attrs.asdict(reference_of(each)) for name, each in programs.items()}
+    except ProgramNotFound:
+        return _executing(ready, tools)
+    named = [attrs.asdict(tool.reference) for tool in tools if tool.reference is not None]
+    if len(named) < len(tools):
+        return _executing(ready, tools)
+    return Reference(__name__, "replayer", {"programs": references, "tools": named})
+
+
+def _executing(programs: "Programs", tools: Sequence[Tool]) -> "Execute":
+    from refold.replay.bulk import program_for, replay_row  # noqa: PLC0415 - as above
+
+    def execute(log: Path) -> Any:
+        return replay_row(
+            log, lambda path, name: reexecute(path, program_for(name, programs), tools=tools)
+        )
+
+    return execute
+
+
+def explore(
+    log: "str | os.PathLike[str] | refold.Recording",
+    program: "Program | Reference | str | None" = None,
+    *,
+    tools: Tools = (),
+    **options: Any,
+) -> "ExploreReport":
+    """Run the program of `log` under other orders of completion, with what was recorded.
+
+    Nothing but the program is executed.  The report names the first order that changes the
+    output, shrunk to the fewest moves.  Options are those of `refold.replay.explore`: `orders`
+    (how many at most, 200), `timers` (whether timeouts race), `seed`, `children`, `session`.
+
+    Raises:
+        LogError: there is no such log, or it has no end.
+        Diverged: in the recorded order, the program does not do what its log says.
+        UsageError: the call is wrong, or the program keeps something from one run to the next.
+    """
+    from refold.replay import explore as replay  # noqa: PLC0415 - as in `reexecute`
+
+    path = log.log if isinstance(log, Recording) else log
+    return replay.explore(path, program, tools=_with_shipped(path, tools), **options)
+
+
+def sensitivity(
+    log: "str | os.PathLike[str] | refold.Recording",
+    program: "Program | Reference | str | None" = None,
+    *,
+    tools: Tools = (),
+    **options: Any,
+) -> "SensitivityReport":
+    """Alter each recorded outcome of `log` in turn, run the program, and say what depends on it.
+
+    Nothing but the program is executed.  Options are those of `refold.replay.sensitivity`:
+    `errors` (a failure in the place of each success, too), `session`.
+
+    Raises:
+        LogError: there is no such log, or it has no end.
+        Diverged: the program does not do what its log says.
+        UsageError: the call is wrong, or the program keeps something from one run to the next.
+    """
+    from refold.replay import sensitivity as replay  # noqa: PLC0415 - as in `reexecute`
+
+    path = log.log if isinstance(log, Recording) else log
+    return replay.sensitivity(path, program, tools=_with_shipped(path, tools), **options)
+
+
+def drift(
+    log: "str | os.PathLike[str] | refold.Recording",
+    program: "Program | Reference | str | None" = None,
+    *,
+    tools: Tools = (),
+    **options: Any,
+) -> "DriftReport":
+    """Run the program of `log` again with live outcomes, and say per call what differs.
+
+    By default everything is live but tools that change the world, whose recorded results are
+    served.  Options are those of `refold.replay.drift`: `sources` (a `refold.Sources`), `model`,
+    `models`, `session`, `compare`, `twice`, `into`.
+
+    Raises:
+        LogError: there is no such log, or it has no end.
+        ToolNeeded: a tool that is to run live was not passed.
+        UsageError: nor was a model, or the call is wrong in another way.
+    """
+    from refold.replay.drift import drift as live  # noqa: PLC0415 - as in `reexecute`
+
+    path = log.log if isinstance(log, Recording) else log
+    return live(path, program, tools=_with_shipped(path, tools), **options)
+
+
+def fork(
+    log: "str | os.PathLike[str] | refold.Recording",
+    at: int | None = None,
+    program: "Program | Reference | str | None" = None,
+    *,
+    into: str | os.PathLike[str],
+    tools: Tools = (),
+    **options: Any,
+) -> "Fork":
+    """Copy a log up to entry `at` into a new one, change results, and let the program go on.
+
+    Options are those of `refold.replay.fork`: `edits` (outcomes by call key), `sources` (a
+    `refold.Sources`; by default everything comes from the record), `model`, `models`, `session`.
+
+    Raises:
+        EntryMissing: the log has no such entry.
+        ForkRefused: nothing says where to fork, or an edit names no outcome.
+        Diverged: an edit changes what stands before the fork.
+        LogExists: `into` exists.
+        UsageError: the call is wrong in another way.
+    """
+    from refold.replay.fork import fork as forked  # noqa: PLC0415 - as in `reexecute`
+
+    path = log.log if isinstance(log, Recording) else log
+    return forked(path, at, program, into=into, tools=_with_shipped(path, tools), **options)
+
+
+def _with_shipped(log: str | os.PathLike[str], tools: Tools) -> list[Tool]:
+    given = [as_tool(tool) for tool in tools]
+    return [*_shipped(log, {tool.name for tool in given}), *given]
 
 
 def _shipped(log: str | os.PathLike[str], given: set[str]) -> list[Tool]:

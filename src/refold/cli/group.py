@@ -25,8 +25,13 @@ COMMANDS: Final = {
     "tail": "Show the last entries of a log; follow one being written.",
     "verify": "Check that logs are intact and complete.",
     "replay": "Re-execute a run against its record; say where it differs.",
+    "drift": "Run a record again, live; say what answers otherwise now.",
+    "fork": "What if a result had been different? Go on from any entry.",
+    "explore": "Try other orders of completion; say which changes the output.",
+    "sensitivity": "Say which recorded outcomes a run depends on.",
     "diff": "Compare two recorded runs, scope by scope.",
     "state": "Show the state of a run after any entry.",
+    "why": "Show what led to an entry, back to the first line.",
     "pack": "Make one file of a run's logs, to attach to a report.",
     "schema": "Print the JSON schema of a document or an event.",
 }
@@ -34,7 +39,7 @@ COMMANDS: Final = {
 
 _MODULES: Final = {name: f"refold.cli.{name}" for name in COMMANDS}
 
-_EXECUTING: Final = ("demo", "run", "replay")
+_EXECUTING: Final = ("demo", "run", "replay", "drift", "fork", "explore", "sensitivity")
 """Commands that run programs: the others have no diagnostics to give, and start faster."""
 
 _EPILOG: Final = """

@@ -1,20 +1,26 @@
-"""`refold replay`: re-execute a recorded program against its log (CONTRACT.md §12)."""
+"""`refold replay`: re-execute a recorded program against its log (CONTRACT.md §12).
 
+One log is described in full here; what is said of many is in `cli.bulk`.
+"""
+
+import contextlib
 import itertools
 import os
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from refold.cli import output, words
+from refold.cli import bulk, output, words
+from refold.cli.drift import drifted, tell
 from refold.cli.errors import DAMAGED, DIFFERS, FINE, USAGE
+from refold.cli.live import is_all_recorded, live_of, live_options
 from refold.cli.logs import LOG, OpenedLog, json_option, opened_log, started
 from refold.cli.pages import page
-from refold.engine.errors import ProgramNotFound, ToolRefused
+from refold.engine.errors import ProgramNotFound, RefoldError, ToolRefused
 from refold.engine.log import read_entries
 from refold.engine.log.damage import TORN_TAIL
 from refold.engine.ports import Tool
@@ -22,6 +28,8 @@ from refold.engine.programs import SHIPPED, load, reference_from
 from refold.engine.session import Session
 from refold.face import reexecute
 from refold.replay.reexecute import ReplayReport
+from refold.replay.selfcheck import Watched, watched
+from refold.replay.sources import MODES
 from refold.replay.verify import verify
 
 _PAGE: Final = """
@@ -30,8 +38,15 @@ Examples:
   refold replay runs/audit.jsonl --program audit.py:audit
   refold replay runs/audit.jsonl --program app.audit:main \\
          --tools app.tools:TOOLS --json
+  refold replay runs/audit.jsonl --program audit.py:audit --tripwire
+  refold replay runs --program audit.py:audit --junit replay.xml
+  refold replay answer.jsonl --model openai:gpt-4.1 --tools recorded
+  refold replay runs old.refold --jobs 4 --fail-fast \\
+         --program audit=app.audit:main --program survey.py:survey
 
-Exit code: 0 identical · 1 a divergence · 3 the log is damaged.
+Exit code: 0 identical · 1 a divergence · 3 a log is damaged · 4 an outcome
+is missing while something is live.  Of several
+logs, the worst: 3, 1, 70 (a fault), 2 (program needed, refused), 0.
 """
 
 
@@ -39,18 +54,39 @@ _SAY_IT: Final = "a log never says what code to import; say it with --program"
 
 
 @click.command("replay", epilog=page(_PAGE))
-@click.argument("log", type=LOG)
+@click.argument("logs", metavar="LOG…", type=LOG, nargs=-1, required=True)
 @click.option(
-    "--program", metavar="MODULE:NAME",
-    help="The program as it is now: module:name or file.py:name; not for shipped ones.",
+    "--program", "programs", metavar="[NAME=]MODULE:NAME", multiple=True,
+    help="The program as it is now: module:name or file.py:name; not for shipped ones.  "
+    "Of several logs, each gets the one of its name; NAME= says another.",
 )  # fmt: skip
-@click.option(
-    "--tools", metavar="MODULE:NAME,…", default="",
-    help="Tools that the program calls by name, or lists of them.  None is executed.",
-)  # fmt: skip
+@live_options
 @click.option("--all", "is_all", is_flag=True, help="Every divergence in full, not just the first.")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), metavar="N",
+    help="Logs at a time; by default one for each processor.",
+)  # fmt: skip
+@click.option(
+    "--fail-fast", is_flag=True, help="Of several logs, stop at the first that is not identical."
+)
+@click.option("--junit", type=LOG, metavar="FILE", help="Write the results as JUnit XML, too.")
+@click.option(
+    "--tripwire", is_flag=True,
+    help="Say where the program reads clocks, randomness, environment, files or sockets itself.",
+)  # fmt: skip
 @json_option
-def command(*, log: Path, program: str | None, tools: str, is_all: bool, as_json: bool) -> int:
+def command(
+    *,
+    logs: tuple[Path, ...],
+    programs: tuple[str, ...],
+    is_all: bool,
+    jobs: int | None,
+    fail_fast: bool,
+    junit: Path | None,
+    tripwire: bool,
+    as_json: bool,
+    **live: Any,
+) -> int:
     """Run a recorded program again, with recorded outcomes, and compare.
 
     Nothing but the program is executed: no tool, no model, no child process.
@@ -58,20 +94,109 @@ def command(*, log: Path, program: str | None, tools: str, is_all: bool, as_json
 
     A log never says what code to import, so you do, except for the programs
     that Refold ships.
+
+    LOG may be a folder, meaning all root logs below it, and there may be
+    several: each is re-executed in a process of its own, and is one row.
+
+    With --model, --tools, --children or --tool, what is said to be live runs,
+    and each call is compared with its record (refold drift --help).
     """
-    _import_from_here()
+    import_from_here()
+    if not is_all_recorded(**live):
+        return _replay_live(logs, programs, live, junit=junit, as_json=as_json)
+    tools = ",".join(each for each in live["tools"] if each not in MODES)
+    if len(logs) == 1 and not logs[0].is_dir() and junit is None:
+        return _replay_one(
+            logs[0], programs, tools, is_all=is_all, tripwire=tripwire, as_json=as_json
+        )
+    if tripwire:
+        raise click.UsageError("--tripwire watches the replay of one log: name one, no --junit")
+    report = bulk.replay_many(
+        logs, programs=_by_name(programs, logs), tools=tools, jobs=jobs, fail_fast=fail_fast
+    )
+    bulk.tell_printed(report)
+    if junit is not None:
+        bulk.write_junit(report, junit)
+    if as_json:
+        output.document(bulk.document_of(report))
+    else:
+        bulk.describe(report, is_all=is_all)
+    return bulk.code_of(report)
+
+
+def _replay_live(
+    logs: Sequence[Path],
+    programs: Sequence[str],
+    live: dict[str, Any],
+    *,
+    junit: Path | None,
+    as_json: bool,
+) -> int:
+    """Run one log again, some of its outcomes live or stubs."""
+    if len(logs) > 1 or logs[0].is_dir():
+        raise click.UsageError("one log at a time where anything is live")
+    with opened_log(logs[0]) as opened:
+        program = _named(programs, opened)
+        report = drifted(opened, program, live_of(opened, program, "recorded", **live))
+        return tell(report, opened, junit=junit, as_json=as_json)
+
+
+def _replay_one(
+    log: Path,
+    programs: Sequence[str],
+    tools: str,
+    *,
+    is_all: bool,
+    tripwire: bool,
+    as_json: bool,
+) -> int:
     with opened_log(log) as opened:
+        program = _named(programs, opened)
         if program is None and not _is_shipped(opened):
             return _unnamed(opened)
-        report = replayed(opened, program, load_tools(tools))
+        given = load_tools(tools)
+        seen = watched(lambda: replayed(opened, program, given)) if tripwire else None
+        report = seen.report if seen else replayed(opened, program, given)
         if report.identical:
             _refuse_damage(opened)
         document = document_of(report, opened)
+    found = [finding.as_json() for finding in seen.findings] if seen else None
     if as_json:
-        output.document(document)
+        output.document({**document, "findings": found})
     else:
         describe(report, is_all=is_all)
+        _describe_findings(seen)
     return _code(report)
+
+
+def _describe_findings(seen: Watched | None) -> None:
+    """Print what the tripwire noticed: each place, and what to do instead."""
+    if seen is None:
+        return
+    if not seen.findings:
+        output.line("the program read nothing of the world beside run")
+    else:
+        places = words.counted(len(seen.findings), "place")
+        output.line((f"{places} where the program read the world and not run", "yellow"))
+    for finding in seen.findings:
+        output.lines(f"  {finding}")
+    if seen.report.ends_early:
+        output.line("  unfinished records run in processes of their own, where nobody watches")
+
+
+def _by_name(programs: Sequence[str], logs: Sequence[Path]) -> dict[str, str]:
+    """Return programs by the names of their logs; one alone for one log is meant whatever it is."""
+    if len(logs) == 1 and logs[0].is_file() and bulk.is_plain(programs):
+        with contextlib.suppress(RefoldError), opened_log(logs[0]) as log:
+            return {started(log.path).program: programs[0]}
+    return bulk.programs_of(programs)
+
+
+def _named(programs: Sequence[str], log: OpenedLog) -> str | None:
+    """Return the program that was named for this log: one alone is meant whatever its name."""
+    if bulk.is_plain(programs):
+        return programs[0]
+    return bulk.programs_of(programs).get(started(log.path).program) if programs else None
 
 
 def _refuse_damage(log: OpenedLog) -> None:
@@ -95,10 +220,10 @@ def replayed(log: OpenedLog, program: str | None, tools: Iterable[Tool] = ()) ->
     name = started(log.path).program
     if program is None and name not in SHIPPED:
         raise ProgramNotFound(name, _SAY_IT)
-    own = _tools_of(name) if program is None else ()
+    own = tools_of(name) if program is None else ()
     known = {tool.name: tool for tool in (*own, *tools)}
     with output.stdout_kept(), output.progress(f"re-executing {log.given}"):
-        session = _session_of(log.path) if program is None else None
+        session = session_of(log.path) if program is None else None
         return reexecute(log.path, program, tools=tuple(known.values()), session=session)
 
 
@@ -166,7 +291,7 @@ def load_tools(text: str) -> tuple[Tool, ...]:
     return tuple(found)
 
 
-def _session_of(log: Path) -> Session | None:
+def session_of(log: Path) -> Session | None:
     """Return what a shipped program's run had: a session with plans, or none."""
     second = next(itertools.islice(read_entries(log, torn_ok=True), 1, None), None)
     if second is None or second.kind != "session.seeded":
@@ -176,14 +301,14 @@ def _session_of(log: Path) -> Session | None:
     return planned()
 
 
-def _tools_of(program: str) -> tuple[Tool, ...]:
+def tools_of(program: str) -> tuple[Tool, ...]:
     """Return the tools whose types a shipped program's log needs; none of them is executed."""
-    from refold.cli.shipped import tools_of  # noqa: PLC0415 - imports the tools
+    from refold.cli import shipped  # noqa: PLC0415 - imports the tools
 
-    return tools_of(program, os.curdir)
+    return shipped.tools_of(program, os.curdir)
 
 
-def _import_from_here() -> None:
+def import_from_here() -> None:
     """`module:name` is found in the working directory, as `python -m` would find it."""
     here = os.getcwd()  # noqa: PTH109 - sys.path holds text
     if here not in sys.path:

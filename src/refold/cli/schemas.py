@@ -7,10 +7,13 @@ Rules: CONTRACT.md §14.
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from refold.cli.envelope_schema import delegation_schema
 from refold.cli.event_schema import entry_schema, plain, record
+from refold.replay.bulk import Result
+from refold.replay.sources import MODES
+from refold.replay.why import How
 
 Schema = dict[str, Any]
 
@@ -57,8 +60,8 @@ def _verify() -> Schema:
     return record({"logs": _list(log), **answers})
 
 
-def _replay() -> Schema:
-    divergence = record(
+def _divergence() -> Schema:
+    return record(
         {
             "category": _TEXT,
             "headline": _TEXT,
@@ -76,15 +79,177 @@ def _replay() -> Schema:
             "cause": _TEXT,
         }
     )
+
+
+def _replay() -> Schema:
+    finding = record(
+        {"what": _TEXT, "file": _TEXT, "line": _COUNT, "remedy": _TEXT, "is_advice": _FLAG}
+    )
     return record(
         {
             "log": _TEXT,
             "identical": _FLAG,
-            "divergences": _list(divergence),
+            "divergences": _list(_divergence()),
             "tools_executed": _COUNT,
             "entries": _COUNT,
             "children": _COUNT,
             "ends_early": _list(_TEXT),
+            "findings": _or_null(_list(finding)),
+        }
+    )
+
+
+def _replays() -> Schema:
+    log = record(
+        {
+            "log": _TEXT,
+            "result": {"enum": list(get_args(Result))},
+            "program": _TEXT,
+            "category": _TEXT,
+            "where": _TEXT,
+            "message": _TEXT,
+            "entries": _COUNT,
+            "children": _COUNT,
+            "seconds": {"type": "number", "minimum": 0},
+            "divergences": _list(_divergence()),
+        }
+    )
+    return record(
+        {
+            "identical": _FLAG,
+            "counts": {"type": "object", "additionalProperties": _COUNT},
+            "logs": _list(log),
+            "seconds": {"type": "number", "minimum": 0},
+            "jobs": _COUNT,
+        }
+    )
+
+
+_MISSING: Final = record({"call": _TEXT, "nearest": _TEXT, "why": _TEXT})
+
+
+def _drift() -> Schema:
+    modes = {"enum": list(MODES)}
+    verdicts = {"enum": ["same", "result_changed", "arguments_changed", "new", "missing"]}
+    call = record(
+        {
+            "where": _TEXT,
+            "call": _TEXT,
+            "kind": _TEXT,
+            "name": _TEXT,
+            "verdict": verdicts,
+            "consequent": _FLAG,
+            "noise": _FLAG,
+            "recorded": _ANY,
+            "now": _ANY,
+            "diff": _list(_DIFFERENCE),
+        }
+    )
+    tool = {"type": "object", "additionalProperties": modes}
+    return record(
+        {
+            "log": _TEXT,
+            "into": _or_null(_TEXT),
+            "identical": _FLAG,
+            "counts": {"type": "object", "additionalProperties": _COUNT},
+            "calls": _list(call),
+            "missing": _list(_MISSING),
+            "sources": record({"model": modes, "tools": modes, "children": modes, "tool": tool}),
+        }
+    )
+
+
+def _fork() -> Schema:
+    return record(
+        {
+            "origin": _TEXT,
+            "at": _COUNT,
+            "log": _TEXT,
+            "status": _TEXT,
+            "output": _ANY,
+            "missing": _list(_MISSING),
+            "diff": _OBJECT,
+        }
+    )
+
+
+def _explore() -> Schema:
+    move = record(
+        {
+            "deliver": _TEXT,
+            "relation": {"enum": ["before", "after"]},
+            "other": _TEXT,
+            "call": _TEXT,
+            "other_call": _TEXT,
+        }
+    )
+    asked = record({"kind": _TEXT, "name": _TEXT, "call": _TEXT, "arguments": _ANY, "label": _TEXT})
+    finding = record(
+        {
+            "kind": {"enum": ["output", "error", "missing", "endless"]},
+            "headline": _TEXT,
+            "moves": _list(move),
+            "orders": _COUNT,
+            "digest": _HASH,
+            "end": _OBJECT,
+            "diff": _list(_DIFFERENCE),
+            "missing": _or_null(asked),
+            "file": _TEXT,
+            "line": _COUNT,
+            "order": _list(_TEXT),
+        }
+    )
+    report = record(
+        {
+            "log": _TEXT,
+            "program": _TEXT,
+            "identical": _FLAG,
+            "orders": _COUNT,
+            "as_recorded": _COUNT,
+            "is_exhaustive": _FLAG,
+            "outstanding": _COUNT,
+            "timers": _FLAG,
+            "seed": {"type": "integer"},
+            "findings": _list(finding),
+            "children": _list({"$ref": "#/$defs/report"}),
+            "skipped": _list(_TEXT),
+        }
+    )
+    return {"$ref": "#/$defs/report", "$defs": {"report": report}}
+
+
+def _sensitivity() -> Schema:
+    effect = record(
+        {
+            "steers": _FLAG,
+            "shows": _FLAG,
+            "changed": _TEXT,
+            "changed_call": _TEXT,
+            "is_gone": _FLAG,
+            "diff": _list(_DIFFERENCE),
+            "stopped": _TEXT,
+        }
+    )
+    call = record(
+        {
+            "call": _TEXT,
+            "kind": {"enum": ["tool", "model", "child", "input", "value"]},
+            "label": _TEXT,
+            "verdict": {"enum": ["nothing", "steers", "shows", "steers and shows", "not altered"]},
+            "altered": _or_null(effect),
+            "failed": _or_null(effect),
+            "tokens": _COUNT,
+            "duration_ms": _COUNT,
+        }
+    )
+    return record(
+        {
+            "log": _TEXT,
+            "program": _TEXT,
+            "calls": _list(call),
+            "unneeded": _COUNT,
+            "tokens_unneeded": _COUNT,
+            "duration_unneeded_ms": _COUNT,
         }
     )
 
@@ -174,6 +339,35 @@ def _state() -> Schema:
     )
 
 
+def _state_diff() -> Schema:
+    return record(
+        {
+            "log": _TEXT,
+            "before": _COUNT,
+            "after": _COUNT,
+            "before_digest": _HASH,
+            "after_digest": _HASH,
+            "differences": _list(_DIFFERENCE),
+        }
+    )
+
+
+def _why() -> Schema:
+    cause = record(
+        {
+            "log": _TEXT,
+            "seq": _COUNT,
+            "kind": _TEXT,
+            "call": _TEXT,
+            "how": {"enum": list(get_args(How))},
+            "of": _or_null(_COUNT),
+            "is_main": _FLAG,
+            "line": _TEXT,
+        }
+    )
+    return record({"log": _TEXT, "entry": _COUNT, "causes": _list(cause)})
+
+
 def _ls() -> Schema:
     run = record(
         {
@@ -213,6 +407,7 @@ def _run() -> Schema:
             "duration_ms": _COUNT,
             "data_digest": _HASH,
             "where": _TEXT,
+            "warnings": _list(_TEXT),
         }
     )
 
@@ -255,12 +450,19 @@ def _demo() -> Schema:
 
 DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
     "verify": ("refold verify --json", _verify),
-    "replay": ("refold replay --json", _replay),
+    "replay": ("refold replay LOG --json", _replay),
+    "replays": ("refold replay DIR --json: several logs", _replays),
+    "drift": ("refold drift --json", _drift),
+    "fork": ("refold fork --json", _fork),
+    "explore": ("refold explore --json", _explore),
+    "sensitivity": ("refold sensitivity --json", _sensitivity),
     "show": ("refold show --json: the delegation tree", _show),
     "events": ("refold show --events --json, refold tail --json", _events),
     "event": ("one line of a log; refold show --entry N", entry_schema),
     "diff": ("refold diff --json", _diff),
     "state": ("refold state --json", _state),
+    "state-diff": ("refold state --diff N M --json", _state_diff),
+    "why": ("refold why --json", _why),
     "ls": ("refold ls --json", _ls),
     "pack": (
         "refold pack --json",

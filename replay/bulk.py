@@ -1,0 +1,399 @@
+"""Many logs re-executed side by side, and one report of them all (CONTRACT.md §14.13).
+
+Each log is re-executed in a process of its own: a program that ends its process, or that changes
+what is global, spoils no other log's answer.  One helper process imports what is needed, once, and
+is forked for each log (`replay.bulk_process`); where the programs are of this process only, the
+logs are re-executed here, one after the other.  How one log is re-executed is whoever calls this
+to say: the command line knows the tools that Refold ships, `replay` knows none.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal, Self, get_args
+
+import attrs
+
+from refold.engine.errors import (
+    Diverged,
+    EventMalformed,
+    LogDamaged,
+    LogError,
+    LogMissing,
+    LogNameRefused,
+    ProgramNotFound,
+    RefoldError,
+    UsageError,
+)
+from refold.engine.log import read_entries
+from refold.engine.log.damage import TORN_TAIL
+from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, check_root
+from refold.engine.log.pack import opened
+from refold.engine.ports import Program, Reference
+from refold.engine.programs import SHIPPED, load, program_name
+from refold.replay.divergence import HEADLINES, Divergence
+from refold.replay.junit import JUnitCase, JUnitSuite
+from refold.replay.reexecute import ReplayReport
+from refold.replay.verify import verify
+
+Result = Literal[
+    "identical", "diverged", "damaged", "program needed", "refused", "fault", "not run"
+]
+"""`refused`: a tool or a session has to be passed.  `fault`: Refold itself failed over it."""
+
+Programs = Mapping[str, Program | Reference | str]
+"""By the name that the logs show."""
+
+
+@attrs.frozen(kw_only=True)
+class LogResult:
+    """What became of one log."""
+
+    log: str
+    """As it was given, or found in a folder that was given."""
+    result: Result
+    program: str = ""
+    """As the log names it; empty where that cannot be read."""
+    category: str = ""
+    """Of the first divergence; empty where there is none."""
+    where: str = ""
+    """The same: `root > researcher[2] > search#3`."""
+    message: str = ""
+    """What is wrong, in a line for people; empty where nothing is."""
+    entries: int = 0
+    """Compared, over the log and those of its children."""
+    children: int = 0
+    seconds: float = 0.0
+    divergences: tuple[Divergence, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the row as `refold replay DIR --json` prints it."""
+        fields = {field.name: getattr(self, field.name) for field in attrs.fields(LogResult)}
+        divergences = [divergence.as_json() for divergence in self.divergences]
+        return fields | {"divergences": divergences}
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Self:
+        """Return a row from what `as_json` gave."""
+        divergences = tuple(Divergence.from_json(one) for one in document["divergences"])
+        return cls(**(document | {"divergences": divergences}))
+
+    @property
+    def text(self) -> str:
+        """All that is known of what is wrong, on several lines."""
+        return "\n\n".join(map(str, self.divergences)) or self.message
+
+
+Execute = Callable[[Path], LogResult]
+"""Re-executes one log, named as it was given; raises nothing."""
+
+
+@attrs.frozen(kw_only=True)
+class BulkReport:
+    """What became of many logs, in their order."""
+
+    logs: tuple[LogResult, ...]
+    seconds: float
+    """Of wall time, for all of them together."""
+    jobs: int
+    """How many were re-executed at a time."""
+    printed: str = attrs.field(default="", repr=False)
+    """What the programs printed, if they ran in processes of their own; a part, if it is long."""
+
+    @property
+    def identical(self) -> bool:
+        """Whether every log is; not so where one was not looked at."""
+        return all(log.result == "identical" for log in self.logs)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many logs have each result, identical ones first; results without a log left out."""
+        found = [log.result for log in self.logs]
+        return {name: found.count(name) for name in get_args(Result) if name in found}
+
+    def check(self) -> None:
+        """Raise for the first log that is not identical.
+
+        Raises:
+            Diverged: with the divergence as its data.
+            UsageError: it could not be looked at.
+        """
+        bad = next((log for log in self.logs if log.result != "identical"), None)
+        if bad is None:
+            return
+        if bad.divergences:
+            raise Diverged(bad.divergences[0])
+        raise UsageError(f"{bad.log}: {bad.result}: {bad.message}")
+
+    def suite(self) -> JUnitSuite:
+        """Return the report as a suite of JUnit, a case a log."""
+        return JUnitSuite(name="refold replay", cases=[_case(log) for log in self.logs])
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report as `refold replay DIR --json` prints it."""
+        return {
+            "identical": self.identical,
+            "counts": self.counts,
+            "logs": [log.as_json() for log in self.logs],
+            "seconds": self.seconds,
+            "jobs": self.jobs,
+        }
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{count} {result}" for result, count in self.counts.items())
+        rest = [f"{log.log}: {log.result}: {log.message}" for log in self.logs if log.message]
+        return "\n".join([f"{len(self.logs)} logs: {counts}", *rest])
+
+
+# --- which logs ------------------------------------------------------------------------------
+
+
+def find_logs(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
+    """Return the logs that `paths` name: files as they are, of folders all root logs below.
+
+    Packed logs count; hidden files and folders, and links to folders, do not.  Each file stands
+    once, the logs of a folder in the order of their names.
+
+    Raises:
+        LogMissing: a path is not there, or no log is found at all.
+    """
+    found: dict[Path, None] = {}
+    given = [Path(path) for path in paths]
+    for path in given:
+        if path.is_dir():
+            found |= dict.fromkeys(_below(path))
+        elif path.exists():
+            found[path] = None
+        else:
+            raise LogMissing(str(path), "no such file or folder")
+    if not found:
+        where = ", ".join(map(str, given)) or "nothing given"
+        raise LogMissing(where, "no root logs here or below")
+    return list(found)
+
+
+def _below(folder: Path) -> list[Path]:
+    logs: list[Path] = []
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        logs += [Path(place, name) for name in sorted(files) if _is_root(name)]
+    return logs
+
+
+def _is_root(name: str) -> bool:
+    path = Path(name)
+    if name.startswith(".") or path.suffix not in (SUFFIX, PACKED_SUFFIX):
+        return False
+    try:
+        if path.suffix == SUFFIX:
+            check_root(path)
+    except LogNameRefused:
+        return False
+    return True
+
+
+# --- one log ---------------------------------------------------------------------------------
+
+
+def named(program: Program | Reference | str | Programs | None) -> Programs:
+    """Return programs by name: one alone goes by its own."""
+    if program is None:
+        return {}
+    if isinstance(program, Mapping):
+        return program
+    return {program_name(program): program}
+
+
+def program_for(name: str, programs: Programs) -> Program | Reference | str | None:
+    """Return the program of a log that names it `name`; `None` for one that Refold ships.
+
+    Raises:
+        ProgramNotFound: it is neither given nor shipped.
+    """
+    if name in programs:
+        return programs[name]
+    if name in SHIPPED:
+        return None
+    given = ", ".join(map(repr, programs)) or "none"
+    raise ProgramNotFound(
+        name,
+        f"a log never says what code to import; pass it by this name (--program "
+        f"{name}=module:name); given: {given}",
+    )
+
+
+def replay_row(given: Path, reexecute: Callable[[Path, str], ReplayReport]) -> LogResult:
+    """Re-execute one log with `reexecute(path, program name)`, and say what became of it.
+
+    A log that re-executes as recorded is verified too: none is called identical that is not intact.
+    """
+    program = ""
+    try:
+        with opened(given) as path:
+            program = _program_of(path)
+            report = reexecute(path, program)
+            if report.identical:
+                _refuse_damage(path)
+            return _row(given, path, program, report)
+    except ProgramNotFound as error:
+        return _bad(given, program, "program needed", error)
+    except (LogError, LogMissing, LogNameRefused) as error:
+        return _bad(given, program, "damaged", error)
+    except RefoldError as error:
+        return _bad(given, program, "refused", error)
+    except Exception as error:  # noqa: BLE001 - one log's failure is no other's
+        return _bad(given, program, "fault", error)
+
+
+def _program_of(path: Path) -> str:
+    first = next(read_entries(path))
+    name = first.data.get("program")
+    if first.kind != "run.started" or not isinstance(name, str):
+        raise EventMalformed(first.kind, "/program", "run.started, with a program", f"{name!a:.40}")
+    return name
+
+
+def _refuse_damage(path: Path) -> None:
+    damage = next((one for one in verify(path).damage if one.what != TORN_TAIL), None)
+    if damage is not None:
+        raise damage.as_error()
+
+
+def _row(given: Path, path: Path, program: str, report: ReplayReport) -> LogResult:
+    divergences = tuple(
+        attrs.evolve(divergence, log=_shown(given, path, divergence.log))
+        for divergence in report.divergences
+    )
+    first = divergences[0] if divergences else None
+    is_damaged = any(divergence.category == "log_damaged" for divergence in divergences)
+    return LogResult(
+        log=os.fspath(given),
+        result="damaged" if is_damaged else "diverged" if first else "identical",
+        program=program,
+        category=first.category if first else "",
+        where=first.where if first else "",
+        message=HEADLINES[first.category] if first else "",
+        entries=report.entries,
+        children=report.children,
+        divergences=divergences,
+    )
+
+
+def _shown(given: Path, path: Path, log: str) -> str:
+    return log if given == path else f"{given}:{Path(log).name}"
+
+
+def _bad(given: Path, program: str, result: Result, error: Exception) -> LogResult:
+    is_ours = isinstance(error, RefoldError)
+    said = str(error) if is_ours else f"{type(error).__name__}: {error}"
+    category = "log_damaged" if isinstance(error, LogDamaged) else ""
+    message = " ".join(said.split())
+    return LogResult(
+        log=os.fspath(given), result=result, program=program, category=category, message=message
+    )
+
+
+def died(log: str, how: str) -> LogResult:
+    """Return the row of a log whose program ended the process that re-executed it."""
+    divergence = Divergence(
+        category="environment",
+        where="root",
+        log=log,
+        now={"kind": "process", "name": how},
+        cause="the program ended its process, which the record does not say",
+    )
+    return LogResult(
+        log=log,
+        result="diverged",
+        category="environment",
+        where="root",
+        message=f"the program ended its process: {how}",
+        divergences=(divergence,),
+    )
+
+
+def not_run(log: str) -> LogResult:
+    """Return the row of a log that was not looked at, or not to its end."""
+    return LogResult(log=log, result="not run", message="another log was not identical before")
+
+
+def _case(log: LogResult) -> JUnitCase:
+    told = (log.message, log.text) if log.message else None
+    is_failure = log.result in ("diverged", "damaged")
+    is_error = log.result in ("program needed", "refused", "fault")
+    return JUnitCase(
+        name=log.log,
+        seconds=log.seconds,
+        failure=told if is_failure else None,
+        error=told if is_error else None,
+        skipped=log.message if log.result == "not run" else "",
+    )
+
+
+# --- all of them -----------------------------------------------------------------------------
+
+_BAD: Final = frozenset({"diverged", "damaged", "program needed", "refused", "fault"})
+
+
+def replay_logs(
+    logs: Sequence[Path],
+    execute: Execute | Reference,
+    *,
+    jobs: int | None = None,
+    fail_fast: bool = False,
+) -> BulkReport:
+    """Re-execute `logs` and report on each, in their order.
+
+    Args:
+        logs: As `find_logs` gives them.
+        execute: What re-executes one of them.  As a reference, in processes of their own; as a
+            function, and where what the reference names cannot be imported elsewhere, in this
+            process, one after the other.
+        jobs: How many at a time; by default as many as there are processors.
+        fail_fast: Start none after the first that is not identical, and end those that run.
+
+    Raises:
+        UsageError: `jobs` is less than 1.
+        ProgramNotFound: what the reference names cannot be imported.
+    """
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"jobs: expected 1 or more, found {jobs}")
+    began = time.monotonic()
+    if isinstance(execute, Reference):
+        from refold.replay.bulk_process import in_processes  # noqa: PLC0415 - it imports this
+
+        most = min(jobs or processors(), len(logs))
+        answer = in_processes(logs, execute, jobs=most, fail_fast=fail_fast)
+        if answer is not None:
+            rows, printed = answer
+            return BulkReport(logs=rows, seconds=_since(began), jobs=most, printed=printed)
+    here: Execute = load(execute) if isinstance(execute, Reference) else execute
+    return BulkReport(logs=_here(logs, here, fail_fast=fail_fast), seconds=_since(began), jobs=1)
+
+
+def _here(logs: Sequence[Path], execute: Execute, *, fail_fast: bool) -> tuple[LogResult, ...]:
+    rows: list[LogResult] = []
+    for log in logs:
+        if fail_fast and any(is_bad(row) for row in rows):
+            rows.append(not_run(os.fspath(log)))
+            continue
+        began = time.monotonic()
+        rows.append(attrs.evolve(execute(log), seconds=_since(began)))
+    return tuple(rows)
+
+
+def is_bad(row: LogResult) -> bool:
+    """Return whether a log is known to be not identical."""
+    return row.result in _BAD
+
+
+def _since(began: float) -> float:
+    return round(time.monotonic() - began, 6)
+
+
+def processors() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

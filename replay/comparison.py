@@ -1,0 +1,447 @@
+"""One run, compared with its log: the program is executed, and what differs becomes a divergence.
+
+`replay.reexecute` walks the tree of runs and calls this for each; `replay.world` compares lines,
+`replay.naming` names what differs.  Here the two sides are put together for people: where, what was
+recorded, what is asked now, what changed in texts and fingerprints (CONTRACT.md §12.4, §12.5).
+"""
+
+import re
+import threading
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from refold.engine.canonical import Json, encode, loads
+from refold.engine.codec import unstructure
+from refold.engine.errors import LogDamaged, LogError, RefoldError, UsageError
+from refold.engine.events import RunFinished
+from refold.engine.log import read_entries
+from refold.engine.ports import Program
+from refold.engine.run import faces_of
+from refold.engine.verdict import Verdict
+from refold.replay import fingerprints
+from refold.replay.causes import likely_cause
+from refold.replay.divergence import (
+    LATER_MAX,
+    Category,
+    Divergence,
+    Later,
+    between,
+    line_of,
+)
+from refold.replay.items import Item, item_of, scope_of
+from refold.replay.naming import Found, Named, named
+from refold.replay.pointer_diff import Difference
+from refold.replay.run_on import Mismatch
+from refold.replay.text_diff import TextChange, message_changes, text_changes
+from refold.replay.world import Replayed
+
+
+@attrs.frozen(kw_only=True)
+class _Sides:
+    """What was recorded and what is asked now."""
+
+    recorded: Json
+    now: Json
+    call: str = ""
+    seq: int | None = None
+    items: tuple[Item | None, Item | None] = (None, None)
+
+
+class Comparison:
+    """One run, compared with its log."""
+
+    def __init__(
+        self, log: Path, replayed: Replayed, program: Program, names: tuple[str, ...]
+    ) -> None:
+        self.log = log
+        self.replayed = replayed
+        self.program = program
+        self.names = names
+        self.raised: tuple[str, int] | None = None
+        """Where the program raised, if it did."""
+        self.end: dict[str, Json] | None = None
+        """How the run ended, its program let run on; `None` where it did not come to an end."""
+
+    def compare(self) -> Divergence | None:
+        """Run the program; return the first difference."""
+        replayed = self.replayed
+        faces = faces_of(replayed.kernel)
+        replayed.kernel.seals_interrupts = True
+        replayed.check_session()
+        try:
+            verdict = replayed.kernel.execute(
+                self.program, (faces.asynchronous, faces.plain), replayed.started.input
+            )
+        except LogDamaged as error:
+            return damaged(self.log, self.names, error)
+        except RefoldError:
+            if replayed.mismatch is None:
+                raise
+            return self._named(replayed.mismatch)  # what came of answers that only resemble
+        if replayed.cursor.broken is not None:
+            return damaged(self.log, self.names, replayed.cursor.broken)
+        self._pass_on_interrupt()
+        self.raised = verdict.place
+        if replayed.mismatch is not None:
+            self.end = _end_of(verdict)
+            return self._named(replayed.mismatch)
+        if replayed.has_ended:
+            return None
+        return self._compare_end(verdict)
+
+    def _pass_on_interrupt(self) -> None:
+        """Raise KeyboardInterrupt again, where it is not what the record says of the program.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C; in another thread than the main one, it is the program's.
+        """
+        replayed = self.replayed
+        if replayed.kernel.interrupt is None:
+            return
+        entry = replayed.explorer.finish if replayed.explorer else replayed.cursor.peek()
+        error = (entry.data.get("error") if entry is not None else None) or {}
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and not str(error.get("message", "")).startswith("KeyboardInterrupt:"):
+            raise replayed.kernel.interrupt
+
+    def _compare_end(self, verdict: Verdict) -> Divergence | None:
+        replayed = self.replayed
+        now = self.end = _end_of(verdict)
+        entry = replayed.finish(now)
+        if replayed.mismatch is not None:
+            return self._named(replayed.mismatch)
+        if entry is None:
+            replayed.has_ended = True
+            return None
+        event = replayed.cursor.event(entry)
+        if not isinstance(event, RunFinished):
+            raise UsageError(f"{self.log}: the last entry is no run.finished")
+        recorded = _end_of_event(event)
+        session = replayed.kernel.session
+        if session is not None and event.session_digest:
+            recorded["session_digest"] = event.session_digest
+            now["session_digest"] = session.digest()
+        diff = between(_unplaced(recorded), _unplaced(now))
+        if not diff:
+            return None
+        sides = _Sides(recorded=recorded, now=now, seq=entry.seq)
+        unknown = self._unknown_at_end(recorded, now)
+        if unknown is not None:
+            return self._divergence("extra_call", _Sides(recorded=None, now=unknown))
+        return self._divergence("output_changed", sides, diff=diff)
+
+    def at_first_sight(self, mismatch: Mismatch) -> Divergence:
+        """Return the first difference by its two lines alone, before the program runs on."""
+        sides = _sides(mismatch, None)
+        name = first_word(mismatch, sides.recorded, sides.now)
+        return self._divergence(name, sides, mismatch=mismatch)
+
+    # -- the first difference -------------------------------------------------------------
+
+    def _named(self, mismatch: Mismatch) -> Divergence:
+        explorer = self.replayed.explorer
+        if explorer is None:
+            raise UsageError("a mismatch without its explorer")
+        if mismatch.is_other_end():
+            return self._divergence("result_changed", _ends_of_tool(mismatch), mismatch=mismatch)
+        found = named(mismatch, explorer, self._known_scopes(mismatch))
+        unknown = self._unknown(mismatch)
+        if unknown is not None:
+            sides = attrs.evolve(_sides(mismatch, None), now=unknown, call=unknown["call"])
+            return self._divergence("name_changed", sides, mismatch=mismatch, found=found)
+        first = found.first
+        if found.category == "reordered" and not (first and first.is_moved):
+            both_call = mismatch.event_kind and mismatch.recorded is not None
+            first = None if both_call else first  # both lines are calls: they say it best
+        sides = _sides(mismatch, first)
+        return self._divergence(found.category, sides, mismatch=mismatch, found=found)
+
+    def _known_scopes(self, mismatch: Mismatch) -> frozenset[str]:
+        """Return the scopes in which something was asked, and was the same."""
+        until = mismatch.recorded.seq if mismatch.recorded is not None else 1 << 62
+        known = set()
+        for entry in read_entries(self.log, verify=False, torn_ok=True):
+            if entry.seq >= until:
+                break
+            if entry.call:
+                known.add(scope_of(entry.call))
+        return frozenset(known)
+
+    def _unknown(self, mismatch: Mismatch) -> dict[str, Json] | None:
+        """Return the tool that the run does not have and was asked for where the record has one."""
+        asked, entry = self.replayed.kernel.unknown, mismatch.recorded
+        if asked is None or entry is None or entry.kind != "tool.called":
+            return None
+        if entry.call != asked.call or mismatch.call == asked.call:
+            return None
+        return {"kind": "tool", "name": asked.name, "call": asked.call, "arguments": None}
+
+    def _unknown_at_end(self, recorded: Json, now: Json) -> dict[str, Json] | None:
+        """Return the tool that the run does not have, where asking for it ended the program."""
+        asked = self.replayed.kernel.unknown
+        before, after = recorded.get("error") or {}, now.get("error") or {}
+        is_its_end = str(after.get("message", "")).startswith("ToolUnknown:")
+        if asked is None or not is_its_end or before.get("message") == after.get("message"):
+            return None
+        return {"kind": "tool", "name": asked.name, "call": asked.call, "arguments": None}
+
+    # -- putting it together --------------------------------------------------------------
+
+    def _divergence(
+        self,
+        name: Category,
+        sides: _Sides,
+        *,
+        diff: tuple[Difference, ...] | None = None,
+        mismatch: Mismatch | None = None,
+        found: Named | None = None,
+    ) -> Divergence:
+        changes = self._fingerprints(sides)
+        if diff is None:
+            diff = () if name in _OF_ORDER else _without_call(between(sides.recorded, sides.now))
+        texts = self._texts(sides, diff)
+        changes |= {f"prompt, {text.what}": ("", "") for text in texts if "(system)" in text.what}
+        is_python = "python" in changes and "source" not in changes
+        name = "environment" if is_python else name
+        last = mismatch.last if mismatch else tuple(self.replayed.last)
+        file, line = (mismatch.file, mismatch.line) if mismatch else ("", 0)
+        if not file and self.raised is not None:
+            file, line = self.raised
+        later = self._later(found, mismatch)
+        return Divergence(
+            category=name,
+            where=self._where(sides),
+            log=str(self.log),
+            call=sides.call,
+            seq=sides.seq,
+            recorded=sides.recorded,
+            now=sides.now,
+            diff=diff,
+            texts=texts,
+            last=tuple(line_of(entry, self.replayed.cursor.data(entry)) for entry in last),
+            file=file,
+            line=line,
+            fingerprints=changes,
+            cause=self._cause(name, diff, changes, found),
+            later=later[:LATER_MAX],
+            later_count=len(later),
+        )
+
+    def _where(self, sides: _Sides) -> str:
+        return " > ".join([*self.names, *_label(sides)])
+
+    def _cause(
+        self,
+        name: str,
+        diff: tuple[Difference, ...],
+        changes: fingerprints.Changes,
+        found: Named | None,
+    ) -> str:
+        first = found.first if found is not None else None
+        asked = self.replayed.kernel.unknown
+        if asked is not None and name in ("name_changed", "extra_call"):
+            offered = ", ".join(self.replayed.kernel.tools) or "none"
+            return f"the run was not offered the tool {asked.name!r}; it was offered: {offered}"
+        if first is not None and first.is_moved and "program" not in changes:
+            assert first.recorded is not None
+            assert first.now is not None
+            return (
+                f"the call has moved to another task: recorded as {first.recorded.call}, asked now "
+                f"as {first.now.call} (a task, a gather, a task group or a shield more or less)"
+            )
+        return likely_cause(name, diff, changes)
+
+    def _fingerprints(self, sides: _Sides) -> fingerprints.Changes:
+        replayed = self.replayed
+        started, tools = replayed.started, replayed.kernel.tools
+        found = fingerprints.changed(started, self.program, tools)
+        requests = replayed.explorer.requests if replayed.explorer is not None else {}
+        recorded, now = sides.items
+        asked = requests.get(now.call) if now is not None else None
+        return found | fingerprints.of_requests(recorded, now, started.tools, asked)
+
+    def _texts(self, sides: _Sides, diff: tuple[Difference, ...]) -> tuple[TextChange, ...]:
+        """Return what changed in long texts; of model requests, in the whole conversation."""
+        recorded, now = sides.items
+        if recorded is None or now is None or not recorded.kind == now.kind == "model" or not diff:
+            return text_changes(diff)
+        explorer = self.replayed.explorer
+        asked = explorer.requests.get(now.call) if explorer is not None else None
+        before = fingerprints.conversation(self.log, recorded)
+        if before is None or asked is None:
+            return message_changes(recorded.arguments["added"], now.arguments["added"])
+        return message_changes(before, list(asked.messages))
+
+    # -- the later differences ------------------------------------------------------------
+
+    def _later(self, found: Named | None, mismatch: Mismatch | None) -> tuple[Later, ...]:
+        if found is None or mismatch is None:
+            return ()
+        later = [self._later_one(one) for one in found.later]
+        end = self._later_end(mismatch)
+        return (*later, end) if end is not None else tuple(later)
+
+    def _later_one(self, found: Found) -> Later:
+        sides = _of_found(found)
+        is_order = found.category in _OF_ORDER
+        return Later(
+            category=found.category,
+            where=self._where(sides),
+            call=sides.call,
+            seq=sides.seq,
+            recorded=sides.recorded,
+            now=sides.now,
+            diff=() if is_order else _without_call(between(sides.recorded, sides.now)),
+            consequence=found.is_consequence,
+        )
+
+    def _later_end(self, mismatch: Mismatch) -> Later | None:
+        """Return that the run then ends otherwise, where the program came to its end."""
+        explorer = self.replayed.explorer
+        if explorer is None or explorer.finish is None or explorer.is_cut or self.end is None:
+            return None
+        event = self.replayed.cursor.event(explorer.finish)
+        code = (self.end.get("error") or {}).get("code")
+        if not isinstance(event, RunFinished) or mismatch.has_ended or code in _OF_RUNNING_ON:
+            return None
+        recorded = _end_of_event(event)
+        diff = between(recorded, self.end)
+        if not diff:
+            return None
+        return Later(
+            category="output_changed",
+            where=" > ".join(self.names),
+            seq=explorer.finish.seq,
+            recorded=recorded,
+            now=self.end,
+            diff=diff,
+        )
+
+
+def first_word(mismatch: Mismatch, recorded: Json, now: Json) -> Category:
+    """Return what two lines that differ are called if nothing more is known."""
+    if not mismatch.event_kind or recorded is None or now is None:
+        return "unconsumed" if mismatch.has_ended else "missing_call"
+    if recorded.get("kind") != now.get("kind"):
+        return "kind_changed"
+    return "name_changed" if recorded.get("name") != now.get("name") else "args_changed"
+
+
+def _sides(mismatch: Mismatch, found: Found | None) -> _Sides:
+    """Return what was recorded and what is asked now, the call key and the recorded entry."""
+    if found is not None:
+        sides = _of_found(found)
+        if sides.now is None and not mismatch.event_kind and mismatch.now is not None:
+            now = {"kind": "run.finished", "arguments": mismatch.now}  # it ended instead
+            return attrs.evolve(sides, now=now)
+        return sides
+    entry = mismatch.recorded
+    old = item_of(entry.kind, entry.call, mismatch.recorded_data, entry.seq) if entry else None
+    recorded: Json = None
+    now: Json = None
+    new: Item | None = None
+    if entry is not None:
+        recorded = old.as_json() if old else {"kind": entry.kind, "call": entry.call or ""}
+    if mismatch.event_kind:
+        new = item_of(mismatch.event_kind, mismatch.call, mismatch.now)
+        now = new.as_json() if new else {"kind": mismatch.event_kind, "call": mismatch.call or ""}
+    call = mismatch.call or (entry.call if entry is not None else "") or ""
+    seq = entry.seq if entry is not None else None
+    return _Sides(recorded=recorded, now=now, call=call, seq=seq, items=(old, new))
+
+
+def _of_found(found: Found) -> _Sides:
+    one, other = found.recorded, found.now
+    return _Sides(
+        recorded=one.as_json() if one else None,
+        now=other.as_json() if other else None,
+        call=next((item.call for item in (other, one) if item and item.call), ""),
+        seq=one.seq if one else None,
+        items=(one, other),
+    )
+
+
+def _ends_of_tool(mismatch: Mismatch) -> _Sides:
+    """Return that a delegation tool, which is program code, returned something else."""
+    call, entry = mismatch.call or "", mismatch.recorded
+    return _Sides(
+        recorded={"kind": "tool.returned", "call": call, **mismatch.recorded_data},
+        now={"kind": "tool.returned", "call": call, **mismatch.now},
+        call=call,
+        seq=entry.seq if entry is not None else None,
+    )
+
+
+def _label(sides: _Sides) -> list[str]:
+    """Return the last part of a place: `search#3`, or `search#1 in 0/2` below the first scope."""
+    call = sides.call
+    both = [side for side in (sides.now, sides.recorded) if side and side.get("call") == call]
+    name = next((side.get("name") or side.get("kind", "") for side in both), "")
+    if not call:
+        return [name] if name == "clock" else []
+    scope, mark, ordinal = call.rpartition("@" if "@" in call else "#")
+    place = f"{name}{mark}{ordinal}"
+    return [place if scope == "0" else f"{place} in {scope}"]
+
+
+def _without_call(diff: tuple[Difference, ...]) -> tuple[Difference, ...]:
+    """Leave out the call keys: they are part of the place."""
+    return tuple(one for one in diff if one.pointer != "/call")
+
+
+_OF_ORDER: Final = ("reordered", "unrecorded_await", "unconsumed")
+"""Categories whose two sides are different requests: how these differ says nothing."""
+
+_OF_RUNNING_ON: Final = ("stuck", "spinning")
+"""Ends that say more about the answers that were made up than about the program."""
+
+_PLACED: Final = ("stuck", "spinning", "outside_loop")
+"""Ends whose message names files and lines of the program."""
+_PLACE: Final = re.compile(r"(?:/[^\s:]*/)?([^\s/:]+):\d+")
+
+_END: Final = ("status", "reason", "output", "error", "summary", "artifacts")
+
+
+def _end_of_event(event: RunFinished) -> dict[str, Json]:
+    data = unstructure(event)
+    return {name: data[name] for name in _END if name in data}
+
+
+def _unplaced(end: dict[str, Json]) -> dict[str, Json]:
+    """Return an end without the line numbers in the message of a run that could not go on.
+
+    An edit above a line moves it, and changes nothing else (CONTRACT.md §12.2).
+    """
+    error = end.get("error")
+    if not error or error["code"] not in _PLACED:
+        return end
+    message = _PLACE.sub(r"\1", error["message"])
+    return end | {"error": {**error, "message": message}}
+
+
+def _end_of(verdict: Verdict) -> dict[str, Json]:
+    report = verdict.report
+    event = RunFinished(
+        verdict.status,
+        verdict.reason,
+        verdict.output,
+        verdict.error,
+        [],
+        report.summary if report else None,
+        [attrs.asdict(artifact) for artifact in report.artifacts] if report else None,
+    )
+    data: dict[str, Json] = loads(encode(_end_of_event(event)))
+    return data
+
+
+def damaged(log: Path, names: tuple[str, ...], error: LogError | None) -> Divergence:
+    """Return that a log cannot be trusted, and why."""
+    return Divergence(
+        category="log_damaged",
+        where=" > ".join(names) or "root",
+        log=str(log),
+        recorded=str(error) if error else "no entry",
+        cause=likely_cause("log_damaged", (), {}),
+    )

@@ -1,0 +1,543 @@
+"""`explore`: does the order in which concurrent work comes to an end change what a run gives?
+
+The program is rehearsed with its recorded outcomes under other orders of completion: no tool runs
+and no token is spent.  First every order that is one step away from the recorded one, then two, and
+so on; from the half on, random ones.  An order that ends the run otherwise is shrunk to the fewest
+moves from the recorded order.  How one order is run stands in `replay.rehearsal`, how orders are
+compared and shrunk in `replay.orders`.  Rules: CONTRACT.md §12.8.
+"""
+
+import itertools
+import os
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import attrs
+
+from refold.engine import digest
+from refold.engine.canonical import Json
+from refold.engine.effects import RunChild
+from refold.engine.errors import Diverged, LogError, LogMissing, UsageError
+from refold.engine.kernel import Kernel
+from refold.engine.log.names import child_path
+from refold.engine.loop import Task
+from refold.engine.ports import Program, Reference, SessionPort, Tool
+from refold.engine.programs import check_not_importing, program_name
+from refold.replay.book import Book, label_of
+from refold.replay.items import scope_of
+from refold.replay.orders import Move, Order, continued, deferred, moves, shrunk
+from refold.replay.pointer_diff import Difference, differences
+from refold.replay.reexecute import program_of, reexecute
+from refold.replay.rehearsal import CHOICES_MAX, Plan, Rehearsed, Stage
+from refold.replay.world import task_place
+
+ORDERS: Final = 200
+"""Orders that are tried unless more are asked for."""
+
+SHRUNK_MAX: Final = 5
+"""Ends of which the first order is shrunk; of any more it is only told that they exist."""
+
+_REPEATS_MAX: Final = 50
+"""Random orders in a row that bring nothing new; after them the search is systematic again."""
+
+_WAITING_MAX: Final = 100_000
+"""Deviations that are lined up; wide programs have more than anybody wants to try."""
+
+Kind = Literal["output", "error", "missing", "endless"]
+
+HEADLINES: Final[dict[Kind, str]] = {
+    "output": "an order changes the output",
+    "error": "an order makes the run end otherwise",
+    "missing": "an order leads to a call that was never recorded",
+    "endless": "under an order the program comes to no end",
+}
+
+
+@attrs.frozen(kw_only=True)
+class Step:
+    """One move from the recorded order, in words that people read."""
+
+    deliver: str
+    """`fetch#1 in 0/2 (url="b")`."""
+    relation: Literal["before", "after"]
+    other: str
+    call: str
+    """The call or timer key of what is delivered elsewhere."""
+    other_call: str
+
+    def __str__(self) -> str:
+        return f"deliver {self.deliver} {self.relation} {self.other}"
+
+
+@attrs.frozen(kw_only=True)
+class OrderFinding:
+    """One way in which the run ended otherwise, and the nearest order that leads to it."""
+
+    kind: Kind
+    """`output`: with another output · `error`: it raised, got stuck, or ended in another status ·
+    `missing`: it waited for what was never recorded · `endless`: it came to no end."""
+    moves: tuple[Step, ...]
+    """The fewest moves from the recorded order that were found; empty where not looked for."""
+    orders: int
+    """How many of the orders tried end so."""
+    digest: str
+    """Of this end; equal for equal ends."""
+    end: dict[str, Json]
+    """{status, reason, output, error, …}; empty for a run that did not end."""
+    diff: tuple[Difference, ...]
+    """From the recorded end to this one, by JSON pointers."""
+    missing: dict[str, Json] | None = None
+    """{kind, name, call, arguments} of the call that was never recorded."""
+    file: str = ""
+    """Of the program: where both of what changed places are awaited; empty where not known."""
+    line: int = 0
+    order: tuple[str, ...] = ()
+    """Keys of all that was delivered, first to last."""
+
+    @property
+    def headline(self) -> str:
+        """What happened, in a few words."""
+        return HEADLINES[self.kind]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the finding as `refold explore --json` prints it."""
+        return {
+            "kind": self.kind,
+            "headline": self.headline,
+            "moves": [attrs.asdict(move) for move in self.moves],
+            "orders": self.orders,
+            "digest": self.digest,
+            "end": self.end,
+            "diff": [difference.as_json() for difference in self.diff],
+            "missing": self.missing,
+            "file": self.file,
+            "line": self.line,
+            "order": list(self.order),
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{self.headline} ({_counted(self.orders, 'order')})"]
+        lines += [f"  order     {move}" for move in self.moves]
+        if self.file:
+            lines.append(f"  awaited   {self.file}:{self.line}")
+        if self.missing is not None:
+            lines.append(f"  asks for  {self._missing()}")
+        lines += [f"  differs   {one}" for one in self.diff[:_DIFFS_SHOWN]]
+        if len(self.diff) > _DIFFS_SHOWN:
+            lines.append(f"            … and in {len(self.diff) - _DIFFS_SHOWN} more places")
+        return "\n".join(lines)
+
+    def _missing(self) -> str:
+        missing = self.missing or {}
+        return f"{missing.get('label')}  {missing.get('call')}"
+
+
+@attrs.frozen(kw_only=True)
+class ExploreReport:
+    """What the orders that were tried came to."""
+
+    log: Path
+    program: str
+    orders: int
+    """Orders that were tried, the recorded one included; no two are the same."""
+    as_recorded: int
+    """How many of them ended as recorded."""
+    is_exhaustive: bool
+    """Whether there are no more."""
+    findings: tuple[OrderFinding, ...]
+    """One for each end that is not the recorded one: other ends first, in the order found, then
+    those that never got so far."""
+    outstanding: int
+    """Most completions that were outstanding at once; with 1 there is but one order."""
+    timers: bool
+    seed: int
+    children: tuple["ExploreReport", ...] = ()
+    skipped: tuple[str, ...] = ()
+    """Children that were not explored, and why."""
+
+    @property
+    def identical(self) -> bool:
+        """Whether every order ended as recorded, the children's included."""
+        return not self.findings and all(child.identical for child in self.children)
+
+    @property
+    def changes(self) -> bool:
+        """Whether an order ended the run, or a child's, otherwise; calls never recorded aside."""
+        own = any(finding.kind != "missing" for finding in self.findings)
+        return own or any(child.changes for child in self.children)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report as `refold explore --json` prints it."""
+        return {
+            "log": str(self.log),
+            "program": self.program,
+            "identical": self.identical,
+            "orders": self.orders,
+            "as_recorded": self.as_recorded,
+            "is_exhaustive": self.is_exhaustive,
+            "outstanding": self.outstanding,
+            "timers": self.timers,
+            "seed": self.seed,
+            "findings": [finding.as_json() for finding in self.findings],
+            "children": [child.as_json() for child in self.children],
+            "skipped": list(self.skipped),
+        }
+
+    def headline(self) -> str:
+        """Return in one line how many orders were tried, and what came of them."""
+        tried = f"{_counted(self.orders, 'order')} tried"
+        if self.is_exhaustive:
+            tried += " (all there are)"
+        counts = Counter[Kind]()
+        for finding in self.findings:
+            counts[finding.kind] += finding.orders
+        others = [
+            _ending(counts["output"] + counts["error"], "end", "otherwise than recorded"),
+            _ending(counts["missing"], "lead", "to calls that were never recorded"),
+            _ending(counts["endless"], "come", "to no end"),
+        ]
+        said = ", ".join(filter(None, others)) or "every one ends as recorded"
+        return f"{tried}: {said}"
+
+    def __str__(self) -> str:
+        parts = [f"{self.program}: {self.headline()}"]
+        parts += [str(finding) for finding in self.findings]
+        parts += [str(child) for child in self.children]
+        parts += [f"not explored: {each}" for each in self.skipped]
+        return "\n\n".join(parts)
+
+
+_DIFFS_SHOWN: Final = 8
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'s' * (number != 1)}"
+
+
+def _ending(number: int, verb: str, how: str) -> str:
+    return f"{number:,} {verb}{'s' * (number == 1)} {how}" if number else ""
+
+
+def explore(
+    log: str | os.PathLike[str],
+    program: Program | Reference | str | None = None,
+    *,
+    tools: Sequence[Tool] = (),
+    session: SessionPort | None = None,
+    orders: int = ORDERS,
+    timers: bool = False,
+    seed: int = 0,
+    children: bool = False,
+    on_order: Callable[[int], None] | None = None,
+) -> ExploreReport:
+    """Rehearse the run of `log` under other orders of completion; execute nothing but the program.
+
+    Args:
+        log: A sealed log, of a root run or of a child.
+        program: The program as it is now; not needed for those that Refold ships.
+        tools: Delegation tools of one's own, and tools with typed results, as for `reexecute`.
+        session: Needed where the run had one: with the same reducers.
+        orders: How many orders to try at most.
+        timers: Whether timers race too: a timeout may fire before what was in time.
+        seed: Of the random orders.
+        children: Whether each child is explored as well, against its own log.
+        on_order: Is told, after each order, how many have been tried.
+
+    Raises:
+        LogError: there is no such log, it is damaged, or it has no end.
+        Diverged: the program does not do what its log says, in the recorded order.
+        UsageError: the program cannot be run again, or not twice.
+    """
+    check_not_importing()
+    if orders < 1:
+        raise UsageError(f"orders is a number of at least 1, found {orders}")
+    options = _Options(orders, timers, seed, children, on_order)
+    return _explored(Path(log), program, {tool.name: tool for tool in tools}, session, options)
+
+
+@attrs.frozen
+class _Options:
+    orders: int
+    timers: bool
+    seed: int
+    children: bool
+    on_order: Callable[[int], None] | None
+
+
+def _explored(
+    log: Path,
+    program: Program | Reference | str | None,
+    tools: Mapping[str, Tool],
+    session: SessionPort | None,
+    options: _Options,
+) -> ExploreReport:
+    book = Book(log)
+    code = program_of(program, book.started.program)
+    stage = Stage(book, code, tools=tools, session=session)
+    baseline = stage.baseline(lambda: divergence_of(log, code, tools, session))
+    search = _Search(stage, baseline, options)
+    search.run()
+    report = ExploreReport(
+        log=log,
+        program=program_name(code),
+        orders=len(search.seen),
+        as_recorded=search.as_recorded,
+        is_exhaustive=search.is_exhaustive,
+        findings=tuple(search.findings()),
+        outstanding=max(map(len, baseline.choices), default=0),
+        timers=options.timers,
+        seed=options.seed,
+    )
+    return _with_children(report, baseline.children, tools, options) if options.children else report
+
+
+def _with_children(
+    report: ExploreReport,
+    children: Sequence[RunChild],
+    tools: Mapping[str, Tool],
+    options: _Options,
+) -> ExploreReport:
+    found, skipped = list[ExploreReport](), list[str]()
+    for child in children:
+        path, given = child_path(report.log, child.number), child.delegation
+        if given.shared:
+            skipped.append(f"{path.name}: it shares its parent's session")
+            continue
+        own = {**tools, **{tool.name: tool for tool in given.own_tools}}
+        try:
+            found.append(_explored(path, given.program, own, given.session, options))
+        except (LogError, LogMissing, Diverged) as error:
+            skipped.append(f"{path.name}: {str(error).partition(chr(10))[0]}")
+    return attrs.evolve(report, children=tuple(found), skipped=tuple(skipped))
+
+
+def divergence_of(
+    log: Path, program: Program, tools: Mapping[str, Tool], session: SessionPort | None
+) -> Diverged | None:
+    """Return the first divergence of a run, where a re-execution finds one."""
+    report = reexecute(log, program, tools=list(tools.values()), session=session)
+    return Diverged(report.divergences[0]) if report.divergences else None
+
+
+@attrs.define
+class _End:
+    """One way in which the run ended."""
+
+    found: Rehearsed
+    order: Order
+    orders: int = 0
+
+
+@attrs.frozen
+class _Deviation:
+    """Another completion at one step of an order that was tried."""
+
+    delivered: Order
+    at: int
+    key: str
+
+
+class _Search:
+    """The orders of one run."""
+
+    def __init__(self, stage: Stage, baseline: Rehearsed, options: _Options) -> None:
+        self._stage, self._baseline, self._options = stage, baseline, options
+        self._recorded: Order = baseline.delivered
+        self._keys = dict.fromkeys(self._recorded)
+        self._own = digest_of(baseline)
+        self.seen: set[Order] = {baseline.delivered}
+        """What was delivered, in each order that was tried."""
+        self._ends: dict[str, _End] = {self._own: _End(baseline, baseline.delivered, 1)}
+        self._waiting: list[list[_Deviation]] = []
+        """Deviations to be tried, by how many they come on top of."""
+        self.is_exhaustive = False
+        self._is_over = False
+        self._is_cut = False
+
+    @property
+    def as_recorded(self) -> int:
+        """Orders that ended as recorded."""
+        return self._ends[self._own].orders
+
+    def run(self) -> None:
+        """Try orders until there are enough, or no more."""
+        most = self._options.orders
+        self._branch(self._first(), 0, 0)
+        self._systematic(max(1, most // 2))
+        if any(self._waiting):
+            self._defer()
+            self._random(most)
+            self._systematic(most)
+        self.is_exhaustive = not any(self._waiting) and not self._is_cut and not self._is_over
+
+    def findings(self) -> Iterator[OrderFinding]:
+        """Yield what was found, other ends before runs that came to none."""
+        ends = [(key, end) for key, end in self._ends.items() if key != self._own]
+        ends.sort(key=lambda one: one[1].found.how != "ended")
+        for at, (key, end) in enumerate(ends):
+            is_shrunk = at < SHRUNK_MAX and end.found.how != "hung"
+            yield self._finding(key, end, is_shrunk=is_shrunk)
+
+    def _first(self) -> Rehearsed:
+        """Return the recorded order, with all that could have come instead at each step."""
+        if not self._options.timers:
+            return self._baseline
+        return self._stage.rehearse(self._plan(self._recorded))
+
+    # -- trying ---------------------------------------------------------------------------
+
+    def _plan(self, order: Order, **more: Any) -> Plan:
+        return Plan(order=order, free_timers=self._options.timers, **more)
+
+    def _try(self, order: Order) -> Rehearsed | None:
+        """Rehearse an order; return what came of it, `None` if it was no other than one before."""
+        found = self._stage.rehearse(self._plan(order))
+        self._is_over = found.how == "hung"  # it goes on in its thread: enough is known
+        if found.delivered in self.seen and not self._is_over:
+            return None
+        self.seen.add(found.delivered)
+        end = self._ends.setdefault(digest_of(found), _End(found, order))
+        end.orders += 1
+        if self._options.on_order is not None:
+            self._options.on_order(len(self.seen))
+        return found
+
+    def _is_done(self, most: int) -> bool:
+        return self._is_over or len(self.seen) >= most
+
+    def _systematic(self, most: int) -> None:
+        """Try what is the fewest deviations away, first."""
+        level = 0
+        while level < len(self._waiting) and not self._is_done(most):
+            if not self._waiting[level]:
+                level += 1
+                continue
+            deviation = self._waiting[level].pop()
+            prefix = (*deviation.delivered[: deviation.at], deviation.key)
+            found = self._try(continued(prefix, self._recorded))
+            if found is not None:
+                self._branch(found, deviation.at + 1, level + 1)
+
+    def _branch(self, found: Rehearsed, start: int, level: int) -> None:
+        """Line up all orders that are one deviation away from `found`, from step `start` on."""
+        if level == len(self._waiting):
+            self._waiting.append([])
+        lined: list[tuple[int, _Deviation]] = []
+        for at, choices in enumerate(found.choices[start:], start):
+            self._is_cut = self._is_cut or len(choices) == CHOICES_MAX
+            self._keys.update(dict.fromkeys(choices))
+            others = enumerate(choices[1:])
+            lined += [(nth, _Deviation(found.delivered, at, key)) for nth, key in others]
+        lined.sort(key=lambda one: (-one[0], -one[1].at))  # taken from the end: the nearest first
+        if sum(map(len, self._waiting)) + len(lined) > _WAITING_MAX:
+            self._is_cut = True
+            lined = lined[-_WAITING_MAX // 10 :] if level == 0 else []
+        self._waiting[level] += [deviation for _, deviation in lined]
+
+    def _defer(self) -> None:
+        """Try each completion after all that was outstanding with it: late by one single move."""
+        for key, choices in zip(self._recorded, self._baseline.choices, strict=True):
+            if self._is_done(self._options.orders):
+                return
+            others = [each for each in choices[1:] if each in self._recorded]
+            if len(others) > 1:
+                last = max(others, key=self._recorded.index)
+                self._try(deferred(self._recorded, key, last))
+
+    def _random(self, most: int) -> None:
+        repeats = number = 0
+        while not self._is_done(most) and repeats < _REPEATS_MAX:
+            order = list(self._keys)
+            random.Random(f"{self._options.seed} {number}").shuffle(order)  # noqa: S311 - to be repeatable
+            number += 1
+            repeats = 0 if self._try(tuple(order)) is not None else repeats + 1
+
+    # -- telling --------------------------------------------------------------------------
+
+    def _finding(self, key: str, end: _End, *, is_shrunk: bool) -> OrderFinding:
+        places = continued(self._recorded, tuple(self._keys))
+        found, order = end.found, continued(end.found.delivered, places)
+        steps: tuple[Move, ...] = ()
+        place: tuple[str, int] | None = None
+        if is_shrunk:
+            order = shrunk(order, places, lambda one: self._ends_as(one, key))
+            found = self._stage.rehearse(self._plan(order))
+            steps = moves(order, places)
+            place = self._awaited(order, found)
+        missing = found.missing
+        return OrderFinding(
+            kind=_kind(found, self._baseline),
+            moves=tuple(self._step(move) for move in steps),
+            orders=end.orders,
+            digest=key,
+            end=found.end,
+            diff=differences(self._baseline.end, found.end) if found.end else (),
+            missing={**missing.as_json(), "label": label_of(missing)} if missing else None,
+            file=place[0] if place else "",
+            line=place[1] if place else 0,
+            order=found.delivered,
+        )
+
+    def _ends_as(self, order: Order, key: str) -> bool:
+        found = self._stage.rehearse(self._plan(order))
+        return digest_of(found) == key
+
+    def _step(self, move: Move) -> Step:
+        label = self._stage.book.label
+        return Step(
+            deliver=label(move.key),
+            relation=move.relation,
+            other=label(move.other),
+            call=move.key,
+            other_call=move.other,
+        )
+
+    def _awaited(self, order: Order, found: Rehearsed) -> tuple[str, int] | None:
+        """Return where the program waits for both that changed places, when the first comes."""
+        pairs = zip(found.delivered, self._recorded, strict=False)
+        pair = next(((now, then) for now, then in pairs if now != then), None)
+        if pair is None:
+            return found.place
+        places: list[tuple[str, int] | None] = []
+
+        def look(kernel: Kernel, key: str) -> None:
+            if key == pair[0]:
+                places.append(_place_above(kernel, *pair))
+
+        self._stage.rehearse(self._plan(order, before=look))
+        return next(iter(places), None)
+
+
+def _place_above(kernel: Kernel, one: str, other: str) -> tuple[str, int] | None:
+    """Return where the task waits that stands above two calls in the tree of tasks."""
+    scopes = zip(scope_of(one).split("/"), scope_of(other).split("/"), strict=False)
+    shared = [here for here, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], scopes)]
+    tasks = {task.scope.path: task for task in kernel.loop.unfinished if isinstance(task, Task)}
+    while shared:
+        task = tasks.get("/".join(shared))
+        place = task_place(task) if task is not None else None
+        if place is not None:
+            return place
+        shared.pop()
+    return None
+
+
+def digest_of(found: Rehearsed) -> str:
+    """Return the digest of an end; equal for equal ends."""
+    missing = found.missing
+    asked = [missing.kind, missing.name, missing.arguments] if missing is not None else None
+    return digest.of_value(digest.VALUE, [found.how, found.end, asked])
+
+
+def _kind(found: Rehearsed, baseline: Rehearsed) -> Kind:
+    match found.how:
+        case "missing":
+            return "missing"
+        case "endless" | "hung":
+            return "endless"
+        case "ended":
+            same_status = found.end["status"] == baseline.end["status"] == "completed"
+            return "output" if same_status else "error"

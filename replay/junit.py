@@ -1,0 +1,86 @@
+"""Results as JUnit XML, the form that CI services read.
+
+What is a failure is the caller's to say; here it becomes a document that any XML reader takes:
+characters that XML cannot hold are left out, everything else is escaped.  Pure: it writes no file.
+Rules: CONTRACT.md §14.13.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+from xml.etree import ElementTree as ET
+
+import attrs
+
+_NOT_IN_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_PRINTED: Final = re.compile("[\x7f-\x9f]")
+"""Allowed in XML, and nothing that a terminal should get from a report."""
+
+
+@attrs.frozen(kw_only=True)
+class JUnitCase:
+    """One thing that was looked at."""
+
+    name: str
+    seconds: float
+    failure: tuple[str, str] | None = None
+    """(message, text) where it is not as it should be."""
+    error: tuple[str, str] | None = None
+    """(message, text) where it could not be looked at."""
+    skipped: str = ""
+    """Why it was not looked at; empty where it was."""
+
+
+@attrs.frozen(kw_only=True)
+class JUnitSuite:
+    """Cases that belong together."""
+
+    name: str
+    cases: Sequence[JUnitCase]
+
+    @property
+    def seconds(self) -> float:
+        """Of all cases together, whether or not they ran side by side."""
+        return sum(case.seconds for case in self.cases)
+
+
+def junit_xml(suites: Iterable[JUnitSuite]) -> bytes:
+    """Return the document: `testsuites`, one `testsuite` each, one `testcase` a case; UTF-8."""
+    found = list(suites)
+    root = ET.Element("testsuites", _counts([case for suite in found for case in suite.cases]))
+    for suite in found:
+        attributes = {"name": _text(suite.name), **_counts(suite.cases)}
+        element = ET.SubElement(root, "testsuite", attributes)
+        for case in suite.cases:
+            _add(element, case, suite.name)
+    ET.indent(root)
+    document: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return document + b"\n"
+
+
+def _counts(cases: Sequence[JUnitCase]) -> dict[str, str]:
+    return {
+        "tests": str(len(cases)),
+        "failures": str(sum(case.failure is not None for case in cases)),
+        "errors": str(sum(case.error is not None for case in cases)),
+        "skipped": str(sum(bool(case.skipped) for case in cases)),
+        "time": f"{sum(case.seconds for case in cases):.3f}",
+    }
+
+
+def _add(suite: ET.Element, case: JUnitCase, classname: str) -> None:
+    attributes = {
+        "classname": _text(classname),
+        "name": _text(case.name),
+        "time": f"{case.seconds:.3f}",
+    }
+    element = ET.SubElement(suite, "testcase", attributes)
+    for tag, told in (("failure", case.failure), ("error", case.error)):
+        if told is not None:
+            ET.SubElement(element, tag, {"message": _text(told[0])}).text = _text(told[1])
+    if case.skipped:
+        ET.SubElement(element, "skipped", {"message": _text(case.skipped)})
+
+
+def _text(text: str) -> str:
+    return _NOT_PRINTED.sub("", _NOT_IN_XML.sub("", text))

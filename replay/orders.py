@@ -1,0 +1,174 @@
+"""Orders of completions as lists of keys: moved, compared with the recorded one, and shrunk.
+
+An order is a list of keys, first to last; of what is outstanding the earliest in it is delivered.
+A *move* takes one key out of the recorded order and puts it before, or after, another.
+
+Pure: whether an order still shows what is looked for, a callable says.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Literal
+
+import attrs
+
+Order = tuple[str, ...]
+
+_TRIES_MAX: Final = 120
+"""Orders that one shrinking may try."""
+
+
+@attrs.frozen
+class Move:
+    """One key that stands elsewhere than in the recorded order."""
+
+    key: str
+    relation: Literal["before", "after"]
+    other: str
+
+
+def promoted(order: Order, key: str, before: str) -> Order:
+    """Return `order` with `key` just before another."""
+    rest = [each for each in order if each != key]
+    at = rest.index(before)
+    return (*rest[:at], key, *rest[at:])
+
+
+def deferred(order: Order, key: str, after: str) -> Order:
+    """Return `order` with `key` just after another."""
+    rest = [each for each in order if each != key]
+    at = rest.index(after) + 1
+    return (*rest[:at], key, *rest[at:])
+
+
+def continued(prefix: Sequence[str], recorded: Order) -> Order:
+    """Return `prefix`, and then the rest of the recorded order."""
+    seen = set(prefix)
+    return (*prefix, *(key for key in recorded if key not in seen))
+
+
+def moves(order: Order, recorded: Order) -> tuple[Move, ...]:
+    """Return the fewest moves that make `order` of the recorded one; keys that only one has aside.
+
+    A key that comes earlier stands before the first that it overtakes, one that comes later after
+    the last that overtook it.
+    """
+    places = {key: at for at, key in enumerate(recorded)}
+    common = [key for key in order if key in places]
+    return tuple(_move(common, key, places) for key in displaced(common, recorded))
+
+
+def displaced(order: Sequence[str], recorded: Order) -> list[str]:
+    """Return the fewest keys without which `order` is a part of the recorded order."""
+    places = {key: at for at, key in enumerate(recorded)}
+    kept = _longest_rise([places.get(key, -1) for key in order])
+    return [key for at, key in enumerate(order) if at not in kept]
+
+
+def shrunk(order: Order, recorded: Order, holds: Callable[[Order], bool]) -> Order:
+    """Return an order nearer to the recorded one for which `holds` is still true.
+
+    First every moved key is put back by itself, until none can be; then each of the rest is put
+    as near to its recorded place as it may be.
+    """
+    tries = _Tries(holds)
+    order = _put_back(order, recorded, tries)
+    for key in displaced(order, recorded):
+        order = _nearer(order, recorded, key, tries)
+    return order
+
+
+class _Tries:
+    def __init__(self, holds: Callable[[Order], bool]) -> None:
+        self._holds = holds
+        self._left = _TRIES_MAX
+
+    def __call__(self, order: Order) -> bool:
+        self._left -= 1
+        return self._left >= 0 and self._holds(order)
+
+
+def _put_back(order: Order, recorded: Order, holds: Callable[[Order], bool]) -> Order:
+    half = len(displaced(order, recorded))
+    while half := half // 2:  # many at once, as long as that works
+        for keys in _chunks(displaced(order, recorded), half):
+            nearer = _restored(order, recorded, keys)
+            if nearer != order and holds(nearer):
+                order = nearer
+    is_changed = True
+    while is_changed:
+        is_changed = False
+        for key in displaced(order, recorded):
+            nearer = _restored(order, recorded, [key])
+            if nearer != order and holds(nearer):
+                order, is_changed = nearer, True
+    return order
+
+
+def _chunks(keys: list[str], size: int) -> Iterable[list[str]]:
+    return (keys[at : at + size] for at in range(0, len(keys), size))
+
+
+def _restored(order: Order, recorded: Order, keys: Iterable[str]) -> Order:
+    """Return `order` with keys put back where they were recorded among those that never moved."""
+    places = {key: at for at, key in enumerate(recorded)}
+    still = set(order) - set(displaced(order, recorded))
+    for key in keys:
+        rest = [each for each in order if each != key]
+        if key in places:
+            later = (
+                at
+                for at, each in enumerate(rest)
+                if each in still and places.get(each, -1) > places[key]
+            )
+            rest.insert(next(later, len(rest)), key)
+            still.add(key)
+        order = tuple(rest)
+    return order
+
+
+def _nearer(order: Order, recorded: Order, key: str, holds: Callable[[Order], bool]) -> Order:
+    """Return an order in which `key` overtakes, or is overtaken by, as few as will do."""
+    places = {each: at for at, each in enumerate(recorded)}
+    own = places.get(key)
+    if own is None:
+        return order
+    at = order.index(key)
+    overtaken = [each for each in order[at + 1 :] if places.get(each, own) < own]
+    if overtaken:
+        nearest = sorted(overtaken, key=lambda each: -places[each])
+        tried = (promoted(order, key, each) for each in nearest)
+    else:
+        ahead = [each for each in order[:at] if places.get(each, own) > own]
+        tried = (
+            deferred(order, key, each) for each in sorted(ahead, key=lambda each: places[each])
+        )
+    return next((one for one in tried if one != order and holds(one)), order)
+
+
+def _move(order: Sequence[str], key: str, places: dict[str, int]) -> Move:
+    at, own = order.index(key), places[key]
+    overtaken = [each for each in order[at + 1 :] if places[each] < own]
+    if overtaken:
+        return Move(key, "before", overtaken[0])
+    ahead = [each for each in order[:at] if places[each] > own]
+    return Move(key, "after", ahead[-1])
+
+
+def _longest_rise(numbers: Sequence[int]) -> set[int]:
+    """Return the places of a longest rising subsequence; a negative number is never part of it."""
+    tails: list[int] = []
+    ends: list[int] = []
+    before: dict[int, int] = {}
+    for at, number in enumerate(numbers):
+        if number < 0:
+            continue
+        length = bisect_left(tails, number)
+        tails[length : length + 1] = [number]
+        ends[length : length + 1] = [at]
+        before[at] = ends[length - 1] if length else -1
+    found, at = set(), ends[-1] if ends else -1
+    while at >= 0:
+        found.add(at)
+        at = before[at]
+    return found

@@ -1,0 +1,264 @@
+"""Lets a program that has left its record run on, so that the difference can be named.
+
+What it asks for is answered from the record by likeness: the same request in its scope, the same in
+another, else the nearest of its kind.  Nothing is executed.  The verdict and the place of the first
+difference are settled before this begins; `replay.naming` finds a word for it in what is gathered
+here, and `replay.scopes` aligns it (CONTRACT.md §12.4).
+"""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Final
+
+import attrs
+
+from refold.engine.canonical import Json, encode, loads
+from refold.engine.codec import kind_of, structure, unstructure
+from refold.engine.effects import AskModel
+from refold.engine.events import (
+    ChildFinished,
+    ClockRead,
+    Event,
+    InputGiven,
+    ModelAnswered,
+    ToolReturned,
+    ValueDrawn,
+)
+from refold.engine.kernel import Kernel
+from refold.engine.log import Entry
+from refold.engine.loop import Task, Timer
+from refold.engine.outcome import Outcome
+from refold.engine.pending import Pending
+from refold.engine.ports import ModelRequest
+from refold.replay.cursor import Cursor
+from refold.replay.items import Item, item_of
+
+STEPS_MAX: Final = 5_000
+"""Requests and answers after which the program is not let run on any further."""
+_NEAR: Final = 200
+"""Recorded requests of a scope among which one of the same kind is looked for."""
+
+
+@attrs.frozen(kw_only=True)
+class Mismatch:
+    """The first line that differs, as it was found."""
+
+    event_kind: str
+    """What the program emitted; empty where it waited, or had ended."""
+    call: str | None
+    now: Json
+    """The data emitted; of an ended program, its verdict."""
+    recorded: Entry | None
+    recorded_data: Json
+    last: tuple[Entry, ...]
+    file: str
+    line: int
+    has_ended: bool
+    """Whether the program had returned by then."""
+
+    def is_other_end(self) -> bool:
+        """Return whether the same delegation tool ended otherwise: no request differs."""
+        entry = self.recorded
+        return (
+            entry is not None
+            and entry.kind == self.event_kind == "tool.returned"
+            and entry.call == self.call
+        )
+
+
+class Explorer:
+    """Answers a program that has left its record, as well as can be."""
+
+    def __init__(self, cursor: Cursor, kernel: Kernel) -> None:
+        self.asked_items: list[Item] = []
+        self.recorded_items: list[Item] = []
+        self.finish: Entry | None = None
+        """The recorded end of the run, if it has one."""
+        self.is_cut = False
+        """Whether the program was left before it had come to an end of its own."""
+        self.scopes_before = frozenset(_live_scopes(kernel))
+        """Scopes of tasks that existed when the program left its record."""
+        self.timers_armed = _timers_armed(kernel)
+        """By scope, how many timers had been armed by then."""
+        self.timers_before = tuple(kernel.loop.timers)
+        """Keys of the timers that were armed then."""
+        self.requests: dict[str, ModelRequest] = {}
+        """The model requests made since, whole, by call."""
+        self._answers: dict[str, tuple[int, Event]] = {}
+        """By recorded call key: seq and event of what completed it."""
+        self._fired: dict[str, int] = {}
+        """By recorded timer key: its seq."""
+        self._served: dict[str, Item] = {}
+        self._unused: dict[str, dict[Item, None]] = defaultdict(dict)
+        self._same: dict[tuple[str, str, bytes], list[Item]] = defaultdict(list)
+        self._open_before = set(kernel.open) | set(kernel.children)
+        self._clock = ClockRead(0, 0)
+        self._steps = 0
+        self._first_given = 1 << 62
+        """How much had been asked when the program was first given something."""
+        for entry in cursor.rest():
+            self._recorded(entry, cursor)
+
+    def _recorded(self, entry: Entry, cursor: Cursor) -> None:
+        data = cursor.data(entry)
+        match entry.kind:
+            case "clock.read":
+                self._clock = ClockRead(data["time_us"], data["virtual_us"])
+            case "run.finished":
+                self.finish = entry
+            case "timer.fired":
+                self._fired.setdefault(entry.call or "", entry.seq)
+        item = item_of(entry.kind, entry.call, data, entry.seq)
+        if item is not None:
+            self.recorded_items.append(item)
+            self._unused[item.scope][item] = None
+            self._same[item.key].append(item)
+        if entry.call and entry.kind in _COMPLETIONS:
+            event = structure(entry.kind, data)
+            self._answers.setdefault(entry.call, (entry.seq, event))  # type: ignore[arg-type]  # its kind says so
+
+    # -- what the program asks ------------------------------------------------------------
+
+    def asked(self, event: Event, call: str | None) -> None:
+        """Take note of what the program asks for, and choose what will answer it."""
+        item = item_of(kind_of(event), call, loads(encode(unstructure(event))))
+        if item is None:
+            return
+        self._note(item)
+        match = self._match(item)
+        if match is not None:
+            self._served[item.call] = match
+
+    def draw(self, source: str, name: str, call: str) -> Json:
+        """Return the value that the record has for a draw of that name in this scope."""
+        item = Item("value", source, {"source": source, "name": name}, call)
+        for other in self._unused[item.scope]:
+            if other.kind == "value" and other.arguments.get("name") == name:
+                self.asked(ValueDrawn(source, name, other.arguments.get("value")), call)  # type: ignore[arg-type]  # a closed set
+                return other.arguments.get("value")
+        self._note(item)
+        return None
+
+    def look(self) -> ClockRead:
+        """Return the last time that the record has."""
+        self._note(Item("clock", "", None, ""))
+        return self._clock
+
+    def sent(self, effects: Iterable[object]) -> None:
+        """Keep the model requests among what the program wants done, whole."""
+        for effect in effects:
+            if isinstance(effect, AskModel):
+                self.requests[effect.call] = effect.request
+
+    def gave_before(self, asked: int) -> bool:
+        """Return whether the program was given something before it asked the n-th time, from 0."""
+        return self._first_given <= asked
+
+    def _note(self, item: Item) -> None:
+        self._steps += 1
+        self.asked_items.append(item)
+
+    def _match(self, item: Item) -> Item | None:
+        """Return the recorded request whose outcome fits best; used up only if it is the same."""
+        same = self._same.get(item.key, ())
+        unused = [other for other in same if other in self._unused[other.scope]]
+        here = [other for other in unused if other.scope == item.scope]
+        found = next(iter(here or unused), None)
+        if found is not None:
+            del self._unused[found.scope][found]
+            return found
+        if same:
+            return same[0]
+        near = itertools.islice(self._unused[item.scope], _NEAR)
+        alike = [other for other in near if other.kind == item.kind]
+        return next((other for other in alike if other.name == item.name), next(iter(alike), None))
+
+    # -- what it is answered --------------------------------------------------------------
+
+    def advance(self, kernel: Kernel) -> bool:
+        """Deliver what the record has earliest; False where nothing is left to give."""
+        if self._steps > STEPS_MAX:
+            self.is_cut = True
+            return False
+        self._steps += 1
+        self._first_given = min(self._first_given, len(self.asked_items))
+        calls = [*kernel.open, *(call for call in kernel.children if kernel.wants_child(call))]
+        known = [(seq, call) for call in calls if (seq := self._when(call)) is not None]
+        timers = kernel.loop.timers
+        due = [(self._fired[key], key) for key in timers if key in self._fired]
+        if calls and len(known) < len(calls) and (not known or (due and min(due) < min(known))):
+            unknown = next(call for call in calls if self._when(call) is None)
+            kernel.deliver(self._outcome(unknown, kernel), unknown)
+        elif due and (not known or min(due) < min(known)):
+            self._fire(min(due)[1], kernel)
+        elif known:
+            call = min(known)[1]
+            kernel.deliver(self._outcome(call, kernel), call)
+        elif timers:
+            self._fire(min(timers.values(), key=_due).key, kernel)
+        else:
+            return False
+        return True
+
+    def _when(self, call: str) -> int | None:
+        """Return the seq of what answered the call in the record; `None` where nothing did."""
+        found = self._answers.get(self._recorded_call(call))
+        return found[0] if found is not None else None
+
+    def _recorded_call(self, call: str) -> str:
+        match = self._served.get(call)
+        if match is not None:
+            return match.call
+        return call if call in self._open_before else ""
+
+    def _outcome(self, call: str, kernel: Kernel) -> Event:
+        found = self._answers.get(self._recorded_call(call))
+        if call in kernel.children:
+            if found is not None and isinstance(found[1], ChildFinished):
+                return found[1]
+            return ChildFinished(Outcome(status="completed"))
+        pending = kernel.open[call]
+        if found is not None and kind_of(found[1]) == _COMPLETED_BY[pending.kind]:
+            return found[1]
+        return _made_up(pending)
+
+    def _fire(self, key: str, kernel: Kernel) -> None:
+        self._note(Item("timer", "", None, key))
+        kernel.loop.fire(key)
+
+
+_COMPLETIONS: Final = frozenset(
+    {"tool.returned", "model.answered", "child.finished", "input.given"}
+)
+_COMPLETED_BY: Final = {
+    "tool": "tool.returned",
+    "model": "model.answered",
+    "input": "input.given",
+}
+
+
+def _made_up(pending: Pending) -> Event:
+    """Return an outcome for what the record has nothing like."""
+    match pending.kind:
+        case "model":
+            return ModelAnswered("ok", {"role": "assistant", "content": ""})
+        case "tool" if pending.tool is not None and pending.tool.typed:
+            return ToolReturned("error", error={"code": "unrecorded", "message": "", "type": ""})
+        case "tool":
+            return ToolReturned("ok")
+        case _:
+            return InputGiven(None)
+
+
+def _due(timer: Timer) -> tuple[int, int]:
+    return timer.delay_us, timer.number
+
+
+def _live_scopes(kernel: Kernel) -> Iterable[str]:
+    return (task.scope.path for task in kernel.loop.unfinished if isinstance(task, Task))
+
+
+def _timers_armed(kernel: Kernel) -> dict[str, int]:
+    live = [task.scope for task in kernel.loop.unfinished if isinstance(task, Task)]
+    return {scope.path: scope.timers for scope in (kernel.loop.root, *live)}

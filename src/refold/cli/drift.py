@@ -1,0 +1,108 @@
+"""`refold drift`: run a record again with live outcomes; say what answers otherwise now."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from refold.cli import bulk, output
+from refold.cli.errors import DIFFERS, FINE, MISSING
+from refold.cli.live import Live, live_of, live_options
+from refold.cli.logs import LOG, OpenedLog, json_option, opened_log
+from refold.cli.pages import page
+from refold.face import drift
+from refold.replay.drift import DriftReport
+from refold.replay.junit import junit_xml
+
+_PAGE: Final = """
+Examples:
+  refold drift audit.jsonl --program app.py:audit --tools app:TOOLS
+  refold drift answer.jsonl --model openai:gpt-4.1 --tools recorded
+  refold drift audit.jsonl --program app.py:audit --tools app:TOOLS \\
+         --compare search=text --twice --junit drift.xml
+
+A tool that changes the world never runs without --yes: its recorded result
+is served, if it is asked for the same.
+
+Exit code: 0 no drift · 1 drift · 4 something was asked for that was not
+recorded and may not run.
+"""
+
+
+@click.command("drift", epilog=page(_PAGE))
+@click.argument("log", type=LOG)
+@click.option(
+    "--program", metavar="MODULE:NAME",
+    help="The program as it is now: module:name or file.py:name; not for shipped ones.",
+)  # fmt: skip
+@live_options
+@click.option(
+    "--compare", "rules", metavar="NAME=RULE", multiple=True,
+    help="When results of a tool (or of `model`, `child`, `*`) count as the same: exact, text, "
+    "subset or numbers:0.01.",
+)  # fmt: skip
+@click.option("--twice", is_flag=True, help="Run twice; what differs between the two is noise.")
+@click.option("--into", type=LOG, metavar="FILE", help="Keep the new run as a log.")
+@click.option("--junit", type=LOG, metavar="FILE", help="Write the result as JUnit XML, too.")
+@json_option
+def command(
+    *,
+    log: Path,
+    program: str | None,
+    rules: tuple[str, ...],
+    twice: bool,
+    into: Path | None,
+    junit: Path | None,
+    as_json: bool,
+    **live: Any,
+) -> int:
+    """Run the program of LOG again, live, and compare each call with its record.
+
+    Same, another result, other arguments, new, missing; what may follow from
+    an earlier result that changed is marked as consequent.
+    """
+    from refold.cli.replay import import_from_here  # noqa: PLC0415 - as in `cli.live`
+
+    import_from_here()
+    with opened_log(log) as opened:
+        given = live_of(opened, program, "live", **live)
+        report = drifted(opened, program, given, rules=rules, twice=twice, into=into)
+        return tell(report, opened, junit=junit, as_json=as_json)
+
+
+def drifted(
+    log: OpenedLog,
+    program: str | None,
+    live: Live,
+    *,
+    rules: tuple[str, ...] = (),
+    twice: bool = False,
+    into: Path | None = None,
+) -> DriftReport:
+    """Run a log again with live outcomes, and compare."""
+    compare = {name: rule for name, _, rule in (each.partition("=") for each in rules)}
+    with output.stdout_kept(), output.progress(f"running {log.given} again"):
+        return drift(
+            log.path,
+            program,
+            sources=live.sources,
+            tools=live.tools,
+            models=live.models,
+            session=live.session,
+            compare=compare,
+            twice=twice,
+            into=into,
+        )
+
+
+def tell(report: DriftReport, log: OpenedLog, *, junit: Path | None, as_json: bool) -> int:
+    """Print a report, write it for a CI service, and return its exit code."""
+    if junit is not None:
+        bulk.write_xml(junit_xml([report.junit()]), junit)
+    if as_json:
+        output.document(report.as_json() | {"log": output.shown_path(log.given)})
+    else:
+        output.lines(str(report))
+    if report.missing:
+        return MISSING
+    return DIFFERS if report.drifted else FINE

@@ -1,0 +1,134 @@
+"""`refold fork`: what if a result had been different?"""
+
+import datetime as dt
+import os
+import shlex
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from refold.cli import output, words
+from refold.cli.errors import FINE, MISSING, NOT_COMPLETED
+from refold.cli.live import edits_of, live_of, live_options
+from refold.cli.logs import LOG, json_option, opened_log, started
+from refold.cli.pages import page
+from refold.engine.log.names import default_path
+from refold.face import fork
+from refold.replay.diff import diff
+from refold.replay.fork import Fork
+
+_PAGE: Final = """
+Examples:
+  refold fork audit.jsonl --program app.py:audit --set "0#3=42"
+  refold fork audit.jsonl --program app.py:audit --at 17 \\
+         --model openai:gpt-4.1 --tools live --tools app:TOOLS
+  refold fork audit.1.jsonl --program app.py:audit --at 4 --into other.jsonl
+
+KEY is a call key, as `refold show LOG --events` lists them; in a child's
+log from the root run down: "0#1 > 0#2".  A value is JSON, or a file of it:
+of a tool its result, of a model its text or message, of a child its output;
+{"error": {"message": "…"}} makes it fail.
+
+After the fork, outcomes come from the record where the same is asked for;
+what was not recorded needs --model, --tools or --children.
+
+Exit code: 0 completed · 5 it did not · 4 something was asked for that was
+not recorded and may not run · 1 an edit changes what is kept before it.
+"""
+
+
+@click.command("fork", epilog=page(_PAGE))
+@click.argument("log", type=LOG)
+@click.option(
+    "--at", type=int, metavar="N",
+    help="The last entry that is kept; by default that of the first --set.  "
+    "Negative: from the end.",
+)  # fmt: skip
+@click.option(
+    "--set", "edits", metavar="KEY=FILE|JSON", multiple=True,
+    help="What the outcome of a call is to be.",
+)  # fmt: skip
+@click.option(
+    "--program", metavar="MODULE:NAME",
+    help="The root's program: module:name or file.py:name; not for shipped ones.",
+)  # fmt: skip
+@live_options
+@click.option(
+    "--into", type=LOG, metavar="FILE", help="The new log; by default a new file in runs/."
+)
+@json_option
+def command(
+    *,
+    log: Path,
+    at: int | None,
+    edits: tuple[str, ...],
+    program: str | None,
+    into: Path | None,
+    as_json: bool,
+    **live: Any,
+) -> int:
+    """Copy LOG up to an entry into a new log, change results, and go on from there.
+
+    LOG itself is only read.  The new log says where it comes from: `refold ls
+    --tree` shows who was forked from whom.
+    """
+    from refold.cli.replay import import_from_here  # noqa: PLC0415 - as in `cli.live`
+
+    import_from_here()
+    with opened_log(log) as opened:
+        given = live_of(opened, program, "recorded", **live)
+        target = into or _fresh(started(opened.path).program)
+        with output.stdout_kept(), output.progress(f"forking {log}"):
+            forked = fork(
+                opened.path,
+                at,
+                program,
+                into=target,
+                edits=edits_of(edits),
+                sources=given.sources,
+                tools=given.tools,
+                models=given.models,
+                session=given.session,
+            )
+        document = document_of(forked)
+    if as_json:
+        output.document(document)
+    else:
+        _describe(forked, document, log)
+    if forked.missing:
+        return MISSING
+    return FINE if forked.recording is not None and forked.recording.ok else NOT_COMPLETED
+
+
+def _fresh(program: str) -> Path:
+    """Return a name under runs/ that nobody has."""
+    now = dt.datetime.now(dt.UTC)
+    return default_path(Path("runs"), f"{program}-fork", time=now, short_id=os.urandom(3).hex())
+
+
+def document_of(forked: Fork) -> dict[str, Any]:
+    """Return a fork as one document; `diff` is that of the origin and the fork."""
+    recording = forked.recording
+    return {
+        "origin": output.shown_path(forked.origin),
+        "at": forked.at,
+        "log": output.shown_path(forked.log),
+        "status": recording.status if recording is not None else "open",
+        "output": recording.output if recording is not None else None,
+        "missing": [
+            {"call": one.call, "nearest": one.nearest, "why": one.why} for one in forked.missing
+        ],
+        "diff": diff(forked.origin, forked.log).as_json(),
+    }
+
+
+def _describe(forked: Fork, document: dict[str, Any], log: Path) -> None:
+    status = document["status"]
+    output.line((status, output.status_style(status)), f"  forked from {log} at entry {forked.at}")
+    for one in forked.missing:
+        output.complain(f"{one}; say where it is to come from: --model, --tools, --children")
+    found = diff(forked.origin, forked.log)
+    output.lines(str(found))
+    shown = shlex.quote(output.shown_path(forked.log))
+    output.hint(f"\n{words.counted(1, 'log')}: {shown}; refold show {shown}")

@@ -1,0 +1,180 @@
+"""What commands that run something live have in common: what is live, and with what.
+
+`recorded`, `live` and `stub` are said of models, tools and children, and of single tools; a model
+or tools that are named are meant to be used.  Rules: CONTRACT.md §12.10.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import click
+
+from refold.cli import output
+from refold.cli.logs import OpenedLog, started
+from refold.engine.canonical import Json, loads
+from refold.engine.errors import UsageError
+from refold.engine.ports import Model, SessionPort, Tool
+from refold.engine.programs import SHIPPED
+from refold.replay.sources import MODES, Mode, Sources
+
+_MODEL: Final = "recorded|live|stub|SPEC"
+_OPTIONS: Final = (
+    click.option(
+        "--model", "models", metavar=_MODEL, multiple=True,
+        help="Where model answers come from; openai:NAME, anthropic:NAME or scripted:FILE mean "
+        "live, with that model.",
+    ),
+    click.option(
+        "--base-url", metavar="URL", help="Of a server that speaks the protocol of the model."
+    ),
+    click.option(
+        "--tools", metavar="recorded|live|stub|MODULE:NAME,…", multiple=True,
+        help="Where tool results come from; and the tools themselves, or lists of them.",
+    ),
+    click.option(
+        "--children", type=click.Choice(MODES),
+        help="Where subagents' outcomes come from; live: they run, in this process.",
+    ),
+    click.option(
+        "--tool", "single", metavar="NAME=recorded|live|stub", multiple=True,
+        help="The same for one tool; goes before --tools.",
+    ),
+    click.option(
+        "--stub", "stubs", metavar="NAME=JSON", multiple=True,
+        help="What the stub of a tool gives, or of `model` or `child`; else nothing.",
+    ),
+    click.option(
+        "--yes", "may_change", is_flag=True, help="Let live tools change the world, too."
+    ),
+)  # fmt: skip
+
+
+def live_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options to a command; it gets them as `Live.from_options` takes them."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@attrs.frozen(kw_only=True)
+class Live:
+    """What was said of live and recorded outcomes."""
+
+    sources: Sources
+    tools: tuple[Tool, ...]
+    models: dict[str, Model]
+    session: SessionPort | None
+
+
+def is_all_recorded(
+    models: Iterable[str],
+    tools: Iterable[str],
+    children: Mode | None,
+    single: Iterable[str],
+    **_more: Any,
+) -> bool:
+    """Return whether nothing but the record is asked for."""
+    words = [*models, *(each for each in tools if each in MODES), children or "recorded"]
+    words += [each.partition("=")[2] for each in single]
+    return all(word == "recorded" for word in words)
+
+
+def live_of(
+    log: OpenedLog,
+    program: str | None,
+    default: Mode,
+    *,
+    models: Iterable[str],
+    base_url: str | None,
+    tools: Iterable[str],
+    children: Mode | None,
+    single: Iterable[str],
+    stubs: Iterable[str],
+    may_change: bool,
+) -> Live:
+    """Return what the options mean for this log; what is not said of is as `default`.
+
+    Raises:
+        UsageError: an option says what cannot be.
+        ProgramNotFound: a tool cannot be imported.
+    """
+    from refold.cli.replay import load_tools, session_of, tools_of  # noqa: PLC0415 - it uses this file
+
+    name = started(log.path).program
+    modes = [each for each in tools if each in MODES]
+    given = load_tools(",".join(each for each in tools if each not in MODES))
+    own = tools_of(name) if program is None and name in SHIPPED else ()
+    known = {tool.name: tool for tool in (*own, *given)}
+    chosen, asked = _models(models, base_url, log)
+    tool: dict[str, Any] = dict(_pair(each, "--tool") for each in single)
+    sources = Sources(
+        model=chosen or default,
+        tools=_last(modes) or default,  # type: ignore[arg-type]  # one of the modes
+        children=children or default,
+        tool=tool,
+        stubs={key: _json(text) for key, text in (_pair(each, "--stub") for each in stubs)},
+        may_change=may_change,
+    )
+    session = session_of(log.path) if program is None else None
+    return Live(sources=sources, tools=tuple(known.values()), models=asked, session=session)
+
+
+def _models(
+    given: Iterable[str], base_url: str | None, log: OpenedLog
+) -> tuple[Mode | None, dict[str, Model]]:
+    """Return where answers come from, and the models that are to be asked."""
+    from refold.engine.models import model_from  # noqa: PLC0415 - only where one is named
+
+    mode = _last([each for each in given if each in MODES])
+    specs = [each for each in given if each not in MODES]
+    recorded = started(log.path).models
+    if specs:
+        model = model_from(specs[-1], base_url)
+        return "live", dict.fromkeys(recorded or ("",), model)
+    if mode == "live":
+        return "live", {name: model_from(spec, base_url) for name, spec in recorded.items()}
+    return mode, {}  # type: ignore[return-value]  # one of the modes
+
+
+def _last(values: list[str]) -> str | None:
+    return values[-1] if values else None
+
+
+def _pair(text: str, option: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UsageError(f"{option} {text!r:.60}: expected NAME=…")
+    return name, value
+
+
+def _json(text: str) -> Json:
+    """Return a JSON value; what is none is taken as the text that it is."""
+    try:
+        return loads(text.encode())
+    except ValueError:
+        return text
+
+
+def edits_of(given: Iterable[str]) -> dict[str, Json]:
+    """Return what `KEY=FILE` and `KEY=JSON` say, by key; a file that is no JSON is a text.
+
+    Raises:
+        UsageError: an edit without a key, or of a file that is not there.
+    """
+    found: dict[str, Json] = {}
+    for each in given:
+        key, value = _pair(each, "--set")
+        found[key.strip()] = _value(value)
+    return found
+
+
+def _value(text: str) -> Json:
+    path = Path(text.removeprefix("@"))
+    if not text.startswith("@") and not path.is_file():
+        return _json(text)
+    try:
+        return _json(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{output.shown_path(path)}: {error}") from None
