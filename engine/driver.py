@@ -20,9 +20,19 @@ import attrs
 
 from refold.engine.canonical import Json
 from refold.engine.effects import AskModel, AskPerson, CallTool
-from refold.engine.errors import ArgumentsRefused, ModelError, NotCanonical, ToolError, Unanswered
+from refold.engine.errors import (
+    AnswerRefused,
+    ArgumentsRefused,
+    ChildStopped,
+    ModelError,
+    NotCanonical,
+    RefoldError,
+    ToolError,
+    Unanswered,
+)
 from refold.engine.events import InputGiven, ModelAnswered, ToolReturned
 from refold.engine.outcome import Outcome, failed
+from refold.engine.people import check_answer
 from refold.engine.plain import to_json
 from refold.engine.ports import (
     CallContext,
@@ -30,6 +40,7 @@ from refold.engine.ports import (
     ChildRequest,
     ChildRunner,
     Question,
+    Stopped,
     Suspended,
 )
 from refold.engine.quick import quick
@@ -44,7 +55,7 @@ class Arrival:
     """Something that came back from the world."""
 
     call: str
-    event: ToolReturned | ModelAnswered | InputGiven | Outcome | Suspended | Unanswered
+    event: ToolReturned | ModelAnswered | InputGiven | Outcome | Suspended | Stopped | Unanswered
 
 
 class CancelRun:
@@ -317,21 +328,35 @@ def ask_model(effect: AskModel) -> ModelAnswered:
 
 def _ask_person(question: Question, ask: Callable[[Question], Json]) -> InputGiven | Unanswered:
     try:
-        return InputGiven(to_json(ask(question)))
-    except Exception:  # noqa: BLE001 - a question that nobody could answer stays open
-        return Unanswered()
+        answer = to_json(ask(question))
+        check_answer(question, answer)
+        return InputGiven(answer)
+    except (Unanswered, AnswerRefused) as error:
+        return Unanswered(str(error))
+    except Exception as error:  # noqa: BLE001 - a question that nobody could answer stays open
+        return Unanswered(f"{type(error).__name__}: {text_of(error)}")
 
 
-def _run_child(runner: ChildRunner, request: ChildRequest) -> Outcome | Suspended:
+def _taken_up(request: ChildRequest) -> Outcome | ChildRequest:
+    """Return the outcome of a child that had ended, or how it is to be run now.
+
+    Raises:
+        ChildStopped: its log cannot be read, or somebody still writes it.
+    """
+    from refold.engine.runners.unfinished import take_up  # noqa: PLC0415 - it needs this file
+
     try:
-        if request.resume is not None:
-            from refold.engine.runners.unfinished import take_up  # noqa: PLC0415 - it needs this file
+        return take_up(request)
+    except RefoldError as error:
+        raise ChildStopped(str(request.log), type(error).__name__, str(error)) from None
 
-            taken = take_up(request)
-            if isinstance(taken, Outcome):
-                return taken
-            request = taken
-        return runner.run(request)
+
+def _run_child(runner: ChildRunner, request: ChildRequest) -> Outcome | Suspended | Stopped:
+    try:
+        taken = _taken_up(request) if request.resume is not None else request
+        return taken if isinstance(taken, Outcome) else runner.run(taken)
+    except ChildStopped as error:
+        return Stopped(code=error.code, message=error.message)
     except BaseException as error:  # noqa: BLE001 - a crash must be recordable, to be replayed
         return failed(
             "failed", "runner", f"{runner.name}: {type(error).__name__}: {text_of(error)}"

@@ -14,6 +14,7 @@
         ToolRefused              a tool that cannot be registered
         ToolUnknown              a name that no given tool has
         ToolNeeded               replay needs the tool's types to give its result back
+          ToolAbsent             a run that goes on live needs a tool that nobody passed
         ArgumentsRefused         arguments that do not fit the tool's signature
         InvalidDefError          an agent's definition file that is none
         DefNotFoundError         no agent has that id
@@ -48,6 +49,7 @@
         Stuck                    nothing can ever wake the program again
       Unanswered                 raised by who is asked: the question stays open
       InDoubt                    a resume needs to be told what became of effects
+      ChildStopped               a resume cannot go on, because a child cannot
       AttemptsExhausted          a run that was resumed as often as allowed
       OutcomeMissing             nothing recorded for what was asked, and it may not run live
       Diverged                   a re-execution asked for something else than the record
@@ -131,6 +133,8 @@ class EntryMissing(Detailed, UsageError):
     entries: int
 
     def __str__(self) -> str:
+        if not self.entries:
+            return f"{self.path} has no entry {self.at}: it has none"
         last = self.entries - 1
         return (
             f"{self.path} has no entry {self.at}: it has {self.entries}, seq 0 to {last}, "
@@ -234,6 +238,16 @@ class ToolNeeded(Detailed, UsageError):
             f"{self.call}: {self.tool!r} was called by name and returns a typed value; replay "
             f"needs its types, and never runs it: pass tools=[{self.tool}] (--tools on the "
             "command line)"
+        )
+
+
+class ToolAbsent(ToolNeeded):
+    """A run that is to go on live was offered a tool that nobody passed."""
+
+    def __str__(self) -> str:
+        return (
+            f"the run was offered the tool {self.tool!r}, and goes on live: pass "
+            f"tools=[{self.tool}] (--tools on the command line)"
         )
 
 
@@ -594,8 +608,8 @@ class Spinning(Detailed, ProgramError):
 
     def __str__(self) -> str:
         return (
-            f"{self.callbacks:,} callbacks in one step, and nothing that the program waits for; "
-            f"await an event or a sleep instead of asking again and again: {'; '.join(self.running)}"
+            f"{self.callbacks:,} callbacks in one step, and the program waits for nothing: "
+            f"{'; '.join(self.running)}. Await an event or a sleep instead"
         )
 
 
@@ -631,7 +645,23 @@ class InDoubt(Detailed, RefoldError):
         return (
             f"{self.log}: started before the end of the record, with nothing to say whether it "
             f"happened:\n{listed}\nLook, and say for each: --retry KEY (run it again), "
-            "--fail KEY (the program sees a failure), or --result KEY=FILE (it gave this)"
+            "--fail KEY (the program sees a failure), or --result KEY=JSON (it gave this)"
+        )
+
+
+class ChildStopped(Detailed, RefoldError):
+    """A child could not be resumed; neither its log nor its parent's says that it has ended."""
+
+    log: str
+    """Of the parent."""
+    code: str
+    """The class of the child's error: `Diverged`, …"""
+    message: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.log}: a child cannot go on, and so this run cannot; mend it and resume again, "
+            f"or count the child as failed (--fail KEY).\n{self.message}"
         )
 
 
@@ -685,7 +715,7 @@ class Diverged(Detailed, RefoldError):
 
 
 class Nondeterministic(Detailed, RefoldError):
-    """A run that was re-executed right after it was recorded did something else (§12.8)."""
+    """A run that was re-executed right after it was recorded did something else (§12.12)."""
 
     log: str
     recording: Any

@@ -59,6 +59,7 @@ from refold.engine.limits import Limits
 from refold.engine.loop import Loop, Scope, Task, Timer, inside_collector
 from refold.engine.outcome import Outcome
 from refold.engine.pending import Child, Join, Pending, UnknownTool
+from refold.engine.people import check_question
 from refold.engine.plain import members_to_json, to_json
 from refold.engine.ports import Identity, Model, ModelReply, ModelRequest, SessionPort, Tool
 from refold.engine.programs import found_program, program_name
@@ -288,7 +289,9 @@ class Kernel:
                 if task not in cancelled:
                     cancelled.add(task)
                     task.cancel()
-            goes_on = self._turn() or not self._spins
+            goes_on = self._turn()
+            if not goes_on and not self._spins:
+                continue  # KeyboardInterrupt, which stops a step once
             if not self.loop.unfinished or not goes_on or not self._advance():
                 break
         self._close_generators()
@@ -598,7 +601,12 @@ class Kernel:
         return pending
 
     def ask_person(self, question: str, schema: Mapping[str, Any] | None) -> Pending:
-        """Put a question to a person."""
+        """Put a question to a person.
+
+        Raises:
+            UsageError: it is no text, or its schema is none.
+        """
+        check_question(question, schema)
         plain = to_json(dict(schema)) if schema is not None else None
         call = self._ask(InputAsked(question, plain))
         pending = Pending(call, "input", question)

@@ -4,6 +4,7 @@ from typing import Any
 
 from refold.engine import digest
 from refold.engine.canonical import Json
+from refold.engine.people import needs_approval
 from refold.engine.ports import Tool
 
 
@@ -11,7 +12,7 @@ def offer_of(tool: Tool) -> dict[str, Any]:
     """Return a tool as `run.started` holds it: {name, description, effect, schema, digest, typed}.
 
     All that a model is shown stands in it, so that a replay needs no tool to ask the same; and
-    `delegates`, for a tool that does.
+    `delegates` and `approval`, for a tool that does, or that needs one.
     """
     whole: Json = {
         "name": tool.name,
@@ -27,4 +28,8 @@ def offer_of(tool: Tool) -> dict[str, Any]:
         "digest": digest.of_value(digest.VALUE, whole),
         "typed": tool.typed,
     }
-    return offer | {"delegates": True} if tool.delegates else offer
+    if tool.delegates:
+        offer["delegates"] = True
+    if needs_approval(tool):
+        offer["approval"] = True
+    return offer

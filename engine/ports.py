@@ -5,6 +5,7 @@ Protocols and the plain values that cross them.  The engine imports no implement
 Nothing here acts.
 """
 
+import re
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -323,6 +324,13 @@ class Question:
     question: str
     schema: dict[str, Json] | None = None
     """JSON schema of the answer; `None` for any JSON value."""
+    problem: str = ""
+    """Why whoever was asked did not answer, if they said or raised something."""
+
+    @property
+    def place(self) -> tuple[int, ...]:
+        """What questions are sorted by: the numbers of the key, so that 2 is before 10."""
+        return tuple(map(int, re.findall(r"\d+", self.key)))
 
 
 @attrs.frozen(kw_only=True)
@@ -331,6 +339,15 @@ class Suspended:
 
     questions: tuple[Question, ...]
     child: ChildRef
+
+
+@attrs.frozen(kw_only=True)
+class Stopped:
+    """A child that could not be resumed: its log is as it was, and its parent's run stops there."""
+
+    code: str
+    """The class of the error."""
+    message: str
 
 
 @attrs.frozen(kw_only=True)

@@ -31,7 +31,7 @@ from refold.engine.driver import (
     overdue,
 )
 from refold.engine.effects import AskModel, AskPerson, CallTool, Effect, GiveUp, RunChild
-from refold.engine.errors import NotCanonical, SecondInterrupt, Unanswered
+from refold.engine.errors import ChildStopped, NotCanonical, SecondInterrupt, Unanswered
 from refold.engine.events import (
     KIND_OF,
     ChildFinished,
@@ -81,6 +81,7 @@ from refold.engine.ports import (
     Question,
     Reference,
     SessionPort,
+    Stopped,
     Supply,
     Suspended,
     Tool,
@@ -161,6 +162,8 @@ class Handed:
     step: int
     """The entry that opened the step in which the record ends."""
     active_us: int
+    virtual_us: int
+    """Virtual time as the program last saw it."""
     timers: list[tuple[int, Timer]]
     """Timers that are armed, and microseconds left of each."""
     effects: list[Effect]
@@ -204,6 +207,7 @@ class Recorder:
         self._requests: dict[str, int] = {}
         self._start_hashes: dict[str, str] = {}
         self._asked: dict[str, AskPerson] = {}
+        self._unanswered: dict[str, str] = {}
         self._step = 0
         self._lock = threading.Lock()
         self._timers: list[tuple[int, int, str, Timer | CallTool]] = []
@@ -236,6 +240,8 @@ class Recorder:
         self._requests, self._start_hashes = handed.requests, handed.starts
         self._leaves, self._step = handed.leaves, handed.step
         self._started_ns = time.monotonic_ns() - handed.active_us * 1000
+        if self.request.clock is not None:
+            self._clock_start = self.request.clock.time_us() - handed.virtual_us
         self._append(handed.resumed, None, None)
         for left_us, timer in handed.timers:
             entry = (handed.active_us + left_us, timer.number, timer.key, timer)
@@ -261,17 +267,20 @@ class Recorder:
                     request.program, (faces.asynchronous, faces.plain), argument
                 )
             finished = self._suspended() if self._questions else self._seal(verdict)
+        except SecondInterrupt as error:  # Python ends as interrupted by the very class alone
+            raise KeyboardInterrupt().with_traceback(error.__traceback__) from None
         finally:
             self._is_over = True
             for call in list(self._driver.flights):
                 self._driver.give_up(call)
             self._driver.close()
             self._let_go()
+        head, entries = self._stands()
         return Recorded(
             finished=finished,
             log=request.log,
-            head=self._writer.head,
-            entries=self._writer.entries,
+            head=head,
+            entries=entries,
             fold=self.fold,
             duration_ms=self._elapsed_ms(),
             interrupted=self._interrupted or self._kernel.interrupt is not None,
@@ -281,6 +290,10 @@ class Recorder:
 
     def _let_go(self) -> None:
         self._writer.close()
+
+    def _stands(self) -> tuple[str, int]:
+        """Return the log's head and entries."""
+        return self._writer.head, self._writer.entries
 
     def _interrupt(self) -> None:
         """Ask for the end of the run; a tool that runs in place is left at once.
@@ -456,7 +469,10 @@ class Recorder:
     def _question(self, call: str) -> Question:
         asked = self._asked[call]
         return Question(
-            key=self._kernel.child_path(call), question=asked.question, schema=asked.schema
+            key=self._kernel.child_path(call),
+            question=asked.question,
+            schema=asked.schema,
+            problem=self._unanswered.get(call, ""),
         )
 
     def _pauses(self) -> bool:
@@ -473,7 +489,7 @@ class Recorder:
         questions = [self._question(call) for call in kernel.open]
         for paused in self._paused.values():
             questions += paused.questions
-        self._questions = tuple(questions)
+        self._questions = tuple(sorted(questions, key=lambda question: question.place))
         self._writer.barrier()
         kernel.world = Silent(self.fold)
         return True
@@ -621,7 +637,11 @@ class Recorder:
                 self._set_aside(arrival.call, arrival.event)
                 return False
             case Unanswered():
+                self._unanswered[arrival.call] = str(arrival.event)
                 return False
+            case Stopped(code=code, message=message):
+                self._kernel.failure = ChildStopped(str(self.request.log), code, message)
+                raise self._kernel.failure
             case event if arrival.call not in self._kernel.open:
                 self._late(arrival.call, event)
                 return False

@@ -18,7 +18,7 @@ import attrs
 from refold.engine import digest
 from refold.engine.canonical import Json
 from refold.engine.driver import Host
-from refold.engine.errors import NotCanonical, RefoldError, UsageError
+from refold.engine.errors import ChildStopped, NotCanonical, RefoldError, UsageError
 from refold.engine.limits import CEILINGS, Limits
 from refold.engine.log.names import default_path
 from refold.engine.outcome import Artifact, ChildRef, Fault, Outcome, Usage, failed
@@ -74,7 +74,7 @@ class Recording:
     questions: tuple[Question, ...] = ()
     """What a suspended run waits for."""
     warnings: tuple[str, ...] = ()
-    """Under `record(check=True)`: places where the program read the world and not `run` (§12.8)."""
+    """Under `record(check=True)`: places where the program read the world and not `run` (§12.12)."""
 
     @property
     def ok(self) -> bool:
@@ -426,3 +426,21 @@ def suspended(recorded: Recorded, request: ChildRequest) -> Suspended:
 def outcome_of_error(error: RefoldError) -> Outcome:
     """Return the outcome of a child that could not be recorded."""
     return failed("failed", type(error).__name__, str(error))
+
+
+def stopped_or_failed(error: RefoldError, request: ChildRequest) -> Outcome:
+    """Return the outcome of a child that could not be recorded, unless it was to be resumed.
+
+    Raises:
+        ChildStopped: it was; its log stays as it is, and so does its parent's.
+    """
+    if request.resume is not None:
+        raise ChildStopped(str(request.log), *why_stopped(error))
+    return outcome_of_error(error)
+
+
+def why_stopped(error: RefoldError) -> tuple[str, str]:
+    """Return code and message of what keeps a child, or one below it, from being resumed."""
+    if isinstance(error, ChildStopped):
+        return error.code, error.message
+    return type(error).__name__, str(error)

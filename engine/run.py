@@ -24,6 +24,7 @@ from refold.engine.kernel import Kernel
 from refold.engine.limits import Limits
 from refold.engine.outcome import Outcome
 from refold.engine.pending import Child
+from refold.engine.people import APPROVAL, approval_question, check_approved, needs_approval
 from refold.engine.ports import ModelReply, ModelRequest, Tool, ToolDefinition
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -193,7 +194,7 @@ class Run(_Face):
         """Call a tool, and return its result as its return annotation says.
 
         Raises:
-            ToolError: the tool failed; it may be caught.
+            ToolError: the tool failed, or a person did not approve the call (`denied`).
             ToolUnknown: no tool has that name.
             UsageError: arguments without their names.
             NotCanonical: an argument cannot be held by a log.
@@ -202,6 +203,9 @@ class Run(_Face):
         found = kernel.tool(tool)
         if unnamed:
             raise _unnamed(found)
+        if needs_approval(found):
+            question = approval_question(found.name, kernel.plain_arguments(arguments))
+            check_approved(found.name, await self.ask(question, APPROVAL))
         if found.delegates:
             return await self._delegation_tool(found, arguments)
         pending = kernel.ask_tool(found, arguments)
@@ -247,6 +251,9 @@ class Run(_Face):
 
         Where nobody answers and nothing else is left to do, the run is suspended: its process ends,
         its log stays as it is, and `refold resume LOG --answer KEY=…` goes on (CONTRACT.md §9.7).
+
+        Raises:
+            UsageError: the question is no text, or the schema is none.
         """
         return await self._awaited(self._kernel.ask_person(question, schema))
 
@@ -311,7 +318,7 @@ class PlainRun(_Face):
         """Call a tool, and return its result as its return annotation says.
 
         Raises:
-            ToolError: the tool failed; it may be caught.
+            ToolError: the tool failed, or a person did not approve the call (`denied`).
             ToolUnknown: no tool has that name.
             UsageError: arguments without their names.
             NotCanonical: an argument cannot be held by a log.
@@ -320,6 +327,9 @@ class PlainRun(_Face):
         found = kernel.tool(tool)
         if unnamed:
             raise _unnamed(found)
+        if needs_approval(found):
+            question = approval_question(found.name, kernel.plain_arguments(arguments))
+            check_approved(found.name, self.ask(question, APPROVAL))
         if not found.delegates:
             return kernel.wait(kernel.ask_tool(found, arguments))
         plain = kernel.plain_arguments(arguments)

@@ -10,7 +10,7 @@ from, is the `Supply`'s to say; `replay.sources` has one.
 
 import queue
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -23,6 +23,10 @@ from refold.engine.outcome import Outcome
 from refold.engine.ports import ChildRequest
 from refold.engine.recorder import Handed, Recorder, RunRequest
 from refold.engine.world import REQUESTS
+
+_SLACK_US: Final = 1_000_000
+"""By how much a live outcome may be later than a timer that it came before in the record."""
+_LOOK_SECONDS: Final = 0.005
 
 
 def recorder_for(request: RunRequest, host: Host) -> Recorder:
@@ -115,7 +119,23 @@ class Supplied(Recorder):
             return True
         if first in self._parked:
             return self._take_arrival(self._parked.pop(first))
-        return self._take_due()
+        return self._take_overdue()
+
+    def _take_overdue(self) -> bool:
+        """Take a timer that the record did not fire, if what is live takes much too long.
+
+        A little slower than it was recorded is no reason to time out.
+        """
+        now = self._now_us()
+        is_over = self._deadline_us is not None and now >= self._deadline_us
+        if is_over or (self._timers and self._timers[0][0] + _SLACK_US <= now):
+            return self._take_due()
+        return False
+
+    def _patience(self) -> float | None:
+        """Return how long to wait for an arrival; a timer that is held back is looked at again."""
+        patience = super()._patience()
+        return None if patience is None else max(patience, _LOOK_SECONDS)
 
     def _first(self) -> str | None:
         """Return what the record delivers first of all that is open; `None`: nothing of it."""

@@ -116,6 +116,14 @@ class Book:
         """The keys of what was delivered, in order."""
         return tuple(self.answers)
 
+    @property
+    def given_up(self) -> tuple[str, ...]:
+        """The call keys of requests that have no outcome."""
+        asked = self.requests.values()
+        return tuple(
+            one.call for one in asked if not one.delegates and one.call not in self.answers
+        )
+
     def position(self, key: str) -> int | None:
         """Return the place of a key in the recorded order; `None` if it was not delivered."""
         answer = self.answers.get(key)

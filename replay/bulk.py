@@ -22,6 +22,7 @@ from refold.engine.errors import (
     LogError,
     LogMissing,
     LogNameRefused,
+    LogUnsupported,
     ProgramNotFound,
     RefoldError,
     UsageError,
@@ -235,10 +236,12 @@ def replay_row(given: Path, reexecute: Callable[[Path, str], ReplayReport]) -> L
             report = reexecute(path, program)
             if report.identical:
                 _refuse_damage(path)
-            return _row(given, path, program, report)
+            return _row(given, program, report)
     except ProgramNotFound as error:
         return _bad(given, program, "program needed", error)
     except (LogError, LogMissing, LogNameRefused) as error:
+        if isinstance(error, LogDamaged | LogUnsupported):
+            error.path = _shown(given, Path(error.path))
         return _bad(given, program, "damaged", error)
     except RefoldError as error:
         return _bad(given, program, "refused", error)
@@ -260,9 +263,9 @@ def _refuse_damage(path: Path) -> None:
         raise damage.as_error()
 
 
-def _row(given: Path, path: Path, program: str, report: ReplayReport) -> LogResult:
+def _row(given: Path, program: str, report: ReplayReport) -> LogResult:
     divergences = tuple(
-        attrs.evolve(divergence, log=_shown(given, path, divergence.log))
+        attrs.evolve(divergence, log=_shown(given, Path(divergence.log)))
         for divergence in report.divergences
     )
     first = divergences[0] if divergences else None
@@ -280,8 +283,9 @@ def _row(given: Path, path: Path, program: str, report: ReplayReport) -> LogResu
     )
 
 
-def _shown(given: Path, path: Path, log: str) -> str:
-    return log if given == path else f"{given}:{Path(log).name}"
+def _shown(given: Path, log: Path) -> str:
+    """Return how a log is named to people: one of a packed file never by where it was unpacked."""
+    return f"{given}:{log.name}" if given.suffix == PACKED_SUFFIX else str(log)
 
 
 def _bad(given: Path, program: str, result: Result, error: Exception) -> LogResult:

@@ -165,9 +165,8 @@ class Causality:
                 start.outcome = event.outcome
             elif event.outcome.status == "rejected":
                 return  # never started, so there is nothing that it would complete
-        elif isinstance(event, ToolReturned) and event.error is not None:
-            if event.error.get("code") == "timed_out":
-                self._overdue.add(call)
+        elif isinstance(event, ToolReturned) and (event.error or {}).get("code") == "timed_out":
+            self._overdue.add(call)
         found = self._open.pop(call, None)
         if found != COMPLETES[kind]:
             self._say("request", f"an open {COMPLETES[kind]} of the key {call}", found or "none")

@@ -334,8 +334,8 @@ def _sides(mismatch: Mismatch, found: Found | None) -> _Sides:
     if found is not None:
         sides = _of_found(found)
         if sides.now is None and not mismatch.event_kind and mismatch.now is not None:
-            now = {"kind": "run.finished", "arguments": mismatch.now}  # it ended instead
-            return attrs.evolve(sides, now=now)
+            ended = {"kind": "run.finished", "arguments": mismatch.now}
+            return attrs.evolve(sides, now=ended)
         return sides
     entry = mismatch.recorded
     old = item_of(entry.kind, entry.call, mismatch.recorded_data, entry.seq) if entry else None

@@ -10,17 +10,15 @@ compared and shrunk in `replay.orders`.  Rules: CONTRACT.md §12.8.
 import itertools
 import os
 import random
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import attrs
 
 from refold.engine import digest
-from refold.engine.canonical import Json
 from refold.engine.effects import RunChild
-from refold.engine.errors import Diverged, LogError, LogMissing, UsageError
+from refold.engine.errors import LogUnsealed, RefoldError, UsageError
 from refold.engine.kernel import Kernel
 from refold.engine.log.names import child_path
 from refold.engine.loop import Task
@@ -28,10 +26,13 @@ from refold.engine.ports import Program, Reference, SessionPort, Tool
 from refold.engine.programs import check_not_importing, program_name
 from refold.replay.book import Book, label_of
 from refold.replay.items import scope_of
+from refold.replay.order_report import ExploreReport, Kind, OrderFinding, Step
 from refold.replay.orders import Move, Order, continued, deferred, moves, shrunk
-from refold.replay.pointer_diff import Difference, differences
-from refold.replay.reexecute import program_of, reexecute
-from refold.replay.rehearsal import CHOICES_MAX, Plan, Rehearsed, Stage
+from refold.replay.outstanding import CHOICES_MAX
+from refold.replay.pointer_diff import differences
+from refold.replay.reexecute import program_of
+from refold.replay.rehearsal import Plan, Rehearsed
+from refold.replay.stage import Stage
 from refold.replay.world import task_place
 
 ORDERS: Final = 200
@@ -45,180 +46,6 @@ _REPEATS_MAX: Final = 50
 
 _WAITING_MAX: Final = 100_000
 """Deviations that are lined up; wide programs have more than anybody wants to try."""
-
-Kind = Literal["output", "error", "missing", "endless"]
-
-HEADLINES: Final[dict[Kind, str]] = {
-    "output": "an order changes the output",
-    "error": "an order makes the run end otherwise",
-    "missing": "an order leads to a call that was never recorded",
-    "endless": "under an order the program comes to no end",
-}
-
-
-@attrs.frozen(kw_only=True)
-class Step:
-    """One move from the recorded order, in words that people read."""
-
-    deliver: str
-    """`fetch#1 in 0/2 (url="b")`."""
-    relation: Literal["before", "after"]
-    other: str
-    call: str
-    """The call or timer key of what is delivered elsewhere."""
-    other_call: str
-
-    def __str__(self) -> str:
-        return f"deliver {self.deliver} {self.relation} {self.other}"
-
-
-@attrs.frozen(kw_only=True)
-class OrderFinding:
-    """One way in which the run ended otherwise, and the nearest order that leads to it."""
-
-    kind: Kind
-    """`output`: with another output · `error`: it raised, got stuck, or ended in another status ·
-    `missing`: it waited for what was never recorded · `endless`: it came to no end."""
-    moves: tuple[Step, ...]
-    """The fewest moves from the recorded order that were found; empty where not looked for."""
-    orders: int
-    """How many of the orders tried end so."""
-    digest: str
-    """Of this end; equal for equal ends."""
-    end: dict[str, Json]
-    """{status, reason, output, error, …}; empty for a run that did not end."""
-    diff: tuple[Difference, ...]
-    """From the recorded end to this one, by JSON pointers."""
-    missing: dict[str, Json] | None = None
-    """{kind, name, call, arguments} of the call that was never recorded."""
-    file: str = ""
-    """Of the program: where both of what changed places are awaited; empty where not known."""
-    line: int = 0
-    order: tuple[str, ...] = ()
-    """Keys of all that was delivered, first to last."""
-
-    @property
-    def headline(self) -> str:
-        """What happened, in a few words."""
-        return HEADLINES[self.kind]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the finding as `refold explore --json` prints it."""
-        return {
-            "kind": self.kind,
-            "headline": self.headline,
-            "moves": [attrs.asdict(move) for move in self.moves],
-            "orders": self.orders,
-            "digest": self.digest,
-            "end": self.end,
-            "diff": [difference.as_json() for difference in self.diff],
-            "missing": self.missing,
-            "file": self.file,
-            "line": self.line,
-            "order": list(self.order),
-        }
-
-    def __str__(self) -> str:
-        lines = [f"{self.headline} ({_counted(self.orders, 'order')})"]
-        lines += [f"  order     {move}" for move in self.moves]
-        if self.file:
-            lines.append(f"  awaited   {self.file}:{self.line}")
-        if self.missing is not None:
-            lines.append(f"  asks for  {self._missing()}")
-        lines += [f"  differs   {one}" for one in self.diff[:_DIFFS_SHOWN]]
-        if len(self.diff) > _DIFFS_SHOWN:
-            lines.append(f"            … and in {len(self.diff) - _DIFFS_SHOWN} more places")
-        return "\n".join(lines)
-
-    def _missing(self) -> str:
-        missing = self.missing or {}
-        return f"{missing.get('label')}  {missing.get('call')}"
-
-
-@attrs.frozen(kw_only=True)
-class ExploreReport:
-    """What the orders that were tried came to."""
-
-    log: Path
-    program: str
-    orders: int
-    """Orders that were tried, the recorded one included; no two are the same."""
-    as_recorded: int
-    """How many of them ended as recorded."""
-    is_exhaustive: bool
-    """Whether there are no more."""
-    findings: tuple[OrderFinding, ...]
-    """One for each end that is not the recorded one: other ends first, in the order found, then
-    those that never got so far."""
-    outstanding: int
-    """Most completions that were outstanding at once; with 1 there is but one order."""
-    timers: bool
-    seed: int
-    children: tuple["ExploreReport", ...] = ()
-    skipped: tuple[str, ...] = ()
-    """Children that were not explored, and why."""
-
-    @property
-    def identical(self) -> bool:
-        """Whether every order ended as recorded, the children's included."""
-        return not self.findings and all(child.identical for child in self.children)
-
-    @property
-    def changes(self) -> bool:
-        """Whether an order ended the run, or a child's, otherwise; calls never recorded aside."""
-        own = any(finding.kind != "missing" for finding in self.findings)
-        return own or any(child.changes for child in self.children)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the report as `refold explore --json` prints it."""
-        return {
-            "log": str(self.log),
-            "program": self.program,
-            "identical": self.identical,
-            "orders": self.orders,
-            "as_recorded": self.as_recorded,
-            "is_exhaustive": self.is_exhaustive,
-            "outstanding": self.outstanding,
-            "timers": self.timers,
-            "seed": self.seed,
-            "findings": [finding.as_json() for finding in self.findings],
-            "children": [child.as_json() for child in self.children],
-            "skipped": list(self.skipped),
-        }
-
-    def headline(self) -> str:
-        """Return in one line how many orders were tried, and what came of them."""
-        tried = f"{_counted(self.orders, 'order')} tried"
-        if self.is_exhaustive:
-            tried += " (all there are)"
-        counts = Counter[Kind]()
-        for finding in self.findings:
-            counts[finding.kind] += finding.orders
-        others = [
-            _ending(counts["output"] + counts["error"], "end", "otherwise than recorded"),
-            _ending(counts["missing"], "lead", "to calls that were never recorded"),
-            _ending(counts["endless"], "come", "to no end"),
-        ]
-        said = ", ".join(filter(None, others)) or "every one ends as recorded"
-        return f"{tried}: {said}"
-
-    def __str__(self) -> str:
-        parts = [f"{self.program}: {self.headline()}"]
-        parts += [str(finding) for finding in self.findings]
-        parts += [str(child) for child in self.children]
-        parts += [f"not explored: {each}" for each in self.skipped]
-        return "\n\n".join(parts)
-
-
-_DIFFS_SHOWN: Final = 8
-
-
-def _counted(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'s' * (number != 1)}"
-
-
-def _ending(number: int, verb: str, how: str) -> str:
-    return f"{number:,} {verb}{'s' * (number == 1)} {how}" if number else ""
 
 
 def explore(
@@ -255,7 +82,8 @@ def explore(
     if orders < 1:
         raise UsageError(f"orders is a number of at least 1, found {orders}")
     options = _Options(orders, timers, seed, children, on_order)
-    return _explored(Path(log), program, {tool.name: tool for tool in tools}, session, options)
+    known = {tool.name: tool for tool in tools}
+    return _explored(Path(log), program, known, session, options, above=())
 
 
 @attrs.frozen
@@ -273,25 +101,31 @@ def _explored(
     tools: Mapping[str, Tool],
     session: SessionPort | None,
     options: _Options,
+    *,
+    above: tuple[str, ...],
 ) -> ExploreReport:
     book = Book(log)
     code = program_of(program, book.started.program)
     stage = Stage(book, code, tools=tools, session=session)
-    baseline = stage.baseline(lambda: divergence_of(log, code, tools, session))
+    baseline = stage.baseline()
+    names = above or (program_name(code),)
     search = _Search(stage, baseline, options)
     search.run()
     report = ExploreReport(
         log=log,
-        program=program_name(code),
+        where=" > ".join(names),
         orders=len(search.seen),
         as_recorded=search.as_recorded,
         is_exhaustive=search.is_exhaustive,
         findings=tuple(search.findings()),
         outstanding=max(map(len, baseline.choices), default=0),
+        given_up=tuple(book.label(call) for call in book.given_up),
         timers=options.timers,
         seed=options.seed,
     )
-    return _with_children(report, baseline.children, tools, options) if options.children else report
+    if not options.children:
+        return report
+    return _with_children(report, baseline.children, tools, options, names)
 
 
 def _with_children(
@@ -299,27 +133,25 @@ def _with_children(
     children: Sequence[RunChild],
     tools: Mapping[str, Tool],
     options: _Options,
+    names: tuple[str, ...],
 ) -> ExploreReport:
     found, skipped = list[ExploreReport](), list[str]()
     for child in children:
         path, given = child_path(report.log, child.number), child.delegation
+        name = f"{given.agent or program_name(given.program)}[{child.number}]"
         if given.shared:
-            skipped.append(f"{path.name}: it shares its parent's session")
+            skipped.append(f"{name}: it shares its parent's session")
             continue
         own = {**tools, **{tool.name: tool for tool in given.own_tools}}
         try:
-            found.append(_explored(path, given.program, own, given.session, options))
-        except (LogError, LogMissing, Diverged) as error:
-            skipped.append(f"{path.name}: {str(error).partition(chr(10))[0]}")
+            found.append(
+                _explored(path, given.program, own, given.session, options, above=(*names, name))
+            )
+        except LogUnsealed:
+            skipped.append(f"{name}: its log has no end")
+        except RefoldError as error:
+            skipped.append(f"{name}: {str(error).partition(chr(10))[0]}")
     return attrs.evolve(report, children=tuple(found), skipped=tuple(skipped))
-
-
-def divergence_of(
-    log: Path, program: Program, tools: Mapping[str, Tool], session: SessionPort | None
-) -> Diverged | None:
-    """Return the first divergence of a run, where a re-execution finds one."""
-    report = reexecute(log, program, tools=list(tools.values()), session=session)
-    return Diverged(report.divergences[0]) if report.divergences else None
 
 
 @attrs.define

@@ -17,7 +17,15 @@ import attrs
 from refold.engine.canonical import Json
 from refold.engine.codec import structure
 from refold.engine.effects import AskPerson, Effect, RunChild
-from refold.engine.errors import Diverged, EntryMissing, ForkRefused, OutcomeMissing, UsageError
+from refold.engine.errors import (
+    Diverged,
+    EntryMissing,
+    ForkRefused,
+    LogExists,
+    OutcomeMissing,
+    RefoldError,
+    UsageError,
+)
 from refold.engine.events import (
     COMPLETES,
     ChildFinished,
@@ -133,7 +141,7 @@ def fork(
         "edits": sorted(changed),
     }
     plan = Transplant(cuts=_cuts(source, last.seq + 1), edits=changed, origin=origin)
-    plan.copy(root, target, None)
+    _copy(plan, root, target)
     supply = ForkSupply(book, sources, target, changed)
     recording: Recording | None = _whole(target)
     if recording is None:
@@ -340,6 +348,22 @@ def _whole(log: Path) -> Recording | None:
         summary=finished.summary or "",
         data_digest=finished.data_digest,
     )
+
+
+def _copy(plan: Transplant, root: Path, target: Path) -> None:
+    """Copy what is kept; where that cannot be done, nothing is left behind.
+
+    Raises:
+        LogExists: there is a log at `target`.
+        RefoldError: an edit has a value of another kind, or the origin cannot be read.
+    """
+    try:
+        plan.copy(root, target, None)
+    except LogExists:
+        raise
+    except RefoldError:
+        _remove(target)
+        raise
 
 
 def _remove(log: Path) -> None:

@@ -23,14 +23,16 @@ from refold.engine.errors import (
     InDoubt,
     LogLocked,
     LogSealed,
-    ToolNeeded,
+    ToolAbsent,
     UsageError,
 )
 from refold.engine.events import ModelAnswered, RunFinished, RunResumed, ToolReturned
 from refold.engine.limits import Limits
-from refold.engine.log import LogWriter, scan
+from refold.engine.log import LogWriter, read_entries, scan
+from refold.engine.log.lock import refuse_if_locked
 from refold.engine.log.names import child_path
-from refold.engine.outcome import ChildRef, failed
+from refold.engine.outcome import ChildRef, Outcome, failed
+from refold.engine.people import check_answer
 from refold.engine.plain import to_json
 from refold.engine.ports import (
     ChildRunner,
@@ -47,8 +49,9 @@ from refold.engine.ports import (
 from refold.engine.programs import check_not_importing
 from refold.engine.recorder import Handed, Recorded, Recorder, RunRequest, by_name
 from refold.engine.recording import Recording, known_models, known_runners, run_to_end
+from refold.engine.runners import default_runners
 from refold.engine.verdict import Verdict
-from refold.engine.world import World
+from refold.engine.world import Silent, World
 from refold.replay.reexecute import program_of, reexecute
 from refold.replay.standing import Standing, open_ends
 from refold.replay.world import Replayed, identity_of
@@ -67,7 +70,7 @@ def resume(
     tools: Sequence[Tool] = (),
     model: Model | None = None,
     models: Mapping[str, Model] | None = None,
-    runner: str = "in-process",
+    runner: str | None = None,
     runners: Mapping[str, ChildRunner] | None = None,
     clock: Clock | None = None,
     session: SessionPort | None = None,
@@ -92,7 +95,7 @@ def resume(
         tools: All that the run was offered: from the end of the record on they are executed.
         model: As for `record`.
         models: As for `record`.
-        runner: As for `record`.
+        runner: As for `record`; by default what the run's children ran on.
         runners: As for `record`.
         clock: As for `record`.
         session: A fresh one with the same reducers, where the run had one.
@@ -101,7 +104,8 @@ def resume(
         by: Who gave the answers.
         ask: As for `record`.
         retry: Keys of effects in doubt that are to run again.
-        fail: Keys of those that the program is to see as failed.
+        fail: Keys of those that the program is to see as failed; a child's, too, which is not
+            resumed then.
         results: What others gave, by key.
         max_attempts: How often a run may be tried, the first time included; a run that goes on
             with an answer is not counted out.
@@ -109,6 +113,7 @@ def resume(
     Raises:
         InDoubt: effects may have changed the world, and nobody said what became of them.
         Diverged: the program no longer does what the record says.
+        ChildStopped: a child's does not, or it cannot go on for another reason.
         AttemptsExhausted: it was tried often enough.
         LogSealed: the run has ended.
         LogLocked: it is still running.
@@ -135,6 +140,7 @@ def resume(
     if standing.fold.attempts >= max_attempts and not people.answers:
         raise AttemptsExhausted(str(path), standing.fold.attempts + 1, max_attempts)
     _check_said(path, people)
+    chosen = runner or _recorded_runner(path)
     request = RunRequest(
         program=program_of(program, started.program),
         program_name=started.program,
@@ -144,8 +150,8 @@ def resume(
         log=path,
         tools=by_name(tools),
         models=known_models(model, models),
-        runners=known_runners(runner, runners),
-        runner=runner,
+        runners=known_runners(chosen, runners),
+        runner=chosen,
         durability=durability,
         clock=clock,
         session=session,
@@ -183,10 +189,7 @@ class Continued(Recorder):
 
     def fence(self) -> tuple[str, int]:
         """Refuse what this run may still append; return its head and entries."""
-        if self._has_writer:
-            return super().fence()
-        found = scan(self.request.log)
-        return found.head, found.entries
+        return super().fence() if self._has_writer else self._stands()
 
     def _let_go(self) -> None:
         if self._has_writer:
@@ -227,6 +230,9 @@ class Continued(Recorder):
     def _go_on(self) -> World:
         """Become the world of the kernel, where the record ends."""
         kernel = self._replayed.kernel
+        self._collect()
+        if self._waits_only():
+            return self._at_rest()
         try:
             self.take_over(self._handed())
         except BaseException as error:
@@ -234,10 +240,44 @@ class Continued(Recorder):
             raise
         return self
 
+    def _collect(self) -> None:
+        for effect in self._replayed.kernel.wanted:
+            self._replayed.keep(effect)
+
+    def _waits_only(self) -> bool:
+        """Return whether nothing is to be done but to wait for answers that nobody gives."""
+        kernel, people = self._replayed.kernel, self.request.people
+        if not kernel.open or kernel.children or kernel.loop.timers or kernel.stopped is not None:
+            return False
+        if kernel.loop.is_stepping() or people.ask is not None or kernel.is_closing:
+            return False
+        asked = [self._replayed.effects[call] for call in kernel.open]
+        return all(
+            isinstance(effect, AskPerson) and kernel.child_path(effect.call) not in people.answers
+            for effect in asked
+        )
+
+    def _at_rest(self) -> World:
+        """Become the world of a run that is suspended as it was: its log is not touched."""
+        kernel = self._replayed.kernel
+        self.fold = self._replayed.fold
+        for call in kernel.open:
+            effect = self._replayed.effects[call]
+            if isinstance(effect, AskPerson):
+                self._asked[call] = effect
+        questions = [self._question(call) for call in self._asked]
+        self._questions = tuple(sorted(questions, key=lambda question: question.place))
+        kernel.world = Silent(self.fold)
+        return kernel.world
+
+    def _stands(self) -> tuple[str, int]:
+        if self._has_writer:
+            return super()._stands()
+        found = scan(self.request.log)
+        return found.head, found.entries
+
     def _handed(self) -> Handed:
         replayed, standing = self._replayed, Standing(self.request.log)
-        for effect in replayed.kernel.wanted:
-            replayed.keep(effect)
         effects, arrivals, doubts = self._decided(standing)
         resumed = LogWriter.resume(self.request.log, durability=self.request.durability)
         if resumed.writer.head != standing.head:
@@ -255,6 +295,7 @@ class Continued(Recorder):
             leaves=standing.leaves,
             step=standing.step,
             active_us=standing.active_us,
+            virtual_us=standing.virtual_us,
             timers=[
                 (timer.delay_us - standing.active_us + standing.active_at(armed), timer)
                 for key, timer in replayed.kernel.loop.timers.items()
@@ -303,6 +344,8 @@ class Continued(Recorder):
                 return "retried", None
             case AskPerson():
                 return "answered" if key in people.answers else "asked", None
+            case RunChild() if key in people.fail:
+                return "failed", self._ended(effect, failed("failed", **_CHILD_IN_DOUBT))
             case RunChild() if effect.call in self._replayed.given_up:
                 return self._of_cancelled(effect)
             case RunChild():
@@ -315,22 +358,26 @@ class Continued(Recorder):
     def _of_cancelled(self, effect: RunChild) -> tuple[str, Any]:
         """Return the outcome of a child that was cancelled before the run broke off."""
         path = child_path(self.request.log, effect.number)
-        found = scan(path) if path.exists() else None
-        if found is not None and found.sealed:
+        if path.exists() and scan(path).sealed:
             return "resumed", None
-        ended = found is not None and found.entries > 0
-        child = (
-            ChildRef(run=effect.run_id, head=found.head, events=found.entries) if found else None
-        )
         outcome = failed("cancelled", "cancelled", "cancelled by its parent")
-        return "cancelled", attrs.evolve(outcome, child=child if ended else None)
+        return "cancelled", self._ended(effect, outcome)
+
+    def _ended(self, effect: RunChild, outcome: Outcome) -> Outcome:
+        """Return the outcome of a child that is not resumed, bound to its log as it stands."""
+        path = child_path(self.request.log, effect.number)
+        found = scan(path) if path.exists() else None
+        if found is None or found.entries == 0:
+            return outcome
+        child = ChildRef(run=effect.run_id, head=found.head, events=found.entries)
+        return attrs.evolve(outcome, child=child)
 
 
-_IN_DOUBT: Final = {
+_CHILD_IN_DOUBT: Final = {
     "code": "in_doubt",
     "message": "the run broke off while this was under way, and it was decided to count as failed",
-    "type": "",
 }
+_IN_DOUBT: Final = _CHILD_IN_DOUBT | {"type": ""}
 
 
 def _named(effect: Effect) -> tuple[str, str]:
@@ -345,8 +392,17 @@ def _named(effect: Effect) -> tuple[str, str]:
             return "model", getattr(effect, "name", "")
 
 
+def _recorded_runner(log: Path) -> str:
+    """Return what the first child of a run ran on, as its log says."""
+    child = child_path(log, 1)
+    first = next(iter(read_entries(child, torn_ok=True)), None) if child.exists() else None
+    named = first.meta.get("runner") if first is not None else None
+    return named if named in default_runners() else "in-process"
+
+
 def _check_open(log: Path) -> None:
     found = scan(log)
+    refuse_if_locked(log)
     if found.damage is not None:
         raise found.damage.as_error()
     if found.sealed:
@@ -361,7 +417,7 @@ def _check_tools(replayed: Replayed, given: Mapping[str, Tool]) -> None:
     """
     for offer in replayed.started.tools:
         if offer["name"] not in given:
-            raise ToolNeeded(offer["name"], "the rest of the run, which is live")
+            raise ToolAbsent(offer["name"], "")
 
 
 def _check_said(log: Path, people: People) -> None:
@@ -377,19 +433,9 @@ def _check_said(log: Path, people: People) -> None:
         if key not in questions:
             known = ", ".join(questions) or "no open question"
             raise AnswerRefused(key, known, "another key")
-        _check_answer(questions[key], answer)
+        check_answer(questions[key], answer)
     decided = people.retry | people.fail | people.results.keys()
     left = [doubt for doubt in ends.doubts if doubt.key not in decided]
     if left:
         keys = tuple(doubt.key for doubt in left)
         raise InDoubt(str(log), tuple(map(str, left)), keys)
-
-
-def _check_answer(question: Question, answer: Json) -> None:
-    if question.schema is None:
-        return
-    import jsonschema  # noqa: PLC0415 - only where somebody answers
-
-    found = next(iter(jsonschema.Draft202012Validator(question.schema).iter_errors(answer)), None)
-    if found is not None:
-        raise AnswerRefused(question.key, f"a value that fits {question.schema}", found.message)

@@ -3,7 +3,7 @@
 A program that does something else the second time is found while it is fresh, and not when its
 log is needed; and one that did the same by luck is told what it read of the world.  `record` knows
 nothing of it: the face calls `checked` where `check=True` or `REFOLD_CHECK=1` asks for it.
-The rule is CONTRACT.md §12.8.
+The rule is CONTRACT.md §12.12.
 """
 
 import asyncio

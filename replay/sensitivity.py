@@ -22,11 +22,11 @@ from refold.engine.ports import Program, Reference, SessionPort, Tool
 from refold.engine.programs import check_not_importing, program_name
 from refold.replay.alter import altered_draw, altered_event, altered_within, failed_event
 from refold.replay.book import Asked, Book, label_of
-from refold.replay.explore import divergence_of
 from refold.replay.items import Item
 from refold.replay.pointer_diff import Difference, differences, same
 from refold.replay.reexecute import program_of
-from refold.replay.rehearsal import Plan, Rehearsed, Stage
+from refold.replay.rehearsal import Plan, Rehearsed
+from refold.replay.stage import Stage
 
 
 @attrs.frozen(kw_only=True)
@@ -216,7 +216,7 @@ def sensitivity(
     code = program_of(program, book.started.program)
     known = {tool.name: tool for tool in tools}
     stage = Stage(book, code, tools=known, session=session)
-    baseline = stage.baseline(lambda: divergence_of(book.log, code, known, session))
+    baseline = stage.baseline()
     trial = _Trial(stage, baseline)
     keys = sorted(
         [*(key for key in book.answers if key in book.requests), *book.values], key=_place

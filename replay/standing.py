@@ -19,8 +19,10 @@ from refold.engine.events import (
     FROM_WORLD,
     ChildFinished,
     ChildStarted,
+    ClockRead,
     InputAsked,
     RunStarted,
+    TimerFired,
     ToolCalled,
 )
 from refold.engine.log import Entry, read_entries, scan
@@ -74,6 +76,8 @@ class Standing:
         """Requests without an outcome, by call."""
         self.changes: dict[str, ToolCalled] = {}
         """Leaf tools that change the world and have no outcome, by call."""
+        self.virtual_us = 0
+        """Virtual time as the program last saw it."""
         self._numbers: dict[str, int] = {}
         self._active = array("q")
         self._since = 0
@@ -102,6 +106,8 @@ class Standing:
         event: Any = structure(entry.kind, entry.data)
         if isinstance(event, RunStarted):
             self.started = event
+        if isinstance(event, ClockRead | TimerFired):
+            self.virtual_us = event.virtual_us
         self._time(entry)
         self.fold.apply(event, entry.call, entry.seq)
         self.digest.add(entry.kind, entry.call, entry.data_bytes)
@@ -172,4 +178,5 @@ def open_ends(log: str | os.PathLike[str]) -> OpenEnds:
             below = open_ends(path)
             questions += below.questions
             doubts += below.doubts
+    questions.sort(key=lambda question: question.place)
     return OpenEnds(questions=tuple(questions), doubts=tuple(doubts))

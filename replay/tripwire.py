@@ -4,7 +4,7 @@ While it is entered, a profile function sees each call of this thread.  What cou
 clock that the program looks at, directly or through a module of the standard library that does
 nothing else (`random`, `pathlib`, `uuid` …), is a finding; one that Refold, `asyncio` or `logging`
 looks at is none.  It watches and changes nothing; whether two executions differ is for the
-comparison to say (CONTRACT.md §12.8).
+comparison to say (CONTRACT.md §12.12).
 
 Not seen are the order of sets of texts and what is done by C code of other packages.
 To watch one more function: name it in `_WATCHED`.
@@ -13,6 +13,7 @@ To watch one more function: name it in `_WATCHED`.
 import _random
 import builtins
 import datetime as dt
+import gc
 import io
 import os
 import random
@@ -26,7 +27,7 @@ from typing import Any, Final, Self
 import attrs
 
 from refold.engine.kernel import Kernel
-from refold.engine.loop import Loop
+from refold.engine.loop import Loop, inside_collector
 
 FINDINGS_MAX: Final = 100
 """So many different findings are kept."""
@@ -71,7 +72,8 @@ _WATCHED: Final[dict[tuple[str, str], str]] = {
     **_all(
         "time",
         "time time_ns monotonic monotonic_ns perf_counter perf_counter_ns process_time"
-        " process_time_ns thread_time thread_time_ns clock_gettime clock_gettime_ns localtime ctime",
+        " process_time_ns thread_time thread_time_ns clock_gettime clock_gettime_ns localtime"
+        " ctime",
         _CLOCK,
     ),
     **_all("time", "sleep", _SLEEP),
@@ -96,15 +98,39 @@ _WATCHED: Final[dict[tuple[str, str], str]] = {
 _NAMES: Final = frozenset(name for _, name in _WATCHED)
 
 _THROUGH: Final = frozenset(
-    "_collections_abc codecs concurrent genericpath getpass glob http io multiprocessing os"
-    " pathlib platform posixpath random secrets shutil socket ssl subprocess tempfile threading"
-    " urllib uuid".split()
+    [
+        "_collections_abc",
+        "codecs",
+        "concurrent",
+        "genericpath",
+        "getpass",
+        "glob",
+        "http",
+        "io",
+        "multiprocessing",
+        "os",
+        "pathlib",
+        "platform",
+        "posixpath",
+        "random",
+        "secrets",
+        "shutil",
+        "socket",
+        "ssl",
+        "subprocess",
+        "tempfile",
+        "threading",
+        "urllib",
+        "uuid",
+    ]
 )
 """Modules of the standard library that ask for their caller."""
 _SPOKEN: Final = {"posixpath": "os.path", "genericpath": "os.path", "posix": "os"}
 _BY_MODULE: Final = {
     "uuid": _UUID,
-    **dict.fromkeys("concurrent http multiprocessing socket ssl subprocess urllib".split(), _TOOL),
+    **dict.fromkeys(
+        ["concurrent", "http", "multiprocessing", "socket", "ssl", "subprocess", "urllib"], _TOOL
+    ),
 }
 """What to do instead of using a module, whatever it asks in its turn."""
 _INTERNAL: Final = {"_random": "random", "_uuid": "uuid", "_socket": "socket", "_thread": "_thread"}
@@ -113,9 +139,7 @@ _ENVIRON: Final[frozenset[CodeType]] = frozenset(
     getattr(type(os.environ), name).__code__
     for name in ("__getitem__", "__iter__", "__len__", "copy")
 )
-_STDLIB: Final = tuple(
-    f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib")
-)
+_STDLIB: Final = tuple(f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib"))
 _INSTALLED: Final = ("site-packages", "dist-packages")
 _OURS: Final = f"{Path(Loop.step.__code__.co_filename).parents[1]}{os.sep}"
 """The folder of Refold itself: its frames are no program's."""
@@ -161,7 +185,9 @@ class Tripwire:
         if remedy is None or (module == "_random" and not _is_drawn(frame, function)):
             return
         module = _SPOKEN.get(module, _INTERNAL.get(module, module))
-        name = function.__name__ if module in ("builtins", "io") else f"{module}.{function.__name__}"
+        name = (
+            function.__name__ if module in ("builtins", "io") else f"{module}.{function.__name__}"
+        )
         if module == "datetime":
             name = f"{function.__self__.__name__}.{function.__name__}"
         self._note(frame, name, remedy)
@@ -177,7 +203,10 @@ class Tripwire:
         is_advice = remedy is _ORDER
         if is_advice and _is_installed(asking):
             return
-        file, line = _place(asking)
+        place = _place(asking)
+        if place is None or inside_collector() or _is_of_collector(asking):
+            return
+        file, line = place
         if len(self._found) < FINDINGS_MAX:
             remedy = _BY_MODULE.get(what.partition(".")[0], remedy)
             found = Finding(what, file, line, remedy, is_advice)
@@ -236,13 +265,24 @@ def _is_ours(frame: FrameType) -> bool:
     return frame.f_code.co_filename.startswith(_OURS)
 
 
-def _place(asking: FrameType) -> tuple[str, int]:
-    """Return the file and line of the program; of an installed or made-up caller, who called it."""
+def _is_of_collector(frame: FrameType) -> bool:
+    """Return whether a frame is told by the garbage collector that it begins or ends."""
+    return any(getattr(each, "__code__", None) is frame.f_code for each in gc.callbacks)
+
+
+def _place(asking: FrameType) -> tuple[str, int] | None:
+    """Return the file and line of the program; `None` where it is not the program that runs.
+
+    Of an installed or made-up caller, that of who called it.
+    """
+    place = None
     frame: FrameType | None = asking
     while frame is not None and frame.f_code not in _OUTERMOST:
         file = frame.f_code.co_filename
         is_own = not (file.startswith("<") or _is_installed(frame) or _is_ours(frame))
-        if is_own and _library(frame) is None:
-            return file, frame.f_lineno
+        if place is None and is_own and _library(frame) is None:
+            place = file, frame.f_lineno
         frame = frame.f_back
-    return asking.f_code.co_filename, asking.f_lineno
+    if frame is None:
+        return None
+    return place or (asking.f_code.co_filename, asking.f_lineno)

@@ -15,7 +15,7 @@ import attrs
 
 from refold.engine.codec import structure
 from refold.engine.errors import EventMalformed, LogDamaged, LogMissing, LogUnsupported
-from refold.engine.events import Recorded, RunStarted
+from refold.engine.events import Extension, Recorded, RunStarted
 from refold.engine.log import Damage, Entry, read_entries
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.damage import TORN_TAIL
@@ -30,8 +30,11 @@ DAMAGE_MAX: Final = 100
 OTHER_HEAD: Final = "another head"
 """What is wrong with a log whose head is not the one kept elsewhere."""
 _CUT_SHORT: Final = "log cut short"
-LEAVES_INTACT: Final = frozenset({TORN_TAIL, OTHER_HEAD, _CUT_SHORT})
+_START_MISSING: Final = "start missing"
+LEAVES_INTACT: Final = frozenset({TORN_TAIL, OTHER_HEAD, _CUT_SHORT, _START_MISSING})
 """What is wrong with a log whose entries are all sound."""
+MISSING: Final = frozenset({"blob missing", "child log missing"})
+"""What is wrong where a file is not there."""
 
 
 @attrs.frozen
@@ -117,7 +120,7 @@ def verify(
     Raises:
         LogMissing: there is no log at `path`.
         LogNameRefused: `path` does not end in `.jsonl`; a packed log is opened first.
-        LogUnsupported: a log was written by a newer version, or holds a kind that nobody knows.
+        LogUnsupported: the log at `path` was written by a newer version.
     """
     reports: list[LogReport] = []
     waiting = deque([(Path(path), _Bond(head=expect_head))])
@@ -126,10 +129,10 @@ def verify(
         check = _Check(log, bond)
         try:
             check.run()
-        except LogMissing as missing:
+        except (LogMissing, LogUnsupported) as error:
             if not reports:
                 raise
-            reports.append(_absent(log, missing.why))
+            reports.append(_unread(log, error))
             continue
         reports.append(check.report())
         if tree:
@@ -149,6 +152,8 @@ class _Bond:
     start: Start | None = None
     parent: RunStarted | None = None
     is_unnamed: bool = False
+    is_parent_open: bool = False
+    """Whether the parent may have started runs of which its log, without an end, says nothing."""
 
 
 class _Check:
@@ -182,9 +187,11 @@ class _Check:
         self._check_end()
 
     def _take(self, entry: Entry) -> None:
-        event = self._event(entry) if is_well_formed(entry.line) else None
-        if event is None and not self._damage:
+        if not is_well_formed(entry.line):
             self._note(entry, ("no entry", "the members of an entry, in their order", "others"))
+            event = None  # its members may be of any type
+        else:
+            event = self._event(entry)
         if event is not None:
             for problem in self._causality.take(entry, event):
                 self._note(entry, problem)
@@ -206,7 +213,8 @@ class _Check:
             where = f"{entry.kind} at {error.pointer or '(the data itself)'}"
             self._note(entry, ("schema", f"{where}: {error.expected}", error.found))
         except LogUnsupported as error:
-            raise LogUnsupported(str(self._path), error.expected, error.found) from None
+            self._note(entry, ("unknown kind", error.expected, error.found))
+            return Extension(entry.kind, data)  # so that it counts, and nothing else is blamed
         return None
 
     def _blob(self, entry: Entry, name: str, size: int) -> str:
@@ -261,8 +269,17 @@ class _Check:
             expected = f"{anchor.events} entries and the head {anchor.head[:12]}"
             problems.append((what, expected, f"{self._entries} and {self._head[:12] or 'none'}"))
         if self._bond.is_unnamed:
-            problems.append(("unnamed child", "no log here: no start names it", "one"))
+            problems.append(self._unnamed())
         return problems
+
+    def _unnamed(self) -> Problem:
+        """Return why no start names this log: its parent's has no end, or it is nobody's child."""
+        own, parent = self._causality.started, self._bond.parent
+        above = own.parent if own else None
+        if self._bond.is_parent_open and parent and above and above.get("run") == parent.run_id:
+            expected = f"a child.started of the run {above.get('run')!a:.80} that names this log"
+            return _START_MISSING, expected, "none: that run's log has no end, or was cut off"
+        return "unnamed child", "no log here: no start names it", "one"
 
     def _is_joined(self, anchor: ChildRef) -> bool:
         return self._entries == anchor.events and (self._is_anchored or not anchor.events)
@@ -280,7 +297,7 @@ class _Check:
     def missing(self, found: dict[int, Path]) -> list[LogReport]:
         """Return a report for each child whose log should be there and is not."""
         return [
-            _absent(child_path(self._path, number), "child log missing")
+            _absent(child_path(self._path, number))
             for number, start in self._causality.starts.items()
             if number not in found and self._needs_log(start)
         ]
@@ -292,22 +309,26 @@ class _Check:
 
     def unnamed(self, found: dict[int, Path]) -> list[tuple[Path, _Bond]]:
         """Return the logs that lie where children would, and that no start names."""
-        is_known = not (self._is_cut_short or self._is_torn)
+        bond = _Bond(
+            parent=self._causality.started,
+            is_unnamed=not (self._is_cut_short or self._is_torn),
+            is_parent_open=self._causality.finished is None,
+        )
         return [
-            (path, _Bond(is_unnamed=is_known))
-            for number, path in found.items()
-            if number not in self._causality.starts
+            (path, bond) for number, path in found.items() if number not in self._causality.starts
         ]
 
     def report(self) -> LogReport:
         """Return what was found."""
         wrong = [each for each in self._damage if each.what not in LEAVES_INTACT]
-        is_sealed = self._causality.finished is not None and not self._is_torn
+        is_ended = self._causality.finished is not None
         is_joined = self._bond.anchor is not None and self._is_joined(self._bond.anchor)
         if self._bond.head is not None:
             is_complete = self._bond.head == self._head
+        elif is_ended:  # a crash tears no tail behind the last line
+            is_complete = not self._is_torn
         else:
-            is_complete = is_sealed or is_joined
+            is_complete = is_joined
         return LogReport(
             path=str(self._path),
             intact=not wrong,
@@ -319,6 +340,25 @@ class _Check:
         )
 
 
-def _absent(path: Path, why: str) -> LogReport:
-    damage = Damage(str(path), 1, 0, "the log of a child", "no file", why)
-    return LogReport(str(path), True, False, None, 0, "", (damage,))  # noqa: FBT003 - fields of a report
+def _absent(path: Path) -> LogReport:
+    return _without_entries(path, "child log missing", "no file")
+
+
+def _unread(path: Path, error: LogMissing | LogUnsupported) -> LogReport:
+    """Return the report of a child's log that is there, and cannot be read or judged."""
+    if isinstance(error, LogUnsupported):
+        return _without_entries(path, "newer format", error.found, intact=False)
+    return _without_entries(path, "child log unreadable", error.why)
+
+
+def _without_entries(path: Path, what: str, found: str, *, intact: bool = True) -> LogReport:
+    damage = Damage(str(path), 1, 0, "the log of a child", found, what)
+    return LogReport(
+        path=str(path),
+        intact=intact,
+        complete=False,
+        authentic=None,
+        entries=0,
+        head="",
+        damage=(damage,),
+    )

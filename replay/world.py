@@ -20,7 +20,7 @@ import attrs
 from refold.engine.canonical import Json, encode, loads
 from refold.engine.codec import kind_of, unstructure
 from refold.engine.effects import CallTool, Effect, GiveUp, RunChild
-from refold.engine.errors import ToolNeeded, UsageError
+from refold.engine.errors import LogUnsupported, ToolNeeded, UsageError
 from refold.engine.events import (
     ChildFinished,
     ClockRead,
@@ -47,6 +47,7 @@ from refold.engine.ports import (
     SessionPort,
     Tool,
 )
+from refold.engine.recorder import ENGINE_VERSION
 from refold.engine.state import Fold
 from refold.engine.world import REQUESTS, RecordEnded, World
 from refold.replay.cursor import Cursor
@@ -73,7 +74,7 @@ class Replayed:
         returns takes over.  Without one, the program is let go there.
 
         Raises:
-            LogError: the log is damaged, or no log.
+            LogError: the log is damaged, or no log, or one of other scheduling rules.
         """
         self.fold = Fold()
         self._on_end = on_end
@@ -91,6 +92,7 @@ class Replayed:
         self.cursor = Cursor(log)
         self.started = _started(self.cursor)
         started = self.started
+        _check_rules(log, started)
         python = ".".join(platform.python_version_tuple()[:2])
         self._is_other_python = started.versions.get("python") != python
         self.fold.apply(started, None, 0)
@@ -351,6 +353,15 @@ def _started(cursor: Cursor) -> RunStarted:
     return started
 
 
+def _check_rules(log: Path, started: RunStarted) -> None:
+    """Refuse a log whose steps followed other rules of scheduling (CONTRACT.md §15.1)."""
+    recorded = started.versions.get("engine")
+    if recorded != ENGINE_VERSION:
+        raise LogUnsupported(
+            str(log), f"scheduling rules {ENGINE_VERSION}", f"rules {recorded!a:.40}"
+        )
+
+
 @attrs.frozen
 class RecordedTool:
     """A tool that the log names and that nobody passed: enough to ask for it, not to run it."""
@@ -364,6 +375,7 @@ class RecordedTool:
     is_async: bool = False
     timeout_seconds: float | None = None
     reference: Reference | None = None
+    approval: bool = False
 
     def call(self, _arguments: Any, context: Any, /) -> NoReturn:
         """Refuse: replay executes no tool."""
@@ -417,6 +429,7 @@ def known_tools(started: RunStarted, given: Mapping[str, Tool]) -> dict[str, Too
             bool(offer["typed"]),
             bool(offer.get("delegates")),
             offer.get("description", ""),
+            approval=bool(offer.get("approval")),
         )
         for offer in started.tools
     }

@@ -11,6 +11,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+import warnings
 import zipfile
 from collections.abc import Iterator
 from importlib.metadata import entry_points
@@ -133,6 +134,7 @@ SHELL: Final = {
     "engine/log/pack.py": ("files random", "writes and opens packed logs; temporary names"),
     "engine/log/reader.py": ("files", "reads logs"),
     "engine/log/recovery.py": ("files", "cuts torn tails off and keeps them"),
+    "engine/log/salvaging.py": ("files", "copies what verifies to a new log"),
     "engine/log/writer.py": ("clock files processes environment", "writes logs, and their meta"),
     "engine/loop.py": ("threads", "asks which thread runs, starts none"),
     "engine/models/scripted.py": ("files", "reads a script"),
@@ -155,11 +157,22 @@ SHELL: Final = {
     "engine/runners/in_process.py": ("clock threads", "runs children on threads"),
     "engine/runners/scripted.py": ("threads", "threads share a script"),
     "engine/runners/stub.py": ("files environment", "the first file of a subprocess child"),
+    "engine/runners/unfinished.py": ("clock files", "waits for a child's old writer to leave"),
     "engine/session/bus.py": ("threads", "threads may publish"),
     "engine/session/session.py": ("threads", "one writer at a time"),
     "replay/apart.py": ("files processes threads environment", "a re-execution out of harm's way"),
+    "replay/bulk.py": ("clock files", "finds logs below folders; how long each took"),
+    "replay/bulk_process.py": ("clock files processes environment", "a process for each log"),
     "replay/diff.py": ("files", "asks whether a child's log is there"),
+    "replay/drift.py": ("files", "a folder for runs that nobody keeps"),
+    "replay/explore.py": ("random", "random orders, repeatable by their seed"),
+    "replay/fork.py": ("files", "takes a copy away that nothing came of"),
+    "replay/network.py": ("threads", "tells threads that were there before a replay"),
+    "replay/recordings.py": ("files random", "renames and removes recordings; temporary names"),
     "replay/reexecute.py": ("environment", "names the Python that runs, to explain a divergence"),
+    "replay/stage.py": ("threads", "leaves behind a program that comes to no end"),
+    "replay/transplant.py": ("random", "the nonce of a new log"),
+    "replay/tripwire.py": ("environment random", "knows by sight what reads them"),
     "replay/world.py": ("environment", "which Python runs; it compares with the record's"),
     "tools/agent_loader.py": ("files", "lists a folder of agents"),
     "tools/agents.py": ("files", "reads AGENT.md"),
@@ -334,6 +347,16 @@ def test_the_exit_codes_of_the_documents_are_those_of_the_code() -> None:
     assert {int(number) for number, _ in in_readme} == numbers
 
 
+# --- tests -----------------------------------------------------------------------------------
+
+
+def test_a_warning_fails_a_test() -> None:
+    """Case 110: of whatever kind, and whoever gives it."""
+    for kind in (DeprecationWarning, ResourceWarning, UserWarning):
+        with pytest.raises(kind):
+            warnings.warn("this one", kind, stacklevel=1)
+
+
 # --- public names ----------------------------------------------------------------------------
 
 
@@ -371,7 +394,7 @@ def test_no_submodule_has_the_name_of_a_public_name(package: str) -> None:
 _HEAVY: Final = ("attrs", "cattrs", "click", "jsonschema", "orjson", "psutil", "rich", "structlog")
 
 
-@pytest.mark.parametrize("module", ["refold", "refold.replay", "refold.replay.pytest_plugin"])
+@pytest.mark.parametrize("module", ["refold", "refold.replay", "refold.pytest_plugin"])
 def test_importing_what_pytest_imports_is_light(module: str) -> None:
     """They are imported at every start of pytest, whether or not a test uses Refold."""
     code = f"import sys, pytest, {module}; print(*sys.modules)"
@@ -387,4 +410,4 @@ def test_the_plugin_is_an_entry_point_of_pytest() -> None:
     """Installing Refold is enough."""
     found = {point.value for point in entry_points(group="pytest11") if point.name == "refold"}
 
-    assert found == {"refold.replay.pytest_plugin"}
+    assert found == {"refold.pytest_plugin"}

@@ -10,17 +10,34 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from refold.engine.log.damage import Damage
     from refold.engine.log.reader import Entry, Scan, read_entries, scan
+    from refold.engine.log.salvaging import Prefix, Salvaged, prefix_of, salvage
     from refold.engine.log.writer import LogWriter, Resumed
 
-__all__ = ["Damage", "Entry", "LogWriter", "Resumed", "Scan", "read_entries", "scan"]
+__all__ = [
+    "Damage",
+    "Entry",
+    "LogWriter",
+    "Prefix",
+    "Resumed",
+    "Salvaged",
+    "Scan",
+    "prefix_of",
+    "read_entries",
+    "salvage",
+    "scan",
+]
 
 _HOMES = {
     "Damage": "damage",
     "Entry": "reader",
     "LogWriter": "writer",
+    "Prefix": "salvaging",
     "Resumed": "writer",
+    "Salvaged": "salvaging",
     "Scan": "reader",
+    "prefix_of": "salvaging",
     "read_entries": "reader",
+    "salvage": "salvaging",
     "scan": "reader",
 }
 

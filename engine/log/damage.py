@@ -207,19 +207,25 @@ def _misplaced(file: BinaryIO, place: Place, line: bytes, seq: int) -> tuple[str
     as_it_was = b'{"seq":%d%b' % (place.seq, as_it_is[as_it_is.index(b",") :])
     if any(line.endswith(trailer(place.previous, body)) for body in (as_it_is, as_it_was)):
         return "seq", expected, found
+    copied = _copied(file, place, line)
+    if copied is not None:
+        return "line duplicated", expected, f"{found}, a copy of line {copied}"
     if seq < place.seq:
-        twice = _stands_before(file, place, line)
-        return "line duplicated" if twice else "line out of place", expected, found
+        return "line out of place", expected, found
     if _comes_later(file, place):
         return "lines swapped", expected, found
     gone = f"seq {place.seq}" if seq == place.seq + 1 else f"seq {place.seq} to {seq - 1}"
     return "line deleted", gone, found
 
 
-def _stands_before(file: BinaryIO, place: Place, line: bytes) -> bool:
+def _copied(file: BinaryIO, place: Place, line: bytes) -> int | None:
+    """Return where else in the file `line` stands, counted from 1: before its copy or after it."""
     file.seek(0)
-    before = iter(lines(file))
-    return any(next(before) == line for _ in range(place.seq))
+    here = place.seq + 1
+    for number, other in enumerate(lines(file), 1):
+        if other == line and number != here:
+            return number
+    return None
 
 
 def _comes_later(file: BinaryIO, place: Place) -> bool:

@@ -1,6 +1,7 @@
 """One file of a whole tree of logs, to attach to a report; and any such file read like a log.
 
-A packed file (`.refold`) is a zip archive: the root's log first, then its children's, then blobs,
+A packed file (`.refold`) is a zip archive: the log that was asked for first (a root's, or a
+child's with what lies below it), then its children's, then blobs,
 under the names that the rule gives them, without folders above, times or owners, so that packing
 the same tree twice gives the same bytes.  Nothing in an archive is trusted: names that the rule
 does not give are refused, and sizes are capped.  Rules: CONTRACT.md §4.6.
@@ -19,8 +20,9 @@ from pathlib import Path
 from typing import IO, BinaryIO, Final
 
 from refold.engine.errors import LogExists, LogNameRefused, LogUnsupported
-from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, blobs_of, check_root, root_of, tree
-from refold.engine.log.reader import open_log
+from refold.engine.log.gaps import named_blobs
+from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, blobs_of, root_of, tree
+from refold.engine.log.reader import open_log, reading
 
 UNPACKED_MAX: Final = 4 * 1024**3
 """Bytes that a packed file may unpack to."""
@@ -43,23 +45,25 @@ _BLOB: Final = re.compile(r"([0-9a-f]{2})/(\1[0-9a-f]{62})\Z")
 
 
 def pack(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Path:
-    """Write the tree of logs that `path` is the root of, with its blobs, to the new file `out`.
+    """Write the log at `path`, those below it and their blobs to the new file `out`.
+
+    Of a root, all blobs are packed; of a child, those that the packed logs name.
 
     Raises:
         LogExists: `out` is there; it is never overwritten.
         LogMissing: there is no log at `path`.
-        LogNameRefused: `path` is not a root's, or `out` does not end in `.refold`.
+        LogNameRefused: `path` is not named like a log, or `out` does not end in `.refold`.
     """
-    root, packed = Path(path), Path(out)
-    check_root(root)
-    open_log(root).close()
+    top, packed = Path(path), Path(out)
+    root_of(top)
+    open_log(top).close()
     if packed.suffix != PACKED_SUFFIX:
         raise LogNameRefused(str(packed), f"a packed log's name ends in {PACKED_SUFFIX}")
     unfinished = packed.with_name(f".{packed.name}.{secrets.token_hex(4)}")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with open(os.open(unfinished, flags, 0o600), "w+b") as file:  # noqa: PTH123 - a descriptor
-            _pack_into(file, root)
+            _pack_into(file, top)
             file.flush()
             os.fsync(file.fileno())
         try:
@@ -71,15 +75,22 @@ def pack(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Path:
     return packed
 
 
-def _pack_into(file: BinaryIO, root: Path) -> None:
+def _pack_into(file: BinaryIO, top: Path) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
-        for log in tree(root):
+        logs = tree(top)
+        for log in logs:
             _add(archive, log, log.name)
-        blobs = blobs_of(root)
+        blobs = blobs_of(top)
+        wanted = None if root_of(top) == top else _named(logs)
         for blob in sorted(blobs.glob("??/*")):
             inner = f"{blob.parent.name}/{blob.name}"
-            if _BLOB.match(inner) and not blob.is_symlink():
+            is_wanted = wanted is None or blob.name in wanted
+            if is_wanted and _BLOB.match(inner) and not blob.is_symlink():
                 _add(archive, blob, f"{blobs.name}/{inner}")
+
+
+def _named(logs: list[Path]) -> set[str]:
+    return {name for log in logs for _, _, name, _ in named_blobs(log)}
 
 
 def _add(archive: zipfile.ZipFile, path: Path, name: str) -> None:
@@ -92,13 +103,13 @@ def _add(archive: zipfile.ZipFile, path: Path, name: str) -> None:
 
 @contextlib.contextmanager
 def opened(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give the path of a readable root log: `path` itself, or that of its unpacked copy.
+    """Give the path of a readable log: `path` itself, or that of its unpacked copy.
 
     Raises:
         LogMissing: there is no file at `path`.
         LogUnsupported: it is an archive, but not one that `pack` makes, or too large.
     """
-    with open_log(path) as file:
+    with open_log(path) as file, reading(path):
         is_packed = file.read(len(_MAGIC)) == _MAGIC
     if not is_packed:
         yield Path(path)
@@ -111,34 +122,40 @@ def _unpacked(path: Path, folder: Path) -> Path:
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
-            root = _root_of(path, names)
+            top = _top_of(path, names)
             left = UNPACKED_MAX
             for name in names:
                 with archive.open(name) as source:
                     left -= _extract(source, folder / name, left, path)
     except (*_BROKEN, OSError) as error:
         raise _refused(path, f"{error!s:.100}") from None
-    return folder / root
+    return folder / top
 
 
-def _root_of(path: Path, names: list[str]) -> str:
-    """Return the name of the root's log, having checked all names against the rule."""
+def _top_of(path: Path, names: list[str]) -> str:
+    """Return the name of the log that was packed, having checked all names against the rule."""
     if not 0 < len(names) <= FILES_MAX or len(set(names)) != len(names):
         raise _refused(path, f"{len(names)} files")
-    root = names[0]
-    if "/" in root or root.startswith(".") or not root.isprintable():
-        raise _refused(path, f"the name {root!a:.80}")
+    top = names[0]
+    if "/" in top or top.startswith(".") or not top.isprintable():
+        raise _refused(path, f"the name {top!a:.80}")
     try:
-        check_root(Path(root))
-        prefix = f"{blobs_of(Path(root)).name}/"
+        root, prefix = root_of(Path(top)), f"{blobs_of(Path(top)).name}/"
         for name in names:
             is_blob = name.startswith(prefix) and _BLOB.match(name[len(prefix) :])
-            is_log = "/" not in name and name.endswith(SUFFIX) and root_of(Path(name)) == Path(root)
-            if not (is_blob or is_log) or "\0" in name:
+            if not (is_blob or _is_log(name, top, root)) or "\0" in name:
                 raise _refused(path, f"the name {name!a:.80}")
     except LogNameRefused:
         raise _refused(path, "names that no log has") from None
-    return root
+    return top
+
+
+def _is_log(name: str, top: str, root: Path) -> bool:
+    """Return whether this is the name of `top` or of a log below it."""
+    if name == top:
+        return True
+    is_below = name.startswith(top.removesuffix(SUFFIX) + ".") and name.endswith(SUFFIX)
+    return is_below and "/" not in name and root_of(Path(name)) == root
 
 
 def _extract(source: IO[bytes], target: Path, left: int, path: Path) -> int:

@@ -7,6 +7,7 @@ entries make sense together is `replay.verify`'s.  Rules: CONTRACT.md §3 and §
 This file needs only the JSON and hash libraries: the codec is imported when an event is asked for.
 """
 
+import contextlib
 import functools
 import operator
 import os
@@ -114,14 +115,23 @@ def open_log(path: str | os.PathLike[str]) -> BinaryIO:
     return open(descriptor, "rb", _BUFFER)  # noqa: PTH123 - a descriptor; the caller closes
 
 
+@contextlib.contextmanager
+def reading(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Say of which file it is that reading failed: the system's error does not."""
+    try:
+        yield
+    except OSError as error:
+        raise LogMissing(os.fspath(path), error.strerror or str(error)) from None
+
+
 def scan(path: str | os.PathLike[str]) -> Scan:
     """Verify the chain of the log at `path` from its first line on.
 
     Raises:
-        LogMissing: there is no such file.
+        LogMissing: there is no such file, or it cannot be read.
         LogUnsupported: it was written by a newer version.
     """
-    with open_log(path) as file:
+    with open_log(path) as file, reading(path):
         return scan_file(file, os.fspath(path))
 
 
@@ -187,12 +197,12 @@ def read_entries(
 
     Raises:
         LogDamaged: the next line does not verify; a torn tail has that word as its `what`.
-        LogMissing: there is no such file.
+        LogMissing: there is no such file, or it cannot be read.
         LogUnsupported: it was written by a newer version.
     """
     name = os.fspath(path)
     store = BlobStore(blobs_of(Path(path))) if resolve else None
-    with open_log(path) as file:
+    with open_log(path) as file, reading(path):
         seq, offset, previous = 0, 0, NO_HASH
         for line in lines(file):
             body, _, end = line.rpartition(_HASH)

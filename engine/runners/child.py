@@ -8,7 +8,7 @@ from refold.engine.canonical import encode
 from refold.engine.driver import Host
 from refold.engine.errors import RefoldError
 from refold.engine.process import apply_rlimits, leave_with_parent, take_protocol
-from refold.engine.recording import reply_frame, suspended
+from refold.engine.recording import reply_frame, suspended, why_stopped
 from refold.engine.runners.envelope import unpack
 from refold.engine.runners.unfinished import recorder_of
 
@@ -26,7 +26,7 @@ def run_envelope(line: bytes) -> None:
 
 
 def _run(line: bytes) -> bytes:
-    host = Host()
+    host, request = Host(), None
     try:
         request = unpack(line)
         recorded = recorder_of(request, host, runner_name="subprocess").record()
@@ -34,6 +34,9 @@ def _run(line: bytes) -> bytes:
             return encode(attrs.asdict(suspended(recorded, request)))
         return reply_frame(recorded)
     except RefoldError as error:
+        if request is not None and request.resume is not None:
+            code, message = why_stopped(error)
+            return encode({"stopped": {"code": code, "message": message}})
         fault = {"code": type(error).__name__, "message": str(error)}
         return encode({"status": "failed", "summary": "", "error": fault})
     finally:

@@ -14,7 +14,7 @@ from refold.engine.errors import RefoldError
 from refold.engine.outcome import ChildRef, Outcome, failed
 from refold.engine.ports import ChildRequest, Suspended
 from refold.engine.recorder import GRACE_SECONDS, Recorded, Recorder
-from refold.engine.recording import outcome_of_error, outcome_of_recorded, suspended
+from refold.engine.recording import outcome_of_recorded, stopped_or_failed, suspended
 from refold.engine.runners.anchor import anchored
 from refold.engine.runners.unfinished import recorder_of
 
@@ -36,7 +36,7 @@ class InProcess:
         try:
             recorder = recorder_of(request, host, runner_name=self.name)
         except RefoldError as error:
-            return outcome_of_error(error)
+            return stopped_or_failed(error, request)
         box: list[Any] = []
         ended = threading.Event()
 
@@ -91,7 +91,7 @@ def _outcome(result: Any, request: ChildRequest) -> Outcome | Suspended:
     if isinstance(result, Recorded) and result.questions:
         return suspended(result, request)
     if isinstance(result, RefoldError):
-        return anchored(outcome_of_error(result), request)
+        return anchored(stopped_or_failed(result, request), request)
     if isinstance(result, BaseException):
         message = f"{type(result).__name__}: {result}"
         return anchored(failed("failed", "crashed", message), request)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from refold.engine.canonical import loads
-from refold.engine.errors import RefoldError
+from refold.engine.errors import ChildStopped, RefoldError
 from refold.engine.outcome import ChildRef, Outcome, Status, Truncated, failed
 from refold.engine.ports import ChildRequest, Question, Suspended
 from refold.engine.process import Bounds, Captured, Ended, child_environment, run_bounded
@@ -68,6 +68,8 @@ class InSubprocess:
         )
         if ended.reply.startswith(_SUSPENDED) and ended.reply.endswith(b"\n"):
             return _suspended(ended.reply)
+        if ended.reply.startswith(_STOPPED) and ended.reply.endswith(b"\n"):
+            raise ChildStopped(str(request.log), **loads(ended.reply)["stopped"])
         duration_ms = round(ended.duration_seconds * 1000)
         if request.clock:
             duration_ms = (request.clock.time_us() - began_us) // 1000
@@ -86,6 +88,7 @@ class InSubprocess:
 
 
 _SUSPENDED: Final = b'{"questions":['
+_STOPPED: Final = b'{"stopped":{'
 
 
 def _suspended(reply: bytes) -> Suspended:

@@ -12,7 +12,7 @@ import attrs
 
 from refold.engine.codec import structure
 from refold.engine.driver import Host
-from refold.engine.errors import LogLocked
+from refold.engine.errors import LogLocked, UsageError
 from refold.engine.events import RunFinished
 from refold.engine.log import Scan, read_entries, scan
 from refold.engine.log.lock import refuse_if_locked
@@ -48,6 +48,7 @@ def take_up(request: ChildRequest) -> Outcome | ChildRequest:
     if found.entries == 0:
         log.unlink()  # not one whole line: the child never began
         return attrs.evolve(request, resume=None)
+    _check_is_its(request)
     if found.sealed:
         return anchored(_outcome(request, found), request)
     return request
@@ -59,6 +60,18 @@ def recorder_of(request: ChildRequest, host: Host, *, runner_name: str) -> Recor
     if request.resume is None:
         return recorder_for(wanted, host)
     return load(request.resume)(wanted, host)  # type: ignore[no-any-return]  # the port says so
+
+
+def _check_is_its(request: ChildRequest) -> None:
+    """Refuse a log in the child's place that answers another start.
+
+    Raises:
+        UsageError: it does.
+    """
+    parent, log = request.identity.parent, request.log or ""
+    named = next(iter(read_entries(log, torn_ok=True))).data.get("parent") or {}
+    if parent is not None and named.get("hash") != parent.hash:
+        raise UsageError(f"{log} is in the way: it is another run's; move it elsewhere")
 
 
 def _await_writer(request: ChildRequest) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from refold.cli import output, words
-from refold.cli.errors import DIFFERS, FINE
+from refold.cli.errors import DIFFERS, FINE, USAGE
 from refold.cli.logs import LOG, json_option
 from refold.cli.pages import page
 from refold.tools.agent_loader import AgentLoader
@@ -22,9 +22,14 @@ Examples:
 """
 
 
-@click.group("agents", epilog=page(_PAGE), no_args_is_help=True)
-def command() -> None:
+@click.group("agents", epilog=page(_PAGE), invoke_without_command=True)
+@click.pass_context
+def command(context: click.Context) -> int:
     """Look after a folder of agents: agents/NAME/AGENT.md or agents/NAME.md."""
+    if context.invoked_subcommand is not None:
+        return FINE
+    click.echo(context.get_help(), err=True)
+    return USAGE
 
 
 @command.command("check", epilog=page(_PAGE))
@@ -39,6 +44,8 @@ def check(*, folder: Path, tools: tuple[str, ...], as_json: bool) -> int:
 
     Exit code: 0 all of them define an agent · 1 one does not, or there is none.
     """
+    if not folder.is_dir():
+        raise click.UsageError(f"{output.shown_path(folder)}: no such folder of agents")
     document = checked(folder, (*NAMEABLE_TOOLS, *tools))
     if as_json:
         output.document(document)

@@ -40,6 +40,8 @@ _CODES: Final = (
 
 _STYLES: Final = {"identical": "green", "program needed": "yellow", "refused": "yellow"}
 _NOT_RUN: Final = "not run"
+_NAMED_MAX: Final = 3
+"""Logs named above what is said of all of them; the table has the rest."""
 
 
 def programs_of(given: Sequence[str]) -> dict[str, str]:
@@ -138,9 +140,8 @@ def describe(report: BulkReport, *, is_all: bool) -> None:
         for log in report.logs
     ]
     output.table(rows)
-    for log in report.logs:
-        if log.result not in ("identical", _NOT_RUN):
-            _tell(log, is_all=is_all)
+    for logs in _alike(report, is_all=is_all):
+        _tell(logs, is_all=is_all)
     counts = ", ".join(f"{count:,} {result}" for result, count in report.counts.items())
     took = words.seconds(round(report.seconds * 1000))
     output.line()
@@ -150,9 +151,23 @@ def describe(report: BulkReport, *, is_all: bool) -> None:
     )
 
 
-def _tell(log: LogResult, *, is_all: bool) -> None:
+def _alike(report: BulkReport, *, is_all: bool) -> list[list[LogResult]]:
+    """Return what is not identical, those of which the same is said together."""
+    groups: dict[object, list[LogResult]] = {}
+    for log in report.logs:
+        if log.result not in ("identical", _NOT_RUN):
+            said = log.log if is_all else (log.category, log.message, log.where)
+            groups.setdefault(said, []).append(log)
+    return list(groups.values())
+
+
+def _tell(logs: list[LogResult], *, is_all: bool) -> None:
     output.line()
-    output.line((output.shown_path(log.log), "bold"))
+    for each in logs[:_NAMED_MAX]:
+        output.line((output.shown_path(each.log), "bold"))
+    if len(logs) > _NAMED_MAX:
+        output.line((f"… and {len(logs) - _NAMED_MAX:,} more", "bold"))
+    log = logs[0]
     if is_all and log.divergences:
         for divergence in log.divergences:
             output.lines(str(divergence))

@@ -7,7 +7,7 @@ import click
 
 from refold.cli import output
 from refold.cli.errors import DIFFERS, FINE
-from refold.cli.logs import LOG, json_option, opened_log
+from refold.cli.logs import LOG, json_option, opened_log, started
 from refold.cli.pages import page
 from refold.replay.diff import diff
 from refold.replay.pairing import ArgumentMode, MatchMode
@@ -51,6 +51,8 @@ def command(*, a: Path, b: Path, match: MatchMode, arguments: ArgumentMode, as_j
     work makes no difference; nor do ids, times and hashes.
     """
     with opened_log(a) as one, opened_log(b) as other, output.progress(f"comparing {a} and {b}"):
+        started(one.path)  # a file without a first entry is no run that could differ
+        started(other.path)
         found = diff(one.path, other.path, match=match, arguments=arguments)
         document = found.as_json()
     if as_json:

@@ -17,7 +17,7 @@ from refold.engine.errors import NotCanonical
 _CHARACTERS: Final = 600
 """Of what an entry says; a terminal cuts it further."""
 
-_STYLES: Final = {
+STYLES: Final = {
     "run.started": "bold",
     "run.finished": "bold",
     "child.started": "cyan",
@@ -27,6 +27,7 @@ _STYLES: Final = {
     "effect.late": "yellow",
     "run.resumed": "yellow",
 }
+"""By kind."""
 
 
 def heading() -> None:
@@ -40,8 +41,8 @@ def print_entry(row: Any, origin_us: int) -> None:
     output.line(
         (f"{row.seq:>5} {_elapsed_ms(row.meta, origin_us):>8}  ", "dim"),
         f"{row.call or ''!s:<8} ",
-        (f"{kind:<14} ", _STYLES.get(kind, "")),
-        *_gist(kind, data),
+        (f"{kind:<14} ", STYLES.get(kind, "")),
+        *gist(kind, data),
         cut=True,
     )
 
@@ -66,7 +67,8 @@ def _elapsed_ms(meta: Any, origin_us: int) -> str:
     return f"{(at_us - origin_us) / 1000:.1f}" if at_us >= origin_us else ""
 
 
-def _gist(kind: str, data: Any) -> list[Part]:
+def gist(kind: str, data: Any) -> list[Part]:
+    """Return what an entry says, in a few words."""
     tell = _TELL.get(kind)
     try:
         return [compact(data)] if tell is None else tell(data)

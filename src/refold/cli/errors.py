@@ -15,6 +15,7 @@ import click
 
 from refold.cli import output
 from refold.engine.errors import (
+    ChildStopped,
     Diverged,
     LogError,
     LogLocked,
@@ -41,7 +42,7 @@ INTERRUPTED: Final = 130
 def code_of(error: RefoldError) -> int:
     """Return the exit code of an error that ends a command."""
     match error:
-        case Diverged():
+        case Diverged() | ChildStopped(code="Diverged"):
             return DIFFERS
         case ProgramError() | LogPoisoned():
             return NOT_COMPLETED

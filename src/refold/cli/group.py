@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "show": "Show who delegated what to whom, and how it ended.",
     "tail": "Show the last entries of a log; follow one being written.",
     "verify": "Check that logs are intact and complete.",
+    "resume": "Go on with a run that broke off, or that waits for a person.",
     "replay": "Re-execute a run against its record; say where it differs.",
     "drift": "Run a record again, live; say what answers otherwise now.",
     "fork": "What if a result had been different? Go on from any entry.",
@@ -32,6 +33,7 @@ COMMANDS: Final = {
     "diff": "Compare two recorded runs, scope by scope.",
     "state": "Show the state of a run after any entry.",
     "why": "Show what led to an entry, back to the first line.",
+    "recover": "Say what a crash or damage left; salvage what verifies.",
     "pack": "Make one file of a run's logs, to attach to a report.",
     "schema": "Print the JSON schema of a document or an event.",
 }
@@ -39,7 +41,7 @@ COMMANDS: Final = {
 
 _MODULES: Final = {name: f"refold.cli.{name}" for name in COMMANDS}
 
-_EXECUTING: Final = ("demo", "run", "replay", "drift", "fork", "explore", "sensitivity")
+_EXECUTING: Final = ("demo", "run", "resume", "replay", "drift", "fork", "explore", "sensitivity")
 """Commands that run programs: the others have no diagnostics to give, and start faster."""
 
 _EPILOG: Final = """
@@ -51,7 +53,7 @@ First steps:
   refold replay LOG               is it still the same?
 
 Exit codes:
-  0  fine                         4  an outcome is missing, something live
+  0  fine                         4  an outcome is missing
   1  a difference was found       5  the root run did not complete
   2  usage                        70 a fault of Refold itself
   3  log damaged or unsealed      130 interrupted

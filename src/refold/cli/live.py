@@ -166,7 +166,7 @@ def edits_of(given: Iterable[str]) -> dict[str, Json]:
     found: dict[str, Json] = {}
     for each in given:
         key, value = _pair(each, "--set")
-        found[key.strip()] = _value(value)
+        found[key.strip()] = _value(value.strip())
     return found
 
 

@@ -13,7 +13,14 @@ import attrs
 import click
 
 from refold.cli import output
-from refold.engine.errors import EventMalformed, LogDamaged, RefoldError
+from refold.engine.errors import (
+    EntryMissing,
+    EventMalformed,
+    LogDamaged,
+    LogMissing,
+    LogUnsupported,
+    RefoldError,
+)
 from refold.engine.events import RunStarted
 from refold.engine.log import Entry, read_entries
 from refold.engine.log.names import PACKED_SUFFIX
@@ -67,6 +74,10 @@ def opened_log(given: Path) -> Iterator[OpenedLog]:
         log = OpenedLog(path, given)
         try:
             yield log
+        except (LogDamaged, LogUnsupported, LogMissing, EntryMissing) as error:
+            if path != given:
+                error.path = log.shown(error.path)
+            raise
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             damage = _damage(log, error)
             if damage is None:

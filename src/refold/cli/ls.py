@@ -7,6 +7,7 @@ from outside is said fast, whether it holds is `refold verify`'s to say.
 import datetime as dt
 import os
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -35,22 +36,25 @@ _PAGE: Final = """
 Examples:
   refold ls
   refold ls /var/log/agents --json
+  refold ls --tree                forks below the runs that they left
 """
 
 
 @click.command("ls", epilog=page(_PAGE))
 @click.argument("folder", metavar="[DIR]", type=LOG, default=Path("runs"))
+@click.option("--tree", "is_tree", is_flag=True, help="Show forks below what they left.")
 @json_option
-def command(*, folder: Path, as_json: bool) -> int:
+def command(*, folder: Path, is_tree: bool, as_json: bool) -> int:
     """List the root runs recorded in DIR (by default runs/), the newest last.
 
-    `open` is a run without an end: still going on, or crashed.
+    `open` is a run without an end: still going on, suspended, or crashed.
     """
     if folder.is_file():
         shown = output.shown_path(folder)
         raise click.UsageError(f"{shown} is a log: refold show {shlex.quote(shown)}")
     if not folder.is_dir():
-        raise LogMissing(str(folder), "no such folder; `refold demo` records a first run in runs/")
+        shown = output.shown_path(folder)
+        raise click.UsageError(f"{shown}: no such folder; `refold demo` records a first run")
     with output.progress(f"reading {folder}"):
         found = sorted(
             (_listed(path) for path in folder.iterdir() if _is_root(path)),
@@ -60,11 +64,25 @@ def command(*, folder: Path, as_json: bool) -> int:
         rows = [each.row for each in found]
         output.document({"folder": output.shown_path(folder), "runs": rows})
     elif found:
-        for each in found:
-            _print(each)
+        for depth, each in _lineage(found) if is_tree else ((0, each) for each in found):
+            _print(each, depth)
     else:
         output.line(f"no runs in {folder}; `refold demo` records a first one")
     return FINE
+
+
+def _lineage(found: list["_Listed"]) -> Iterator[tuple[int, "_Listed"]]:
+    """Yield runs with how often they were forked, each below the run that it left."""
+    known = {each.nonce for each in found if each.nonce}
+    below: dict[str, list[_Listed]] = {}
+    for each in found:
+        below.setdefault(each.origin if each.origin in known else "", []).append(each)
+    waiting = [(0, each) for each in reversed(below.get("", []))]
+    while waiting:
+        depth, each = waiting.pop()
+        yield depth, each
+        if each.nonce:
+            waiting += [(depth + 1, fork) for fork in reversed(below.pop(each.nonce, []))]
 
 
 def _is_root(path: Path) -> bool:
@@ -86,6 +104,9 @@ class _Listed:
     row: dict[str, Any]
     who: str = ""
     wall_us: int = 0
+    nonce: str = ""
+    origin: str = ""
+    """The nonce of the log that it was forked from; empty for none."""
 
 
 def _listed(path: Path) -> _Listed:
@@ -129,7 +150,16 @@ def _with_ends(row: dict[str, Any], path: Path) -> _Listed:
         "entries": int(last["seq"]) + 1,
         "duration_ms": max(0, took_us // 1000) if is_sealed else None,
     }
-    return _Listed(row=row | ends, who=run_name(program, given), wall_us=int(began_us))
+    origin = first["data"].get("origin") or {}
+    if origin:
+        ends["forked"] = {name: origin[name] for name in ("head", "at", "edits")}
+    return _Listed(
+        row=row | ends,
+        who=run_name(program, given),
+        wall_us=int(began_us),
+        nonce=str(first["data"].get("nonce", "")),
+        origin=str(origin.get("nonce", "")),
+    )
 
 
 def _last_line(file: BinaryIO, path: Path) -> bytes:
@@ -148,19 +178,23 @@ def _last_line(file: BinaryIO, path: Path) -> bytes:
     raise LogMissing(str(path), "no whole line")
 
 
-def _print(found: _Listed) -> None:
+def _print(found: _Listed, depth: int = 0) -> None:
     """Print what a run was, and below it its log, whole, so that it can be copied."""
-    row = found.row
+    row, margin = found.row, "   " * depth
+    branch = margin[3:] + "└─ " if depth else ""
+    forked = row.get("forked")
     started = (row["started"] or "(no time)").replace("T", " ").removesuffix("Z")
     took = "" if row["duration_ms"] is None else f" · {words.seconds(row['duration_ms'])}"
     status = row["status"]
     output.line(
+        branch,
         (f"{started}  ", "dim"),
         (status, output.status_style(status)),
         (f" {found.who or '?'}", "bold"),
         f"  {words.counted(row['entries'], 'entry', 'entries')}",
         f" · {words.counted(max(0, row['runs'] - 1), 'run')} below",
         took,
+        f" · forked at entry {forked['at']}" if forked else "",
         cut=True,
     )
-    output.line(f"  {row['log']}", (f"  {words.size(row['bytes'])}", "dim"))
+    output.line(f"{margin}  {row['log']}", (f"  {words.size(row['bytes'])}", "dim"))

@@ -169,6 +169,17 @@ def stdout_kept() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def marked_as_replay() -> Iterator[None]:
+    """Mark diagnostics of program code that is re-executed, `replay=True`: it said them before."""
+    structlog = sys.modules.get("structlog")
+    if structlog is None:  # then nobody has configured it
+        yield
+        return
+    with structlog.contextvars.bound_contextvars(replay=True):
+        yield
+
+
 # --- progress --------------------------------------------------------------------------------
 
 

@@ -6,17 +6,22 @@ from typing import Final
 import click
 
 from refold.cli import output, words
-from refold.cli.errors import FINE
-from refold.cli.logs import LOG, json_option
+from refold.cli.errors import DAMAGED, FINE
+from refold.cli.logs import LOG, OpenedLog, json_option, opened_log
 from refold.cli.pages import page
 from refold.engine.log.names import PACKED_SUFFIX, tree
 from refold.engine.log.pack import pack
+from refold.replay.verify import MISSING, verify
 
 _PAGE: Final = """
 Examples:
   refold pack runs/audit.jsonl                 makes runs/audit.refold
   refold pack runs/audit.jsonl -o report.refold
+  refold pack runs/audit.2.jsonl               a child, and what lies below it
   refold show report.refold
+
+Exit code: 0 all is there · 3 a child's log or a large text is missing (what
+is there is packed, and standard error says what is not).
 """
 
 
@@ -36,13 +41,22 @@ def command(*, log: Path, out: Path | None, as_json: bool) -> int:
     Every command that takes a LOG reads the packed file as well.  Packing the
     same logs twice gives the same bytes; nothing is ever overwritten.
     """
-    with output.progress(f"packing {log}"):
-        packed = pack(log, out if out is not None else log.with_suffix(PACKED_SUFFIX))
-        logs = len(tree(log))
+    with opened_log(log) as opened, output.progress(f"packing {log}"):
+        packed = pack(opened.path, out if out is not None else log.with_suffix(PACKED_SUFFIX))
+        logs = len(tree(opened.path))
+        is_whole = _tell_gaps(opened)
     size = packed.stat().st_size
     if as_json:
         output.document({"packed": output.shown_path(packed), "logs": logs, "bytes": size})
     else:
         what = f"{words.counted(logs, 'log')}, {words.size(size)}"
         output.line((output.shown_path(packed), "bold"), f"  {what}")
-    return FINE
+    return FINE if is_whole else DAMAGED
+
+
+def _tell_gaps(log: OpenedLog) -> bool:
+    """Say what the logs name and could not be packed; return whether that is nothing."""
+    gaps = [damage for damage in verify(log.path).damage if damage.what in MISSING]
+    for gap in gaps:
+        output.complain(f"{log.shown(gap.path)}:{gap.line}: {gap.what}")
+    return not gaps

@@ -45,8 +45,8 @@ Examples:
          --program audit=app.audit:main --program survey.py:survey
 
 Exit code: 0 identical · 1 a divergence · 3 a log is damaged · 4 an outcome
-is missing while something is live.  Of several
-logs, the worst: 3, 1, 70 (a fault), 2 (program needed, refused), 0.
+is missing while something is live.  Of several logs, the worst: 3, 1, 70
+(a fault), 2 (program needed, refused), 0.
 """
 
 
@@ -102,6 +102,8 @@ def command(
     and each call is compared with its record (refold drift --help).
     """
     import_from_here()
+    if junit is not None and not junit.absolute().parent.is_dir():
+        raise click.UsageError(f"--junit: {output.shown_path(junit.parent)}: no such folder")
     if not is_all_recorded(**live):
         return _replay_live(logs, programs, live, junit=junit, as_json=as_json)
     tools = ",".join(each for each in live["tools"] if each not in MODES)
@@ -222,7 +224,8 @@ def replayed(log: OpenedLog, program: str | None, tools: Iterable[Tool] = ()) ->
         raise ProgramNotFound(name, _SAY_IT)
     own = tools_of(name) if program is None else ()
     known = {tool.name: tool for tool in (*own, *tools)}
-    with output.stdout_kept(), output.progress(f"re-executing {log.given}"):
+    said = f"re-executing {log.given}"
+    with output.stdout_kept(), output.marked_as_replay(), output.progress(said):
         session = session_of(log.path) if program is None else None
         return reexecute(log.path, program, tools=tuple(known.values()), session=session)
 

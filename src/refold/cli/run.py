@@ -1,19 +1,22 @@
 """`refold run`: run an agent that a file defines, and record it."""
 
+import contextlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Literal
 
-import attrs
 import click
 
-from refold.cli import output, words
+from refold.cli import output
 from refold.cli.errors import FINE, NOT_COMPLETED
 from refold.cli.logs import LOG, json_option
 from refold.cli.pages import page
+from refold.cli.recorded import describe, document_of
+from refold.engine.canonical import Json
 from refold.engine.limits import Limits
 from refold.engine.models import model_from
-from refold.engine.ports import Model
+from refold.engine.ports import Model, Question
 from refold.engine.recording import Recording, record
 from refold.tools.agents import NAMEABLE_TOOLS, load_agent
 from refold.tools.config import Config, load_config
@@ -26,7 +29,8 @@ Examples:
          --base-url http://localhost:8000/v1 < task.txt
   refold run AGENT.md --task "try it" --model scripted:replies.yaml
 
-Exit code: 0 completed · 5 it did not, and is recorded all the same.
+Exit code: 0 completed · 5 it did not, and is recorded all the same; a run
+that waits for a person goes on with `refold resume`.
 """
 
 
@@ -70,6 +74,10 @@ Exit code: 0 completed · 5 it did not, and is recorded all the same.
     help="Tools, profiles, model pools, limits; by default refold.yaml here, or [tool.refold]\n"
     "of pyproject.toml.",
 )  # fmt: skip
+@click.option(
+    "--ask", is_flag=True,
+    help="Ask at this terminal what the run asks a person; else it is suspended there.",
+)  # fmt: skip
 @json_option
 def command(
     *,
@@ -84,6 +92,7 @@ def command(
     max_turns: int | None,
     timeout: float | None,
     config: Path | None,
+    ask: bool,
     as_json: bool,
 ) -> int:
     """Run the agent that AGENT.md defines, with the tools that it names.
@@ -93,7 +102,10 @@ def command(
     project = load_config(config or Path(), known_tools=NAMEABLE_TOOLS)
     given, tools, limits = prepare_run(agent, task=_task(task), root=root, config=project)
     asked = Limits(max_depth=max_depth, max_iterations=max_turns, timeout_seconds=timeout)
-    with output.stdout_kept(), output.progress(f"{agent} is at work"):
+    words: dict[str, Any] = {"agent": agent, "model": spec, "base_url": base_url, "config": config}
+    words |= {"root": None if root == Path() else root, "runner": runner}
+    progress = contextlib.nullcontext() if ask else output.progress(f"{agent} is at work")
+    with output.stdout_kept(), progress:
         recording = record(
             "agent",
             given,
@@ -104,11 +116,14 @@ def command(
             session=session_for(tools),
             runner=runner,
             limits=limits.narrowed(asked),
+            ask=_asker(is_on=ask),
         )
+    if ask and recording.questions:
+        recording = _go_on(recording, words)
     if as_json:
         output.document(document_of(recording))
     else:
-        _describe(recording)
+        describe(recording, again=_again(recording.log, words))
     return FINE if recording.ok else NOT_COMPLETED
 
 
@@ -133,25 +148,23 @@ def _model(agent: Path, spec: str | None, base_url: str | None, project: Config)
     return model_from(named, base_url)
 
 
-def document_of(recording: Recording) -> dict[str, Any]:
-    """Return a recorded run as one document."""
-    document = attrs.asdict(recording)
-    return document | {"log": output.shown_path(recording.log)}
+def _asker(*, is_on: bool) -> Callable[[Question], Json] | None:
+    from refold.cli.people import ask  # noqa: PLC0415 - few runs ask
+
+    return ask if is_on else None
 
 
-def _describe(recording: Recording) -> None:
-    said = recording.output if isinstance(recording.output, str) else recording.summary
-    if said:
-        output.lines(said)
-    if recording.error is not None:
-        output.complain(f"{recording.status}: {recording.error.code}: {recording.error.message}")
-    usage = recording.usage
-    facts = [
-        words.counted(recording.entries, "entry", "entries"),
-        f"{words.counted(usage.requests, 'model request')}",
-        f"{usage.input_tokens + usage.output_tokens:,} tokens",
-        words.seconds(recording.duration_ms),
-    ]
-    output.hint(f"\nrecorded in {output.shown_path(recording.log)}: {', '.join(facts)}")
-    output.hint(f"head {recording.head}")
-    output.hint(f"refold show {output.shown_path(recording.log)}")
+def _again(log: Path, words: dict[str, Any]) -> str:
+    """Return the command that goes on with the run."""
+    from refold.cli.resume import again  # noqa: PLC0415 - few runs are suspended
+
+    return again(log, **{**words, "runner": None})
+
+
+def _go_on(recording: Recording, words: dict[str, Any]) -> Recording:
+    """Ask what children in other processes want to know."""
+    from refold.cli.resume import Given, until_answered  # noqa: PLC0415 - as above
+
+    options = {**words, "spec": words["model"], "root": words["root"] or Path(), "ask": True}
+    del options["model"]
+    return until_answered(recording, Given(log=recording.log, **options))

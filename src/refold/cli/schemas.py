@@ -36,6 +36,9 @@ def _list(items: Schema) -> Schema:
 _FAULT: Final = record({"code": _TEXT, "message": _TEXT})
 _USAGE: Final = record({"input_tokens": _COUNT, "output_tokens": _COUNT, "requests": _COUNT})
 _TRUNCATED: Final = record({"kept_bytes": _COUNT, "seen_bytes": _COUNT, "sha256": _TEXT})
+_QUESTION: Final = record(
+    {"key": _TEXT, "question": _TEXT, "schema": _or_null(_OBJECT), "problem": _TEXT}
+)
 _DIFFERENCE: Final = record(
     {"pointer": _TEXT, "kind": {"enum": ["changed", "added", "removed"]}},
     {"before": _ANY, "after": _ANY},
@@ -61,6 +64,18 @@ def _verify() -> Schema:
 
 
 def _divergence() -> Schema:
+    later = record(
+        {
+            "category": _TEXT,
+            "where": _TEXT,
+            "call": _TEXT,
+            "seq": _or_null(_COUNT),
+            "recorded": _ANY,
+            "now": _ANY,
+            "diff": _list(_DIFFERENCE),
+            "consequence": _FLAG,
+        }
+    )
     return record(
         {
             "category": _TEXT,
@@ -72,11 +87,14 @@ def _divergence() -> Schema:
             "recorded": _ANY,
             "now": _ANY,
             "diff": _list(_DIFFERENCE),
+            "texts": _list(record({"what": _TEXT, "lines": _list(_TEXT)})),
             "last": _list(_TEXT),
             "file": _TEXT,
             "line": _COUNT,
             "fingerprints": {"type": "object", "additionalProperties": _list(_TEXT)},
             "cause": _TEXT,
+            "later": _list(later),
+            "later_count": _COUNT,
         }
     )
 
@@ -202,12 +220,13 @@ def _explore() -> Schema:
     report = record(
         {
             "log": _TEXT,
-            "program": _TEXT,
+            "where": _TEXT,
             "identical": _FLAG,
             "orders": _COUNT,
             "as_recorded": _COUNT,
             "is_exhaustive": _FLAG,
             "outstanding": _COUNT,
+            "given_up": _list(_TEXT),
             "timers": _FLAG,
             "seed": {"type": "integer"},
             "findings": _list(finding),
@@ -368,6 +387,33 @@ def _why() -> Schema:
     return record({"log": _TEXT, "entry": _COUNT, "causes": _list(cause)})
 
 
+def _recover() -> Schema:
+    tail = record({"bytes": _COUNT, "sha256": _HASH, "kind": _TEXT, "begins": _TEXT})
+    log = record(
+        {
+            "path": _TEXT,
+            "state": {"enum": ["sealed", "open", "torn", "damaged"]},
+            "entries": _COUNT,
+            "head": _HASH,
+            "bytes": _COUNT,
+            "kept_bytes": _COUNT,
+            "damage": _or_null(_DAMAGE),
+            "tail": _or_null(tail),
+        }
+    )
+    salvaged = record(
+        {
+            "log": _TEXT,
+            "entries": _COUNT,
+            "head": _HASH,
+            "children": _COUNT,
+            "blobs": _COUNT,
+            "is_sealed": _FLAG,
+        }
+    )
+    return record({"logs": _list(log), "salvaged": _or_null(salvaged)})
+
+
 def _ls() -> Schema:
     run = record(
         {
@@ -379,7 +425,8 @@ def _ls() -> Schema:
             "runs": _COUNT,
             "duration_ms": _or_null(_COUNT),
             "bytes": _COUNT,
-        }
+        },
+        {"forked": record({"head": _HASH, "at": _COUNT, "edits": _list(_TEXT)})},
     )
     return record({"folder": _TEXT, "runs": _list(run)})
 
@@ -408,8 +455,14 @@ def _run() -> Schema:
             "data_digest": _HASH,
             "where": _TEXT,
             "warnings": _list(_TEXT),
+            "questions": _list(_QUESTION),
         }
     )
+
+
+def _open_ends() -> Schema:
+    doubt = record({"key": _TEXT, "tool": _TEXT, "arguments": _OBJECT})
+    return record({"log": _TEXT, "questions": _list(_QUESTION), "doubts": _list(doubt)})
 
 
 def _agents() -> Schema:
@@ -464,11 +517,13 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
     "state-diff": ("refold state --diff N M --json", _state_diff),
     "why": ("refold why --json", _why),
     "ls": ("refold ls --json", _ls),
+    "recover": ("refold recover --json", _recover),
     "pack": (
         "refold pack --json",
         lambda: record({"packed": _TEXT, "logs": _COUNT, "bytes": _COUNT}),
     ),
-    "run": ("refold run --json", _run),
+    "run": ("refold run --json, refold resume --json", _run),
+    "open-ends": ("refold resume --list --json: what people have to say", _open_ends),
     "agents": ("refold agents check --json", _agents),
     "delegation": ("what a subprocess child is told, and what it hands back", delegation_schema),
     "demo": ("refold demo --json", _demo),

@@ -7,14 +7,15 @@ import click
 
 from refold.cli import output
 from refold.cli.entries import heading, origin_of, print_entry
-from refold.cli.errors import FINE
+from refold.cli.errors import DAMAGED, FINE
 from refold.cli.logs import LOG, OpenedLog, first_entry, json_option, opened_log
 from refold.cli.pages import page
 from refold.cli.trees import print_tree
 from refold.engine.canonical import loads
 from refold.engine.errors import EntryMissing
 from refold.engine.log import Entry, read_entries
-from refold.replay.tree import delegation_tree
+from refold.engine.log.gaps import blob_gaps
+from refold.replay.tree import RunNode, delegation_tree
 
 _PAGE: Final = """
 Examples:
@@ -23,7 +24,14 @@ Examples:
   refold show runs/audit.2.jsonl --events
   refold show runs/audit.jsonl --entry 12
   refold show report.refold --json
+
+Exit code: 0 shown · 3 shown, and a child's log or a large text is missing,
+damaged or another run's (standard error says which): refold verify LOG.
 """
+
+_THERE: Final = frozenset({"read", "torn", "none"})
+"""States of a log that is there, or need not be."""
+_WORDS: Final = {"foreign": "another run's"}
 
 
 @click.command("show", epilog=page(_PAGE))
@@ -47,16 +55,39 @@ def command(*, log: Path, is_events: bool, at: int | None, details: bool, as_jso
             output.document(_entry(opened, at))
         elif is_events:
             _events(opened, as_json=as_json)
-        elif as_json:
-            output.document(tree_document(opened))
         else:
-            print_tree(delegation_tree(opened.path), details=details)
+            return _tree(opened, as_json=as_json, details=details)
     return FINE
 
 
-def tree_document(log: OpenedLog) -> dict[str, Any]:
+def _tree(log: OpenedLog, *, as_json: bool, details: bool) -> int:
+    """Show the delegation tree; say what is missing, and return the exit code."""
+    tree = delegation_tree(log.path)
+    if as_json:
+        output.document(tree_document(tree, log))
+    else:
+        print_tree(tree, details=details)
+    gaps = [
+        f"{log.shown(node.log)}: its log is {_WORDS.get(node.log_state, node.log_state)}"
+        for node in _all(tree)
+        if node.log_state not in _THERE
+    ]
+    gaps += [f"{log.shown(gap.path)}:{gap.line}: {gap.what}" for gap in blob_gaps(log.path)]
+    for gap in gaps:
+        output.complain(gap)
+    return DAMAGED if gaps else FINE
+
+
+def _all(node: RunNode) -> list[RunNode]:
+    nodes = [node]
+    for each in nodes:
+        nodes.extend(each.children)
+    return nodes
+
+
+def tree_document(tree: RunNode, log: OpenedLog) -> dict[str, Any]:
     """Return the delegation tree as one document, its files named as they were given."""
-    document = delegation_tree(log.path).as_json()
+    document = tree.as_json()
     waiting = [document]
     for node in waiting:
         node["log"] = log.shown(node["log"]) if node["log"] else ""

@@ -11,6 +11,7 @@ from refold.cli.errors import DIFFERS, FINE
 from refold.cli.logs import LOG, OpenedLog, json_option, opened_log, started
 from refold.cli.pages import page
 from refold.engine.state import Left, RunState, state_digest, state_json
+from refold.replay.pointer_diff import differences
 from refold.replay.refold import Refolded, refold_log, state
 
 _PAGE: Final = """
@@ -18,6 +19,7 @@ Examples:
   refold state runs/audit.jsonl
   refold state runs/audit.jsonl --at 12
   refold state runs/audit.jsonl --at -2 --json
+  refold state runs/audit.jsonl --diff 12 20
 
 Exit code: 0 fine · 1 the digest is not the recorded one.
 """
@@ -32,13 +34,21 @@ _RUNNING: Final = "running"
 @click.option(
     "--at", type=int, metavar="N", help="After entry N; -1 is the last, -2 the one before it."
 )
+@click.option(
+    "--diff", "between", type=int, nargs=2, metavar="N M",
+    help="What of the state changed from after entry N to after entry M.",
+)  # fmt: skip
 @json_option
-def command(*, log: Path, at: int | None, as_json: bool) -> int:
+def command(*, log: Path, at: int | None, between: tuple[int, int] | None, as_json: bool) -> int:
     """Show what a run had done, used up and left after any entry.
 
     The state is folded from the log; no program runs.  At the end of a sealed
     log, its digest is compared with the one that was recorded.
     """
+    if between is not None:
+        if at is not None:
+            raise click.UsageError("--at shows one state and --diff compares two: give one of them")
+        return _compare(log, *between, as_json=as_json)
     with opened_log(log) as opened, output.progress(f"folding {log}"):
         started(opened.path)  # a file without a first entry has no state
         found, whole = _folded(opened.path, at)
@@ -48,6 +58,34 @@ def command(*, log: Path, at: int | None, as_json: bool) -> int:
     else:
         _describe(found, document)
     return DIFFERS if document["agrees"] is False else FINE
+
+
+def _compare(log: Path, before: int, after: int, *, as_json: bool) -> int:
+    """Print where two states differ; that they do is no fault."""
+    with opened_log(log) as opened, output.progress(f"folding {log}"):
+        program = started(opened.path).program
+        one, other = state(opened.path, before), state(opened.path, after)
+    found = differences(state_json(one), state_json(other))
+    if as_json:
+        document = {
+            "log": output.shown_path(log),
+            "before": one.entries - 1,
+            "after": other.entries - 1,
+            "before_digest": state_digest(one),
+            "after_digest": state_digest(other),
+            "differences": [difference.as_json() for difference in found],
+        }
+        output.document(document)
+        return FINE
+    span = f" from after entry {one.entries - 1} to after entry {other.entries - 1}"
+    output.line((program, "bold"), span)
+    for difference in found:
+        output.wrapped(
+            "  ", (difference.pointer, "cyan"), str(difference)[len(difference.pointer) :]
+        )
+    if not found:
+        output.line("  the same state")
+    return FINE
 
 
 def _folded(path: Path, at: int | None) -> tuple[RunState, Refolded | None]:

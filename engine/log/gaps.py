@@ -1,0 +1,64 @@
+"""Which large strings the lines of a tree of logs name, and which of them are not there.
+
+For whoever packs, shows or salvages a tree without verifying it: chains are not looked at, lines
+that are no JSON are passed over (damage is `replay.verify`'s to tell), and nothing is changed.
+The rules are CONTRACT.md §3.6 and §4.6.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from refold.engine.canonical import Json, loads
+from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
+from refold.engine.log.damage import Damage, lines
+from refold.engine.log.names import blobs_of, tree
+from refold.engine.log.reader import open_log, reading
+
+
+def named_blobs(log: Path) -> Iterator[tuple[int, int, str, int]]:
+    """Yield, for each blob that a line of `log` names: line (1-based), byte, digest, size.
+
+    Raises:
+        LogMissing: there is no log.
+    """
+    byte = 0
+    with open_log(log) as file, reading(log):
+        for number, line in enumerate(lines(file), 1):
+            if is_marked(line):
+                for name, size in _names(line):
+                    yield number, byte, name, size
+            byte += len(line)
+
+
+def blob_gaps(log: str | os.PathLike[str]) -> list[Damage]:
+    """Return what is wrong with the blobs that the log at `log`, and those below it, name.
+
+    Raises:
+        LogMissing: there is no log at `log`.
+    """
+    store = BlobStore(blobs_of(Path(log)))
+    found = []
+    for path in tree(Path(log)):
+        for line, byte, name, size in named_blobs(path):
+            try:
+                store.get(name, size)
+            except BlobBroken as broken:
+                fields = (line, byte, broken.expected, broken.found, broken.what)
+                found.append(Damage(str(path), *fields))
+    return found
+
+
+def _names(line: bytes) -> list[tuple[str, int]]:
+    found: list[tuple[str, int]] = []
+
+    def note(name: str, size: int) -> str:
+        found.append((name, size))
+        return ""
+
+    try:
+        row: Json = loads(line)
+        resolved(row["data"], note)
+    except (ValueError, LookupError, TypeError, BlobBroken):
+        pass  # not an entry, or one whose markers are damaged
+    return found

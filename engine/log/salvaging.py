@@ -1,0 +1,220 @@
+"""Copies what still verifies of a damaged log into a new one that says so (CONTRACT.md §4.5).
+
+The longest prefix whose chain holds, whose entries are of their kinds and whose large strings are
+there is copied byte for byte, so that its hashes, and whoever noted one, still agree; a last entry
+of the kind `x-refold.salvaged` says from what, how much, and what was wrong behind it.  Logs of
+children that the prefix names are copied with it.  The damaged log is only read.
+
+What a torn tail is and how a resume takes it off is `engine.log.recovery`'s.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from refold.engine.errors import EventMalformed, LogDamaged, LogExists, LogUnsupported, UsageError
+from refold.engine.events import ChildStarted, Extension, RunFinished
+from refold.engine.log.blobs import BlobStore
+from refold.engine.log.damage import Damage
+from refold.engine.log.gaps import named_blobs
+from refold.engine.log.names import blobs_of, check_root, child_path
+from refold.engine.log.reader import open_log, read_entries
+from refold.engine.log.recovery import sync_folder
+from refold.engine.log.writer import LogWriter
+
+SALVAGED: Final = "x-refold.salvaged"
+"""The kind of the last entry of a salvaged log."""
+
+_CHUNK: Final = 1024 * 1024
+
+
+@attrs.frozen
+class Prefix:
+    """How far a log verifies."""
+
+    path: Path
+    entries: int
+    head: str
+    """Hash of the last of them; empty for none."""
+    offset: int
+    """Where they end, in bytes."""
+    size: int
+    """Of the whole file, in bytes."""
+    is_sealed: bool
+    """Whether the last of them is `run.finished`."""
+    numbers: tuple[int, ...]
+    """Of the children that they name."""
+    wrong: Damage | None
+    """Why they are not more; `None` where nothing follows."""
+
+
+@attrs.frozen
+class Salvaged:
+    """What a salvage kept, and what it had to leave."""
+
+    log: Path
+    """The new log."""
+    source: Prefix
+    """How far the damaged log verifies: so many of its entries are kept."""
+    children: tuple[Prefix, ...]
+    """The same of each child's log that the kept entries name; one without entries is not kept."""
+    blobs: int
+    """Large strings kept."""
+    head: str
+    """Of the new log, its note included."""
+
+
+def prefix_of(path: str | os.PathLike[str]) -> Prefix:
+    """Return how far the log at `path` verifies.
+
+    Raises:
+        LogMissing: there is none, or it cannot be read.
+        LogUnsupported: it was written by a newer version.
+    """
+    log = Path(path)
+    entries, head, offset, line, is_sealed = 0, "", 0, 0, False
+    numbers: list[int] = []
+    wrong: Damage | None = None
+    try:
+        for entry in read_entries(log, resolve=True):
+            line = entry.offset
+            event = entry.event
+            if isinstance(event, ChildStarted):
+                numbers.append(event.number)
+            is_sealed = isinstance(event, RunFinished)
+            entries, head = entry.seq + 1, entry.hash
+            offset = entry.offset + len(entry.line)
+    except LogDamaged as error:
+        fields = (error.path, error.line, error.byte, error.expected, error.found, error.what)
+        wrong = Damage(*fields)
+    except EventMalformed as error:
+        where = f"{error.kind} at {error.pointer or '(the data itself)'}: {error.expected}"
+        wrong = Damage(str(log), entries + 1, line, where, error.found, "schema")
+    except LogUnsupported as error:
+        if error.path:  # of the format; an unknown kind has none
+            raise
+        wrong = Damage(str(log), entries + 1, line, error.expected, error.found, "unknown kind")
+    size = log.stat().st_size
+    return Prefix(log, entries, head, offset, size, is_sealed, tuple(numbers), wrong)
+
+
+def salvage(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Salvaged:
+    """Copy what verifies of the log at `path`, and of those below it, to the new log `out`.
+
+    The new log is intact and, without its end, not complete: it may be resumed.  Where only bytes
+    behind `run.finished` are lost, it is that record, whole, and has no note.
+
+    Raises:
+        LogDamaged: not even the first entry verifies; nothing was written.
+        LogExists: there is a log at `out`, or at the place of one of its children.
+        LogMissing: there is no log at `path`.
+        LogNameRefused: `out` cannot be a root's log.
+        LogUnsupported: the log was written by a newer version.
+        UsageError: nothing is wrong with the logs.
+    """
+    source, new = prefix_of(path), Path(out)
+    check_root(new)
+    children = list(_below(source))
+    if source.wrong is None and all(child.wrong is None for _, child in children):
+        raise UsageError(f"{source.path} is not damaged: there is nothing to salvage")
+    if source.entries == 0 and source.wrong is not None:
+        raise source.wrong.as_error()
+    copies = [(_moved(numbers, new), child) for numbers, child in children if child.entries]
+    for target, _ in [(new, source), *copies]:
+        if target.exists() or target.is_symlink():
+            raise LogExists(str(target))
+    new.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    blobs = _copy_blobs([source, *(child for _, child in copies)], new)
+    for target, child in copies:
+        _copy(child, target)
+    _copy(source, new)  # last: where it is, all else is
+    sync_folder(new.absolute().parent)
+    found = tuple(child for _, child in children)
+    head = source.head if source.is_sealed else _noted(new, source, found)
+    return Salvaged(new, source, found, blobs, head)
+
+
+def _below(top: Prefix) -> Iterator[tuple[tuple[int, ...], Prefix]]:
+    """Yield the logs that the prefixes name and that are there, with their numbers from the top."""
+    waiting: list[tuple[tuple[int, ...], Prefix]] = [((), top)]
+    for numbers, above in waiting:
+        for number in above.numbers:
+            place = child_path(above.path, number)
+            if place.is_file() and not place.is_symlink():
+                found = ((*numbers, number), _child(place))
+                waiting.append(found)
+                yield found
+
+
+def _child(path: Path) -> Prefix:
+    try:
+        return prefix_of(path)
+    except LogUnsupported as error:
+        wrong = Damage(str(path), 1, 0, error.expected, error.found, "newer format")
+        size = path.stat().st_size
+        return Prefix(path, 0, "", 0, size, is_sealed=False, numbers=(), wrong=wrong)
+
+
+def _moved(numbers: tuple[int, ...], new: Path) -> Path:
+    for number in numbers:
+        new = child_path(new, number)
+    return new
+
+
+def _copy_blobs(logs: list[Prefix], new: Path) -> int:
+    """Keep the large strings that the kept entries name; they were there a moment ago."""
+    store, kept = BlobStore(blobs_of(new)), set()
+    for log in logs:
+        inside = BlobStore(blobs_of(log.path))
+        for line, _, name, size in named_blobs(log.path):
+            if line <= log.entries and name not in kept:
+                store.put(inside.get(name, size).encode())
+                kept.add(name)
+    return len(kept)
+
+
+def _copy(source: Prefix, target: Path) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    left = source.offset
+    with (
+        open_log(source.path) as file,
+        open(os.open(target, flags, 0o600), "wb") as copy,  # noqa: PTH123 - a descriptor
+    ):
+        while left and (chunk := file.read(min(left, _CHUNK))):
+            copy.write(chunk)
+            left -= len(chunk)
+        copy.flush()
+        os.fsync(copy.fileno())
+
+
+def _noted(new: Path, source: Prefix, children: tuple[Prefix, ...]) -> str:
+    """Append what the new log is, and return its head."""
+    note = {
+        "source": _name(source.path),
+        "entries": source.entries,
+        "head": source.head,
+        "lost_bytes": source.size - source.offset,
+        "damage": _told(source.wrong),
+        "children": [
+            {"source": _name(child.path), "entries": child.entries, "damage": _told(child.wrong)}
+            for child in children
+        ],
+    }
+    with LogWriter.resume(new).writer as log:
+        log.append(Extension(SALVAGED, note))
+        return log.head
+
+
+def _name(path: Path) -> str:
+    """Return the name of a file as a log can hold it: bytes that are no text stand escaped."""
+    return os.fsencode(path.name).decode(errors="backslashreplace")
+
+
+def _told(wrong: Damage | None) -> dict[str, object] | None:
+    if wrong is None:
+        return None
+    told = {name: value for name, value in wrong.as_json().items() if name != "path"}
+    return told | {name: f"{told[name]:.500}" for name in ("expected", "found")}

@@ -1,0 +1,249 @@
+"""What must not reach a log, and how it is taken out: by exact value, by path, by tool.
+
+The rules and the walk, pure; which values are secret is `engine.vault`'s to know, where they are
+applied `engine.recorder`'s.  What is taken out leaves a marker: `[redacted:NAME]` for an exact
+secret, `[redacted]` for a path or a tool.  It is taken out before the log *and* before delivery, so
+that a program receives exactly what a replay gives it (CONTRACT.md §3.9).
+"""
+
+import base64
+import re
+import string
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal, get_origin
+from urllib.parse import quote, quote_plus
+
+import attrs
+
+from refold.engine.canonical import Json, encode
+from refold.engine.errors import UsageError
+from refold.engine.events import (
+    Event,
+    ModelAnswered,
+    ModelAsked,
+    RunFinished,
+    RunStarted,
+    ToolCalled,
+    ToolReturned,
+)
+from refold.engine.outcome import ChildRef, Truncated, Usage
+
+LENGTH_MIN: Final = 4
+"""Characters of an exact secret; a shorter one would be found everywhere."""
+_ENCODED_MIN: Final = 8
+"""Characters of an encoded form that is looked for: shorter ones occur by chance."""
+REDACTED: Final = "[redacted]"
+MARKER: Final = re.compile(r"\[redacted(?::[^\[\]]*)?\]")
+_SELECTOR: Final = re.compile(r"(?:tool|model):[^/\s]+|run")
+_WHOLE: Final = (ChildRef, Truncated, Usage)
+"""Values of numbers and hashes, in which nothing is looked for."""
+
+
+def _texts(values: Iterable[str], name: str) -> tuple[str, ...]:
+    if isinstance(values, str):
+        raise UsageError(f"Redaction({name}=…) is a list of texts, found one text")
+    return tuple(values)
+
+
+def _paths(paths: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
+    read = {key: _texts(pointers, f"paths[{key!r}]") for key, pointers in paths.items()}
+    for key, pointers in read.items():
+        if not _SELECTOR.fullmatch(key):
+            raise UsageError(
+                f"Redaction(paths={{{key!r}: …}}): expected tool:NAME, model:NAME, run"
+            )
+        for pointer in pointers:
+            check_pointer(pointer, f"Redaction(paths={{{key!r}: …}})")
+    return read
+
+
+def check_pointer(pointer: str, where: str) -> None:
+    """Refuse what is no JSON pointer below the data of an entry.
+
+    Raises:
+        UsageError: it is none; says where.
+    """
+    if not pointer.startswith("/") or pointer == "/":
+        raise UsageError(
+            f"{where}: expected a JSON pointer such as /result/token, found {pointer!r}"
+        )
+
+
+@attrs.frozen(kw_only=True)
+class Redaction:
+    """What is to be taken out of what tools, models and callers say.
+
+    Raises:
+        UsageError: a secret is too short to be looked for, or a path is none.
+    """
+
+    secrets: tuple[str, ...] = attrs.field(
+        default=(), converter=lambda values: _texts(values, "secrets"), repr=False
+    )
+    """Exact values; found as they are, and in base64, hex, URL and JSON form."""
+    environment: tuple[str, ...] = attrs.field(
+        default=(), converter=lambda values: _texts(values, "environment")
+    )
+    """Names of environment variables whose values are secret."""
+    paths: dict[str, tuple[str, ...]] = attrs.field(factory=dict, converter=_paths)
+    """JSON pointers into the data of entries, `*` for any member or element, by what the entries
+    are about: `{"tool:fetch": ("/result/token",), "model:*": ("/message/content",)}`; `run` is the
+    run's `/input` and `/output`."""
+    tools: tuple[str, ...] = attrs.field(
+        default=(), converter=lambda values: _texts(values, "tools")
+    )
+    """Names of tools whose arguments and results are taken out whole."""
+
+    def as_json(self) -> dict[str, Json]:
+        """Return the rules as `run.started` lists them: names, paths, and how many secrets."""
+        listed = {
+            "environment": sorted(self.environment),
+            "paths": {key: list(self.paths[key]) for key in sorted(self.paths)},
+            "secrets": len(self.secrets),
+            "tools": sorted(self.tools),
+        }
+        return {name: value for name, value in listed.items() if value}
+
+
+# --- exact secrets ---------------------------------------------------------------------------
+
+
+def forms_of(secret: str) -> frozenset[str]:
+    """Return the texts in which a secret may stand: itself, JSON, URL, hex and base64 of it.
+
+    Base64 in all three places that it can have in what was encoded, without the characters that
+    depend on its neighbours.
+    """
+    raw = secret.encode()
+    escaped = encode(secret).decode()[1:-1]
+    found = {secret, escaped, escaped.replace("/", "\\/"), secret.encode("unicode_escape").decode()}
+    for url in (quote(secret, safe=""), quote(secret), quote_plus(secret)):
+        found |= {url, re.sub("%..", lambda part: part[0].lower(), url)}
+    encoded = {raw.hex(), raw.hex().upper()}
+    for before in range(3):
+        for alphabet in (base64.b64encode, base64.urlsafe_b64encode):
+            text = alphabet(b"\0" * before + raw).decode().rstrip("=")
+            start = (0, 2, 3)[before]
+            end = len(text) - (1 if (before + len(raw)) % 3 else 0)
+            encoded.add(text[start:end])
+    return frozenset(found | {form for form in encoded if len(form) >= _ENCODED_MIN})
+
+
+def pattern_of(secrets: Mapping[str, str]) -> "tuple[re.Pattern[str] | None, dict[str, str]]":
+    """Return one expression for all forms of all secrets, longest first, and the name of each."""
+    names = {form: name for name, value in secrets.items() for form in forms_of(value)}
+    if not names:
+        return None, {}
+    ordered = sorted(names, key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, ordered))), names
+
+
+_NAME: Final = frozenset(string.ascii_letters + string.digits + "_.-")
+
+
+def marker_of(name: str) -> str:
+    """Return what stands for the secret of that name."""
+    return f"[redacted:{''.join(each if each in _NAME else '_' for each in name)}]"
+
+
+def scrubbed(value: Any, pattern: re.Pattern[str], names: Mapping[str, str]) -> Any:
+    """Return `value`, an event or a JSON value, without exact secrets; itself if it has none."""
+    kind = type(value)
+    if kind is str:
+        if pattern.search(value) is None:
+            return value
+        return pattern.sub(lambda found: marker_of(names[found[0]]), value)
+    if kind is dict:
+        members = {
+            scrubbed(key, pattern, names): scrubbed(item, pattern, names)
+            for key, item in value.items()
+        }
+        same = all(a is b for a, b in zip(members, value, strict=False))
+        same = same and all(members.get(key) is item for key, item in value.items())
+        return value if same else members
+    if kind is list or kind is tuple:
+        items = [scrubbed(item, pattern, names) for item in value]
+        return value if all(a is b for a, b in zip(items, value, strict=True)) else kind(items)
+    if attrs.has(kind) and kind not in _WHOLE:
+        changed = {}
+        for field in attrs.fields(kind):
+            old = getattr(value, field.name)
+            new = old if get_origin(field.type) is Literal else scrubbed(old, pattern, names)
+            if new is not old:
+                changed[field.name] = new
+        return attrs.evolve(value, **changed) if changed else value
+    return value
+
+
+# --- paths and tools -------------------------------------------------------------------------
+
+
+class Redactor:
+    """Applies the rules of one run to its events; remembers which call is of which tool."""
+
+    def __init__(self, rules: Redaction) -> None:
+        self._rules = rules
+        self._names: dict[str, str] = {}
+
+    def applied(self, event: Event, call: str | None) -> Any:
+        """Return an event with what paths and tools name taken out."""
+        match event:
+            case ToolCalled(tool=name):
+                self._names[call or ""] = name
+                event = self._at(event, "tool", name)
+                hidden = dict.fromkeys(event.arguments, REDACTED)
+                return attrs.evolve(event, arguments=hidden) if self._is_hidden(name) else event
+            case ToolReturned():
+                name = self._names.pop(call or "", "")
+                event = self._at(event, "tool", name)
+                return _hidden_result(event) if self._is_hidden(name) else event
+            case ModelAsked(model=name):
+                self._names[call or ""] = name
+                return self._at(event, "model", name)
+            case ModelAnswered():
+                return self._at(event, "model", self._names.pop(call or "", ""))
+            case RunStarted() | RunFinished():
+                return self._at(event, "run", "")
+            case _:
+                return event
+
+    def _is_hidden(self, tool: str) -> bool:
+        return tool in self._rules.tools
+
+    def _at(self, event: Any, kind: str, name: str) -> Any:
+        for selector, pointers in self._rules.paths.items():
+            if selector in (f"{kind}:{name}", f"{kind}:*", kind):
+                for pointer in pointers:
+                    field, _, rest = pointer[1:].partition("/")
+                    old = getattr(event, field, None)
+                    if old is not None:
+                        new = replaced(old, rest.split("/") if rest else [], REDACTED)
+                        event = attrs.evolve(event, **{field: new})
+        return event
+
+
+def _hidden_result(event: ToolReturned) -> ToolReturned:
+    if event.status == "ok":
+        return attrs.evolve(event, result=REDACTED)
+    return attrs.evolve(event, error={**(event.error or {}), "message": REDACTED})
+
+
+def replaced(value: Json, steps: list[str], inside: Json) -> Json:
+    """Return `value` with `inside` at the steps of a pointer; as it is where there is no such place.
+
+    `*` is any member and any element.
+    """
+    if not steps:
+        return inside
+    step, rest = steps[0].replace("~1", "/").replace("~0", "~"), steps[1:]
+    if isinstance(value, dict):
+        return {
+            key: replaced(item, rest, inside) if step in ("*", key) else item
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [
+            replaced(item, rest, inside) if step in ("*", str(at)) else item
+            for at, item in enumerate(value)
+        ]
+    return value

@@ -1,0 +1,145 @@
+"""Where one recorded run is rehearsed, again and again, within a wall limit each time.
+
+What follows from many rehearsals is told by `replay.explore` and `replay.sensitivity`; what one is,
+by `replay.rehearsal`.  A program that never gives its thread back cannot be ended; it is left
+behind.  Rules: CONTRACT.md §12.8.
+"""
+
+import contextvars
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from refold.engine.errors import Diverged, UsageError
+from refold.engine.ports import Program, SessionPort, Tool
+from refold.replay.book import Book
+from refold.replay.reexecute import reexecute
+from refold.replay.rehearsal import Plan, Rehearsal, Rehearsed
+from refold.replay.supply import Looks
+from refold.replay.world import RecordedTool
+
+WALL_SECONDS: Final = 10.0
+_WALL_PER_ENTRY: Final = 0.002
+"""Wall time that one rehearsal may take, and more for each entry of its record."""
+
+
+class Stage:
+    """One record, and what it takes to run its program again."""
+
+    def __init__(
+        self,
+        book: Book,
+        program: Program,
+        *,
+        tools: Mapping[str, Tool],
+        session: SessionPort | None = None,
+        wall_seconds: float = WALL_SECONDS,
+    ) -> None:
+        """Take the record and what was passed with it.
+
+        Raises:
+            UsageError: the run had a session, and none was passed.
+        """
+        if book.snapshot is not None and session is None:
+            raise UsageError(
+                "the run had a session: pass one with the same reducers, session=Session()"
+            )
+        self.book = book
+        self._program = program
+        self._given = tools
+        self._tools = _tools_of(book, tools)
+        self._session = session
+        self._looks: Looks = {}
+        self._wall_seconds = wall_seconds + _WALL_PER_ENTRY * book.entries
+
+    def rehearse(self, plan: Plan, *, is_learning: bool = False) -> Rehearsed:
+        """Run the program once; left behind where it takes longer than the wall limit.
+
+        Raises:
+            RefoldError: the program cannot be run: a tool has to be passed.
+        """
+        rehearsal = Rehearsal(
+            self.book,
+            plan,
+            tools=self._tools,
+            session=self._session,
+            looks=self._looks,
+            is_learning=is_learning,
+        )
+        found = _within(self._wall_seconds, lambda: rehearsal.run(self._program))
+        return found or Rehearsed(how="hung")
+
+    def baseline(self) -> Rehearsed:
+        """Rehearse as recorded, twice; all else is compared with what comes of that.
+
+        Raises:
+            Diverged: the program does not do what its log says.
+            UsageError: nor does it the second time, or it comes to no end.
+        """
+        first = self.rehearse(Plan(), is_learning=True)
+        if first.how == "hung":
+            raise UsageError("the program, as recorded, comes to no end within the wall limit")
+        if not self._is_recorded(first):
+            raise self._difference(first)
+        second = self.rehearse(Plan())
+        if second.delivered != first.delivered or not second.is_end(first.end):
+            raise UsageError(
+                "run a second time in one process, the program ends otherwise: it keeps something "
+                "between runs, in a global or a cache, and nothing else could be told from that"
+            )
+        return first
+
+    def _is_recorded(self, found: Rehearsed) -> bool:
+        book = self.book
+        asked = {one.call: one.identity for one in found.asked}
+        recorded = {one.call: one.identity for one in book.requests.values()}
+        return found.is_end(book.end) and found.delivered == book.delivered and asked == recorded
+
+    def _difference(self, found: Rehearsed) -> Diverged | UsageError:
+        """Return what a re-execution says of a program that is not as recorded."""
+        tools = list(self._given.values())
+        report = reexecute(self.book.log, self._program, tools=tools, session=self._session)
+        if report.divergences:
+            return Diverged(report.divergences[0])
+        return UsageError(
+            f"{self.book.log}: served from its record, the program comes to another end "
+            f"({found.how}) than re-executed; it does what the log says, and cannot be rehearsed"
+        )
+
+
+def _tools_of(book: Book, given: Mapping[str, Tool]) -> dict[str, Tool]:
+    """Return the tools that the run knew by name; those that were not passed stand in."""
+    return {
+        offer["name"]: given.get(offer["name"])
+        or RecordedTool(
+            offer["name"],
+            offer["effect"],
+            offer["schema"],
+            bool(offer["typed"]),
+            bool(offer.get("delegates")),
+            offer.get("description", ""),
+        )
+        for offer in book.started.tools
+    }
+
+
+def _within(seconds: float, work: Callable[[], Rehearsed]) -> Rehearsed | None:
+    """Return what `work` returns; `None` where it takes longer and is left behind."""
+    box: list[Any] = []
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        try:
+            box.append(work())
+        except BaseException as error:  # noqa: BLE001 - raised again below
+            box.append(error)
+
+    thread = threading.Thread(target=lambda: context.run(run), name="refold-rehearsal", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if not box:
+        return None
+    if isinstance(box[0], BaseException):
+        raise box[0]
+    found: Rehearsed = box[0]
+    return found

@@ -1,0 +1,147 @@
+"""`refold recover`: how far do logs verify, what follows, and what can be kept (CONTRACT.md §4.5)."""
+
+import re
+import shlex
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from refold.cli import output, words
+from refold.cli.errors import DAMAGED, FINE
+from refold.cli.logs import LOG, OpenedLog, json_option, opened_log
+from refold.cli.pages import page
+from refold.engine.log import Prefix, prefix_of, salvage
+from refold.engine.log.damage import TORN_TAIL
+from refold.engine.log.names import SUFFIX, root_of, tree
+
+_PAGE: Final = """
+torn tail   the crash of whoever wrote the log cut its last write short: no
+            entry is lost, and `refold resume` takes it off
+damaged     bytes were altered, lost or added: nobody goes on from that, and
+            --salvage keeps the entries in front of it
+
+Examples:
+  refold recover runs/audit.jsonl
+  refold recover runs/audit.jsonl --salvage runs/salvaged.jsonl
+  refold verify runs/salvaged.jsonl
+
+The new log ends with an entry x-refold.salvaged that says what it is; it is
+intact and not complete. LOG and all beside it stay as they are.
+
+Exit code: 0 sealed and sound, or salvaged · 3 torn, damaged or unsealed.
+"""
+
+_KIND: Final = re.compile(rb'\{"seq":[0-9]+,"kind":"([a-z][a-z0-9._-]*)"')
+_STYLES: Final = {"sealed": "green", "open": "yellow", "torn": "yellow"}
+_SHOWN: Final = 48
+
+
+@click.command("recover", epilog=page(_PAGE))
+@click.argument("log", type=LOG)
+@click.option("--salvage", "out", type=LOG, metavar="OUT", help="Keep what verifies in a new log.")
+@json_option
+def command(*, log: Path, out: Path | None, as_json: bool) -> int:
+    """Say how far a log, and those below it, verify, and what follows.
+
+    Nothing is executed, and nothing is changed: with --salvage, the entries
+    that verify are copied to a new log, with those of the children's logs
+    that they name.
+    """
+    with opened_log(log) as opened, output.progress(f"reading {log}"):
+        found = [prefix_of(path) for path in tree(opened.path) if path.is_file()]
+        made = None
+        if out is not None:
+            kept = salvage(opened.path, out)
+            made = {
+                "log": output.shown_path(kept.log),
+                "entries": kept.source.entries,
+                "head": kept.head,
+                "children": sum(1 for child in kept.children if child.entries),
+                "blobs": kept.blobs,
+                "is_sealed": kept.source.is_sealed,
+            }
+        documents = [_document(each, opened) for each in found]
+    if as_json:
+        output.document({"logs": documents, "salvaged": made})
+    else:
+        for each in documents:
+            _describe(each)
+        _advise(documents, made, log)
+    is_sound = all(each["state"] == "sealed" for each in documents)
+    return FINE if is_sound or made is not None else DAMAGED
+
+
+def _document(found: Prefix, log: OpenedLog) -> dict[str, Any]:
+    damage = found.wrong.as_json() if found.wrong else None
+    if damage is not None:
+        damage["path"] = log.shown(damage["path"])
+    return {
+        "path": log.shown(found.path),
+        "state": _state(found),
+        "entries": found.entries,
+        "head": found.head,
+        "bytes": found.size,
+        "kept_bytes": found.offset,
+        "damage": damage,
+        "tail": _tail(found) if found.size > found.offset else None,
+    }
+
+
+def _state(found: Prefix) -> str:
+    if found.wrong is not None:
+        is_torn = found.wrong.what == TORN_TAIL and not found.is_sealed  # none is torn off a seal
+        return "torn" if is_torn else "damaged"
+    return "sealed" if found.is_sealed else "open"
+
+
+def _tail(found: Prefix) -> dict[str, Any]:
+    """Return what follows the entries that verify: how much, its digest, how it begins."""
+    digest, begins = sha256(), b""
+    with found.path.open("rb") as file:
+        file.seek(found.offset)
+        while chunk := file.read(1024 * 1024):
+            begins = begins or chunk[:200]
+            digest.update(chunk)
+    kind = _KIND.match(begins)
+    return {
+        "bytes": found.size - found.offset,
+        "sha256": digest.hexdigest(),
+        "kind": kind[1].decode() if kind else "",
+        "begins": begins[:_SHOWN].decode(errors="backslashreplace"),
+    }
+
+
+def _describe(log: dict[str, Any]) -> None:
+    count = words.counted(log["entries"], "entry", "entries")
+    output.line((log["path"], "bold"))
+    state = log["state"]
+    output.line("  ", (state, _STYLES.get(state, "bold red")), f"  {count} verify")
+    if log["damage"] is not None and state == "damaged":
+        damage = log["damage"]
+        output.line(f"  line {damage['line']} (byte {damage['byte']}): {damage['what']}")
+        output.line(f"    expected {damage['expected']}")
+        output.line(f"    found    {damage['found']}")
+    if log["tail"] is not None:
+        tail = log["tail"]
+        what = f", a cut {tail['kind']}" if state == "torn" and tail["kind"] else ""
+        output.line(f"  behind them {words.counted(tail['bytes'], 'byte')}{what}: {tail['begins']}")
+
+
+def _advise(logs: list[dict[str, Any]], made: dict[str, Any] | None, given: Path) -> None:
+    if made is not None:
+        kept = words.counted(made["entries"], "entry", "entries")
+        below = words.counted(made["children"], "child log")
+        output.line(("salvaged", "green"), f"  {made['log']}: {kept}, {below}")
+        output.line(f"  head {made['head']}")
+        return
+    states = {log["state"] for log in logs}
+    if "damaged" in states:
+        name = given.with_name(f"salvaged-{root_of(given.with_suffix(SUFFIX)).name}")
+        both = " --salvage ".join(shlex.quote(output.shown_path(each)) for each in (given, name))
+        output.hint(f"to keep what verifies: refold recover {both}")
+    elif states & {"torn", "open"}:
+        output.hint(
+            f"to go on with the run, a torn tail taken off: refold resume {shlex.quote(output.shown_path(given))}"
+        )

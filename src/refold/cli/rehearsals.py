@@ -1,0 +1,85 @@
+"""What `refold explore` and `refold sensitivity` share: the program, its tools, and the silence.
+
+A program runs many times in one command, so what it prints is dropped.  Who explores is
+`cli.explore`, who alters `cli.sensitivity`; what a rehearsal is, CONTRACT.md §12.8 says.
+"""
+
+import contextlib
+import os
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import click
+
+from refold.cli import output
+from refold.cli.logs import OpenedLog, opened_log, started
+from refold.cli.replay import import_from_here, load_tools, session_of
+from refold.cli.shipped import tools_of
+from refold.engine.errors import ProgramNotFound
+from refold.engine.ports import SessionPort, Tool
+from refold.engine.programs import SHIPPED
+
+Command = Callable[..., Any]
+
+program_option: Final[Callable[[Command], Command]] = click.option(
+    "--program", metavar="MODULE:NAME",
+    help="The program as it is now: module:name or file.py:name; not for shipped ones.",
+)  # fmt: skip
+tools_option: Final[Callable[[Command], Command]] = click.option(
+    "--tools", metavar="MODULE:NAME,…", default="",
+    help="Tools that the program calls by name, or lists of them.  None is executed.",
+)  # fmt: skip
+
+
+@attrs.frozen
+class Subject:
+    """One recorded run, with what it takes to run its program again."""
+
+    log: OpenedLog
+    program: str | None
+    tools: tuple[Tool, ...]
+    session: SessionPort | None
+
+
+@contextlib.contextmanager
+def subject(
+    log: Path, program: str | None, tools: str, *, command: str
+) -> Iterator[Subject | None]:
+    """Give what a rehearsal takes; `None` where the program has to be named, which is then said.
+
+    Raises:
+        ProgramNotFound: a tool is not where it was said to be.
+    """
+    import_from_here()
+    with opened_log(log) as opened:
+        name = started(opened.path).program
+        if program is None and name not in SHIPPED:
+            _say_which(opened, name, command)
+            yield None
+            return
+        given = load_tools(tools)
+        own = () if program is not None else tools_of(name, os.curdir)
+        known = {tool.name: tool for tool in (*own, *given)}
+        session = session_of(opened.path) if program is None else None
+        yield Subject(opened, program, tuple(known.values()), session)
+
+
+def _say_which(log: OpenedLog, name: str, command: str) -> None:
+    why = "a log never says what code to import; say it with --program"
+    output.complain(str(ProgramNotFound(name, why)))
+    function = name if name.isidentifier() else "NAME"
+    path = shlex.quote(output.shown_path(log.given))
+    output.hint(f"refold {command} {path} --program FILE.py:{function}")
+
+
+@contextlib.contextmanager
+def dropped_prints() -> Iterator[None]:
+    """Drop what programs print: they run many times, and it is no part of our answer."""
+    with (
+        Path(os.devnull).open("w", encoding="utf-8") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+    ):
+        yield
