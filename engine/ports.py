@@ -18,6 +18,7 @@ from refold.engine.canonical import Json
 from refold.engine.events import EffectClass
 from refold.engine.limits import Limits
 from refold.engine.outcome import ArtifactKind, ChildRef, Outcome, Usage
+from refold.engine.vault import Vault
 
 Program = Callable[..., Any]
 """`async def program(run, input)` or `def program(run, input)`: agent code."""
@@ -381,6 +382,10 @@ class Supply(Protocol):
         """
         ...
 
+    def ended(self, call: str, outcome: Outcome, /) -> Outcome:
+        """Return the outcome of a child that ran live as it is to be delivered."""
+        ...
+
     def child(self, request: "ChildRequest", outcome: Outcome, /) -> Outcome:
         """Return a supplied outcome as it is to stand in the log of this run."""
         ...
@@ -434,6 +439,8 @@ class ChildRequest:
     `RunRequest` and a `Host` that returns a `Recorder`."""
     supply: Supply | None = None
     """Where the child's outcomes come from; needs a runner that shares memory."""
+    vault: Vault | None = None
+    """Redaction, secrets and volatile paths of the whole tree."""
     host: Any = None
     """The `engine.driver.Host` on which asynchronous tools of an in-process child run."""
 

@@ -104,6 +104,9 @@ class Supplied(Recorder):
         timers = [one for one in handed.timers if self._supply.when(one[1].key) is None]
         super().take_over(attrs.evolve(handed, timers=timers))
 
+    def _finish_child(self, call: str, outcome: Outcome) -> None:
+        super()._finish_child(call, self._supply.ended(call, outcome))
+
     # -- turns ----------------------------------------------------------------------------
 
     def _take_turn(self) -> bool:

@@ -21,7 +21,7 @@ from refold.engine.log.names import child_path
 from refold.engine.ports import Model, Program, Reference, SessionPort, Tool
 from refold.engine.programs import check_not_importing
 from refold.engine.recording import known_models
-from refold.replay.align import align
+from refold.replay.align import Pair, align
 from refold.replay.book import Asked, Book, label_of
 from refold.replay.compare import Comparator, comparator, exact
 from refold.replay.junit import JUnitCase, JUnitSuite
@@ -288,8 +288,8 @@ class _Comparison:
         order = {call: at for at, call in enumerate(self._new.requests)}
         for scope in dict.fromkeys([*new, *old]):
             a, b = old.get(scope, []), new.get(scope, [])
-            at = -1
-            for left, right in align([_key(one) for one in a], [_key(one) for one in b]).pairs:
+            at = -1 if b else len(order)
+            for left, right in _aligned(a, b):
                 at = order[b[right].call] if right is not None else at
                 one = a[left] if left is not None else None
                 found.append((at, len(found), one, b[right] if right is not None else None))
@@ -308,7 +308,8 @@ class _Comparison:
             yield attrs.evolve(row, verdict=verdict, consequent=self._has_drifted)
             return
         if one.identity != other.identity:
-            diff = differences(one.item.arguments, other.item.arguments)
+            found = differences(one.item.arguments, other.item.arguments)
+            diff = tuple(each for each in found if each.pointer not in _WHERE_IT_STOOD)
             yield attrs.evolve(
                 row,
                 verdict="arguments_changed",
@@ -384,6 +385,8 @@ class _Comparison:
         )
 
 
+_WHERE_IT_STOOD: Final = ("/predecessor", "/base")
+"""How much of a conversation the log had already: it follows from what was asked before."""
 _MEASURED: Final = ("duration_ms", "child", "usage")
 
 
@@ -402,6 +405,23 @@ def _by_scope(book: Book) -> dict[str, list[Asked]]:
     for asked in book.requests.values():
         found.setdefault(asked.item.scope, []).append(asked)
     return found
+
+
+def _aligned(a: Sequence[Asked], b: Sequence[Asked]) -> list[Pair]:
+    """Pair the calls of one scope; of two that could be the changed one, that of the same key."""
+    pairs = list(align([_key(one) for one in a], [_key(one) for one in b]).pairs)
+    alone = {
+        a[left].call: at
+        for at, (left, right) in enumerate(pairs)
+        if right is None and left is not None
+    }
+    for at, (left, right) in enumerate(pairs):
+        if left is None or right is None or a[left].identity == b[right].identity:
+            continue
+        other = alone.pop(b[right].call, None)
+        if other is not None and a[pairs[other][0] or 0].name == b[right].name:
+            pairs[at], pairs[other] = (pairs[other][0], right), (left, None)
+    return pairs
 
 
 def _key(asked: Asked) -> tuple[str, str, bytes]:

@@ -27,6 +27,9 @@ class Book:
     def child(self, _request: Any, outcome: Any) -> Any:
         return outcome
 
+    def ended(self, _call: str, outcome: Any) -> Any:
+        return outcome
+
     def draw(self, source: str, name: str, _call: str) -> tuple[Any] | None:
         return ("drawn",) if (source, name) == ("environment", "X") else None
 
