@@ -7,7 +7,6 @@ live or stubbed, as the sources say.  The origin's bytes never change.
 
 import os
 import shutil
-from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,18 +15,16 @@ import attrs
 
 from refold.engine.canonical import Json
 from refold.engine.codec import structure
-from refold.engine.effects import AskPerson, Effect, RunChild
+from refold.engine.driver import Arrival
+from refold.engine.effects import AskPerson, Effect, GiveUp, RunChild
 from refold.engine.errors import (
     Diverged,
-    EntryMissing,
-    ForkRefused,
     LogExists,
     OutcomeMissing,
     RefoldError,
     UsageError,
 )
 from refold.engine.events import (
-    COMPLETES,
     ChildFinished,
     ChildStarted,
     InputAsked,
@@ -39,8 +36,8 @@ from refold.engine.events import (
     ToolReturned,
 )
 from refold.engine.limits import Limits
-from refold.engine.log import Entry, read_entries, scan
-from refold.engine.log.names import SUFFIX, blobs_of, child_path, children, root_of, tree
+from refold.engine.log import read_entries, scan
+from refold.engine.log.names import blobs_of, child_path, children, root_of, tree
 from refold.engine.outcome import Outcome
 from refold.engine.plain import to_json
 from refold.engine.ports import (
@@ -56,11 +53,14 @@ from refold.engine.recorder import RunRequest
 from refold.engine.recording import Recording, known_models, run_to_end
 from refold.engine.runners.in_process import InProcess
 from refold.engine.supplied import Supplied
+from refold.engine.vault import vault_of
 from refold.replay.book import Book
+from refold.replay.fork_place import cuts, fork_entry
 from refold.replay.reexecute import program_of
 from refold.replay.rerun import Again, Anyone, check_given, stand_ins
 from refold.replay.resume import CONTINUED, Continued, continued
 from refold.replay.sources import BookSupply, Sources
+from refold.replay.standing import Standing
 from refold.replay.transplant import Transplant, edit
 from refold.replay.world import identity_of, known_tools
 
@@ -121,7 +121,7 @@ def fork(
     source, target = Path(log), Path(into)
     root = root_of(source)
     changed = {key: to_json(value) for key, value in (edits or {}).items()}
-    source, last = _fork_entry(source, at, changed)
+    source, last = fork_entry(source, at, changed)
     book = Book(root, unfinished_ok=True)
     known = {tool.name: tool for tool in tools}
     sources = sources or Sources()
@@ -140,7 +140,7 @@ def fork(
         "at": last.seq,
         "edits": sorted(changed),
     }
-    plan = Transplant(cuts=_cuts(source, last.seq + 1), edits=changed, origin=origin)
+    plan = Transplant(cuts=cuts(source, last.seq + 1), edits=changed, origin=origin)
     _copy(plan, root, target)
     supply = ForkSupply(book, sources, target, changed)
     recording: Recording | None = _whole(target)
@@ -158,6 +158,7 @@ def fork(
             session=session,
             supply=supply,
             resume=CONTINUED,
+            vault=vault_of(book.started.rules),
         )
         try:
             recording = run_to_end(lambda host: continued(request, host).record(), request.cancel)
@@ -180,6 +181,15 @@ class Forked(Supplied, Continued):
         if isinstance(effect, AskPerson):
             return super()._decision(effect, key)
         return "forked", None
+
+    def _decided(
+        self, standing: Standing
+    ) -> tuple[list[Effect], list[Arrival], list[dict[str, Any]]]:
+        """Start what is open, and end again what the program had given up on."""
+        effects, arrivals, doubts = super()._decided(standing)
+        given_up = self._replayed.given_up
+        effects += [GiveUp(one.call) for one in effects if one.call in given_up]
+        return effects, arrivals, doubts
 
 
 class ForkSupply(BookSupply):
@@ -243,87 +253,6 @@ def _blank(asked: Any) -> Any:
             return InputGiven(None)
         case _:
             return ChildFinished(Outcome(status="completed"))
-
-
-# --- where to fork -------------------------------------------------------------------------------
-
-
-def _fork_entry(log: Path, at: int | None, edits: Mapping[str, Json]) -> tuple[Path, Entry]:
-    """Return the log that is cut, and the last entry that is kept of it.
-
-    Raises:
-        EntryMissing: there is no such entry.
-        ForkRefused: neither an entry nor an edit says where.
-    """
-    for key in edits:
-        _edited_entry(log, key)  # each names an outcome, or is refused
-    if at is not None:
-        return log, _entry(log, at)
-    if not edits:
-        raise ForkRefused(str(log), "say where: --at N, or --set KEY=FILE for what is to differ")
-    found = [_edited_entry(log, key) for key in edits]
-    if len({path for path, _ in found}) > 1:
-        raise ForkRefused(str(log), "the edits are in several runs: say where to fork, --at N")
-    return min(found, key=lambda place: place[1].seq)
-
-
-def _entry(log: Path, at: int) -> Entry:
-    last: deque[Entry] = deque(maxlen=-at if at < 0 else 1)
-    count = 0
-    for entry in read_entries(log, torn_ok=True):
-        last.append(entry)
-        count += 1
-        if entry.seq == at:
-            return entry
-    if at >= 0 or count < -at:
-        raise EntryMissing(str(log), at, count)
-    return last[0]
-
-
-def _edited_entry(log: Path, key: str) -> tuple[Path, Entry]:
-    """Return the log and the entry of the outcome, or of the drawn value, that `key` names."""
-    *starts, call = key.split(" > ")
-    path = root_of(log)
-    for start in starts:
-        number = _number_of(path, start)
-        if number is None or not child_path(path, number).exists():
-            raise ForkRefused(str(path), f"{key!r}: no child was started by {start}")
-        path = child_path(path, number)
-    for entry in read_entries(path, torn_ok=True):
-        if entry.call == call and (entry.kind in COMPLETES or entry.kind == "value.drawn"):
-            return path, entry
-    raise ForkRefused(str(path), f"{key!r} names no outcome; `refold show --events` lists the keys")
-
-
-def _number_of(log: Path, call: str) -> int | None:
-    for entry in read_entries(log, torn_ok=True):
-        if entry.kind == "child.started" and entry.call == call:
-            return int(entry.data["number"])
-    return None
-
-
-def _cuts(log: Path, kept: int) -> dict[Path, int]:
-    """Return how many entries are kept: of the log, and of those above it up to its end."""
-    cuts = {log: kept}
-    while log != root_of(log):
-        above, _, number = log.stem.rpartition(".")
-        parent = log.with_name(above + SUFFIX)
-        end = _end_of_child(parent, int(number))
-        if end is not None:
-            cuts[parent] = end
-        log = parent
-    return cuts
-
-
-def _end_of_child(log: Path, number: int) -> int | None:
-    """Return the entry at which a child was joined; `None` if it never was."""
-    call = None
-    for entry in read_entries(log, torn_ok=True):
-        if entry.kind == "child.started" and entry.data["number"] == number:
-            call = entry.call
-        elif entry.kind == "child.finished" and entry.call == call and call is not None:
-            return entry.seq
-    return None
 
 
 def _whole(log: Path) -> Recording | None:

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 import refold
 from refold.engine.errors import LogExists, LogUnsealed, ToolNeeded, UsageError
-from refold.replay.drift import DriftReport
+from refold.replay.drift_report import DriftReport
 from refold.replay.sources import Sources
 from tests.support import forks
 from tests.support.forks import TOOLS, factor, kept, model, report
@@ -147,7 +148,7 @@ def test_stubs_give_what_is_said(log: Path) -> None:
     found = refold.drift(log, report, sources=sources)
 
     output = next(row for row in found.calls if row.kind == "output")
-    assert output.now["output"][:3] == [5, 5, "x"]  # type: ignore[index,call-overload]  # a list
+    assert output.now["output"][:3] == [5, 5, "x"]
 
 
 def test_the_new_run_can_be_kept(log: Path, tmp_path: Path) -> None:
@@ -180,12 +181,28 @@ def test_an_unfinished_record_is_refused(log: Path) -> None:
         refold.drift(log, report, tools=TOOLS, model=model())
 
 
-def test_junit_has_a_case_a_call(log: Path) -> None:
-    """Drift is a failure, what is missing an error."""
-    factor["value"] = 2
+def test_a_session_starts_as_it_was_recorded(tmp_path: Path) -> None:
+    """Not with what the one that was passed happens to hold."""
 
-    suite = refold.drift(log, report, tools=TOOLS, model=model()).junit()
+    @attrs.frozen
+    class Seen:
+        key: str
 
-    failed = [case.name for case in suite.cases if case.failure]
-    assert 'report > get#1 in 0/1 (key="a")' in failed
-    assert [case.name for case in suite.cases if case.error] == ["put#3 (value=6)"]
+    def session(*keys: str) -> refold.Session:
+        made = refold.Session()
+        made.register(Seen)
+        for key in keys:
+            made.dispatch(Seen(key))
+        return made
+
+    async def counts(run: refold.Run, _: Any) -> int:
+        await run.tool("get", key="a" * len(run.session.select_all(Seen)))
+        return len(run.session.select_all(Seen))
+
+    log = refold.record(
+        counts, None, log=tmp_path / "a.jsonl", tools=TOOLS, session=session("x", "y")
+    ).log
+
+    found = refold.drift(log, counts, tools=TOOLS, session=session())
+
+    assert found.identical, found

@@ -150,7 +150,7 @@ def test_several_forks_of_one_entry(tmp_path: Path, origin: Recording) -> None:
         edits: dict[str, Json] = {"0#3": value}
         forked = refold.fork(origin, None, report, into=into, edits=edits)
         assert forked.recording is not None
-        found.append(forked.recording.output[-1])  # type: ignore[index,call-overload]  # a list
+        found.append(forked.recording.output[-1])
 
     assert found == [7, 8]
 

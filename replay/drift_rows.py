@@ -1,0 +1,207 @@
+"""Two records of one program compared call by call, scope by scope, children included.
+
+What differs, and what may follow from an earlier result that changed (CONTRACT.md §12.10).  Pure,
+but that it asks which logs of children there are.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.canonical import Json
+from refold.engine.codec import unstructure
+from refold.engine.errors import LogError
+from refold.engine.events import ChildFinished
+from refold.engine.log.names import child_path
+from refold.replay.align import Pair, align
+from refold.replay.book import Asked, Book, label_of
+from refold.replay.compare import Comparator, exact
+from refold.replay.drift_report import CallDrift, Verdict
+from refold.replay.pointer_diff import differences
+
+
+def compared_rows(old: Path, new: Path, rules: Mapping[str, Comparator]) -> Iterator[CallDrift]:
+    """Yield what became of each call of the record `old` in the run `new`."""
+    one, other = Book(old, unfinished_ok=True), Book(new, unfinished_ok=True)
+    yield from Comparison(one, other, (one.started.program,), rules).rows()
+
+
+class Comparison:
+    """Two records of one run."""
+
+    def __init__(
+        self, old: Book, new: Book, names: tuple[str, ...], rules: Mapping[str, Comparator]
+    ) -> None:
+        self._old = old
+        self._new = new
+        self._names = names
+        self._rules = rules
+        self._has_drifted = False
+
+    def rows(self) -> Iterator[CallDrift]:
+        """Yield what became of each call, in the order of the new run, missing ones in place."""
+        for one, other in self._pairs():
+            for row in self._of(one, other):
+                yield row
+                if row.is_drift and row.verdict == "result_changed":
+                    self._has_drifted = True
+        if self._new.end and self._old.end:
+            yield self._output()
+
+    def _pairs(self) -> list[tuple[Asked | None, Asked | None]]:
+        """Pair the calls of both scope by scope, then order them as the new run made them."""
+        old, new = _by_scope(self._old), _by_scope(self._new)
+        found: list[tuple[int, int, Asked | None, Asked | None]] = []
+        order = {call: at for at, call in enumerate(self._new.requests)}
+        for scope in dict.fromkeys([*new, *old]):
+            a, b = old.get(scope, []), new.get(scope, [])
+            at = -1 if b else len(order)
+            for left, right in _aligned(a, b):
+                at = order[b[right].call] if right is not None else at
+                one = a[left] if left is not None else None
+                found.append((at, len(found), one, b[right] if right is not None else None))
+        return [(one, other) for _, _, one, other in sorted(found, key=lambda pair: pair[:2])]
+
+    def _of(self, one: Asked | None, other: Asked | None) -> Iterator[CallDrift]:
+        asked = other or one
+        if asked is None:
+            return
+        where = " > ".join([*self._names, label_of(asked.item)])
+        row = CallDrift(
+            where=where, call=asked.call, kind=asked.item.kind, name=asked.item.name, verdict="same"
+        )
+        if one is None or other is None:
+            verdict: Verdict = "new" if one is None else "missing"
+            yield attrs.evolve(row, verdict=verdict, consequent=self._has_drifted)
+            return
+        if one.identity != other.identity:
+            found = differences(one.item.arguments, other.item.arguments)
+            diff = tuple(each for each in found if each.pointer not in _WHERE_IT_STOOD)
+            yield attrs.evolve(
+                row,
+                verdict="arguments_changed",
+                consequent=self._has_drifted,
+                recorded=one.item.as_json(),
+                now=other.item.as_json(),
+                diff=diff,
+            )
+            return
+        below = list(self._below(one, other))
+        yield from below
+        yield self._compared(row, one, other, below)
+
+    def _compared(
+        self, row: CallDrift, one: Asked, other: Asked, below: Sequence[CallDrift]
+    ) -> CallDrift:
+        recorded, now = self._result(self._old, one), self._result(self._new, other)
+        rule = self._rules.get(row.name) or self._rules.get(row.kind) or self._rules.get("*", exact)
+        if recorded == now or _counts_as_same(recorded, now, rule):
+            return row
+        return attrs.evolve(
+            row,
+            verdict="result_changed",
+            consequent=any(one.is_drift for one in below),
+            recorded=recorded,
+            now=now,
+            diff=differences(recorded, now),
+        )
+
+    def _below(self, one: Asked, other: Asked) -> Iterator[CallDrift]:
+        """Yield the rows of a child that ran in both."""
+        if one.item.kind != "child":
+            return
+        old, new = _child_log(self._old, one.call), _child_log(self._new, other.call)
+        if not (old.exists() and new.exists()):
+            return
+        name = f"{one.item.name}[{_number(self._old, one.call)}]"
+        try:
+            books = Book(old, unfinished_ok=True), Book(new, unfinished_ok=True)
+        except LogError:
+            return
+        yield from Comparison(*books, (*self._names, name), self._rules).rows()
+
+    @staticmethod
+    def _result(book: Book, asked: Asked) -> Json:
+        answer = book.answers.get(asked.call)
+        if answer is None:
+            return None
+        event: Any = answer.event
+        data: dict[str, Any] = unstructure(event)
+        if isinstance(event, ChildFinished):
+            outcome = data["outcome"]
+            return {name: value for name, value in outcome.items() if name not in _MEASURED}
+        return {name: value for name, value in data.items() if name != "usage"}
+
+    def _output(self) -> CallDrift:
+        row = CallDrift(
+            where=" > ".join([*self._names, "output"]),
+            call="",
+            kind="output",
+            name="",
+            verdict="same",
+        )
+        if self._old.end == self._new.end:
+            return row
+        return attrs.evolve(
+            row,
+            verdict="result_changed",
+            consequent=self._has_drifted,
+            recorded=self._old.end,
+            now=self._new.end,
+            diff=differences(self._old.end, self._new.end),
+        )
+
+
+_WHERE_IT_STOOD: Final = ("/predecessor", "/base")
+"""How much of a conversation the log had already: it follows from what was asked before."""
+_MEASURED: Final = ("duration_ms", "child", "usage")
+
+
+def _counts_as_same(recorded: Json, now: Json, rule: Comparator) -> bool:
+    """Return whether two outcomes are equal by a rule, which judges what they gave alone."""
+    if not isinstance(recorded, Mapping) or not isinstance(now, Mapping):
+        return False
+    if recorded.get("status") != now.get("status"):
+        return False
+    given = ("result", "message", "output", "summary", "artifacts", "answer", "error")
+    return all(rule(recorded.get(name), now.get(name)) for name in given)
+
+
+def _by_scope(book: Book) -> dict[str, list[Asked]]:
+    found: dict[str, list[Asked]] = {}
+    for asked in book.requests.values():
+        found.setdefault(asked.item.scope, []).append(asked)
+    return found
+
+
+def _aligned(a: Sequence[Asked], b: Sequence[Asked]) -> list[Pair]:
+    """Pair the calls of one scope; of two that could be the changed one, that of the same key."""
+    pairs = list(align([_key(one) for one in a], [_key(one) for one in b]).pairs)
+    alone = {
+        a[left].call: at
+        for at, (left, right) in enumerate(pairs)
+        if right is None and left is not None
+    }
+    for at, (left, right) in enumerate(pairs):
+        if left is None or right is None or a[left].identity == b[right].identity:
+            continue
+        other = alone.pop(b[right].call, None)
+        if other is not None and a[pairs[other][0] or 0].name == b[right].name:
+            first, last = sorted((at, other))  # what is gone now stands after what changed
+            pairs[first], pairs[last] = (pairs[other][0], right), (left, None)
+    return pairs
+
+
+def _key(asked: Asked) -> tuple[str, str, bytes]:
+    return asked.item.kind, asked.item.name, asked.identity.encode()
+
+
+def _number(book: Book, call: str) -> int:
+    children = [one.call for one in book.requests.values() if one.item.kind == "child"]
+    return children.index(call) + 1
+
+
+def _child_log(book: Book, call: str) -> Path:
+    return child_path(book.log, _number(book, call))
