@@ -19,6 +19,8 @@ class CallTool:
     call: str
     tool: Tool
     arguments: dict[str, Json]
+    secrets: tuple[tuple[str, str], ...] = ()
+    """Where handles stand in the arguments, {JSON pointer, name}: replaced before the tool runs."""
 
 
 @attrs.frozen

@@ -58,12 +58,13 @@ from refold.engine.events import (
 from refold.engine.limits import Limits
 from refold.engine.loop import Loop, Scope, Task, Timer, inside_collector
 from refold.engine.outcome import Outcome
-from refold.engine.pending import Child, Join, Pending, UnknownTool
+from refold.engine.pending import Child, Join, Pending
 from refold.engine.people import check_question
 from refold.engine.plain import members_to_json, to_json
 from refold.engine.ports import Identity, Model, ModelReply, ModelRequest, SessionPort, Tool
 from refold.engine.programs import found_program, program_name
 from refold.engine.quick import quick
+from refold.engine.secret import handles_in
 from refold.engine.verdict import (
     Result,
     Verdict,
@@ -81,7 +82,6 @@ from refold.engine.verdict import (
     verdict_of_value,
 )
 from refold.engine.world import World
-
 
 _tool_called = quick(ToolCalled)
 _call_tool = quick(CallTool)
@@ -127,8 +127,10 @@ class Kernel:
         """Raised by the program itself: the run ends with it (CONTRACT.md §9.6)."""
         self.seals_interrupts = False
         """Whether it is an end like any other; else `execute` raises it."""
-        self.unknown: UnknownTool | None = None
-        """The tool last asked for that the run does not have: no line says so."""
+        self.unknown: dict[str, str] = {}
+        """Tools asked for that the run does not have, by the call key that they would have had."""
+        self.gives_secrets = False
+        """Whether the program asked for a handle: arguments are searched for them from then on."""
         self.main: Task | None = None
         self._joins: list[Join] = []
         self._clock: ClockRead | None = None
@@ -485,6 +487,8 @@ class Kernel:
         call = self._ask(_tool_called(tool.name, plain, tool.effect))
         pending = Pending(call, "tool", tool.name, tool, plain)
         effect = _call_tool(call, tool, plain)
+        if self.gives_secrets and (handles := handles_in(arguments)):
+            effect = CallTool(call, tool, plain, handles)
         if not (self.open or self.children or self.wanted) and self.loop.is_idle():
             self.open[call] = pending
             returned = self.world.at_once(effect)
@@ -513,7 +517,7 @@ class Kernel:
             found = self.tools.get(which)
             if found is None:
                 scope = self.loop.scope() if self.loop.is_stepping() else self.loop.root
-                self.unknown = UnknownTool(which, f"{scope.path}#{scope.calls + 1}")
+                self.unknown[f"{scope.path}#{scope.calls + 1}"] = which  # no line says so
                 raise ToolUnknown(which, tuple(self.tools))
             return found
         if not hasattr(which, "effect"):

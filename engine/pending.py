@@ -102,12 +102,3 @@ class Join:
         """Return whether all that was asked for is there."""
         done = [child.outcome is not None for child in self.children]
         return any(done) if self.first else all(done)
-
-
-@attrs.frozen
-class UnknownTool:
-    """A tool that a program asked for and the run does not have."""
-
-    name: str
-    call: str
-    """The call key that the call would have had."""

@@ -15,6 +15,7 @@ the value, so that nobody can change what was recorded.
 | datetime, date, time | ISO 8601 text, with the offset where there is one |
 | timedelta | seconds, as a float |
 | Decimal | text, finite |
+| Secret | `{"$secret": name}` |
 
 All else is refused.  So are bytes: text or base64 is for the caller to choose.
 """
@@ -32,6 +33,7 @@ from weakref import WeakKeyDictionary
 
 from refold.engine.canonical import DEPTH_MAX, Json, encode_sorted, join, kind_of
 from refold.engine.errors import NotCanonical
+from refold.engine.secret import MEMBER, Secret
 
 _WIDE: Final = 2**63
 _FIELDS: Final[WeakKeyDictionary[type, tuple[str, ...] | None]] = WeakKeyDictionary()
@@ -185,6 +187,7 @@ _EXACT: Final[dict[type, _Convert]] = {
     dict: _object,
     list: _array,
     tuple: _array,
+    Secret: lambda value, _pointer, _depth: {MEMBER: value.name},
 }
 
 _KINDS: Final[tuple[tuple[type | tuple[type, ...], _Convert], ...]] = (

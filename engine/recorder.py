@@ -12,9 +12,9 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -88,8 +88,10 @@ from refold.engine.ports import (
 )
 from refold.engine.programs import fingerprint_of, found_program, program_name
 from refold.engine.quick import quick
+from refold.engine.redaction import Redactor
 from refold.engine.run import faces_of
 from refold.engine.state import STATE_VERSION, Fold, state_digest
+from refold.engine.vault import Vault
 from refold.engine.verdict import Verdict
 from refold.engine.world import Silent
 
@@ -127,6 +129,8 @@ class RunRequest:
     """What goes on in the unfinished logs of children; `None` in a run that was not resumed."""
     cancel: CancelSignal = attrs.field(factory=CancelSignal)
     meta: dict[str, int | str] = attrs.field(factory=dict)
+    vault: Vault = attrs.field(factory=Vault)
+    """Redaction, secrets and volatile paths."""
 
 
 @attrs.frozen(kw_only=True)
@@ -187,6 +191,7 @@ class Recorder:
 
         With the `kernel` of a re-execution, nothing is made: `take_over` comes later.
         """
+        self._vault, self._redactor = request.vault, Redactor(request.vault.redaction)
         self.request = request
         self.fold = Fold()
         self._started_ns = time.monotonic_ns()
@@ -233,6 +238,8 @@ class Recorder:
             request.log, started, durability=request.durability, meta=request.meta
         )
         self._noted(started, None, 0)
+        if started.input is not request.input:
+            self.request = attrs.evolve(request, input=started.input)
 
     def take_over(self, handed: Handed) -> None:
         """Go on where the record ends, in the same log, as the world of the same kernel."""
@@ -322,6 +329,8 @@ class Recorder:
 
     def emit(self, event: Event, call: str | None) -> None:
         """Append a line that follows from the program; its cause is the line before the step."""
+        if self._vault.is_active:
+            event = self._redacted(event, call)
         self._append(event, call, self._step)
 
     def look(self) -> ClockRead:
@@ -334,7 +343,7 @@ class Recorder:
 
     def draw(self, source: str, name: str, call: str, produce: Callable[[], Json]) -> Json:
         """Ask for the value, append it and return it."""
-        value = to_json(produce())
+        value = self._vault.scrubbed(to_json(produce()))
         self.emit(ValueDrawn(source, name, value), call)  # type: ignore[arg-type]  # a closed set
         return value
 
@@ -375,6 +384,11 @@ class Recorder:
     def _in_place(self, effect: CallTool) -> ToolReturned | None:
         """Run a tool in this thread; `None`: Ctrl-C ended it, and what it gave is late."""
         self._before(effect.tool)
+        if effect.secrets:
+            revealed = self._revealed(effect)
+            if isinstance(revealed, ToolReturned):
+                return revealed
+            effect = revealed
         returned = self._driver.in_place(effect, self._context(effect.call))
         if not self._interrupted:
             return returned
@@ -434,7 +448,11 @@ class Recorder:
         match effect:
             case CallTool(call, tool):
                 self._before(tool)
-                self._driver.call_tool(effect, self._context(call))
+                revealed = self._revealed(effect)
+                if isinstance(revealed, ToolReturned):
+                    self._arrivals.put(Arrival(call, revealed))
+                    return
+                self._driver.call_tool(revealed, self._context(call))
                 if tool.timeout_seconds is not None:
                     due = self._now_us() + round(tool.timeout_seconds * 1_000_000)
                     heapq.heappush(self._timers, (due, 0, call, effect))
@@ -552,6 +570,7 @@ class Recorder:
             session=self._session_for(effect),
             people=request.people,
             resume=request.resume,
+            vault=request.vault,
             host=self._host,
         )
 
@@ -667,6 +686,8 @@ class Recorder:
     def _take_tool(self, call: str, event: ToolReturned) -> ToolReturned:
         """Append a tool's result and return it as it was written, which is what replay will see."""
         cause = self._requests.pop(call, None)
+        if self._vault.is_active:
+            event = self._redacted(event, call)
         try:
             self._append(event, call, cause)
         except NotCanonical as error:
@@ -681,6 +702,7 @@ class Recorder:
         cause = self._requests.pop(call, None)
         try:
             event = attrs.evolve(event, message=to_json(event.message))
+            event = self._redacted(event, call)
             self._append(event, call, cause)
         except NotCanonical as error:
             event = ModelAnswered("error", error={"code": "malformed", "message": str(error)})
@@ -693,6 +715,8 @@ class Recorder:
 
     def _world(self, event: Event, call: str | None, cause: int | None) -> None:
         """Append a line from the world, which opens the next step, and deliver it."""
+        if self._vault.is_active:
+            event = self._redacted(event, call)
         self._append(event, call, cause)
         self._step = self._writer.entries - 1
         self._kernel.deliver(event, call)
@@ -731,6 +755,7 @@ class Recorder:
             [attrs.asdict(artifact) for artifact in report.artifacts] if report else None,
             session_digest=request.session.digest() if request.session else None,
         )
+        finished = self._redacted(finished, None)
         data = encode_data(codec.unstructure(finished))
         self._digest.add("run.finished", None, data)
         finished = attrs.evolve(
@@ -769,6 +794,18 @@ class Recorder:
 
     # -- lines ----------------------------------------------------------------------------
 
+    def _redacted(self, event: Any, call: str | None) -> Any:
+        """Return an event as it may be written, and delivered (CONTRACT.md §3.9)."""
+        return self._vault.scrubbed(self._redactor.applied(event, call))
+
+    def _revealed(self, effect: CallTool) -> CallTool | ToolReturned:
+        """Return the effect with secrets in the place of their handles, or the call's failure."""
+        arguments, missing = self._vault.revealed(effect.arguments, effect.secrets)
+        if not missing:
+            return attrs.evolve(effect, arguments=arguments) if effect.secrets else effect
+        message = f"no secret {missing}: set the variable, or record(secrets={{{missing!r}: …}})"
+        return ToolReturned("error", error={"code": "secret", "message": message, "type": ""})
+
     def _append(self, event: Event, call: str | None, cause: int | None) -> None:
         with self._lock:
             seq = self._writer.append(event, call, cause)
@@ -800,7 +837,7 @@ class Recorder:
     def _run_started(self) -> RunStarted:
         request, identity = self.request, self.request.identity
         parent = identity.parent
-        return RunStarted(
+        started = RunStarted(
             program=request.program_name,
             input=request.input,
             depth=identity.depth,
@@ -815,13 +852,14 @@ class Recorder:
                 "python": ".".join(platform.python_version_tuple()[:2]),
             },
             fingerprint=fingerprint_of(request.program),
-            rules={},
+            rules=self._vault.rules(declared_volatile(request.tools.values())),
             path=identity.path,
             run_id=identity.run_id,
             root_id=identity.root_id,
             parent=attrs.asdict(parent) if parent else None,
             nonce=os.urandom(16).hex(),
         )
+        return attrs.evolve(started, input=self._redacted(started, None).input)
 
     # -- clocks ---------------------------------------------------------------------------
 
@@ -844,6 +882,11 @@ _KIND_OF_LATE: Final = {ToolReturned: "tool", ModelAnswered: "model", InputGiven
 _CHANGE_POLL_SECONDS: Final = 0.1
 _GRACE_US: Final = round(GRACE_SECONDS * 1_000_000)
 _REQUESTS: Final = frozenset({ToolCalled, ModelAsked, ChildStarted, InputAsked})
+
+
+def declared_volatile(tools: Iterable[Tool]) -> list[str]:
+    """Return the paths that tools declare volatile in themselves, as the rules have them."""
+    return [f"tool:{tool.name}{at}" for tool in tools for at in getattr(tool, "volatile", ())]
 
 
 def _is_over(timer: Timer | CallTool) -> bool:

@@ -41,8 +41,10 @@ from refold.engine.ports import (
 )
 from refold.engine.programs import check_not_importing, load_program, program_name
 from refold.engine.recorder import Recorded, Recorder, RunRequest, by_name
+from refold.engine.redaction import Redaction
 from refold.engine.reply import checked_frame, outcome_of
 from refold.engine.runners import default_runners
+from refold.engine.vault import Vault
 
 
 @attrs.frozen(kw_only=True)
@@ -99,6 +101,9 @@ def record(
     session: SessionPort | None = None,
     durability: Durability = "group",
     ask: Callable[[Question], Json] | None = None,
+    secrets: Mapping[str, str] | None = None,
+    redaction: Redaction | None = None,
+    volatile: Sequence[str] = (),
 ) -> Recording:
     """Run `program(run, input)` and record it; return how it ended, whatever that was.
 
@@ -118,6 +123,11 @@ def record(
         durability: `fast`, `group` or `strict` (CONTRACT.md §4.4).
         ask: Who answers `run.ask`; called on a thread with a `refold.Question`, and may raise
             `refold.Unanswered`.  A question that nobody answers suspends the run (§9.7).
+        secrets: Values by the names that `run.secret` uses; others are environment variables.
+        redaction: What is taken out of what tools, models and callers say, before it is written
+            or delivered (CONTRACT.md §3.9).
+        volatile: Paths whose values a re-execution does not compare, `tool:fetch/arguments/ts`;
+            what it passed over stands in its report (§12.7).
 
     Raises:
         LogExists: a log is never overwritten.
@@ -139,6 +149,9 @@ def record(
         session=session,
         durability=durability,
         ask=ask,
+        secrets=secrets,
+        redaction=redaction,
+        volatile=volatile,
     )
     return run_to_end(lambda host: Recorder(request, host).record(), request.cancel)
 
@@ -248,8 +261,12 @@ def _root_request(
     session: SessionPort | None = None,
     durability: Durability = "group",
     ask: Callable[[Question], Json] | None = None,
+    secrets: Mapping[str, str] | None = None,
+    redaction: Redaction | None = None,
+    volatile: Sequence[str] = (),
 ) -> RunRequest:
     check_not_importing()
+    known = known_models(model, models)
     name = program_name(program)
     seed_text = os.urandom(16).hex() if seed is None else digest.of_value(digest.VALUE, seed)[:32]
     run_id = digest.of_bytes(digest.IDENTITY, f"{seed_text}\0{name}".encode())[:16]
@@ -261,14 +278,22 @@ def _root_request(
         limits=(limits or CEILINGS).completed(CEILINGS),
         log=Path(log) if log is not None else _fresh_path(name),
         tools=by_name(tools),
-        models=known_models(model, models),
+        models=known,
         runners=known_runners(runner, runners),
         runner=runner,
         durability=durability,
         clock=clock,
         session=session,
         people=People(ask=ask),
+        vault=Vault(
+            redaction, secrets=secrets, volatile=volatile, key_variables=key_variables(known)
+        ),
     )
+
+
+def key_variables(models: Mapping[str, Model]) -> set[str]:
+    """Return the names of the environment variables from which models take their keys."""
+    return {name for model in models.values() for name in getattr(model, "key_variables", ())}
 
 
 def known_models(model: Model | None, models: Mapping[str, Model] | None) -> dict[str, Model]:
@@ -385,6 +410,7 @@ def child_run_request(request: ChildRequest, *, runner_name: str) -> RunRequest:
         resume=request.resume,
         cancel=request.cancel,
         meta={"runner": runner_name},
+        vault=request.vault or Vault(),
     )
 
 

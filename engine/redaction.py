@@ -6,12 +6,11 @@ secret, `[redacted]` for a path or a tool.  It is taken out before the log *and*
 that a program receives exactly what a replay gives it (CONTRACT.md §3.9).
 """
 
-import base64
+import binascii
 import re
 import string
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, get_origin
-from urllib.parse import quote, quote_plus
 
 import attrs
 
@@ -117,16 +116,23 @@ def forms_of(secret: str) -> frozenset[str]:
     raw = secret.encode()
     escaped = encode(secret).decode()[1:-1]
     found = {secret, escaped, escaped.replace("/", "\\/"), secret.encode("unicode_escape").decode()}
-    for url in (quote(secret, safe=""), quote(secret), quote_plus(secret)):
-        found |= {url, re.sub("%..", lambda part: part[0].lower(), url)}
+    for url in (_quoted(raw, _UNRESERVED), _quoted(raw, _UNRESERVED | {"/"})):
+        found |= {url, re.sub("%..", lambda part: part[0].lower(), url), url.replace("%20", "+")}
     encoded = {raw.hex(), raw.hex().upper()}
     for before in range(3):
-        for alphabet in (base64.b64encode, base64.urlsafe_b64encode):
-            text = alphabet(b"\0" * before + raw).decode().rstrip("=")
-            start = (0, 2, 3)[before]
-            end = len(text) - (1 if (before + len(raw)) % 3 else 0)
-            encoded.add(text[start:end])
+        text = binascii.b2a_base64(b"\0" * before + raw, newline=False).decode().rstrip("=")
+        start = (0, 2, 3)[before]
+        end = len(text) - (1 if (before + len(raw)) % 3 else 0)
+        encoded |= {text[start:end], text[start:end].translate(_URL_SAFE)}
     return frozenset(found | {form for form in encoded if len(form) >= _ENCODED_MIN})
+
+
+_UNRESERVED: Final = frozenset(string.ascii_letters + string.digits + "_.-~")
+_URL_SAFE: Final = str.maketrans("+/", "-_")
+
+
+def _quoted(raw: bytes, safe: frozenset[str]) -> str:
+    return "".join(chr(byte) if chr(byte) in safe else f"%{byte:02X}" for byte in raw)
 
 
 def pattern_of(secrets: Mapping[str, str]) -> "tuple[re.Pattern[str] | None, dict[str, str]]":
@@ -229,7 +235,7 @@ def _hidden_result(event: ToolReturned) -> ToolReturned:
 
 
 def replaced(value: Json, steps: list[str], inside: Json) -> Json:
-    """Return `value` with `inside` at the steps of a pointer; as it is where there is no such place.
+    """Return `value` with `inside` at the steps of a pointer, if there is such a place.
 
     `*` is any member and any element.
     """

@@ -26,6 +26,7 @@ from refold.engine.outcome import Outcome
 from refold.engine.pending import Child
 from refold.engine.people import APPROVAL, approval_question, check_approved, needs_approval
 from refold.engine.ports import ModelReply, ModelRequest, Tool, ToolDefinition
+from refold.engine.secret import Secret
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _delegation: contextvars.ContextVar[str] = contextvars.ContextVar("refold_delegation", default="")
@@ -126,10 +127,19 @@ class _Face:
     def environment(self, name: str) -> str | None:
         """Return an environment variable, recorded; `None` where it is not set.
 
-        Never for secrets: the log holds the value.
+        Never for secrets, for the log holds the value: `secret` gives a handle.
         """
         value: str | None = self._kernel.draw("environment", name, lambda: os.environ.get(name))
         return value
+
+    def secret(self, name: str, /) -> Secret:
+        """Return a handle to a secret: an argument for tools, which are given its value.
+
+        The value is that of `record(secrets={name: …})`, else of the environment variable.  It is
+        read just before a tool runs, stands in no log, and is taken out of whatever comes back.
+        """
+        self._kernel.gives_secrets = True
+        return Secret(name)
 
     def settings(self, name: str, make: Callable[[], Json]) -> Any:
         """Return how a tool is set up, recorded; in replay `make` is not called.

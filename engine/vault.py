@@ -65,7 +65,7 @@ class Vault:
 
     @staticmethod
     def _check(name: str, value: str) -> None:
-        if not isinstance(value, str) or len(value) < LENGTH_MIN:
+        if len(value) < LENGTH_MIN:
             raise UsageError(
                 f"the secret {name} has fewer than {LENGTH_MIN} characters: it would be found in "
                 "any text"
@@ -144,6 +144,26 @@ class Vault:
 
     def _named(self) -> list[str]:
         return [name for name in self._known if not name.startswith("secret-")]
+
+
+def vault_of(
+    rules: Mapping[str, Any],
+    secrets: Mapping[str, str] | None = None,
+    *,
+    key_variables: Iterable[str] = (),
+) -> Vault:
+    """Return a vault under the rules that a log lists: for a run that goes on from it.
+
+    Exact values are in no log: those that were given by value have to be given again.
+    """
+    told = rules.get("redaction", {})
+    redaction = Redaction(
+        environment=[name for name in told.get("environment", ()) if name not in key_variables],
+        paths=told.get("paths", {}),
+        tools=told.get("tools", ()),
+    )
+    volatile = rules.get("volatile", ())
+    return Vault(redaction, secrets=secrets, volatile=volatile, key_variables=key_variables)
 
 
 def unpacked(packed: Mapping[str, Any]) -> Vault:

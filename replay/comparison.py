@@ -129,7 +129,8 @@ class Comparison:
         sides = _Sides(recorded=recorded, now=now, seq=entry.seq)
         unknown = self._unknown_at_end(recorded, now)
         if unknown is not None:
-            return self._divergence("extra_call", _Sides(recorded=None, now=unknown))
+            sides = _Sides(recorded=None, now=unknown, call=unknown["call"])
+            return self._divergence("extra_call", sides)
         return self._divergence("output_changed", sides, diff=diff)
 
     def at_first_sight(self, mismatch: Mismatch) -> Divergence:
@@ -147,9 +148,10 @@ class Comparison:
         if mismatch.is_other_end():
             return self._divergence("result_changed", _ends_of_tool(mismatch), mismatch=mismatch)
         found = named(mismatch, explorer, self._known_scopes(mismatch))
-        unknown = self._unknown(mismatch)
+        unknown = self._unknown(mismatch, found.first)
         if unknown is not None:
             sides = attrs.evolve(_sides(mismatch, None), now=unknown, call=unknown["call"])
+            sides = attrs.evolve(sides, items=(None, None))
             return self._divergence("name_changed", sides, mismatch=mismatch, found=found)
         first = found.first
         if found.category == "reordered" and not (first and first.is_moved):
@@ -169,23 +171,24 @@ class Comparison:
                 known.add(scope_of(entry.call))
         return frozenset(known)
 
-    def _unknown(self, mismatch: Mismatch) -> dict[str, Json] | None:
+    def _unknown(self, mismatch: Mismatch, first: Found | None) -> dict[str, Json] | None:
         """Return the tool that the run does not have and was asked for where the record has one."""
-        asked, entry = self.replayed.kernel.unknown, mismatch.recorded
-        if asked is None or entry is None or entry.kind != "tool.called":
+        entry = mismatch.recorded
+        if entry is None or entry.kind != "tool.called":
             return None
-        if entry.call != asked.call or mismatch.call == asked.call:
-            return None
-        return {"kind": "tool", "name": asked.name, "call": asked.call, "arguments": None}
+        asked = self.replayed.kernel.unknown.get(entry.call or "")
+        if asked is None or (first is not None and first.now is not None):
+            return None  # what stands in its place says more
+        return {"kind": "tool", "name": asked, "call": entry.call, "arguments": None}
 
     def _unknown_at_end(self, recorded: Json, now: Json) -> dict[str, Json] | None:
         """Return the tool that the run does not have, where asking for it ended the program."""
-        asked = self.replayed.kernel.unknown
+        asked = list(self.replayed.kernel.unknown.items())
         before, after = recorded.get("error") or {}, now.get("error") or {}
         is_its_end = str(after.get("message", "")).startswith("ToolUnknown:")
-        if asked is None or not is_its_end or before.get("message") == after.get("message"):
+        if not asked or not is_its_end or before.get("message") == after.get("message"):
             return None
-        return {"kind": "tool", "name": asked.name, "call": asked.call, "arguments": None}
+        return {"kind": "tool", "name": asked[-1][1], "call": asked[-1][0], "arguments": None}
 
     # -- putting it together --------------------------------------------------------------
 
@@ -224,7 +227,7 @@ class Comparison:
             file=file,
             line=line,
             fingerprints=changes,
-            cause=self._cause(name, diff, changes, found),
+            cause=self._cause(name, sides, diff, changes, found),
             later=later[:LATER_MAX],
             later_count=len(later),
         )
@@ -235,15 +238,16 @@ class Comparison:
     def _cause(
         self,
         name: str,
+        sides: _Sides,
         diff: tuple[Difference, ...],
         changes: fingerprints.Changes,
         found: Named | None,
     ) -> str:
         first = found.first if found is not None else None
-        asked = self.replayed.kernel.unknown
-        if asked is not None and name in ("name_changed", "extra_call"):
+        asked = self.replayed.kernel.unknown.get(sides.call)
+        if asked is not None and sides.now and sides.now.get("name") == asked:
             offered = ", ".join(self.replayed.kernel.tools) or "none"
-            return f"the run was not offered the tool {asked.name!r}; it was offered: {offered}"
+            return f"the run was not offered the tool {asked!r}; it was offered: {offered}"
         if first is not None and first.is_moved and "program" not in changes:
             assert first.recorded is not None
             assert first.now is not None

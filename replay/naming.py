@@ -172,52 +172,71 @@ def _first(
 
 
 def _shares(one: Found, shown: Found) -> bool:
-    """Return whether two differences are about the same item."""
-    return (one.recorded is not None and one.recorded is shown.recorded) or (
-        one.now is not None and one.now is shown.now
+    """Return whether two differences are about the same item, or the same timer."""
+    is_timer = shown.now is not None and shown.now.kind == "timer"
+    return (
+        (one.recorded is not None and one.recorded is shown.recorded)
+        or (one.now is not None and one.now is shown.now)
+        or (is_timer and one.recorded is None and _is_timer_of(one, shown))
+    )
+
+
+def _is_timer_of(one: Found, shown: Found) -> bool:
+    """Return whether a difference is a timer of the same scope: they are told by number alone."""
+    items = (one.now, shown.now)
+    return len({item.scope for item in items if item and item.kind == "timer"}) == 1 and all(
+        item is not None and item.kind == "timer" for item in items
     )
 
 
 def _of_lines(mismatch: Mismatch, explorer: Explorer, found: list[Found]) -> Found | None:
     """Return the difference that the two lines show; the recorded one's goes before."""
+    slept = _of_sleep(mismatch, explorer, found)
+    if slept is not None:
+        return slept
     seq = mismatch.recorded.seq if mismatch.recorded is not None else -1
     emitted = explorer.asked_items[0] if mismatch.event_kind and explorer.asked_items else None
     old = next((one for one in found if one.recorded and one.recorded.seq == seq), None)
     new = next((one for one in found if emitted is not None and one.now is emitted), None)
-    if old is not None and new is None and not mismatch.event_kind:
-        new = _instead(old, mismatch, explorer, found)
     if old is None or new is None or old is new:
         return old or new
     if _is_replaced(old, new):
-        return Found("kind_changed", old.recorded, new.now)
+        return _named(Step("changed", old.recorded, new.now), has_ended=False)
     if old.category == "reordered" and new.category != "reordered":
         return new
     return old
 
 
-def _instead(
-    old: Found, mismatch: Mismatch, explorer: Explorer, found: list[Found]
-) -> Found | None:
-    """Return the timer that the program waits for in the place of a call that is gone."""
-    if mismatch.has_ended or old.recorded is None:
-        return None
-    waits = {key for key in explorer.timers_before if scope_of(key) == old.recorded.scope}
-    return next(
-        (one for one in found if one.now and one.now.call in waits and not one.recorded), None
-    )
+def _of_sleep(mismatch: Mismatch, explorer: Explorer, found: list[Found]) -> Found | None:
+    """Return the sleep that the program is in and the record does not have.
+
+    It stands where a call was if the record goes on with a call of that task that is gone.
+    """
+    seq = mismatch.recorded.seq if mismatch.recorded is not None else -1
+    old = next((one for one in found if one.recorded and one.recorded.seq == seq), None)
+    gone = old.recorded if old is not None and old.now is None else None
+    more = {one.now.scope for one in found if one.now and one.now.kind == "timer"}
+    fired = {item.scope for item in explorer.recorded_items if item.kind == "timer"}
+    for scope, key in explorer.sleeping.items():
+        if scope in more or scope not in fired:
+            timer = Item("timer", "", None, key)
+            if gone is not None and gone.scope == scope and not gone.is_mark:
+                return Found("kind_changed", gone, timer)
+            if not mismatch.event_kind and not mismatch.has_ended:
+                return Found("extra_call", None, timer)
+    return None
 
 
 def _is_replaced(old: Found, new: Found) -> bool:
-    """Return whether a timer stands where a call was, or a call where a timer was."""
+    """Return whether what is asked now stands where the recorded request stood.
+
+    That is at its call key; or it is a call of the task where a timer was.
+    """
     one, other = old.recorded, new.now
-    return (
-        one is not None
-        and other is not None
-        and old.now is None
-        and new.recorded is None
-        and one.scope == other.scope
-        and one.kind != other.kind
-        and "timer" in (one.kind, other.kind)
+    if one is None or other is None or old.now is not None or new.category == "reordered":
+        return False
+    return one.call == other.call or (
+        one.kind == "timer" and one.scope == other.scope and new.recorded is None
     )
 
 

@@ -93,11 +93,10 @@ def refolded(entries: Iterable[EntryLike]) -> Refolded:
     """Return what `refold_log` does, for entries that were read already."""
     fold = Fold()
     digest = recorded = None
-    for entry in entries:
-        event = entry.event
-        if type(event) is RunFinished:
-            digest, recorded = state_digest(fold.state()), event.state_digest
-        fold.apply(event, entry.call, entry.seq)
+    waiting = iter(entries)
+    while (end := fold.follow(waiting, until=RunFinished)) is not None:
+        digest, recorded = state_digest(fold.state()), end.event.state_digest
+        fold.apply(end.event, end.call, end.seq)
     last = fold.state()
     return Refolded(
         state=last,

@@ -17,6 +17,7 @@ from refold.engine.recorder import RunRequest
 from refold.engine.recording import Recording, run_to_end
 from refold.engine.runners.in_process import InProcess
 from refold.engine.supplied import Supplied
+from refold.engine.vault import vault_of
 from refold.replay.book import Book
 from refold.replay.reexecute import program_of
 from refold.replay.sources import BookSupply, Sources
@@ -70,6 +71,7 @@ def rerun(book: Book, again: Again, log: Path) -> Rerun:
         durability="fast",
         session=again.session,
         supply=supply,
+        vault=vault_of(started.rules),
     )
     recording = None
     try:

@@ -82,6 +82,7 @@ def resume(
     fail: Iterable[str] = (),
     results: Mapping[str, Json] | None = None,
     max_attempts: int = ATTEMPTS_MAX,
+    secrets: Mapping[str, str] | None = None,
 ) -> Recording:
     """Go on with the root run of `log`, in the same log; return how it ended.
 
@@ -141,6 +142,7 @@ def resume(
         raise AttemptsExhausted(str(path), standing.fold.attempts + 1, max_attempts)
     _check_said(path, people)
     chosen = runner or _recorded_runner(path)
+    known = known_models(model, models)
     request = RunRequest(
         program=program_of(program, started.program),
         program_name=started.program,
@@ -149,7 +151,7 @@ def resume(
         limits=Limits.from_json(started.limits),
         log=path,
         tools=by_name(tools),
-        models=known_models(model, models),
+        models=known,
         runners=known_runners(chosen, runners),
         runner=chosen,
         durability=durability,
@@ -157,8 +159,26 @@ def resume(
         session=session,
         people=people,
         resume=CONTINUED,
+        vault=_vault(started, secrets, known),
     )
     return run_to_end(lambda host: continued(request, host).record(), request.cancel)
+
+
+def _vault(
+    started: RunStarted, secrets: Mapping[str, str] | None, models: Mapping[str, Model]
+) -> Vault:
+    """Return the vault of a run that goes on: under its own rules (CONTRACT.md §3.9).
+
+    Raises:
+        UsageError: it had secrets that were given by value, and they are not given again.
+    """
+    lost = started.rules.get("redaction", {}).get("secrets", 0)
+    if lost and not secrets:
+        raise UsageError(
+            f"the run was recorded with Redaction(secrets=…), {lost} of them, which no log holds: "
+            "pass them again under any name, resume(log, secrets={name: value})"
+        )
+    return vault_of(started.rules, secrets, key_variables=key_variables(models))
 
 
 def continued(request: RunRequest, host: Host) -> "Continued":

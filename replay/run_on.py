@@ -6,10 +6,11 @@ difference are settled before this begins; `replay.naming` finds a word for it i
 here, and `replay.scopes` aligns it (CONTRACT.md §12.4).
 """
 
+import asyncio
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -83,6 +84,8 @@ class Explorer:
         """By scope, how many timers had been armed by then."""
         self.timers_before = tuple(kernel.loop.timers)
         """Keys of the timers that were armed then."""
+        self.sleeping = _sleeping(kernel)
+        """By scope, the timer that its task slept on then."""
         self.requests: dict[str, ModelRequest] = {}
         """The model requests made since, whole, by call."""
         self._answers: dict[str, tuple[int, Event]] = {}
@@ -92,6 +95,7 @@ class Explorer:
         self._served: dict[str, Item] = {}
         self._unused: dict[str, dict[Item, None]] = defaultdict(dict)
         self._same: dict[tuple[str, str, bytes], list[Item]] = defaultdict(list)
+        self._first_named: dict[tuple[str, str], Item] = {}
         self._open_before = set(kernel.open) | set(kernel.children)
         self._clock = ClockRead(0, 0)
         self._steps = 0
@@ -114,6 +118,7 @@ class Explorer:
             self.recorded_items.append(item)
             self._unused[item.scope][item] = None
             self._same[item.key].append(item)
+            self._first_named.setdefault((item.kind, item.name), item)
         if entry.call and entry.kind in _COMPLETIONS:
             event = structure(entry.kind, data)
             self._answers.setdefault(entry.call, (entry.seq, event))  # type: ignore[arg-type]  # its kind says so
@@ -170,9 +175,14 @@ class Explorer:
             return found
         if same:
             return same[0]
-        near = itertools.islice(self._unused[item.scope], _NEAR)
-        alike = [other for other in near if other.kind == item.kind]
-        return next((other for other in alike if other.name == item.name), next(iter(alike), None))
+        alike = [
+            other
+            for other in itertools.islice(self._unused[item.scope], _NEAR)
+            if other.kind == item.kind
+        ]
+        of_name = [other for other in alike if other.name == item.name]
+        elsewhere = self._first_named.get((item.kind, item.name))
+        return next(iter(of_name), elsewhere or next(iter(alike), None))
 
     # -- what it is answered --------------------------------------------------------------
 
@@ -257,6 +267,18 @@ def _due(timer: Timer) -> tuple[int, int]:
 
 def _live_scopes(kernel: Kernel) -> Iterable[str]:
     return (task.scope.path for task in kernel.loop.unfinished if isinstance(task, Task))
+
+
+def _sleeping(kernel: Kernel) -> dict[str, str]:
+    """Return the last timer of each scope whose task is in `asyncio.sleep`."""
+    found = {}
+    for task in kernel.loop.unfinished:
+        inner: Any = task.get_coro()
+        while (waits := getattr(inner, "cr_await", None)) is not None and hasattr(waits, "cr_code"):
+            inner = waits
+        if isinstance(task, Task) and getattr(inner, "cr_code", None) is asyncio.sleep.__code__:
+            found[task.scope.path] = f"{task.scope.path}@{task.scope.timers}"
+    return {scope: key for scope, key in found.items() if key in kernel.loop.timers}
 
 
 def _timers_armed(kernel: Kernel) -> dict[str, int]:

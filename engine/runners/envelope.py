@@ -27,6 +27,7 @@ from refold.engine.ports import (
     Tool,
 )
 from refold.engine.programs import load, reference_of
+from refold.engine.vault import unpacked
 
 VERSION: Final = 1
 ENTRY: Final = "refold.engine.runners.child:run_envelope"
@@ -63,6 +64,7 @@ def pack(request: ChildRequest) -> bytes:
         "session": _session(request.session),
         "people": _people(request.people),
         "resume": attrs.asdict(request.resume) if request.resume else None,
+        "vault": request.vault.packed() if request.vault else None,
         "clock_us": request.clock.time_us() if request.clock else None,
         "sys_path": [os.path.abspath(entry) for entry in sys.path],  # noqa: PTH100 - the same
         "cwd": os.getcwd(),  # noqa: PTH109 - the same
@@ -103,6 +105,7 @@ def unpack(line: bytes) -> ChildRequest:
         session=_made_session(envelope["session"]),
         people=_made_people(envelope["people"]),
         resume=Reference(**envelope["resume"]) if envelope["resume"] else None,
+        vault=unpacked(envelope["vault"]) if envelope["vault"] else None,
         clock=fixed_at(clock_us) if clock_us is not None else None,
         cancel=CancelSignal(),
     )

@@ -6,7 +6,7 @@ a fold is linear.  The rules are CONTRACT.md §6.1.
 """
 
 from collections.abc import Iterable
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol, Self, TypeVar
 
 import attrs
 
@@ -42,6 +42,9 @@ class EntryLike(Protocol):
     def event(self) -> Any:
         """The fact: one of `events.Event`, or an extension's."""
         ...
+
+
+_Entry = TypeVar("_Entry", bound=EntryLike)
 
 
 @attrs.define(weakref_slot=False, eq=False)
@@ -100,15 +103,22 @@ class Fold:
         if rule is not None:
             rule(self, event, call or "", entry)
 
-    def follow(self, entries: Iterable[EntryLike]) -> None:
-        """Apply the events of `entries`, in their order."""
+    def follow(self, entries: Iterable[_Entry], until: type | None = None) -> _Entry | None:
+        """Apply the events of `entries` in their order, as `apply` does, in one loop.
+
+        Stops at the first event of the class `until`, and returns its entry, which is not applied.
+        """
         rules = RULES
         for entry in entries:
             event = entry.event
+            kind = event.__class__
+            if kind is until:
+                return entry
             self.entries += 1
-            rule = rules.get(event.__class__)
+            rule = rules.get(kind)
             if rule is not None:
                 rule(self, event, entry.call or "", entry.seq)
+        return None
 
     @property
     def tools_used(self) -> tuple[str, ...]:
