@@ -9,17 +9,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from refold.replay.bulk import BulkReport, LogResult
     from refold.replay.diff import LogDiff, LogDifference
     from refold.replay.pointer_diff import Difference, differences
     from refold.replay.refold import Refolded, refold_log, state
     from refold.replay.tree import RunNode, delegation_tree, render_text
     from refold.replay.verify import LogReport, Verification
+    from refold.replay.why import Cause
 
 __all__ = [
+    "BulkReport",
+    "Cause",
     "Difference",
     "LogDiff",
     "LogDifference",
     "LogReport",
+    "LogResult",
     "Refolded",
     "RunNode",
     "Verification",
@@ -31,10 +36,13 @@ __all__ = [
 ]
 
 _HOMES = {
+    "BulkReport": "bulk",
+    "Cause": "why",
     "Difference": "pointer_diff",
     "LogDiff": "diff",
     "LogDifference": "diff",
     "LogReport": "verify",
+    "LogResult": "bulk",
     "Refolded": "refold",
     "RunNode": "tree",
     "Verification": "verify",

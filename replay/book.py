@@ -38,6 +38,7 @@ from refold.engine.events import (
 )
 from refold.engine.log import Entry, read_entries
 from refold.engine.outcome import Usage
+from refold.replay.excuses import without_volatile
 from refold.replay.items import Item, item_of
 from refold.replay.pointer_diff import shown
 
@@ -55,6 +56,8 @@ class Asked:
     identity: str
     """Digest of what is asked, whoever asks: equal for the same request under another key."""
     item: Item
+    data: Json = attrs.field(repr=False)
+    """What the log has of it, or would have."""
     delegates: bool = False
     """Whether it calls a delegation tool: program code, whose result the program makes itself."""
 
@@ -138,6 +141,16 @@ class Book:
         }
         return other
 
+    @property
+    def rules(self) -> dict[str, Any]:
+        """Redaction and volatile rules that the log was made under."""
+        return self.started.rules
+
+    def stable(self, end: dict[str, Json]) -> dict[str, Json]:
+        """Return how a run ended without what the log's rules declare volatile (§12.7)."""
+        found: dict[str, Json] = without_volatile("run", end, self.rules.get("volatile", ()))
+        return found
+
     def label(self, key: str) -> str:
         """Return what a key stands for, for people: `search#2 in 0/1 (q="b")`."""
         if "@" in key:
@@ -149,7 +162,7 @@ class Book:
 
     def _end(self, *, unfinished_ok: bool) -> dict[str, Json]:
         if self._finished is not None:
-            return end_of(self._finished)
+            return self.stable(end_of(self._finished))
         if not unfinished_ok:
             raise LogUnsealed(str(self.log))
         return {}
@@ -242,7 +255,8 @@ def asked_of(event: Request, call: str) -> Asked:
     if item is None:
         raise TypeError(f"{event!r} asks for nothing")
     identity = digest.of_value(digest.VALUE, [item.kind, view])
-    return Asked(call, identity, item, isinstance(event, ToolCalled) and bool(event.delegates))
+    delegates = isinstance(event, ToolCalled) and bool(event.delegates)
+    return Asked(call, identity, item, data, delegates)
 
 
 def _chain(event: ModelAsked) -> str:

@@ -26,7 +26,7 @@ from refold.engine.ports import Program, Reference, SessionPort, Tool
 from refold.engine.programs import check_not_importing, program_name
 from refold.replay.book import Book, label_of
 from refold.replay.items import scope_of
-from refold.replay.order_report import ExploreReport, Kind, OrderFinding, Step
+from refold.replay.order_report import HEADLINES, ExploreReport, Kind, OrderFinding, Step
 from refold.replay.orders import Move, Order, continued, deferred, moves, shrunk
 from refold.replay.outstanding import CHOICES_MAX
 from refold.replay.pointer_diff import differences
@@ -76,7 +76,7 @@ def explore(
     Raises:
         LogError: there is no such log, it is damaged, or it has no end.
         Diverged: the program does not do what its log says, in the recorded order.
-        UsageError: the program cannot be run again, or not twice.
+        UsageError: the program cannot be run again, or gives another end the second time.
     """
     check_not_importing()
     if orders < 1:
@@ -203,15 +203,20 @@ class _Search:
             self._defer()
             self._random(most)
             self._systematic(most)
+        if len(self._ends) > 1 and not self._is_over:
+            self._stage.check_again(self._baseline)
         self.is_exhaustive = not any(self._waiting) and not self._is_cut and not self._is_over
 
     def findings(self) -> Iterator[OrderFinding]:
-        """Yield what was found, other ends before runs that came to none."""
-        ends = [(key, end) for key, end in self._ends.items() if key != self._own]
-        ends.sort(key=lambda one: one[1].found.how != "ended")
-        for at, (key, end) in enumerate(ends):
-            is_shrunk = at < SHRUNK_MAX and end.found.how != "hung"
-            yield self._finding(key, end, is_shrunk=is_shrunk)
+        """Yield what was found: the first of each kind, then the rest; the former shrunk."""
+        ends = {key: end for key, end in self._ends.items() if key != self._own}
+        kinds: dict[Kind, str] = {}
+        for key, end in ends.items():
+            kinds.setdefault(_kind(end.found, self._baseline), key)
+        keys = [kinds[kind] for kind in HEADLINES if kind in kinds]
+        for at, key in enumerate(dict.fromkeys([*keys, *ends])):
+            is_shrunk = at < SHRUNK_MAX and ends[key].found.how != "hung"
+            yield self._finding(key, ends[key], is_shrunk=is_shrunk)
 
     def _first(self) -> Rehearsed:
         """Return the recorded order, with all that could have come instead at each step."""
@@ -297,7 +302,7 @@ class _Search:
         if is_shrunk:
             order = shrunk(order, places, lambda one: self._ends_as(one, key))
             found = self._stage.rehearse(self._plan(order))
-            steps = moves(order, places)
+            steps = moves(order, places) if digest_of(found) == key else ()
             place = self._awaited(order, found)
         missing = found.missing
         return OrderFinding(

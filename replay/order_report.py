@@ -35,7 +35,8 @@ class Step:
     other_call: str
 
     def __str__(self) -> str:
-        return f"deliver {self.deliver} {self.relation} {self.other}"
+        verb = "fire" if "@" in self.call else "deliver"
+        return f"{verb} {self.deliver} {self.relation} {self.other}"
 
 
 @attrs.frozen(kw_only=True)
@@ -115,8 +116,8 @@ class ExploreReport:
     is_exhaustive: bool
     """Whether there are no more."""
     findings: tuple[OrderFinding, ...]
-    """One for each end that is not the recorded one: other ends first, in the order found, then
-    those that never got so far."""
+    """One for each end that is not the recorded one: the first of each kind, then the rest, in
+    the order found."""
     outstanding: int
     """Most completions that were outstanding at once; with 1 there is but one order."""
     given_up: tuple[str, ...]
@@ -174,6 +175,13 @@ class ExploreReport:
         said = ", ".join(filter(None, others)) or "every one ends as recorded"
         return f"{tried}: {said}"
 
+    def rest(self) -> str:
+        """Return in one line how many findings are not among the first few; empty for none."""
+        rest = self.findings[FINDINGS_SHOWN:]
+        orders = sum(finding.orders for finding in rest)
+        ends = f"{_counted(len(rest), 'more end')}, in {_counted(orders, 'order')}"
+        return f"and {ends}" if rest else ""
+
     def untried(self) -> str:
         """Return in one line what could not be tried; empty for nothing."""
         if not self.given_up:
@@ -185,12 +193,15 @@ class ExploreReport:
 
     def __str__(self) -> str:
         parts = ["\n  ".join(filter(None, [f"{self.where}: {self.headline()}", self.untried()]))]
-        parts += [str(finding) for finding in self.findings]
+        parts += [str(finding) for finding in self.findings[:FINDINGS_SHOWN]]
+        parts += filter(None, [self.rest()])
         parts += [str(child) for child in self.children]
         parts += [f"not explored: {each}" for each in self.skipped]
         return "\n\n".join(parts)
 
 
+FINDINGS_SHOWN: Final = 4
+"""Findings that people are shown unless they ask for all."""
 _DIFFS_SHOWN: Final = 8
 _GIVEN_UP_SHOWN: Final = 3
 

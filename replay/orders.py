@@ -17,6 +17,9 @@ Order = tuple[str, ...]
 _TRIES_MAX: Final = 120
 """Orders that one shrinking may try."""
 
+_MOVES_MIN: Final = 2
+"""Moves that one could take the place of."""
+
 
 @attrs.frozen
 class Move:
@@ -68,11 +71,12 @@ def displaced(order: Sequence[str], recorded: Order) -> list[str]:
 def shrunk(order: Order, recorded: Order, holds: Callable[[Order], bool]) -> Order:
     """Return an order nearer to the recorded one for which `holds` is still true.
 
-    First every moved key is put back by itself, until none can be; then each of the rest is put
-    as near to its recorded place as it may be.
+    First every moved key is put back by itself, until none can be; then one of the rest alone may
+    do, moved further; at last each is put as near to its recorded place as it may be.
     """
     tries = _Tries(holds)
     order = _put_back(order, recorded, tries)
+    order = _by_itself(order, recorded, tries)
     for key in displaced(order, recorded):
         order = _nearer(order, recorded, key, tries)
     return order
@@ -102,6 +106,27 @@ def _put_back(order: Order, recorded: Order, holds: Callable[[Order], bool]) -> 
             nearer = _restored(order, recorded, [key])
             if nearer != order and holds(nearer):
                 order, is_changed = nearer, True
+    return order
+
+
+def _by_itself(order: Order, recorded: Order, holds: Callable[[Order], bool]) -> Order:
+    """Return the recorded order with one key moved over all that it changes places with."""
+    places = {key: at for at, key in enumerate(recorded)}
+    gone = [key for key in displaced(order, recorded) if key in places]
+    if len(gone) < _MOVES_MIN:
+        return order
+    for key in gone:
+        at, own = order.index(key), places[key]
+        overtaken = [each for each in order[at + 1 :] if places.get(each, own) < own]
+        ahead = [each for each in order[:at] if places.get(each, own) > own]
+        tried = []
+        if overtaken:
+            tried.append(promoted(recorded, key, min(overtaken, key=lambda each: places[each])))
+        if ahead:
+            tried.append(deferred(recorded, key, max(ahead, key=lambda each: places[each])))
+        for one in tried:
+            if holds(one):
+                return one
     return order
 
 

@@ -149,7 +149,7 @@ class Rehearsal:
         has_ended = self._over is None
         return Rehearsed(
             how=self._over or "ended",
-            end=_end(verdict) if has_ended else {},
+            end=self._book.stable(_end(verdict)) if has_ended else {},
             place=verdict.place if has_ended else self._place,
             missing=self._missing,
             delivered=tuple(keys[0] for keys in self._given),
@@ -175,7 +175,7 @@ class Rehearsal:
         self._step(lets_go=is_asked or isinstance(event, ValueDrawn))
         self.fold.apply(event, call)
         if isinstance(event, REQUESTS):
-            asked = asked_of(event, call or "")
+            asked = self._supply.recognised(asked_of(event, call or ""))
             self._asked[asked.call] = asked
             if not (isinstance(event, ToolCalled) and event.delegates):
                 self._serve(asked)

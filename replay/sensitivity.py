@@ -194,6 +194,7 @@ def sensitivity(
     tools: Sequence[Tool] = (),
     session: SessionPort | None = None,
     errors: bool = False,
+    only: str = "",
     on_call: Callable[[int, int], None] | None = None,
 ) -> SensitivityReport:
     """Alter each recorded outcome of `log` in turn, and say what depends on it.
@@ -204,12 +205,13 @@ def sensitivity(
         tools: Delegation tools of one's own, and tools with typed results, as for `reexecute`.
         session: Needed where the run had one: with the same reducers.
         errors: Whether each success is replaced by a failure as well.
+        only: A part of a label: of all others, nothing is altered and nothing told.
         on_call: Is told, before each outcome, its number and how many there are.
 
     Raises:
         LogError: there is no such log, it is damaged, or it has no end.
         Diverged: the program does not do what its log says.
-        UsageError: the program cannot be run again, or not twice.
+        UsageError: the program cannot be run again, or gives another end the second time.
     """
     check_not_importing()
     book = Book(Path(log))
@@ -218,14 +220,15 @@ def sensitivity(
     stage = Stage(book, code, tools=known, session=session)
     baseline = stage.baseline()
     trial = _Trial(stage, baseline)
-    keys = sorted(
-        [*(key for key in book.answers if key in book.requests), *book.values], key=_place
-    )
+    answered = (key for key in book.answers if key in book.requests)
+    named = [key for key in (*answered, *book.values) if only in label_of(_item_of(book, key))]
+    keys = sorted(named, key=_place)
     calls = []
     for number, key in enumerate(keys, 1):
         if on_call is not None:
             on_call(number, len(keys))
         calls.append(trial.of(key, errors=errors))
+    stage.check_again(baseline)
     return SensitivityReport(log=book.log, program=program_name(code), calls=tuple(calls))
 
 
@@ -240,7 +243,7 @@ class _Trial:
         """Return what depends on the outcome of one call."""
         book = self._book
         usage = book.usage.get(key)
-        item = book.requests[key].item if key in book.requests else _item_of(book, key)
+        item = _item_of(book, key)
         return CallSensitivity(
             call=key,
             kind=item.kind,
@@ -337,6 +340,8 @@ def _is_read(tool: Tool, event: Event) -> bool:
 
 
 def _item_of(book: Book, key: str) -> Item:
+    if key in book.requests:
+        return book.requests[key].item
     drawn = book.values[key]
     what: dict[str, Json] = {"name": drawn.name}
     return Item("value", drawn.source, what, key)

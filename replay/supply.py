@@ -7,10 +7,21 @@ anywhere; to one only.  Pure but for what has been given out.  Rules: CONTRACT.m
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
+
+import attrs
 
 from refold.engine.events import ClockRead, ValueDrawn
 from refold.replay.book import Asked, Book
+from refold.replay.excuses import Excuses
 from refold.replay.items import scope_of
+
+_KINDS: Final = {
+    "tool": "tool.called",
+    "model": "model.asked",
+    "child": "child.started",
+    "input": "input.asked",
+}
 
 Looks = dict[tuple[str, int], ClockRead]
 """What a scope saw at its n-th look at the clock."""
@@ -22,6 +33,8 @@ class Supply:
     def __init__(self, book: Book, *, by_place: bool, looks: Looks, is_learning: bool) -> None:
         """Take the book; `looks` is filled while learning, which only the recorded order may."""
         self._by_place = by_place
+        self._recorded = book.requests
+        self._excuses = Excuses(str(book.log), book.rules)
         self._requests = dict(book.requests)
         self._alike: dict[str, dict[str, None]] = {}
         """By identity: the keys that nobody has taken, as an ordered set."""
@@ -31,6 +44,18 @@ class Supply:
         self._recorded_looks = book.looks or [ClockRead(0, 0)]
         self._looks, self._is_learning = looks, is_learning
         self._looked: Counter[str] = Counter()
+
+    def recognised(self, asked: Asked) -> Asked:
+        """Return a request as the same as the recorded one of its key, if rules excuse the rest.
+
+        That is: what the log's rules declare volatile, and what was taken out of it (§12.7).
+        """
+        own = self._recorded.get(asked.call)
+        if own is None or not self._excuses.is_any or own.identity == asked.identity:
+            return asked
+        pair = (own.data, asked.data)
+        is_same = self._excuses.excused(_KINDS[own.item.kind], asked.call, 0, pair)
+        return attrs.evolve(asked, identity=own.identity) if is_same else asked
 
     def take(self, asked: Asked) -> str | None:
         """Return the key of the recorded request that answers this one; `None` for none."""

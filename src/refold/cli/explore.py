@@ -15,7 +15,7 @@ from refold.cli.pages import page
 from refold.cli.rehearsals import dropped_prints, program_option, subject, tools_option
 from refold.face import explore
 from refold.replay.explore import ORDERS
-from refold.replay.order_report import ExploreReport
+from refold.replay.order_report import FINDINGS_SHOWN, ExploreReport
 
 _PAGE: Final = """
 Examples:
@@ -46,6 +46,7 @@ Exit code: 0 every order ends as recorded · 1 an order ends otherwise
 )  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the random orders.")
 @click.option("--children", is_flag=True, help="Explore each child, too, against its own log.")
+@click.option("--all", "is_all", is_flag=True, help="Every other end, not just the first few.")
 @tools_option
 @json_option
 def command(
@@ -56,6 +57,7 @@ def command(
     timers: bool,
     seed: int,
     children: bool,
+    is_all: bool,
     tools: str,
     as_json: bool,
 ) -> int:
@@ -88,7 +90,7 @@ def command(
     if as_json:
         output.document(document)
     else:
-        describe(report)
+        describe(report, is_all=is_all)
     return _code(report)
 
 
@@ -104,19 +106,22 @@ def _document(report: ExploreReport, log: OpenedLog) -> dict[str, Any]:
     return document
 
 
-def describe(report: ExploreReport) -> None:
+def describe(report: ExploreReport, *, is_all: bool = False) -> None:
     """Print how many orders were tried, and what each other end takes; then of each child."""
     style = "green" if report.identical else "bold red" if report.changes else "bold yellow"
     output.line((f"{report.where}: {report.headline()}", style))
     if report.given_up:
         output.line((f"  {report.untried()}", "dim"))
-    for finding in report.findings:
+    for finding in report.findings[: None if is_all else FINDINGS_SHOWN]:
         output.line()
         output.lines(str(finding))
+    if report.rest() and not is_all:
+        output.line()
+        output.line((f"{report.rest()}: --all shows each", "dim"))
     for child in report.children:
         if report.findings or child.findings:
             output.line()
-        describe(child)
+        describe(child, is_all=is_all)
     for each in report.skipped:
         output.line((f"not explored: {each}", "dim"))
 

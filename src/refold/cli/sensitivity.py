@@ -20,7 +20,7 @@ _PAGE: Final = """
 Examples:
   refold sensitivity runs/audit.jsonl --program audit.py:audit
   refold sensitivity runs/audit.jsonl --program audit.py:audit --errors
-  refold sensitivity answer.jsonl --json
+  refold sensitivity answer.jsonl --only read_file --json
 
 How an outcome is needed:
   shows     the output is another one; where, as JSON pointers
@@ -38,9 +38,15 @@ _LABEL_MAX: Final = 44
 @click.argument("log", type=LOG)
 @program_option
 @click.option("--errors", is_flag=True, help="Put a failure in the place of each success, too.")
+@click.option(
+    "--only", metavar="TEXT", default="",
+    help="Alter only outcomes of calls whose name or arguments hold TEXT.",
+)  # fmt: skip
 @tools_option
 @json_option
-def command(*, log: Path, program: str | None, errors: bool, tools: str, as_json: bool) -> int:
+def command(
+    *, log: Path, program: str | None, errors: bool, only: str, tools: str, as_json: bool
+) -> int:
     """Find out which recorded outcomes a run depends on.
 
     Each result, answer and drawn value in turn is replaced by another of its
@@ -58,6 +64,7 @@ def command(*, log: Path, program: str | None, errors: bool, tools: str, as_json
                 tools=given.tools,
                 session=given.session,
                 errors=errors,
+                only=only,
                 on_call=lambda number, count: done.__setitem__(slice(None), [number, count]),
             )
         document = _document(report, given.log)
