@@ -65,6 +65,8 @@ class LogResult:
     entries: int = 0
     """Compared, over the log and those of its children."""
     children: int = 0
+    ignored: int = 0
+    """Places that were not as recorded, and are volatile."""
     seconds: float = 0.0
     divergences: tuple[Divergence, ...] = ()
 
@@ -227,16 +229,14 @@ def program_for(name: str, programs: Programs) -> Program | Reference | str | No
 def replay_row(given: Path, reexecute: Callable[[Path, str], ReplayReport]) -> LogResult:
     """Re-execute one log with `reexecute(path, program name)`, and say what became of it.
 
-    A log that re-executes as recorded is verified too: none is called identical that is not intact.
+    A log is verified first: none is called identical, nor another's fault, that is not intact.
     """
     program = ""
     try:
         with opened(given) as path:
             program = _program_of(path)
-            report = reexecute(path, program)
-            if report.identical:
-                _refuse_damage(path)
-            return _row(given, program, report)
+            _refuse_damage(path)
+            return _row(given, program, reexecute(path, program))
     except ProgramNotFound as error:
         return _bad(given, program, "program needed", error)
     except (LogError, LogMissing, LogNameRefused) as error:
@@ -279,6 +279,7 @@ def _row(given: Path, program: str, report: ReplayReport) -> LogResult:
         message=HEADLINES[first.category] if first else "",
         entries=report.entries,
         children=report.children,
+        ignored=report.ignored_count,
         divergences=divergences,
     )
 

@@ -8,6 +8,7 @@ too, and only the program knows: who asks for every entry gets these as well.  E
 Rules: CONTRACT.md §3.2, §14.14.
 """
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator
 from os import PathLike, fspath
@@ -93,11 +94,21 @@ def why(log: str | PathLike[str], seq: int, *, every: bool = False) -> tuple[Cau
             how=link.how,
             of=at[link.of] if link.of is not None else None,
             is_main=link.is_main,
-            line=line_of(data[link.place], data[link.place].data),
+            line=_line(data[link.place]),
             data=data[link.place].data,
         )
         for link in found
     )
+
+
+def _line(entry: Entry) -> str:
+    match entry.kind:
+        case "run.started":
+            return f"{entry.seq} run.started {entry.data.get('program')}"
+        case "run.finished":
+            return f"{entry.seq} run.finished {entry.data.get('status')}"
+        case _:
+            return line_of(entry, entry.data)
 
 
 @attrs.frozen
@@ -205,18 +216,14 @@ class _Logs:
         path, seq = place
         log = self._logs[path]
         scope = log.scope_of_code(seq)
-        above = scope if scope and log.begins.get(scope) == seq else ""
-        done: set[str] = set()
-        for at in range(seq - 1, 0, -1) if scope else ():
-            other = scope_of(log.rows[at].call)
-            is_ahead = other == scope or _is_below(above, other)
-            if other in done or not (is_ahead or _is_below(other, scope)):
-                continue
-            yield "earlier", (path, at)
-            if log.scope_of_code(at):
-                done.add(other)
-                if is_ahead:
-                    return
+        own = log.back_to_code(scope, seq)
+        above = scope
+        while above and not (own and log.scope_of_code(own[-1])):
+            above = above.rpartition("/")[0]
+            own += log.back_to_code(above, seq)
+        yield from (("earlier", (path, at)) for at in own)
+        if scope in log.parents:
+            yield from (("earlier", (path, at)) for at in log.below(scope, seq, own))
 
     def _parent(self, path: Path) -> Iterator[tuple[How, Place]]:
         """Yield the entry of the parent's log that this log's first line names, if it is there."""
@@ -256,10 +263,6 @@ _WORD: Final[dict[str, How]] = {
 }
 
 
-def _is_below(scope: str, other: str) -> bool:
-    return bool(other) and scope.startswith(f"{other}/")
-
-
 def _parent_path(path: Path) -> Path | None:
     """Return where the parent's log would be, by the naming rule (§4)."""
     stem, _, number = path.name.removesuffix(SUFFIX).rpartition(".")
@@ -280,8 +283,10 @@ class _Log:
         self.parent: dict[str, Any] | None = None
         self.by_hash: dict[str, int] = {}
         """Starts of children."""
-        self.begins: dict[str, int] = {}
-        """By scope: the first entry that the program made in it."""
+        self.parents: set[str] = set()
+        """Scopes with entries in scopes below them."""
+        self._scopes: dict[str, list[int]] = {}
+        """By scope: its entries."""
         self._numbers: dict[str, int] = {}
         self._talk = _Talk()
         for entry in read_entries(path, torn_ok=True):
@@ -298,6 +303,33 @@ class _Log:
         is_world = is_outcome or row.kind in ("timer.fired", "effect.late")
         return "" if is_world else scope_of(row.call)
 
+    def back_to_code(self, scope: str, seq: int) -> list[int]:
+        """Return the entries of a scope before `seq`, back to one that the program made."""
+        found: list[int] = []
+        places = self._scopes.get(scope, [])
+        for number in range(bisect_left(places, seq) - 1, -1, -1):
+            found.append(places[number])
+            if self.scope_of_code(places[number]):
+                break
+        return found
+
+    def below(self, scope: str, seq: int, own: list[int]) -> Iterator[int]:
+        """Yield the entries of scopes below since the last of `own`; of each, back to code."""
+        done: set[str] = set()
+        for at in range(seq - 1, min(own, default=0), -1):
+            other = scope_of(self.rows[at].call)
+            if other.startswith(f"{scope}/") and other not in done:
+                yield at
+                if self.scope_of_code(at):
+                    done.add(other)
+
+    def _take_scope(self, scope: str, seq: int) -> None:
+        if scope not in self._scopes:
+            above = scope
+            while above := above.rpartition("/")[0]:
+                self.parents.add(above)
+        self._scopes.setdefault(scope, []).append(seq)
+
     def entries(self) -> int:
         """Return how many there are, those included that were not needed."""
         return sum(1 for _ in read_entries(self._path, torn_ok=True))
@@ -307,8 +339,8 @@ class _Log:
         self.rows.append(_Row(kind, call, entry.cause, entry.hash))
         if kind in _REQUESTS:
             self.requests[call] = entry.seq
-        if scope := self.scope_of_code(entry.seq):
-            self.begins.setdefault(scope, entry.seq)
+        if call:
+            self._take_scope(scope_of(call), entry.seq)
         match kind:
             case "run.started":
                 parent = entry.data.get("parent")

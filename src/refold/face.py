@@ -6,6 +6,7 @@ those that are given, and plain functions become tools.
 
 import asyncio
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,11 +24,12 @@ from refold.tools.contract import as_tool
 if TYPE_CHECKING:
     import refold
     from refold.replay.bulk import BulkReport, Execute, Programs
-    from refold.replay.drift import DriftReport
-    from refold.replay.explore import ExploreReport
+    from refold.replay.drift_report import DriftReport
     from refold.replay.fork import Fork
+    from refold.replay.order_report import ExploreReport
     from refold.replay.reexecute import ReplayReport
     from refold.replay.sensitivity import SensitivityReport
+    from refold.replay.standing import OpenEnds
 
 Tools = Sequence[Tool | Callable[..., Any]]
 
@@ -44,11 +46,12 @@ def record(
     """Run `program(run, input)` and record it; return how it ended, whatever that was.
 
     Options are those of `refold.engine.recording.record`: `log`, `model`, `models`, `runner`,
-    `runners`, `limits`, `seed`, `clock`, `session`, `durability`.
+    `runners`, `limits`, `seed`, `clock`, `session`, `durability`, `ask`.
     A plain function among `tools` becomes a tool that is taken to change the world.
 
-    With `check`, or where the variable `REFOLD_CHECK` is 1, the run is re-executed right after it
-    was recorded, and the recording's `warnings` say what the program read beside `run`.
+    With `check`, the run is re-executed right after it was recorded, and the recording's `warnings`
+    say what the program read beside `run`.  Where the variable `REFOLD_CHECK` is 1, every run is,
+    and they are Python's warnings, too.
 
     Raises:
         LogExists: a log is never overwritten.
@@ -59,7 +62,8 @@ def record(
     recording = _record(program, input, tools=ready, **options)
     if not _is_checked(check):
         return recording
-    return _checked(recording, program, ready, options.get("session"))
+    found = _checked(recording, program, ready, options.get("session"))
+    return found if check else _warned(found)
 
 
 async def record_async(
@@ -83,11 +87,19 @@ async def record_async(
     if not _is_checked(check):
         return recording
     session = options.get("session")
-    return await asyncio.to_thread(_checked, recording, program, ready, session)
+    found = await asyncio.to_thread(_checked, recording, program, ready, session)
+    return found if check else _warned(found)
 
 
 def _is_checked(check: bool | None) -> bool:  # noqa: FBT001 - as `record` takes it
     return os.environ.get("REFOLD_CHECK", "") not in ("", "0") if check is None else check
+
+
+def _warned(recording: Recording) -> Recording:
+    """Say what was found to who did not ask for it in the call, and may not look at the result."""
+    for text in recording.warnings:
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
+    return recording
 
 
 def _checked(
@@ -111,12 +123,17 @@ def reexecute(
     *,
     tools: Tools = (),
     session: "SessionPort | None" = None,
+    volatile: Iterable[str] = (),
 ) -> "ReplayReport":
     """Run the program of `log` again with recorded outcomes, and compare; execute nothing else.
 
     The delegation tools that Refold ships are known; own ones, and own tools with typed results
     that the program calls by name, are passed as `tools`; for a run that had a session, a fresh
-    one with the same reducers is passed as `session`.
+    one with the same reducers is passed as `session`.  `volatile` are paths that are not compared,
+    besides those that the log lists: `tool:fetch/arguments/ts`.
+
+    Chains and the heads of children are verified on the way.  Whether entries make sense together
+    (CONTRACT.md §5.2) is for `verify` to say, which `refold replay` asks first.
 
     Raises:
         LogError: there is no such log.
@@ -128,7 +145,54 @@ def reexecute(
     path = log.log if isinstance(log, Recording) else log
     given = [as_tool(tool) for tool in tools]
     shipped = _shipped(path, {tool.name for tool in given})
-    return replay.reexecute(path, program, tools=[*shipped, *given], session=session)
+    known = [*shipped, *given]
+    return replay.reexecute(path, program, tools=known, session=session, volatile=volatile)
+
+
+def resume(
+    log: "str | os.PathLike[str] | refold.Recording",
+    program: "Program | Reference | str | None" = None,
+    *,
+    tools: Tools = (),
+    **options: Any,
+) -> Recording:
+    """Go on in the log of a run that broke off, or that waits for a person; return how it ended.
+
+    The program is re-executed to the end of the record and runs live from there; what had ended is
+    not done again.  Options are those of `refold.replay.resume.resume`: what `record` was given
+    (`model`, `models`, `runner`, `runners`, `clock`, `session`, `durability`), what people say
+    (`answers`, `by`, `ask`, `retry`, `fail`, `results`) and `max_attempts`.
+    The delegation tools that Refold ships are known; all others that the run was offered are
+    passed as `tools`.
+
+    Raises:
+        InDoubt: effects may have changed the world, and nobody said what became of them.
+        Diverged: the program no longer does what the record says; the log is as it was.
+        ChildStopped: a child cannot go on.
+        AttemptsExhausted: it was tried often enough.
+        LogSealed: the run has ended.
+        LogLocked: it is still running.
+        AnswerRefused: an answer fits no open question, or not its schema.
+        LogError: the log is damaged, or there is none.
+        ToolNeeded: a tool has to be passed.
+    """
+    from refold.replay.resume import resume as go_on  # noqa: PLC0415 - as in `reexecute`
+
+    path = log.log if isinstance(log, Recording) else log
+    given = [as_tool(tool) for tool in tools]
+    shipped = _shipped(path, {tool.name for tool in given})
+    return go_on(path, program, tools=[*shipped, *given], **options)
+
+
+def open_ends(log: "str | os.PathLike[str] | refold.Recording") -> "OpenEnds":
+    """Return what waits for people in an unfinished run and its children: questions and doubts.
+
+    Raises:
+        LogError: the log is damaged, or there is none.
+    """
+    from refold.replay.standing import open_ends as found  # noqa: PLC0415 - as in `reexecute`
+
+    return found(log.log if isinstance(log, Recording) else log)
 
 
 def replay_all(
@@ -136,6 +200,7 @@ def replay_all(
     program: "Program | Reference | str | Programs | None" = None,
     *,
     tools: Tools = (),
+    volatile: Iterable[str] = (),
     jobs: int | None = None,
     fail_fast: bool = False,
 ) -> "BulkReport":
@@ -146,6 +211,7 @@ def replay_all(
         program: What the logs of its name are re-executed with; or several, by the names that
             the logs show.  Not needed for those that Refold ships.
         tools: As for `reexecute`.
+        volatile: As for `reexecute`, for all logs.
         jobs: How many logs at a time; by default as many as there are processors.  Where the
             programs or tools can be imported nowhere else, it is one, in this process.
         fail_fast: Start none after the first that is not identical.
@@ -160,19 +226,25 @@ def replay_all(
 
     check_not_importing()
     given = [paths] if isinstance(paths, str | os.PathLike) else paths
-    execute = _replayer(named(program), [as_tool(tool) for tool in tools])
+    execute = _replayer(named(program), [as_tool(tool) for tool in tools], tuple(volatile))
     return replay_logs(find_logs(given), execute, jobs=jobs, fail_fast=fail_fast)
 
 
-def replayer(programs: Mapping[str, dict[str, Any]], tools: Sequence[dict[str, Any]]) -> "Execute":
+def replayer(
+    programs: Mapping[str, dict[str, Any]],
+    tools: Sequence[dict[str, Any]],
+    volatile: Sequence[str],
+) -> "Execute":
     """Return what re-executes a log, in a process that finds programs and tools by reference."""
     from refold.engine.programs import load, load_program  # noqa: PLC0415 - of that process only
 
     ready = {name: load_program(Reference(**found)) for name, found in programs.items()}
-    return _executing(ready, [load(Reference(**found)) for found in tools])
+    return _executing(ready, [load(Reference(**found)) for found in tools], volatile)
 
 
-def _replayer(programs: "Programs", tools: Sequence[Tool]) -> "Execute | Reference":
+def _replayer(
+    programs: "Programs", tools: Sequence[Tool], volatile: Sequence[str]
+) -> "Execute | Reference":
     """Return what re-executes a log: by reference, if another process can import it all."""
     from refold.engine.errors import ProgramNotFound  # noqa: PLC0415 - as above
     from refold.engine.programs import load_program, reference_of  # noqa: PLC0415 - as above
@@ -181,19 +253,23 @@ def _replayer(programs: "Programs", tools: Sequence[Tool]) -> "Execute | Referen
     try:
         references = {name: attrs.asdict(reference_of(each)) for name, each in programs.items()}
     except ProgramNotFound:
-        return _executing(ready, tools)
+        return _executing(ready, tools, volatile)
     named = [attrs.asdict(tool.reference) for tool in tools if tool.reference is not None]
     if len(named) < len(tools):
-        return _executing(ready, tools)
-    return Reference(__name__, "replayer", {"programs": references, "tools": named})
+        return _executing(ready, tools, volatile)
+    given = {"programs": references, "tools": named, "volatile": list(volatile)}
+    return Reference(__name__, "replayer", given)
 
 
-def _executing(programs: "Programs", tools: Sequence[Tool]) -> "Execute":
+def _executing(programs: "Programs", tools: Sequence[Tool], volatile: Sequence[str]) -> "Execute":
     from refold.replay.bulk import program_for, replay_row  # noqa: PLC0415 - as above
 
     def execute(log: Path) -> Any:
         return replay_row(
-            log, lambda path, name: reexecute(path, program_for(name, programs), tools=tools)
+            log,
+            lambda path, name: reexecute(
+                path, program_for(name, programs), tools=tools, volatile=volatile
+            ),
         )
 
     return execute
@@ -233,7 +309,7 @@ def sensitivity(
     """Alter each recorded outcome of `log` in turn, run the program, and say what depends on it.
 
     Nothing but the program is executed.  Options are those of `refold.replay.sensitivity`:
-    `errors` (a failure in the place of each success, too), `session`.
+    `errors` (a failure in the place of each success, too), `only` (a part of a call), `session`.
 
     Raises:
         LogError: there is no such log, or it has no end.

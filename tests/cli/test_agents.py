@@ -71,5 +71,10 @@ def test_an_empty_folder_has_none_and_a_missing_one_is_usage(
 def test_without_a_subcommand_it_shows_its_page(invoke: Invoke) -> None:
     said = invoke("agents")
 
-    assert "check" in said.output
+    assert said.exit_code == 2
+    assert said.stdout == ""
+    assert said.stderr.splitlines()[0].startswith("Usage: refold agents")
+    assert "Commands:" in said.stderr.splitlines()
+    assert "refold: " not in said.stderr
     assert invoke("agents", "check", "--help").exit_code == 0
+    assert invoke("agents", "chek").exit_code == 2

@@ -8,6 +8,7 @@ import pytest
 
 from refold.cli.logs import opened_log, started
 from refold.engine.errors import EventMalformed, LogDamaged
+from refold.engine.log import read_entries
 from refold.engine.log.line import FIRST, header_hash
 from refold.engine.log.pack import pack
 
@@ -80,3 +81,18 @@ def test_what_only_has_the_name_of_a_packed_log_is_none(tmp_path: Path) -> None:
 
     with pytest.raises(click.UsageError, match=r"z\.refold is no packed log"):
         opened_log(tmp_path / "z.refold").__enter__()
+
+
+def test_damage_in_a_packed_log_is_told_by_the_name_of_the_packed_one(
+    survey_log: Path, tmp_path: Path
+) -> None:
+    """Never by where it was unpacked, which is gone by the time that it is read."""
+    bad = tmp_path / "a.jsonl"
+    bad.write_bytes(survey_log.read_bytes().replace(b"tool.called", b"tool.callex", 1))
+    packed = pack(bad, tmp_path / "a.refold")
+
+    with pytest.raises(LogDamaged) as damaged, opened_log(packed) as log:
+        list(read_entries(log.path))
+
+    assert damaged.value.path == f"{packed}:a.jsonl"
+    assert str(damaged.value).startswith(f"{packed}:a.jsonl:2 ")

@@ -74,3 +74,38 @@ def test_what_is_left_is_counted_in_plain_words(tmp_path: Path, invoke: Invoke) 
 
     assert "1 level," in left
     assert "64 children" in left
+
+
+def test_two_states_are_compared_by_pointers(survey_log: Path, invoke: Invoke) -> None:
+    said = invoke("state", survey_log, "--diff", "1", "2")
+    document = json.loads(invoke("state", survey_log, "--diff", "1", "2", "--json").stdout)
+    back = json.loads(invoke("state", survey_log, "--diff", "2", "1", "--json").stdout)
+
+    assert said.exit_code == 0
+    assert "survey_tree from after entry 1 to after entry 2" in said.stdout
+    assert "  /entries: 2 → 3" in said.stdout.splitlines()
+    assert any(line.startswith("  /open/0: removed") for line in said.stdout.splitlines())
+    assert (document["before"], document["after"]) == (1, 2)
+    assert {one["pointer"] for one in document["differences"]} >= {"/entries", "/open/0"}
+    assert (back["before_digest"], back["after_digest"]) == (
+        document["after_digest"],
+        document["before_digest"],
+    )
+
+
+def test_a_state_does_not_differ_from_itself(survey_log: Path, invoke: Invoke) -> None:
+    entries = len(survey_log.read_bytes().splitlines())
+
+    said = invoke("state", survey_log, "--diff", "-1", str(entries - 1))
+
+    assert said.exit_code == 0
+    assert "the same state" in said.stdout
+
+
+def test_one_state_or_two_and_both_have_to_be_there(survey_log: Path, invoke: Invoke) -> None:
+    both = invoke("state", survey_log, "--at", "1", "--diff", "1", "2")
+
+    assert both.exit_code == 2
+    assert "give one of them" in both.stderr
+    assert invoke("state", survey_log, "--diff", "1", "999").exit_code == 2
+    assert invoke("state", survey_log, "--diff", "1").exit_code == 2

@@ -8,7 +8,7 @@ from refold.engine import events
 from refold.engine.errors import EntryMissing, LogDamaged, LogMissing
 from refold.engine.log import LogWriter
 from refold.engine.state import STATE_VERSION, Fold, RunState, state_digest
-from refold.replay.refold import refold_log, refolded, state
+from refold.replay.refold import refold_log, refolded, state, state_diff
 
 LONG = "x" * 40_000
 
@@ -166,3 +166,17 @@ def test_entries_that_were_read_already_can_be_refolded() -> None:
     entries = [Entry(0, None, started()), Entry(1, None, events.NoteAdded("n"))]
 
     assert refolded(entries).state.notes == 1
+
+
+def test_two_states_of_a_run_are_compared_in_either_order(log: Recorded) -> None:
+    """By pointer, before and after, as the states are as JSON."""
+    forth = {each.pointer: each for each in state_diff(log.path, 1, -1)}
+    back = {each.pointer: each for each in state_diff(log.path, -1, 1)}
+
+    assert (forth["/entries"].before, forth["/entries"].after) == (2, 7)
+    assert (back["/entries"].before, back["/entries"].after) == (7, 2)
+    assert forth["/open/0"].kind == "removed"
+    assert back["/open/0"].kind == "added"
+    assert state_diff(log.path, 2, 2) == ()
+    with pytest.raises(EntryMissing):
+        state_diff(log.path, 0, 99)

@@ -69,6 +69,7 @@ def replay_many(
     *,
     programs: Mapping[str, str],
     tools: str,
+    volatile: Sequence[str] = (),
     jobs: int | None,
     fail_fast: bool,
 ) -> BulkReport:
@@ -85,13 +86,14 @@ def replay_many(
         for program in programs.values():
             load_program(program)
         load_tools(tools)
-    execute = Reference(__name__, "replayer", {"programs": dict(programs), "tools": tools})
+    given = {"programs": dict(programs), "tools": tools, "volatile": list(volatile)}
+    execute = Reference(__name__, "replayer", given)
     said = f"re-executing {words.counted(len(logs), 'log')}"
     with output.stdout_kept(), output.progress(said):
         return replay_logs(logs, execute, jobs=jobs, fail_fast=fail_fast)
 
 
-def replayer(programs: dict[str, str], tools: str) -> Execute:
+def replayer(programs: dict[str, str], tools: str, volatile: Sequence[str]) -> Execute:
     """Return what re-executes one log as `refold replay LOG` does; called in another process."""
     from refold.cli.replay import load_tools, replayed  # noqa: PLC0415 - it imports this module
 
@@ -103,7 +105,7 @@ def replayer(programs: dict[str, str], tools: str) -> Execute:
         return replay_row(
             log,
             lambda path, name: replayed(
-                OpenedLog(path, log), _text(program_for(name, programs)), known
+                OpenedLog(path, log), _text(program_for(name, programs)), known, volatile
             ),
         )
 
@@ -143,12 +145,15 @@ def describe(report: BulkReport, *, is_all: bool) -> None:
     for logs in _alike(report, is_all=is_all):
         _tell(logs, is_all=is_all)
     counts = ", ".join(f"{count:,} {result}" for result, count in report.counts.items())
+    ignored = sum(log.ignored for log in report.logs)
     took = words.seconds(round(report.seconds * 1000))
     output.line()
     output.line(
         (counts, "green" if report.identical else "bold red"),
         f"  {words.counted(len(report.logs), 'log')} in {took}, {report.jobs} at a time",
     )
+    if ignored:
+        output.line((f"{words.counted(ignored, 'volatile place')} not as recorded", "dim"))
 
 
 def _alike(report: BulkReport, *, is_all: bool) -> list[list[LogResult]]:
@@ -170,7 +175,7 @@ def _tell(logs: list[LogResult], *, is_all: bool) -> None:
     log = logs[0]
     if is_all and log.divergences:
         for divergence in log.divergences:
-            output.lines(str(divergence))
+            output.lines(divergence.in_full())
         return
     category = f"{log.category}: " if log.category else f"{log.result}: "
     output.wrapped("  ", category, log.message)

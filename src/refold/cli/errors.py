@@ -68,7 +68,7 @@ def guarded(command: Callable[[], Any]) -> int:
         output.complain(str(error))
         return code_of(error)
     except BrokenPipeError:
-        _forget_stdout()
+        forget_stdout()
         return FINE
     except OSError as error:
         output.complain(_of_the_system(error))
@@ -102,6 +102,6 @@ def _fault(error: Exception) -> int:
     return FAULT
 
 
-def _forget_stdout() -> None:
+def forget_stdout() -> None:
     """Whoever read us has gone: let the interpreter's last flush go nowhere."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,56 @@
+"""Programs of many logs, found by name from the processes that re-execute them."""
+
+import os
+import sys
+from typing import Any
+
+import refold
+
+
+def double(number: int) -> int:
+    """Double a number."""
+    return 2 * number
+
+
+async def doubling(run: refold.Run, number: int) -> Any:
+    """Call one tool."""
+    return await run.tool("double", number=number)
+
+
+async def doubling_more(run: refold.Run, number: int) -> Any:
+    """Do nearly the same."""
+    return await run.tool("double", number=number + 1)
+
+
+async def printing(run: refold.Run, _: Any) -> None:
+    """Print to both streams."""
+    print("to the output")  # noqa: T201 - that is the point
+    print("to the errors", file=sys.stderr)  # noqa: T201 - the same
+    run.annotate("printed", None)
+
+
+async def leaving(run: refold.Run, how: str) -> None:
+    """End the process where the test says so, and only there."""
+    run.annotate("here", None)
+    if os.environ.get("BULK_LEAVES") == how:
+        os._exit(7)
+
+
+_counted = [0]
+
+
+async def counting(run: refold.Run, _: Any) -> int:
+    """Look at what an earlier run in this process left behind."""
+    _counted[0] += 1
+    run.annotate(f"run {_counted[0]} of this process", None)
+    return _counted[0]
+
+
+async def waiting(_: refold.Run, path: str) -> None:
+    """Say that it began and wait for ever, where the test says so."""
+    if os.environ.get("BULK_WAITS"):
+        with open(path, "w") as file:  # noqa: ASYNC230, PTH123 - past the run, on purpose
+            file.write(str(os.getpid()))
+            file.flush()
+        reader, _writer = os.pipe()
+        os.read(reader, 1)  # for ever
