@@ -33,7 +33,7 @@ _CUT_SHORT: Final = "log cut short"
 _START_MISSING: Final = "start missing"
 LEAVES_INTACT: Final = frozenset({TORN_TAIL, OTHER_HEAD, _CUT_SHORT, _START_MISSING})
 """What is wrong with a log whose entries are all sound."""
-MISSING: Final = frozenset({"blob missing", "child log missing"})
+MISSING: Final = frozenset({"blob missing", "child log missing", "child log unreadable"})
 """What is wrong where a file is not there."""
 
 
@@ -257,6 +257,8 @@ class _Check:
     def _check_end(self) -> None:
         for problem in self._at_end():
             self._add(self._entries + 1, self._size, problem)
+        if self._bond.is_unnamed:
+            self._add(1, 0, self._unnamed())
 
     def _at_end(self) -> list[Problem]:
         """Return where the end is not the one that others have written down."""
@@ -268,8 +270,6 @@ class _Check:
             what = _CUT_SHORT if self._entries < anchor.events else "another end"
             expected = f"{anchor.events} entries and the head {anchor.head[:12]}"
             problems.append((what, expected, f"{self._entries} and {self._head[:12] or 'none'}"))
-        if self._bond.is_unnamed:
-            problems.append(self._unnamed())
         return problems
 
     def _unnamed(self) -> Problem:

@@ -40,6 +40,8 @@ def blob_gaps(log: str | os.PathLike[str]) -> list[Damage]:
     store = BlobStore(blobs_of(Path(log)))
     found = []
     for path in tree(Path(log)):
+        if path != Path(log) and not path.is_file():
+            continue  # of a log's name, and none
         for line, byte, name, size in named_blobs(path):
             try:
                 store.get(name, size)

@@ -77,7 +77,7 @@ def pack(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Path:
 
 def _pack_into(file: BinaryIO, top: Path) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
-        logs = tree(top)
+        logs = [log for log in tree(top) if log == top or log.is_file()]
         for log in logs:
             _add(archive, log, log.name)
         blobs = blobs_of(top)

@@ -320,7 +320,10 @@ class LogWriter:
     def _write_rest(self, line: bytes, written: int) -> None:
         rest = line[written:]
         while rest:
-            rest = rest[self._write(self._descriptor, rest) :]
+            taken = self._write(self._descriptor, rest)
+            if taken == 0:  # else this would never end
+                raise OSError(errno.EIO, "the disk takes no more bytes, and names no reason")
+            rest = rest[taken:]
 
     def _count(self, own: bytes, data: bytes, size: int) -> None:
         self._previous = own

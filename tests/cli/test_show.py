@@ -1,13 +1,16 @@
 """`refold show`: the tree, the entries, one entry whole; of a root, of a child, of a packed log."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import Result
 
 from refold.engine.log.pack import pack
+from refold.engine.recording import record
 
 Invoke = Callable[..., Result]
 
@@ -63,6 +66,32 @@ def test_an_entry_is_shown_whole_by_its_number_from_either_end(
     last = json.loads(invoke("show", survey_log, "--entry", "-1").stdout)
 
     assert (first["kind"], last["kind"]) == ("run.started", "run.finished")
+
+
+def test_what_is_missing_is_said_beside_what_is_shown(
+    survey_log: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    """A tree with a hole in it is shown, and is not fine."""
+    log = tmp_path / "runs" / survey_log.name
+    shutil.copytree(survey_log.parent, log.parent)
+    log.with_name("survey.2.jsonl").unlink()
+    damaged = log.with_name("survey.3.jsonl")
+    damaged.write_bytes(damaged.read_bytes().replace(b'"survey', b'"purvey', 1))
+    large = record(echo, "x" * 40_000, log=tmp_path / "large.jsonl").log
+    next((tmp_path / "large.blobs").glob("*/*")).unlink()
+
+    holed, bare = invoke("show", log), invoke("show", large, "--json")
+
+    assert (holed.exit_code, bare.exit_code) == (3, 3)
+    assert holed.stdout.startswith("completed survey_tree")
+    assert "survey.2.jsonl: its log is missing" in holed.stderr
+    assert "survey.3.jsonl: its log is damaged" in holed.stderr
+    assert "large.jsonl:1: blob missing" in bare.stderr
+
+
+async def echo(_: Any, text: str) -> int:
+    """Return how long a text is."""
+    return len(text)
 
 
 @pytest.mark.parametrize("at", ["999", "-999"])

@@ -1,6 +1,8 @@
 """Events to plain data and back (CONTRACT.md §2, §6.2)."""
 
 import pickle
+import types
+import typing
 from typing import Any
 
 import attrs
@@ -147,6 +149,60 @@ def test_nothing_is_coerced(kind: str, data: Any, pointer: str) -> None:
         codec.structure(kind, data)
 
     assert (refused.value.kind, refused.value.pointer) == (kind, pointer)
+
+
+VALUES: list[Any] = [
+    None, True, 0, -1, 1.5, "", "ok", "pure", [], ["a"], [1], [{}], {}, {"a": 1}, {"a": "b"},
+    {"code": "c", "message": "m"}, {"status": "ok"},
+]  # fmt: skip
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Return whether a JSON value is of an annotated type: the rule, spelled out."""
+    inner = typing.get_args(kind)
+    match typing.get_origin(kind):
+        case typing.Literal:
+            return type(value) is str and value in inner
+        case typing.Union | types.UnionType:
+            return any(_fits(value, part) for part in inner)
+        case origin if origin is dict:
+            return type(value) is dict and all(_fits(item, inner[1]) for item in value.values())
+        case origin if origin in (list, tuple):
+            return type(value) is list and all(_fits(item, inner[0]) for item in value)
+        case _:
+            pass
+    if kind is Any:
+        return True
+    if attrs.has(kind):
+        return type(value) is dict and _holds(value, kind)
+    return type(value) in ((int, float) if kind is float else (kind,))
+
+
+def _holds(data: dict[str, Any], kind: Any) -> bool:
+    fields = attrs.fields_dict(kind)
+    needed = {name for name, field in fields.items() if field.default is attrs.NOTHING}
+    is_known = needed <= data.keys() <= fields.keys()
+    return is_known and all(_fits(value, fields[name].type) for name, value in data.items())
+
+
+@pytest.mark.parametrize("event", EXAMPLES, ids=lambda event: type(event).__name__)
+def test_data_is_taken_if_and_only_if_it_is_of_its_kind(event: events.Event) -> None:
+    """Each member replaced by all sorts of values, or gone, or one too many; and told which."""
+    kind, whole = codec.kind_of(event), loads(encode(codec.unstructure(event)))
+    altered = [(name, whole | {name: value}) for name in attrs.fields_dict(type(event))
+               for value in VALUES]  # fmt: skip
+    altered += [(name, {k: v for k, v in whole.items() if k != name}) for name in whole]
+    altered += [("more", whole | {"more": 1})]
+
+    for name, data in altered:
+        if _holds(data, type(event)):
+            taken = codec.structure(kind, data)
+            assert type(taken) is type(event)
+            assert codec.structure(kind, loads(encode(codec.unstructure(taken)))) == taken
+        else:
+            with pytest.raises(EventMalformed) as refused:
+                codec.structure(kind, data)
+            assert refused.value.pointer.startswith(f"/{name}"), data
 
 
 def test_unknown_kinds_are_refused_unless_they_are_extensions() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from refold.engine import codec, digest
 from refold.engine.data_digest import DataDigest
-from refold.engine.errors import LogMissing, LogUnsupported
+from refold.engine.errors import LogMissing
 from refold.engine.events import (
     ChildFinished,
     ChildStarted,
@@ -160,7 +160,7 @@ def test_the_report_is_plain_data(tree: Path) -> None:
 
 
 def test_an_unsealed_log_is_intact_and_not_complete(path: Path) -> None:
-    """A file cut at a line end still chains; only a seal or a head kept elsewhere can tell."""
+    """Case 60: cut at a line end it still chains; only a seal or a head kept elsewhere tells."""
     root = Scribe(path, ROOT)
     root.say(NoteAdded("n"), "0#1")
     root.log.close()
@@ -200,14 +200,44 @@ def test_a_third_partys_events_are_ignored(path: Path) -> None:
     assert whats(verify(path)) == []
 
 
-def test_a_missing_log_and_an_unknown_kind_are_errors(path: Path) -> None:
-    """There is nothing to report on, or nothing that this version could judge."""
+def test_a_missing_log_is_an_error(path: Path) -> None:
+    """There is nothing to report on."""
     with pytest.raises(LogMissing):
         verify(path)
-    Scribe(path, ROOT).seal()
-    rechained(path, lambda body: body.replace(b"run.finished", b"run.dissolved"))
-    with pytest.raises(LogUnsupported, match=r"run\.dissolved"):
-        verify(path)
+
+
+def test_an_unknown_kind_is_told_with_its_place(tree: Path) -> None:
+    """It hides neither the other logs nor what else is wrong, and nothing else is blamed for it."""
+    second = child_path(tree, 2)
+    rechained(second, lambda body: body.replace(b"tool.returned", b"tool.dissolved"))
+    line = second.read_bytes().splitlines(keepends=True)
+
+    found = verify(tree)
+
+    unknown = next(damage for damage in found.damage if damage.what == "unknown kind")
+    assert (unknown.line, unknown.byte) == (3, len(line[0] + line[1]))
+    assert unknown.found == "kind 'tool.dissolved'"
+    assert len(found.logs) == 4
+    assert [log.intact for log in found.logs] == [True, True, False, True]
+    assert {what for name, what in whats(found)} == {
+        "unknown kind", "data digest", "another end"
+    }  # fmt: skip
+
+
+def test_a_childs_log_that_cannot_be_read_is_a_line_of_the_report(tree: Path) -> None:
+    """A folder of its name, or a newer format: the others are judged all the same."""
+    first, second = child_path(tree, 1), child_path(tree, 2)
+    first.unlink()
+    first.mkdir()
+    rechained(second, lambda body: body.replace(b'"format":1', b'"format":2'))
+
+    found = verify(tree)
+
+    assert whats(found)[:2] == [
+        ("audit.1.jsonl", "child log unreadable"),
+        ("audit.2.jsonl", "newer format"),
+    ]
+    assert not found.complete
 
 
 # --- damage --------------------------------------------------------------------------------------
@@ -313,7 +343,7 @@ def test_a_child_rewritten_as_a_whole_is_found(tree: Path) -> None:
 
 
 def test_a_child_cut_at_a_line_end_is_found(tree: Path) -> None:
-    """Each number of lines removed: what is left chains, and is known to be short."""
+    """Case 60: each number of lines removed: what is left chains, and is known to be short."""
     second = child_path(tree, 2)
     lines = second.read_bytes().splitlines(keepends=True)
     for kept in range(1, len(lines)):
@@ -341,6 +371,49 @@ def test_a_killed_child_is_complete_if_its_parent_anchors_it(path: Path) -> None
 
     assert (found.intact, found.complete) == (True, True)
     assert whats(found) == [("audit.1.jsonl", "torn tail")]
+
+
+def test_bytes_behind_a_childs_seal_are_no_torn_tail_of_a_crash(tree: Path) -> None:
+    """Its parent holds its head, and yet: nothing is ever written after `run.finished`."""
+    with child_path(tree, 2).open("ab") as file:
+        file.write(b"and one thing more")
+
+    found = verify(tree)
+
+    assert whats(found) == [("audit.2.jsonl", "torn tail")]
+    assert (found.intact, found.complete) == (True, False)
+
+
+def test_a_child_whose_start_was_cut_off_is_explained(tree: Path) -> None:
+    """A parent cut at the end of a line is intact: its log ends before it names the child."""
+    lines = tree.read_bytes().splitlines(keepends=True)
+    tree.write_bytes(lines[0] + lines[1])  # the start of the first child, and not of the second
+
+    found = verify(tree)
+
+    assert whats(found) == [("audit.2.jsonl", "start missing")]
+    assert (found.damage[0].line, found.damage[0].byte) == (1, 0)
+    assert (found.intact, found.complete) == (True, False)
+
+
+def test_another_runs_log_is_not_excused_by_an_open_parent(tree: Path) -> None:
+    """Only a child of this very run may be one whose start was cut off."""
+    lines = tree.read_bytes().splitlines(keepends=True)
+    tree.write_bytes(lines[0] + lines[1])
+    child_path(tree, 2).write_bytes(tree.read_bytes())
+
+    assert ("audit.2.jsonl", "unnamed child") in whats(verify(tree))
+
+
+def test_members_of_any_type_are_told_and_trip_nothing(tree: Path) -> None:
+    """A call that is an array, a cause that is text, in a line that was hashed anew."""
+    second = child_path(tree, 2)
+    for call in (b'"call":["0#1"]', b'"call":"0#1","cause":"1"', b'"call":"0#1","cause":true'):
+        before = second.read_bytes()
+        rechained(second, lambda body, call=call: body.replace(b'"call":"0#1"', call))  # type: ignore[misc]  # bound now
+
+        assert ("audit.2.jsonl", "no entry") in whats(verify(tree))
+        second.write_bytes(before)
 
 
 def test_a_child_that_nobody_started_is_reported(tree: Path) -> None:

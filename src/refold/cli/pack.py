@@ -41,8 +41,11 @@ def command(*, log: Path, out: Path | None, as_json: bool) -> int:
     Every command that takes a LOG reads the packed file as well.  Packing the
     same logs twice gives the same bytes; nothing is ever overwritten.
     """
+    target = out if out is not None else log.with_suffix(PACKED_SUFFIX)
     with opened_log(log) as opened, output.progress(f"packing {log}"):
-        packed = pack(opened.path, out if out is not None else log.with_suffix(PACKED_SUFFIX))
+        if not target.absolute().parent.is_dir():
+            raise click.UsageError(f"{output.shown_path(target.parent)}: no such folder")
+        packed = pack(opened.path, target)
         logs = len(tree(opened.path))
         is_whole = _tell_gaps(opened)
     size = packed.stat().st_size

@@ -1,4 +1,4 @@
-"""`refold recover`: how far do logs verify, what follows, and what can be kept (CONTRACT.md §4.5)."""
+"""`refold recover`: how far logs verify, what follows, what can be kept (CONTRACT.md §4.5)."""
 
 import re
 import shlex
@@ -138,10 +138,9 @@ def _advise(logs: list[dict[str, Any]], made: dict[str, Any] | None, given: Path
         return
     states = {log["state"] for log in logs}
     if "damaged" in states:
-        name = given.with_name(f"salvaged-{root_of(given.with_suffix(SUFFIX)).name}")
-        both = " --salvage ".join(shlex.quote(output.shown_path(each)) for each in (given, name))
+        new = given.with_name(f"salvaged-{root_of(given.with_suffix(SUFFIX)).name}")
+        both = " --salvage ".join(shlex.quote(output.shown_path(each)) for each in (given, new))
         output.hint(f"to keep what verifies: refold recover {both}")
     elif states & {"torn", "open"}:
-        output.hint(
-            f"to go on with the run, a torn tail taken off: refold resume {shlex.quote(output.shown_path(given))}"
-        )
+        name = shlex.quote(output.shown_path(given))
+        output.hint(f"to go on with the run, a torn tail taken off: refold resume {name}")

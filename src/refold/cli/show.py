@@ -1,5 +1,6 @@
 """`refold show`: the delegation tree of a run, its entries one by one, or one entry whole."""
 
+import contextlib
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,9 +13,11 @@ from refold.cli.logs import LOG, OpenedLog, first_entry, json_option, opened_log
 from refold.cli.pages import page
 from refold.cli.trees import print_tree
 from refold.engine.canonical import loads
-from refold.engine.errors import EntryMissing
-from refold.engine.log import Entry, read_entries
+from refold.engine.errors import EntryMissing, LogLocked
+from refold.engine.log import Entry, read_entries, scan
 from refold.engine.log.gaps import blob_gaps
+from refold.engine.log.lock import refuse_if_locked
+from refold.engine.log.names import root_of
 from refold.replay.tree import RunNode, delegation_tree
 
 _PAGE: Final = """
@@ -67,6 +70,7 @@ def _tree(log: OpenedLog, *, as_json: bool, details: bool) -> int:
         output.document(tree_document(tree, log))
     else:
         print_tree(tree, details=details)
+        _print_open_ends(log)
     gaps = [
         f"{log.shown(node.log)}: its log is {_WORDS.get(node.log_state, node.log_state)}"
         for node in _all(tree)
@@ -76,6 +80,21 @@ def _tree(log: OpenedLog, *, as_json: bool, details: bool) -> int:
     for gap in gaps:
         output.complain(gap)
     return DAMAGED if gaps else FINE
+
+
+def _print_open_ends(log: OpenedLog) -> None:
+    """Print of a run without an end, which nobody writes any more, what it waits for."""
+    found = scan(log.path)
+    if found.sealed or found.damage is not None or found.entries == 0:
+        return
+    with contextlib.suppress(LogLocked):
+        refuse_if_locked(log.path)
+        from refold.cli.resume import again, describe_ends  # noqa: PLC0415 - few are unfinished
+        from refold.replay.standing import open_ends  # noqa: PLC0415 - the same
+
+        output.line()
+        is_packed = log.path != log.given
+        describe_ends(open_ends(log.path), "" if is_packed else again(root_of(log.given)))
 
 
 def _all(node: RunNode) -> list[RunNode]:

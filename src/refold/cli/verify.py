@@ -10,6 +10,7 @@ from refold.cli import output, words
 from refold.cli.errors import DAMAGED, FINE
 from refold.cli.logs import LOG, OpenedLog, json_option, opened_log
 from refold.cli.pages import page
+from refold.engine.log.damage import TORN_TAIL
 from refold.replay.verify import LEAVES_INTACT, OTHER_HEAD, LogReport, Verification, verify
 
 _SHOWN: Final = 10
@@ -133,6 +134,9 @@ def _ends(verification: Verification, log: OpenedLog) -> str:
         return "its head is not the expected one"
     if root in unsealed:
         return "no seal: the run is still going on, crashed, or its log was cut"
+    for report in unsealed:
+        if any(damage.what == TORN_TAIL for damage in report.damage):
+            return f"{Path(log.shown(report.path)).name} has a torn tail"
     return f"{words.counted(len(unsealed), 'child log')} missing, or without an end"
 
 

@@ -47,6 +47,21 @@ def test_a_duplicated_line_is_told_at_its_second_place(path: Path) -> None:
         assert (damage.what, damage.line) == ("line duplicated", at + 1)
 
 
+def test_a_copy_is_told_with_the_line_that_it_copies(path: Path) -> None:
+    """Whether it stands behind that line or before it; the number counts lines of this file."""
+    lines = _lines(path)
+
+    behind = _damage(path, [*lines[:9], lines[4], *lines[9:]])
+    before = _damage(path, [*lines[:4], lines[9], *lines[4:]])
+
+    assert (behind.what, behind.line, behind.found) == (
+        "line duplicated", 10, "seq 4, a copy of line 5",
+    )  # fmt: skip
+    assert (before.what, before.line, before.found) == (
+        "line duplicated", 5, "seq 9, a copy of line 11",
+    )  # fmt: skip
+
+
 def test_swapped_lines_are_told_at_the_first_of_them(path: Path) -> None:
     """The number that should stand there comes later."""
     lines = _lines(path)

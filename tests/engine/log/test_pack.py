@@ -40,6 +40,24 @@ def test_a_packed_tree_reads_like_the_tree(tree: Path, tmp_path: Path) -> None:
     assert stat.S_IMODE(packed.stat().st_mode) == 0o600
 
 
+def test_a_child_is_packed_with_what_lies_below_it(tmp_path: Path, started: RunStarted) -> None:
+    """Its log, those of its own children, and the blobs that they name; none of its siblings'."""
+    above = {"run": "run", "call": "0#1", "hash": "0" * 64}
+    child = attrs.evolve(started, depth=1, parent=above)
+    for name in ("audit.2.jsonl", "audit.2.1.jsonl", "audit.20.jsonl"):
+        with LogWriter.create(tmp_path / name, child) as log:
+            log.append(NoteAdded(name[-7] * 50_000))
+
+    packed = pack(tmp_path / "audit.2.jsonl", tmp_path / "child.refold")
+
+    names = zipfile.ZipFile(packed).namelist()
+    assert names[:2] == ["audit.2.jsonl", "audit.2.1.jsonl"]
+    assert len(names) == 4
+    with opened(packed) as top:
+        assert top.name == "audit.2.jsonl"
+        assert len(list(read_entries(top, resolve=True))[1].data["text"]) == 50_000
+
+
 def test_packing_twice_gives_the_same_bytes(tree: Path, tmp_path: Path) -> None:
     """No times, owners or orders of the file system go in."""
     one, two = pack(tree, tmp_path / "1.refold"), pack(tree, tmp_path / "2.refold")
@@ -65,7 +83,7 @@ def test_nothing_is_overwritten_and_nothing_is_left_behind(tree: Path, tmp_path:
     with pytest.raises(LogNameRefused):
         pack(tree, tmp_path / "report.zip")
     with pytest.raises(LogNameRefused):
-        pack(tree.with_name("audit.1.jsonl"), tmp_path / "child.refold")
+        pack(out, tmp_path / "again.refold")
     with pytest.raises(LogMissing):
         pack(tmp_path / "none.jsonl", tmp_path / "none.refold")
 
@@ -96,7 +114,10 @@ def test_a_link_among_blobs_is_not_packed(tree: Path, tmp_path: Path) -> None:
         ["audit.jsonl", "audit.blobs/aa/" + "b" * 64],
         ["audit.jsonl", "other.blobs/aa/" + "a" * 64],
         ["audit.jsonl", "audit.sh"],
-        ["audit.1.jsonl"],
+        ["audit.1.jsonl", "audit.jsonl"],
+        ["audit.1.jsonl", "audit.2.jsonl"],
+        ["audit.1.jsonl", "audit.10.jsonl"],
+        ["audit.1.jsonl", "audit.1.blobs/aa/" + "a" * 64],
         ["readme.txt"],
         [],
     ],

@@ -63,6 +63,21 @@ def test_no_entry_is_yielded_before_its_own_bytes_verify(make_log: Callable[[int
     assert len(list(read_entries(path, verify=False))) == 4
 
 
+def test_all_entries_before_damage_come_first(make_log: Callable[[int], Path]) -> None:
+    """Wherever it lies: lines are verified some at a time, and that shows nowhere."""
+    path = make_log(40)
+    lines = path.read_bytes().splitlines(keepends=True)
+
+    for at in range(1, 40):
+        altered = lines[at].replace(b'"wall_us":', b'"wall_us":-')
+        path.write_bytes(b"".join([*lines[:at], altered, *lines[at + 1 :]]))
+        entries = read_entries(path)
+        assert [next(entries).line for _ in range(at)] == lines[:at]
+        with pytest.raises(LogDamaged) as damaged:
+            next(entries)
+        assert (damaged.value.what, damaged.value.line) == ("hash", at + 1)
+
+
 def test_reading_changes_nothing(make_log: Callable[[int], Path]) -> None:
     """A log that may only be read, in a folder that may only be read, is enough."""
     path = make_log(4)
@@ -93,7 +108,7 @@ def test_a_blob_is_given_back_or_its_absence_told(tmp_path: Path, started: RunSt
 
 
 def test_a_newer_format_is_refused_by_its_number(make_log: Callable[[int], Path]) -> None:
-    """Whether its first line chains under our rules or its own; an altered digit is damage."""
+    """Case 85: its first line may chain by our rules or its own; an altered digit is damage."""
     path = make_log(2)
     first, second = path.read_bytes().splitlines(keepends=True)
     newer = first.replace(b'"format":1', b'"format":2')
@@ -160,6 +175,13 @@ def test_what_is_no_file_is_no_log(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none", tmp_path / "pipe", "\0"):
         with pytest.raises(LogMissing):
             scan(path)
+
+
+def test_a_file_that_cannot_be_read_is_named() -> None:
+    """It opens, and gives no byte: the system's error would not say of which file."""
+    for read in (scan, lambda path: list(read_entries(path))):
+        with pytest.raises(LogMissing, match="/proc/self/mem"):
+            read("/proc/self/mem")
 
 
 def test_verifying_a_chain_needs_neither_codec_nor_writer(make_log: Callable[[int], Path]) -> None:

@@ -234,7 +234,7 @@ def test_a_first_line_that_fails_leaves_no_file(path: Path, started: RunStarted)
 
 
 def test_a_second_writer_is_refused_by_whatever_name(path: Path, started: RunStarted) -> None:
-    """The same process, a symbolic and a hard link; the error names the holder."""
+    """Case 62: the same process, a symbolic and a hard link; the error names the holder."""
     soft, hard = path.with_name("soft.jsonl"), path.with_name("hard.jsonl")
     with LogWriter.create(path, started):
         soft.symlink_to(path)
@@ -248,7 +248,7 @@ def test_a_second_writer_is_refused_by_whatever_name(path: Path, started: RunSta
 
 
 def test_another_process_is_refused(path: Path, started: RunStarted) -> None:
-    """And gets the log once it is closed, without waiting."""
+    """Case 62: and gets the log once it is closed, without waiting."""
     program = f"from refold.engine.log import LogWriter; LogWriter.resume({str(path)!r})"
     with LogWriter.create(path, started):
         refused = subprocess.run(
@@ -361,7 +361,7 @@ def test_a_short_write_is_gone_on_with(path: Path, started: RunStarted, short: i
 
 
 def test_a_failed_write_leaves_whole_entries(path: Path, started: RunStarted) -> None:
-    """What was acknowledged stays, byte for byte; the writer is poisoned."""
+    """Case 61: what was acknowledged stays, byte for byte; the writer is poisoned."""
     log = LogWriter.create(path, started, disk=FailingDisk(write_at=2))
     log.append(NOTE)
     before = path.read_bytes()
@@ -415,7 +415,7 @@ def test_an_interrupt_never_breaks_the_chain(
 def test_a_log_changed_under_the_writer_is_noticed(
     path: Path, started: RunStarted, mode: Durability, change: str
 ) -> None:
-    """At the next barrier, in every mode, and it poisons."""
+    """Case 62: at the next barrier, in every mode, and it poisons."""
     log = LogWriter.create(path, started, durability=mode)
     log.append(NOTE)
     match change:

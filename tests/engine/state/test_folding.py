@@ -10,7 +10,7 @@ CHILD = events.ChildStarted({"program": "dig"}, 1, "c1")
 
 
 def test_a_long_log_of_tool_calls_folds_to_a_small_state() -> None:
-    """Memory is flat: ten thousand calls leave what one leaves, and other counts."""
+    """Case 106: memory is flat: ten thousand calls leave what one leaves, and other counts."""
 
     def after(calls: int) -> RunState:
         so_far = Fold()
