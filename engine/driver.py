@@ -337,6 +337,22 @@ def _ask_person(question: Question, ask: Callable[[Question], Json]) -> InputGiv
         return Unanswered(f"{type(error).__name__}: {text_of(error)}")
 
 
+def _go_on(runner: ChildRunner, request: ChildRequest) -> Outcome | Suspended:
+    """Run a child of a resumed run, and return how it ended.
+
+    A process of the attempt before, of which there was no log yet, may still make one before it
+    leaves: then the child is taken up once more, from there.
+    """
+    while True:
+        taken = _taken_up(request)
+        if isinstance(taken, Outcome):
+            return taken
+        ended = runner.run(taken)
+        is_late = taken.resume is None and isinstance(ended, Outcome) and ended.error is not None
+        if not is_late or ended.error.code != "LogExists":  # type: ignore[union-attr]  # just seen
+            return ended
+
+
 def _taken_up(request: ChildRequest) -> Outcome | ChildRequest:
     """Return the outcome of a child that had ended, or how it is to be run now.
 
@@ -353,8 +369,7 @@ def _taken_up(request: ChildRequest) -> Outcome | ChildRequest:
 
 def _run_child(runner: ChildRunner, request: ChildRequest) -> Outcome | Suspended | Stopped:
     try:
-        taken = _taken_up(request) if request.resume is not None else request
-        return taken if isinstance(taken, Outcome) else runner.run(taken)
+        return runner.run(request) if request.resume is None else _go_on(runner, request)
     except ChildStopped as error:
         return Stopped(code=error.code, message=error.message)
     except BaseException as error:  # noqa: BLE001 - a crash must be recordable, to be replayed

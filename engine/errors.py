@@ -46,6 +46,7 @@
         DispatchSubagentError    a child that a tool waited for did not complete
         RunEnded                 a program ends itself for a reason of its own
         OutsideLoop              the program tried to leave the kernel
+        Spinning                 the program goes on without waiting for anything
         Stuck                    nothing can ever wake the program again
       Unanswered                 raised by who is asked: the question stays open
       InDoubt                    a resume needs to be told what became of effects

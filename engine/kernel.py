@@ -746,7 +746,7 @@ class Kernel:
         return digest.of_bytes(digest.VALUE, text.encode())
 
     def patched(self, marker: str) -> bool:
-        """Return whether this run goes the way of a change; the first answer holds (§9.6)."""
+        """Return whether this run goes the way of a change; the first answer holds (§9.8)."""
         self._check_inside()
         found = self._patches.get(marker)
         if found is None:

@@ -1,4 +1,4 @@
-"""What is asked of people, and what fits as an answer (CONTRACT.md §9.7).
+"""What is asked of people, and what fits as an answer (CONTRACT.md §9.9).
 
 A question may have a JSON schema; an answer that does not fit is no answer.  A tool with
 `approval` is asked for before each call.  Pure: who is asked, and how, belongs to the recorder, the

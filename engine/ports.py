@@ -394,6 +394,10 @@ class Supply(Protocol):
         """Return the value of a draw, alone in a tuple; `None`: draw it live."""
         ...
 
+    def snapshot(self) -> dict[str, Any] | None:
+        """Return what the session starts with; `None`: with what it holds."""
+        ...
+
     def look(self) -> tuple[int, int] | None:
         """Return the next time, as {time, virtual time} in microseconds; `None`: look live."""
         ...

@@ -193,7 +193,7 @@ def _module(source: str) -> ModuleType:
         raise
     except ModuleNotFoundError as error:
         raise ProgramNotFound(source, f"{error}; sys.path starts with {sys.path[:2]}") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script without a guard may end the process
         raise ProgramNotFound(
             source, f"importing it raised {type(error).__name__}: {error}"
         ) from error

@@ -176,6 +176,8 @@ class Handed:
     """Outcomes that somebody decided."""
     asked: Mapping[str, Event] = attrs.field(factory=dict)
     """The requests that are open, by call."""
+    changes: Mapping[str, int] = attrs.field(factory=dict)
+    """How often children that share the session have changed it, by their paths."""
 
 
 _call_context = quick(CallContext)
@@ -217,6 +219,7 @@ class Recorder:
         self._lock = threading.Lock()
         self._timers: list[tuple[int, int, str, Timer | CallTool]] = []
         self._outcomes: dict[str, Outcome] = {}
+        self._changes_made: dict[str, int] = {}
         self._paused: dict[str, Suspended] = {}
         self._questions: tuple[Question, ...] = ()
         self._leaves: list[tuple[int, str]] = []
@@ -246,6 +249,7 @@ class Recorder:
         self._writer, self.fold, self._digest = handed.writer, handed.fold, handed.digest
         self._requests, self._start_hashes = handed.requests, handed.starts
         self._leaves, self._step = handed.leaves, handed.step
+        self._changes_made = dict(handed.changes)
         self._started_ns = time.monotonic_ns() - handed.active_us * 1000
         if self.request.clock is not None:
             self._clock_start = self.request.clock.time_us() - handed.virtual_us
@@ -494,7 +498,7 @@ class Recorder:
         )
 
     def _pauses(self) -> bool:
-        """Suspend the run where people alone can make it go on (CONTRACT.md §9.7)."""
+        """Suspend the run where people alone can make it go on (CONTRACT.md §9.9)."""
         kernel = self._kernel
         waits = all(pending.kind == "input" for pending in kernel.open.values())
         waits = waits and set(kernel.children) <= {*self._paused, *self._outcomes}
@@ -585,6 +589,9 @@ class Recorder:
 
     def _send_change(self, event: str, data: Json, by: str) -> None:
         """Have this run make a child's change; called in the child's thread, which waits."""
+        if self._changes_made.get(by, 0) > 0:  # by the child that is resumed, before it broke off
+            self._changes_made[by] -= 1
+            return
         change = SharedChange(event, data, by)
         self._arrivals.put(change)
         while not change.done.wait(_CHANGE_POLL_SECONDS):
@@ -745,7 +752,7 @@ class Recorder:
 
     def _seal(self, verdict: Verdict) -> RunFinished:
         report, request = verdict.report, self.request
-        finished = RunFinished(
+        said = RunFinished(
             verdict.status,
             verdict.reason,
             verdict.output,
@@ -755,7 +762,7 @@ class Recorder:
             [attrs.asdict(artifact) for artifact in report.artifacts] if report else None,
             session_digest=request.session.digest() if request.session else None,
         )
-        finished = self._redacted(finished, None)
+        finished: RunFinished = self._redacted(said, None)
         data = encode_data(codec.unstructure(finished))
         self._digest.add("run.finished", None, data)
         finished = attrs.evolve(
@@ -796,7 +803,9 @@ class Recorder:
 
     def _redacted(self, event: Any, call: str | None) -> Any:
         """Return an event as it may be written, and delivered (CONTRACT.md §3.9)."""
-        return self._vault.scrubbed(self._redactor.applied(event, call))
+        pending = self._kernel.open.get(call or "")
+        name = pending.name if pending is not None else ""
+        return self._vault.scrubbed(self._redactor.applied(event, call, name))
 
     def _revealed(self, effect: CallTool) -> CallTool | ToolReturned:
         """Return the effect with secrets in the place of their handles, or the call's failure."""

@@ -76,7 +76,7 @@ class Recording:
     questions: tuple[Question, ...] = ()
     """What a suspended run waits for."""
     warnings: tuple[str, ...] = ()
-    """Under `record(check=True)`: places where the program read the world and not `run` (§12.12)."""
+    """Under `record(check=True)`: where the program read the world and not `run` (§12.12)."""
 
     @property
     def ok(self) -> bool:
@@ -122,7 +122,7 @@ def record(
         session: What `run.session` is; its snapshot stands at the beginning of the log.
         durability: `fast`, `group` or `strict` (CONTRACT.md §4.4).
         ask: Who answers `run.ask`; called on a thread with a `refold.Question`, and may raise
-            `refold.Unanswered`.  A question that nobody answers suspends the run (§9.7).
+            `refold.Unanswered`.  A question that nobody answers suspends the run (§9.9).
         secrets: Values by the names that `run.secret` uses; others are environment variables.
         redaction: What is taken out of what tools, models and callers say, before it is written
             or delivered (CONTRACT.md §3.9).

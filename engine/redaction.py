@@ -7,6 +7,7 @@ that a program receives exactly what a replay gives it (CONTRACT.md §3.9).
 """
 
 import binascii
+import json
 import re
 import string
 from collections.abc import Iterable, Mapping
@@ -38,14 +39,14 @@ _WHOLE: Final = (ChildRef, Truncated, Usage)
 """Values of numbers and hashes, in which nothing is looked for."""
 
 
-def _texts(values: Iterable[str], name: str) -> tuple[str, ...]:
+def _texts(values: Iterable[str]) -> tuple[str, ...]:
     if isinstance(values, str):
-        raise UsageError(f"Redaction({name}=…) is a list of texts, found one text")
+        raise UsageError("Redaction takes lists of texts, and found one text: put it into a list")
     return tuple(values)
 
 
 def _paths(paths: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
-    read = {key: _texts(pointers, f"paths[{key!r}]") for key, pointers in paths.items()}
+    read = {key: _texts(pointers) for key, pointers in paths.items()}
     for key, pointers in read.items():
         if not _SELECTOR.fullmatch(key):
             raise UsageError(
@@ -76,21 +77,15 @@ class Redaction:
         UsageError: a secret is too short to be looked for, or a path is none.
     """
 
-    secrets: tuple[str, ...] = attrs.field(
-        default=(), converter=lambda values: _texts(values, "secrets"), repr=False
-    )
+    secrets: tuple[str, ...] = attrs.field(default=(), converter=_texts, repr=False)
     """Exact values; found as they are, and in base64, hex, URL and JSON form."""
-    environment: tuple[str, ...] = attrs.field(
-        default=(), converter=lambda values: _texts(values, "environment")
-    )
+    environment: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     """Names of environment variables whose values are secret."""
     paths: dict[str, tuple[str, ...]] = attrs.field(factory=dict, converter=_paths)
     """JSON pointers into the data of entries, `*` for any member or element, by what the entries
     are about: `{"tool:fetch": ("/result/token",), "model:*": ("/message/content",)}`; `run` is the
     run's `/input` and `/output`."""
-    tools: tuple[str, ...] = attrs.field(
-        default=(), converter=lambda values: _texts(values, "tools")
-    )
+    tools: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     """Names of tools whose arguments and results are taken out whole."""
 
     def as_json(self) -> dict[str, Json]:
@@ -115,7 +110,9 @@ def forms_of(secret: str) -> frozenset[str]:
     """
     raw = secret.encode()
     escaped = encode(secret).decode()[1:-1]
-    found = {secret, escaped, escaped.replace("/", "\\/"), secret.encode("unicode_escape").decode()}
+    ascii_only = json.dumps(secret)[1:-1]
+    found = {secret, escaped, escaped.replace("/", "\\/"), ascii_only}
+    found.add(secret.encode("unicode_escape").decode())
     for url in (_quoted(raw, _UNRESERVED), _quoted(raw, _UNRESERVED | {"/"})):
         found |= {url, re.sub("%..", lambda part: part[0].lower(), url), url.replace("%20", "+")}
     encoded = {raw.hex(), raw.hex().upper()}
@@ -191,23 +188,27 @@ class Redactor:
         self._rules = rules
         self._names: dict[str, str] = {}
 
-    def applied(self, event: Event, call: str | None) -> Any:
-        """Return an event with what paths and tools name taken out."""
+    def applied(self, event: Event, call: str | None, known: str = "") -> Any:
+        """Return an event with what paths and tools name taken out.
+
+        `known` is the name of the tool or model if the call was made before a resume.
+        """
         match event:
             case ToolCalled(tool=name):
                 self._names[call or ""] = name
-                event = self._at(event, "tool", name)
-                hidden = dict.fromkeys(event.arguments, REDACTED)
-                return attrs.evolve(event, arguments=hidden) if self._is_hidden(name) else event
+                if self._is_hidden(name):
+                    hidden = dict.fromkeys(event.arguments, REDACTED)
+                    event = attrs.evolve(event, arguments=hidden)
+                return self._at(event, "tool", name)
             case ToolReturned():
-                name = self._names.pop(call or "", "")
-                event = self._at(event, "tool", name)
-                return _hidden_result(event) if self._is_hidden(name) else event
+                name = self._names.pop(call or "", known)
+                event = _hidden_result(event) if self._is_hidden(name) else event
+                return self._at(event, "tool", name)
             case ModelAsked(model=name):
                 self._names[call or ""] = name
                 return self._at(event, "model", name)
             case ModelAnswered():
-                return self._at(event, "model", self._names.pop(call or "", ""))
+                return self._at(event, "model", self._names.pop(call or "", known))
             case RunStarted() | RunFinished():
                 return self._at(event, "run", "")
             case _:

@@ -166,7 +166,7 @@ class _Face:
         True in a new run, which says so in its log: `patch.marked`; in a replay, whether the record
         has the marker.  So `if run.patched("ask twice"): … else: …` replays old logs as they were.
         A marker is no call: it takes no ordinal, and one that the program no longer asks for is
-        passed over (CONTRACT.md §9.6).
+        passed over (CONTRACT.md §9.8).
         """
         return self._kernel.patched(marker)
 
@@ -260,7 +260,7 @@ class Run(_Face):
         """Ask a person, and return the answer, a JSON value that fits `schema`.
 
         Where nobody answers and nothing else is left to do, the run is suspended: its process ends,
-        its log stays as it is, and `refold resume LOG --answer KEY=…` goes on (CONTRACT.md §9.7).
+        its log stays as it is, and `refold resume LOG --answer KEY=…` goes on (CONTRACT.md §9.9).
 
         Raises:
             UsageError: the question is no text, or the schema is none.

@@ -20,7 +20,7 @@ from refold.engine.effects import CallTool, Effect, GiveUp, RunChild
 from refold.engine.events import ClockRead, Event, TimerFired, ToolReturned, ValueDrawn
 from refold.engine.loop import Timer
 from refold.engine.outcome import Outcome
-from refold.engine.ports import ChildRequest
+from refold.engine.ports import ChildRequest, SessionPort
 from refold.engine.recorder import Handed, Recorder, RunRequest
 from refold.engine.world import REQUESTS
 
@@ -70,6 +70,13 @@ class Supplied(Recorder):
             return super().draw(source, name, call, produce)
         self.emit(ValueDrawn(source, name, found[0]), call)  # type: ignore[arg-type]  # a closed set
         return found[0]
+
+    def seed(self, session: SessionPort) -> None:
+        """Start the session as the record has it, and append that."""
+        found = self._supply.snapshot()
+        if found is not None:
+            session.restore(found)
+        super().seed(session)
 
     def arm(self, timer: Timer) -> None:
         """Set a timer, unless the record says when it fires."""

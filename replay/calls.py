@@ -6,7 +6,7 @@ what is volatile (CONTRACT.md §6.2), and what only repeats earlier calls: the c
 the messages that a model request adds, and a child's number, which the interleaving decides.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +19,7 @@ from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import open_log
 from refold.replay.align import Key
+from refold.replay.excuses import without_volatile
 from refold.replay.volatile import is_volatile, stable, stable_messages
 
 NO_OUTCOME: Final[Json] = {"status": "no outcome"}
@@ -96,8 +97,10 @@ class RunCalls:
         LogUnsupported: it was written by a newer version.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, volatile: Iterable[str] = ()) -> None:
+        """Read the calls; places that `volatile` names are alike in all logs (§12.7)."""
         self.path = path
+        self.volatile = tuple(volatile)
         self.calls: dict[str, Call] = {}
         """By call key, in the order of asking; without one, by their place."""
         self.started: dict[str, Any] = {}
@@ -119,14 +122,14 @@ class RunCalls:
 
     def request(self, call: Call) -> Json:
         """Return what was asked, without what is volatile."""
-        return self._view(call.asked_at, _asked)
+        return self._view(call, call.asked_at, _asked)
 
     def ending(self, call: Call) -> Json:
         """Return how it ended, without what is volatile."""
         if not call.ended_at:
             return NO_OUTCOME if call.kind in ("tool", "model", "child", "input") else {}
         *before, last = call.ended_at
-        ending = self._view(last, _ended)
+        ending = self._view(call, last, _ended)
         return {"cancelled": True} | ending if before and isinstance(ending, dict) else ending
 
     # --- reading -------------------------------------------------------------------------
@@ -147,11 +150,13 @@ class RunCalls:
         if entry.kind == "run.started":
             self.started = self._resolved(entry.data, entry.line)
         elif entry.kind == "run.finished":
-            self.finished = self._resolved(entry.data, entry.line)
+            finished = self._resolved(entry.data, entry.line)
+            self.finished = without_volatile("run", finished, self.volatile)
 
     def _begin(self, entry: Entry) -> Call:
         kind, name = _identified(entry.kind, entry.data)
-        asked = _digest(entry, _asked(entry.kind, entry.data))
+        data = without_volatile(f"{kind}:{name}", entry.data, self.volatile)
+        asked = _digest(entry, _asked(entry.kind, data))
         call = Call(entry.call or "", kind, name, entry.seq, asked, (entry.kind, entry.offset))
         if entry.kind == "child.started":
             call.number = entry.data.get("number", 0)
@@ -165,15 +170,17 @@ class RunCalls:
             child = entry.data.get("outcome", {}).get("child")
             call.has_log = bool(child and child.get("events"))
         call.ended_at.append((entry.kind, entry.offset))
-        ended = _digest(entry, _ended(entry.kind, entry.data))
+        data = without_volatile(f"{call.kind}:{call.name}", entry.data, self.volatile)
+        ended = _digest(entry, _ended(entry.kind, data))
         call.ended = sha256(call.ended + ended).digest() if call.ended else ended
 
-    def _view(self, place: _Place, view: Callable[[str, dict[str, Any]], Json]) -> Json:
+    def _view(self, call: Call, place: _Place, view: Callable[[str, dict[str, Any]], Json]) -> Json:
         kind, offset = place
         with open_log(self.path) as file:
             file.seek(offset)
             line = file.readline()
-        return view(kind, self._resolved(loads(line)["data"], line))
+        data = self._resolved(loads(line)["data"], line)
+        return view(kind, without_volatile(f"{call.kind}:{call.name}", data, self.volatile))
 
     def _resolved(self, data: dict[str, Any], line: bytes) -> dict[str, Any]:
         return dict(resolved(data, self._text)) if is_marked(line) else data

@@ -14,7 +14,7 @@ import attrs
 
 from refold.engine.canonical import Json, encode, loads
 from refold.engine.codec import unstructure
-from refold.engine.errors import LogDamaged, LogError, RefoldError, UsageError
+from refold.engine.errors import LogDamaged, LogError, NotCanonical, RefoldError, UsageError
 from refold.engine.events import RunFinished
 from refold.engine.log import read_entries
 from refold.engine.ports import Program
@@ -76,7 +76,9 @@ class Comparison:
             )
         except LogDamaged as error:
             return damaged(self.log, self.names, error)
-        except RefoldError:
+        except RefoldError as error:
+            if replayed.mismatch is None and isinstance(error, NotCanonical) and replayed.last:
+                return self._unfit(error)
             if replayed.mismatch is None:
                 raise
             return self._named(replayed.mismatch)  # what came of answers that only resemble
@@ -90,6 +92,16 @@ class Comparison:
         if replayed.has_ended:
             return None
         return self._compare_end(verdict)
+
+    def _unfit(self, error: NotCanonical) -> Divergence:
+        """Return that a recorded result no longer fits the type that its tool returns now."""
+        entry = self.replayed.last[-1]
+        data = self.replayed.cursor.data(entry)
+        recorded = {"kind": entry.kind, "call": entry.call or "", **data}
+        sides = _Sides(recorded=recorded, now=None, call=entry.call or "", seq=entry.seq)
+        found = self._divergence("result_changed", sides)
+        cause = f"the tool's result has another type now: {error}; record it again"
+        return attrs.evolve(found, cause=cause)
 
     def _pass_on_interrupt(self) -> None:
         """Raise KeyboardInterrupt again, where it is not what the record says of the program.
@@ -124,7 +136,8 @@ class Comparison:
             recorded["session_digest"] = event.session_digest
             now["session_digest"] = session.digest()
         diff = between(_unplaced(recorded), _unplaced(now))
-        if not diff:
+        pair = (_unplaced(recorded), _unplaced(now))
+        if not diff or replayed.excuses.excused("run.finished", None, entry.seq, pair):
             return None
         sides = _Sides(recorded=recorded, now=now, seq=entry.seq)
         unknown = self._unknown_at_end(recorded, now)
@@ -152,7 +165,10 @@ class Comparison:
         if unknown is not None:
             sides = attrs.evolve(_sides(mismatch, None), now=unknown, call=unknown["call"])
             sides = attrs.evolve(sides, items=(None, None))
-            return self._divergence("name_changed", sides, mismatch=mismatch, found=found)
+            diff = _of_name(between(sides.recorded, sides.now))
+            return self._divergence(
+                "name_changed", sides, diff=diff, mismatch=mismatch, found=found
+            )
         first = found.first
         if found.category == "reordered" and not (first and first.is_moved):
             both_call = mismatch.event_kind and mismatch.recorded is not None
@@ -283,9 +299,19 @@ class Comparison:
     def _later(self, found: Named | None, mismatch: Mismatch | None) -> tuple[Later, ...]:
         if found is None or mismatch is None:
             return ()
-        later = [self._later_one(one) for one in found.later]
+        later = [self._later_one(one) for one in found.later if not self._is_excused(one)]
         end = self._later_end(mismatch)
         return (*later, end) if end is not None else tuple(later)
+
+    def _is_excused(self, found: Found) -> bool:
+        """Return whether only values differ that may: volatile ones, or what was redacted."""
+        excuses, one, other = self.replayed.excuses, found.recorded, found.now
+        if found.category != "args_changed" or not excuses.is_any or one is None or other is None:
+            return False
+        kind = _EXCUSABLE.get(one.kind)
+        return kind is not None and excuses.excused(
+            kind, one.call, one.seq, (_data_of(one), _data_of(other))
+        )
 
     def _later_one(self, found: Found) -> Later:
         sides = _of_found(found)
@@ -393,6 +419,21 @@ def _label(sides: _Sides) -> list[str]:
 def _without_call(diff: tuple[Difference, ...]) -> tuple[Difference, ...]:
     """Leave out the call keys: they are part of the place."""
     return tuple(one for one in diff if one.pointer != "/call")
+
+
+def _data_of(item: Item) -> Json:
+    """Return an item as the data of its entry."""
+    if item.kind == "tool":
+        return {"tool": item.name, "arguments": item.arguments}
+    return item.arguments
+
+
+_EXCUSABLE: Final = {"tool": "tool.called", "model": "model.asked", "note": "note.added"}
+
+
+def _of_name(diff: tuple[Difference, ...]) -> tuple[Difference, ...]:
+    """Keep the name alone: with what an unknown tool was called never came so far."""
+    return tuple(one for one in diff if one.pointer == "/name")
 
 
 _OF_ORDER: Final = ("reordered", "unrecorded_await", "unconsumed")

@@ -35,7 +35,7 @@ class Cursor:
         self.broken: LogDamaged | None = None
         """What was found damaged while reading: a program may have swallowed the error."""
         self.markers: set[str] = set()
-        """Change markers passed over so far (CONTRACT.md §9.6)."""
+        """Change markers passed over so far (CONTRACT.md §9.8)."""
         self._read()
 
     def peek(self) -> Entry | None:

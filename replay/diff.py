@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from refold.engine.canonical import Json
+from refold.engine.log import read_entries
 from refold.engine.log.names import child_path
 from refold.replay.calls import Call, RunCalls
 from refold.replay.log_diff import Category, LogDiff, LogDifference, RunContext
@@ -59,9 +60,12 @@ def diff(
         LogDamaged: a log of either tree does not verify.
         LogUnsupported: it was written by a newer version.
     """
-    comparison = _Comparison(match, arguments)
     log_a, log_b = Path(fspath(a)), Path(fspath(b))
-    runs = RunCalls(log_a), RunCalls(log_b)
+    volatile = {path for log in (log_a, log_b) for path in _volatile(log)}
+    comparison = _Comparison(match, arguments)
+    if volatile:
+        comparison.notes.append(f"not compared, being volatile: {', '.join(sorted(volatile))}")
+    runs = RunCalls(log_a, volatile), RunCalls(log_b, volatile)
     comparison.header(*runs)
     comparison.runs_differ(*runs, _ROOT)
     return LogDiff(
@@ -76,6 +80,12 @@ def diff(
         entries=max(comparison.entries),
         runs=comparison.runs,
     )
+
+
+def _volatile(log: Path) -> list[str]:
+    """Return the paths that a log's rules declare volatile (CONTRACT.md §12.7)."""
+    first = next(iter(read_entries(log, torn_ok=True)), None)
+    return list((first.data.get("rules") or {}).get("volatile", ())) if first is not None else []
 
 
 class _Comparison:
@@ -172,7 +182,7 @@ class _Comparison:
                 )
                 self.notes.append(f"{where}: not compared, for a log is missing: {gone}")
             return False
-        child_a, child_b = RunCalls(logs[0]), RunCalls(logs[1])
+        child_a, child_b = (RunCalls(log, a.volatile) for log in logs)
         self._explain(_source(child_a.started), _source(child_b.started), where)
         return self.runs_differ(child_a, child_b, where)
 

@@ -38,7 +38,7 @@ HEADLINES: Final[dict[Category, str]] = {
     "kind_changed": "something else is asked for than was recorded",
     "name_changed": "another name is called than was recorded",
     "args_changed": "a call is made with other arguments",
-    "result_changed": "an effect that ran live gave another result",
+    "result_changed": "a result is another one than was recorded",
     "output_changed": "the run ends otherwise than recorded",
     "unconsumed": "the program ends before the record does",
     "unrecorded_await": "the program waits where the record went on",
@@ -86,7 +86,7 @@ class Later:
             at = f"  (entry {self.seq})" if self.seq is not None else ""
             lines.append(f"    recorded  {_request(self.recorded)}{at}")
         lines.append(f"    now       {_request(self.now)}")
-        lines += [f"    differs   {one}" for one in self.diff[:_LATER_DIFFS_SHOWN]]
+        lines += [f"    differs   {_place(one)}" for one in self.diff[:_LATER_DIFFS_SHOWN]]
         return "\n".join(lines)
 
 
@@ -174,7 +174,7 @@ class Divergence:
         lines += self._changes()
         lines += [f"  matched   {line}" for line in self.last[-_LAST_SHOWN:]]
         lines += [
-            f"  changed   {name}: {_short(before)} → {_short(now)}"
+            f"  changed   {name}" + (f": {_short(before)} → {_short(now)}" if before or now else "")
             for name, (before, now) in self.fingerprints.items()
         ]
         if self.cause:
@@ -225,6 +225,13 @@ def _differences(documents: list[dict[str, Any]]) -> tuple[Difference, ...]:
         Difference(one["pointer"], one["kind"], one.get("before"), one.get("after"))
         for one in documents
     )
+
+
+def _place(difference: Difference) -> str:
+    """Return a later difference; two digests of conversations say nothing to a person."""
+    if difference.pointer == "/arguments/predecessor":
+        return "the conversation before these messages"
+    return str(difference)
 
 
 def _short(value: str) -> str:

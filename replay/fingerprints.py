@@ -117,8 +117,8 @@ def _offered(
             now = {"description": tool.description, "schema": tool.parameters}
             found |= dict(_definition(f"tool {tool.name}", offer, now))
     if request is not None and recorded == _digest_of(offers):
-        now = {tool.name for tool in request.tools}
-        found |= {f"tool {name}: offered": ("offered", "") for name in known if name not in now}
+        kept = {tool.name for tool in request.tools}
+        found |= {f"tool {name}: offered": ("offered", "") for name in known if name not in kept}
     return found
 
 

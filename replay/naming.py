@@ -200,7 +200,7 @@ def _of_lines(mismatch: Mismatch, explorer: Explorer, found: list[Found]) -> Fou
     new = next((one for one in found if emitted is not None and one.now is emitted), None)
     if old is None or new is None or old is new:
         return old or new
-    if _is_replaced(old, new):
+    if _is_replaced(old, new, explorer):
         return _named(Step("changed", old.recorded, new.now), has_ended=False)
     if old.category == "reordered" and new.category != "reordered":
         return new
@@ -227,17 +227,20 @@ def _of_sleep(mismatch: Mismatch, explorer: Explorer, found: list[Found]) -> Fou
     return None
 
 
-def _is_replaced(old: Found, new: Found) -> bool:
+def _is_replaced(old: Found, new: Found, explorer: Explorer) -> bool:
     """Return whether what is asked now stands where the recorded request stood.
 
-    That is at its call key; or it is a call of the task where a timer was.
+    That is at its call key, unless it is what the record has next; or it is a call of the task
+    where a timer was.
     """
     one, other = old.recorded, new.now
     if one is None or other is None or old.now is not None or new.category == "reordered":
         return False
-    return one.call == other.call or (
-        one.kind == "timer" and one.scope == other.scope and new.recorded is None
-    )
+    if one.kind == "timer":
+        return one.scope == other.scope and new.recorded is None
+    calls = [each for each in explorer.recorded_items if each.scope == one.scope]
+    after = next((each for each in calls if each.seq > one.seq and not each.is_mark), None)
+    return one.call == other.call and (new.recorded is None or new.recorded is not after)
 
 
 def _of_order(
@@ -322,9 +325,13 @@ def _marked(
 def _may_follow(one: Found, firsts: set[str], explorer: Explorer) -> bool:
     """Return whether a difference stands where the first can have had an influence.
 
-    That is anywhere but in tasks beside it that were there already.
+    That is anywhere but in tasks beside it that were there already; what gives up on such a task
+    may stand anywhere.
     """
-    return not firsts or any(
+    items = [item for item in (one.recorded, one.now) if item is not None]
+    if not firsts or any(item.kind == "cancel" for item in items):
+        return True
+    return any(
         scope not in explorer.scopes_before or any(_are_in_line(scope, first) for first in firsts)
         for scope in _scopes_of(one)
     )

@@ -6,8 +6,9 @@ every request and the end of every run; nothing may remain unconsumed.
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import attrs
 
@@ -21,11 +22,16 @@ from refold.engine.outcome import ChildRef
 from refold.engine.ports import Program, Reference, SessionPort, Tool
 from refold.engine.programs import SHIPPED, check_not_importing, load_program, program_name
 from refold.engine.recording import in_thread
+from refold.engine.vault import checked_volatile
 from refold.replay.apart import reexecute_apart
 from refold.replay.causes import likely_cause
 from refold.replay.comparison import Comparison, damaged
 from refold.replay.divergence import Divergence
+from refold.replay.excuses import Ignored
 from refold.replay.world import Replayed, first_event
+
+IGNORED_SHOWN: Final = 10
+"""Ignored values that a report lists in words."""
 
 
 @attrs.frozen(kw_only=True)
@@ -43,6 +49,10 @@ class ReplayReport:
     """Always 0: outcomes come from the record."""
     ends_early: tuple[str, ...] = ()
     """Logs whose record ends before its run did, and that match up to there."""
+    ignored: tuple[Ignored, ...] = ()
+    """What was not as recorded and is volatile, or was taken out; at most 1,000 of each run."""
+    ignored_count: int = 0
+    """How many these are in all."""
 
     @property
     def identical(self) -> bool:
@@ -68,6 +78,8 @@ class ReplayReport:
             "entries": self.entries,
             "children": self.children,
             "ends_early": list(self.ends_early),
+            "ignored": [one.as_json() for one in self.ignored],
+            "ignored_count": self.ignored_count,
         }
 
     def __str__(self) -> str:
@@ -77,6 +89,9 @@ class ReplayReport:
         text = f"identical: {self.entries} entries, {runs}; tool calls executed: 0"
         if self.ends_early:
             text += f"; the record of {', '.join(self.ends_early)} ends before its run did"
+        if self.ignored_count:
+            text += f"; ignored: {self.ignored_count} value{'s' * (self.ignored_count != 1)}"
+            text += "".join(f"\n  {one}" for one in self.ignored[:IGNORED_SHOWN])
         return text
 
 
@@ -86,6 +101,7 @@ def reexecute(
     *,
     tools: Sequence[Tool] = (),
     session: SessionPort | None = None,
+    volatile: Iterable[str] = (),
 ) -> ReplayReport:
     """Run the program of `log` again with recorded outcomes, and compare.
 
@@ -95,6 +111,7 @@ def reexecute(
         tools: Needed where the program calls by name a delegation tool, or a tool whose result
             has a type of its own.  None is executed.
         session: Needed where the run had one: a fresh session with the same reducers.
+        volatile: Paths that are not compared, besides those that the log lists (§12.7).
 
     Raises:
         LogError: there is no such log.
@@ -103,9 +120,13 @@ def reexecute(
     """
     check_not_importing()
     if asyncio._get_running_loop() is not None:  # noqa: SLF001 - None instead of an error
-        return in_thread(lambda: reexecute(log, program, tools=tools, session=session))  # type: ignore[no-any-return]  # of this function
+        again: ReplayReport = in_thread(
+            lambda: reexecute(log, program, tools=tools, session=session, volatile=volatile)
+        )
+        return again
     known = {tool.name: tool for tool in tools}
-    return replay_tree(Path(log), program, known, (), session=session)
+    paths = checked_volatile(volatile)
+    return replay_tree(Path(log), program, known, (), session=session, volatile=paths)
 
 
 @attrs.frozen
@@ -126,12 +147,13 @@ def replay_tree(
     watch: Watch | None = None,
     *,
     session: SessionPort | None = None,
+    volatile: tuple[str, ...] = (),
 ) -> ReplayReport:
     """Re-execute the run of `log` and all below it; `names` lead from the root to it.
 
     With a `watch`, the run is re-executed in this thread even if its record is unfinished.
     """
-    tree = _Tree(watch)
+    tree = _Tree(watch, volatile)
     tree.replay(log, program, names, session, tools)
     return ReplayReport(
         log=log,
@@ -139,14 +161,19 @@ def replay_tree(
         entries=tree.entries,
         children=tree.runs - 1,
         ends_early=tuple(tree.ends_early),
+        ignored=tuple(tree.ignored),
+        ignored_count=tree.ignored_count,
     )
 
 
 class _Tree:
     """One re-execution of a tree of runs."""
 
-    def __init__(self, watch: Watch | None) -> None:
+    def __init__(self, watch: Watch | None, volatile: tuple[str, ...]) -> None:
         self._watch = watch
+        self._volatile = volatile
+        self.ignored: list[Ignored] = []
+        self.ignored_count = 0
         self.divergences: list[Divergence] = []
         self.ends_early: list[str] = []
         self.entries = 0
@@ -172,7 +199,9 @@ class _Tree:
             self._replay_unfinished(log, program, above, tools, session)
             return
         on_end = watch.on_end if watch else None
-        replayed = Replayed(log, tools=tools, session=session, on_end=on_end)
+        replayed = Replayed(
+            log, tools=tools, session=session, on_end=on_end, volatile=self._volatile
+        )
         code = program_of(program, replayed.started.program)
         names = above or (replayed.started.program,)
         run = Comparison(log, replayed, code, names)
@@ -182,6 +211,8 @@ class _Tree:
             )
         divergence = run.compare()
         self.entries += replayed.cursor.taken
+        self.ignored += replayed.excuses.ignored
+        self.ignored_count += replayed.excuses.count
         if divergence is not None:
             self.divergences.append(divergence)
         elif replayed.has_ended:

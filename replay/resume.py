@@ -23,10 +23,11 @@ from refold.engine.errors import (
     InDoubt,
     LogLocked,
     LogSealed,
+    RefoldError,
     ToolAbsent,
     UsageError,
 )
-from refold.engine.events import ModelAnswered, RunFinished, RunResumed, ToolReturned
+from refold.engine.events import ModelAnswered, RunFinished, RunResumed, RunStarted, ToolReturned
 from refold.engine.limits import Limits
 from refold.engine.log import LogWriter, read_entries, scan
 from refold.engine.log.lock import refuse_if_locked
@@ -48,12 +49,19 @@ from refold.engine.ports import (
 )
 from refold.engine.programs import check_not_importing
 from refold.engine.recorder import Handed, Recorded, Recorder, RunRequest, by_name
-from refold.engine.recording import Recording, known_models, known_runners, run_to_end
+from refold.engine.recording import (
+    Recording,
+    key_variables,
+    known_models,
+    known_runners,
+    run_to_end,
+)
 from refold.engine.runners import default_runners
+from refold.engine.vault import Vault, vault_of
 from refold.engine.verdict import Verdict
 from refold.engine.world import Silent, World
 from refold.replay.reexecute import program_of, reexecute
-from refold.replay.standing import Standing, open_ends
+from refold.replay.standing import OpenEnds, Standing, open_ends
 from refold.replay.world import Replayed, identity_of
 
 ATTEMPTS_MAX: Final = 10
@@ -110,6 +118,7 @@ def resume(
         results: What others gave, by key.
         max_attempts: How often a run may be tried, the first time included; a run that goes on
             with an answer is not counted out.
+        secrets: Values by the names that `run.secret` uses, and whatever `Redaction` was given.
 
     Raises:
         InDoubt: effects may have changed the world, and nobody said what became of them.
@@ -202,6 +211,7 @@ class Continued(Recorder):
             successor=self._go_on,
         )
         _check_tools(self._replayed, request.tools)
+        _check_models(self._replayed, request.models)
         super().__init__(
             attrs.evolve(request, resume=CONTINUED), host, kernel=self._replayed.kernel
         )
@@ -230,7 +240,8 @@ class Continued(Recorder):
         replayed = self._replayed
         if replayed.cursor.broken is not None:
             raise replayed.cursor.broken
-        if replayed.mismatch is not None:
+        is_left = not self._has_writer and replayed.cursor.peek() is not None
+        if replayed.mismatch is not None or is_left:
             self._raise_divergence()
         if not self._has_writer:
             self._go_on()  # the program had ended, and only that was not written
@@ -238,6 +249,7 @@ class Continued(Recorder):
 
     def _raise_divergence(self) -> None:
         request = self.request
+        _check_open(request.log)  # while it was read, somebody else may have gone on with it
         report = reexecute(
             request.log,
             request.program,
@@ -324,6 +336,7 @@ class Continued(Recorder):
             effects=effects,
             arrivals=arrivals,
             asked=standing.events,
+            changes=standing.changes_made,
         )
 
     def _decided(
@@ -353,7 +366,8 @@ class Continued(Recorder):
     def _decision(self, effect: Effect, key: str) -> tuple[str, Any]:
         people = self.request.people
         match effect:
-            case CallTool() if key in people.results:
+            case CallTool(tool=tool) if key in people.results:
+                _check_result(key, tool, people.results[key])
                 return "result", ToolReturned("ok", people.results[key])
             case CallTool() if key in people.fail:
                 return "failed", ToolReturned("error", error=_IN_DOUBT)
@@ -440,12 +454,28 @@ def _check_tools(replayed: Replayed, given: Mapping[str, Tool]) -> None:
             raise ToolAbsent(offer["name"], "")
 
 
+def _check_models(replayed: Replayed, given: Mapping[str, Model]) -> None:
+    """Refuse to go on without the models that the program may ask.
+
+    Raises:
+        UsageError: pass it.
+    """
+    for name, full in replayed.started.models.items():
+        if name not in given:
+            option = f"models={{{name!r}: …}}" if name else "model=…"
+            raise UsageError(
+                f"the run had the model {full}, and goes on live: pass {option} (--model on the "
+                "command line)"
+            )
+
+
 def _check_said(log: Path, people: People) -> None:
     """Check what people said against what is open, before anything is done.
 
     Raises:
         AnswerRefused: it fits nothing that is open.
         InDoubt: something is open of which they said nothing.
+        UsageError: they decided on something that is not open.
     """
     ends = open_ends(log)
     questions = {question.key: question for question in ends.questions}
@@ -455,7 +485,27 @@ def _check_said(log: Path, people: People) -> None:
             raise AnswerRefused(key, known, "another key")
         check_answer(questions[key], answer)
     decided = people.retry | people.fail | people.results.keys()
+    _check_decided(decided, ends)
     left = [doubt for doubt in ends.doubts if doubt.key not in decided]
     if left:
         keys = tuple(doubt.key for doubt in left)
         raise InDoubt(str(log), tuple(map(str, left)), keys)
+
+
+def _check_result(key: str, tool: Tool, result: Json) -> None:
+    """Check what others say that a tool gave against what it can give.
+
+    Raises:
+        AnswerRefused: it is not of its type.
+    """
+    try:
+        tool.dump(tool.load(result) if tool.typed else result)
+    except RefoldError as error:
+        raise AnswerRefused(key, f"what {tool.name} returns", str(error)) from None
+
+
+def _check_decided(decided: Iterable[str], ends: OpenEnds) -> None:
+    for key in sorted(decided):
+        if key not in ends.unfinished:
+            known = ", ".join(ends.unfinished) or "nothing is"
+            raise UsageError(f"nothing is under way at {key!r}; known: {known}")

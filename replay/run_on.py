@@ -128,7 +128,7 @@ class Explorer:
     def asked(self, event: Event, call: str | None) -> None:
         """Take note of what the program asks for, and choose what will answer it."""
         item = item_of(kind_of(event), call, loads(encode(unstructure(event))))
-        if item is None:
+        if item is None or self.is_cut:
             return
         self._note(item)
         match = self._match(item)
@@ -181,6 +181,7 @@ class Explorer:
             if other.kind == item.kind
         ]
         of_name = [other for other in alike if other.name == item.name]
+        of_name.sort(key=lambda other: other.call != item.call)  # its own key before the earliest
         elsewhere = self._first_named.get((item.kind, item.name))
         return next(iter(of_name), elsewhere or next(iter(alike), None))
 
@@ -271,7 +272,8 @@ def _live_scopes(kernel: Kernel) -> Iterable[str]:
 
 def _sleeping(kernel: Kernel) -> dict[str, str]:
     """Return the last timer of each scope whose task is in `asyncio.sleep`."""
-    found = {}
+    root = kernel.loop.root
+    found = {root.path: f"{root.path}@{root.timers}"} if kernel.main is None else {}  # a plain one
     for task in kernel.loop.unfinished:
         inner: Any = task.get_coro()
         while (waits := getattr(inner, "cr_await", None)) is not None and hasattr(waits, "cr_code"):

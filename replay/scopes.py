@@ -70,7 +70,9 @@ class _Node:
 
 
 def aligned_scopes(
-    recorded: Iterable[Item], now: Iterable[Item], known: Callable[[str], bool] = bool
+    recorded: Iterable[Item],
+    now: Iterable[Item],
+    known: Callable[[str], bool] = frozenset[str]().__contains__,
 ) -> list[Step]:
     """Return the cheapest way from the recorded requests to those of now, over all scopes.
 

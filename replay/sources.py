@@ -182,6 +182,10 @@ class BookSupply:
                 return (other.value,)
         return None
 
+    def snapshot(self) -> dict[str, Any] | None:
+        """Return the session that the run started with; `None` for none of its own."""
+        return self.book.snapshot
+
     def look(self) -> tuple[int, int] | None:
         """Return the times of the record, one after the other; `None` after the last."""
         read = next(self._looks, None)

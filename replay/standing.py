@@ -6,6 +6,7 @@ rules are CONTRACT.md §4.7.
 
 import os
 from array import array
+from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from refold.engine.events import (
     ClockRead,
     InputAsked,
     RunStarted,
+    SessionChanged,
     TimerFired,
     ToolCalled,
 )
@@ -78,6 +80,8 @@ class Standing:
         """Leaf tools that change the world and have no outcome, by call."""
         self.virtual_us = 0
         """Virtual time as the program last saw it."""
+        self.changes_made: Counter[str] = Counter()
+        """How often children that share the session have changed it, by their paths."""
         self._numbers: dict[str, int] = {}
         self._active = array("q")
         self._since = 0
@@ -106,6 +110,8 @@ class Standing:
         event: Any = structure(entry.kind, entry.data)
         if isinstance(event, RunStarted):
             self.started = event
+        if isinstance(event, SessionChanged) and event.by:
+            self.changes_made[event.by] += 1
         if isinstance(event, ClockRead | TimerFired):
             self.virtual_us = event.virtual_us
         self._time(entry)
@@ -155,6 +161,8 @@ class OpenEnds:
     questions: tuple[Question, ...]
     doubts: tuple[Doubt, ...]
     """Effects that may have changed the world."""
+    unfinished: tuple[str, ...] = ()
+    """Keys of all effects without an outcome, children and their effects included."""
 
 
 def open_ends(log: str | os.PathLike[str]) -> OpenEnds:
@@ -172,11 +180,13 @@ def open_ends(log: str | os.PathLike[str]) -> OpenEnds:
         Doubt(key=standing.path(call), tool=called.tool, arguments=called.arguments)
         for call, called in standing.changes.items()
     ]
+    unfinished = [standing.path(call) for call in standing.requests]
     for path in standing.unfinished_children().values():
         found = scan(path) if path.exists() else None
         if found is not None and found.entries and not found.sealed:
             below = open_ends(path)
             questions += below.questions
             doubts += below.doubts
+            unfinished += below.unfinished
     questions.sort(key=lambda question: question.place)
-    return OpenEnds(questions=tuple(questions), doubts=tuple(doubts))
+    return OpenEnds(questions=tuple(questions), doubts=tuple(doubts), unfinished=tuple(unfinished))

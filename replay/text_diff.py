@@ -56,7 +56,8 @@ def message_changes(before: Sequence[Json], after: Sequence[Json]) -> tuple[Text
     for at in range(max(len(olds), len(news))):
         old = olds[at] if at < len(olds) else None
         new = news[at] if at < len(news) else None
-        changes.append(_message(start + at, old, new))
+        if old is None or new is None or not same(old, new):
+            changes.append(_message(start + at, old, new))
     return tuple(changes)
 
 
@@ -82,7 +83,8 @@ def _message(at: int, old: Any, new: Any) -> TextChange:
     for one in differences(old, new):
         if one.pointer == "/role":
             continue
-        if one.kind == "changed" and isinstance(one.before, str) and isinstance(one.after, str):
+        is_text = isinstance(one.before, str) and isinstance(one.after, str)
+        if one.pointer == "/content" and is_text:
             lines += changed_lines(one.before, one.after)
         else:
             lines.append(str(one))

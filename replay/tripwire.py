@@ -19,7 +19,6 @@ import os
 import random
 import sys
 import sysconfig
-from collections.abc import Callable
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any, Final, Self
@@ -152,7 +151,7 @@ class Tripwire:
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str, int], Finding] = {}
-        self._before: Callable[[FrameType, str, Any], object] | None = None
+        self._before: Any = None
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -231,7 +230,7 @@ def _is_drawn(frame: FrameType, function: Any) -> bool:
     """Return whether a generator is the shared one, or seeds itself from the world."""
     if function.__name__ == "seed":
         return frame.f_locals.get("a", 0) is None
-    return function.__self__ is random._inst  # type: ignore[attr-defined]  # noqa: SLF001 - the one that the functions of the module use
+    return function.__self__ is random._inst  # noqa: SLF001 - whose methods its functions are
 
 
 def _said(what: str, module: str, code: CodeType) -> str:

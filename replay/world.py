@@ -10,7 +10,7 @@ import asyncio
 import platform
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, NoReturn
@@ -51,6 +51,7 @@ from refold.engine.recorder import ENGINE_VERSION
 from refold.engine.state import Fold
 from refold.engine.world import REQUESTS, RecordEnded, World
 from refold.replay.cursor import Cursor
+from refold.replay.excuses import Excuses
 from refold.replay.pointer_diff import same
 from refold.replay.run_on import Explorer, Mismatch
 
@@ -67,6 +68,7 @@ class Replayed:
         session: SessionPort | None = None,
         on_end: Callable[[], None] | None = None,
         successor: Callable[[], World] | None = None,
+        volatile: Iterable[str] = (),
     ) -> None:
         """Open the log and take its first line; `on_end` is called when the last one is taken.
 
@@ -92,6 +94,7 @@ class Replayed:
         self.cursor = Cursor(log)
         self.started = _started(self.cursor)
         started = self.started
+        self.excuses = Excuses(str(log), started.rules, volatile)
         _check_rules(log, started)
         python = ".".join(platform.python_version_tuple()[:2])
         self._is_other_python = started.versions.get("python") != python
@@ -134,8 +137,17 @@ class Replayed:
         elif (other := self._elsewhere(event, call, data)) is not None:
             self.cursor.take_out(other)
             self._taken(other, event, call)
+        elif self._is_excused(entry, event, call):
+            self._take(event, call)
         else:
             self._differs(event, call, loads(encode(unstructure(event))), entry)
+
+    def _is_excused(self, entry: Entry, event: Event, call: str | None) -> bool:
+        """Return whether all that differs is volatile, or was taken out of the record (§12.7)."""
+        if not self.excuses.is_any or entry.kind != kind_of(event) or entry.call != call:
+            return False
+        pair = (self.cursor.data(entry), loads(encode(unstructure(event))))
+        return self.excuses.excused(entry.kind, call, entry.seq, pair)
 
     def _elsewhere(self, event: Event, call: str | None, data: bytes) -> Entry | None:
         """Return the same line later in this step, where another Python made the record.

@@ -82,3 +82,58 @@ def test_shipped_delegation_tools_need_not_be_passed_again(tmp_path: Path) -> No
     assert recording.output["summary"] == "found it"
     assert report.identical, report
     assert report.children == 1
+
+
+async def quickest(run: refold.Run, numbers: list[int]) -> object:
+    order: list[int] = []
+
+    async def one(number: int) -> None:
+        order.append(await run.tool("double", number=number))
+
+    await asyncio.gather(*(one(number) for number in numbers))
+    return order[0]
+
+
+def test_other_orders_are_explored_from_a_recording(tmp_path: Path) -> None:
+    """§12.8: plain functions are tools here, too."""
+    recording = refold.record(quickest, [1, 2], log=tmp_path / "a.jsonl", tools=[double])
+
+    report = refold.explore(recording, quickest, tools=[double], orders=10)
+
+    assert report.orders == 2
+    assert not report.identical
+
+
+def test_what_a_recording_depends_on_is_told(tmp_path: Path) -> None:
+    """§12.9: shipped delegation tools are known."""
+    recording = refold.record(
+        delegating,
+        "dig",
+        log=tmp_path / "a.jsonl",
+        tools=[subagent_tool()],
+        model=ScriptedModel(["found it"]),
+    )
+
+    report = refold.sensitivity(recording.log, delegating)
+
+    assert [(call.kind, call.verdict) for call in report.calls if call.kind == "child"] == [
+        ("child", "shows")
+    ]
+
+
+def test_resume_knows_the_delegation_tools_that_are_shipped(tmp_path: Path) -> None:
+    """§4.7: they need not be passed; plain functions become tools."""
+    model = ScriptedModel(["a", "b"])
+    whole = refold.record(
+        delegating, "t", log=tmp_path / "a.jsonl", tools=[subagent_tool(), double], model=model
+    )
+    assert whole.ok, whole.error
+    lines = whole.log.read_bytes().splitlines(keepends=True)
+    broken = tmp_path / "b.jsonl"
+    broken.write_bytes(b"".join(lines[:2]))
+
+    again = refold.resume(broken, delegating, tools=[double], model=model)
+
+    assert again.ok, again.error
+    assert refold.open_ends(tmp_path / "b.jsonl").unfinished == ()
+    assert refold.verify(broken).complete

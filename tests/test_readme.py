@@ -27,7 +27,7 @@ _SAVED_AS: Final = re.compile(r"save this as\s+`(?P<name>[\w.]+)`:\s*\Z", re.IGN
 _SET_UP: Final = "$ python3 -m venv"
 _ENTER: Final = "$ source .venv/bin/activate && mkdir ../try && cd ../try"
 _MEMBERS: Final = ("seq", "kind", "call", "cause", "data", "meta", "hash")
-_DIFFER: Final = ("refold replay", "refold diff", "refold drift ")
+_DIFFER: Final = ("refold replay", "refold explore", "refold diff", "refold drift ")
 """Commands that may end with 1: a difference was found."""
 _FAILS: Final = "# fails"
 """How a command ends that is to fail."""

@@ -3,6 +3,7 @@
     tools:
       enabled: [read_file, subagent, spawn]     # nothing else; all of them where it is left out
       disabled: [run_command]                   # delegation tools answer that they are not enabled
+      approval: [write_file]                    # a person is asked before each call
       spawn:
         enabled: true                           # false by default: then neither tool is there
         profiles: {…}                           # see `tools.profiles`
@@ -14,6 +15,11 @@
         fast: openai:gpt-4o-mini                # as `--model` takes it
         smart: {model: "openai:llama3:70b", base_url: "http://localhost:8000/v1"}
     limits: {max_depth: 3, timeout_seconds: 600}
+    redaction:                                  # taken out of logs; never a value in this file
+      environment: [SHOP_KEY]
+      paths: {"tool:read_file": [/result/token]}
+      tools: [login]
+    volatile: [tool:read_file/arguments/ts]     # not compared by a re-execution
 
 Strict: nothing is coerced, and what is unknown is refused with its line and the nearest known name.
 This file reads and checks; who makes the tools is `tools.configured`.  Rules: CONTRACT.md §10.18.
@@ -27,8 +33,10 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine.errors import ConfigRefused, LimitRefused
+from refold.engine.errors import ConfigRefused, LimitRefused, UsageError
 from refold.engine.limits import Limits
+from refold.engine.redaction import Redaction
+from refold.engine.vault import checked_volatile
 from refold.tools.config_text import Lines, values_of
 from refold.tools.profiles import SpawnProfile, SpawnSettings
 
@@ -51,6 +59,8 @@ class Config:
     enabled: tuple[str, ...] | None = None
     """Names of tools; `None` for all."""
     disabled: tuple[str, ...] = ()
+    approval: tuple[str, ...] = ()
+    """Names of tools that a person is asked for before each call."""
     spawn: SpawnSettings | None = None
     """`None` where the file says nothing of it."""
     commands: tuple[str, ...] = ()
@@ -62,6 +72,8 @@ class Config:
     default_pool: str = ""
     pools: dict[str, Pool] = attrs.field(factory=dict)
     limits: Limits = Limits()
+    redaction: Redaction | None = None
+    volatile: tuple[str, ...] = ()
     folder: Path = Path()
     """Where the file lies: the workspace of profiles."""
 
@@ -112,8 +124,9 @@ def _found(path: Path) -> Path | None:
 
 # --- from values to a configuration --------------------------------------------------------------
 
-_MEMBERS: Final = ("tools", "agents", "llm", "limits")
-_TOOLS: Final = ("enabled", "disabled", "spawn", "run_command")
+_MEMBERS: Final = ("tools", "agents", "llm", "limits", "redaction", "volatile")
+_REDACTION: Final = ("environment", "paths", "tools")
+_TOOLS: Final = ("enabled", "disabled", "approval", "spawn", "run_command")
 _COMMAND: Final = ("allow", "environment")
 _LLM: Final = ("default_pool", "pools")
 _POOL: Final = tuple(field.name for field in attrs.fields(Pool))
@@ -145,6 +158,7 @@ class _Reading:
         return Config(
             enabled=None if enabled is None else self.tools("tools.enabled", enabled),
             disabled=self.tools("tools.disabled", tools.get("disabled", [])),
+            approval=self.tools("tools.approval", tools.get("approval", [])),
             spawn=spawn if "spawn" in tools else None,
             commands=self.texts("tools.run_command.allow", command.get("allow", [])),
             environment=self.texts("tools.run_command.environment", command.get("environment", [])),
@@ -152,6 +166,8 @@ class _Reading:
             default_pool=default,
             pools=pools,
             limits=self.limits(top.get("limits", {})),
+            redaction=self.redaction(top.get("redaction")),
+            volatile=self.volatile(top.get("volatile", [])),
             folder=self.file.parent,
         )
 
@@ -211,6 +227,29 @@ class _Reading:
             except LimitRefused as error:
                 raise self.refused(f"limits.{name}", str(error)) from None
         return Limits.from_json(members)
+
+    def redaction(self, values: Any) -> Redaction | None:
+        members = self.members("redaction", values, _REDACTION)
+        paths = self.members("redaction.paths", members.get("paths", {}))
+        try:
+            found = Redaction(
+                environment=self.texts("redaction.environment", members.get("environment", [])),
+                paths={key: self.texts(f"redaction.paths.{key}", paths[key]) for key in paths},
+                tools=self.texts("redaction.tools", members.get("tools", [])),
+            )
+        except ConfigRefused:
+            raise
+        except UsageError as error:
+            raise self.refused("redaction.paths", str(error)) from None
+        return found if members else None
+
+    def volatile(self, values: Any) -> tuple[str, ...]:
+        try:
+            return checked_volatile(self.texts("volatile", values))
+        except ConfigRefused:
+            raise
+        except UsageError as error:
+            raise self.refused("volatile", str(error)) from None
 
     # -- pieces ---------------------------------------------------------------------------
 

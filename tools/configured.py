@@ -6,7 +6,7 @@ named.  Files are read in `tools.agents` and `tools.config`.  Rules: CONTRACT.md
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from refold.tools.agent_prompts import agent_prompts
 from refold.tools.agents import FILE_NAME, SHIPPED_TOOLS, AgentDef, agent_input, load_agent
 from refold.tools.commands import run_command_tool, write_file_tool
 from refold.tools.config import Config
+from refold.tools.contract import with_approval
 from refold.tools.dispatch_subagent import dispatch_subagent_tool
 from refold.tools.dispatch_subagents import build_dispatch_subagents_tool
 from refold.tools.files import file_tools
@@ -74,6 +75,20 @@ def pool_models(config: Config) -> dict[str, Model]:
     return {name: model_from(pool.model, pool.base_url) for name, pool in config.pools.items()}
 
 
+def tools_offered(
+    offers: Iterable[Mapping[str, Any]], root: str | os.PathLike[str]
+) -> tuple[Tool, ...]:
+    """Return the leaf tools among the offers of a `run.started` that a folder alone makes.
+
+    Raises:
+        ToolRefused: `root` is no folder.
+    """
+    made: list[Tool] = [*file_tools(root), *planning_tools(), write_file_tool(root)]
+    asks = {offer["name"]: bool(offer.get("approval")) for offer in offers}
+    known = [tool for tool in made if tool.name in asks]
+    return tuple(with_approval(tool) if asks[tool.name] else tool for tool in known)
+
+
 def session_for(tools: Iterable[Tool]) -> Session | None:
     """Return an empty session with plans for a run whose tools keep one; `None` for any other."""
     return planned() if any(tool.name in PLANNING for tool in tools) else None
@@ -104,7 +119,11 @@ class _Shelf:
     def tools(self) -> tuple[Tool, ...]:
         """Return the tools that the agent has, sorted by name."""
         has = [tool for make in self._makers() for tool in make() if self._may(tool.name)]
-        return tuple(sorted(has, key=lambda tool: tool.name))
+        asked = [with_approval(tool) if self._asks(tool) else tool for tool in has]
+        return tuple(sorted(asked, key=lambda tool: tool.name))
+
+    def _asks(self, tool: Tool) -> bool:
+        return tool.name in self.config.approval
 
     def _makers(self) -> tuple[Callable[[], Any], ...]:
         return (

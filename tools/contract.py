@@ -6,11 +6,12 @@ to whoever may call them.  Signatures are read in `tools.signature`, references 
 `tools.references`.  Rules: CONTRACT.md §10.
 """
 
+import copy
 import functools
 import inspect
 import math
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar, get_args, overload
 
 import attrs
@@ -48,6 +49,8 @@ class FunctionTool(Generic[P, R]):
         name: str | None = None,
         description: str | None = None,
         timeout_seconds: float | None = None,
+        approval: bool = False,
+        volatile: Iterable[str] = (),
         reference: Reference | None = None,
     ) -> None:
         """Judge the function's types once and for all.
@@ -61,6 +64,8 @@ class FunctionTool(Generic[P, R]):
         self.effect: Final = checked_effect(effect, self.name)
         self.timeout_seconds: Final = _checked_seconds(timeout_seconds)
         self.description: Final = summary_of(function) if description is None else description
+        self.approval: Final = approval
+        self.volatile: Final = _checked_pointers(volatile, self.name)
         self.delegates: Final = False
         self.is_async: Final = inspect.iscoroutinefunction(function)
         self._parameters: Final = parameters_of(function, self.name)
@@ -69,6 +74,12 @@ class FunctionTool(Generic[P, R]):
         self._reference: Final = reference
         functools.update_wrapper(self, target, updated=())
         self.__wrapped__ = function
+
+    def approving(self, reference: Reference | None) -> "FunctionTool[P, R]":
+        """Return the same tool, asked for before each call; `reference` finds that one."""
+        made = copy.copy(self)
+        vars(made).update(approval=True, _reference=reference)
+        return made
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself; nothing is recorded."""
@@ -138,6 +149,8 @@ class FunctionTool(Generic[P, R]):
             "name": self.name,
             "description": self.description,
             "timeout_seconds": self.timeout_seconds,
+            "approval": self.approval,
+            "volatile": list(self.volatile),
         }
         return Reference(__name__, "remade", arguments)
 
@@ -161,6 +174,8 @@ class DelegationTool:
     handler: Handler
     reference: Reference | None = None
     effect: EffectClass = "changes"
+    approval: bool = False
+    """Whether a person is asked before each call."""
     delegates: bool = attrs.field(default=True, init=False)
     is_async: bool = attrs.field(default=True, init=False)
     typed: bool = attrs.field(default=False, init=False)
@@ -198,6 +213,8 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     timeout_seconds: float | None = None,
+    approval: bool = False,
+    volatile: Iterable[str] = (),
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 
 
@@ -209,6 +226,8 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     timeout_seconds: float | None = None,
+    approval: bool = False,
+    volatile: Iterable[str] = (),
 ) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
     """Make a tool of the function below; `@tool` or `@tool(effect="reads")`.
 
@@ -218,6 +237,10 @@ def tool(
         name: What programs and models call it; the function's name.
         description: For a model; the docstring's first paragraph.
         timeout_seconds: Wall time that one call may take.
+        approval: Whether a person is asked before each call; a refusal is a `ToolError` with the
+            code `denied`.
+        volatile: JSON pointers into arguments and results, `/arguments/ts`, that a re-execution
+            and a diff do not compare, where the tool is among those that a run was given.
 
     Raises:
         ToolRefused: the function cannot be a tool; says which part of it, and what to do.
@@ -231,6 +254,8 @@ def tool(
             name=name,
             description=description,
             timeout_seconds=timeout_seconds,
+            approval=approval,
+            volatile=volatile,
         )
 
     return decorate if function is None else decorate(function)
@@ -247,6 +272,24 @@ def as_tool(thing: Tool | Callable[..., Any], /) -> Tool:
     if not callable(thing):
         raise ToolRefused(repr(thing)[:60], "tools", "no tool and no function: pass one of these")
     return FunctionTool(thing)
+
+
+def with_approval(tool: Tool) -> Tool:
+    """Return a tool of this file's kinds as one that a person is asked for before each call."""
+    found = tool.reference
+    how = attrs.asdict(found) if found is not None else None
+    asking = Reference(__name__, "approving", {"tool": how}) if how is not None else None
+    if isinstance(tool, DelegationTool):
+        return attrs.evolve(tool, approval=True, reference=asking)
+    if not isinstance(tool, FunctionTool):
+        raise ToolRefused(tool.name, "approval", "neither a function nor a delegation tool")
+    return tool.approving(asking)
+
+
+def approving(*, tool: dict[str, Any]) -> Tool:
+    """Return the tool of a reference, asked for before each call: for references."""
+    found: Tool = load(Reference(**tool))
+    return with_approval(found)
 
 
 def is_tool(thing: object) -> bool:
@@ -299,6 +342,17 @@ def _checked_seconds(seconds: float | None) -> float | None:
     if not fits:
         raise LimitRefused("timeout_seconds", "a positive number of seconds", repr(seconds))
     return seconds
+
+
+def _checked_pointers(pointers: Iterable[str], tool: str) -> tuple[str, ...]:
+    if isinstance(pointers, str):
+        raise ToolRefused(tool, "volatile", f"expected a list of JSON pointers, found {pointers!r}")
+    found = tuple(pointers)
+    for pointer in found:
+        if pointer.split("/")[:2] not in (["", "arguments"], ["", "result"], ["", "error"]):
+            why = f"expected /arguments/… or /result/…, found {pointer!r}"
+            raise ToolRefused(tool, "volatile", why)
+    return found
 
 
 def _named(function: Callable[..., Any]) -> Any:

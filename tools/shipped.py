@@ -10,7 +10,7 @@ from typing import Any
 
 from refold.engine.errors import ToolUnknown
 from refold.engine.ports import Reference, Tool
-from refold.tools.contract import DelegationTool
+from refold.tools.contract import DelegationTool, with_approval
 from refold.tools.policy import POLICIES, DelegationPolicy
 
 
@@ -26,10 +26,14 @@ def offered_tools(offers: Iterable[Mapping[str, Any]]) -> tuple[Tool, ...]:
     """Return the shipped delegation tools among the offers of a `run.started`, as offered."""
     wanted = {offer["name"]: offer for offer in offers if offer.get("delegates")}
     known = {tool.name for tool in shipped_tools()} if wanted else set()
-    return tuple(
-        as_offered(name, offer["description"], offer["schema"])
+    found = {
+        name: as_offered(name, offer["description"], offer["schema"])
         for name, offer in wanted.items()
         if name in known
+    }
+    return tuple(
+        with_approval(tool) if wanted[name].get("approval") else tool
+        for name, tool in found.items()
     )
 
 

@@ -32,6 +32,9 @@ class AnthropicModel:
     `reference` holds none.
     """
 
+    key_variables = ("ANTHROPIC_API_KEY",)
+    """Where keys come from: their values are secrets of every run that has this model."""
+
     def __init__(
         self,
         model: str,

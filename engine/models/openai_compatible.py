@@ -25,6 +25,9 @@ class OpenAICompatibleModel:
     `reference` holds none.
     """
 
+    key_variables = ("OPENAI_API_KEY",)
+    """Where keys come from: their values are secrets of every run that has this model."""
+
     def __init__(
         self,
         model: str,

@@ -101,7 +101,7 @@ def test_a_path_that_is_no_folder_is_usage(tmp_path: Path, invoke: Invoke) -> No
 
 @pytest.mark.long
 def test_with_faults_it_still_ends_well(sources: Path, tmp_path: Path) -> None:
-    """A child hangs, one floods, one crashes, one is refused: outcomes, and all of it replays."""
+    """Case 93: a child hangs, one floods, one crashes, one is refused: outcomes, which replay."""
     said = _demo(tmp_path, sources, "--faults", "--json")
 
     document = json.loads(said.stdout)

@@ -70,6 +70,14 @@ def _is_safe(text: str) -> bool:
         ["replay", "LOG", "--program", "PROGRAM"],
         ["replay", "LOG", "--program", "PROGRAM", "--json"],
         ["replay", "LOG"],
+        ["replay", "FOLDER", "--program", "PROGRAM"],
+        ["replay", "FOLDER", "--program", "PROGRAM", "--all"],
+        ["replay", "FOLDER", "--json"],
+        ["why", "LOG", "-1"],
+        ["why", "LOG", "-1", "--all"],
+        ["why", "LOG", "-1", "--json"],
+        ["state", "LOG", "--diff", "0", "-1"],
+        ["state", "LOG", "--diff", "0", "-1", "--json"],
     ],
 )
 def test_no_control_character_of_a_log_reaches_the_terminal(
@@ -104,6 +112,8 @@ def test_a_path_is_shown_safely_too(tmp_path: Path, invoke: Invoke) -> None:
         ["verify", log],
         ["show", log, "--details"],
         ["ls", tmp_path],
+        ["why", log, "-1"],
+        ["replay", tmp_path, "--fail-fast"],
         ["show", f"{log}x"],
     ):
         said = invoke(*words)

@@ -54,6 +54,7 @@ def test_a_shipped_program_is_known_by_its_name(survey_log: Path, invoke: Invoke
 
 
 def test_any_other_program_has_to_be_named(log: Path, invoke: Invoke) -> None:
+    """Case 8: 2, with the option that names it."""
     said = invoke("replay", log)
 
     assert said.exit_code == 2
@@ -76,6 +77,7 @@ def test_a_program_is_named_by_file_and_its_tools_too(
 def test_what_the_program_prints_is_no_part_of_the_document(
     log: Path, program: Path, invoke: Invoke
 ) -> None:
+    """Case 104: a program may print and log in a replay; standard output is the answer's alone."""
     words = ("replay", log, "--program", f"{program}:main", "--tools", f"{program}:TOOLS")
 
     said = invoke(*words)
@@ -87,6 +89,7 @@ def test_what_the_program_prints_is_no_part_of_the_document(
 def test_a_changed_program_diverges_and_says_where(
     log: Path, program: Path, invoke: Invoke
 ) -> None:
+    """Case 5: what it asks for now, and where."""
     now = program.with_name("now.py")
     now.write_text(PROGRAM.replace("b=1", "b=2"))
 

@@ -130,8 +130,26 @@ def test_each_delegation_is_one_line_of_diagnostics_when_asked_for(
 
     (line,) = [each for each in said.stderr.splitlines() if each.startswith("{")]
     assert json.loads(line)["level"] == "info"
+    assert "replay" not in json.loads(line)
     assert "{" not in quiet.stderr
     assert "└─ completed subagent 1" in invoke("show", folder / "a.jsonl").stdout
+
+
+def test_what_is_said_again_in_a_replay_is_marked(folder: Path, invoke: Invoke) -> None:
+    """Case 103: whoever counts delegations by their lines counts none twice."""
+    (folder / "AGENT.md").write_text(AGENT.replace("[list_files]", "[subagent]"))
+    (folder / "replies.yaml").write_text(
+        "reader:\n  - {name: subagent, arguments: {task: dig}}\n  - Done.\nsubagent:\n  - Dug.\n"
+    )
+    log = folder / "a.jsonl"
+    model = f"scripted:{folder / 'replies.yaml'}"
+    invoke("run", folder / "AGENT.md", "--task", "t", "--model", model, "--log", log)
+
+    said = invoke("--log-level", "info", "replay", log)
+
+    (line,) = [each for each in said.stderr.splitlines() if each.startswith("{")]
+    assert said.exit_code == 0
+    assert json.loads(line)["replay"] is True
 
 
 FIVE = """---

@@ -37,6 +37,7 @@ def test_each_schema_is_one_and_is_printed(name: str, invoke: Invoke) -> None:
     [
         ("verify", ["verify", "LOG"]),
         ("replay", ["replay", "LOG"]),
+        ("replays", ["replay", "FOLDER"]),
         ("show", ["show", "LOG"]),
         ("events", ["show", "LOG", "--events"]),
         ("events", ["tail", "LOG"]),
@@ -45,6 +46,9 @@ def test_each_schema_is_one_and_is_printed(name: str, invoke: Invoke) -> None:
         ("diff", ["diff", "LOG", "LOG"]),
         ("state", ["state", "LOG"]),
         ("state", ["state", "LOG", "--at", "3"]),
+        ("state-diff", ["state", "LOG", "--diff", "3", "-1"]),
+        ("why", ["why", "LOG", "-1"]),
+        ("why", ["why", "LOG", "3", "--all"]),
         ("ls", ["ls", "FOLDER"]),
     ],
 )

@@ -48,14 +48,25 @@ def _all_of(descriptor: int) -> str:
 
 
 @pytest.mark.parametrize(
-    "words", [("show",), ("show", "--events"), ("tail",), ("verify",), ("state",), ("replay",)]
+    "words",
+    [
+        ("show", "LOG"),
+        ("show", "LOG", "--events"),
+        ("tail", "LOG"),
+        ("verify", "LOG"),
+        ("state", "LOG"),
+        ("state", "LOG", "--diff", "1", "9"),
+        ("replay", "LOG"),
+        ("why", "LOG", "-1"),
+        ("why", "LOG", "-1", "--all"),
+    ],
 )
 def test_every_line_fits_and_nothing_but_styles_is_sent(
     words: tuple[str, ...], survey_log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(survey_log.parent)
 
-    shown, code = _on_terminal(*words, survey_log.name)
+    shown, code = _on_terminal(*(survey_log.name if word == "LOG" else word for word in words))
 
     assert code == 0
     plain = _STYLE.sub("", shown)
@@ -92,8 +103,13 @@ def test_an_interrupted_command_ends_in_130_without_a_traceback(
         assert following.stderr.read().strip() == "refold: interrupted"
 
 
-def test_a_reader_that_leaves_is_no_error(survey_log: Path) -> None:
-    command = [sys.executable, "-u", "-m", "refold", "show", "--events", str(survey_log)]
+@pytest.mark.parametrize(
+    "words", [("show", "--events"), ("show", "--events", "--json"), ("verify", "--json"), ("why",)]
+)
+def test_a_reader_that_leaves_is_no_error(words: tuple[str, ...], survey_log: Path) -> None:
+    """Of a table and of a document, long or short: 0, and nothing is said."""
+    number = ("-1",) if words == ("why",) else ()
+    command = [sys.executable, "-m", "refold", *words, str(survey_log), *number]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as showing:

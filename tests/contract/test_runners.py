@@ -91,7 +91,7 @@ def child_of(name: str, value: Any = None, **options: Any) -> Delegation:
 
 
 def test_a_child_completes(tmp_path: Path, runner: str) -> None:
-    """Its output, the tools it used, and its own log, bound to the parent's."""
+    """Case 98: its output, the tools it used, and its own log, bound to the parent's."""
     outcome = delegated(tmp_path, runner, child_of("works", {"x": 1})).outcome
 
     assert (outcome.status, outcome.error, outcome.truncated) == ("completed", None, None)
@@ -129,7 +129,7 @@ def test_a_report_hands_back_more_than_a_value(tmp_path: Path, runner: str) -> N
 
 @pytest.mark.parametrize("program", ["works", "plainly_works", "nests", "raises"])
 def test_the_same_program_has_one_data_digest(tmp_path: Path, program: str) -> None:
-    """In process and in a subprocess, under one seed and a fixed clock."""
+    """Case 92: in process and in a subprocess, under one seed and a fixed clock."""
     child = child_of(program, 2)
     found = [
         delegated(tmp_path, name, child, clock=FixedClock()).recording.data_digest
@@ -339,7 +339,7 @@ def test_every_outcome_has_the_one_shape(tmp_path: Path, runner: str) -> None:
 
 @pytest.mark.parametrize("how", ["exit", "kill"])
 def test_a_child_that_crashes_takes_only_itself(tmp_path: Path, how: str) -> None:
-    """Failed with code `crashed`; what it had written is its record, and its head is anchored."""
+    """Case 94: failed as `crashed`; what it had written is its record, and its head is anchored."""
     made = delegated(tmp_path, "subprocess", child_of("dies", how), replays=False)
 
     assert made.outcome.status == "failed"
@@ -352,7 +352,7 @@ def test_a_child_that_crashes_takes_only_itself(tmp_path: Path, how: str) -> Non
 
 
 def test_a_child_that_prints_too_much_is_stopped(tmp_path: Path) -> None:
-    """`limit`: printing cannot break the protocol, nor fill the parent's memory."""
+    """Case 95: `limit`: printing cannot break the protocol, nor fill the parent's memory."""
     policy = Policy(stream_bytes=1000)
     child = child_of("prints_much", 5_000_000, policy=policy)
 
@@ -366,7 +366,7 @@ def test_a_child_that_prints_too_much_is_stopped(tmp_path: Path) -> None:
 
 
 def test_a_child_may_print_what_it_likes(tmp_path: Path) -> None:
-    """Within the cap, output on standard output is no reply."""
+    """Case 95: within the cap, output on standard output is no reply."""
     assert delegated(tmp_path, "subprocess", child_of("prints_much", 500), replays=False).outcome.ok
 
 
@@ -406,7 +406,7 @@ record(root, {"file": sys.argv[1], "pid": sys.argv[2]}, log=sys.argv[3], runner=
 
 
 def test_a_child_leaves_when_its_parent_is_killed(tmp_path: Path) -> None:
-    """Within two seconds, without anybody there to tell it."""
+    """Case 96: within two seconds, without anybody there to tell it."""
     fifo = tmp_path / "pid"
     os.mkfifo(fifo)
     argv = [sys.executable, "-c", _PARENT, HERE, str(fifo), str(tmp_path / "a.jsonl")]

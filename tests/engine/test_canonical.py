@@ -74,7 +74,7 @@ def test_bytes_hold_nothing_that_a_terminal_obeys(text: str) -> None:
     ],
 )
 def test_what_a_log_cannot_hold_exactly_is_refused(value: Any, pointer: str, expected: str) -> None:
-    """With the JSON pointer of the place and what was expected there."""
+    """Case 86: with the JSON pointer of the place and what was expected there."""
     with pytest.raises(NotCanonical) as caught:
         encode(value)
 

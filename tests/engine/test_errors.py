@@ -39,7 +39,7 @@ def data(error: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", WITH_DATA)
 def test_an_error_survives_pickling(kind: Any) -> None:
-    """Its attributes are positional, so that it crosses processes whole."""
+    """Case 87: its attributes are positional, so that it crosses processes whole."""
     error = example(kind)
 
     back = pickle.loads(pickle.dumps(error))

@@ -1,15 +1,19 @@
 """Ctrl-C: the first asks the run to end, a second ends it (CONTRACT.md §9.4)."""
 
+import asyncio
 import signal
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from refold.engine import interrupts
 from refold.engine.log import read_entries
+from refold.engine.recording import record
+from refold.engine.run import PlainRun, Run
 from refold.replay.reexecute import reexecute
 from tests.support import interrupted
 
@@ -87,3 +91,75 @@ def test_a_handler_of_the_callers_own_is_left_alone() -> None:
     thread.start()
     thread.join()
     assert seen == [1, 2]
+
+
+async def raises(_run: Run, _input: Any) -> None:
+    """Be interrupted by itself."""
+    raise KeyboardInterrupt
+
+
+async def raises_in_a_task(run: Run, _input: Any) -> None:
+    """Be interrupted by a task of its own, and clean up."""
+
+    async def inner() -> None:
+        raise KeyboardInterrupt
+
+    task = asyncio.create_task(inner())
+    try:
+        await asyncio.Event().wait()
+    finally:
+        run.annotate(f"cleaned up, {task.done()}")
+
+
+async def raises_while_it_ends(_run: Run, _input: Any) -> int:
+    """Leave a task that is interrupted while it is cancelled."""
+
+    async def inner() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise KeyboardInterrupt from None
+
+    task = asyncio.create_task(inner())
+    await asyncio.sleep(0)
+    return int(task.done())
+
+
+def plainly_raises(_run: PlainRun, _input: Any) -> None:
+    """Be interrupted by itself, in a plain program."""
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    "program", [raises, raises_in_a_task, raises_while_it_ends, plainly_raises]
+)
+def test_a_program_that_raises_keyboard_interrupt_fails(tmp_path: Path, program: Any) -> None:
+    """Its log is sealed and replays; then the interrupt is passed on (CONTRACT.md §9.6)."""
+    log = tmp_path / "a.jsonl"
+
+    with pytest.raises(KeyboardInterrupt):
+        record(program, log=log)
+
+    last = list(read_entries(log))[-1]
+    assert (last.kind, last.data["status"], last.data["error"]["code"]) == (
+        "run.finished",
+        "failed",
+        "raised",
+    )
+    assert reexecute(log, program).identical
+
+
+def test_ctrl_c_in_a_replay_is_no_divergence(tmp_path: Path) -> None:
+    """An interrupt that the record does not have ends the replay, and is passed on."""
+    is_replay: list[bool] = []
+
+    async def program(run: Run, _input: Any) -> None:
+        run.annotate("begun")
+        if is_replay:
+            signal.raise_signal(signal.SIGINT)
+
+    log = record(program, log=tmp_path / "a.jsonl").log
+    is_replay.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        reexecute(log, program)

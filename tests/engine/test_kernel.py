@@ -1,6 +1,7 @@
 """One program on the kernel: refusals, dead ends, endings, and what is no use of `run` (§9)."""
 
 import asyncio
+import contextlib
 import inspect
 import os
 import signal
@@ -180,6 +181,38 @@ def test_a_task_that_swallows_its_cancelling_is_a_dead_end(tmp_path: Path) -> No
     assert recording.error.code == "stuck"
 
 
+async def spins(run: Run, _input: Any) -> Any:
+    await run.tool(search, q="a")
+    try:
+        while True:  # noqa: ASYNC110 - the very mistake
+            await asyncio.sleep(0)  # here
+    finally:
+        run.annotate("cleaned up")
+
+
+async def spins_for_good(_run: Run, _input: Any) -> Any:
+    async def never_ends() -> None:
+        while True:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0)
+
+    task = asyncio.create_task(never_ends())
+    return task.get_name()
+
+
+@pytest.mark.parametrize("program", [spins, spins_for_good])
+def test_a_program_that_never_waits_is_ended(tmp_path: Path, program: Any) -> None:
+    """By a number of callbacks, and not by a clock: replay ends it in the same place (§9.4)."""
+    recording = ran(tmp_path, program)
+
+    assert recording.error is not None
+    assert (recording.status, recording.error.code) == ("failed", "spinning")
+    if program is spins:
+        place = f"0 waits at {Path(__file__).name}:{line_of(program, '# here')} in spins"
+        assert place in recording.error.message
+        assert "cleaned up" in recording.log.read_text()
+
+
 # --- who may use run ---------------------------------------------------------------------------
 
 
@@ -212,7 +245,7 @@ def in_other_thread(run: Any) -> list[bool]:
 
 
 def test_run_is_refused_in_another_thread(tmp_path: Path) -> None:
-    """A thread of the program's own has no place in the order of things."""
+    """Case 44: a thread of the program's own has no place in the order of things."""
 
     async def program(run: Run, _input: Any) -> Any:
         return in_other_thread(run)
@@ -394,7 +427,7 @@ def test_an_abandoned_call_is_cancelled(tmp_path: Path) -> None:
 def test_what_no_log_can_hold_is_refused_before_it_is_asked(
     tmp_path: Path, value: Any, pointer: str
 ) -> None:
-    """The JSON pointer of the place; nothing is written, and no ordinal is used up."""
+    """Case 87: the JSON pointer of the place; nothing is written, and no ordinal is used up."""
     seen: list[str] = []
 
     async def program(run: Run, _input: Any) -> Any:
@@ -473,7 +506,7 @@ def test_arguments_and_results_are_copies(tmp_path: Path) -> None:
 
 
 def test_a_deep_program_is_no_trouble(tmp_path: Path) -> None:
-    """Coroutines within coroutines, and a thousand tasks."""
+    """Case 43: coroutines within coroutines, and a thousand tasks."""
 
     async def down(run: Run, levels: int) -> Any:
         return await (down(run, levels - 1) if levels else run.tool(search, q="a"))

@@ -65,7 +65,7 @@ def test_callbacks_run_in_the_order_of_their_calls(bench: Bench) -> None:
 
 
 def test_tasks_and_futures_hash_to_their_creation_number(bench: Bench) -> None:
-    """Sets of them iterate alike in every process: `TaskGroup` and `wait` iterate sets."""
+    """Case 49: sets of them iterate alike in every process: `TaskGroup` and `wait` iterate sets."""
 
     async def program() -> list[list[str]]:
         tasks = [asyncio.create_task(asyncio.sleep(0)) for _ in range(50)]

@@ -72,7 +72,7 @@ class Report:
     ],
 )
 def test_a_value_becomes_json_by_its_run_time_type(value: object, plain: Any) -> None:
-    """Each row of the table in the module's docstring."""
+    """Case 86: each row of the table in the module's docstring."""
     found = to_json(value)
 
     assert found == plain
@@ -101,7 +101,7 @@ def test_a_value_becomes_json_by_its_run_time_type(value: object, plain: Any) ->
     ],
 )
 def test_what_has_no_exact_json_form_is_refused_with_its_place(value: object, pointer: str) -> None:
-    """The pointer leads to the offending place, escaped as RFC 6901 says."""
+    """Case 86: the pointer leads to the offending place, escaped as RFC 6901 says."""
     with pytest.raises(NotCanonical) as refused:
         to_json(value)
 

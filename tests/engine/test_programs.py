@@ -31,7 +31,7 @@ class Callable:
 
 
 def test_a_log_shows_the_programs_own_name() -> None:
-    """Never where it is imported from."""
+    """Case 88: never where it is imported from."""
     assert program_name(works) == "works"
     assert program_name(Reference("some.module", "Group.program")) == "program"
     assert program_name("module:name") == "name"
@@ -109,6 +109,15 @@ def test_an_import_that_raises_is_told(tmp_path: Path) -> None:
             load_program(f"{file}:program")
 
     assert not [name for name in sys.modules if name.endswith("_breaks")]
+
+
+def test_an_import_that_ends_the_process_is_told(tmp_path: Path) -> None:
+    """A script without a guard: its exit code is not ours."""
+    file = tmp_path / "leaves.py"
+    file.write_text("import sys\nsys.exit(4)\n")
+
+    with pytest.raises(ProgramNotFound, match="SystemExit: 4"):
+        load_program(f"{file}:program")
 
 
 def test_a_factory_is_called_with_its_arguments() -> None:

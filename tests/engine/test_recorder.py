@@ -182,7 +182,7 @@ def test_whatever_a_tool_raises(
 
 
 def test_a_result_that_no_log_can_hold(tmp_path: Path) -> None:
-    """Not what the annotation says, not canonical, or too long for a line."""
+    """Case 87: not what the annotation says, not canonical, or too long for a line."""
 
     @tool(effect="reads")
     def wrong() -> int:

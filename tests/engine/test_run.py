@@ -99,7 +99,7 @@ async def draws(run: Run, more: bool) -> Any:  # noqa: FBT001 - the input
 
 
 def test_streams_do_not_shift_each_other(tmp_path: Path) -> None:
-    """A draw more in one, or in another scope, moves no other; each is drawn from the seed."""
+    """Case 51: a draw more in one, or in another scope, moves no other; seeds decide."""
     without = ran(tmp_path, program_with(draws, more=False), "a").output
     with_more = ran(tmp_path, program_with(draws, more=True), "b").output
     other_seed = ran(tmp_path, program_with(draws, more=False), "c", seed=2).output
@@ -469,7 +469,7 @@ VARIABLE: contextvars.ContextVar[str] = contextvars.ContextVar("VARIABLE", defau
 
 
 def test_context_variables_reach_program_and_tools(tmp_path: Path) -> None:
-    """Those of the caller; what the program sets is not seen by tools, which are the world."""
+    """Case 48: those of the caller; what the program sets no tool sees, for tools are the world."""
 
     @tool(effect="reads")
     def sees() -> str:

@@ -30,7 +30,7 @@ async def _number(number: int) -> int:
 
 
 def test_as_completed_over_coroutines_keeps_their_order() -> None:
-    """Asyncio puts them into a set first: in the order of memory addresses."""
+    """Case 49: asyncio puts them into a set first: in the order of memory addresses."""
 
     async def program() -> list[Any]:
         coroutines = [_number(number) for number in range(40)]

@@ -33,6 +33,9 @@ class Book:
     def draw(self, source: str, name: str, _call: str) -> tuple[Any] | None:
         return ("drawn",) if (source, name) == ("environment", "X") else None
 
+    def snapshot(self) -> None:
+        return None
+
     def look(self) -> tuple[int, int] | None:
         return 5_000_000, 7
 

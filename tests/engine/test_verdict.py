@@ -1,5 +1,6 @@
 """How a run ended, by what its program returned or raised (CONTRACT.md §9.4)."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from refold.engine.errors import (
     ToolUnknown,
 )
 from refold.engine.events import LimitHit
+from refold.engine.loop import Loop
 from refold.engine.outcome import Artifact, Report
 
 
@@ -118,3 +120,37 @@ def test_a_tool_error_comes_back_from_its_fault() -> None:
         "message": "x",
         "type": "LookupError",
     }
+
+
+def test_a_run_that_spins_names_its_first_tasks_and_lines() -> None:
+    """Enough to find the loop: eight at most, in the order of their creation."""
+    loop = Loop(look=float, glance=float, arm=lambda _timer: None)  # type: ignore[abstract]  # what it lacks is refused, by name
+
+    async def spins() -> None:
+        while True:  # noqa: ASYNC110 - the very mistake
+            await asyncio.sleep(0)
+
+    tasks = [loop.spawn(spins(), loop.root.child()) for _ in range(10)]
+    assert not loop.step()
+
+    found = verdict.spinning(loop)
+
+    assert found.error is not None
+    assert found.error.code == "spinning"
+    assert found.error.message.count("test_verdict.py:") == 8
+    assert "1,000,000 callbacks" in found.error.message
+    loop.forget_ready()
+    for task in tasks:
+        task.cancel()
+    assert loop.step()
+
+
+def test_a_step_that_ends_is_no_spin() -> None:
+    """However much is ready: whoever waits in the end may take its time."""
+    loop = Loop(look=float, glance=float, arm=lambda _timer: None)  # type: ignore[abstract]  # the same
+    seen: list[int] = []
+    for number in range(10_000):
+        loop.call_soon(seen.append, number)
+
+    assert loop.step()
+    assert seen == list(range(10_000))

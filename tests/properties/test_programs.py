@@ -52,7 +52,7 @@ def check(folder: Path, seed: int, tree: Node) -> None:
 
 @pytest.mark.parametrize("first", range(0, CASES, CHUNK))
 def test_a_recorded_tree_is_reexecuted_identically(tmp_path: Path, first: int) -> None:
-    """Whatever the tree and whatever the interleaving: every line and the output are the same."""
+    """Case 45: whatever the tree and the interleaving, every line and the output are the same."""
     for seed in range(first, first + CHUNK):
         check(tmp_path, seed, random_tree(seed))
 
@@ -67,7 +67,7 @@ def test_trees_of_child_runs_too(tmp_path: Path, first: int) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(1_000_000, 1_000_000 + LONG_CASES, CHUNK))
 def test_larger_trees_are_reexecuted_identically(tmp_path: Path, first: int) -> None:
-    """The same over five times as many trees, four times as wide, with children among them."""
+    """Case 45: the same over five times as many trees, four times as wide, with children."""
     for seed in range(first, first + CHUNK):
         inner = [random_tree(seed * 4 + at, size=15, children=at == 0) for at in range(4)]
         check(tmp_path, seed, ["gather", 0, inner])
@@ -125,7 +125,7 @@ def recorded_trees(folder: Path, first: int, count: int, **options: Any) -> list
 
 @pytest.mark.parametrize("hash_seed", ["0", "1", "4242"])
 def test_another_process_with_another_hash_seed(tmp_path: Path, hash_seed: str) -> None:
-    """Nothing hangs on addresses or on the hashes of this process: sets of tasks iterate alike."""
+    """Case 47: nothing hangs on addresses or hashes of this process, not even sets of tasks."""
     logs = recorded_trees(tmp_path, 200_000 + int(hash_seed), 40)
 
     found = replayed_elsewhere(sys.executable, logs, PYTHONHASHSEED=hash_seed)

@@ -94,7 +94,7 @@ def test_the_log_is_sound_as_it_is(shelf: Shelf, lines: list[bytes]) -> None:
 def test_every_flipped_bit_is_found_in_its_line(
     shelf: Shelf, lines: list[bytes], line: int
 ) -> None:
-    """Each single bit of the whole log: never unnoticed, never placed on another line."""
+    """Case 58: each single bit of the whole log: never unnoticed, never placed on another line."""
     _flipped(shelf, lines, line, [1, 2, 4, 8, 16, 32, 64, 128])
 
 
@@ -108,7 +108,7 @@ def test_every_other_value_of_every_byte_is_found_in_its_line(
 
 
 def test_every_deleted_line_is_found(shelf: Shelf, lines: list[bytes]) -> None:
-    """All but the last, whose absence only an anchor can tell."""
+    """Case 59: all but the last, whose absence only an anchor can tell."""
     for at in range(39):
         found = shelf.scan(b"".join(lines[:at] + lines[at + 1 :]))
         assert found.damage is not None
@@ -118,7 +118,7 @@ def test_every_deleted_line_is_found(shelf: Shelf, lines: list[bytes]) -> None:
 
 
 def test_every_duplicated_line_is_found(shelf: Shelf, lines: list[bytes]) -> None:
-    """Each line, put a second time at each later place."""
+    """Case 59: each line, put a second time at each later place."""
     for one in range(40):
         for at in range(one + 1, 41):
             found = shelf.scan(b"".join([*lines[:at], lines[one], *lines[at:]]))
@@ -127,7 +127,7 @@ def test_every_duplicated_line_is_found(shelf: Shelf, lines: list[bytes]) -> Non
 
 
 def test_every_swap_is_found(shelf: Shelf, lines: list[bytes]) -> None:
-    """All pairs."""
+    """Case 59: all pairs."""
     for one, two in combinations(range(40), 2):
         swapped = list(lines)
         swapped[one], swapped[two] = swapped[two], swapped[one]

@@ -97,7 +97,7 @@ def test_no_acknowledged_entry_is_lost_by_many_kills(tmp_path: Path) -> None:
 
 
 def test_every_cut_recovers_the_longest_valid_prefix(tmp_path: Path) -> None:
-    """A log of 40 entries cut at each byte: what is whole stays, the rest is a torn tail."""
+    """Case 57: a log of 40 entries cut at each byte: what is whole stays, the rest is torn."""
     path, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
     with LogWriter.create(path, STARTED, durability="fast") as log:
         for at in range(39):

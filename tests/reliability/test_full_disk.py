@@ -39,7 +39,7 @@ for limit in range(low, high, step):
 
 
 def test_at_every_size_limit_the_acknowledged_entries_stay(tmp_path: Path) -> None:
-    """Short writes and EFBIG wherever they fall: no entry lost, none half there, none added."""
+    """Case 61: short writes and EFBIG wherever they fall: no entry lost, halved or added."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     out = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(tmp_path), "0", "6000", "13"],

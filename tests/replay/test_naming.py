@@ -1,13 +1,14 @@
 """What the first difference is called (CONTRACT.md §12.4): one change a case, one name."""
 
+import asyncio
 from pathlib import Path
 
 import attrs
 import pytest
 
+from refold.engine.errors import ToolUnknown
+from refold.engine.run import Run
 from refold.replay.divergence import Divergence
-from refold.replay.items import Item
-from refold.replay.naming import aligned
 from refold.replay.reexecute import reexecute
 from tests.support.steps import Step, program_of, recorded
 
@@ -156,9 +157,97 @@ CASES = [
         "branches swapped",
         [both([A], [B])],
         [both([B], [A])],
-        "name_changed",
+        "reordered",
+        "search#1 in 0/2",
+        1,
+    ),
+    Case(
+        "a branch more, in front",
+        [both([A], [B])],
+        [both([C], [A], [B])],
+        "extra_call",
+        "search#1 in 0/1",
+        None,
+    ),
+    Case(
+        "a branch less, in front",
+        [both([A], [B], [C])],
+        [both([B], [C])],
+        "missing_call",
+        "search#1 in 0/1",
+        1,
+    ),
+    Case(
+        "pair swapped in a branch",
+        [both([A, B, C], [C])],
+        [both([B, A, C], [C])],
+        "reordered",
         "fetch#1 in 0/1",
         1,
+    ),
+    # a call that moved into another task
+    Case(
+        "call wrapped in a task",
+        [A, B, C],
+        [A, ("start", [B]), ("await",), C],
+        "reordered",
+        "fetch#1 in 0/1",
+        3,
+    ),
+    Case("sequence gathered", [A, B], [both([A], [B])], "reordered", "search#1 in 0/1", 1),
+    Case("gather undone", [both([A], [B])], [A, B], "reordered", "search#1", 1),
+    Case(
+        "gathered, and one changed",
+        [A, B],
+        [both([A], [X])],
+        "reordered",
+        "search#1 in 0/1",
+        1,
+    ),
+    # sleeps and time limits
+    Case(
+        "sleep added in a branch",
+        [both([A, B], [C])],
+        [both([A, NAP, B], [C])],
+        "extra_call",
+        "timer@1 in 0/1",
+        None,
+    ),
+    Case(
+        "sleep added before a sleep", [A, NAP, B], [NAP, A, NAP, B], "extra_call", "timer@1", None
+    ),
+    Case(
+        "call for a sleep in a branch",
+        [both([A, B], [C])],
+        [both([A, NAP], [C])],
+        "kind_changed",
+        "timer@1 in 0/1",
+        4,
+    ),
+    # a tool that the run was not offered
+    Case(
+        "renamed to an unknown tool",
+        [A, B, C],
+        [A, ("tool", "fetch_v2", {"q": "b"}), C],
+        "name_changed",
+        "fetch_v2#2",
+        3,
+    ),
+    Case(
+        "unknown tool in a branch",
+        [both([A, B], [C])],
+        [both([A, ("tool", "fetch_v2", {"q": "b"})], [C])],
+        "name_changed",
+        "fetch_v2#2 in 0/1",
+        4,
+    ),
+    Case(
+        "unknown tool at the end",
+        [A],
+        [A, ("tool", "fetch_v2", {"q": "b"})],
+        "extra_call",
+        "fetch_v2#2",
+        None,
     ),
 ]
 
@@ -202,24 +291,78 @@ def test_a_program_that_calls_for_ever_is_named_all_the_same(tmp_path: Path) -> 
     assert reexecute(log, tireless).divergences[0].category == "args_changed"
 
 
-def item(name: str, argument: int) -> Item:
-    return Item("tool", name, {"x": argument}, "0#1")
+async def sleeps_then(run: Run, _input: object) -> None:
+    await run.tool("search", q="a")
+    await asyncio.sleep(0.001)
 
 
-def test_the_alignment_prefers_the_nearest_explanation() -> None:
-    """A changed argument is one change; another name costs less than dropping and adding."""
-    one, two, three = item("a", 1), item("b", 2), item("c", 3)
+async def within_a_limit(run: Run, _input: object) -> None:
+    async with asyncio.timeout(60):
+        await run.tool("search", q="a")
+    await asyncio.sleep(0.001)
 
-    ops = [step.op for step in aligned([one, two, three], [one, item("b", 9), three])]
-    assert ops == ["same", "changed", "same"]
-    assert [step.op for step in aligned([one, three], [one, two, three])] == [
-        "same",
-        "added",
-        "same",
+
+def test_a_time_limit_is_a_timer_more_where_it_shifts_one_that_fires(tmp_path: Path) -> None:
+    """A log has only timers that fired; one that came to nothing is found by their numbers."""
+    log = recorded(tmp_path / "a.jsonl", program=sleeps_then).log
+    (more,) = reexecute(log, within_a_limit).divergences
+    assert (more.category, more.call, more.recorded) == ("extra_call", "0@1", None)
+
+    log = recorded(tmp_path / "b.jsonl", program=within_a_limit).log
+    (less,) = reexecute(log, sleeps_then).divergences
+    assert (less.category, less.call, less.now) == ("missing_call", "0@2", None)
+
+
+def test_a_moved_call_says_from_where_to_where(tmp_path: Path) -> None:
+    """The likely cause is the task, and not what else may reorder calls."""
+    found = first_divergence(tmp_path, [A, B], [A, ("start", [B]), ("await",)])
+
+    assert "recorded as 0#2, asked now as 0/1#1" in found.cause
+    assert found.recorded["arguments"] == found.now["arguments"]
+
+
+def test_an_unknown_tool_that_is_caught_is_no_difference(tmp_path: Path) -> None:
+    """Whoever asked for it when recording, and went on, does so again."""
+
+    async def careful(run: Run, _input: object) -> object:
+        try:
+            return await run.tool("no_such_tool")
+        except ToolUnknown:
+            return await run.tool("search", q="a")
+
+    log = recorded(tmp_path / "a.jsonl", program=careful).log
+
+    assert reexecute(log, careful).identical
+
+
+def test_what_follows_the_first_difference_is_told_too(tmp_path: Path) -> None:
+    """In the order of the record; in a task beside the first, it is no consequence."""
+    before = [both([A, B], [C, B]), A, ("return", 1)]
+    after = [both([X, B], [C, X]), B, ("return", 2)]
+
+    found = first_divergence(tmp_path, before, after)
+
+    assert (found.category, found.call) == ("args_changed", "0/1#1")
+    assert [(one.category, one.call, one.consequence) for one in found.later] == [
+        ("name_changed", "0/2#2", False),
+        ("name_changed", "0#1", True),
+        ("output_changed", "", True),
     ]
-    assert [step.op for step in aligned([one, two, three], [one, three])] == [
-        "same",
-        "dropped",
-        "same",
-    ]
-    assert aligned([], []) == []
+    assert found.later_count == 3
+
+
+def test_a_branch_made_after_the_first_difference_may_follow_from_it(tmp_path: Path) -> None:
+    """Only tasks that were there already stand beside it."""
+    found = first_divergence(tmp_path, [A, both([B], [C])], [X, both([B], [X])])
+
+    assert [(one.call, one.consequence) for one in found.later] == [("0/2#1", True)]
+
+
+def test_later_differences_are_counted_beyond_what_is_kept(tmp_path: Path) -> None:
+    """At most a hundred keep their details."""
+    steps = [("note", str(number)) for number in range(150)]
+
+    found = first_divergence(tmp_path, [*steps, A], [A])
+
+    assert found.category == "missing_call"
+    assert (len(found.later), found.later_count) == (100, 150)  # the output among them

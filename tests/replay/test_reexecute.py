@@ -36,7 +36,7 @@ EVERYTHING: list[Step] = [
 
 
 def test_an_unchanged_program_is_identical(tmp_path: Path) -> None:
-    """Every entry of every log is compared; no tool is called."""
+    """Case 1: every entry of every log is compared; no tool is called."""
     recording = recorded(tmp_path / "a.jsonl", *EVERYTHING)
 
     report = reexecute(recording.log, program_of(*EVERYTHING))
@@ -51,7 +51,7 @@ def test_an_unchanged_program_is_identical(tmp_path: Path) -> None:
 
 
 def test_one_log_may_be_reexecuted_many_times(tmp_path: Path) -> None:
-    """Replay leaves nothing behind, in the folder or in the process."""
+    """Case 103: replay leaves nothing behind, in the folder or in the process."""
     log = recorded(tmp_path / "a.jsonl", *EVERYTHING).log
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
@@ -61,7 +61,7 @@ def test_one_log_may_be_reexecuted_many_times(tmp_path: Path) -> None:
 
 
 def test_nothing_is_executed_but_the_program(tmp_path: Path) -> None:
-    """Tools are called and models asked once, when recording; replay counts none."""
+    """Case 9: tools are called and models asked once, when recording; replay counts none."""
     calls: list[str] = []
 
     @tool(effect="changes")
@@ -100,7 +100,7 @@ def prefix(log: Path, lines: int) -> Path:
 
 
 def test_a_log_cut_at_each_line_matches_to_its_end(tmp_path: Path) -> None:
-    """A record may stop anywhere; stopping there is what it says, and never a difference."""
+    """Cases 2, 22: a record may stop anywhere; stopping there is what it says, no difference."""
     steps = [A, ("uuid",), ("now",), ("both", [B, NAP], [A, ("note", "n")]), ("model", "m"), NAP]
     log = recorded(tmp_path / "a.jsonl", *steps).log
     whole = len(list(read_entries(log)))
@@ -282,7 +282,7 @@ async def says_too_much(_run: Run, _input: Any) -> Any:
 def test_runs_that_ended_badly_are_reexecuted_like_any(
     tmp_path: Path, program: Any, limits: Limits, status: str
 ) -> None:
-    """An ending is compared like everything else: failed, timed out, stuck, over a limit."""
+    """Cases 3, 23: an ending is compared like all else: failed, timed out, stuck, over a limit."""
     recording = recorded(tmp_path / "a.jsonl", program=program, limits=limits)
     assert recording.status == status
 
@@ -362,7 +362,7 @@ def test_what_looks_like_a_marker_is_compared_as_it_is(tmp_path: Path) -> None:
 
 
 def test_failures_of_tools_are_served_as_they_were(tmp_path: Path) -> None:
-    """A `ToolError` keeps its code, its message and the name of the class behind it."""
+    """Case 91: a `ToolError` keeps its code, its message and the name of the class behind it."""
 
     @tool(effect="pure")
     def breaks(x: int) -> int:

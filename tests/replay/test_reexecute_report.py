@@ -87,7 +87,7 @@ def test_a_likely_cause_is_not_guessed_from_looks_alone(
     before: object, after: object, cause: str
 ) -> None:
     """A digest is no uuid, and a renamed member is no shuffled set."""
-    from refold.replay.divergence import likely_cause  # noqa: PLC0415 - of this test alone
+    from refold.replay.causes import likely_cause  # noqa: PLC0415 - of this test alone
     from refold.replay.pointer_diff import differences  # noqa: PLC0415 - the same
 
     assert cause in likely_cause("args_changed", differences(before, after), {})

@@ -4,7 +4,12 @@ from typing import Any
 import pytest
 
 from refold.engine.errors import LogMissing, SnapshotRefused
-from refold.replay.snapshot import DelegationSnapshotExtension, delegation_text
+from refold.replay.log_text import log_text
+from refold.replay.snapshot import (
+    DelegationSnapshotExtension,
+    LogSnapshotExtension,
+    delegation_text,
+)
 from refold.replay.tree import delegation_tree, render_text
 from tests.support.delegating import child, recorded
 
@@ -27,6 +32,22 @@ def test_an_extension_serialises_whatever_else_syrupy_passes(tmp_path: Path) -> 
     text = DelegationSnapshotExtension().serialize(log, exclude=None, matcher=None, include=None)
 
     assert text == delegation_text(log)
+
+
+def test_a_log_is_serialised_from_the_same_three(tmp_path: Path) -> None:
+    recording = recorded(tmp_path / "a.jsonl", PLAN)
+    forms: list[Any] = [
+        recording,
+        recording.log,
+        str(recording.log),
+        delegation_tree(recording.log),
+    ]
+
+    texts = [LogSnapshotExtension().serialize(form, matcher=None) for form in forms]
+
+    assert texts == [log_text(recording.log)] * 4
+    with pytest.raises(SnapshotRefused):
+        LogSnapshotExtension().serialize(3)
 
 
 @pytest.mark.parametrize("other", [None, 3, {"log": "a.jsonl"}])

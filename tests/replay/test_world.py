@@ -5,16 +5,18 @@ import inspect
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
-from refold.engine.errors import LogDamaged, ToolNeeded, UsageError
-from refold.engine.events import RunStarted
-from refold.engine.log import read_entries
+from refold.engine.errors import LogDamaged, LogUnsupported, ToolNeeded, UsageError
+from refold.engine.events import RunFinished, RunStarted
+from refold.engine.log import LogWriter, read_entries
 from refold.engine.ports import CallContext, ModelRequest
 from refold.engine.recording import record
 from refold.engine.run import PlainRun, Run
 from refold.replay.reexecute import reexecute
-from refold.replay.world import RecordedModel, RecordedTool, Replayed, identity_of
+from refold.replay.refold import state
+from refold.replay.world import RecordedModel, RecordedTool, Replayed, first_event, identity_of
 from refold.tools.contract import DelegationTool, tool
 from tests.support.steps import program_of, recorded
 
@@ -57,6 +59,24 @@ def test_only_a_log_is_a_world(tmp_path: Path) -> None:
 
     with pytest.raises(LogDamaged):
         Replayed(other, tools={})
+
+
+def test_a_log_of_other_scheduling_rules_is_not_reexecuted(tmp_path: Path) -> None:
+    """Case 101: it is read, verified and folded; what its steps would be now, nobody knows."""
+
+    async def program(run: Run, _: Any) -> None:
+        run.annotate("here")
+
+    recorded = first_event(record(program, None, log=tmp_path / "a.jsonl").log)
+    later = attrs.evolve(recorded, versions=recorded.versions | {"engine": 99})
+    log = tmp_path / "later.jsonl"
+    with LogWriter.create(log, later) as writer:
+        writer.append(RunFinished("completed", "done"))
+
+    assert state(log).status == "completed"
+    with pytest.raises(LogUnsupported) as refused:
+        reexecute(log, program)
+    assert "rules 99" in str(refused.value)
 
 
 def test_values_come_from_the_record(tmp_path: Path) -> None:

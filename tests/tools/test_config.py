@@ -7,6 +7,7 @@ import pytest
 
 from refold.engine.errors import ConfigRefused
 from refold.engine.limits import Limits
+from refold.engine.redaction import Redaction
 from refold.tools.config import Config, Pool, load_config, spawn_settings
 from refold.tools.profiles import SpawnProfile, SpawnSettings
 
@@ -161,3 +162,52 @@ def test_a_pool_has_to_exist_where_there_are_pools(tmp_path: Path) -> None:
 def test_settings_by_themselves_are_as_strict(values: dict[str, Any]) -> None:
     with pytest.raises(ConfigRefused):
         spawn_settings(values)
+
+
+def test_redaction_and_volatile_paths_are_read(tmp_path: Path) -> None:
+    """§3.9, §12.7: names and paths; a value has no place in a file."""
+    (tmp_path / "refold.yaml").write_text(
+        "redaction:\n"
+        "  environment: [SHOP_KEY]\n"
+        "  paths: {'tool:fetch': [/result/token]}\n"
+        "  tools: [login]\n"
+        "volatile: ['tool:fetch/arguments/ts']\n"
+    )
+
+    config = load_config(tmp_path)
+
+    assert config.redaction == Redaction(
+        environment=["SHOP_KEY"], paths={"tool:fetch": ["/result/token"]}, tools=["login"]
+    )
+    assert config.volatile == ("tool:fetch/arguments/ts",)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("redaction: {secrets: [abc]}", 1),
+        ("agents: a\nredaction: {paths: {fetch: [/result]}}", 2),
+        ("agents: a\nvolatile: [fetch/ts]", 2),
+        ("volatile: fetch/ts", 1),
+    ],
+)
+def test_rules_that_name_nothing_are_refused_with_their_line(
+    text: str, line: int, tmp_path: Path
+) -> None:
+    """Nobody believes that something is taken out which is not."""
+    (tmp_path / "refold.yaml").write_text(f"{text}\n")
+
+    with pytest.raises(ConfigRefused) as refused:
+        load_config(tmp_path)
+
+    assert refused.value.line == line
+
+
+def test_tools_may_be_asked_for(tmp_path: Path) -> None:
+    """§10.18: by name; an unknown name is refused."""
+    file = tmp_path / "refold.yaml"
+    file.write_text("tools: {approval: [write_file]}\n")
+
+    assert load_config(file, known_tools=["write_file"]).approval == ("write_file",)
+    with pytest.raises(ConfigRefused):
+        load_config(file, known_tools=["read_file"])

@@ -10,7 +10,9 @@ import pytest
 from refold.engine.errors import ArgumentsRefused, LimitRefused, NotCanonical, ToolRefused
 from refold.engine.offers import offer_of
 from refold.engine.ports import CallContext, Tool
-from refold.tools.contract import DelegationTool, FunctionTool, as_tool, remade, tool
+from refold.engine.programs import load
+from refold.tools.contract import DelegationTool, FunctionTool, as_tool, remade, tool, with_approval
+from refold.tools.subagent import subagent_tool
 
 CONTEXT = CallContext(call="0#1", run_id="r", depth=0, origin="0" * 64)
 
@@ -308,3 +310,44 @@ def test_an_annotated_description_goes_before_the_docstring() -> None:
         return where
 
     assert look.parameters["properties"]["where"]["description"] == "a place"
+
+
+@tool(effect="reads")
+def approvable(n: int) -> int:
+    """Give a number back."""
+    return n
+
+
+def test_a_tool_can_be_made_one_that_is_asked_for() -> None:
+    """§9.9: the same in all else; another process makes the asking one, too."""
+    asking = with_approval(approvable)
+    found = asking.reference
+
+    assert getattr(asking, "approval", False)
+    assert not approvable.approval
+    assert (asking.name, asking.parameters) == (approvable.name, approvable.parameters)
+    assert found is not None
+    again = load(found)
+    assert again.approval
+    assert again(3) == 3
+
+
+def test_so_can_a_delegation_tool() -> None:
+    """§9.9."""
+    asking = with_approval(subagent_tool())
+
+    assert getattr(asking, "approval", False)
+    assert asking.delegates
+    assert asking.reference is not None
+    assert load(asking.reference).approval
+
+
+def test_a_tool_of_another_kind_cannot() -> None:
+    """It says itself whether it asks."""
+
+    class Other:
+        name = "other"
+        reference = None
+
+    with pytest.raises(ToolRefused, match="other"):
+        with_approval(Other())  # type: ignore[arg-type]  # that is the point

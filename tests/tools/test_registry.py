@@ -64,7 +64,7 @@ def test_a_choice_of_tools_is_never_more() -> None:
 
 
 def test_definitions_are_what_a_model_sees() -> None:
-    """Sorted by name, so that requests do not depend on the order of a list."""
+    """Case 102: sorted by name, so that requests do not depend on the order of a list."""
     assert Registry([shout, add]).definitions() == (
         ToolDefinition(name="add", description="Add.", parameters=add.parameters),
         ToolDefinition(name="shout", description="Shout.", parameters=tool(shout).parameters),

@@ -11,7 +11,7 @@ from refold.cli.live import Live, live_of, live_options
 from refold.cli.logs import LOG, OpenedLog, json_option, opened_log
 from refold.cli.pages import page
 from refold.face import drift
-from refold.replay.drift import DriftReport
+from refold.replay.drift_report import DriftReport
 from refold.replay.junit import junit_xml
 
 _PAGE: Final = """

@@ -69,9 +69,27 @@ def _request() -> Schema:
                 }
             ),
             "resume": _or_null(reference),
+            "vault": _or_null(_vault()),
             "clock_us": _or_null({"type": "integer"}),
             "sys_path": {"type": "array", "items": _TEXT},
             "cwd": _TEXT,
+        }
+    )
+
+
+def _vault() -> Schema:
+    """Return the schema of redaction and secrets: the one part of an envelope that holds values."""
+    texts = {"type": "array", "items": _TEXT}
+    return record(
+        {
+            "paths": {"type": "object", "additionalProperties": texts},
+            "tools": texts,
+            "environment": texts,
+            "secrets": texts,
+            "given": {"type": "object", "additionalProperties": _TEXT},
+            "named": texts,
+            "keys": texts,
+            "volatile": texts,
         }
     )
 

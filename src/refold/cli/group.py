@@ -86,6 +86,18 @@ class Commands(click.Group):
             raise click.UsageError(f"there is no command {args[0]!r}; {advice}", ctx)
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; that its reader left is no error, which click would make of it."""
+        try:
+            code = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            from refold.cli.errors import forget_stdout  # noqa: PLC0415 - rarely
+
+            forget_stdout()
+            return 0
+        return code
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing them."""
         del ctx

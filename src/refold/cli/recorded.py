@@ -5,6 +5,7 @@ from typing import Any
 import attrs
 
 from refold.cli import output, words
+from refold.cli.entries import compact
 from refold.engine.recording import Recording
 
 
@@ -22,6 +23,8 @@ def describe(recording: Recording, *, again: str) -> None:
     said = recording.output if isinstance(recording.output, str) else recording.summary
     if said:
         output.lines(said)
+    elif recording.output is not None:
+        output.line(compact(recording.output))
     if recording.error is not None:
         output.complain(f"{recording.status}: {recording.error.code}: {recording.error.message}")
     if recording.questions:

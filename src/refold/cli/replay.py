@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
 import click
 
 from refold.cli import bulk, output, words
@@ -27,7 +28,7 @@ from refold.engine.ports import Tool
 from refold.engine.programs import SHIPPED, load, reference_from
 from refold.engine.session import Session
 from refold.face import reexecute
-from refold.replay.reexecute import ReplayReport
+from refold.replay.reexecute import IGNORED_SHOWN, ReplayReport
 from refold.replay.selfcheck import Watched, watched
 from refold.replay.sources import MODES
 from refold.replay.verify import verify
@@ -61,7 +62,7 @@ _SAY_IT: Final = "a log never says what code to import; say it with --program"
     "Of several logs, each gets the one of its name; NAME= says another.",
 )  # fmt: skip
 @live_options
-@click.option("--all", "is_all", is_flag=True, help="Every divergence in full, not just the first.")
+@click.option("--all", "is_all", is_flag=True, help="Every divergence, and what comes after it.")
 @click.option(
     "--jobs", type=click.IntRange(min=1), metavar="N",
     help="Logs at a time; by default one for each processor.",
@@ -70,6 +71,11 @@ _SAY_IT: Final = "a log never says what code to import; say it with --program"
     "--fail-fast", is_flag=True, help="Of several logs, stop at the first that is not identical."
 )
 @click.option("--junit", type=LOG, metavar="FILE", help="Write the results as JUnit XML, too.")
+@click.option(
+    "--volatile", metavar="PATH", multiple=True,
+    help="A place that is not compared, such as tool:fetch/arguments/ts.  What was ignored is "
+    "listed.  Repeat it for more.",
+)  # fmt: skip
 @click.option(
     "--tripwire", is_flag=True,
     help="Say where the program reads clocks, randomness, environment, files or sockets itself.",
@@ -83,6 +89,7 @@ def command(
     jobs: int | None,
     fail_fast: bool,
     junit: Path | None,
+    volatile: tuple[str, ...],
     tripwire: bool,
     as_json: bool,
     **live: Any,
@@ -108,13 +115,17 @@ def command(
         return _replay_live(logs, programs, live, junit=junit, as_json=as_json)
     tools = ",".join(each for each in live["tools"] if each not in MODES)
     if len(logs) == 1 and not logs[0].is_dir() and junit is None:
-        return _replay_one(
-            logs[0], programs, tools, is_all=is_all, tripwire=tripwire, as_json=as_json
-        )
+        way = _Way(is_all=is_all, tripwire=tripwire, volatile=volatile)
+        return _replay_one(logs[0], programs, tools, way, as_json=as_json)
     if tripwire:
-        raise click.UsageError("--tripwire watches the replay of one log: name one, no --junit")
+        raise click.UsageError("--tripwire is for the replay of one log: name one, no --junit")
     report = bulk.replay_many(
-        logs, programs=_by_name(programs, logs), tools=tools, jobs=jobs, fail_fast=fail_fast
+        logs,
+        programs=_by_name(programs, logs),
+        tools=tools,
+        volatile=volatile,
+        jobs=jobs,
+        fail_fast=fail_fast,
     )
     bulk.tell_printed(report)
     if junit is not None:
@@ -143,22 +154,27 @@ def _replay_live(
         return tell(report, opened, junit=junit, as_json=as_json)
 
 
-def _replay_one(
-    log: Path,
-    programs: Sequence[str],
-    tools: str,
-    *,
-    is_all: bool,
-    tripwire: bool,
-    as_json: bool,
-) -> int:
+@attrs.frozen(kw_only=True)
+class _Way:
+    """How one log is replayed, and told of."""
+
+    is_all: bool
+    tripwire: bool
+    volatile: tuple[str, ...]
+
+
+def _replay_one(log: Path, programs: Sequence[str], tools: str, way: _Way, *, as_json: bool) -> int:
     with opened_log(log) as opened:
         program = _named(programs, opened)
         if program is None and not _is_shipped(opened):
             return _unnamed(opened)
         given = load_tools(tools)
-        seen = watched(lambda: replayed(opened, program, given)) if tripwire else None
-        report = seen.report if seen else replayed(opened, program, given)
+
+        def again() -> ReplayReport:
+            return replayed(opened, program, given, way.volatile)
+
+        seen = watched(again) if way.tripwire else None
+        report = seen.report if seen else again()
         if report.identical:
             _refuse_damage(opened)
         document = document_of(report, opened)
@@ -166,7 +182,7 @@ def _replay_one(
     if as_json:
         output.document({**document, "findings": found})
     else:
-        describe(report, is_all=is_all)
+        describe(report, is_all=way.is_all)
         _describe_findings(seen)
     return _code(report)
 
@@ -213,7 +229,12 @@ def _refuse_damage(log: OpenedLog) -> None:
         raise damage.as_error()
 
 
-def replayed(log: OpenedLog, program: str | None, tools: Iterable[Tool] = ()) -> ReplayReport:
+def replayed(
+    log: OpenedLog,
+    program: str | None,
+    tools: Iterable[Tool] = (),
+    volatile: Iterable[str] = (),
+) -> ReplayReport:
     """Re-execute a log; a shipped program is known by its name, and gets its tools' types.
 
     Raises:
@@ -227,7 +248,8 @@ def replayed(log: OpenedLog, program: str | None, tools: Iterable[Tool] = ()) ->
     said = f"re-executing {log.given}"
     with output.stdout_kept(), output.marked_as_replay(), output.progress(said):
         session = session_of(log.path) if program is None else None
-        return reexecute(log.path, program, tools=tuple(known.values()), session=session)
+        given = tuple(known.values())
+        return reexecute(log.path, program, tools=given, session=session, volatile=volatile)
 
 
 def _is_shipped(log: OpenedLog) -> bool:
@@ -264,16 +286,36 @@ def describe(report: ReplayReport, *, is_all: bool = False) -> None:
             output.line(
                 f"  {records} without an end (killed, crashed, still open): alike up to there"
             )
+        _describe_ignored(report, is_all=is_all)
         return
     shown = report.divergences if is_all else report.divergences[:1]
     output.line((f"{words.counted(len(report.divergences), 'run')} diverged", "bold red"))
     for divergence in shown:
-        output.lines(f"\n{divergence}")
+        output.lines(f"\n{divergence.in_full() if is_all else divergence}")
     rest = len(report.divergences) - len(shown)
+    later = sum(divergence.later_count for divergence in shown)
+    if later and not is_all:
+        output.line()
+        output.line((f"{words.counted(later, 'difference')} after it: --all shows each", "dim"))
     if rest:
         output.line()
         more = words.counted(rest, "more run")
         output.line((f"{more} diverged: --all shows each", "dim"))
+    _describe_ignored(report, is_all=is_all)
+
+
+def _describe_ignored(report: ReplayReport, *, is_all: bool) -> None:
+    """Print what was not as recorded, and was passed over by a rule."""
+    if not report.ignored_count:
+        return
+    values = words.counted(report.ignored_count, "value")
+    output.line((f"ignored: {values} not as recorded", "yellow"))
+    shown = report.ignored if is_all else report.ignored[:IGNORED_SHOWN]
+    for one in shown:
+        output.lines(f"  {one}")
+    rest = report.ignored_count - len(shown)
+    if rest:
+        output.line((f"  … and {rest} more{'' if is_all else ': --all shows each'}", "dim"))
 
 
 def load_tools(text: str) -> tuple[Tool, ...]:

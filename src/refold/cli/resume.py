@@ -1,4 +1,4 @@
-"""`refold resume`: go on with a run that broke off or waits for a person (CONTRACT.md §4.7, §9.7).
+"""`refold resume`: go on with a run that broke off or waits for a person (CONTRACT.md §4.7, §9.9).
 
 What the run was given at its start is given again: its program, tools and models; what Refold ships
 is found by the names in the log.  How people are asked and what they say is `cli.people`'s.
@@ -120,6 +120,9 @@ def command(
     given = Given(log=log, **options)
     if is_list:
         return _listed(given, as_json=as_json)
+    name = started(log).program
+    if _is_unnamed(given, name):
+        return _unnamed(given, name)
     try:
         recording = _resumed(given)
     except InDoubt:
@@ -181,6 +184,21 @@ def again(log: Path, **options: Any) -> str:
     return shlex.join(line)
 
 
+def _is_unnamed(given: Given, name: str) -> bool:
+    """Return whether the program has to be named."""
+    return given.program is None and name not in SHIPPED
+
+
+def _unnamed(given: Given, name: str) -> int:
+    """Say that the program has to be named, and the line that does it."""
+    why = "a log never says what code to import; say it with --program"
+    output.complain(str(ProgramNotFound(name, why)))
+    function = name.rpartition(":")[2]
+    named = f"FILE.py:{function if function.isidentifier() else 'NAME'}"
+    output.hint(again(given.log, program=named, tools=given.tools))
+    return USAGE
+
+
 def _check_plain(log: Path) -> None:
     if log.suffix == PACKED_SUFFIX:
         raise click.UsageError(f"{output.shown_path(log)} is packed, and only read: unzip it first")
@@ -192,11 +210,6 @@ def _resumed(given: Given) -> Recording:
     from refold.cli.replay import import_from_here  # noqa: PLC0415 - executes programs
 
     import_from_here()
-    start = started(given.log)
-    if given.program is None and start.program not in SHIPPED:
-        raise ProgramNotFound(
-            start.program, "a log never says what code to import; say it with --program"
-        )
     progress = contextlib.nullcontext() if given.ask else output.progress(f"{given.log} goes on")
     with output.stdout_kept(), progress:
         recording = _once(given, people.said("--answer", given.answers))
@@ -257,7 +270,7 @@ def _own_tools(given: Given, start: RunStarted) -> tuple[Tool, ...]:
     from refold.tools import configured  # noqa: PLC0415 - the same
 
     if given.agent is None:
-        return configured.tools_offered((offer["name"] for offer in start.tools), given.root)
+        return configured.tools_offered(start.tools, given.root)
     task = start.input.get("task", "") if isinstance(start.input, dict) else ""
     _, tools, _ = configured.prepare_run(
         given.agent, task=str(task), root=given.root, config=_project(given)
@@ -339,8 +352,9 @@ def describe_ends(ends: OpenEnds, command: str) -> None:
         output.line(f"{effects} in doubt, which may have changed the world:")
         output.lines("\n".join(people.lines_of_doubts(ends.doubts)))
     if not ends.questions and not ends.doubts:
-        output.line("nothing waits for people: it can go on")
-    output.hint(command)
+        output.line("it has no end, and nothing waits for people: it can go on")
+    if command:
+        output.hint(command)
 
 
 def _open_document(given: Given, ends: OpenEnds) -> dict[str, Any]:

@@ -116,6 +116,8 @@ def command(
             session=session_for(tools),
             runner=runner,
             limits=limits.narrowed(asked),
+            redaction=project.redaction,
+            volatile=project.volatile,
             ask=_asker(is_on=ask),
         )
     if ask and recording.questions:

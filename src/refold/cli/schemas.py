@@ -9,6 +9,7 @@ Rules: CONTRACT.md §14.
 from collections.abc import Callable
 from typing import Any, Final, get_args
 
+from refold.cli.divergence_schema import divergence_schema
 from refold.cli.envelope_schema import delegation_schema
 from refold.cli.event_schema import entry_schema, plain, record
 from refold.replay.bulk import Result
@@ -63,55 +64,33 @@ def _verify() -> Schema:
     return record({"logs": _list(log), **answers})
 
 
-def _divergence() -> Schema:
-    later = record(
-        {
-            "category": _TEXT,
-            "where": _TEXT,
-            "call": _TEXT,
-            "seq": _or_null(_COUNT),
-            "recorded": _ANY,
-            "now": _ANY,
-            "diff": _list(_DIFFERENCE),
-            "consequence": _FLAG,
-        }
-    )
-    return record(
-        {
-            "category": _TEXT,
-            "headline": _TEXT,
-            "where": _TEXT,
-            "log": _TEXT,
-            "call": _TEXT,
-            "seq": _or_null(_COUNT),
-            "recorded": _ANY,
-            "now": _ANY,
-            "diff": _list(_DIFFERENCE),
-            "texts": _list(record({"what": _TEXT, "lines": _list(_TEXT)})),
-            "last": _list(_TEXT),
-            "file": _TEXT,
-            "line": _COUNT,
-            "fingerprints": {"type": "object", "additionalProperties": _list(_TEXT)},
-            "cause": _TEXT,
-            "later": _list(later),
-            "later_count": _COUNT,
-        }
-    )
-
-
 def _replay() -> Schema:
     finding = record(
         {"what": _TEXT, "file": _TEXT, "line": _COUNT, "remedy": _TEXT, "is_advice": _FLAG}
+    )
+    ignored = record(
+        {
+            "log": _TEXT,
+            "seq": _COUNT,
+            "what": _TEXT,
+            "call": _TEXT,
+            "pointer": _TEXT,
+            "recorded": _ANY,
+            "now": _ANY,
+            "rule": _TEXT,
+        }
     )
     return record(
         {
             "log": _TEXT,
             "identical": _FLAG,
-            "divergences": _list(_divergence()),
+            "divergences": _list(divergence_schema()),
             "tools_executed": _COUNT,
             "entries": _COUNT,
             "children": _COUNT,
             "ends_early": _list(_TEXT),
+            "ignored": _list(ignored),
+            "ignored_count": _COUNT,
             "findings": _or_null(_list(finding)),
         }
     )
@@ -128,8 +107,9 @@ def _replays() -> Schema:
             "message": _TEXT,
             "entries": _COUNT,
             "children": _COUNT,
+            "ignored": _COUNT,
             "seconds": {"type": "number", "minimum": 0},
-            "divergences": _list(_divergence()),
+            "divergences": _list(divergence_schema()),
         }
     )
     return record(
@@ -503,6 +483,7 @@ def _demo() -> Schema:
 
 DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
     "verify": ("refold verify --json", _verify),
+    "divergence": ("one divergence, as refold replay prints it", divergence_schema),
     "replay": ("refold replay LOG --json", _replay),
     "replays": ("refold replay DIR --json: several logs", _replays),
     "drift": ("refold drift --json", _drift),

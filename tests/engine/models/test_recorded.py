@@ -38,7 +38,7 @@ def _anthropic(server: ModelServer) -> Any:
 def test_an_agent_is_replayed_with_the_server_off(
     provider: str, path: str, make: Any, tmp_path: Path
 ) -> None:
-    """Two requests, one tool call between them; the replay asks nothing and runs nothing."""
+    """Case 10: two requests, one tool call between them; the replay asks and runs nothing."""
     with _served(provider, path) as server:
         recording = refold.record(
             "agent",

@@ -5,10 +5,17 @@ from typing import Any
 import pytest
 
 from refold.engine.limits import Limits
-from refold.engine.ports import ChildRequest, Identity, Parentage, Policy
+from refold.engine.outcome import Outcome
+from refold.engine.ports import ChildRequest, Identity, Parentage, Policy, Suspended
 from tests.support.child_programs import add, named, ponder
 
 Make = Callable[..., ChildRequest]
+
+
+def ended(result: Outcome | Suspended) -> Outcome:
+    """Return what a runner gave, which is an outcome."""
+    assert isinstance(result, Outcome)
+    return result
 
 
 @pytest.fixture

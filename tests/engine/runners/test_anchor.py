@@ -11,7 +11,7 @@ from refold.engine.outcome import Outcome
 from refold.engine.ports import ChildRequest, Identity
 from refold.engine.runners.anchor import anchored
 from refold.engine.runners.in_process import InProcess
-from tests.engine.runners.conftest import Make
+from tests.engine.runners.conftest import Make, ended
 
 DONE = Outcome(status="completed", summary="s", duration_ms=5)
 
@@ -20,7 +20,7 @@ DONE = Outcome(status="completed", summary="s", duration_ms=5)
 def ran(request_for: Make) -> ChildRequest:
     """Give the request of a child that has run, three levels deep."""
     request = request_for("nests", 2, runners={"in-process": InProcess()})
-    assert InProcess().run(request).ok
+    assert ended(InProcess().run(request)).ok
     return request
 
 

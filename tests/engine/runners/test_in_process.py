@@ -10,7 +10,7 @@ from refold.engine.log import read_entries
 from refold.engine.ports import CancelSignal
 from refold.engine.run import PlainRun
 from refold.engine.runners.in_process import InProcess
-from tests.engine.runners.conftest import Make
+from tests.engine.runners.conftest import Make, ended
 
 LET_GO = threading.Event()
 
@@ -29,7 +29,7 @@ def test_a_child_that_never_yields_is_abandoned_and_fenced(
     began = time.monotonic()
     request = request_for(will_not_yield, limits=Limits(timeout_seconds=0.1))
 
-    outcome = InProcess().run(request)
+    outcome = ended(InProcess().run(request))
 
     assert time.monotonic() - began < 10
     assert (outcome.status, outcome.child is not None) == ("timed_out", True)
@@ -51,7 +51,7 @@ def test_so_is_one_that_is_cancelled(request_for: Make) -> None:
     cancel = CancelSignal()
     cancel.set()
 
-    outcome = InProcess().run(request_for(will_not_yield, cancel=cancel))
+    outcome = ended(InProcess().run(request_for(will_not_yield, cancel=cancel)))
 
     LET_GO.set()
     assert outcome.status == "cancelled"
@@ -61,7 +61,7 @@ def test_a_child_whose_log_exists_has_failed(request_for: Make, tmp_path: Path) 
     """A log is never overwritten; the error is data."""
     (tmp_path / "a.1.jsonl").write_text("here first\n")
 
-    outcome = InProcess().run(request_for("works"))
+    outcome = ended(InProcess().run(request_for("works")))
 
     assert outcome.error is not None
     assert (outcome.status, outcome.error.code) == ("failed", "LogExists")

@@ -13,7 +13,7 @@ import pytest
 from refold.engine.ports import Reference
 from refold.engine.run import PlainRun
 from refold.engine.runners.in_subprocess import STUB, InSubprocess
-from tests.engine.runners.conftest import Make
+from tests.engine.runners.conftest import Make, ended
 
 HERE = str(Path(__file__).resolve())
 
@@ -47,7 +47,7 @@ def test_a_child_sees_only_what_it_is_given(
     names = ["AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY", "MY_SETTING", "PATH"]
 
     runner = InSubprocess(environment=["MY_SETTING"])
-    outcome = runner.run(request_for(Reference(HERE, "looks"), names))
+    outcome = ended(runner.run(request_for(Reference(HERE, "looks"), names)))
 
     assert outcome.ok, outcome.error
     assert outcome.output["environment"] == ["MY_SETTING", "PATH"]
@@ -60,7 +60,7 @@ def test_memory_is_capped(request_for: Make) -> None:
     """`limit`, and the parent lives."""
     runner = InSubprocess(memory_bytes=200 << 20)
 
-    outcome = runner.run(request_for(Reference(HERE, "eats"), 600))
+    outcome = ended(runner.run(request_for(Reference(HERE, "eats"), 600)))
 
     assert outcome.error is not None
     assert (outcome.status, outcome.error.code) == ("limit", "memory_bytes")
@@ -68,7 +68,7 @@ def test_memory_is_capped(request_for: Make) -> None:
 
 def test_the_last_words_of_a_crash_are_in_its_message(request_for: Make) -> None:
     """What it wrote to standard error, the end of it."""
-    outcome = InSubprocess().run(request_for(Reference("no.such.module", "x")))
+    outcome = ended(InSubprocess().run(request_for(Reference("no.such.module", "x"))))
 
     assert outcome.error is not None
     assert outcome.status == "failed"

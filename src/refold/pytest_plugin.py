@@ -1,0 +1,264 @@
+"""The pytest plugin: options, a marker and fixtures for tests of programs that delegate.
+
+pytest imports this file at every start, so it imports nothing but pytest; what a fixture needs is
+imported when a test asks for it.  What a run is recorded or replayed like is `refold.testing`'s to
+say, what a snapshot holds `refold.replay.snapshot`'s.
+
+To add an option: declare it in `pytest_addoption`, obey it in `pytest_configure`.  To add a
+fixture: import what it needs inside of it.  The rules are CONTRACT.md §13.11 to §13.15.
+"""
+
+import os
+import shlex
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from syrupy.assertion import SnapshotAssertion
+
+    from refold.testing import RefoldRun
+
+_RUNS: Final = pytest.StashKey["RefoldRun"]()
+
+_MODES: Final = ("none", "once", "new", "all", "rewrite")
+_NETWORKS: Final = ("none", "loopback", "any")
+_MARKER: Final = (
+    "refold(record=None, tools=(), recordings='recordings', network='none'): how refold_run "
+    "records or replays the runs of a test; record is one of none, once, new, all, rewrite, unless "
+    "--refold-record says; tools are passed to each run; recordings is a folder beside the test "
+    "file; network is what a program may use while it is replayed: none, loopback, any"
+)
+
+
+# --- options and markers ---------------------------------------------------------------------
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the options."""
+    group = parser.getgroup("refold", "recorded agent runs")
+    group.addoption(
+        "--refold-record",
+        choices=_MODES,
+        default=None,
+        help=(
+            "whether refold_run records, live: none (default) replays only; once records tests "
+            "that have no recording; new records each run that has none; all records every run "
+            "in place of its recording; rewrite does where the run completes or the test passes"
+        ),
+    )
+    group.addoption(
+        "--refold-check",
+        action="store_true",
+        help=(
+            "re-execute every run right after refold.record recorded it: a test fails whose "
+            "program does something else then; what programs read beside run are warnings"
+        ),
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker, and obey the options."""
+    config.addinivalue_line("markers", _MARKER)
+    config.pluginmanager.register(_Recorded(), "refold-recorded")
+    if config.getoption("refold_check"):
+        _check_all(config)
+
+
+def _check_all(config: pytest.Config) -> None:
+    """Have `refold.record` re-execute each run, here and in processes that tests start."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("REFOLD_CHECK", "1")
+    config.add_cleanup(patch.undo)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,  # noqa: ARG001 - the hook's
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Make a marker that is wrong an error of the collection, so that nothing runs."""
+    report = yield
+    items = [node for node in report.result or () if isinstance(node, pytest.Item)]
+    problems = [
+        f"{item.nodeid}: @pytest.mark.refold: {problem}"
+        for item in items
+        for marker in item.iter_markers("refold")
+        if (problem := _problem(marker))
+    ]
+    if problems:
+        report.outcome, report.result = "failed", []
+        report.longrepr = "\n".join(dict.fromkeys(problems))
+    return report
+
+
+def _problem(marker: pytest.Mark) -> str:
+    """Return what is wrong with a marker; empty for nothing."""
+    known = {"record": _MODES, "network": _NETWORKS, "tools": (), "recordings": ()}
+    if marker.args:
+        return f"takes named arguments only: {', '.join(sorted(known))}"
+    for name, value in marker.kwargs.items():
+        if name not in known:
+            return f"there is no argument {name!r}; known: {', '.join(sorted(known))}"
+        if known[name] and value not in known[name]:
+            return f"{name}={value!r}: expected one of {', '.join(known[name])}"
+    if not isinstance(marker.kwargs.get("tools", ()), (list, tuple)):
+        return "tools: expected a list of tools"
+    if not isinstance(marker.kwargs.get("recordings", ""), (str, os.PathLike)):
+        return "recordings: expected a folder"
+    return ""
+
+
+def _marked(item: pytest.Item) -> dict[str, Any]:
+    """Return the arguments of a test's markers; the nearest one wins."""
+    found: dict[str, Any] = {}
+    for marker in item.iter_markers("refold"):
+        found = {**marker.kwargs, **found}
+    return found
+
+
+# --- fixtures --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def refold_run(request: pytest.FixtureRequest) -> "RefoldRun":
+    """Record a run, or replay the recording: `refold_run(program, input, tools=[…])`.
+
+    Takes what `refold.record` takes, and returns a recording in both cases.  A replay executes
+    neither tool nor model nor child; the test fails if the program no longer does what was
+    recorded under `recordings/<test file>/<test>.jsonl`.  `--refold-record=once` records.
+    """
+    from refold.replay.recordings import Place, stem_of  # noqa: PLC0415 - only where it is used
+    from refold.testing import RefoldRun, folder_of  # noqa: PLC0415 - see above
+
+    item: pytest.Item = request.node
+    marked = _marked(item)
+    case = getattr(item, "callspec", None)
+    function = getattr(item, "originalname", None) or item.name
+    if request.cls is not None:
+        function = f"{request.cls.__qualname__}.{function}"
+    stem = stem_of(function, case.id if case else None)
+    runs = RefoldRun(
+        Place(folder_of(item.path, marked.get("recordings", "recordings")), stem),
+        request.config.getoption("refold_record") or marked.get("record", "none"),
+        _command(item),
+        request.config.invocation_params.dir,
+        tools=marked.get("tools", ()),
+        network=marked.get("network", "none"),
+    )
+    item.stash[_RUNS] = runs
+    return runs
+
+
+def _command(item: pytest.Item) -> str:
+    """Return the command that runs this test alone, from where pytest was started."""
+    path = os.path.relpath(item.path, item.config.invocation_params.dir)
+    _, colons, inside = item.nodeid.partition("::")
+    return shlex.join(["pytest", f"{path}{colons}{inside}"])
+
+
+@pytest.fixture
+def delegation_snapshot(request: pytest.FixtureRequest) -> "SnapshotAssertion":
+    """The delegation tree of this test's recordings: `assert recording == delegation_snapshot`.
+
+    A recording, a log's path or a tree is compared with the text under `__snapshots__`;
+    `--snapshot-update` writes it.
+
+    Raises:
+        ExtraMissing: syrupy is not installed, or not loaded as a plugin.
+    """
+    snapshot = _snapshot(request)
+    from refold.replay.snapshot import DelegationSnapshotExtension  # noqa: PLC0415 - needs syrupy
+
+    return snapshot.use_extension(DelegationSnapshotExtension)
+
+
+@pytest.fixture
+def log_snapshot(request: pytest.FixtureRequest) -> "SnapshotAssertion":
+    """The event log of this test's recordings as text: `assert recording == log_snapshot`.
+
+    JSON lines without volatile fields, of the run and all runs below it; a recording, a log's path
+    or a tree is compared with the text under `__snapshots__`; `--snapshot-update` writes it.
+
+    Raises:
+        ExtraMissing: syrupy is not installed, or not loaded as a plugin.
+    """
+    snapshot = _snapshot(request)
+    from refold.replay.snapshot import LogSnapshotExtension  # noqa: PLC0415 - needs syrupy
+
+    return snapshot.use_extension(LogSnapshotExtension)
+
+
+def _snapshot(request: pytest.FixtureRequest) -> "SnapshotAssertion":
+    if not request.config.pluginmanager.hasplugin("syrupy"):
+        from refold.engine.errors import ExtraMissing  # noqa: PLC0415 - only where it is raised
+
+        raise ExtraMissing("syrupy", "pytest")
+    snapshot: SnapshotAssertion = request.getfixturevalue("snapshot")
+    return snapshot
+
+
+# --- before and after a test -----------------------------------------------------------------
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """Fail a test that passed and did not use all that was recorded of it."""
+    __tracebackhide__ = True
+    yield
+    if (runs := item.stash.get(_RUNS, None)) is not None:
+        runs.settle()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show below a failed test what changed, and the commands that show it again."""
+    report = yield
+    if call.when == "call" and report.failed:
+        report.sections += _changes(item)
+    runs = item.stash.get(_RUNS, None)
+    if runs is not None and report.failed:
+        report.sections.append(("refold: reproduce", runs.how_to_reproduce()))
+    if runs is not None and call.when == "teardown":
+        vars(report)["refold_recorded"] = [str(log) for log in runs.recorded]
+    return report
+
+
+def _changes(item: pytest.Item) -> Iterator[tuple[str, str]]:
+    """Yield the differences of snapshots: pytest cuts an assert's own explanation short."""
+    for fixture, title in (("delegation_snapshot", "delegation"), ("log_snapshot", "log")):
+        snapshot: Any = getattr(item, "funcargs", {}).get(fixture)
+        if not getattr(snapshot, "executions", None):
+            continue
+        last = snapshot.executions[snapshot.num_executions - 1]
+        if not last.success and isinstance(last.asserted_data, str):
+            from refold.replay.snapshot import what_changed  # noqa: PLC0415 - for what failed
+
+            yield f"{title}: what changed", what_changed(last.recalled_data, last.asserted_data)
+
+
+# --- what was recorded -----------------------------------------------------------------------
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say so where a test run may record."""
+    mode = config.getoption("refold_record")
+    return f"refold: --refold-record={mode}, runs are live" if mode not in (None, "none") else None
+
+
+class _Recorded:
+    """Lists at the end what was recorded, by whatever process ran the test."""
+
+    def __init__(self) -> None:
+        self._logs: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._logs.extend(getattr(report, "refold_recorded", ()))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._logs:
+            terminalreporter.section("refold: recorded")
+            for log in sorted(set(self._logs)):
+                terminalreporter.write_line(os.path.relpath(log))

@@ -1,0 +1,52 @@
+"""With REFOLD_CHECK=1, all runs that tests record with the engine are re-executed right after.
+
+`refold.record` does so by itself; the engine imports no replay, so its own tests are joined to it
+here (CONTRACT.md §12.12).  Left out are tests that count how often a program is executed.
+"""
+
+import os
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+
+_COUNTED: Final = {
+    "test_run_is_refused_after_the_end": "the first execution's `run` is kept",
+    "test_what_no_log_can_hold_is_refused_before_it_is_asked": "counts its refusals",
+    "test_a_child_cannot_widen_what_its_parent_has": "counts what its child was granted",
+    "test_results_have_the_types_that_the_tool_declares": "counts its results",
+    "test_a_variable_asks_for_all_of_them": "sets the variable itself",
+}
+"""Tests whose programs may not be executed once more, and why."""
+
+
+def _is_asked() -> bool:
+    return os.environ.get("REFOLD_CHECK", "") not in ("", "0")
+
+
+if _is_asked():
+    from refold.engine import recording
+    from refold.engine.recording import Recording
+    from refold.face import reexecute
+    from refold.replay.selfcheck import checked, twin_of
+
+    def _checking(record: Callable[..., Recording]) -> Callable[..., Recording]:
+        def recorded(program: Any, *arguments: Any, **options: Any) -> Recording:
+            done = record(program, *arguments, **options)
+            tools, session = options.get("tools", ()), options.get("session")
+            if not _is_asked():
+                return done
+            return checked(
+                done, lambda: reexecute(done, program, tools=tools, session=twin_of(session))
+            )
+
+        return recorded
+
+    recording.record = _checking(recording.record)  # before a test file imports it
+
+    @pytest.fixture(autouse=True)
+    def _executed_as_often_as_counted(
+        request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        if getattr(request.node, "originalname", "") in _COUNTED:
+            monkeypatch.delenv("REFOLD_CHECK")

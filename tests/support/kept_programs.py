@@ -1,0 +1,77 @@
+"""The programs of the logs under `fixtures/logs`: never edited, for they have to do the same."""
+
+import asyncio
+from typing import Any
+
+import refold
+from refold.engine.models import ScriptedModel
+from refold.tools.contract import tool
+
+LONG = "a long text, kept beside the log. " * 2000
+
+
+@tool(effect="pure")
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool(effect="reads")
+def fetch(name: str) -> str:
+    """Fetch a text; some are long, one is not there."""
+    if name == "missing":
+        raise LookupError(name)
+    return LONG if name == "long" else f"text of {name}"
+
+
+async def reader(run: refold.Run, name: str) -> refold.Report:
+    """Fetch one text, and hand back how long it is."""
+    text: str = await run.tool("fetch", name=name)
+    note = refold.Artifact(kind="note", name=name, value=f"{len(text)} characters")
+    return refold.Report(summary=f"read {name}", output=len(text), artifacts=(note,))
+
+
+async def everything(run: refold.Run, names: list[str]) -> dict[str, Any]:
+    """Do each thing that a log can hold and a program of this version can do."""
+    begun = run.now()
+    sums = await asyncio.gather(*(run.tool("add", a=number, b=1) for number in range(3)))
+    children = [
+        await run.start(refold.Delegation(program=reader, input=name, brief=f"read {name}"))
+        for name in names
+    ]
+    outcomes = await run.join(*children)
+    try:
+        await run.tool("fetch", name="missing")
+    except refold.ToolError as error:
+        run.annotate("missing", error.code)
+    await run.sleep(0.001)
+    talk: list[Any] = [{"role": "user", "content": "What have they read?"}]
+    for _ in range(2):
+        reply = await run.model(talk)
+        talk += [reply.message, {"role": "user", "content": "And then?"}]
+    drawn = run.random("colours").choice(["red", "green", "blue"])
+    return {
+        "year": begun.year,
+        "sums": sums,
+        "lengths": [outcome.output for outcome in outcomes],
+        "said": talk[-2]["content"],
+        "drawn": [drawn, str(run.uuid())],
+    }
+
+
+def plainly(run: refold.PlainRun, number: int) -> int:
+    """Do little, without a loop."""
+    total = number
+    for each in range(3):
+        total = run.tool("add", a=total, b=each)
+    return total
+
+
+async def failing(run: refold.Run, _: Any) -> None:
+    """Fail after a tool has failed."""
+    await run.tool("fetch", name="missing")
+
+
+PROGRAMS: dict[str, Any] = {"everything": everything, "plainly": plainly, "failing": failing}
+INPUTS: dict[str, Any] = {"everything": ["short", "long"], "plainly": 4, "failing": None}
+MODEL = ScriptedModel(["They have read two texts.", "Nothing more."])

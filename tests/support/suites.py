@@ -1,0 +1,117 @@
+"""A small suite of tests that records and replays an agent: what the pytest plugin is tried on.
+
+`write` puts it where pytester works; tests change a file and run it again, in this process.  What
+is executed live leaves a line in `calls.txt`.
+"""
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import refold.replay.reexecute
+import refold.replay.snapshot
+import refold.testing  # noqa: F401 - all three: pytester forgets what a suite was first to import
+
+AGENT: Final = '''
+from pathlib import Path
+import refold
+
+def happened(what):
+    with Path("calls.txt").open("a") as file:
+        file.write(what + "\\n")
+
+@refold.tool(effect="reads")
+def search(query: str) -> str:
+    """Find something."""
+    happened(f"search {query}")
+    return f"found {query}"
+
+async def digger(run, query):
+    return await run.tool("search", query=query)
+
+async def dig(run, queries):
+    found = [await run.tool("search", query=query) for query in queries]
+    outcome = await run.delegate(refold.Delegation(program=digger, input="gold", brief="Dig."))
+    return [*found, outcome.output]
+
+async def fails(run, queries):
+    raise LookupError("nothing there")
+'''
+
+TEST: Final = """
+from agent import dig, search
+
+def test_dig(refold_run):
+    recording = refold_run(dig, ["tin"], tools=[search])
+    assert recording.output == ["found tin", "found gold"]
+"""
+
+
+class Suite:
+    """The suite in pytester's folder."""
+
+    def __init__(self, pytester: pytest.Pytester) -> None:
+        self._pytester = pytester
+        self.folder = pytester.path
+        self.recordings = self.folder / "recordings" / "test_it"
+        self._written = 1_000_000_000
+        self.write(agent=AGENT, test_it=TEST)
+
+    def write(self, **sources: str) -> None:
+        """Write files, by their names without suffix."""
+        for name, source in sources.items():
+            path = self.folder / f"{name}.py"
+            path.write_text(source, encoding="utf-8")
+            self._written += 1  # or an edit within a second may pass unnoticed by Python
+            os.utime(path, (self._written, self._written))
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        """Change a file; what is to be changed has to be there."""
+        source = (self.folder / f"{name}.py").read_text(encoding="utf-8")
+        assert old in source
+        self.write(**{name: source.replace(old, new)})
+
+    def run(self, *options: str) -> pytest.RunResult:
+        """Run the suite in this process."""
+        return self._pytester.runpytest_inprocess(*_PLAIN, *options)
+
+    def run_apart(self, *options: str) -> pytest.RunResult:
+        """Run the suite in a process of its own."""
+        return self._pytester.runpytest_subprocess(*_PLAIN, *options, timeout=120)
+
+    def record(self, mode: str = "once") -> None:
+        """Record the suite, which has to pass."""
+        self.passes(f"--refold-record={mode}")
+
+    def passes(self, *options: str) -> None:
+        """Run it; whatever there is, passes."""
+        result = self.run(*options)
+        assert result.ret == 0, result.stdout.str()
+
+    def fails(self, *options: str) -> str:
+        """Run it; return the text of a failure, one space for each stretch of white space."""
+        result = self.run(*options)
+        assert result.ret == 1, result.stdout.str()
+        return one_line(result.stdout.str())
+
+    def logs(self) -> list[str]:
+        """Return the names of the files that were recorded."""
+        return sorted(path.name for path in self.recordings.glob("*"))
+
+    def calls(self) -> list[str]:
+        """Return what was executed live since the last time, and forget it."""
+        path = Path(self.folder / "calls.txt")
+        found = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        path.unlink(missing_ok=True)
+        return found
+
+
+def one_line(text: str) -> str:
+    """Return text as one line, without the marks of a failure."""
+    return re.sub(r"\s+(?:E\s+)?", " ", text)
+
+
+_PLAIN: Final = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:xdist")

@@ -1,0 +1,66 @@
+"""Unfinished records: what a log and those of its children held when so many lines were written."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from refold.engine.log.names import blobs_of, child_path
+
+Keep = Callable[[Path, int], int]
+"""A child's log that was not joined, and its lines → how many of them are kept."""
+
+
+def lines_of(log: Path) -> list[bytes]:
+    """Return the lines of a log, newlines included."""
+    return log.read_bytes().splitlines(keepends=True)
+
+
+def rows_of(log: Path) -> list[dict[str, Any]]:
+    """Return the entries of a log as plain data."""
+    return [orjson.loads(line) for line in lines_of(log)]
+
+
+def cut(log: Path, to: Path, entries: int, keep: Keep = lambda _, lines: lines) -> Path:
+    """Copy the first `entries` lines of `log` to `to`, with the logs that children had by then.
+
+    Joined children are copied whole; of the others, started by then, `keep` says how much.
+    """
+    lines = lines_of(log)[:entries]
+    to.write_bytes(b"".join(lines))
+    if blobs_of(log).exists():
+        shutil.copytree(blobs_of(log), blobs_of(to), dirs_exist_ok=True)
+    started: dict[str, int] = {}
+    joined: set[str] = set()
+    for row in map(orjson.loads, lines):
+        if row["kind"] == "child.started":
+            started[row["call"]] = row["data"]["number"]
+        elif row["kind"] == "child.finished":
+            joined.add(row["call"])
+    for call, number in started.items():
+        child = child_path(log, number)
+        if not child.exists():
+            continue
+        total = len(lines_of(child))
+        kept = total if call in joined else keep(child, total)
+        if kept:
+            cut(child, child_path(to, number), kept, keep)
+    return to
+
+
+def executed_in(log: Path) -> list[tuple[str, bytes]]:
+    """Return (tool, arguments) of every leaf tool call below `log` that has its result."""
+    asked: dict[str, tuple[str, bytes]] = {}
+    done: list[tuple[str, bytes]] = []
+    for row in rows_of(log):
+        match row["kind"]:
+            case "tool.called" if not row["data"].get("delegates"):
+                arguments = orjson.dumps(row["data"]["arguments"], option=orjson.OPT_SORT_KEYS)
+                asked[row["call"]] = (row["data"]["tool"], arguments)
+            case "tool.returned" if row["call"] in asked:
+                done.append(asked[row["call"]])
+            case "child.started" if child_path(log, row["data"]["number"]).exists():
+                done += executed_in(child_path(log, row["data"]["number"]))
+    return done

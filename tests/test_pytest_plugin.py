@@ -1,0 +1,318 @@
+"""The plugin's options, marker, fixtures and reports (CONTRACT.md §13.11 to §13.15)."""
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.suites import Suite, one_line
+
+pytest_plugins = ["pytester"]
+
+SNAPSHOTS = """
+from agent import dig, search
+
+def test_dig(refold_run, delegation_snapshot, log_snapshot):
+    recording = refold_run(dig, ["tin"], tools=[search])
+    assert recording == delegation_snapshot
+    assert recording.log == log_snapshot
+    assert str(recording.log) == delegation_snapshot(name="again")
+"""
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester) -> Suite:
+    return Suite(pytester)
+
+
+# --- options and markers ---------------------------------------------------------------------
+
+
+def test_a_mode_that_there_is_not_is_a_usage_error(suite: Suite) -> None:
+    """The known ones are listed; nothing runs."""
+    result = suite.run("--refold-record=onec")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "choose from" in result.stderr.str()
+    assert suite.calls() == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ("recrod='once'", "there is no argument 'recrod'; known: network, record, recordings"),
+        ("record='onec'", "record='onec': expected one of none, once, new, all, rewrite"),
+        ("network=True", "network=True: expected one of none, loopback, any"),
+        ("'once'", "takes named arguments only: network, record, recordings, tools"),
+        ("tools=search", "tools: expected a list of tools"),
+        ("recordings=3", "recordings: expected a folder"),
+    ],
+)
+def test_a_wrong_marker_is_an_error_of_the_collection(
+    arguments: str, problem: str, suite: Suite
+) -> None:
+    """Test and argument are named, and nothing runs."""
+    suite.edit(
+        "test_it", "\ndef test", f"import pytest\n\n@pytest.mark.refold({arguments})\ndef test"
+    )
+
+    result = suite.run()
+
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    said = result.stdout.str()
+    assert f"test_it.py::test_dig: @pytest.mark.refold: {problem}" in said
+    assert suite.calls() == []
+
+
+def test_a_marker_says_how_a_test_is_recorded(suite: Suite) -> None:
+    """Mode, tools for each run, and the folder; the nearest marker wins."""
+    suite.write(
+        test_it="""
+import pytest
+from agent import dig, search
+
+pytestmark = pytest.mark.refold(record="none", recordings="taped")
+
+@pytest.mark.refold(record="once", tools=[search])
+def test_dig(refold_run):
+    assert refold_run(dig, ["tin"]).ok
+"""
+    )
+
+    suite.passes()
+
+    assert (suite.folder / "taped" / "test_it" / "test_dig.jsonl").is_file()
+    assert suite.calls() == ["search tin", "search gold"]
+
+
+def test_the_command_line_has_the_last_word(suite: Suite) -> None:
+    """A machine that must not record says so once."""
+    suite.edit(
+        "test_it", "\ndef test", "import pytest\n\n@pytest.mark.refold(record='all')\ndef test"
+    )
+
+    assert "no recording of this run" in suite.fails("--refold-record=none")
+    assert suite.calls() == []
+
+
+def test_the_marker_is_known_to_pytest(suite: Suite) -> None:
+    """`--markers` explains it, and `--strict-markers` lets it pass."""
+    assert "@pytest.mark.refold(record=None, tools=()," in suite.run("--markers").stdout.str()
+
+
+# --- reports ---------------------------------------------------------------------------------
+
+
+def test_what_may_be_live_is_said_before_and_what_was_recorded_after(suite: Suite) -> None:
+    """Nobody records without seeing it; a replay says nothing."""
+    recording = suite.run("--refold-record=once").stdout.str()
+    replaying = suite.run().stdout.str()
+
+    assert "refold: --refold-record=once, runs are live" in recording
+    assert one_line(recording).count("recordings/test_it/test_dig.jsonl") == 1
+    assert "refold:" not in replaying
+
+
+def test_a_failing_test_prints_commands_that_reproduce_it(suite: Suite) -> None:
+    """Case 108: the log stays, and each printed command does again what the test saw."""
+    suite.record()
+    suite.edit("agent", 'brief="Dig."', 'brief="Dig deeper."')
+    said = suite.run().stdout.str()
+
+    _, _, section = said.partition("refold: reproduce")
+    commands = [line for line in section.splitlines() if line.startswith(("pytest ", "refold "))]
+
+    log = "recordings/test_it/test_dig.jsonl"
+    assert commands == [
+        "pytest test_it.py::test_dig --refold-record=none",
+        f"refold show {log}",
+        f"refold replay {log} --program agent.py:dig",
+    ]
+    results = [_typed(command, suite.folder) for command in commands]
+    assert [result.returncode for result in results] == [1, 0, 1]
+    assert all("args_changed" in results[at].stdout for at in (0, 2))
+
+
+def test_a_test_that_fails_for_another_reason_says_how_to_reproduce_it_too(suite: Suite) -> None:
+    """What it looked at is in its log."""
+    suite.record()
+    suite.edit("test_it", "assert recording.output", "assert not recording.output")
+
+    assert "refold show recordings/test_it/test_dig.jsonl" in suite.fails()
+
+
+def test_paths_are_those_of_where_pytest_was_started(
+    suite: Suite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever folder the test is in, and whatever it does."""
+    (suite.folder / "pytest.ini").write_text("[pytest]\n")
+    (suite.folder / "sub").mkdir()
+    monkeypatch.chdir(suite.folder / "sub")
+    suite.edit("test_it", "(refold_run):", "(refold_run, monkeypatch):\n    monkeypatch.chdir('/')")
+
+    said = one_line(suite.run("..").stdout.str())
+
+    assert "pytest ../test_it.py::test_dig --refold-record=once" in said
+
+
+def test_a_test_that_passes_has_no_report(suite: Suite) -> None:
+    """And one without recordings never has."""
+    suite.write(test_it="def test_it(refold_run):\n    pass\n")
+
+    assert "refold" not in suite.run("-rA").stdout.str().replace("refold-", "")
+
+
+def test_workers_record_and_replay_side_by_side(pytester: pytest.Pytester) -> None:
+    """Each test has files of its own; the one report at the end lists them all (xdist)."""
+    suite = Suite(pytester)
+    suite.write(
+        test_it="""
+import pytest
+from agent import dig, search
+
+@pytest.mark.parametrize("number", range(6))
+def test_dig(refold_run, number):
+    assert refold_run(dig, [f"{number}"], tools=[search]).ok
+"""
+    )
+    options = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-n", "2")
+
+    recorded = pytester.runpytest_subprocess(*options, "--refold-record=once", timeout=120)
+    replayed = pytester.runpytest_subprocess(*options, timeout=120)
+
+    roots = [f"recordings/test_it/test_dig[{number}].jsonl" for number in range(6)]
+    recorded.assert_outcomes(passed=6)
+    recorded.stdout.fnmatch_lines([root.replace("[", "[[]") for root in roots])
+    replayed.assert_outcomes(passed=6)
+    assert len(suite.logs()) == 12
+    assert len(suite.calls()) == 12
+
+
+# --- snapshots -------------------------------------------------------------------------------
+
+
+def _stored(suite: Suite, suffix: str) -> list[str]:
+    """Return what was stored, by the names of the files."""
+    stored = sorted((suite.folder / "__snapshots__").rglob(f"*.{suffix}"))
+    return [path.read_text(encoding="utf-8") for path in stored]
+
+
+def test_snapshots_are_stored_when_asked_for_and_compared_from_then_on(suite: Suite) -> None:
+    """A recording, its log and the log's path as text read the same."""
+    suite.write(test_it=SNAPSHOTS)
+
+    first = suite.fails("--refold-record=once")
+    assert "run `pytest --snapshot-update` once and review the file" in first
+    assert not (suite.folder / "__snapshots__").exists()
+
+    suite.passes("--snapshot-update")
+    one, again = _stored(suite, "delegation.txt")
+    assert one == again
+    assert "  → digger: completed\n        brief: Dig.\n" in one
+    (log,) = _stored(suite, "log.jsonl")
+    assert (
+        '{"call":"0#1","kind":"tool.returned","data":{"status":"ok","result":"found tin"}}' in log
+    )
+    suite.passes()
+
+
+def test_two_recordings_that_did_the_same_have_one_snapshot(suite: Suite) -> None:
+    """Times, ids, hashes and seeds differ, and are in neither text."""
+    suite.write(test_it=SNAPSHOTS)
+    suite.passes("--refold-record=once", "--snapshot-update")
+
+    suite.passes("--refold-record=all")
+
+
+def test_what_changed_is_shown_line_by_line(suite: Suite) -> None:
+    """A section has the whole difference in plain text; pytest's explanation is cut at 8 lines."""
+    suite.write(test_it=SNAPSHOTS.replace("    assert recording.log == log_snapshot\n", ""))
+    suite.passes("--refold-record=once", "--snapshot-update")
+    suite.edit("agent", 'brief="Dig."', 'brief="Dig deeper."')
+
+    result = suite.run("--refold-record=rewrite", "--color=yes")
+
+    shown = result.stdout.str().partition("delegation: what changed")[2]
+    assert "--- the snapshot\n+++ this run\n" in shown
+    assert "-        brief: Dig.\n+        brief: Dig deeper.\n" in shown
+
+
+def test_a_changed_log_shows_the_entry(suite: Suite) -> None:
+    """The log's snapshot has a section of its own."""
+    suite.write(test_it=SNAPSHOTS.replace("    assert recording == delegation_snapshot\n", ""))
+    suite.passes("--refold-record=once", "--snapshot-update")
+    suite.edit("agent", 'return f"found {query}"', 'return f"saw {query}"')
+
+    said = suite.run("--refold-record=rewrite").stdout.str()
+
+    shown = said.partition("log: what changed")[2]
+    assert (
+        '-{"call":"0#1","kind":"tool.returned","data":{"status":"ok","result":"found tin"}}'
+        in shown
+    )
+    assert (
+        '+{"call":"0#1","kind":"tool.returned","data":{"status":"ok","result":"saw tin"}}' in shown
+    )
+
+
+def test_a_failure_that_is_no_snapshots_has_no_section(suite: Suite) -> None:
+    """A test may fail after its snapshots were right."""
+    suite.write(test_it=SNAPSHOTS)
+    suite.passes("--refold-record=once", "--snapshot-update")
+    suite.write(test_it=SNAPSHOTS + "    assert not 'another'\n")
+
+    said = suite.fails()
+
+    assert "what changed" not in said
+
+
+@pytest.mark.parametrize("fixture", ["delegation_snapshot", "log_snapshot"])
+def test_without_syrupy_it_says_what_to_install(fixture: str, suite: Suite) -> None:
+    """The rest of the plugin needs no syrupy."""
+    suite.write(test_it=f"def test_it(refold_run, {fixture}):\n    pass\n")
+
+    said = one_line(suite.run("-p", "no:syrupy").stdout.str())
+
+    assert "pip install 'refold[pytest]'" in said
+
+
+# --- what it costs ---------------------------------------------------------------------------
+
+
+def test_a_start_of_pytest_imports_nothing_of_ours_but_the_plugin(suite: Suite) -> None:
+    """Nor a library that we need: a run that uses nothing of Refold pays for one small file."""
+    suite.write(test_it="import sys\n\ndef test_it():\n    print('loaded', *sys.modules)\n")
+    argv = [sys.executable, "-m", "pytest", "-s", "-p", "refold.pytest_plugin", "test_it.py"]
+
+    done = subprocess.run(
+        argv,
+        cwd=suite.folder,
+        env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+
+    (line,) = [line for line in done.stdout.splitlines() if "loaded " in line]
+    loaded = set(line.split())
+    ours = {name for name in loaded if name.startswith("refold")}
+    assert ours == {"refold", "refold.pytest_plugin"}
+    assert not loaded & {"attrs", "attr", "cattrs", "orjson", "syrupy", "structlog", "asyncio"}
+
+
+def _typed(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a printed command, with the tools of this Python."""
+    tool, *words = shlex.split(command)
+    plain = ["-p", "no:hypothesispytest", "-p", "no:cacheprovider"] if tool == "pytest" else []
+    return subprocess.run(
+        [sys.executable, "-m", tool, *words, *plain],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
