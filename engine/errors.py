@@ -675,8 +675,8 @@ class AttemptsExhausted(Detailed, RefoldError):
 
     def __str__(self) -> str:
         return (
-            f"{self.log}: attempt {self.attempts} of at most {self.allowed}: it keeps breaking off. "
-            "See why (`refold tail`), then raise --max-attempts"
+            f"{self.log}: attempt {self.attempts} of at most {self.allowed}: it keeps breaking "
+            "off. See why (`refold tail`), then raise --max-attempts"
         )
 
 

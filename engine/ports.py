@@ -458,8 +458,9 @@ class ChildRunner(Protocol):
         ...
 
     def run(self, request: ChildRequest, /) -> "Outcome | Suspended":
-        """Return how the child ended, or that it waits for a person; blocks.  Nothing that the child does makes this raise.
+        """Return how the child ended, or that it waits for a person; blocks.
 
+        Nothing that the child does makes this raise.
         `request.limits.timeout_seconds` is enforced here, and `request.cancel` is obeyed.
         """
         ...

@@ -1,8 +1,9 @@
-"""What a log holds, laid out to be looked up: the book from which rehearsals are served.
+"""What a log holds, laid out to be looked up: the book from which other runs are served.
 
-A replay takes line after line; a rehearsal (`replay.rehearsal`) asks in another order than was
-recorded, and so needs each outcome by its call key, and the same request wherever it was made.
-Nothing is run here and nothing compared.  Rules: CONTRACT.md §12.8.
+A re-execution takes line after line.  A rehearsal (`replay.rehearsal`), and a run that is live in
+part (`replay.sources`), ask in another order than was recorded, and so need each outcome by its
+call key, and the same request wherever it was made.  Nothing is run here and nothing compared.
+Rules: CONTRACT.md §12.8, §12.10.
 """
 
 from collections.abc import Mapping
@@ -38,14 +39,12 @@ from refold.engine.events import (
 )
 from refold.engine.log import Entry, read_entries
 from refold.engine.outcome import Usage
+from refold.replay.ends import end_of
 from refold.replay.excuses import without_volatile
 from refold.replay.items import Item, item_of
 from refold.replay.pointer_diff import shown
 
 Request = ToolCalled | ModelAsked | ChildStarted | InputAsked
-
-_END: Final = ("status", "reason", "output", "error", "summary", "artifacts")
-"""What of `run.finished` says how a run ended, and is compared."""
 
 
 @attrs.frozen
@@ -80,11 +79,11 @@ class Answer:
 
 
 class Book:
-    """The record of one sealed run.
+    """The record of one run.
 
     Raises:
         LogDamaged: an entry does not verify.
-        LogUnsealed: the record has no end.
+        LogUnsealed: the record has no end, and `unfinished_ok` is not said.
         LogMissing: there is no such file.
     """
 
@@ -294,9 +293,3 @@ def _inside(item: Item) -> str:
 def _last_words(added: Any) -> Json:
     last = added[-1] if isinstance(added, list) and added else None
     return last.get("content") if isinstance(last, Mapping) else added
-
-
-def end_of(finished: RunFinished) -> dict[str, Json]:
-    """Return how a run ended: {status, reason, output, error, summary, artifacts}, no nulls."""
-    data = unstructure(finished)
-    return {name: data[name] for name in _END if name in data}

@@ -12,8 +12,7 @@ from typing import Final
 
 import attrs
 
-from refold.engine.canonical import Json, encode, loads
-from refold.engine.codec import unstructure
+from refold.engine.canonical import Json
 from refold.engine.errors import LogDamaged, LogError, NotCanonical, RefoldError, UsageError
 from refold.engine.events import RunFinished
 from refold.engine.log import read_entries
@@ -30,6 +29,7 @@ from refold.replay.divergence import (
     between,
     line_of,
 )
+from refold.replay.ends import end_of, end_of_verdict
 from refold.replay.items import Item, item_of, scope_of
 from refold.replay.naming import Found, Named, named
 from refold.replay.pointer_diff import Difference
@@ -87,7 +87,7 @@ class Comparison:
         self._pass_on_interrupt()
         self.raised = verdict.place
         if replayed.mismatch is not None:
-            self.end = _end_of(verdict)
+            self.end = end_of_verdict(verdict)
             return self._named(replayed.mismatch)
         if replayed.has_ended:
             return None
@@ -120,7 +120,7 @@ class Comparison:
 
     def _compare_end(self, verdict: Verdict) -> Divergence | None:
         replayed = self.replayed
-        now = self.end = _end_of(verdict)
+        now = self.end = end_of_verdict(verdict)
         entry = replayed.finish(now)
         if replayed.mismatch is not None:
             return self._named(replayed.mismatch)
@@ -130,7 +130,7 @@ class Comparison:
         event = replayed.cursor.event(entry)
         if not isinstance(event, RunFinished):
             raise UsageError(f"{self.log}: the last entry is no run.finished")
-        recorded = _end_of_event(event)
+        recorded = end_of(event)
         session = replayed.kernel.session
         if session is not None and event.session_digest:
             recorded["session_digest"] = event.session_digest
@@ -336,7 +336,7 @@ class Comparison:
         code = (self.end.get("error") or {}).get("code")
         if not isinstance(event, RunFinished) or mismatch.has_ended or code in _OF_RUNNING_ON:
             return None
-        recorded = _end_of_event(event)
+        recorded = end_of(event)
         diff = between(recorded, self.end)
         if not diff:
             return None
@@ -446,13 +446,6 @@ _PLACED: Final = ("stuck", "spinning", "outside_loop")
 """Ends whose message names files and lines of the program."""
 _PLACE: Final = re.compile(r"(?:/[^\s:]*/)?([^\s/:]+):\d+")
 
-_END: Final = ("status", "reason", "output", "error", "summary", "artifacts")
-
-
-def _end_of_event(event: RunFinished) -> dict[str, Json]:
-    data = unstructure(event)
-    return {name: data[name] for name in _END if name in data}
-
 
 def _unplaced(end: dict[str, Json]) -> dict[str, Json]:
     """Return an end without the line numbers in the message of a run that could not go on.
@@ -464,21 +457,6 @@ def _unplaced(end: dict[str, Json]) -> dict[str, Json]:
         return end
     message = _PLACE.sub(r"\1", error["message"])
     return end | {"error": {**error, "message": message}}
-
-
-def _end_of(verdict: Verdict) -> dict[str, Json]:
-    report = verdict.report
-    event = RunFinished(
-        verdict.status,
-        verdict.reason,
-        verdict.output,
-        verdict.error,
-        [],
-        report.summary if report else None,
-        [attrs.asdict(artifact) for artifact in report.artifacts] if report else None,
-    )
-    data: dict[str, Json] = loads(encode(_end_of_event(event)))
-    return data
 
 
 def damaged(log: Path, names: tuple[str, ...], error: LogError | None) -> Divergence:

@@ -106,8 +106,8 @@ def _members(before: dict[str, Json], after: dict[str, Json], pointer: str) -> I
 
 def _elements(before: Sequence[Json], after: Sequence[Json], pointer: str) -> Iterator[Difference]:
     """Compare what lies between the common start and the common end, place by place."""
-    start = _common(before, after)
-    end = _common(before[start:][::-1], after[start:][::-1])
+    start = shared_start(before, after)
+    end = shared_start(before[start:][::-1], after[start:][::-1])
     olds, news = before[start : len(before) - end], after[start : len(after) - end]
     paired = min(len(olds), len(news))
     for at in range(paired):
@@ -118,7 +118,7 @@ def _elements(before: Sequence[Json], after: Sequence[Json], pointer: str) -> It
         yield Difference(f"{pointer}/{start + at}", "added", after=news[at])
 
 
-def _common(before: Sequence[Json], after: Sequence[Json]) -> int:
+def shared_start(before: Sequence[Json], after: Sequence[Json]) -> int:
     """Return how many elements the two share at the start."""
     for at, (old, new) in enumerate(zip(before, after, strict=False)):
         if not same(old, new):

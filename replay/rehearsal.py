@@ -4,7 +4,7 @@ A rehearsal runs the program with its recorded outcomes, delivered in an order o
 choosing (`replay.explore`), or with some of them altered (`replay.sensitivity`).  Nothing but the
 program is executed and nothing is written.  Where the book has no answer, the rehearsal ends as
 `missing`: the program took a way that was never recorded.  Which outcome answers what is settled in
-`replay.supply`, which comes next in `replay.outstanding`.  Rules: CONTRACT.md §12.8.
+`replay.matcher`, which comes next in `replay.outstanding`.  Rules: CONTRACT.md §12.8.
 """
 
 import contextlib
@@ -19,7 +19,6 @@ from refold.engine.events import (
     ClockRead,
     Event,
     PatchMarked,
-    RunFinished,
     SessionSeeded,
     ToolCalled,
     ToolReturned,
@@ -31,13 +30,13 @@ from refold.engine.loop import Timer
 from refold.engine.ports import Program, SessionPort, Tool
 from refold.engine.run import faces_of
 from refold.engine.state import Fold
-from refold.engine.verdict import Verdict
 from refold.engine.world import REQUESTS, RecordEnded
-from refold.replay.book import Asked, Book, asked_of, end_of
+from refold.replay.book import Asked, Book, asked_of
+from refold.replay.ends import end_of_verdict
 from refold.replay.items import Item, scope_of
+from refold.replay.matcher import Looks, Matcher
 from refold.replay.outstanding import Choice, Outstanding
 from refold.replay.pointer_diff import same
-from refold.replay.supply import Looks, Supply
 from refold.replay.world import RecordedModel, identity_of, waiting_place
 
 How = Literal["ended", "missing", "endless", "hung"]
@@ -109,12 +108,12 @@ class Rehearsal:
         looks: Looks,
         is_learning: bool = False,
     ) -> None:
-        """Take the record and what is to be done otherwise; for `looks` see `Supply`."""
+        """Take the record and what is to be done otherwise; for `looks` see `Matcher`."""
         started = book.started
         self.fold = Fold()
         self.fold.apply(started, None, 0)
         self._book, self._plan = book, plan
-        self._supply = Supply(book, by_place=plan.by_place, looks=looks, is_learning=is_learning)
+        self._matcher = Matcher(book, by_place=plan.by_place, looks=looks, is_learning=is_learning)
         self._outstanding = Outstanding(book, plan.order, free_timers=plan.free_timers)
         self._steps_left = _STEPS_MIN + _STEPS_PER_ENTRY * book.entries
         self._over: How | None = None
@@ -149,7 +148,7 @@ class Rehearsal:
         has_ended = self._over is None
         return Rehearsed(
             how=self._over or "ended",
-            end=self._book.stable(_end(verdict)) if has_ended else {},
+            end=self._book.stable(end_of_verdict(verdict)) if has_ended else {},
             place=verdict.place if has_ended else self._place,
             missing=self._missing,
             delivered=tuple(keys[0] for keys in self._given),
@@ -175,7 +174,7 @@ class Rehearsal:
         self._step(lets_go=is_asked or isinstance(event, ValueDrawn))
         self.fold.apply(event, call)
         if isinstance(event, REQUESTS):
-            asked = self._supply.recognised(asked_of(event, call or ""))
+            asked = self._matcher.recognised(asked_of(event, call or ""))
             self._asked[asked.call] = asked
             if not (isinstance(event, ToolCalled) and event.delegates):
                 self._serve(asked)
@@ -184,7 +183,7 @@ class Rehearsal:
         """Return the time that the same scope had at the same look."""
         self._step(lets_go=True)
         loop = self._kernel.loop
-        read = self._supply.look(loop.scope().path if loop.is_stepping() else loop.root.path)
+        read = self._matcher.look(loop.scope().path if loop.is_stepping() else loop.root.path)
         self.fold.apply(read, None)
         return read
 
@@ -194,7 +193,7 @@ class Rehearsal:
 
     def draw(self, source: str, name: str, call: str, produce: Callable[[], Json]) -> Json:  # noqa: ARG002 - nothing is drawn anew
         """Return the value that was recorded for this draw, or for the same one elsewhere."""
-        found = self._supply.draw(source, name, call)
+        found = self._matcher.draw(source, name, call)
         if found is None:
             self._end_as("missing", Item("value", source, {"name": name}, call))
             raise RecordEnded
@@ -270,7 +269,7 @@ class Rehearsal:
 
     def _serve(self, asked: Asked) -> None:
         """Find the recorded outcome that answers a request, if there is one."""
-        key = self._supply.take(asked)
+        key = self._matcher.take(asked)
         if key is None:
             self._unknown[asked.call] = None
         answer = self._book.answers.get(key) if key is not None else None
@@ -323,19 +322,3 @@ def _purposes(book: Book, calls: Iterable[str]) -> Iterator[str]:
         drawn = book.values[call]
         is_uuid = drawn.source == "uuid"
         yield f"uuid\0{call}" if is_uuid else f"random\0{drawn.name}\0{scope_of(call)}"
-
-
-def _end(verdict: Verdict) -> dict[str, Json]:
-    """Return how a run ended, as `replay.book.end_of` has it."""
-    report = verdict.report
-    finished = RunFinished(
-        verdict.status,
-        verdict.reason,
-        verdict.output,
-        verdict.error,
-        [],
-        report.summary if report else None,
-        [attrs.asdict(artifact) for artifact in report.artifacts] if report else None,
-    )
-    end: dict[str, Json] = loads(encode(end_of(finished)))
-    return end

@@ -1,8 +1,10 @@
 """Where the outcomes of a run come from: the record, the world, or stubs (CONTRACT.md §12.10).
 
-`Sources` says so per kind and per tool, and `BookSupply` serves it to a recorder.  What is to come
-from the record and is not there is refused, never replaced by something like it.  What is compared
-afterwards is `replay.drift`'s to say.
+`Sources` says so per kind and per tool, and `BookSupply` serves it to a recorder (it is the port
+`engine.ports.Supply`).  What is to come from the record and is not there is refused, never replaced
+by something like it.  What is compared afterwards is `replay.drift`'s to say.
+
+A rehearsal writes no log and has no sources: `replay.rehearsal`, `replay.matcher`.
 """
 
 from collections import defaultdict

@@ -14,9 +14,9 @@ from refold.engine.errors import Diverged, UsageError
 from refold.engine.ports import Program, SessionPort, Tool
 from refold.replay.book import Book
 from refold.replay.excuses import Excuses
+from refold.replay.matcher import Looks
 from refold.replay.reexecute import reexecute
 from refold.replay.rehearsal import Plan, Rehearsal, Rehearsed
-from refold.replay.supply import Looks
 from refold.replay.world import known_tools
 
 WALL_SECONDS: Final = 10.0

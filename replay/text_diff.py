@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.canonical import Json, encode
-from refold.replay.pointer_diff import Difference, differences, same, shown
+from refold.replay.pointer_diff import Difference, differences, same, shared_start, shown
 
 LINES_MAX: Final = 12
 """Lines shown of one text that changed."""
@@ -49,8 +49,8 @@ def text_changes(diff: Sequence[Difference]) -> tuple[TextChange, ...]:
 
 def message_changes(before: Sequence[Json], after: Sequence[Json]) -> tuple[TextChange, ...]:
     """Return what changed in a conversation, message by message."""
-    start = _common(before, after)
-    end = _common(before[start:][::-1], after[start:][::-1])
+    start = shared_start(before, after)
+    end = shared_start(before[start:][::-1], after[start:][::-1])
     olds, news = before[start : len(before) - end], after[start : len(after) - end]
     changes = []
     for at in range(max(len(olds), len(news))):
@@ -158,10 +158,3 @@ def _safe(line: str) -> str:
         return text
     half = _CHARACTERS_MAX // 2
     return f"{text[:half]}…{text[-half:]}"
-
-
-def _common(before: Sequence[Json], after: Sequence[Json]) -> int:
-    for at, (old, new) in enumerate(zip(before, after, strict=False)):
-        if not same(old, new):
-            return at
-    return min(len(before), len(after))

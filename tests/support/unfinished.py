@@ -14,8 +14,8 @@ Keep = Callable[[Path, int], int]
 
 
 def lines_of(log: Path) -> list[bytes]:
-    """Return the lines of a log, newlines included."""
-    return log.read_bytes().splitlines(keepends=True)
+    """Return the whole lines of a log, newlines included; a torn one is left out."""
+    return [line for line in log.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
 
 
 def rows_of(log: Path) -> list[dict[str, Any]]:

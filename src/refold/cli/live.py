@@ -13,7 +13,8 @@ import click
 
 from refold.cli import output
 from refold.cli.logs import OpenedLog, started
-from refold.engine.canonical import Json, loads
+from refold.cli.people import value_of
+from refold.engine.canonical import Json
 from refold.engine.errors import UsageError
 from refold.engine.ports import Model, SessionPort, Tool
 from refold.engine.programs import SHIPPED
@@ -114,7 +115,7 @@ def live_of(
         tools=_last(modes) or default,  # type: ignore[arg-type]  # one of the modes
         children=children or default,
         tool=tool,
-        stubs={key: _json(text) for key, text in (_pair(each, "--stub") for each in stubs)},
+        stubs={key: value_of(text) for key, text in (_pair(each, "--stub") for each in stubs)},
         may_change=may_change,
     )
     session = session_of(log.path) if program is None else None
@@ -149,14 +150,6 @@ def _pair(text: str, option: str) -> tuple[str, str]:
     return name, value
 
 
-def _json(text: str) -> Json:
-    """Return a JSON value; what is none is taken as the text that it is."""
-    try:
-        return loads(text.encode())
-    except ValueError:
-        return text
-
-
 def edits_of(given: Iterable[str]) -> dict[str, Json]:
     """Return what `KEY=FILE` and `KEY=JSON` say, by key; a file that is no JSON is a text.
 
@@ -173,8 +166,8 @@ def edits_of(given: Iterable[str]) -> dict[str, Json]:
 def _value(text: str) -> Json:
     path = Path(text.removeprefix("@"))
     if not text.startswith("@") and not path.is_file():
-        return _json(text)
+        return value_of(text)
     try:
-        return _json(path.read_text(encoding="utf-8"))
+        return value_of(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{output.shown_path(path)}: {error}") from None

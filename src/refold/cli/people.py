@@ -7,6 +7,7 @@ options that settle it, ready to paste.  Rules: CONTRACT.md §9.9, §14.
 import contextlib
 import shlex
 import sys
+import threading
 from collections.abc import Iterable, Sequence
 from itertools import starmap
 from pathlib import Path
@@ -63,28 +64,42 @@ def value_of(text: str) -> Json:
 # --- asking ----------------------------------------------------------------------------------
 
 
+_at_the_terminal: Final = threading.Lock()
+"""Questions come from several threads, and are asked one after the other."""
+
+
 def ask(question: Question) -> Json:
     """Ask at the terminal until the answer fits; an empty line leaves the question open.
 
     Raises:
         Unanswered: an empty line, or the end of the input.
     """
-    output.hint(f"\n{question.key}  {question.question}")
-    if question.schema is not None:
-        output.hint(f"expected: {expected(question)}")
-    while True:
-        sys.stderr.write("> ")
-        sys.stderr.flush()
-        line = sys.stdin.readline()
-        if not line.strip():
-            raise Unanswered("left open at the terminal")
-        answer = _fitting(question, line.strip())
-        try:
-            check_answer(question, answer)
-        except AnswerRefused as refused:
-            output.complain(f"expected {refused.expected}; found {refused.found}")
-        else:
-            return answer
+    with _at_the_terminal:
+        output.hint(f"\n{question.key}  {question.question}")
+        fits = f"expected: {expected(question)}; " if question.schema is not None else ""
+        output.hint(f"{fits}an empty line leaves it open")
+        while True:
+            answer = _fitting(question, _typed())
+            try:
+                check_answer(question, answer)
+            except AnswerRefused as refused:
+                output.complain(f"expected {refused.expected}; found {refused.found}")
+            else:
+                return answer
+
+
+def _typed() -> str:
+    """Return the next line of the terminal.
+
+    Raises:
+        Unanswered: it is empty.
+    """
+    sys.stderr.write("> ")
+    sys.stderr.flush()
+    line = sys.stdin.readline().strip()
+    if not line:
+        raise Unanswered("left open at the terminal")
+    return line
 
 
 def asked(questions: Iterable[Question]) -> dict[str, Json]:

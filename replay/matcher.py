@@ -1,8 +1,11 @@
-"""What answers a request under another order than the recorded one: the same request, wherever.
+"""Which recorded request answers one of a rehearsal: the same request, wherever it was made.
 
 Under another order a worker may take another's task, and asks for it under a key of its own.  So an
 outcome goes to whoever asks for the same: under the same key, else nearest in the same scope, else
 anywhere; to one only.  Pure but for what has been given out.  Rules: CONTRACT.md §12.8.
+
+Runs that are recorded, live in part or forked, are more careful, and look in the same scope only:
+`replay.sources`.
 """
 
 from collections import Counter
@@ -27,8 +30,8 @@ Looks = dict[tuple[str, int], ClockRead]
 """What a scope saw at its n-th look at the clock."""
 
 
-class Supply:
-    """The outcomes of one book, each given out once."""
+class Matcher:
+    """Finds for each request the one of a book that answers it; each answers once."""
 
     def __init__(self, book: Book, *, by_place: bool, looks: Looks, is_learning: bool) -> None:
         """Take the book; `looks` is filled while learning, which only the recorded order may."""
