@@ -1,4 +1,21 @@
 """The deterministic kernel, the event log, the runners and the model port.
 
 Imports nothing of ours.  `tools` and `replay` stand on it; `refold` itself names what is public.
+
+    events, effects, outcome, limits,  the words: what happened, what is asked for, how it ended,
+      delegation, ports, errors          what it may use up, what the outside is to be
+    kernel, loop, stdlib, pending,     one program, one completion at a time
+      decide, verdict, interrupts
+    run                                what a program sees; `agent`: the agent loop over it
+    world                              what stands behind a kernel; `replay` has others
+    recorder, driver, clock            the one that writes a log and does the work; `supplied`: some
+                                         outcomes come from elsewhere; `recording`: `record` itself
+    runners/, process/, reply          children, and how they are bounded
+    log/                               names, lines, blobs, writing, reading, recovery
+    codec, canonical, digest, plain,   events to bytes, values to JSON, and what is hashed
+      quick, data_digest, conversation
+    state/, session/                   folds over events
+    models/, programs, offers          models, programs by name, what a log says of tools
+    people                             questions and approvals
+    redaction, secret, vault           what must not reach a log
 """

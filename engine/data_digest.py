@@ -20,27 +20,45 @@ _WHOLE: Final = {
 }
 """What is hashed before the call key, of kinds that count with all their data: most entries."""
 
+_TOGETHER: Final = 64
+_LARGE: Final = 4096
+"""Entries that are counted together, and bytes from which on one does not wait."""
+
 
 class DataDigest:
     """Adds up the entries of one run, in any order."""
 
-    __slots__ = ("_sum",)
+    __slots__ = ("_sum", "_waiting")
 
     def __init__(self) -> None:
         self._sum = 0
+        self._waiting: list[tuple[str, str | None, bytes]] = []
 
     def add(self, kind: str, call: str | None, data: bytes) -> None:
         """Count one entry: its kind, its call key, and the bytes of its data as logged."""
-        begin = _WHOLE.get(kind)
-        if begin is None:
-            if kind in UNDIGESTED:
-                return
-            begin = DATA + f"{kind}\0".encode()
-            data = digestible(kind, data)
-        part = sha256(b"%b%b\0%b" % (begin, call.encode() if call else b"", data)).digest()
-        # Reduced at the end: the sum grows by a bit when it doubles.
-        self._sum += int.from_bytes(part, "big")
+        waiting = self._waiting
+        waiting.append((kind, call, data))
+        if len(waiting) >= _TOGETHER or len(data) > _LARGE:
+            self._count()
+
+    def _count(self) -> None:
+        """Add what waits: many entries one after the other cost half of one now and then."""
+        total = self._sum
+        for kind, call, data in self._waiting:
+            begin = _WHOLE.get(kind)
+            counted = data
+            if begin is None:
+                if kind in UNDIGESTED:
+                    continue
+                begin = DATA + f"{kind}\0".encode()
+                counted = digestible(kind, data)
+            part = sha256(b"%b%b\0%b" % (begin, call.encode() if call else b"", counted)).digest()
+            # Reduced at the end: the sum grows by a bit when it doubles.
+            total += int.from_bytes(part, "big")
+        self._sum = total
+        self._waiting.clear()
 
     def hexdigest(self) -> str:
         """Return the digest of what was added so far: 64 lower-case hex digits."""
+        self._count()
         return f"{self._sum % DATA_MODULUS:064x}"

@@ -463,7 +463,10 @@ class LogSealed(Detailed, LogError):
     path: str
 
     def __str__(self) -> str:
-        return f"{self.path} is sealed by run.finished; nothing is appended to it"
+        return (
+            f"{self.path} is sealed by run.finished; nothing is appended to it; "
+            "`refold fork` goes on from any entry in a new log"
+        )
 
 
 class LogUnsealed(Detailed, LogError):

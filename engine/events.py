@@ -370,6 +370,9 @@ COMPLETES: Final[dict[str, str]] = {
 }
 """Which kind asks for what another delivers."""
 
+REQUEST_KINDS: Final = frozenset(COMPLETES.values())
+"""Kinds that ask the world for something."""
+
 FROM_WORLD: Final = frozenset({*COMPLETES, "timer.fired", "effect.late"})
 """Kinds that the world delivers, one a step.  A rejected child's `child.finished` follows from the
 program, as does a `limit.hit` other than wall time (CONTRACT.md §5.2)."""

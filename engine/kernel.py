@@ -248,6 +248,16 @@ class Kernel:
         self._clock = None
         return self.world.advance()
 
+    def had(self, value: Any) -> Any:
+        """Return what is there already, as `wait` does: nothing is ready, so no step is missed.
+
+        Raises:
+            RefoldError: the first failure of the world, whatever the program made of it.
+        """
+        if self.failure is not None:
+            raise self.failure
+        return value
+
     def wait(self, pending: Pending) -> Any:
         """Pump until `pending` is done: how a plain program waits inside its call."""
         while True:
@@ -413,24 +423,22 @@ class Kernel:
             case InputGiven():
                 return event.answer, None
 
-    def _tool_result(
-        self, pending: Pending, event: ToolReturned
-    ) -> tuple[Any, Exception | None]:
+    def _tool_result(self, pending: Pending, event: ToolReturned) -> tuple[Any, Exception | None]:
         if self.session is not None:
             self._observe(pending.name, pending.arguments, event)
         if event.status != "ok":
             return None, tool_error(pending.name, event.error or {})
-        return self._loaded(pending, event.result)
+        if pending.tool is None or not pending.tool.typed:
+            return event.result, None
+        return self._loaded(pending.tool, event.result)
 
     def _observe(self, tool: str, arguments: dict[str, Json], event: ToolReturned) -> None:
         if self.session is not None:
             self.session.observe(tool, arguments, event.result, event.error)
 
-    def _loaded(self, pending: Pending, result: Json) -> tuple[Any, Exception | None]:
-        if pending.tool is None or not pending.tool.typed:
-            return result, None
+    def _loaded(self, tool: Tool, result: Json) -> tuple[Any, Exception | None]:
         try:
-            return pending.tool.load(result), None
+            return tool.load(result), None
         except RefoldError as error:
             self.failure = self.failure or error
             return None, error
@@ -449,12 +457,10 @@ class Kernel:
         Raises:
             UsageError: `run` is used outside its own program.
         """
-        loop = self.loop
-        if loop.is_stepping():
-            scope = loop.scope()
-        else:
+        scope = self.loop.stepping_scope()
+        if scope is None:
             self._check_inside()
-            scope = loop.root
+            scope = self.loop.root
         return scope, scope.next_call()
 
     def _check_inside(self) -> None:
@@ -475,14 +481,21 @@ class Kernel:
         """Put a request into the log under a new call key, and return the key."""
         scope, call = self.key()
         try:
-            self.emit(event, call)
+            self.world.emit(event, call)
         except NotCanonical:
             scope.calls -= 1  # nothing was asked: ordinals stay dense
             raise
+        except RefoldError as error:
+            self.failure = self.failure or error
+            raise
         return call
 
-    def ask_tool(self, tool: Tool, arguments: dict[str, Any]) -> Pending:
-        """Ask for a leaf tool; it may be done already when this returns."""
+    def ask_tool(self, tool: Tool, arguments: dict[str, Any]) -> tuple[Pending | None, Any]:
+        """Ask for a leaf tool; return what to wait for, or `None` and the result of one that ran.
+
+        Raises:
+            ToolError: the tool ran, and failed.
+        """
         plain = members_to_json(arguments)
         call = self._ask(_tool_called(tool.name, plain, tool.effect))
         pending = Pending(call, "tool", tool.name, tool, plain)
@@ -496,10 +509,12 @@ class Kernel:
                 del self.open[call]
                 self._clock = None
                 self.loop.next_number()  # of the future that nobody needed: numbers are hashes
-                pending.resolve(*self._tool_result(pending, returned))
-                return pending
+                value, error = self._tool_result(pending, returned)
+                if error is not None:
+                    raise error
+                return None, value
         self._wait_for(pending, effect)
-        return pending
+        return pending, None
 
     def _wait_for(self, pending: Pending, effect: Effect) -> None:
         if self.loop.is_stepping():

@@ -279,6 +279,13 @@ class Loop(asyncio.AbstractEventLoop):
             return self._scope_of_foreign(task)
         return _scope_of_context.get(self.root)
 
+    def stepping_scope(self) -> Scope | None:
+        """Return the scope of the code running now; `None` where `is_stepping` would be False."""
+        if self._thread != threading.get_ident() or _collecting.on:
+            return None
+        task = asyncio.current_task(self)
+        return task.scope if task.__class__ is Task else self.scope()
+
     def _scope_of_foreign(self, task: asyncio.Task[Any]) -> Scope:
         """Return the scope of a task that a framework made past `create_task`."""
         found = self._foreign.get(task)

@@ -27,6 +27,14 @@ class Pending:
         "value",
     )
 
+    value: Any
+    """Once `is_done`; so is `error`."""
+    error: Exception | None
+    chain: str
+    """Of a model request: the chain digest of what was asked."""
+    messages: int
+    """… and how many messages that is."""
+
     def __init__(
         self,
         call: str,
@@ -39,14 +47,9 @@ class Pending:
         self.kind = kind
         self.name = name
         self.tool = tool
+        self.arguments: dict[str, Json] = {} if arguments is None else arguments
         self.future: asyncio.Future[Any] | None = None
         self.is_done = False
-        self.value: Any = None
-        self.error: Exception | None = None
-        self.arguments: dict[str, Json] = {} if arguments is None else arguments
-        self.chain = ""
-        """Of a model request: the chain digest of what was asked."""
-        self.messages = 0
 
     def resolve(self, value: Any, error: Exception | None) -> None:
         """Keep the result, and wake who waits for it."""

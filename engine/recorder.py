@@ -240,7 +240,8 @@ class Recorder:
         self._writer = LogWriter.create(
             request.log, started, durability=request.durability, meta=request.meta
         )
-        self._noted(started, None, 0)
+        self._digest.add("run.started", None, self._writer.last_data)
+        self.fold.apply(started, None, 0)
         if started.input is not request.input:
             self.request = attrs.evolve(request, input=started.input)
 
@@ -374,7 +375,8 @@ class Recorder:
 
     def at_once(self, effect: CallTool) -> ToolReturned | None:
         """Run a synchronous tool in place: nothing else is live, and nobody can tell."""
-        if effect.tool.is_async or effect.tool.timeout_seconds is not None or not _IN_PLACE_SAFE:
+        tool = effect.tool
+        if tool.is_async or tool.timeout_seconds is not None or not _IN_PLACE_SAFE:
             return None
         if self._stop_us is not None or self._must_be_timely or not self._arrivals.empty():
             return None
@@ -382,7 +384,7 @@ class Recorder:
         if returned is None:
             return None
         event = self._take_tool(effect.call, returned)
-        self._after(effect.tool)
+        self._after(tool)
         return event
 
     def _in_place(self, effect: CallTool) -> ToolReturned | None:
@@ -816,16 +818,14 @@ class Recorder:
         return ToolReturned("error", error={"code": "secret", "message": message, "type": ""})
 
     def _append(self, event: Event, call: str | None, cause: int | None) -> None:
+        writer, kind = self._writer, event.__class__
         with self._lock:
-            seq = self._writer.append(event, call, cause)
-        self._noted(event, call, seq)
-
-    def _noted(self, event: Event, call: str | None, seq: int) -> None:
-        self._digest.add(KIND_OF[event.__class__], call, self._writer.last_data)
+            seq = writer.append(event, call, cause)
+        self._digest.add(KIND_OF[kind], call, writer.last_data)
         self.fold.apply(event, call, seq)
-        if call is not None and event.__class__ in _REQUESTS:
+        if kind in _REQUESTS and call is not None:
             self._requests[call] = seq
-            if event.__class__ is ChildStarted:
+            if kind is ChildStarted:
                 self._start_hashes[call] = self._writer.head
 
     def _hash_of_start(self, call: str) -> str:

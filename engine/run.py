@@ -218,10 +218,8 @@ class Run(_Face):
             check_approved(found.name, await self.ask(question, APPROVAL))
         if found.delegates:
             return await self._delegation_tool(found, arguments)
-        pending = kernel.ask_tool(found, arguments)
-        if pending.is_done:
-            return pending.take()
-        return await self._awaited(pending)
+        pending, result = kernel.ask_tool(found, arguments)
+        return result if pending is None else await self._awaited(pending)
 
     async def _awaited(self, pending: Any) -> Any:
         try:
@@ -341,7 +339,8 @@ class PlainRun(_Face):
             question = approval_question(found.name, kernel.plain_arguments(arguments))
             check_approved(found.name, self.ask(question, APPROVAL))
         if not found.delegates:
-            return kernel.wait(kernel.ask_tool(found, arguments))
+            pending, result = kernel.ask_tool(found, arguments)
+            return kernel.had(result) if pending is None else kernel.wait(pending)
         plain = kernel.plain_arguments(arguments)
         call, scope = kernel.begin_delegation(found, plain)
         task = kernel.loop.spawn(

@@ -38,6 +38,7 @@ from refold.engine.events import (
     ValueDrawn,
 )
 from refold.engine.log import Entry, read_entries
+from refold.engine.log.names import child_path
 from refold.engine.outcome import Usage
 from refold.replay.ends import end_of
 from refold.replay.excuses import without_volatile
@@ -130,6 +131,16 @@ class Book:
         """Return the place of a key in the recorded order; `None` if it was not delivered."""
         answer = self.answers.get(key)
         return answer.position if answer is not None else None
+
+    def child_number(self, call: str) -> int | None:
+        """Return the number (from 1) of the child that a call started; `None` for none."""
+        children = [one.call for one in self.requests.values() if one.item.kind == "child"]
+        return children.index(call) + 1 if call in children else None
+
+    def child_log(self, call: str) -> Path | None:
+        """Return where the child that a call started has its log; `None` for none."""
+        number = self.child_number(call)
+        return child_path(self.log, number) if number is not None else None
 
     def empty(self) -> "Book":
         """Return a book of the same log in which nothing is recorded."""

@@ -1,22 +1,21 @@
-"""Many logs re-executed side by side, and one report of them all (CONTRACT.md §14.13).
+"""Many logs re-executed side by side (CONTRACT.md §14.13).
 
 Each log is re-executed in a process of its own: a program that ends its process, or that changes
 what is global, spoils no other log's answer.  One helper process imports what is needed, once, and
 is forked for each log (`replay.bulk_process`); where the programs are of this process only, the
 logs are re-executed here, one after the other.  How one log is re-executed is whoever calls this
-to say: the command line knows the tools that Refold ships, `replay` knows none.
+to say: the command line knows the tools that Refold ships, `replay` knows none.  What became of
+each, and of all of them, is told by `replay.bulk_report`.
 """
 
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, Self, get_args
 
 import attrs
 
 from refold.engine.errors import (
-    Diverged,
     EventMalformed,
     LogDamaged,
     LogError,
@@ -33,120 +32,18 @@ from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, check_root
 from refold.engine.log.pack import opened
 from refold.engine.ports import Program, Reference
 from refold.engine.programs import SHIPPED, load, program_name
-from refold.replay.divergence import HEADLINES, Divergence
-from refold.replay.junit import JUnitCase, JUnitSuite
+from refold.replay.bulk_process import in_processes
+from refold.replay.bulk_report import BulkReport, LogResult, Result, is_bad, not_run
+from refold.replay.divergence import HEADLINES
 from refold.replay.reexecute import ReplayReport
 from refold.replay.verify import verify
-
-Result = Literal[
-    "identical", "diverged", "damaged", "program needed", "refused", "fault", "not run"
-]
-"""`refused`: a tool or a session has to be passed.  `fault`: Refold itself failed over it."""
 
 Programs = Mapping[str, Program | Reference | str]
 """By the name that the logs show."""
 
 
-@attrs.frozen(kw_only=True)
-class LogResult:
-    """What became of one log."""
-
-    log: str
-    """As it was given, or found in a folder that was given."""
-    result: Result
-    program: str = ""
-    """As the log names it; empty where that cannot be read."""
-    category: str = ""
-    """Of the first divergence; empty where there is none."""
-    where: str = ""
-    """The same: `root > researcher[2] > search#3`."""
-    message: str = ""
-    """What is wrong, in a line for people; empty where nothing is."""
-    entries: int = 0
-    """Compared, over the log and those of its children."""
-    children: int = 0
-    ignored: int = 0
-    """Places that were not as recorded, and are volatile."""
-    seconds: float = 0.0
-    divergences: tuple[Divergence, ...] = ()
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the row as `refold replay DIR --json` prints it."""
-        fields = {field.name: getattr(self, field.name) for field in attrs.fields(LogResult)}
-        divergences = [divergence.as_json() for divergence in self.divergences]
-        return fields | {"divergences": divergences}
-
-    @classmethod
-    def from_json(cls, document: dict[str, Any]) -> Self:
-        """Return a row from what `as_json` gave."""
-        divergences = tuple(Divergence.from_json(one) for one in document["divergences"])
-        return cls(**(document | {"divergences": divergences}))
-
-    @property
-    def text(self) -> str:
-        """All that is known of what is wrong, on several lines."""
-        return "\n\n".join(map(str, self.divergences)) or self.message
-
-
 Execute = Callable[[Path], LogResult]
 """Re-executes one log, named as it was given; raises nothing."""
-
-
-@attrs.frozen(kw_only=True)
-class BulkReport:
-    """What became of many logs, in their order."""
-
-    logs: tuple[LogResult, ...]
-    seconds: float
-    """Of wall time, for all of them together."""
-    jobs: int
-    """How many were re-executed at a time."""
-    printed: str = attrs.field(default="", repr=False)
-    """What the programs printed, if they ran in processes of their own; a part, if it is long."""
-
-    @property
-    def identical(self) -> bool:
-        """Whether every log is; not so where one was not looked at."""
-        return all(log.result == "identical" for log in self.logs)
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """How many logs have each result, identical ones first; results without a log left out."""
-        found = [log.result for log in self.logs]
-        return {name: found.count(name) for name in get_args(Result) if name in found}
-
-    def check(self) -> None:
-        """Raise for the first log that is not identical.
-
-        Raises:
-            Diverged: with the divergence as its data.
-            UsageError: it could not be looked at.
-        """
-        bad = next((log for log in self.logs if log.result != "identical"), None)
-        if bad is None:
-            return
-        if bad.divergences:
-            raise Diverged(bad.divergences[0])
-        raise UsageError(f"{bad.log}: {bad.result}: {bad.message}")
-
-    def suite(self) -> JUnitSuite:
-        """Return the report as a suite of JUnit, a case a log."""
-        return JUnitSuite(name="refold replay", cases=[_case(log) for log in self.logs])
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the report as `refold replay DIR --json` prints it."""
-        return {
-            "identical": self.identical,
-            "counts": self.counts,
-            "logs": [log.as_json() for log in self.logs],
-            "seconds": self.seconds,
-            "jobs": self.jobs,
-        }
-
-    def __str__(self) -> str:
-        counts = ", ".join(f"{count} {result}" for result, count in self.counts.items())
-        rest = [f"{log.log}: {log.result}: {log.message}" for log in self.logs if log.message]
-        return "\n".join([f"{len(self.logs)} logs: {counts}", *rest])
 
 
 # --- which logs ------------------------------------------------------------------------------
@@ -299,46 +196,7 @@ def _bad(given: Path, program: str, result: Result, error: Exception) -> LogResu
     )
 
 
-def died(log: str, how: str) -> LogResult:
-    """Return the row of a log whose program ended the process that re-executed it."""
-    divergence = Divergence(
-        category="environment",
-        where="root",
-        log=log,
-        now={"kind": "process", "name": how},
-        cause="the program ended its process, which the record does not say",
-    )
-    return LogResult(
-        log=log,
-        result="diverged",
-        category="environment",
-        where="root",
-        message=f"the program ended its process: {how}",
-        divergences=(divergence,),
-    )
-
-
-def not_run(log: str) -> LogResult:
-    """Return the row of a log that was not looked at, or not to its end."""
-    return LogResult(log=log, result="not run", message="another log was not identical before")
-
-
-def _case(log: LogResult) -> JUnitCase:
-    told = (log.message, log.text) if log.message else None
-    is_failure = log.result in ("diverged", "damaged")
-    is_error = log.result in ("program needed", "refused", "fault")
-    return JUnitCase(
-        name=log.log,
-        seconds=log.seconds,
-        failure=told if is_failure else None,
-        error=told if is_error else None,
-        skipped=log.message if log.result == "not run" else "",
-    )
-
-
 # --- all of them -----------------------------------------------------------------------------
-
-_BAD: Final = frozenset({"diverged", "damaged", "program needed", "refused", "fault"})
 
 
 def replay_logs(
@@ -366,8 +224,6 @@ def replay_logs(
         raise UsageError(f"jobs: expected 1 or more, found {jobs}")
     began = time.monotonic()
     if isinstance(execute, Reference):
-        from refold.replay.bulk_process import in_processes  # noqa: PLC0415 - it imports this
-
         most = min(jobs or processors(), len(logs))
         answer = in_processes(logs, execute, jobs=most, fail_fast=fail_fast)
         if answer is not None:
@@ -386,11 +242,6 @@ def _here(logs: Sequence[Path], execute: Execute, *, fail_fast: bool) -> tuple[L
         began = time.monotonic()
         rows.append(attrs.evolve(execute(log), seconds=_since(began)))
     return tuple(rows)
-
-
-def is_bad(row: LogResult) -> bool:
-    """Return whether a log is known to be not identical."""
-    return row.result in _BAD
 
 
 def _since(began: float) -> float:

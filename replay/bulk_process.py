@@ -1,9 +1,10 @@
 """The processes in which many logs are re-executed: one helper, forked for each log.
 
 The helper imports the programs once and has a single thread, so that forking it is safe; a fork
-re-executes one log, writes one row and is gone, whatever the program did to it.  Which logs, and
-what a row says, is `replay.bulk`'s.  The helper is bounded as every process of ours (CONTRACT.md
-§7.3): nothing of it is left when the caller is interrupted, and it leaves when the caller is gone.
+re-executes one log, writes one row and is gone, whatever the program did to it.  Which logs
+is `replay.bulk`'s to say, what a row says `replay.bulk_report`'s.  The helper is bounded as every
+process of ours (CONTRACT.md §7.3): nothing of it is left when the caller is interrupted, and it
+leaves when the caller is gone.
 """
 
 import gc
@@ -24,7 +25,7 @@ from refold.engine.ports import CancelSignal, Reference
 from refold.engine.process import Bounds, Ended, run_bounded, take_protocol
 from refold.engine.programs import load
 from refold.engine.runners.in_subprocess import STUB
-from refold.replay.bulk import LogResult, died, is_bad, not_run
+from refold.replay.bulk_report import LogResult, died, is_bad, not_run
 
 _ENTRY: Final = "refold.replay.bulk_process:serve"
 _BEGUN: Final = b'"begun"'

@@ -17,6 +17,7 @@ from refold.engine.digest import child_leaf, merkle_root
 from refold.engine.events import (
     COMPLETES,
     FROM_WORLD,
+    REQUEST_KINDS,
     ChildFinished,
     ChildStarted,
     ClockRead,
@@ -36,8 +37,7 @@ Problem = tuple[str, str, str]
 """What is wrong, what was expected, what was found."""
 
 _KEY: Final = re.compile(r"([0-9A-Za-z._/-]+)([#@])([1-9][0-9]{0,17})\Z")
-_REQUESTS: Final = frozenset(COMPLETES.values())
-_EFFECTS: Final = frozenset({*COMPLETES, *_REQUESTS, "effect.cancelled", "effect.late"})
+_EFFECTS: Final = frozenset({*COMPLETES, *REQUEST_KINDS, "effect.cancelled", "effect.late"})
 _ENDS: Final = frozenset({"run.started", "child.started", "run.finished"})
 """Kinds that say where a run, or one below it, begins or ends."""
 _CANCELLED: Final = "cancelled"
@@ -115,7 +115,7 @@ class Causality:
     def _take_key(self, kind: str, call: str | None) -> None:
         """Check that ordinals are dense in each scope, in the order of first use (§9.1)."""
         if call is None:
-            if kind in _REQUESTS or kind in COMPLETES:
+            if kind in REQUEST_KINDS or kind in COMPLETES:
                 self._say("call key", "one", "none")
             return
         key = _KEY.match(call)
@@ -132,14 +132,14 @@ class Causality:
         last = self._ordinals.get(scope, 0)
         if ordinal > last + 1:
             self._say("call key", f"{scope}#{last + 1}", call)
-        if ordinal <= last and kind in _REQUESTS:
+        if ordinal <= last and kind in REQUEST_KINDS:
             self._say("call key", f"{scope}#{last + 1}, for each key asks once", call)
         self._ordinals[scope] = max(last, ordinal)
 
     # --- effects -------------------------------------------------------------------------
 
     def _take_effect(self, kind: str, event: Recorded, call: str) -> None:
-        if kind in _REQUESTS:
+        if kind in REQUEST_KINDS:
             self._open[call] = kind
             if isinstance(event, ToolCalled) and event.delegates:
                 self._programs.add(call)

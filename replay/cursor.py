@@ -2,9 +2,13 @@
 
 Late effects and marks of a resume have no part in what the program saw: they are passed over.
 So are change markers, which take no part in the order of calls; they are remembered.
+
+Of a log that was verified before, lines are taken apart no further than is needed: most are what
+the program is expected to emit, byte by byte, and `take_if` finds that out without parsing.
 """
 
 import os
+import re
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,18 +20,37 @@ from refold.engine.errors import LogDamaged
 from refold.engine.events import FROM_WORLD, Recorded
 from refold.engine.log import Entry, read_entries
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
+from refold.engine.log.damage import Place
+from refold.engine.log.line import TRAILER
 from refold.engine.log.names import blobs_of
+from refold.engine.log.reader import entry_of, lines_of
 
 _PASSED_OVER: Final = frozenset({"effect.late", "run.resumed", "patch.marked"})
 _ENDS_STEP: Final = FROM_WORLD | {"run.finished"}
 
 
+_HEAD: Final = b'{"seq":%d,"kind":"%b","call":"%b","cause":%d,"data":%b'
+_META_BEGIN: Final = b',"meta":{"wall_us":'
+_META: Final = re.compile(rb',"meta":\{"wall_us":[1-9][0-9]{0,18},"mono_us":[1-9][0-9]{0,18}\}')
+
+
+Unparsed = tuple[bytes, int, int]
+"""A line that was taken as it is: its bytes, seq and offset in the file."""
+
+
 class Cursor:
     """A look ahead into one log."""
 
-    def __init__(self, log: str | os.PathLike[str]) -> None:
-        self._entries = read_entries(log, torn_ok=True)
+    def __init__(self, log: str | os.PathLike[str], *, verified: bool = False) -> None:
+        """Open a log; `verified`: its scan has just found it sealed and undamaged."""
         self._path = os.fspath(log)
+        self._lines = lines_of(log) if verified else iter(())
+        self._line = next(self._lines, b"")
+        """Of a verified log, the next line that is not parsed yet; empty for none."""
+        self._seq = 0
+        self._offset = 0
+        self._entries = self._parsed() if verified else read_entries(log, torn_ok=True)
+        self._is_verified = verified
         self._blobs = BlobStore(blobs_of(Path(log)))
         self._ahead: deque[Entry] = deque()
         self.taken = 0
@@ -40,17 +63,57 @@ class Cursor:
 
     def peek(self) -> Entry | None:
         """Return the next line, data as logged; `None` at the end of the record."""
-        return self._ahead[0] if self._ahead else None
+        return self._ahead[0] if self._ahead or self._read() else None
 
     def take(self) -> Entry:
         """Return the next line and go on."""
-        if not self._ahead:
+        if not self._ahead and not self._read():
             raise EOFError
         entry = self._ahead.popleft()
         self.taken += 1
-        if not self._ahead:
-            self._read()
+        self._read_ahead()
         return entry
+
+    def take_if(self, kind: bytes, call: str, cause: int, data: bytes) -> Unparsed | None:
+        """Take the next line if it is this one, byte by byte, and all else as a writer makes it.
+
+        `None` says nothing: look at `peek`.
+        """
+        line, seq = self._line, self._seq
+        head = _HEAD % (seq, kind, call.encode(), cause, data)
+        if not line.startswith(head) or self._ahead:
+            return None
+        if _META.fullmatch(line, len(head), len(line) - TRAILER) is None:
+            return None
+        return self.take_line()
+
+    def data_if(self, kind: bytes, call: str, cause: int) -> bytes | None:
+        """Return the data of the next line, unparsed, if all around it is as a writer makes it.
+
+        `None` says nothing: look at `peek`.
+        """
+        line = self._line
+        head = _HEAD % (self._seq, kind, call.encode(), cause, b"")
+        if not line.startswith(head) or self._ahead:
+            return None
+        at = line.rfind(_META_BEGIN)
+        if _META.fullmatch(line, at, len(line) - TRAILER) is None:
+            return None
+        return line[len(head) : at]
+
+    def take_line(self) -> Unparsed:
+        """Take the line of which `data_if` gave the data."""
+        line, seq, offset = self._line, self._seq, self._offset
+        self.taken += 1
+        self._line = next(self._lines, b"")
+        self._seq = seq + 1
+        self._offset = offset + len(line)
+        return line, seq, offset
+
+    def parsed(self, unparsed: Unparsed) -> Entry:
+        """Return a line that was taken as it was."""
+        line, seq, offset = unparsed
+        return entry_of(line, Place(self._path, seq, offset, b""))
 
     def step(self) -> Iterator[Entry]:
         """Yield the lines that the program emitted in this step, from the next one on."""
@@ -66,12 +129,11 @@ class Cursor:
         """Take a line of this step out of its turn."""
         self._ahead.remove(entry)
         self.taken += 1
-        if not self._ahead:
-            self._read()
+        self._read_ahead()
 
     def rest(self) -> Iterator[Entry]:
         """Yield what is left; the cursor is at the end then."""
-        while self._ahead:
+        while self.peek() is not None:
             yield self.take()
 
     def data(self, entry: Entry) -> Json:
@@ -92,6 +154,17 @@ class Cursor:
     def event(self, entry: Entry) -> Recorded:
         """Return the event of an entry."""
         return structure(entry.kind, self.data(entry))
+
+    def _read_ahead(self) -> None:
+        """Read one line more, so that damage is found early; what is verified can wait."""
+        if not self._ahead and not self._is_verified:
+            self._read()
+
+    def _parsed(self) -> Iterator[Entry]:
+        while self._line:
+            entry = self.parsed(self.take_line())
+            self.taken -= 1  # it is ahead yet
+            yield entry
 
     def _read(self) -> bool:
         """Read one more line; return whether there was one."""

@@ -3,6 +3,7 @@
 Pure: it says how a difference reads, not where it comes from.  The rules are CONTRACT.md §12.10.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, Literal
 
@@ -127,12 +128,16 @@ class DriftReport:
         return JUnitSuite(name=str(self.log), cases=cases)
 
     def __str__(self) -> str:
-        counts = [(name.replace("_", " "), count) for name, count in self.counts.items() if count]
-        head = ", ".join(f"{count} {name}" for name, count in counts)
+        head, marks = self._counted(_VERDICTS), self._counted(("consequent", "noise"))
+        head = f"{head} ({marks})" if marks else head
         lines = [f"{'no drift' if self.identical else 'drift'}: {head or 'no call was made'}"]
         lines += [row_text(row) for row in self.calls if row.verdict != "same"]
         lines += [f"missing   {one}" for one in self.missing]
         return "\n".join(lines)
+
+    def _counted(self, names: Iterable[str]) -> str:
+        counts = [(name.replace("_", " "), self.counts[name]) for name in names]
+        return ", ".join(f"{count} {name}" for name, count in counts if count)
 
 
 _VERDICTS: Final[tuple[Verdict, ...]] = (

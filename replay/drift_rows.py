@@ -14,7 +14,6 @@ from refold.engine.canonical import Json
 from refold.engine.codec import unstructure
 from refold.engine.errors import LogError
 from refold.engine.events import ChildFinished
-from refold.engine.log.names import child_path
 from refold.replay.align import Pair, align
 from refold.replay.book import Asked, Book, label_of
 from refold.replay.compare import Comparator, exact
@@ -112,10 +111,10 @@ class Comparison:
         """Yield the rows of a child that ran in both."""
         if one.item.kind != "child":
             return
-        old, new = _child_log(self._old, one.call), _child_log(self._new, other.call)
-        if not (old.exists() and new.exists()):
+        old, new = self._old.child_log(one.call), self._new.child_log(other.call)
+        if old is None or new is None or not (old.exists() and new.exists()):
             return
-        name = f"{one.item.name}[{_number(self._old, one.call)}]"
+        name = f"{one.item.name}[{self._old.child_number(one.call)}]"
         try:
             books = Book(old, unfinished_ok=True), Book(new, unfinished_ok=True)
         except LogError:
@@ -196,12 +195,3 @@ def _aligned(a: Sequence[Asked], b: Sequence[Asked]) -> list[Pair]:
 
 def _key(asked: Asked) -> tuple[str, str, bytes]:
     return asked.item.kind, asked.item.name, asked.identity.encode()
-
-
-def _number(book: Book, call: str) -> int:
-    children = [one.call for one in book.requests.values() if one.item.kind == "child"]
-    return children.index(call) + 1
-
-
-def _child_log(book: Book, call: str) -> Path:
-    return child_path(book.log, _number(book, call))

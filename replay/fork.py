@@ -35,7 +35,6 @@ from refold.engine.events import (
     ToolCalled,
     ToolReturned,
 )
-from refold.engine.limits import Limits
 from refold.engine.log import read_entries, scan
 from refold.engine.log.names import blobs_of, child_path, children, root_of, tree
 from refold.engine.outcome import Outcome
@@ -49,20 +48,16 @@ from refold.engine.ports import (
     Tool,
 )
 from refold.engine.programs import check_not_importing
-from refold.engine.recorder import RunRequest
 from refold.engine.recording import Recording, known_models, run_to_end
-from refold.engine.runners.in_process import InProcess
 from refold.engine.supplied import Supplied
-from refold.engine.vault import vault_of
 from refold.replay.book import Book
 from refold.replay.fork_place import cuts, fork_entry
-from refold.replay.reexecute import program_of
-from refold.replay.rerun import Again, Anyone, check_given, stand_ins
+from refold.replay.reexecute import program_of, reexecute
+from refold.replay.rerun import Again, check_given, request_again, unless_missing
 from refold.replay.resume import CONTINUED, Continued, continued
 from refold.replay.sources import BookSupply, Sources
 from refold.replay.standing import Standing
-from refold.replay.transplant import Transplant, edit
-from refold.replay.world import identity_of, known_tools
+from refold.replay.transplant import Transplant, edited
 
 
 @attrs.frozen(kw_only=True)
@@ -123,17 +118,15 @@ def fork(
     changed = {key: to_json(value) for key, value in (edits or {}).items()}
     source, last = fork_entry(source, at, changed)
     book = Book(root, unfinished_ok=True)
-    known = {tool.name: tool for tool in tools}
-    sources = sources or Sources()
     again = Again(
         program=program,
-        tools=known,
+        tools={tool.name: tool for tool in tools},
         models=known_models(model, models),
         session=session,
-        sources=sources,
+        sources=sources or Sources(),
     )
     check_given(book.started, again)
-    code = program_of(program, book.started.program)
+    again = attrs.evolve(again, program=program_of(program, book.started.program))
     origin = {
         "nonce": book.started.nonce,
         "head": last.hash,
@@ -142,35 +135,60 @@ def fork(
     }
     plan = Transplant(cuts=cuts(source, last.seq + 1), edits=changed, origin=origin)
     _copy(plan, root, target)
-    supply = ForkSupply(book, sources, target, changed)
-    recording: Recording | None = _whole(target)
+    supply = ForkSupply(book, again.sources, target, changed)
+    recording = _whole(target)
+    is_checked = recording is None and not _edits_children(again, changed)
     if recording is None:
-        request = RunRequest(
-            program=code,
-            program_name=book.started.program,
-            input=book.started.input,
-            identity=identity_of(book.started),
-            limits=Limits.from_json(book.started.limits),
-            log=target,
-            tools=known_tools(book.started, known),
-            models=stand_ins(book.started, again.models),
-            runners=Anyone({InProcess.name: InProcess()}),
-            session=session,
-            supply=supply,
-            resume=CONTINUED,
-            vault=vault_of(book.started.rules),
-        )
-        try:
-            recording = run_to_end(lambda host: continued(request, host).record(), request.cancel)
-        except OutcomeMissing as error:
-            if error not in supply.missing:
-                supply.missing.append(error)
-        except (Diverged, UsageError):
-            _remove(target)
-            raise
+        recording = _gone_on(book, again, target, supply)
+    if recording is not None and not is_checked:
+        _check(target, again)
     return Fork(
         origin=root, at=last.seq, log=target, recording=recording, missing=tuple(supply.missing)
     )
+
+
+def _edits_children(again: Again, edits: Mapping[str, Json]) -> bool:
+    """Return whether an edit may stand in a child that is copied whole, and never goes on.
+
+    What was done live is kept, whatever is found: it happened.
+    """
+    return not again.sources.is_live and any(" > " in key for key in edits)
+
+
+def _check(target: Path, again: Again) -> None:
+    """Re-execute a fork, where going on did not: what was sealed is copied without being run.
+
+    Raises:
+        Diverged: an edited outcome changes what the kept entries say; the copy is removed.
+        UsageError: a tool's types are needed; the same.
+    """
+    tools = tuple(again.tools.values())
+    try:
+        report = reexecute(target, again.program, tools=tools, session=again.session)
+    except UsageError:
+        _remove(target)
+        raise
+    if report.divergences:
+        _remove(target)
+        raise Diverged(report.divergences[0])
+
+
+def _gone_on(book: Book, again: Again, target: Path, supply: "ForkSupply") -> Recording | None:
+    """Go on in the copied beginning; `None` where an outcome was missing: the log stops there.
+
+    Raises:
+        Diverged: an edited outcome changes what the kept entries say; the copy is removed.
+        UsageError: the run cannot go on; the same.
+    """
+    request = attrs.evolve(request_again(book, again, target, supply), resume=CONTINUED)
+    try:
+        return unless_missing(
+            supply,
+            lambda: run_to_end(lambda host: continued(request, host).record(), request.cancel),
+        )
+    except (Diverged, UsageError):
+        _remove(target)
+        raise
 
 
 class Forked(Supplied, Continued):
@@ -212,7 +230,7 @@ class ForkSupply(BookSupply):
 
     def outcome(self, call: str, asked: Any, effect: Any) -> Any:
         """Return the edited outcome, or else what the sources say; a cut child goes on, `None`."""
-        key = f"{self.book.started.path} > {call}" if self.book.started.path else call
+        key = self._key(call)
         if isinstance(asked, ChildStarted) and self._goes_on(asked.number):
             self.claim(call, asked)
             return None
@@ -220,8 +238,16 @@ class ForkSupply(BookSupply):
             return super().outcome(call, asked, effect)
         answer = self.book.answers.get(self.claim(call, asked) or "")
         template = answer.event if answer is not None else _blank(asked)
-        changed = edit(template, self._edits[key])
+        changed = edited(template, self._edits, key)
         return changed.outcome if isinstance(changed, ChildFinished) else changed
+
+    def draw(self, source: str, name: str, call: str) -> tuple[Json] | None:
+        """Return the edited value, or else what the record has."""
+        key = self._key(call)
+        return (self._edits[key],) if key in self._edits else super().draw(source, name, call)
+
+    def _key(self, call: str) -> str:
+        return f"{self.book.started.path} > {call}" if self.book.started.path else call
 
     def _goes_on(self, number: int) -> bool:
         return number in children(self._log)
@@ -230,7 +256,7 @@ class ForkSupply(BookSupply):
         """Copy the log of a child whose outcome is supplied, bound to this run."""
         parent = request.identity.parent
         recorded = self.recorded_call(parent.call) if parent else None
-        old = self.child_log(recorded) if recorded else None
+        old = self.book.child_log(recorded) if recorded else None
         if old is None or outcome.child is None or not old.exists() or request.log is None:
             return attrs.evolve(outcome, child=None)
         plan = Transplant(cuts={}, edits={}, origin=None)

@@ -12,6 +12,7 @@ from refold.engine.errors import EntryMissing, ForkRefused
 from refold.engine.events import COMPLETES
 from refold.engine.log import Entry, read_entries
 from refold.engine.log.names import SUFFIX, child_path, root_of
+from refold.replay.sources import SEEDED
 
 
 def fork_entry(log: Path, at: int | None, edits: Mapping[str, Json]) -> tuple[Path, Entry]:
@@ -57,6 +58,8 @@ def _edited_entry(log: Path, key: str) -> tuple[Path, Entry]:
         path = child_path(path, number)
     for entry in read_entries(path, torn_ok=True):
         if entry.call == call and (entry.kind in COMPLETES or entry.kind == "value.drawn"):
+            if entry.data.get("source") in SEEDED:
+                raise ForkRefused(str(path), f"{key!r} follows from the seed, and is no outcome")
             return path, entry
     raise ForkRefused(str(path), f"{key!r} names no outcome; `refold show --events` lists the keys")
 

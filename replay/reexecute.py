@@ -186,9 +186,10 @@ class _Tree:
         above: tuple[str, ...],
         session: SessionPort | None,
         tools: Mapping[str, Tool],
+        found: Scan | None = None,
     ) -> None:
-        """Replay one run, then its children."""
-        found = scan(log)
+        """Replay one run, then its children; `found` says what its chain is, where it is known."""
+        found = found or scan(log)
         self.runs += 1
         if found.damage is not None or found.entries == 0:
             damage = found.damage or found.torn
@@ -200,7 +201,12 @@ class _Tree:
             return
         on_end = watch.on_end if watch else None
         replayed = Replayed(
-            log, tools=tools, session=session, on_end=on_end, volatile=self._volatile
+            log,
+            tools=tools,
+            session=session,
+            on_end=on_end,
+            verified=found.sealed,  # then it need not be verified again, line by line
+            volatile=self._volatile,
         )
         code = program_of(program, replayed.started.program)
         names = above or (replayed.started.program,)
@@ -269,7 +275,7 @@ class _Tree:
             return
         given = child.delegation
         own = {tool.name: tool for tool in given.own_tools}
-        self.replay(path, given.program, place, session, {**tools, **own})
+        self.replay(path, given.program, place, session, {**tools, **own}, found)
 
 
 def _session_of(child: RunChild, kernel: Kernel) -> SessionPort | None:

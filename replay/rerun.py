@@ -4,12 +4,12 @@ What `replay.drift` compares and `replay.fork` goes on with: a recording of its 
 identity, input and limits as the record (CONTRACT.md §12.10).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import attrs
 
-from refold.engine.errors import OutcomeMissing, ToolNeeded, UsageError
+from refold.engine.errors import NotCanonical, OutcomeMissing, ToolAbsent, UsageError
 from refold.engine.events import RunStarted
 from refold.engine.limits import Limits
 from refold.engine.ports import ChildRunner, Model, Program, Reference, SessionPort, Tool
@@ -55,34 +55,51 @@ def rerun(book: Book, again: Again, log: Path) -> Rerun:
         ToolNeeded: a tool that is to run live was not passed.
         UsageError: nor was a model that is to be asked.
     """
-    started = book.started
-    check_given(started, again)
+    check_given(book.started, again)
     supply = BookSupply(book, again.sources)
-    request = RunRequest(
+    request = request_again(book, again, log, supply)
+    identity = attrs.evolve(request.identity, parent=None)
+    request = attrs.evolve(request, identity=identity, durability="fast")
+    recording = unless_missing(
+        supply,
+        lambda: run_to_end(lambda host: Supplied(request, host).record(), request.cancel),
+    )
+    return Rerun(log=log, recording=recording, missing=tuple(supply.missing), live=len(supply.live))
+
+
+def request_again(book: Book, again: Again, log: Path, supply: BookSupply) -> RunRequest:
+    """Return what is asked of a recorder that does again, into `log`, what `book` recorded."""
+    started = book.started
+    return RunRequest(
         program=program_of(again.program, started.program),
         program_name=started.program,
         input=started.input,
-        identity=attrs.evolve(identity_of(started), parent=None),
+        identity=identity_of(started),
         limits=Limits.from_json(started.limits),
         log=log,
         tools=known_tools(started, again.tools),
-        models=stand_ins(started, again.models),
-        runners=Anyone({InProcess.name: InProcess()}),
-        durability="fast",
+        models=_with_stand_ins(started, again.models),
+        runners=_Anyone({InProcess.name: InProcess()}),
         session=again.session,
         supply=supply,
         vault=vault_of(started.rules),
     )
-    recording = None
+
+
+def unless_missing(supply: BookSupply, work: Callable[[], Recording]) -> Recording | None:
+    """Return what `work` records; `None` where an outcome was missing, which the supply notes."""
     try:
-        recording = run_to_end(lambda host: Supplied(request, host).record(), request.cancel)
+        return work()
+    except NotCanonical as error:
+        problem = f"an edited or stubbed result is none of its tool's type: {error}"
+        raise UsageError(problem) from None
     except OutcomeMissing as error:
         if error not in supply.missing:
             supply.missing.append(error)
-    return Rerun(log=log, recording=recording, missing=tuple(supply.missing), live=len(supply.live))
+        return None
 
 
-class Anyone(dict[str, ChildRunner]):
+class _Anyone(dict[str, ChildRunner]):
     """Runners under which every name means this process: a supply cannot cross into another."""
 
     def get(self, _name: str, _default: object = None) -> ChildRunner:
@@ -90,7 +107,7 @@ class Anyone(dict[str, ChildRunner]):
         return self[InProcess.name]
 
 
-def stand_ins(started: RunStarted, models: Mapping[str, Model]) -> dict[str, Model]:
+def _with_stand_ins(started: RunStarted, models: Mapping[str, Model]) -> dict[str, Model]:
     """Return the models given, and a stand-in for each recorded one that was not."""
     recorded: dict[str, Model] = {
         name: RecordedModel(full) for name, full in started.models.items()
@@ -111,8 +128,9 @@ def check_given(started: RunStarted, again: Again) -> None:
         is_live = sources.tool.get(name, sources.tools) == "live" and not offer.get("delegates")
         may_run = sources.may_change or offer["effect"] != "changes"
         if is_live and may_run and name not in again.tools:
-            raise ToolNeeded(name, "a live run")
+            raise ToolAbsent(name, "a live run")
     for name in started.models:
         if sources.model == "live" and name not in again.models:
             option = f"models={{{name!r}: …}}" if name else "model=…"
-            raise UsageError(f"the model is to be asked live: pass {option} (--model-from …)")
+            advice = "(--model openai:NAME, or --model recorded)"
+            raise UsageError(f"the model is to be asked live: pass {option} {advice}")

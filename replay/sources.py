@@ -9,7 +9,6 @@ A rehearsal writes no log and has no sources: `replay.rehearsal`, `replay.matche
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, Final, Literal
 
 import attrs
@@ -26,12 +25,14 @@ from refold.engine.events import (
     ToolCalled,
     ToolReturned,
 )
-from refold.engine.log.names import child_path
 from refold.engine.outcome import Outcome
 from refold.engine.ports import ChildRequest
 from refold.replay.book import Asked, Book, asked_of, label_of
 
 Mode = Literal["recorded", "live", "stub"]
+
+SEEDED: Final = ("uuid", "random")
+"""Sources of drawn values that follow from the seed and the call key, and from nothing else."""
 
 MODES: Final[tuple[Mode, ...]] = ("recorded", "live", "stub")
 
@@ -179,6 +180,8 @@ class BookSupply:
         at = self.book.values.get(call)
         if at is not None and (at.source, at.name) == (source, name):
             return (at.value,)
+        if source in SEEDED:
+            return None  # another one than those that were drawn
         for other in self.book.values.values():
             if (other.source, other.name) == (source, name):
                 return (other.value,)
@@ -204,7 +207,7 @@ class BookSupply:
             OutcomeMissing: there is no whole record of it.
         """
         recorded = self._recorded.get(effect.call)
-        log = self.child_log(recorded) if recorded is not None else None
+        log = self.book.child_log(recorded) if recorded is not None else None
         why = "no such child was recorded"
         try:
             if log is not None:
@@ -224,11 +227,6 @@ class BookSupply:
     def recorded_call(self, call: str) -> str | None:
         """Return the recorded call of the same request, where there is one."""
         return self._recorded.get(call)
-
-    def child_log(self, call: str) -> Path | None:
-        """Return where the child that a recorded call started has its log."""
-        children = [one.call for one in self.book.requests.values() if one.item.kind == "child"]
-        return child_path(self.book.log, children.index(call) + 1) if call in children else None
 
 
 def needs_record(sources: Sources) -> bool:

@@ -8,7 +8,7 @@ import os
 from array import array
 from collections import Counter
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
@@ -18,6 +18,7 @@ from refold.engine.data_digest import DataDigest
 from refold.engine.events import (
     COMPLETES,
     FROM_WORLD,
+    REQUEST_KINDS,
     ChildFinished,
     ChildStarted,
     ClockRead,
@@ -31,8 +32,6 @@ from refold.engine.log import Entry, read_entries, scan
 from refold.engine.log.names import child_path
 from refold.engine.ports import Question
 from refold.engine.state import Fold
-
-_REQUESTS: Final = frozenset(COMPLETES.values())
 
 
 @attrs.frozen(kw_only=True)
@@ -131,7 +130,7 @@ class Standing:
         self._active.append(self._before + max(0, now - self._since))
 
     def _follow(self, entry: Entry, event: Any, call: str) -> None:
-        if entry.kind in _REQUESTS:
+        if entry.kind in REQUEST_KINDS:
             self.requests[call], self.events[call] = entry.seq, event
         if entry.kind in COMPLETES or entry.kind == "effect.late":
             self.requests.pop(call, None)

@@ -15,7 +15,7 @@ from refold.engine import digest
 from refold.engine.canonical import Json
 from refold.engine.codec import structure, unstructure
 from refold.engine.data_digest import DataDigest
-from refold.engine.errors import UsageError
+from refold.engine.errors import EventMalformed, UsageError
 from refold.engine.events import (
     KIND_OF,
     ChildFinished,
@@ -31,7 +31,7 @@ from refold.engine.events import (
 from refold.engine.log import LogWriter, read_entries
 from refold.engine.log.blobs import encode_data
 from refold.engine.log.names import child_path
-from refold.engine.outcome import ChildRef, Outcome
+from refold.engine.outcome import ChildRef, Fault, Outcome
 from refold.engine.ports import Durability, Parentage
 from refold.engine.state import Fold, state_digest
 
@@ -118,8 +118,7 @@ class _Copy:
 
     def _changed(self, event: Any, call: str | None) -> Any:
         key = f"{self._path} > {call}" if self._path else call or ""
-        if key in self._plan.edits and (edited := edit(event, self._plan.edits[key])) is not None:
-            event = edited
+        event = edited(event, self._plan.edits, key)
         match event:
             case ChildFinished(outcome=outcome) if call in self._starts:
                 number, start = self._starts.pop(call or "")
@@ -161,6 +160,21 @@ class _Copy:
         )
 
 
+def edited(event: Any, edits: Mapping[str, Json], key: str) -> Any:
+    """Return an outcome as the edit of its key says; as it is, where there is none.
+
+    Raises:
+        UsageError: the value is none for this kind of event.
+    """
+    if key not in edits:
+        return event
+    try:
+        changed = edit(event, edits[key])
+    except (UsageError, EventMalformed) as error:
+        raise UsageError(f"the edit of {key!r}: {error}") from None
+    return event if changed is None else changed
+
+
 _EDITED: Final = (ToolReturned, ModelAnswered, ChildFinished, InputGiven, ValueDrawn)
 
 
@@ -169,10 +183,11 @@ def edit(event: Any, value: Json) -> Any:
 
     A tool's result, an answer of a person or a drawn value is any JSON value; a model's is its
     text or its whole message; a child's is its output, or an object of an outcome's fields
-    (`status`, `summary`, `output`, `error`).  `{"error": {"message": …}}` makes a tool or a model
+    (`status`, `summary`, `output`, `error`).  `{"error": {"message": …}}` makes any of the three
     fail.
 
     Raises:
+        EventMalformed: a field of an outcome is none.
         UsageError: the value is none for this kind of event.
     """
     match event:
@@ -212,6 +227,13 @@ def _answer(event: ModelAnswered, value: Json) -> ModelAnswered:
 
 
 def _outcome(outcome: Outcome, value: Json) -> Outcome:
+    error = _error_of(value)
+    if error is not None:
+        fault = Fault(code=str(error["code"]), message=str(error["message"]))
+        failed: Outcome = attrs.evolve(
+            outcome, status="failed", summary="", output=None, artifacts=(), error=fault
+        )
+        return failed
     fields = ("status", "summary", "output", "error")
     if isinstance(value, dict) and value and all(name in fields for name in value):
         data = {**unstructure(ChildFinished(outcome))["outcome"], **value}

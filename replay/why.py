@@ -20,7 +20,7 @@ import attrs
 from refold.engine import digest
 from refold.engine.canonical import Json
 from refold.engine.errors import EntryMissing, LogError, LogMissing
-from refold.engine.events import COMPLETES
+from refold.engine.events import COMPLETES, REQUEST_KINDS
 from refold.engine.log import Entry, read_entries
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.names import SUFFIX, blobs_of, child_path
@@ -337,7 +337,7 @@ class _Log:
     def _take(self, entry: Entry) -> None:
         call, kind = entry.call or "", entry.kind
         self.rows.append(_Row(kind, call, entry.cause, entry.hash))
-        if kind in _REQUESTS:
+        if kind in REQUEST_KINDS:
             self.requests[call] = entry.seq
         if call:
             self._take_scope(scope_of(call), entry.seq)
@@ -376,9 +376,6 @@ class _Log:
                 self._talk.called(entry.seq, call, data)
             case _:
                 self._talk.returned[call] = entry.seq
-
-
-_REQUESTS: Final = frozenset(COMPLETES.values())
 
 
 class _Talk:

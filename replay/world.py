@@ -18,10 +18,11 @@ from typing import Any, Final, NoReturn
 import attrs
 
 from refold.engine.canonical import Json, encode, loads
-from refold.engine.codec import kind_of, unstructure
+from refold.engine.codec import kind_of, structure, unstructure
 from refold.engine.effects import CallTool, Effect, GiveUp, RunChild
-from refold.engine.errors import LogUnsupported, ToolNeeded, UsageError
+from refold.engine.errors import EventMalformed, LogUnsupported, ToolNeeded, UsageError
 from refold.engine.events import (
+    KIND_OF,
     ChildFinished,
     ClockRead,
     EffectClass,
@@ -34,7 +35,7 @@ from refold.engine.events import (
 from refold.engine.kernel import Kernel
 from refold.engine.limits import Limits
 from refold.engine.log import Entry
-from refold.engine.log.blobs import encode_data
+from refold.engine.log.blobs import encode_data, is_marked
 from refold.engine.loop import Loop, Timer
 from refold.engine.outcome import ChildRef
 from refold.engine.ports import (
@@ -50,7 +51,7 @@ from refold.engine.ports import (
 from refold.engine.recorder import ENGINE_VERSION
 from refold.engine.state import Fold
 from refold.engine.world import REQUESTS, RecordEnded, World
-from refold.replay.cursor import Cursor
+from refold.replay.cursor import Cursor, Unparsed
 from refold.replay.excuses import Excuses
 from refold.replay.pointer_diff import same
 from refold.replay.run_on import Explorer, Mismatch
@@ -68,6 +69,7 @@ class Replayed:
         session: SessionPort | None = None,
         on_end: Callable[[], None] | None = None,
         successor: Callable[[], World] | None = None,
+        verified: bool = False,
         volatile: Iterable[str] = (),
     ) -> None:
         """Open the log and take its first line; `on_end` is called when the last one is taken.
@@ -91,7 +93,11 @@ class Replayed:
         """Where the logs of ended children stood, by call, as their outcomes say."""
         self.on_mismatch: Callable[[Mismatch], None] | None = None
         """Is told of the first difference before the program is let run on."""
-        self.cursor = Cursor(log)
+        self.cursor = Cursor(log, verified=verified)
+        self._step = 0
+        """Of the last line that the world delivered: the cause of what the program emits next."""
+        self._emitted = 0
+        """Of the line last taken."""
         self.started = _started(self.cursor)
         started = self.started
         self.excuses = Excuses(str(log), started.rules, volatile)
@@ -114,7 +120,7 @@ class Replayed:
         self.explorer: Explorer | None = None
         self.children: list[RunChild] = []
         """Children that the program started, in the order of starts."""
-        self.last: deque[Entry] = deque(maxlen=_LAST_SHOWN)
+        self._last: deque[Entry | Unparsed] = deque(maxlen=_LAST_SHOWN)
         self.has_ended = False
         """Whether the record ended before the program did."""
         self._tell_end()
@@ -128,6 +134,11 @@ class Replayed:
             self.fold.apply(event, call)
             return
         data = encode_data(unstructure(event))
+        if call is not None:  # the rule: the next line is, byte by byte, what is emitted
+            line = self.cursor.take_if(_KINDS[event.__class__], call, self._step, data)
+            if line is not None:
+                self._line_taken(line, event, call)
+                return
         entry = self.cursor.peek()
         if entry is None:
             self._record_ended(event, call)
@@ -206,6 +217,8 @@ class Replayed:
 
     def at_once(self, effect: CallTool) -> ToolReturned | None:
         """Return the result at once where the record has it next."""
+        if self.explorer is None and (returned := self._returned(effect.call)) is not None:
+            return returned
         entry = self.cursor.peek()
         if self.explorer is not None or entry is None:
             return None
@@ -213,7 +226,30 @@ class Replayed:
             return None
         event = self.cursor.event(entry)
         self._take(event, effect.call)
+        self._step = self._emitted
         return event  # type: ignore[return-value]  # its kind says so
+
+    def _returned(self, call: str) -> ToolReturned | None:
+        """Take the next line if it is the result of the call just emitted, parsing its data only.
+
+        `None` where it is not, or where anything is unusual: then it is looked at as any other.
+        """
+        data = self.cursor.data_if(b"tool.returned", call, self._emitted)
+        if data is None or is_marked(data):
+            return None
+        try:
+            event = structure("tool.returned", loads(data))
+        except (ValueError, EventMalformed):
+            return None
+        self._line_taken(self.cursor.take_line(), event, call)
+        self._step = self._emitted
+        return event  # type: ignore[return-value]  # its kind says so
+
+    @property
+    def last(self) -> tuple[Entry, ...]:
+        """The lines last taken."""
+        parsed = self.cursor.parsed
+        return tuple(one if isinstance(one, Entry) else parsed(one) for one in self._last)
 
     def check_session(self) -> None:
         """Say what is missing where the run had a session and none was given.
@@ -240,6 +276,7 @@ class Replayed:
         event = self.cursor.event(entry)
         if self.kernel.can_deliver(event, entry.call):  # type: ignore[arg-type]  # extensions were passed over
             self._take(event, entry.call)
+            self._step = self._emitted
             self.kernel.deliver(event, entry.call)  # type: ignore[arg-type]  # the same
             return True
         if entry.kind == "run.finished" and self.kernel.stopped is not None:
@@ -253,11 +290,20 @@ class Replayed:
         self._taken(self.cursor.take(), event, call)
 
     def _taken(self, entry: Entry, event: Any, call: str | None) -> None:
-        self.last.append(entry)
+        self._last.append(entry)
+        self._emitted = entry.seq
         if isinstance(event, ChildFinished) and event.outcome.child and event.outcome.child.events:
             self.logged[call or ""] = event.outcome.child
         self.fold.apply(event, call, entry.seq)
         self._tell_end()
+
+    def _line_taken(self, line: Unparsed, event: Any, call: str) -> None:
+        """Do what `_taken` does, for a line that is no child's outcome and was not parsed."""
+        self._last.append(line)
+        self._emitted = seq = line[1]
+        self.fold.apply(event, call, seq)
+        if self._on_end is not None:
+            self._tell_end()
 
     def _tell_end(self) -> None:
         if self._on_end is not None and self.cursor.peek() is None:
@@ -314,7 +360,7 @@ class Replayed:
             now=now,
             recorded=entry,
             recorded_data=self.cursor.data(entry) if entry is not None else None,
-            last=tuple(self.last),
+            last=self.last,
             file=file,
             line=line,
             has_ended=at_end or self.kernel.has_returned(),
@@ -340,6 +386,7 @@ class Replayed:
 
 
 _LAST_SHOWN: Final = 5
+_KINDS: Final[dict[type, bytes]] = {event: kind.encode() for event, kind in KIND_OF.items()}
 
 
 def _is_of(entry: Entry, event: Event, call: str | None, data: bytes) -> bool:

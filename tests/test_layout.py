@@ -312,6 +312,17 @@ def test_every_module_says_what_it_is() -> None:
     assert [source for source in SOURCES if not ast.get_docstring(_parsed(source))] == []
 
 
+@pytest.mark.parametrize("package", ["engine", "engine/runners", "replay"])
+def test_a_map_of_a_folder_names_all_that_is_in_it(package: str) -> None:
+    """The docstring of a package is what a newcomer reads first; a file that it lacks is lost."""
+    text = ast.get_docstring(ast.parse((ROOT / package / "__init__.py").read_text())) or ""
+
+    names = {path.parent.stem for path in (ROOT / package).glob("*/__init__.py")}
+    names |= {path.stem for path in (ROOT / package).glob("*.py")} - {"__init__"}
+
+    assert sorted(names - set(re.findall(r"\w+", text))) == []
+
+
 # --- documents -------------------------------------------------------------------------------
 
 _DOCUMENTS: Final = ("README.md", "CONTRACT.md", "CHANGELOG.md")

@@ -16,6 +16,7 @@ from contextlib import suppress
 from decimal import Decimal
 from difflib import get_close_matches
 from enum import Enum
+from functools import partial
 from pathlib import Path, PurePath
 from types import NoneType
 from typing import Any, Final, Literal, get_args, get_origin, is_typeddict
@@ -108,7 +109,8 @@ def read_members(hooks: dict[str, Hook], required: frozenset[str], value: Json) 
     Raises:
         Exception: one that `problems_of` explains.
     """
-    _expect(dict, value)
+    if type(value) is not dict:
+        raise _other(dict, value)
     try:
         read = {name: hooks[name](item) for name, item in value.items()}
     except Exception:  # noqa: BLE001  once more, to say all that is wrong and where
@@ -153,8 +155,12 @@ _ARTICLES: Final = {"null": "", "integer": "an ", "array": "an ", "object": "an 
 
 def _expect(kind: type, value: Json) -> None:
     if type(value) is not kind:
-        name = shapes.JSON_KINDS[kind]
-        raise NotCanonical("", f"{_ARTICLES.get(name, 'a ')}{name}", _describe(value))
+        raise _other(kind, value)
+
+
+def _other(kind: type, value: Json) -> NotCanonical:
+    name = shapes.JSON_KINDS[kind]
+    return NotCanonical("", f"{_ARTICLES.get(name, 'a ')}{name}", _describe(value))
 
 
 def _describe(value: Json) -> str:
@@ -168,7 +174,8 @@ def _describe(value: Json) -> str:
 
 def _exactly(kind: type) -> Hook:
     def read(value: Json) -> Any:
-        _expect(kind, value)
+        if type(value) is not kind:
+            raise _other(kind, value)
         return value
 
     return read
@@ -255,12 +262,13 @@ def _container(origin: Any, arguments: tuple[Any, ...]) -> Hook:
     if origin is dict:
         return lambda value: _read_dict(item, value)
     if origin is list:
-        return lambda value: _read_list(item, value)
+        return partial(_read_list, item)
     return lambda value: _read_set(origin, item, value)
 
 
 def _read_list(item: Hook, value: Json) -> list[Any]:
-    _expect(list, value)
+    if type(value) is not list:
+        raise _other(list, value)
     try:
         return [item(part) for part in value]
     except Exception:  # noqa: BLE001  once more, to say all that is wrong and where

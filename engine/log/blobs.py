@@ -26,7 +26,9 @@ DATA_MAX: Final = 1024 * 1024 - 16 * 1024
 """Bytes of an entry's data, large strings left out: what a line holds, less room for the rest of
 it.  It hangs on the data alone, so that replay refuses what recording refused."""
 
-_DOLLAR: Final = 0x24  # looked for first, because a single byte is found ten times as fast
+DOLLAR: Final = 0x24
+"""Looked for first, because a single byte is found ten times as fast."""
+
 _MARKED: Final = b'"$'
 _NAME: Final = re.compile(r"[0-9a-f]{64}\Z")
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -96,7 +98,7 @@ def _blob(value: str, put: Put) -> Json:
 
 def is_marked(line: bytes) -> bool:
     """Return whether a line may hold a blob or a wrapped object; false for nearly all."""
-    return _DOLLAR in line and line.find(_MARKED) >= 0
+    return DOLLAR in line and line.find(_MARKED) >= 0
 
 
 def resolved(value: Json, get: Get, depth: int = 0) -> Json:

@@ -258,6 +258,33 @@ def _sound(batch: list[bytes], place: Place, *, verify: bool) -> tuple[int, byte
     return seq - place.seq, previous
 
 
+def lines_of(path: str | os.PathLike[str]) -> Iterator[bytes]:
+    """Yield the lines of a log as they are: for one whose `scan` found it sealed and undamaged.
+
+    Raises:
+        LogMissing: there is no such file, or it cannot be read.
+    """
+    with open_log(path) as file, reading(path):
+        yield from lines(file)
+
+
+def entry_of(line: bytes, place: Place) -> Entry:
+    """Return the entry of a verified line, which stands at `place`.
+
+    Raises:
+        LogDamaged: it is none, though the chain holds.
+    """
+    try:
+        row = loads(line)
+        kind, data, meta, stored = _members(row)
+    except (ValueError, KeyError, TypeError):
+        raise _no_entry(place) from None
+    if data.__class__ is not dict or kind.__class__ is not str:
+        raise _no_entry(place)
+    call, cause = row.get("call"), row.get("cause")
+    return Entry(place.seq, kind, call, cause, data, meta, stored, line, place.offset)
+
+
 def _no_entry(place: Place) -> LogDamaged:
     expected = "an object of seq, kind, data, meta and hash"
     return place.damage("no entry", expected, "other JSON").as_error()

@@ -23,7 +23,7 @@ from typing import Final, Protocol, Self
 
 import attrs
 
-from refold.engine.canonical import Json, encode, loads
+from refold.engine.canonical import encode
 from refold.engine.codec import DUMPS, Data, unstructure
 from refold.engine.digest import EVENT, HEADER
 from refold.engine.errors import (
@@ -39,7 +39,7 @@ from refold.engine.errors import (
 )
 from refold.engine.events import KIND_OF, Extension, Recorded, RunFinished, RunResumed, RunStarted
 from refold.engine.log import lock
-from refold.engine.log.blobs import BLOB_MIN, BlobStore, encode_data, is_marked
+from refold.engine.log.blobs import BLOB_MIN, DOLLAR, BlobStore, encode_data, is_marked
 from refold.engine.log.line import LINE_MAX, NO_HASH, encode_meta, plain
 from refold.engine.log.names import blobs_of, check_root
 from refold.engine.log.reader import scan_file
@@ -94,7 +94,6 @@ class LogWriter:
         self.entries = 0
         self.durable_seq = -1
         self.last_data = b""
-        self._inside = b""  # the same before large strings were put elsewhere
         self._descriptor = descriptor
         self._disk = disk
         self._write = disk.write
@@ -221,10 +220,6 @@ class LogWriter:
         """
         return encode_data(unstructure(event))
 
-    def last_value(self) -> Json:
-        """Return the data last written as a reader would get it, blobs resolved."""
-        return loads(self._inside)
-
     @property
     def head(self) -> str:
         """The hash of the last entry: 64 lower-case hex digits."""
@@ -250,26 +245,27 @@ class LogWriter:
         """
         if self._refusal is not None:
             raise self._refusal()
-        kind = _KINDS.get(event.__class__) or _extension(event)
-        members = DUMPS[event.__class__](event)
-        data = inside = encode(members)
-        if len(data) >= BLOB_MIN or is_marked(data):
+        kind = event.__class__
+        name = _KINDS.get(kind) or _extension(event)
+        members = DUMPS[kind](event)
+        data = encode(members)
+        if len(data) >= BLOB_MIN or (DOLLAR in data and is_marked(data)):
             data = self._outside(members)
         seq = self.entries
         wall_us, mono_us = _time_ns() // 1000, _monotonic_ns() // 1000
         if call is None or cause is None or meta:
             body = _BODY % (
                 seq,
-                kind,
+                name,
                 b"" if call is None else b',"call":"%b"' % call.encode(),
                 b"" if cause is None else b',"cause":%d' % cause,
                 data,
                 wall_us,
                 mono_us,
-                _more(event, meta) if meta or event.__class__ in _BEGINNINGS else b"",
+                _more(event, meta) if meta or kind in _BEGINNINGS else b"",
             )
         else:  # the same bytes; no beginning of a run comes here, for none has a call
-            body = _BODY_OF_CALL % (seq, kind, call.encode(), cause, data, wall_us, mono_us)
+            body = _BODY_OF_CALL % (seq, name, call.encode(), cause, data, wall_us, mono_us)
         hashed = (EVENT if seq else HEADER) + self._previous + body
         own = sha256(hashed).hexdigest().encode()
         line = body + b',"hash":"%b"}\n' % own
@@ -285,14 +281,12 @@ class LogWriter:
         except BaseException:  # Ctrl-C between the write and its being counted
             if self._is_whole(size):
                 self._count(own, data, size)
-                self._inside = inside
             raise
         self._previous = own
         self._offset += size
         self.last_data = data
-        self._inside = inside
         self.entries = seq + 1
-        if seq + 1 >= self._sync_at or event.__class__ is RunFinished:
+        if seq + 1 >= self._sync_at or kind is RunFinished:
             self._settle(event)
         return seq
 

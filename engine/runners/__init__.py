@@ -5,6 +5,7 @@
                       `child.py` are the other side
     scripted.py       fixed replies, and no runner at all: for tests
     anchor.py         what the parent reads of a child's log when it joins
+    unfinished.py     what becomes of a child when its parent's run is resumed
 
 To add one: implement `engine.ports.ChildRunner`, pass it to `record(runners={…})`, and put it into
 the contract suite `tests/contract/test_runners.py`.

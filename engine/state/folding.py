@@ -97,11 +97,11 @@ class Fold:
 
         Total: never validates, never raises.  An extension's event only counts as an entry.
         """
-        entry = self.entries if seq is None else seq
-        self.entries += 1
+        entries = self.entries
+        self.entries = entries + 1
         rule = RULES.get(event.__class__)
         if rule is not None:
-            rule(self, event, call or "", entry)
+            rule(self, event, call or "", entries if seq is None else seq)
 
     def follow(self, entries: Iterable[_Entry], until: type | None = None) -> _Entry | None:
         """Apply the events of `entries` in their order, as `apply` does, in one loop.

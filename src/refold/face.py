@@ -23,7 +23,8 @@ from refold.tools.contract import as_tool
 
 if TYPE_CHECKING:
     import refold
-    from refold.replay.bulk import BulkReport, Execute, Programs
+    from refold.replay.bulk import Execute, Programs
+    from refold.replay.bulk_report import BulkReport
     from refold.replay.drift_report import DriftReport
     from refold.replay.fork import Fork
     from refold.replay.order_report import ExploreReport
@@ -46,7 +47,8 @@ def record(
     """Run `program(run, input)` and record it; return how it ended, whatever that was.
 
     Options are those of `refold.engine.recording.record`: `log`, `model`, `models`, `runner`,
-    `runners`, `limits`, `seed`, `clock`, `session`, `durability`, `ask`.
+    `runners`, `limits`, `seed`, `clock`, `session`, `durability`, `ask`, `secrets`, `redaction`,
+    `volatile`.
     A plain function among `tools` becomes a tool that is taken to change the world.
 
     With `check`, the run is re-executed right after it was recorded, and the recording's `warnings`
@@ -142,10 +144,8 @@ def reexecute(
     """
     from refold.replay import reexecute as replay  # noqa: PLC0415 - who only records needs none
 
-    path = log.log if isinstance(log, Recording) else log
-    given = [as_tool(tool) for tool in tools]
-    shipped = _shipped(path, {tool.name for tool in given})
-    known = [*shipped, *given]
+    path = _path_of(log)
+    known = _with_shipped(path, tools)
     return replay.reexecute(path, program, tools=known, session=session, volatile=volatile)
 
 
@@ -161,7 +161,7 @@ def resume(
     The program is re-executed to the end of the record and runs live from there; what had ended is
     not done again.  Options are those of `refold.replay.resume.resume`: what `record` was given
     (`model`, `models`, `runner`, `runners`, `clock`, `session`, `durability`), what people say
-    (`answers`, `by`, `ask`, `retry`, `fail`, `results`) and `max_attempts`.
+    (`answers`, `by`, `ask`, `retry`, `fail`, `results`), `secrets` and `max_attempts`.
     The delegation tools that Refold ships are known; all others that the run was offered are
     passed as `tools`.
 
@@ -178,10 +178,8 @@ def resume(
     """
     from refold.replay.resume import resume as go_on  # noqa: PLC0415 - as in `reexecute`
 
-    path = log.log if isinstance(log, Recording) else log
-    given = [as_tool(tool) for tool in tools]
-    shipped = _shipped(path, {tool.name for tool in given})
-    return go_on(path, program, tools=[*shipped, *given], **options)
+    path = _path_of(log)
+    return go_on(path, program, tools=_with_shipped(path, tools), **options)
 
 
 def open_ends(log: "str | os.PathLike[str] | refold.Recording") -> "OpenEnds":
@@ -192,7 +190,7 @@ def open_ends(log: "str | os.PathLike[str] | refold.Recording") -> "OpenEnds":
     """
     from refold.replay.standing import open_ends as found  # noqa: PLC0415 - as in `reexecute`
 
-    return found(log.log if isinstance(log, Recording) else log)
+    return found(_path_of(log))
 
 
 def replay_all(
@@ -295,7 +293,7 @@ def explore(
     """
     from refold.replay import explore as replay  # noqa: PLC0415 - as in `reexecute`
 
-    path = log.log if isinstance(log, Recording) else log
+    path = _path_of(log)
     return replay.explore(path, program, tools=_with_shipped(path, tools), **options)
 
 
@@ -318,7 +316,7 @@ def sensitivity(
     """
     from refold.replay import sensitivity as replay  # noqa: PLC0415 - as in `reexecute`
 
-    path = log.log if isinstance(log, Recording) else log
+    path = _path_of(log)
     return replay.sensitivity(path, program, tools=_with_shipped(path, tools), **options)
 
 
@@ -342,7 +340,7 @@ def drift(
     """
     from refold.replay.drift import drift as live  # noqa: PLC0415 - as in `reexecute`
 
-    path = log.log if isinstance(log, Recording) else log
+    path = _path_of(log)
     return live(path, program, tools=_with_shipped(path, tools), **options)
 
 
@@ -369,8 +367,12 @@ def fork(
     """
     from refold.replay.fork import fork as forked  # noqa: PLC0415 - as in `reexecute`
 
-    path = log.log if isinstance(log, Recording) else log
+    path = _path_of(log)
     return forked(path, at, program, into=into, tools=_with_shipped(path, tools), **options)
+
+
+def _path_of(log: "str | os.PathLike[str] | refold.Recording") -> str | os.PathLike[str]:
+    return log.log if isinstance(log, Recording) else log
 
 
 def _with_shipped(log: str | os.PathLike[str], tools: Tools) -> list[Tool]:

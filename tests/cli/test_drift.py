@@ -39,6 +39,16 @@ def test_no_drift_is_fine(log: Path, invoke: Invoke, words: tuple[str, ...]) -> 
     assert "no drift" in said.stdout
 
 
+def test_what_did_not_run_is_named(log: Path, invoke: Invoke) -> None:
+    """Or a tool that changes the world would count as the same without having been asked."""
+    without = invoke("drift", log, *GIVEN, "--model", "recorded")
+    with_it = invoke("drift", log, *GIVEN, "--model", "recorded", "--yes")
+    recorded = invoke("drift", log, *PROGRAM, "--tools", "recorded", "--model", "recorded")
+
+    assert "not run, their recorded results served: put (1); --yes" in without.stderr
+    assert "not run" not in with_it.stderr + recorded.stderr
+
+
 def test_drift_is_one_and_a_missing_outcome_four(log: Path, invoke: Invoke) -> None:
     factor["value"] = 2
 

@@ -62,6 +62,20 @@ def test_the_document_is_as_its_schema_says(log: Path, tmp_path: Path, invoke: I
     assert document["diff"]["identical"]
 
 
+def test_a_packed_log_is_named_as_it_was_given(log: Path, tmp_path: Path, invoke: Invoke) -> None:
+    """Never by where it was unpacked, and compared while it is there."""
+    packed = tmp_path / "a.refold"
+    assert invoke("pack", log, "--out", packed).exit_code == 0
+
+    for name, options in (("b", ()), ("c", ("--json",))):
+        into = tmp_path / f"{name}.jsonl"
+        said = invoke("fork", packed, *PROGRAM, "--at", "3", "--into", into, *options)
+
+        assert said.exit_code == 0, said.output
+        assert "refold-" not in said.stdout
+        assert "a.refold" in said.stdout
+
+
 def test_without_a_place_it_is_a_fresh_log_in_runs(
     log: Path, tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,6 +106,6 @@ def test_ls_shows_forks_below_what_they_left(log: Path, tmp_path: Path, invoke: 
 
     assert said.index("a.jsonl") < said.index("b.jsonl") < said.index("c.jsonl")
     assert "└─ " in said
-    assert "forked at entry 7" in said
+    assert "completed report  forked at entry 7 · " in said
     jsonschema.validate(document, schema("ls"))
     assert [row.get("forked", {}).get("at") for row in document["runs"]] == [None, 5, 7]

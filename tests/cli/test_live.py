@@ -73,7 +73,14 @@ def test_whether_anything_but_the_record_is_asked_for(said: dict[str, Any], *, i
 
 
 @pytest.mark.parametrize(
-    "said", [{"single": ("get",)}, {"single": ("get=lively",)}, {"stubs": ("=1",)}]
+    "said",
+    [
+        {"single": ("get",)},
+        {"single": ("get=lively",)},
+        {"single": ("gte=recorded",)},
+        {"stubs": ("=1",)},
+        {"stubs": ("gte=1",)},
+    ],
 )
 def test_an_option_that_says_nothing_is_refused(log: OpenedLog, said: dict[str, Any]) -> None:
     """With what was expected."""

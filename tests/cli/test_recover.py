@@ -46,8 +46,15 @@ def test_a_torn_tail_is_told_with_what_it_began(log: Path, invoke: Invoke) -> No
     assert said.exit_code == 3
     assert "torn" in said.stdout
     assert "a cut run.finished" in said.stdout
-    assert f"refold resume {log}" in said.stderr
+    assert f"a torn tail taken off: refold resume {log}" in said.stderr
     assert log.read_bytes() == before
+
+
+def test_of_a_log_without_an_end_no_tail_is_taken_off(log: Path, invoke: Invoke) -> None:
+    """What is cut at the end of a line has none."""
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
+
+    assert f"to go on with the run: refold resume {log}" in invoke("recover", log).stderr
 
 
 def test_bytes_behind_a_seal_are_damage(log: Path, invoke: Invoke) -> None:

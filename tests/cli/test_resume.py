@@ -208,7 +208,8 @@ def test_show_says_what_a_run_waits_for(asked: Path, broken_off: Path, invoke: I
 
     assert "--answer '0/1#1=JSON'" in suspended.stdout
     assert "--retry '0#4'" in broken.stdout
-    assert f"refold resume {asked}" in suspended.stderr
+    assert f"refold resume {asked} --program FILE.py:asking" in suspended.stderr
+    assert " --tools FILE.py:TOOLS" in broken.stderr
 
 
 # --- an agent ------------------------------------------------------------------------------------

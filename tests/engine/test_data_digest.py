@@ -37,3 +37,21 @@ def test_clocks_and_late_results_are_left_out() -> None:
     volatile = [("clock.read", None, b'{"time_us":1}'), ("effect.late", "0#1", b"{}")]
 
     assert _digest(ENTRIES + volatile) == _digest(ENTRIES)
+
+
+def test_what_waits_to_be_counted_counts() -> None:
+    """Whenever the digest is asked for, and however large the entries are."""
+    entries: list[tuple[str, str | None, bytes]] = [
+        ("tool.called", f"0#{at}", b"x" * (at * 100)) for at in range(150)
+    ]
+    at_once = DataDigest()
+    now_and_then = DataDigest()
+
+    for at, entry in enumerate(entries):
+        at_once.add(*entry)
+        now_and_then.add(*entry)
+        if at % 7 == 0:
+            now_and_then.hexdigest()
+
+    assert at_once.hexdigest() == now_and_then.hexdigest()
+    assert at_once.hexdigest() != _digest(entries[:-1])

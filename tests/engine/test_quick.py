@@ -5,34 +5,33 @@ import pytest
 
 from refold.engine.effects import CallTool
 from refold.engine.events import ToolCalled, ToolReturned
-from refold.engine.limits import Limits
 from refold.engine.ports import CallContext
 from refold.engine.quick import quick
 
 
 @attrs.frozen(weakref_slot=False)
 class Point:
-    """A value with a default of each sort."""
+    """A value with fields of each sort."""
 
     x: int
     y: int = 2
-    seen: list[int] = attrs.field(factory=list, kw_only=True)
+    z: int = attrs.field(kw_only=True)
+    seen: tuple[int, ...] = attrs.field(default=(), kw_only=True)
 
 
 def test_what_is_made_equals_what_the_class_makes_and_is_of_it() -> None:
-    """Arguments by place and by name, defaults and factories are those of the class."""
+    """Arguments by place and by name, and defaults, are those of the class."""
     make = quick(Point)
 
-    for made in (make(1), make(x=1, y=2), make(1, 2, seen=[])):
-        assert made == Point(1)
+    for made in (make(1, z=3), make(x=1, y=2, z=3), make(1, 2, z=3, seen=())):
+        assert made == Point(1, z=3)
         assert type(made) is Point
-        assert repr(made) == repr(Point(1))
-    assert make(1).seen is not make(1).seen
+        assert repr(made) == repr(Point(1, z=3))
 
 
 def test_what_is_made_is_frozen() -> None:
     """Nobody can change it, as nobody can change what the class makes."""
-    made = quick(Point)(1)
+    made = quick(Point)(1, z=3)
 
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         made.x = 3  # type: ignore[misc]  # which is what is shown
@@ -47,9 +46,11 @@ def test_the_classes_of_a_call_can_be_made_quickly(kind: type) -> None:
 
 
 def test_wrong_arguments_are_refused_as_by_the_class() -> None:
-    """A missing argument is a TypeError."""
+    """A missing one and one too many by place are a TypeError."""
     with pytest.raises(TypeError, match="missing"):
-        quick(Point)()  # type: ignore[call-arg]  # which is what is shown
+        quick(Point)(1)  # type: ignore[call-arg]  # which is what is shown
+    with pytest.raises(TypeError, match="positional"):
+        quick(Point)(1, 2, 3)  # type: ignore[call-arg]  # the same
 
 
 def test_a_class_that_checks_its_fields_is_refused() -> None:
@@ -61,8 +62,17 @@ def test_a_class_that_checks_its_fields_is_refused() -> None:
 
     with pytest.raises(TypeError, match="checks or converts"):
         quick(Positive)
-    with pytest.raises(TypeError, match="checks or converts"):
-        quick(Limits)
+
+
+def test_a_class_with_a_factory_is_refused() -> None:
+    """A twin would give the same object to all."""
+
+    @attrs.frozen(weakref_slot=False)
+    class Listed:
+        items: list[int] = attrs.field(factory=list)
+
+    with pytest.raises(TypeError, match="anew"):
+        quick(Listed)
 
 
 def test_a_class_with_weak_references_is_refused() -> None:

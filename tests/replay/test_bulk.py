@@ -10,7 +10,8 @@ import pytest
 import refold
 from refold.engine.errors import Diverged, LogMissing, ProgramNotFound, UsageError
 from refold.engine.log.pack import pack
-from refold.replay.bulk import BulkReport, find_logs, program_for
+from refold.replay.bulk import find_logs, program_for
+from refold.replay.bulk_report import BulkReport
 from tests.support import bulk_programs as programs
 
 Record = Callable[[str, int], Path]

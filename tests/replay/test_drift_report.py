@@ -48,7 +48,7 @@ def test_the_text_has_counts_differences_and_marks() -> None:
     text = str(report(SAME, OTHER, NOISE, LATER, missing=(OutcomeMissing("e#5", "f#5", "why"),)))
 
     assert text == (
-        "drift: 1 same, 2 result changed, 1 new, 1 consequent, 1 noise\n"
+        "drift: 1 same, 2 result changed, 1 new (1 consequent, 1 noise)\n"
         "result_changed: another result  p > b#2\n"
         "  differs   /x: 1 → 2\n"
         "result_changed: another result  p > c#3  (noise)\n"

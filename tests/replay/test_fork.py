@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 import refold
@@ -184,6 +185,26 @@ def test_an_edit_that_changes_what_is_kept_is_a_divergence(
     assert not tree(into) or not into.exists()
 
 
+def test_an_edit_is_checked_at_the_last_entry_too(tmp_path: Path, origin: Recording) -> None:
+    """A sealed copy is re-executed as any other: an output that does not follow is no fork."""
+    into = tmp_path / "b.jsonl"
+
+    with pytest.raises(Diverged):
+        refold.fork(origin, -1, report, into=into, edits={"0/1#1": 10})
+
+    assert not into.exists()
+
+
+def test_an_edit_in_a_child_that_is_kept_is_checked(tmp_path: Path, origin: Recording) -> None:
+    """Its log is copied whole, and nothing goes on in it; it is re-executed nevertheless."""
+    into, key = tmp_path / "b.jsonl", f"{child_call(origin)} > 0#1"
+
+    with pytest.raises(Diverged):
+        refold.fork(origin, -2, report, into=into, edits={key: 50})
+
+    assert not tree(into) or not into.exists()
+
+
 def test_an_edit_on_which_nothing_depends_is_kept(tmp_path: Path) -> None:
     """The program is asked, not the position of the edit."""
 
@@ -284,6 +305,93 @@ def test_an_existing_log_is_never_overwritten(origin: Recording) -> None:
         refold.fork(origin, 3, report, into=origin.log)
 
     assert bytes_of(origin.log) == before
+
+
+def test_a_child_can_be_made_to_fail(tmp_path: Path, origin: Recording) -> None:
+    """As a tool can; what it gave is gone."""
+    edits: dict[str, Json] = {child_call(origin): {"error": {"message": "no"}}}
+
+    forked = refold.fork(origin, None, report, into=tmp_path / "b.jsonl", edits=edits)
+
+    assert forked.recording is not None
+    assert forked.recording.output[3] is None
+    assert refold.reexecute(forked.log, report).identical
+
+
+@pytest.mark.parametrize("at", [0, None])
+def test_an_edit_that_is_no_outcome_names_its_key(
+    tmp_path: Path, origin: Recording, at: int | None
+) -> None:
+    """Wherever it is served, nothing is made."""
+    key, into = child_call(origin), tmp_path / "b.jsonl"
+
+    with pytest.raises(UsageError, match=f"the edit of '{key}': .*/outcome/status"):
+        refold.fork(origin, at, report, into=into, edits={key: {"status": "banana"}})
+
+    assert not into.exists()
+
+
+def child_call(origin: Recording) -> str:
+    """Return the call that starts the child."""
+    return next(e.call or "" for e in read_entries(origin.log) if e.kind == "child.started")
+
+
+def test_drawn_values_are_edited_unless_they_follow_from_the_seed(tmp_path: Path) -> None:
+    """What came from the world may be another one, from any entry; a uuid may not."""
+
+    async def draws(run: refold.Run, _: Any) -> Any:
+        return [run.uuid(), run.environment("REFOLD_NO_SUCH"), await run.tool("get", key="a")]
+
+    origin = refold.record(draws, None, log=tmp_path / "a.jsonl", tools=TOOLS)
+
+    forked = refold.fork(origin, 0, draws, into=tmp_path / "b.jsonl", edits={"0#2": "there"})
+
+    assert forked.recording is not None
+    assert forked.recording.output == [origin.output[0], "there", origin.output[2]]
+    assert refold.reexecute(forked.log, draws).identical
+    with pytest.raises(ForkRefused, match="seed"):
+        refold.fork(origin, 0, draws, into=tmp_path / "c.jsonl", edits={"0#1": "mine"})
+
+
+def test_one_more_uuid_is_another_one(tmp_path: Path) -> None:
+    """It follows from the seed, as it does in any run; a recorded one is never given twice."""
+
+    def draws(run: refold.PlainRun, _: Any) -> Any:
+        return [run.uuid() for _ in range(count)]
+
+    count = 1
+    origin = refold.record(draws, None, log=tmp_path / "a.jsonl")
+    count = 2
+
+    forked = refold.fork(origin, 0, draws, into=tmp_path / "b.jsonl")
+
+    assert forked.recording is not None
+    assert len(set(forked.recording.output)) == 2
+    assert refold.reexecute(forked.log, draws).identical
+
+
+@attrs.frozen
+class _Point:
+    x: int
+
+
+def test_an_edit_of_another_type_than_the_tools_leaves_nothing(tmp_path: Path) -> None:
+    """Whether it stands in the copy or is served after it; the message says what is wrong."""
+
+    @refold.tool(effect="reads")
+    def point() -> _Point:
+        return _Point(1)
+
+    async def asks(run: refold.Run, _: Any) -> int:
+        found: _Point = await run.tool(point)
+        return found.x
+
+    origin = refold.record(asks, None, log=tmp_path / "a.jsonl", tools=[point])
+
+    for at in (0, None):
+        with pytest.raises(UsageError, match="its tool's type"):
+            refold.fork(origin, at, asks, into=tmp_path / "b.jsonl", edits={"0#1": 5})
+        assert not (tmp_path / "b.jsonl").exists()
 
 
 def _looped(keys: list[str]) -> Callable[..., Any]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 import attrs
 import pytest
 
+from refold.engine.canonical import encode, loads
 from refold.engine.errors import ToolRefused
 from refold.engine.ports import CallContext
 from refold.tools.contract import tool
@@ -173,3 +174,24 @@ def test_the_docstring_describes_tool_and_parameters() -> None:
     assert properties["where"]["description"] == "A place: any at all."
     assert properties["how"]["description"] == "Well."
     assert "description" not in properties["why"]
+
+
+@tool(effect="reads")
+def _given(value: Any) -> Any:
+    return value
+
+
+@pytest.mark.parametrize("size", [1, 1_000])
+def test_a_plain_result_shares_nothing_with_what_was_returned(size: int) -> None:
+    """Small or large, it is what the log gives back, in containers of its own."""
+    inner: dict[str, Any] = {"a": [1, -0.0, "é" * size, None, True], "b": {}}
+    given = [inner, (1, (2,)), inner]
+
+    dumped = _given.dump(given)
+
+    assert dumped == loads(encode(given))
+    assert repr(dumped) == repr(loads(encode(given)))
+    dumped[0]["a"].append("more")
+    dumped[2]["b"]["c"] = 1
+    assert inner == {"a": [1, -0.0, "é" * size, None, True], "b": {}}
+    assert dumped[2]["a"] == inner["a"]

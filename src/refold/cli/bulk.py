@@ -16,15 +16,8 @@ from refold.cli.logs import OpenedLog
 from refold.engine.errors import UsageError
 from refold.engine.ports import Reference
 from refold.engine.programs import load_program, program_name
-from refold.replay.bulk import (
-    BulkReport,
-    Execute,
-    LogResult,
-    find_logs,
-    program_for,
-    replay_logs,
-    replay_row,
-)
+from refold.replay.bulk import Execute, find_logs, program_for, replay_logs, replay_row
+from refold.replay.bulk_report import BulkReport, LogResult
 from refold.replay.junit import junit_xml
 
 _NAMED: Final = re.compile(r"([^\s=/:]+)=(.+)", re.DOTALL)

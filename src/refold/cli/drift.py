@@ -8,8 +8,9 @@ import click
 from refold.cli import bulk, output
 from refold.cli.errors import DIFFERS, FINE, MISSING
 from refold.cli.live import Live, live_of, live_options
-from refold.cli.logs import LOG, OpenedLog, json_option, opened_log
+from refold.cli.logs import LOG, OpenedLog, json_option, opened_log, started
 from refold.cli.pages import page
+from refold.engine.log.names import tree
 from refold.face import drift
 from refold.replay.drift_report import DriftReport
 from refold.replay.junit import junit_xml
@@ -103,6 +104,26 @@ def tell(report: DriftReport, log: OpenedLog, *, junit: Path | None, as_json: bo
         output.document(report.as_json() | {"log": output.shown_path(log.given)})
     else:
         output.lines(str(report))
+        _say_what_did_not_run(report, log)
     if report.missing:
         return MISSING
     return DIFFERS if report.drifted else FINE
+
+
+def _say_what_did_not_run(report: DriftReport, log: OpenedLog) -> None:
+    """Name the tools whose calls are the same because the record answered them."""
+    if report.sources.may_change:
+        return
+    offers = [offer for path in tree(log.path) if path.exists() for offer in started(path).tools]
+    changing = {
+        offer["name"]
+        for offer in offers
+        if offer["effect"] == "changes"
+        and not offer.get("delegates")
+        and report.sources.tool.get(offer["name"], report.sources.tools) == "live"
+    }
+    served = [row.name for row in report.calls if row.verdict == "same" and row.kind == "tool"]
+    kept = [name for name in sorted(changing) if name in served]
+    if kept:
+        names = ", ".join(f"{name} ({served.count(name)})" for name in kept)
+        output.hint(f"not run, their recorded results served: {names}; --yes runs them, too")

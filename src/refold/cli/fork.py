@@ -92,10 +92,11 @@ def command(
                 session=given.session,
             )
         document = document_of(forked)
-    if as_json:
-        output.document(document)
-    else:
-        _describe(forked, document, log)
+        document["origin"] = document["diff"]["a"] = opened.shown(forked.origin)
+        if as_json:
+            output.document(document)
+        else:
+            _describe(forked, document, log)
     if forked.missing:
         return MISSING
     return FINE if forked.recording is not None and forked.recording.ok else NOT_COMPLETED

@@ -16,6 +16,7 @@ from refold.cli.logs import OpenedLog, started
 from refold.cli.people import value_of
 from refold.engine.canonical import Json
 from refold.engine.errors import UsageError
+from refold.engine.log.names import tree
 from refold.engine.ports import Model, SessionPort, Tool
 from refold.engine.programs import SHIPPED
 from refold.replay.sources import MODES, Mode, Sources
@@ -118,8 +119,23 @@ def live_of(
         stubs={key: value_of(text) for key, text in (_pair(each, "--stub") for each in stubs)},
         may_change=may_change,
     )
+    _check_names(log, known, tool, sources.stubs)
     session = session_of(log.path) if program is None else None
     return Live(sources=sources, tools=tuple(known.values()), models=asked, session=session)
+
+
+def _check_names(
+    log: OpenedLog, known: Iterable[str], tool: Iterable[str], stubs: Iterable[str]
+) -> None:
+    """Refuse a name that no run was offered: it would say nothing, where something is meant."""
+    offered = {offer["name"] for path in tree(log.path) for offer in started(path).tools}
+    names = offered | {*known}
+    for option, given in (("--tool", [*tool]), ("--stub", [*stubs])):
+        extra = () if option == "--tool" else ("model", "child")
+        for name in given:
+            if name not in names and name not in extra:
+                listed = ", ".join(sorted(names)) or "none"
+                raise UsageError(f"{option} {name}: no tool of this run; it has {listed}")
 
 
 def _models(

@@ -191,10 +191,10 @@ def _print(found: _Listed, depth: int = 0) -> None:
         (f"{started}  ", "dim"),
         (status, output.status_style(status)),
         (f" {found.who or '?'}", "bold"),
-        f"  {words.counted(row['entries'], 'entry', 'entries')}",
+        f"  forked at entry {forked['at']} ·" if forked else " ",
+        f" {words.counted(row['entries'], 'entry', 'entries')}",
         f" · {words.counted(max(0, row['runs'] - 1), 'run')} below",
         took,
-        f" · forked at entry {forked['at']}" if forked else "",
         cut=True,
     )
     output.line(f"{margin}  {row['log']}", (f"  {words.size(row['bytes'])}", "dim"))

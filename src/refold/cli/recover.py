@@ -143,4 +143,5 @@ def _advise(logs: list[dict[str, Any]], made: dict[str, Any] | None, given: Path
         output.hint(f"to keep what verifies: refold recover {both}")
     elif states & {"torn", "open"}:
         name = shlex.quote(output.shown_path(given))
-        output.hint(f"to go on with the run, a torn tail taken off: refold resume {name}")
+        tail = ", a torn tail taken off" if "torn" in states else ""
+        output.hint(f"to go on with the run{tail}: refold resume {name}")

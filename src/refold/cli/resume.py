@@ -184,6 +184,19 @@ def again(log: Path, **options: Any) -> str:
     return shlex.join(line)
 
 
+def resume_line(log: Path) -> str:
+    """Return the `refold resume` command of a log of which no more is known: what to fill in."""
+    run = started(log)
+    if run.program in SHIPPED:
+        return again(log)
+    return again(log, program=_placeholder(run.program), tools="FILE.py:TOOLS" if run.tools else "")
+
+
+def _placeholder(name: str) -> str:
+    function = name.rpartition(":")[2]
+    return f"FILE.py:{function if function.isidentifier() else 'NAME'}"
+
+
 def _is_unnamed(given: Given, name: str) -> bool:
     """Return whether the program has to be named."""
     return given.program is None and name not in SHIPPED
@@ -193,9 +206,7 @@ def _unnamed(given: Given, name: str) -> int:
     """Say that the program has to be named, and the line that does it."""
     why = "a log never says what code to import; say it with --program"
     output.complain(str(ProgramNotFound(name, why)))
-    function = name.rpartition(":")[2]
-    named = f"FILE.py:{function if function.isidentifier() else 'NAME'}"
-    output.hint(again(given.log, program=named, tools=given.tools))
+    output.hint(again(given.log, program=_placeholder(name), tools=given.tools))
     return USAGE
 
 
@@ -325,7 +336,7 @@ def _listed(given: Given, *, as_json: bool) -> int:
     if as_json:
         output.document(_open_document(given, ends))
     else:
-        describe_ends(ends, given.again())
+        describe_ends(ends, given.again() if given.program else resume_line(given.log))
     return FINE
 
 

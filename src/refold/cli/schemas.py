@@ -12,7 +12,7 @@ from typing import Any, Final, get_args
 from refold.cli.divergence_schema import divergence_schema
 from refold.cli.envelope_schema import delegation_schema
 from refold.cli.event_schema import entry_schema, plain, record
-from refold.replay.bulk import Result
+from refold.replay.bulk_report import Result
 from refold.replay.sources import MODES
 from refold.replay.why import How
 

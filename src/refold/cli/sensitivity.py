@@ -27,7 +27,7 @@ How an outcome is needed:
   steers    a later request is another one; the first of them
   nothing   neither: the run would have been the same without it
 
-Exit code: 0 · 1 the program is not as recorded · 3 no end on record.
+Exit code: 0 all were tried · 1 the program is not as recorded · 3 no end on record.
 """
 
 _LABEL_MAX: Final = 44

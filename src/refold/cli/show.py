@@ -89,12 +89,12 @@ def _print_open_ends(log: OpenedLog) -> None:
         return
     with contextlib.suppress(LogLocked):
         refuse_if_locked(log.path)
-        from refold.cli.resume import again, describe_ends  # noqa: PLC0415 - few are unfinished
+        from refold.cli.resume import describe_ends, resume_line  # noqa: PLC0415 - few are unfinished
         from refold.replay.standing import open_ends  # noqa: PLC0415 - the same
 
         output.line()
         is_packed = log.path != log.given
-        describe_ends(open_ends(log.path), "" if is_packed else again(root_of(log.given)))
+        describe_ends(open_ends(log.path), "" if is_packed else resume_line(root_of(log.given)))
 
 
 def _all(node: RunNode) -> list[RunNode]:

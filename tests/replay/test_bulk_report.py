@@ -1,0 +1,55 @@
+"""A report of many logs is counted, raised, and written as JSON and as JUnit (CONTRACT.md §14.13)."""
+
+import pytest
+
+from refold.engine.errors import Diverged, UsageError
+from refold.replay.bulk_report import BulkReport, LogResult, died, is_bad, not_run
+
+FINE = LogResult(log="a.jsonl", result="identical", program="p", entries=7)
+REFUSED = LogResult(log="b.jsonl", result="refused", message="a tool has to be passed")
+DIED = died("c.jsonl", "exit code 3")
+LATER = not_run("d.jsonl")
+
+
+def report_of(*logs: LogResult) -> BulkReport:
+    return BulkReport(logs=logs, seconds=1.5, jobs=2)
+
+
+def test_what_was_not_looked_at_is_not_identical_and_not_bad() -> None:
+    """It is known of no log that was never run that it differs, nor that it does not."""
+    report = report_of(FINE, REFUSED, DIED, LATER)
+
+    assert [is_bad(row) for row in report.logs] == [False, True, True, False]
+    assert report.counts == {"identical": 1, "diverged": 1, "refused": 1, "not run": 1}
+    assert report_of(FINE).identical
+    assert not report_of(FINE, LATER).identical
+
+
+def test_the_first_log_that_is_not_identical_is_raised() -> None:
+    """As a divergence where it has one, else as a call that was wrong."""
+    report_of(FINE).check()
+    with pytest.raises(UsageError, match="b.jsonl: refused: a tool"):
+        report_of(FINE, REFUSED, DIED).check()
+    with pytest.raises(Diverged) as caught:
+        report_of(DIED, REFUSED).check()
+
+    assert caught.value.divergence == DIED.divergences[0]
+
+
+@pytest.mark.parametrize("row", [FINE, REFUSED, DIED, LATER])
+def test_a_row_crosses_a_process_as_it_is(row: LogResult) -> None:
+    """What `as_json` gave is the same row again."""
+    assert LogResult.from_json(row.as_json()) == row
+
+
+def test_each_log_is_one_case_of_junit() -> None:
+    """A failure where it differs, an error where it could not be looked at, or skipped."""
+    cases = report_of(FINE, REFUSED, DIED, LATER).suite().cases
+
+    found = [(bool(case.failure), bool(case.error), bool(case.skipped)) for case in cases]
+    assert found == [
+        (False, False, False),
+        (False, True, False),
+        (True, False, False),
+        (False, False, True),
+    ]
