@@ -146,3 +146,8 @@ def _check_depth(pointer: str, depth: int) -> None:
 def join(pointer: str, key: str | int) -> str:
     """Return the JSON pointer of member `key` of the place `pointer` (RFC 6901)."""
     return f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"
+
+
+def unescaped(step: str) -> str:
+    """Return the name of a member from its step in a JSON pointer: what `join` had escaped."""
+    return step.replace("~1", "/").replace("~0", "~")

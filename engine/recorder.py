@@ -40,11 +40,9 @@ from refold.engine.events import (
     EffectCancelled,
     EffectLate,
     Event,
-    InputAsked,
     InputGiven,
     LimitHit,
     ModelAnswered,
-    ModelAsked,
     PatchMarked,
     RunFinished,
     RunResumed,
@@ -52,7 +50,6 @@ from refold.engine.events import (
     SessionChanged,
     SessionSeeded,
     TimerFired,
-    ToolCalled,
     ToolReturned,
     ValueDrawn,
 )
@@ -93,7 +90,7 @@ from refold.engine.run import faces_of
 from refold.engine.state import STATE_VERSION, Fold, state_digest
 from refold.engine.vault import Vault
 from refold.engine.verdict import Verdict
-from refold.engine.world import Silent
+from refold.engine.world import REQUESTS, Silent
 
 FORMAT_VERSION: Final = 1
 ENGINE_VERSION: Final = 1
@@ -890,7 +887,7 @@ _TIMERS_KEPT: Final = 64
 _KIND_OF_LATE: Final = {ToolReturned: "tool", ModelAnswered: "model", InputGiven: "input"}
 _CHANGE_POLL_SECONDS: Final = 0.1
 _GRACE_US: Final = round(GRACE_SECONDS * 1_000_000)
-_REQUESTS: Final = frozenset({ToolCalled, ModelAsked, ChildStarted, InputAsked})
+_REQUESTS: Final = frozenset(REQUESTS)
 
 
 def declared_volatile(tools: Iterable[Tool]) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, get_origin
 
 import attrs
 
-from refold.engine.canonical import Json, encode
+from refold.engine.canonical import Json, encode, unescaped
 from refold.engine.errors import UsageError
 from refold.engine.events import (
     Event,
@@ -242,7 +242,7 @@ def replaced(value: Json, steps: list[str], inside: Json) -> Json:
     """
     if not steps:
         return inside
-    step, rest = steps[0].replace("~1", "/").replace("~0", "~"), steps[1:]
+    step, rest = unescaped(steps[0]), steps[1:]
     if isinstance(value, dict):
         return {
             key: replaced(item, rest, inside) if step in ("*", key) else item

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine.canonical import Json, join
+from refold.engine.canonical import Json, join, unescaped
 
 MEMBER: Final = "$secret"
 
@@ -47,7 +47,7 @@ def put(value: Json, pointer: str, inside: Json) -> Json:
     if not pointer:
         return inside
     first, slash, rest = pointer[1:].partition("/")
-    key = first.replace("~1", "/").replace("~0", "~")
+    key = unescaped(first)
     if isinstance(value, list):
         at = int(key)
         return [*value[:at], put(value[at], slash + rest, inside), *value[at + 1 :]]

@@ -11,7 +11,7 @@ from refold.engine.canonical import Json
 from refold.engine.errors import EntryMissing, ForkRefused
 from refold.engine.events import COMPLETES
 from refold.engine.log import Entry, read_entries
-from refold.engine.log.names import SUFFIX, child_path, root_of
+from refold.engine.log.names import child_path, parent_of, root_of
 from refold.replay.sources import SEEDED
 
 
@@ -73,15 +73,13 @@ def _number_of(log: Path, call: str) -> int | None:
 
 def cuts(log: Path, kept: int) -> dict[Path, int]:
     """Return how many entries are kept: of the log, and of those above it up to its end."""
-    cuts = {log: kept}
-    while log != root_of(log):
-        above, _, number = log.stem.rpartition(".")
-        parent = log.with_name(above + SUFFIX)
-        end = _end_of_child(parent, int(number))
+    found = {log: kept}
+    while (above := parent_of(log)) is not None:
+        log, number = above
+        end = _end_of_child(log, number)
         if end is not None:
-            cuts[parent] = end
-        log = parent
-    return cuts
+            found[log] = end
+    return found
 
 
 def _end_of_child(log: Path, number: int) -> int | None:

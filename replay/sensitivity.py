@@ -30,7 +30,7 @@ from refold.replay.stage import Stage
 
 
 @attrs.frozen(kw_only=True)
-class Effect:
+class Influence:
     """What came of altering one outcome."""
 
     changed: str = ""
@@ -93,9 +93,9 @@ class CallSensitivity:
     """`tool`, `model`, `child`, `input` or `value`."""
     label: str
     """`search#3 in 0/1 (q="b")`."""
-    altered: Effect | None
+    altered: Influence | None
     """`None` where no other value of its type was found: of a null, say."""
-    failed: Effect | None = None
+    failed: Influence | None = None
     """What came of a failure in its place; `None` where that was not asked for, or it is one."""
     tokens: int = 0
     """Input and output tokens that it took, a child's included."""
@@ -104,7 +104,7 @@ class CallSensitivity:
     @property
     def is_unneeded(self) -> bool:
         """Whether nothing changed when it was altered."""
-        return self.altered is not None and self.altered == Effect()
+        return self.altered is not None and self.altered == Influence()
 
     @property
     def verdict(self) -> str:
@@ -287,20 +287,20 @@ class _Trial:
         if not same(result, event.result):
             yield attrs.evolve(event, result=result)
 
-    def _strongest(self, plans: Iterator[Plan]) -> Effect | None:
-        """Return the first effect that shows, else the first that there is."""
-        found: Effect | None = None
+    def _strongest(self, plans: Iterator[Plan]) -> Influence | None:
+        """Return the first influence that shows, else the first that there is."""
+        found: Influence | None = None
         for plan in plans:
             try:
-                effect = self._effect(self._stage.rehearse(plan))
+                influence = self._influence(self._stage.rehearse(plan))
             except RefoldError:  # what was altered cannot be taken up again: a setting, say
                 continue
-            if effect.shows:
-                return effect
-            found = effect if found is None or found == Effect() else found
+            if influence.shows:
+                return influence
+            found = influence if found is None or found == Influence() else found
         return found
 
-    def _effect(self, found: Rehearsed) -> Effect:
+    def _influence(self, found: Rehearsed) -> Influence:
         changed, is_gone = self._first_changed(found)
         match found.how:
             case "ended":
@@ -310,7 +310,7 @@ class _Trial:
                 diff, stopped = (), f"waits for {what}, which was never recorded"
             case "endless" | "hung":
                 diff, stopped = (), "comes to no end"
-        return Effect(
+        return Influence(
             changed=label_of(changed.item) if changed else "",
             changed_call=changed.call if changed else "",
             is_gone=is_gone,

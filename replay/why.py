@@ -23,7 +23,7 @@ from refold.engine.errors import EntryMissing, LogError, LogMissing
 from refold.engine.events import COMPLETES, REQUEST_KINDS
 from refold.engine.log import Entry, read_entries
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
-from refold.engine.log.names import SUFFIX, blobs_of, child_path
+from refold.engine.log.names import blobs_of, child_path, parent_of
 from refold.replay.divergence import line_of
 from refold.replay.items import scope_of
 
@@ -228,9 +228,10 @@ class _Logs:
     def _parent(self, path: Path) -> Iterator[tuple[How, Place]]:
         """Yield the entry of the parent's log that this log's first line names, if it is there."""
         above = self._logs[path].parent
-        parent = _parent_path(path)
-        if above is None or parent is None:
+        place = parent_of(path)
+        if above is None or place is None:
             return
+        parent, _ = place
         log = self._log(parent)
         if log is not None and above.get("hash") in log.by_hash:
             yield "started by", (parent, log.by_hash[above["hash"]])
@@ -261,12 +262,6 @@ _WORD: Final[dict[str, How]] = {
     "effect.cancelled": "concerns",
     "effect.late": "concerns",
 }
-
-
-def _parent_path(path: Path) -> Path | None:
-    """Return where the parent's log would be, by the naming rule (§4)."""
-    stem, _, number = path.name.removesuffix(SUFFIX).rpartition(".")
-    return path.with_name(f"{stem}{SUFFIX}") if stem and number.isdecimal() else None
 
 
 class _Log:

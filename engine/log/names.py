@@ -38,6 +38,14 @@ def child_path(path: Path, number: int) -> Path:
     return path.with_name(f"{_stem(path)}.{number}{SUFFIX}")
 
 
+def parent_of(path: Path) -> tuple[Path, int] | None:
+    """Return the log of the parent, and the child's number in it; `None` for a root's log."""
+    above, _, number = _stem(path).rpartition(".")
+    if not above or not _NUMBER.match(number):
+        return None
+    return path.with_name(above + SUFFIX), int(number)
+
+
 def root_of(path: Path) -> Path:
     """Return the root's log of the tree that the log at `path` belongs to."""
     return path.with_name(_root_stem(path) + SUFFIX)

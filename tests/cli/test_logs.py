@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import pytest
 
-from refold.cli.logs import opened_log, started
+from refold.cli.logs import complain_of_unnamed, opened_log, started
 from refold.engine.errors import EventMalformed, LogDamaged
 from refold.engine.log import read_entries
 from refold.engine.log.line import FIRST, header_hash
@@ -96,3 +96,15 @@ def test_damage_in_a_packed_log_is_told_by_the_name_of_the_packed_one(
 
     assert damaged.value.path == f"{packed}:a.jsonl"
     assert str(damaged.value).startswith(f"{packed}:a.jsonl:2 ")
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [("audit", "FILE.py:audit"), ("app.py:audit", "FILE.py:audit"), ("<lambda>", "FILE.py:NAME")],
+)
+def test_a_program_that_has_to_be_named_is_named_by_its_function(
+    name: str, place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What can be typed is filled in, what cannot be is left to be."""
+    assert complain_of_unnamed(name) == place
+    assert "say it with --program" in capsys.readouterr().err

@@ -180,6 +180,7 @@ def test_a_log_that_ended_or_is_damaged_is_three(
 
     assert invoke("resume", tmp_path / "whole.jsonl", *_program("sequential")).exit_code == 3
     assert invoke("resume", tmp_path / "whole.jsonl", "--list").exit_code == 3
+    assert invoke("resume", tmp_path / "whole.jsonl").exit_code == 3
     assert invoke("resume", broken_off, *_program("sequential")).exit_code == 3
     assert invoke("resume", tmp_path / "none.jsonl", *_program("sequential")).exit_code == 2
 

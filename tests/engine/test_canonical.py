@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refold.engine.canonical import DEPTH_MAX, encode, encode_sorted, join, loads
+from refold.engine.canonical import (
+    DEPTH_MAX,
+    encode,
+    encode_sorted,
+    join,
+    loads,
+    unescaped,
+)
 from refold.engine.errors import NotCanonical
 
 SCALARS = (
@@ -96,4 +103,5 @@ def test_members_keep_their_order_unless_they_are_sorted() -> None:
 def test_pointers_escape_what_json_pointers_escape() -> None:
     """RFC 6901: `~` is `~0`, `/` is `~1`."""
     assert join("/a", "b/c~d") == "/a/b~1c~0d"
+    assert unescaped("b~1c~0d") == "b/c~d"
     assert join("/a", 3) == "/a/3"

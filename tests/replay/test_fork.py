@@ -1,5 +1,6 @@
 """What if a result had been different?  The rules are CONTRACT.md §12.11."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -414,3 +415,25 @@ def test_parallel_children_of_a_loop(tmp_path: Path) -> None:
         assert forked.recording is not None
         assert forked.recording.output == [1, 2, 3]
         assert refold.verify(forked.log).intact
+
+
+def test_a_fork_at_every_entry_of_fifty(tmp_path: Path) -> None:
+    """Case 78: branches, a timer and a draw among them; each fork is the same run."""
+
+    async def branch(run: refold.Run, key: str) -> list[Any]:
+        found = [await run.tool("get", key=key * (at + 1)) for at in range(5)]
+        await run.sleep(0.0001)
+        return [*found, run.uuid()]
+
+    async def wide(run: refold.Run, _: Any) -> list[Any]:
+        return list(await asyncio.gather(*(branch(run, key) for key in ("a", "bb", "ccc", "dd"))))
+
+    origin = refold.record(wide, None, log=tmp_path / "a.jsonl", tools=TOOLS)
+    assert origin.entries == 50
+
+    for at in range(50):
+        into = tmp_path / f"at-{at}x.jsonl"
+        forked = refold.fork(origin, at, wide, into=into)
+        assert forked.recording is not None
+        assert forked.recording.data_digest == origin.data_digest
+        assert refold.verify(into).complete

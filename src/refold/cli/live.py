@@ -54,7 +54,7 @@ _OPTIONS: Final = (
 
 
 def live_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options to a command; it gets them as `Live.from_options` takes them."""
+    """Add the options to a command; it gets them as `live_of` takes them."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command

@@ -1,6 +1,7 @@
 """What commands do with a LOG argument: plain or packed, and how its files are named to people.
 
-Rules: CONTRACT.md §4 (names), §4.6 (packed logs).
+And what they say where its program has to be named.  Rules: CONTRACT.md §4 (names), §4.6 (packed
+logs), §14.9.
 """
 
 import contextlib
@@ -19,6 +20,7 @@ from refold.engine.errors import (
     LogDamaged,
     LogMissing,
     LogUnsupported,
+    ProgramNotFound,
     RefoldError,
 )
 from refold.engine.events import RunStarted
@@ -127,3 +129,18 @@ def started(path: Path) -> RunStarted:
     if not isinstance(event, RunStarted):
         raise EventMalformed(first.kind, "", "run.started", first.kind)
     return event
+
+
+SAY_IT: Final = "a log never says what code to import; say it with --program"
+
+
+def complain_of_unnamed(program: str) -> str:
+    """Say that `program` has to be named; return how that is done, to be filled in."""
+    output.complain(str(ProgramNotFound(program, SAY_IT)))
+    return place_of(program)
+
+
+def place_of(program: str) -> str:
+    """Return what is to be filled in for a program as a log names it: `FILE.py:audit`."""
+    function = program.rpartition(":")[2]
+    return f"FILE.py:{function if function.isidentifier() else 'NAME'}"

@@ -15,10 +15,9 @@ import attrs
 import click
 
 from refold.cli import output
-from refold.cli.logs import OpenedLog, opened_log, started
+from refold.cli.logs import OpenedLog, complain_of_unnamed, opened_log, started
 from refold.cli.replay import import_from_here, load_tools, session_of
 from refold.cli.shipped import tools_of
-from refold.engine.errors import ProgramNotFound
 from refold.engine.ports import SessionPort, Tool
 from refold.engine.programs import SHIPPED
 
@@ -68,11 +67,9 @@ def subject(
 
 
 def _say_which(log: OpenedLog, name: str, command: str) -> None:
-    why = "a log never says what code to import; say it with --program"
-    output.complain(str(ProgramNotFound(name, why)))
-    function = name if name.isidentifier() else "NAME"
+    program = complain_of_unnamed(name)
     path = shlex.quote(output.shown_path(log.given))
-    output.hint(f"refold {command} {path} --program FILE.py:{function}")
+    output.hint(f"refold {command} {path} --program {program}")
 
 
 @contextlib.contextmanager

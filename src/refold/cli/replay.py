@@ -19,7 +19,15 @@ from refold.cli import bulk, output, words
 from refold.cli.drift import drifted, tell
 from refold.cli.errors import DAMAGED, DIFFERS, FINE, USAGE
 from refold.cli.live import is_all_recorded, live_of, live_options
-from refold.cli.logs import LOG, OpenedLog, json_option, opened_log, started
+from refold.cli.logs import (
+    LOG,
+    SAY_IT,
+    OpenedLog,
+    complain_of_unnamed,
+    json_option,
+    opened_log,
+    started,
+)
 from refold.cli.pages import page
 from refold.engine.errors import ProgramNotFound, RefoldError, ToolRefused
 from refold.engine.log import read_entries
@@ -49,9 +57,6 @@ Exit code: 0 identical · 1 a divergence · 3 a log is damaged · 4 an outcome
 is missing while something is live.  Of several logs, the worst: 3, 1, 70
 (a fault), 2 (program needed, refused), 0.
 """
-
-
-_SAY_IT: Final = "a log never says what code to import; say it with --program"
 
 
 @click.command("replay", epilog=page(_PAGE))
@@ -242,7 +247,7 @@ def replayed(
     """
     name = started(log.path).program
     if program is None and name not in SHIPPED:
-        raise ProgramNotFound(name, _SAY_IT)
+        raise ProgramNotFound(name, SAY_IT)
     own = tools_of(name) if program is None else ()
     known = {tool.name: tool for tool in (*own, *tools)}
     said = f"re-executing {log.given}"
@@ -258,10 +263,7 @@ def _is_shipped(log: OpenedLog) -> bool:
 
 def _unnamed(log: OpenedLog) -> int:
     """Say that the program has to be named, and the line that does it."""
-    name = started(log.path).program
-    output.complain(str(ProgramNotFound(name, _SAY_IT)))
-    function = name.rpartition(":")[2]
-    program = f"FILE.py:{function if function.isidentifier() else 'NAME'}"
+    program = complain_of_unnamed(started(log.path).program)
     output.hint(f"refold replay {shlex.quote(output.shown_path(log.given))} --program {program}")
     return USAGE
 

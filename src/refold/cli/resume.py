@@ -14,10 +14,10 @@ import click
 
 from refold.cli import output, people, words
 from refold.cli.errors import FINE, NOT_COMPLETED, USAGE
-from refold.cli.logs import LOG, json_option, started
+from refold.cli.logs import LOG, complain_of_unnamed, json_option, place_of, started
 from refold.cli.pages import page
 from refold.cli.recorded import describe, document_of
-from refold.engine.errors import InDoubt, LogSealed, ProgramNotFound, ToolNeeded, UsageError
+from refold.engine.errors import InDoubt, LogSealed, ToolNeeded, UsageError
 from refold.engine.events import RunStarted
 from refold.engine.log import scan
 from refold.engine.log.names import PACKED_SUFFIX
@@ -189,12 +189,7 @@ def resume_line(log: Path) -> str:
     run = started(log)
     if run.program in SHIPPED:
         return again(log)
-    return again(log, program=_placeholder(run.program), tools="FILE.py:TOOLS" if run.tools else "")
-
-
-def _placeholder(name: str) -> str:
-    function = name.rpartition(":")[2]
-    return f"FILE.py:{function if function.isidentifier() else 'NAME'}"
+    return again(log, program=place_of(run.program), tools="FILE.py:TOOLS" if run.tools else "")
 
 
 def _is_unnamed(given: Given, name: str) -> bool:
@@ -203,10 +198,15 @@ def _is_unnamed(given: Given, name: str) -> bool:
 
 
 def _unnamed(given: Given, name: str) -> int:
-    """Say that the program has to be named, and the line that does it."""
-    why = "a log never says what code to import; say it with --program"
-    output.complain(str(ProgramNotFound(name, why)))
-    output.hint(again(given.log, program=_placeholder(name), tools=given.tools))
+    """Say that the program has to be named, and the line that does it.
+
+    Raises:
+        LogSealed: it would be no use: the run has ended.
+    """
+    if scan(given.log).sealed:
+        raise LogSealed(output.shown_path(given.log))
+    program = complain_of_unnamed(name)
+    output.hint(again(given.log, program=program, tools=given.tools))
     return USAGE
 
 

@@ -14,7 +14,7 @@ from refold.cli.logs import LOG, OpenedLog, json_option
 from refold.cli.pages import page
 from refold.cli.rehearsals import dropped_prints, program_option, subject, tools_option
 from refold.face import sensitivity
-from refold.replay.sensitivity import CallSensitivity, Effect, SensitivityReport
+from refold.replay.sensitivity import CallSensitivity, Influence, SensitivityReport
 
 _PAGE: Final = """
 Examples:
@@ -27,7 +27,8 @@ How an outcome is needed:
   steers    a later request is another one; the first of them
   nothing   neither: the run would have been the same without it
 
-Exit code: 0 all were tried · 1 the program is not as recorded · 3 no end on record.
+Exit code: 0 all were tried · 1 the program is not as recorded · 3 no end on
+record.
 """
 
 _LABEL_MAX: Final = 44
@@ -110,7 +111,7 @@ def _label(call: CallSensitivity) -> str:
     return label if len(label) <= _LABEL_MAX else f"{label[: _LABEL_MAX - 1]}…"
 
 
-def _said(effect: Effect | None) -> output.Part:
-    if effect is None:
+def _said(influence: Influence | None) -> output.Part:
+    if influence is None:
         return ("has no other value of its type", "dim")
-    return (str(effect), "yellow") if effect == Effect() else str(effect)
+    return (str(influence), "yellow") if influence == Influence() else str(influence)

@@ -12,6 +12,7 @@ from refold.engine.log.names import (
     child_path,
     children,
     default_path,
+    parent_of,
     root_of,
     tree,
 )
@@ -30,6 +31,23 @@ def test_the_root_follows_from_any_name_of_the_tree(name: str) -> None:
     """All logs of a tree have one root and one folder of blobs."""
     assert root_of(Path("d") / name) == Path("d/audit.jsonl")
     assert blobs_of(Path("d") / name) == Path("d/audit.blobs")
+
+
+@pytest.mark.parametrize(
+    ("name", "parent"),
+    [
+        ("audit.2.11.jsonl", (Path("runs/audit.2.jsonl"), 11)),
+        ("audit.2.jsonl", (Path("runs/audit.jsonl"), 2)),
+        ("audit.jsonl", None),
+        ("audit.x.jsonl", None),
+        (".1.jsonl", None),
+    ],
+)
+def test_the_parent_follows_from_the_name_of_a_child(
+    name: str, parent: tuple[Path, int] | None
+) -> None:
+    """So does its number; a root has none."""
+    assert parent_of(Path("runs") / name) == parent
 
 
 @pytest.mark.parametrize("name", ["audit.1.jsonl", "a.b.22.jsonl", "audit", "audit.json", ".jsonl"])

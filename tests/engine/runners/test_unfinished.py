@@ -66,9 +66,7 @@ def test_damage_and_strangers_are_refused(request_again: ChildRequest) -> None:
         take_up(request_again)
 
 
-def test_one_that_still_writes_is_waited_for_and_then_refused(
-    request_again: ChildRequest
-) -> None:
+def test_one_that_still_writes_is_waited_for_and_then_refused(request_again: ChildRequest) -> None:
     """§4.3: a child leaves soon after its parent; cancelled, nobody waits."""
     assert request_again.log is not None
     request_again.log.write_bytes(b"".join(lines_of(request_again.log)[:-1]))
