@@ -200,7 +200,7 @@ async def spins_for_good(_run: Run, _input: Any) -> Any:
     return task.get_name()
 
 
-@pytest.mark.parametrize("program", [spins, spins_for_good])
+@pytest.mark.parametrize("program", [spins, pytest.param(spins_for_good, marks=pytest.mark.long)])
 def test_a_program_that_never_waits_is_ended(tmp_path: Path, program: Any) -> None:
     """By a number of callbacks, and not by a clock: replay ends it in the same place (§9.4)."""
     recording = ran(tmp_path, program)

@@ -19,7 +19,7 @@ from refold.replay.sources import Sources
 from refold.replay.verify import verify
 from tests.support.trees import Latency, Node, random_tree, tools_with, tree_program
 
-CASES: Final = 60
+CASES: Final = 40
 CHUNK: Final = 20
 LONG_CASES: Final = 1_500
 LIVE: Final = Sources(model="live", tools="live", children="live", may_change=True)
