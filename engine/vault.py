@@ -25,6 +25,10 @@ KEY_LENGTH_MIN: Final = 16
 """Characters of a model's key; shorter ones are stand-ins that local servers take: `EMPTY`."""
 
 
+_UNNAMED: Final = "\0"
+"""Ends the key of a value without a name, so that nobody's `secret-1` takes its place."""
+
+
 class Vault:
     """The secrets and rules of one tree of runs."""
 
@@ -50,7 +54,7 @@ class Vault:
         self._known: dict[str, str] = {}
         for number, value in enumerate(self.redaction.secrets, 1):
             self._check(f"secrets[{number - 1}]", value)
-            self._known[f"secret-{number}"] = value
+            self._known[f"secret-{number}{_UNNAMED}"] = value
         for name, value in self._given.items():
             self._check(f"secrets[{name!r}]", value)
             self._known[name] = value
@@ -72,7 +76,8 @@ class Vault:
             )
 
     def _compile(self) -> None:
-        self._pattern, self._names = pattern_of(self._known)
+        self._pattern, names = pattern_of(self._known)
+        self._names = {form: name.removesuffix(_UNNAMED) for form, name in names.items()}
         rules = self.redaction
         self.is_active = bool(self._pattern or rules.paths or rules.tools)
 
@@ -143,7 +148,7 @@ class Vault:
         }
 
     def _named(self) -> list[str]:
-        return [name for name in self._known if not name.startswith("secret-")]
+        return [name for name in self._known if not name.endswith(_UNNAMED)]
 
 
 def vault_of(

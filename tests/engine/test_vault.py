@@ -82,3 +82,11 @@ def test_a_text_is_no_list_of_paths() -> None:
     """Its letters would be taken for paths."""
     with pytest.raises(UsageError, match="a list of paths"):
         Vault(volatile="run/output")
+
+
+def test_a_name_like_that_of_an_unnamed_secret_is_its_own() -> None:
+    """Neither takes the other's place, here or in a child's process."""
+    vault = Vault(Redaction(secrets=["0123456789"]), secrets={"secret-1": "abcdefghij"})
+
+    for one in (vault, unpacked(vault.packed())):
+        assert one.scrubbed("0123456789 abcdefghij") == "[redacted:secret-1] [redacted:secret-1]"
