@@ -21,6 +21,8 @@ class Prefix:
     chain: dict[str, int]
     """Of the rest: chain digest → messages up to there, in their order."""
     messages: int
+    digests: tuple[str, ...] = ()
+    """The chain digest after each of the messages."""
 
     @property
     def end(self) -> str:
@@ -38,18 +40,25 @@ class Conversations:
         """Return how much of `messages` the log has."""
         at, chain = "", {}
         predecessor, base = "", 0
+        digests = []
         for count, message in enumerate(messages, 1):
             at = digest.chained(at, message)
+            digests.append(at)
             if at in self._known:
                 predecessor, base = at, count
             else:
                 chain[at] = count
-        return Prefix(predecessor, base, chain, len(messages))
+        return Prefix(predecessor, base, chain, len(messages), tuple(digests))
 
     def asked(self, prefix: Prefix) -> None:
         """Take note that the log has these messages now."""
         self._known.update(prefix.chain)
 
-    def answered(self, end: str, messages: int, message: Json) -> None:
-        """Take note of an answer: the log has it, so it is not repeated in the next request."""
-        self._known[digest.chained(end, message)] = messages + 1
+    def answered(self, end: str, messages: int, message: Json) -> str:
+        """Take note of an answer: the log has it, so it is not repeated in the next request.
+
+        Returns the chain digest with it.
+        """
+        with_it = digest.chained(end, message)
+        self._known[with_it] = messages + 1
+        return with_it

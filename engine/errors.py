@@ -5,6 +5,7 @@
         LogExists                a log is never overwritten
         LogMissing               there is no log at the path
         EntryMissing             the log has no entry of that number
+        LogObserved              a watched command's log where a program's is needed, or the reverse
         LogNameRefused           a path that the naming rule does not allow
         RecordingRefused         `record` while a program is being imported
         ProgramRefused           a program that does not take a run and its input
@@ -466,6 +467,29 @@ class LogSealed(Detailed, LogError):
         return (
             f"{self.path} is sealed by run.finished; nothing is appended to it; "
             "`refold fork` goes on from any entry in a new log"
+        )
+
+
+class LogObserved(Detailed, UsageError):
+    """The log is a watched command's where a program's is needed, or the other way round.
+
+    The program of a watched command did not run on the kernel, so it cannot be re-executed: its
+    requests are matched instead (CONTRACT.md §16).
+    """
+
+    path: str
+    is_observed: bool
+
+    def __str__(self) -> str:
+        if self.is_observed:
+            return (
+                f"{self.path} is the record of a command that Refold watched (guarantee: matched), "
+                f"not of a program on its kernel: run the command again against it with "
+                f"`refold replay {self.path} -- COMMAND …`"
+            )
+        return (
+            f"{self.path} is the record of a program on Refold's kernel, not of a command that it "
+            f"watched: `refold replay {self.path}` without a command"
         )
 
 

@@ -47,6 +47,9 @@ class RunStarted:
     """Redaction and volatile rules in force; empty for none."""
     path: str
     """The call keys of the starts above this run, joined by ` > `; empty for a root."""
+    guarantee: Literal["matched"] | None = attrs.field(default=None, kw_only=True)
+    """`matched`: what was recorded is a command that Refold watched and did not run on its kernel:
+    replay matches requests (CONTRACT.md §16); `None`: the program ran on the kernel."""
     run_id: str
     root_id: str
     parent: dict[str, Any] | None = None
@@ -359,7 +362,10 @@ TAILS: Final[dict[str, str]] = {
 }
 """The first field of a kind's volatile tail (CONTRACT.md §6.2)."""
 
-UNDIGESTED: Final = frozenset({"clock.read", "effect.late", "run.resumed"})
+WIRE: Final = "x-refold.wire"
+"""How an answer of a watched command came, byte by byte (CONTRACT.md §16.4)."""
+
+UNDIGESTED: Final = frozenset({"clock.read", "effect.late", "run.resumed", WIRE})
 """Kinds that the data digest leaves out whole."""
 
 COMPLETES: Final[dict[str, str]] = {

@@ -77,7 +77,7 @@ class Vault:
 
     def _compile(self) -> None:
         self._pattern, names = pattern_of(self._known)
-        self._names = {form: name.removesuffix(_UNNAMED) for form, name in names.items()}
+        self._names = {form: name.rstrip(_UNNAMED) for form, name in names.items()}
         rules = self.redaction
         self.is_active = bool(self._pattern or rules.paths or rules.tools)
 
@@ -94,6 +94,19 @@ class Vault:
                 self._known[name] = value
                 self._compile()
         return value
+
+    def learn(self, name: str, value: str) -> None:
+        """Take a value that was met on its way as an exact secret; `name` is what stands for it."""
+        with self._lock:
+            if value not in self._known.values():
+                self._known[self._free(name)] = value
+                self._compile()
+
+    def _free(self, name: str) -> str:
+        """Return a key under which a value replaces no other; what stands for it is `name`."""
+        while name in self._known:
+            name += _UNNAMED
+        return name
 
     def revealed(
         self, arguments: dict[str, Json], handles: Iterable[tuple[str, str]]

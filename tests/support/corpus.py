@@ -37,6 +37,21 @@ class Recorded:
         return json.loads(self.content)
 
 
+@attrs.frozen(kw_only=True)
+class RecordedExchange:
+    """One request to a model's interface, and its answer, streamed or not."""
+
+    source: str
+    """The cassette's name and the interaction's place in it."""
+    method: str
+    uri: str
+    asked: bytes
+    status: int
+    content_type: str
+    """Empty where the cassette names none."""
+    answered: bytes
+
+
 def corpus() -> Path:
     """Return the corpus' folder, or skip the test."""
     folder = os.environ.get("REFOLD_CORPUS")
@@ -52,6 +67,40 @@ def recorded_answers(folder: Path, provider: str) -> Iterator[Recorded]:
         for answer in _answers_in(path):
             if answer.provider == provider:
                 yield answer
+
+
+def recorded_exchanges(folder: Path) -> Iterator[RecordedExchange]:
+    """Yield all traffic of cassettes, whatever it was with, in the order of names."""
+    for path in sorted(path for pattern in _FOLDERS for path in folder.glob(f"{pattern}/*.y*ml")):
+        cassette = yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader)
+        if not isinstance(cassette, dict):
+            continue
+        for place, interaction in enumerate(cassette.get("interactions", ())):
+            request, response = interaction["request"], interaction["response"]
+            yield RecordedExchange(
+                source=f"{path.parent.name}/{path.name}[{place}]",
+                method=request["method"],
+                uri=request["uri"],
+                asked=_asked(request),
+                status=_status(response),
+                content_type=_header(response, "content-type"),
+                answered=_content(response),
+            )
+
+
+def _asked(request: dict[str, Any]) -> bytes:
+    """Return a request's body: given parsed, as text, or as bytes."""
+    if "parsed_body" in request:
+        return json.dumps(request["parsed_body"]).encode()
+    body = request.get("body") or b""
+    return body if isinstance(body, bytes) else str(body).encode()
+
+
+def _header(response: dict[str, Any], wanted: str) -> str:
+    headers = response.get("headers") or {}
+    found = [value for name, value in headers.items() if name.lower() == wanted]
+    value = found[0] if found else ""
+    return str(value[0] if isinstance(value, list) and value else value)
 
 
 def _answers_in(path: Path) -> Iterator[Recorded]:

@@ -19,6 +19,7 @@ from refold.cli.pages import page
 COMMANDS: Final = {
     "demo": "Record a survey of a source tree by subagents; show and replay it.",
     "run": "Run an agent (AGENT.md) and record it.",
+    "record": "Record a command as it is, in any language: what it asks of models.",
     "agents": "Check a folder of agent files.",
     "ls": "List the recorded runs of a folder.",
     "show": "Show who delegated what to whom, and how it ended.",

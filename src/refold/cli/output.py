@@ -95,6 +95,11 @@ def line(*parts: Part, cut: bool = False) -> None:
     screen.print(text, soft_wrap=True)
 
 
+def told(*parts: Part) -> None:
+    """Say one line of an answer on standard error: standard output is somebody else's."""
+    console(err=True).print(_text(parts), soft_wrap=True)
+
+
 def wrapped(lead: Part, *parts: Part) -> None:
     """Print a text behind `lead`, whole: on a terminal over as many lines as it needs."""
     screen = console()

@@ -18,7 +18,16 @@ import click
 from refold.cli import bulk, output, words
 from refold.cli.drift import drifted, tell
 from refold.cli.errors import DAMAGED, DIFFERS, FINE, USAGE
-from refold.cli.live import is_all_recorded, live_of, live_options
+from refold.cli.foreign import (
+    OnMiss,
+    Pace,
+    WithCommand,
+    command_given,
+    replay_foreign,
+    replay_options,
+    rules_of,
+)
+from refold.cli.live import is_all_recorded, live_of, live_options, modes_and_tools
 from refold.cli.logs import (
     LOG,
     SAY_IT,
@@ -36,9 +45,9 @@ from refold.engine.ports import Tool
 from refold.engine.programs import SHIPPED, load, reference_from
 from refold.engine.session import Session
 from refold.face import reexecute
-from refold.replay.reexecute import IGNORED_SHOWN, ReplayReport
+from refold.replay.excuses import IGNORED_SHOWN
+from refold.replay.reexecute import ReplayReport
 from refold.replay.selfcheck import Watched, watched
-from refold.replay.sources import MODES
 from refold.replay.verify import verify
 
 _PAGE: Final = """
@@ -50,6 +59,7 @@ Examples:
   refold replay runs/audit.jsonl --program audit.py:audit --tripwire
   refold replay runs --program audit.py:audit --junit replay.xml
   refold replay answer.jsonl --model openai:gpt-4.1 --tools recorded
+  refold replay runs/agent.jsonl -- python agent.py
   refold replay runs old.refold --jobs 4 --fail-fast \\
          --program audit=app.audit:main --program survey.py:survey
 
@@ -59,7 +69,7 @@ is missing while something is live.  Of several logs, the worst: 3, 1, 70
 """
 
 
-@click.command("replay", epilog=page(_PAGE))
+@click.command("replay", cls=WithCommand, epilog=page(_PAGE))
 @click.argument("logs", metavar="LOG…", type=LOG, nargs=-1, required=True)
 @click.option(
     "--program", "programs", metavar="[NAME=]MODULE:NAME", multiple=True,
@@ -67,6 +77,7 @@ is missing while something is live.  Of several logs, the worst: 3, 1, 70
     "Of several logs, each gets the one of its name; NAME= says another.",
 )  # fmt: skip
 @live_options
+@replay_options
 @click.option("--all", "is_all", is_flag=True, help="Every divergence, and what comes after it.")
 @click.option(
     "--jobs", type=click.IntRange(min=1), metavar="N",
@@ -97,6 +108,11 @@ def command(
     volatile: tuple[str, ...],
     tripwire: bool,
     as_json: bool,
+    on_miss: OnMiss,
+    pace: Pace,
+    into: Path | None,
+    upstreams: tuple[str, ...],
+    volatile_texts: tuple[str, ...],
     **live: Any,
 ) -> int:
     """Run a recorded program again, with recorded outcomes, and compare.
@@ -112,15 +128,25 @@ def command(
 
     With --model, --tools, --children or --tool, what is said to be live runs,
     and each call is compared with its record (refold drift --help).
+
+    With -- COMMAND, LOG is one of `refold record`: the command runs again, and
+    its requests are answered from the record.
     """
+    foreign = command_given()
+    if foreign is not None:
+        if len(logs) != 1:
+            raise click.UsageError("one log at a time with -- COMMAND")
+        rules = rules_of(volatile, volatile_texts)
+        passed = {"on_miss": on_miss, "pace": pace, "into": into, "upstreams": upstreams}
+        return replay_foreign(logs[0], foreign, rules=rules, as_json=as_json, **passed)
     import_from_here()
     if junit is not None and not junit.absolute().parent.is_dir():
         raise click.UsageError(f"--junit: {output.shown_path(junit.parent)}: no such folder")
+    way = _Way(is_all=is_all, tripwire=tripwire, volatile=volatile)
     if not is_all_recorded(**live):
-        return _replay_live(logs, programs, live, junit=junit, as_json=as_json)
-    tools = ",".join(each for each in live["tools"] if each not in MODES)
+        return _replay_live(logs, programs, live, way, junit=junit, as_json=as_json)
+    _, tools = modes_and_tools(live["tools"])
     if len(logs) == 1 and not logs[0].is_dir() and junit is None:
-        way = _Way(is_all=is_all, tripwire=tripwire, volatile=volatile)
         return _replay_one(logs[0], programs, tools, way, as_json=as_json)
     if tripwire:
         raise click.UsageError("--tripwire is for the replay of one log: name one, no --junit")
@@ -146,6 +172,7 @@ def _replay_live(
     logs: Sequence[Path],
     programs: Sequence[str],
     live: dict[str, Any],
+    way: "_Way",
     *,
     junit: Path | None,
     as_json: bool,
@@ -155,7 +182,8 @@ def _replay_live(
         raise click.UsageError("one log at a time where anything is live")
     with opened_log(logs[0]) as opened:
         program = _named(programs, opened)
-        report = drifted(opened, program, live_of(opened, program, "recorded", **live))
+        sources = live_of(opened, program, "recorded", **live)
+        report = drifted(opened, program, sources, volatile=way.volatile)
         return tell(report, opened, junit=junit, as_json=as_json)
 
 

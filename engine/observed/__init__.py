@@ -1,0 +1,13 @@
+"""Programs that Refold does not run: what passes between them and their models, as events.
+
+    exchange                 the values: a request, an answer
+    sse, chat, responses,    the interfaces that providers speak, read from outside; `apis`: which
+      messages, apis           one a request speaks
+    threads, delegations     which conversation a request belongs to, and who opened it
+    observer                 events of requests and answers
+    wire                     how an answer came, chunk by chunk
+    volatile                 what is not compared, and when two requests are the same
+    journal                  the log of a watched command
+
+Nothing here opens a socket: that is `refold.proxy`'s.  Rules: CONTRACT.md §16.
+"""

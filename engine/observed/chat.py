@@ -1,0 +1,291 @@
+"""The OpenAI chat-completions interface, read from outside.
+
+Requests and answers become the neutral messages of CONTRACT.md §11.1.  Notations of the same:
+a text, or one text part; of a message, null or no member, `annotations` or `tool_calls` that are
+empty or not there; of an assistant's message, no content or empty content; the JSON of a call's
+arguments, and its `index` where it is its place.  What the neutral shape has no place for stands
+in `provider.chat`.  Pure.  Rules: CONTRACT.md §16.2.
+"""
+
+from typing import Any, Final
+
+from refold.engine.models.wire import text_of
+from refold.engine.observed.exchange import Answered, Asked, Reader
+from refold.engine.observed.gathered import Budget, Gathered
+from refold.engine.observed.notation import (
+    bare,
+    call_of,
+    folded,
+    held,
+    is_name,
+    is_offer,
+    is_text,
+    object_in,
+    plain_json,
+    says,
+    with_original,
+)
+from refold.engine.observed.reading import (
+    Fault,
+    answered_with,
+    objects,
+    reader_for,
+    usage_of,
+    words_in,
+)
+
+API: Final = "chat"
+
+_ROLES: Final = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
+"""Neutral roles; any other is `user`."""
+_MEMBERS: Final = {
+    "system": {"role", "content"},
+    "user": {"role", "content"},
+    "assistant": {"role", "content", "tool_calls"},
+    "tool": {"role", "content", "tool_call_id"},
+}
+"""What the neutral shape has a place for."""
+_STOPS: Final = {"function_call": "tool_calls"}
+
+
+# --- requests --------------------------------------------------------------------------------
+
+
+def is_shaped(body: dict[str, Any]) -> bool:
+    """Return whether the members that this interface rests on have its shapes."""
+    messages = body.get("messages")
+    return isinstance(messages, list) and all(
+        isinstance(message, dict) and isinstance(message.get("role"), str) for message in messages
+    )
+
+
+def asked(body: dict[str, Any]) -> Asked:
+    """Return what a body asks; never raises, and what is of no known shape is a parameter."""
+    rest = dict(body)
+    messages = rest.pop("messages") if is_shaped(body) else []
+    tools = rest.pop("tools") if "tools" in rest and is_offer(rest["tools"]) else None
+    return Asked(
+        api="chat",
+        model=rest.pop("model") if is_name(rest.get("model")) else "",
+        messages=tuple(message_of(message) for message in messages),
+        parameters=held(rest),
+        tools=tuple(held(tool) for tool in tools or ()),
+    )
+
+
+def message_of(message: dict[str, Any]) -> dict[str, Any]:
+    """Return the neutral message that a message of this interface is."""
+    said = bare(message)
+    said["content"] = folded(said.get("content"), "text")
+    role = _ROLES.get(said["role"], "user") if is_text(said.get("role")) else "user"
+    raw_calls = said.get("tool_calls")
+    calls = raw_calls if isinstance(raw_calls, list) else []
+    if calls:
+        said["tool_calls"] = calls = [_bare_call(call, at) for at, call in enumerate(calls)]
+    if said["content"] is None:
+        del said["content"]
+    neutral: dict[str, Any] = {"role": role, "content": _text(said)}
+    if role == "assistant" and (neutral_calls := _calls(said, calls)):
+        neutral["tool_calls"] = neutral_calls
+    if role == "tool":
+        neutral["tool_call_id"] = text_of(said.get("tool_call_id", said.get("name")))
+    return with_original(neutral, API, said, is_plain=_is_plain(said, role))
+
+
+def _text(said: dict[str, Any]) -> str:
+    return says(said.get("content")) or text_of(said.get("refusal"))
+
+
+def _bare_call(call: Any, place: int) -> Any:
+    if not isinstance(call, dict):
+        return call
+    found = bare(call)
+    if found.get("index") == place and type(found["index"]) is int:
+        del found["index"]
+    for member in ("function", "custom"):
+        if member in found:
+            found[member] = bare(found[member])
+    if isinstance(function := found.get("function"), dict) and "arguments" in function:
+        function["arguments"] = plain_json(function["arguments"])
+    return found
+
+
+def _calls(said: dict[str, Any], calls: list[Any]) -> list[dict[str, Any]]:
+    found = [_call(call) for call in calls if isinstance(call, dict)]
+    if isinstance(old := said.get("function_call"), dict):
+        found.append(call_of(old.get("name"), old.get("name"), old.get("arguments")))
+    return found
+
+
+def _call(call: dict[str, Any]) -> dict[str, Any]:
+    function, custom = call.get("function"), call.get("custom")
+    if isinstance(function, dict):
+        return call_of(call.get("id"), function.get("name"), function.get("arguments", ""))
+    if isinstance(custom, dict):
+        return call_of(call.get("id"), custom.get("name"), {"input": text_of(custom.get("input"))})
+    return call_of(call.get("id"), call.get("type"), {})
+
+
+def _is_plain(said: dict[str, Any], role: str) -> bool:
+    """Return whether the neutral message says all of it."""
+    if said.get("role") != role or not said.keys() <= _MEMBERS[role]:
+        return False
+    if not is_text(said.get("content", "" if role == "assistant" else None)):
+        return False
+    if role == "tool" and not is_text(said.get("tool_call_id")):
+        return False
+    calls = said.get("tool_calls", [None])
+    return "tool_calls" not in said or (
+        isinstance(calls, list) and calls != [] and all(map(_is_plain_call, calls))
+    )
+
+
+def _is_plain_call(call: Any) -> bool:
+    if not isinstance(call, dict) or call.keys() != {"id", "type", "function"}:
+        return False
+    function = call["function"]
+    if call["type"] != "function" or not isinstance(function, dict):
+        return False
+    if function.keys() != {"name", "arguments"} or not is_text(function["arguments"]):
+        return False
+    return is_text(call["id"]) and is_text(function["name"]) and function["arguments"].strip() != ""
+
+
+# --- answers ---------------------------------------------------------------------------------
+
+
+def reader(asked: Asked, *, status: int, content_type: str) -> Reader:
+    """Return what reads the answer to `asked` from its bytes."""
+    return reader_for(_Speaker, asked, status=status, content_type=content_type)
+
+
+class _Speaker:
+    """What an answer of this interface says."""
+
+    def __init__(self) -> None:
+        self._budget = Budget()
+        self._choices: dict[int, _Choice] = {}
+        self._usage: Any = None
+        self._fault = Fault()
+        self._is_over = False
+
+    def whole(self, body: dict[str, Any], /) -> None:
+        """Take an answer that is not streamed: one delta."""
+        self._take(body, "message")
+        self._is_over = True
+        if body.get("error"):
+            self._fault.found("failed", words_in(body))
+
+    def event(self, _name: str, data: bytes, /) -> None:
+        """Take a chunk of a streamed answer, or its end."""
+        if self._is_over:
+            return
+        if data.strip() == b"[DONE]":
+            self._is_over = True
+            return
+        chunk = object_in(data)
+        if chunk is None:
+            self._fault.found("malformed", f"a chunk is no JSON object: {data[:80]!r}")
+            return
+        self._take(chunk, "delta")
+        if chunk.get("error"):
+            self._fault.found("stream", words_in(chunk))
+
+    def _take(self, chunk: dict[str, Any], member: str) -> None:
+        for place, given in enumerate(objects(chunk.get("choices"))):
+            index = given.get("index")
+            at = index if type(index) is int else place
+            if at not in self._choices and not self._budget.part():
+                continue
+            if at not in self._choices:
+                self._choices[at] = _Choice(self._budget, is_streamed=member == "delta")
+            self._choices[at].take(given, member)
+        self._usage = chunk.get("usage") or self._usage
+
+    def answered(self, fault: Fault, /) -> Answered:
+        """Return what was said so far."""
+        fault.found(self._fault.code, self._fault.message)
+        choices = [self._choices[at] for at in sorted(self._choices)]
+        if not self._is_over and not (choices and all(choice.stop for choice in choices)):
+            fault.found("cut", "the stream ends before its end")
+        if not any(choice.is_said for choice in choices):
+            fault.found("malformed", "the answer holds no choice with a message")
+            return answered_with(fault, None)
+        message = self._message(choices)
+        return answered_with(
+            fault,
+            message,
+            usage=usage_of(self._usage, ("prompt_tokens",), "completion_tokens"),
+            stop_reason=choices[0].stop_reason,
+        )
+
+    def _message(self, choices: list["_Choice"]) -> dict[str, Any]:
+        message, *others = [message_of(choice.message()) for choice in choices]
+        if others:
+            message["provider"] = {**message.get("provider", {}), "choices": others}
+        if truncated := self._budget.truncated():
+            message["truncated"] = truncated
+        return message
+
+
+class _Choice:
+    """One of the answers that were asked for."""
+
+    def __init__(self, budget: Budget, *, is_streamed: bool) -> None:
+        self._budget = budget
+        self._is_streamed = is_streamed
+        self._said = Gathered(budget, by_index=is_streamed)
+        self._calls: list[Gathered] = []
+        self._at: dict[int, int] = {}
+        self._ids: list[str] = []
+        self.stop = ""
+        self.is_said = False
+
+    def take(self, given: dict[str, Any], member: str) -> None:
+        """Take what one chunk says of this choice."""
+        self.stop = text_of(given.get("finish_reason")) or self.stop
+        delta = given.get(member)
+        if not isinstance(delta, dict):
+            return
+        self.is_said = True
+        self._said.add({name: value for name, value in delta.items() if name != "tool_calls"})
+        for call in objects(delta.get("tool_calls")):
+            self._take_call(call)
+
+    def _take_call(self, call: dict[str, Any]) -> None:
+        index, call_id = call.get("index"), text_of(call.get("id"))
+        at = self._at.get(index) if type(index) is int else len(self._calls) - 1
+        is_new = (
+            at is None or at < 0 or bool(call_id and self._ids[at] and call_id != self._ids[at])
+        )
+        if is_new or at is None:
+            if not self._budget.part():
+                return
+            at = len(self._calls)
+            self._calls.append(Gathered(self._budget, by_index=self._is_streamed))
+            self._ids.append("")
+        if type(index) is int:
+            self._at[index] = at
+        self._ids[at] = self._ids[at] or call_id
+        self._calls[at].add({name: value for name, value in call.items() if name != "index"})
+
+    @property
+    def stop_reason(self) -> str:
+        """Why it ended, in neutral words."""
+        return "refusal" if self._said.value().get("refusal") else _STOPS.get(self.stop, self.stop)
+
+    def message(self) -> dict[str, Any]:
+        """Return the message as an answer that is not streamed has it."""
+        said: dict[str, Any] = {**self._said.value(), "role": "assistant"}
+        calls = [call.value() for call in self._calls]
+        for call in calls:
+            if "function" in call:
+                call.setdefault("type", "function")
+        return {**said, "tool_calls": calls} if calls else said

@@ -1,0 +1,64 @@
+"""Which tool calls of other frameworks hand work to another agent: by their names.
+
+A convention is what a framework calls such tools.  What an observer sees besides (a conversation
+that begins while a call is open) is `observed.threads`'s.  Pure.  Rules: CONTRACT.md §16.5.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+import attrs
+
+Manner = Literal["handoff", "delegation"]
+"""`handoff`: the other agent goes on with the conversation · `delegation`: it gets one of its own,
+and its answer is the result of the call."""
+
+
+@attrs.frozen
+class Delegated:
+    """A tool call that hands work to another agent."""
+
+    framework: str
+    manner: Manner
+    agent: str
+    """Whom, as far as the call says."""
+
+
+@attrs.frozen
+class _Convention:
+    framework: str
+    manner: Manner
+    tool: re.Pattern[str]
+    """Matches the whole name; its group, if it has one, is the agent."""
+    arguments: tuple[str, ...] = ()
+    """Where the agent's name stands, the first that is there."""
+
+
+_CONVENTIONS: Final = (
+    _Convention("Google ADK", "handoff", re.compile(r"transfer_to_agent"), ("agent_name",)),
+    _Convention("OpenAI Agents", "handoff", re.compile(r"transfer_to_(.+)")),
+    _Convention(
+        "Claude", "delegation", re.compile(r"Task|Agent"), ("subagent_type", "description")
+    ),
+    _Convention(
+        "crewAI", "delegation", re.compile(r"(?i:delegate[_ ]work[_ ]to[_ ]co-?worker)"),
+        ("coworker", "co_worker"),
+    ),
+    _Convention(
+        "crewAI", "delegation", re.compile(r"(?i:ask[_ ]question[_ ]to[_ ]co-?worker)"),
+        ("coworker", "co_worker"),
+    ),
+    _Convention("", "delegation", re.compile(r"delegate_(?:task_)?(?:to_)?(.+)"), ("agent",)),
+)  # fmt: skip
+
+
+def delegated(tool: str, arguments: Mapping[str, Any]) -> Delegated | None:
+    """Return whom a call hands work to; `None` if no convention knows it."""
+    for one in _CONVENTIONS:
+        found = one.tool.fullmatch(tool)
+        if found is not None:
+            said = next((arguments[name] for name in one.arguments if arguments.get(name)), None)
+            named = found[1] if found.groups() else tool
+            return Delegated(one.framework, one.manner, said if isinstance(said, str) else named)
+    return None

@@ -1,0 +1,145 @@
+"""Writes the log of a watched command: one chain, one digest, one seal (CONTRACT.md §16.2).
+
+A shell file.  What stands in it is the observer's to say; lines and files are `engine.log`'s.
+Secrets are taken out of each event before it is written.  Calls come from one thread at a time.
+"""
+
+import os
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import attrs
+
+from refold.engine import codec, digest
+from refold.engine.canonical import Json
+from refold.engine.data_digest import DataDigest
+from refold.engine.events import Recorded, RunFinished, RunStarted
+from refold.engine.limits import CEILINGS
+from refold.engine.log import LogWriter
+from refold.engine.log.blobs import encode_data
+from refold.engine.outcome import Fault
+from refold.engine.ports import Durability
+from refold.engine.recorder import ENGINE_VERSION, FORMAT_VERSION
+from refold.engine.state import STATE_VERSION, Fold, state_digest
+from refold.engine.vault import Vault
+
+
+class ObservedLog:
+    """The log of one watched command, from `run.started` to `run.finished`."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        program: str,
+        input: Json,
+        vault: Vault,
+        rules: Mapping[str, Any] | None = None,
+        origin: dict[str, Any] | None = None,
+        durability: Durability = "group",
+    ) -> None:
+        """Make the log and write its first line.
+
+        Raises:
+            LogExists: there is one; it is never overwritten.
+            LogNameRefused: the path cannot be a root's.
+            LogPoisoned: the first line could not be written.
+        """
+        self.path = path
+        self.vault = vault
+        self._fold = Fold()
+        self._digest = DataDigest()
+        started = vault.scrubbed(
+            _started(program, input, {**vault.rules(), **(rules or {})}, origin)
+        )
+        self._writer = LogWriter.create(path, started, durability=durability)
+        self._took(started, "run.started", None, 0)
+
+    @property
+    def head(self) -> str:
+        """The hash of the last entry."""
+        return self._writer.head
+
+    @property
+    def entries(self) -> int:
+        """How many entries there are."""
+        return self._writer.entries
+
+    def append(self, event: Recorded, call: str | None = None, cause: int | None = None) -> int:
+        """Write one entry; return its seq.
+
+        Raises:
+            LogPoisoned: it could not be written, now or earlier.
+            NotCanonical: the event cannot be held exactly.
+        """
+        event = self.vault.scrubbed(event)
+        seq = self._writer.append(event, call, 0 if cause is None else cause)
+        self._took(event, codec.kind_of(event), call, seq)
+        return seq
+
+    def _took(self, event: Recorded, kind: str, call: str | None, seq: int) -> None:
+        self._digest.add(kind, call, self._writer.last_data)
+        self._fold.apply(event, call, seq)
+
+    def sync(self) -> None:
+        """Return when all entries are on disk, as the durability mode promises."""
+        self._writer.barrier()
+
+    def seal(
+        self, status: str, reason: str, output: Json = None, error: Fault | None = None
+    ) -> None:
+        """Write `run.finished` and close the log; what has no answer is in doubt."""
+        open_calls = sorted(self._fold.open.items(), key=lambda item: item[1][2])
+        in_doubt = [call for call, _ in open_calls]
+        finished = self.vault.scrubbed(RunFinished(status, reason, output, error, in_doubt))
+        self._digest.add("run.finished", None, encode_data(codec.unstructure(finished)))
+        finished = attrs.evolve(
+            finished,
+            entries=self._writer.entries + 1,
+            data_digest=self._digest.hexdigest(),
+            state_digest=state_digest(self._fold.state()),
+            children_root=digest.merkle_root([]),
+        )
+        self._writer.append(finished)
+        self._writer.close()
+
+    def close(self) -> None:
+        """Let go of the log without an end."""
+        self._writer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _started(
+    program: str, given: Json, rules: dict[str, Any], origin: dict[str, Any] | None
+) -> RunStarted:
+    seed = os.urandom(16).hex()
+    run_id = digest.of_bytes(digest.IDENTITY, f"{seed}\0{program}".encode())[:16]
+    return RunStarted(
+        program=program,
+        input=given,
+        depth=0,
+        limits=CEILINGS.as_json(),
+        seed=seed,
+        tools=[],
+        versions={
+            "format": FORMAT_VERSION,
+            "engine": ENGINE_VERSION,
+            "state": STATE_VERSION,
+            "python": ".".join(platform.python_version_tuple()[:2]),
+        },
+        fingerprint={},
+        rules=rules,
+        path="",
+        guarantee="matched",
+        run_id=run_id,
+        root_id=run_id,
+        nonce=os.urandom(16).hex(),
+        origin=origin,
+    )

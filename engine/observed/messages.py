@@ -1,0 +1,360 @@
+"""The Anthropic messages interface, read from outside.
+
+Requests and answers become the neutral messages of CONTRACT.md §11.1: the system prompt first, each
+result of a tool a message of its own.  Notations of the same: a text, or one text block; of a turn
+or block, null or no member, empty `citations` or none; of a call, the `caller` that is the default.
+What the neutral shape has no place for stands in `provider.messages`, and where a message goes on
+with a turn, or begins one, against what is usual, in `provider.turn`.  Pure.
+Rules: CONTRACT.md §16.2.
+"""
+
+from typing import Any, Final
+
+from refold.engine.models.wire import text_of
+from refold.engine.observed.exchange import Answered, Asked, Reader
+from refold.engine.observed.gathered import Budget, Gathered, Text
+from refold.engine.observed.notation import (
+    bare,
+    call_of,
+    folded,
+    held,
+    is_name,
+    is_offer,
+    is_text,
+    json_text,
+    object_in,
+    says,
+    with_original,
+)
+from refold.engine.observed.reading import (
+    Fault,
+    answered_with,
+    objects,
+    reader_for,
+    usage_of,
+    words_in,
+)
+
+API: Final = "messages"
+
+_ROLES: Final = {"user": "user", "assistant": "assistant", "system": "system"}
+_STOPS: Final = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+}
+_TAKEN: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+_RESULT: Final = {"type", "tool_use_id", "content"}
+_DIRECT: Final = {"type": "direct"}
+
+
+# --- requests --------------------------------------------------------------------------------
+
+
+def is_shaped(body: dict[str, Any]) -> bool:
+    """Return whether the members that this interface rests on have its shapes."""
+    turns = body.get("messages")
+    return isinstance(turns, list) and all(map(_is_turn, turns)) and _is_system(body.get("system"))
+
+
+def _is_turn(turn: Any) -> bool:
+    return (
+        isinstance(turn, dict)
+        and isinstance(turn.get("role"), str)
+        and isinstance(turn.get("content"), str | list)
+    )
+
+
+def _is_system(system: Any) -> bool:
+    return system is None or isinstance(system, str | list)
+
+
+def asked(body: dict[str, Any]) -> Asked:
+    """Return what a body asks; never raises, and what is of no known shape is a parameter."""
+    rest = dict(body)
+    found: list[dict[str, Any]] = []
+    if is_shaped(body):
+        system = folded(rest.pop("system", None), "text")
+        if system is not None:
+            said = {"role": "system", "content": says(system)}
+            found.append(with_original(said, API, system, is_plain=is_text(system)))
+        for turn in rest.pop("messages"):
+            _take_turn(found, turn)
+    tools = rest.pop("tools") if "tools" in rest and is_offer(rest["tools"]) else None
+    return Asked(
+        api="messages",
+        model=rest.pop("model") if is_name(rest.get("model")) else "",
+        messages=tuple(found),
+        parameters=held(rest),
+        tools=tuple(held(tool) for tool in tools or ()),
+    )
+
+
+def _take_turn(found: list[dict[str, Any]], turn: dict[str, Any]) -> None:
+    """Add the neutral messages that a turn is."""
+    beside = bare(turn)
+    content = _bare_content(beside.pop("content", None))
+    role = _ROLES.get(beside["role"], "user") if is_text(beside["role"]) else "user"
+    if role == beside["role"] and role != "system":
+        del beside["role"]
+    pieces = _pieces(content) if role == "user" else [content]
+    for place, piece in enumerate(pieces):
+        message, is_plain = _message(role, piece)
+        original = {**beside, "content": piece} if beside and not place else piece
+        is_plain = is_plain and original is piece
+        message = with_original(message, API, original, is_plain=is_plain)
+        found.append(_placed(message, found, is_first=not place))
+
+
+def _bare_content(content: Any) -> Any:
+    said = folded(content, "text")
+    return [_bare_block(block) for block in said] if isinstance(said, list) else said
+
+
+def _bare_block(block: Any) -> Any:
+    """Return a block without what says nothing, and with what it holds in the shortest notation."""
+    if not isinstance(block, dict):
+        return block
+    said = {**block}
+    if _is_use(block) and block.get("caller") == _DIRECT:
+        del said["caller"]
+    if _is_result(block) and "content" in block:
+        said["content"] = folded(block["content"], "text")
+    return said
+
+
+def _pieces(content: Any) -> list[Any]:
+    """Return what each neutral message of a user's turn is: one result, or what is between them."""
+    if not isinstance(content, list):
+        return [content]
+    pieces: list[Any] = []
+    run: list[Any] = []
+    for block in content:
+        if _is_result(block):
+            pieces += [folded(run, "text"), block] if run else [block]
+            run = []
+        else:
+            run.append(block)
+    return [*pieces, folded(run, "text")] if run or not pieces else pieces
+
+
+def _placed(
+    message: dict[str, Any], before: list[dict[str, Any]], *, is_first: bool
+) -> dict[str, Any]:
+    """Return a message that says how it stands in its turn, unless that is usual.
+
+    Results of tools that follow each other are usually of one turn, all else begins one.
+    """
+    goes_on = message["role"] == "tool" and bool(before) and before[-1]["role"] == "tool"
+    if is_first != goes_on:
+        return message
+    turn = "new" if is_first else "same"
+    return {**message, "provider": {**message.get("provider", {}), "turn": turn}}
+
+
+def _message(role: str, piece: Any) -> tuple[dict[str, Any], bool]:
+    """Return a neutral message, and whether it says all."""
+    if isinstance(piece, dict):
+        return _result(piece)
+    message: dict[str, Any] = {"role": role, "content": says(piece)}
+    if role != "assistant":
+        return message, is_text(piece)
+    blocks = piece if isinstance(piece, list) else []
+    uses = [block for block in blocks if _is_use(block)]
+    if uses:
+        message["tool_calls"] = [
+            call_of(block.get("id"), block.get("name"), block.get("input", "")) for block in uses
+        ]
+    return message, is_text(piece) or _are_plain(blocks)
+
+
+def _result(block: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    content = block.get("content")
+    message: dict[str, Any] = {
+        "role": "tool",
+        "tool_call_id": text_of(block.get("tool_use_id")),
+        "content": says(content),
+    }
+    names = set(block)
+    if isinstance(block.get("is_error"), bool):
+        message["is_error"] = block["is_error"]
+        names.discard("is_error")
+    return message, names == _RESULT and is_text(block["tool_use_id"]) and is_text(content)
+
+
+def _is_result(block: Any) -> bool:
+    return isinstance(block, dict) and block.get("type") == "tool_result"
+
+
+def _is_use(block: Any) -> bool:
+    return isinstance(block, dict) and block.get("type") == "tool_use"
+
+
+def _are_plain(blocks: list[Any]) -> bool:
+    """Return whether text and calls say it all: at most one text, then calls."""
+    has_text = bool(blocks) and _is_plain_text(blocks[0])
+    uses = blocks[1:] if has_text else blocks
+    return bool(uses) and all(map(_is_plain_use, uses))
+
+
+def _is_plain_text(block: Any) -> bool:
+    return (
+        isinstance(block, dict)
+        and block.keys() == {"type", "text"}
+        and block["type"] == "text"
+        and is_text(block["text"])
+        and block["text"] != ""
+    )
+
+
+def _is_plain_use(block: Any) -> bool:
+    return (
+        _is_use(block)
+        and block.keys() == {"type", "id", "name", "input"}
+        and isinstance(block["input"], dict)
+        and is_text(block["id"])
+        and is_text(block["name"])
+    )
+
+
+# --- answers ---------------------------------------------------------------------------------
+
+
+def reader(asked: Asked, *, status: int, content_type: str) -> Reader:
+    """Return what reads the answer to `asked` from its bytes."""
+    return reader_for(_Speaker, asked, status=status, content_type=content_type)
+
+
+class _Speaker:
+    """What an answer of this interface says."""
+
+    def __init__(self) -> None:
+        self._budget = Budget()
+        self._blocks: dict[int, _Block] = {}
+        self._usage: dict[str, Any] = {}
+        self._stop = ""
+        self._fault = Fault()
+        self._is_begun = False
+        self._is_over = False
+
+    def whole(self, body: dict[str, Any], /) -> None:
+        """Take an answer that is not streamed."""
+        self._is_over = True
+        if body.get("error"):
+            self._fault.found("failed", words_in(body))
+        elif isinstance(body.get("content"), list):
+            self._begin(body)
+
+    def event(self, _name: str, data: bytes, /) -> None:
+        """Take one event of a stream."""
+        if self._is_over:
+            return
+        event = object_in(data)
+        if event is None:
+            self._fault.found("malformed", f"an event is no JSON object: {data[:80]!r}")
+            return
+        match event.get("type"):
+            case "message_start":
+                self._begin(_object(event, "message"))
+            case "content_block_start":
+                self._start(event.get("index"), _object(event, "content_block"))
+            case "content_block_delta":
+                self._go_on(event.get("index"), _object(event, "delta"))
+            case "message_delta":
+                self._note(_object(event, "delta"), event.get("usage"))
+            case "message_stop":
+                self._is_over = True
+            case "error":
+                self._fault.found("stream", words_in(event))
+            case _:
+                pass
+
+    def _begin(self, message: dict[str, Any]) -> None:
+        self._is_begun = True
+        self._note(message, message.get("usage"))
+        for index, block in enumerate(objects(message.get("content"))):
+            self._start(index, block)
+
+    def _note(self, said: dict[str, Any], usage: Any) -> None:
+        self._stop = text_of(said.get("stop_reason")) or self._stop
+        if isinstance(usage, dict):
+            self._usage |= {name: usage[name] for name in usage if usage[name] is not None}
+
+    def _start(self, index: Any, block: dict[str, Any]) -> None:
+        if type(index) is int and index not in self._blocks and self._budget.part():
+            self._blocks[index] = _Block(self._budget, block)
+
+    def _go_on(self, index: Any, delta: dict[str, Any]) -> None:
+        if type(index) is int and index in self._blocks:
+            self._blocks[index].add(delta)
+
+    def answered(self, fault: Fault, /) -> Answered:
+        """Return what was said so far."""
+        fault.found(self._fault.code, self._fault.message)
+        if not self._is_over:
+            fault.found("cut", "the stream ends before its end")
+        if not self._is_begun:
+            fault.found("malformed", "the answer holds no content")
+            return answered_with(fault, None)
+        return answered_with(
+            fault,
+            self._message(),
+            usage=usage_of(self._usage, _TAKEN, "output_tokens"),
+            stop_reason=_STOPS.get(self._stop, self._stop),
+        )
+
+    def _message(self) -> dict[str, Any]:
+        blocks = [self._blocks[index].value() for index in sorted(self._blocks)]
+        found: list[dict[str, Any]] = []
+        _take_turn(found, {"role": "assistant", "content": blocks})
+        (message,) = found
+        if truncated := self._budget.truncated():
+            message["truncated"] = truncated
+        return message
+
+
+class _Block:
+    """One block of an answer."""
+
+    def __init__(self, budget: Budget, start: dict[str, Any]) -> None:
+        rest = dict(start)
+        self._has_input = "input" in rest
+        self._input = _within(budget, rest.pop("input", None))
+        self._partial = Text(budget)
+        self._said = Gathered(budget)
+        self._said.add(rest)
+
+    def add(self, delta: dict[str, Any]) -> None:
+        """Take a delta."""
+        match delta.get("type"):
+            case "input_json_delta":
+                self._partial.add(text_of(delta.get("partial_json")))
+            case "citations_delta":
+                self._said.add({"citations": [delta.get("citation")]})
+            case _:
+                self._said.add({name: delta[name] for name in delta if name != "type"})
+
+    def value(self) -> dict[str, Any]:
+        """Return the block as an answer that is not streamed has it."""
+        said = self._said.value()
+        if text := self._partial.value().strip():
+            found = object_in(text)
+            said["input"] = text if found is None else found
+        elif self._has_input:
+            said["input"] = self._input
+        return said
+
+
+def _within(budget: Budget, value: Any) -> Any:
+    """Return a call's input as it is if it may be kept, else what may be kept of its text."""
+    if not value:
+        return value
+    text = json_text(value)
+    kept = budget.text(text)
+    return value if kept == text else kept
+
+
+def _object(event: dict[str, Any], name: str) -> dict[str, Any]:
+    value = event.get(name)
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,203 @@
+"""Makes events of what a watched program asks of models and is answered.
+
+It is told of requests and answers in the order in which they come and go, finds the conversation of
+each (`observed.threads`), and appends: the request with the messages that the log does not have
+yet, its answer, the tool calls that the answer asks for, and their results as soon as a request
+shows them.  Pure but for the journal that it is given.  Rules: CONTRACT.md §16.3 to §16.5.
+"""
+
+from typing import Any, Final, Protocol
+
+import attrs
+
+from refold.engine.canonical import Json, encode
+from refold.engine.conversation import Conversations, Prefix
+from refold.engine.events import (
+    WIRE,
+    EffectCancelled,
+    Extension,
+    ModelAnswered,
+    ModelAsked,
+    Recorded,
+    ToolCalled,
+    ToolReturned,
+)
+from refold.engine.log.blobs import externalised
+from refold.engine.observed.delegations import delegated
+from refold.engine.observed.exchange import Answered, Asked
+from refold.engine.observed.threads import OpenCall, Opened, Thread, Threads, texts_in
+
+CONVERSATION: Final = "x-refold.conversation"
+"""A conversation began: {scope, agent, call, tool, how}; the last three where it stands below a
+call."""
+MESSAGES: Final = "x-refold.messages"
+"""Messages of a request that are too many for one entry: {predecessor, added}."""
+TOOLS: Final = "x-refold.tools"
+"""Tool definitions that requests offer from here on: {digest, tools}."""
+
+
+_ENTRY_BYTES: Final = 256 * 1024
+"""Of messages in one entry, where there are several."""
+
+
+class Journal(Protocol):
+    """Where events go."""
+
+    def append(self, event: Recorded, call: str | None = None, cause: int | None = None) -> int:
+        """Write one entry; return its seq."""
+        ...
+
+
+@attrs.define
+class Turn:
+    """A request on its way."""
+
+    call: str
+    """The call key."""
+    seq: int
+    """Of the `model.asked`."""
+    thread: Thread
+    asked: Asked
+    prefix: Prefix
+    is_over: bool = False
+
+
+class Observer:
+    """Watches one program."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._threads = Threads()
+        self._conversations = Conversations()
+        self._offered: set[str] = set()
+
+    def asked(self, asked: Asked, hint: str = "") -> Turn:
+        """Record a request; `hint` is the conversation that it names itself, if it does.
+
+        Raises:
+            NotCanonical: it is too large to be one entry of a log.
+            LogPoisoned: the log cannot be written.
+        """
+        prefix = self._conversations.prefix(asked.messages)
+        thread = self._threads.found(asked, prefix.digests, hint) or self._begun(asked, hint)
+        self._results(asked)
+        self._tools(asked)
+        base, predecessor = self._said_before(asked, prefix)
+        call = thread.next_key()
+        event = ModelAsked(
+            asked.model,
+            predecessor,
+            base,
+            list(asked.messages[base:]),
+            {"api": asked.api, **asked.parameters},
+            asked.tools_digest(),
+        )
+        seq = self._journal.append(event, call, thread.last)
+        self._conversations.asked(prefix)
+        self._threads.asked(thread, prefix.digests)
+        thread.last = seq
+        return Turn(call, seq, thread, asked, prefix)
+
+    def _said_before(self, asked: Asked, prefix: Prefix) -> tuple[int, str]:
+        """Write down messages that are too many for one entry; return how far the log is then."""
+        base, at, held = prefix.base, prefix.base, 0
+        predecessor = prefix.predecessor
+        for message in asked.messages[prefix.base :]:
+            size = len(encode(externalised(message)))
+            if held and held + size > _ENTRY_BYTES:
+                data = {"predecessor": predecessor, "added": list(asked.messages[base:at])}
+                self._journal.append(Extension(MESSAGES, data))
+                base, predecessor, held = at, prefix.digests[at - 1], 0
+            at, held = at + 1, held + size
+        return base, predecessor
+
+    def wire(self, turn: Turn, data: dict[str, Json]) -> None:
+        """Record how a part of an answer came; before `answered` or `gone`."""
+        self._journal.append(Extension(WIRE, data), turn.call, turn.seq)
+
+    def answered(self, turn: Turn, answered: Answered) -> None:
+        """Record an answer, and the tool calls that it asks for."""
+        event = ModelAnswered(
+            answered.status,
+            answered.message,
+            answered.usage,
+            answered.stop_reason,
+            answered.error,
+        )
+        seq = self._journal.append(event, turn.call, turn.seq)
+        end = ""
+        if answered.message is not None:
+            messages = turn.prefix.messages
+            end = self._conversations.answered(turn.prefix.end, messages, answered.message)
+        self._over(turn, seq, end, answered.id)
+        for call in (answered.message or {}).get("tool_calls", ()):
+            self._called(turn.thread, call, seq)
+
+    def gone(self, turn: Turn) -> None:
+        """Record that the program gave up on a request before its answer was whole."""
+        seq = self._journal.append(EffectCancelled("model"), turn.call, turn.seq)
+        self._over(turn, seq, "", "")
+
+    def _over(self, turn: Turn, seq: int, end: str, answer_id: str) -> None:
+        turn.is_over = True
+        turn.thread.last = seq
+        self._threads.answered(turn.thread, end, answer_id)
+
+    # --- conversations -------------------------------------------------------------------
+
+    def _begun(self, asked: Asked, hint: str) -> Thread:
+        opened = self._threads.opener(asked)
+        thread = self._threads.begin(asked, opened.thread if opened else None, hint)
+        data: dict[str, Json] = {"scope": thread.scope, "agent": _agent(opened, hint)}
+        if opened is not None:
+            thread.last = opened.call.seq
+            data |= {"call": opened.call.call, "tool": opened.call.tool, "how": opened.how}
+        self._journal.append(Extension(CONVERSATION, data), None, thread.last)
+        return thread
+
+    def _tools(self, asked: Asked) -> None:
+        at = asked.tools_digest()
+        if at and at not in self._offered:
+            data: dict[str, Any] = {"digest": at, "tools": list(asked.tools)}
+            self._journal.append(Extension(TOOLS, data))
+            self._offered.add(at)
+
+    # --- tools ---------------------------------------------------------------------------
+
+    def _called(self, thread: Thread, call: dict[str, Any], cause: int) -> None:
+        """Record a tool call that a model asked for: the program makes it, unseen."""
+        arguments = {"invalid": call["invalid"]} if "invalid" in call else call["arguments"]
+        key = thread.next_key()
+        event = ToolCalled(call["name"], dict(sorted(arguments.items())), "changes")
+        seq = self._journal.append(event, key, cause)
+        whom = delegated(call["name"], arguments)
+        opened = OpenCall(key, call["id"], call["name"], seq, texts_in(arguments), whom)
+        thread.open[call["id"]] = opened
+        thread.last = seq
+
+    def _results(self, asked: Asked) -> None:
+        """Record the results that a request shows for the first time."""
+        for message in asked.messages:
+            if message.get("role") != "tool":
+                continue
+            found = self._threads.owner(message.get("tool_call_id", ""))
+            if found is None:
+                continue
+            thread, opened = found
+            del thread.open[opened.id]
+            thread.last = self._journal.append(_returned(message), opened.call, opened.seq)
+
+
+def _returned(message: dict[str, Any]) -> ToolReturned:
+    content = message.get("content")
+    if message.get("is_error"):
+        said = content if isinstance(content, str) else ""
+        return ToolReturned("error", None, {"code": "raised", "message": said, "type": ""})
+    return ToolReturned("ok", content)
+
+
+def _agent(opened: Opened | None, hint: str) -> str:
+    if opened is None:
+        return hint
+    whom = opened.call.delegated
+    return whom.agent if whom is not None else opened.call.tool

@@ -1,0 +1,172 @@
+"""Which conversation a request belongs to, and which tool call opened that conversation.
+
+A program that Refold does not run says neither.  A request goes on with the conversation whose
+answer it names, or whose messages it begins with, or that has the same system prompt and first
+message; else it begins one.  A new conversation stands below the tool call that is likely to have
+opened it.  Guesses of where a request stands never decide what it is answered.  Pure.
+Rules: CONTRACT.md §16.5.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Literal
+
+import attrs
+
+from refold.engine import digest
+from refold.engine.canonical import encode
+from refold.engine.observed.delegations import Delegated
+from refold.engine.observed.exchange import Asked
+
+How = Literal["handoff", "delegation", "prompt", "open"]
+"""Why a conversation is said to stand below a call: `handoff`, `delegation`: the call's name says
+so, and it was the one that was open · `prompt`: what the call passes stands in the first message ·
+`open`: it was the only call without a result."""
+
+_PROMPT_MIN: Final = 8
+"""Characters that a text has to have in order to be found again in another."""
+
+
+@attrs.define
+class OpenCall:
+    """A tool call that a model asked for, and whose result no request has shown yet."""
+
+    call: str
+    """The call key."""
+    id: str
+    tool: str
+    seq: int
+    texts: tuple[str, ...]
+    """Texts among its arguments."""
+    delegated: Delegated | None
+
+
+@attrs.define
+class Thread:
+    """One conversation."""
+
+    scope: str
+    identity: str
+    ordinal: int = 0
+    children: int = 0
+    last: int = 0
+    """The entry that what comes next follows from."""
+    asking: int = 0
+    """Requests that wait for an answer."""
+    open: dict[str, OpenCall] = attrs.field(factory=dict)
+    """By the id that the model gave."""
+
+    def next_key(self) -> str:
+        """Return the next call key of this conversation's scope."""
+        self.ordinal += 1
+        return f"{self.scope}#{self.ordinal}"
+
+
+@attrs.frozen
+class Opened:
+    """Why a conversation is where it is."""
+
+    thread: Thread
+    """The one above."""
+    call: OpenCall
+    how: How
+
+
+class Threads:
+    """All conversations of one log."""
+
+    def __init__(self) -> None:
+        self._all: list[Thread] = []
+        self._ends: dict[str, Thread] = {}
+        """By the chain digest of all that was asked, or asked and answered."""
+        self._answers: dict[str, Thread] = {}
+        self._identities: dict[str, list[Thread]] = {}
+        self._roots = 0
+
+    def __iter__(self) -> Iterator[Thread]:
+        return iter(self._all)
+
+    def found(self, asked: Asked, chain: Sequence[str], hint: str = "") -> Thread | None:
+        """Return the conversation that a request goes on with; `None`: it begins one.
+
+        `chain` are the chain digests of its messages, `hint` what the program says itself.
+        """
+        if asked.follows in self._answers and asked.follows:
+            return self._answers[asked.follows]
+        thread = next((self._ends[at] for at in reversed(chain) if at in self._ends), None)
+        if thread is not None and not (thread.asking and chain[-1] in self._ends):
+            return thread  # else its twin is being answered: another that asks the same
+        idle = [one for one in self._identities.get(_identity(asked, hint), ()) if not one.asking]
+        return idle[-1] if idle and thread is None else None
+
+    def opener(self, asked: Asked) -> Opened | None:
+        """Return the call that a new conversation is likely to stand below."""
+        results = {message.get("tool_call_id") for message in asked.messages}
+        calls = [(thread, call) for thread in self._all for call in thread.open.values()]
+        for thread, call in calls:
+            if call.delegated is not None and call.id in results:
+                return Opened(thread, call, "handoff")
+        first = _first(asked)
+        for thread, call in calls:
+            if len(first) >= _PROMPT_MIN and any(t in first or first in t for t in call.texts):
+                return Opened(thread, call, "prompt")
+        named = [(thread, call) for thread, call in calls if call.delegated is not None]
+        if len(named) == 1:
+            return Opened(*named[0], "delegation")
+        return Opened(*calls[0], "open") if len(calls) == 1 else None
+
+    def begin(self, asked: Asked, above: Thread | None, hint: str = "") -> Thread:
+        """Return a new conversation, in a scope below that of `above`."""
+        if above is None:
+            self._roots += 1
+            scope = f"0/{self._roots}"
+        else:
+            above.children += 1
+            scope = f"{above.scope}/{above.children}"
+        thread = Thread(scope, _identity(asked, hint))
+        self._all.append(thread)
+        self._identities.setdefault(thread.identity, []).append(thread)
+        return thread
+
+    def asked(self, thread: Thread, chain: Sequence[str]) -> None:
+        """Take note of how far a conversation is."""
+        thread.asking += 1
+        if chain:
+            self._ends.setdefault(chain[-1], thread)
+
+    def answered(self, thread: Thread, end: str, answer_id: str) -> None:
+        """Take note of an answer: `end` is the chain digest with it, empty for none."""
+        thread.asking -= 1
+        if end:
+            self._ends[end] = thread
+        if answer_id:
+            self._answers[answer_id] = thread
+
+    def owner(self, call_id: str) -> tuple[Thread, OpenCall] | None:
+        """Return the call of that id that waits for its result, the latest if several do."""
+        for thread in reversed(self._all):
+            if call_id in thread.open:
+                return thread, thread.open[call_id]
+        return None
+
+
+def _identity(asked: Asked, hint: str) -> str:
+    system = [message for message in asked.messages if message.get("role") == "system"]
+    said = [message.get("content", "") for message in system]
+    return digest.of_value(digest.VALUE, [hint, *said, _first(asked)])
+
+
+def _first(asked: Asked) -> str:
+    """Return the text of the first message that is no system prompt."""
+    for message in asked.messages:
+        if message.get("role") != "system":
+            content = message.get("content", "")
+            return content if isinstance(content, str) else encode(content).decode()
+    return ""
+
+
+def texts_in(value: Any) -> tuple[str, ...]:
+    """Return the texts among a call's arguments that are long enough to be found again."""
+    if isinstance(value, str):
+        return (value,) if len(value) >= _PROMPT_MIN else ()
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return tuple(text for item in items for text in texts_in(item))

@@ -1,0 +1,102 @@
+"""What is not compared of requests: places and texts that are another at each run.
+
+Nothing is ignored by default.  Rules are `model:NAME/pointer`, into a request as `Asked.as_json`
+gives it (`model:*/messages/0/content`, `model:gpt-5/parameters/user`), and regular expressions,
+whose matches in any text are taken for the same.  Pure.  Rules: CONTRACT.md §16.7.
+"""
+
+import fnmatch
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import attrs
+
+from refold.engine import digest
+from refold.engine.canonical import Json
+from refold.engine.errors import UsageError
+from refold.engine.observed.exchange import Asked
+from refold.engine.redaction import replaced
+from refold.engine.vault import checked_volatile
+
+MARK: Final = "[volatile]"
+"""What stands for a text that is not compared."""
+
+
+def _checked(patterns: Iterable[str]) -> tuple[str, ...]:
+    found = tuple(patterns)
+    for pattern in found:
+        try:
+            is_nothing = re.compile(pattern).match("") is not None
+        except re.error as error:
+            raise UsageError(f"volatile text {pattern!r}: no regular expression: {error}") from None
+        if is_nothing:
+            raise UsageError(f"volatile text {pattern!r}: matches nothing at all, so everywhere")
+    return found
+
+
+@attrs.frozen
+class VolatileRules:
+    """Places and texts that are not compared.
+
+    Raises:
+        UsageError: a place is none, or a pattern no regular expression.
+    """
+
+    paths: tuple[str, ...] = attrs.field(default=(), converter=checked_volatile)
+    texts: tuple[str, ...] = attrs.field(default=(), converter=_checked)
+
+    def __bool__(self) -> bool:
+        return bool(self.paths or self.texts)
+
+    def as_json(self) -> dict[str, Json]:
+        """Return the rules as `run.started` lists them; none for none."""
+        listed = {"volatile": list(self.paths), "volatile_texts": list(self.texts)}
+        return {name: value for name, value in listed.items() if value}
+
+    def plus(self, other: "VolatileRules") -> "VolatileRules":
+        """Return the rules of both, each once."""
+        return VolatileRules(
+            tuple(dict.fromkeys((*self.paths, *other.paths))),
+            tuple(dict.fromkeys((*self.texts, *other.texts))),
+        )
+
+    def applied(self, asked: Asked) -> Asked:
+        """Return a request with all that is not compared taken out of it."""
+        if not self:
+            return asked
+        value: Any = asked.as_json()
+        for path in self.paths:
+            kind, _, pointer = path.partition("/")
+            if fnmatch.fnmatchcase(f"model:{asked.model}", kind):
+                value = replaced(value, pointer.split("/"), MARK)
+        if self.texts:
+            pattern = re.compile("|".join(f"(?:{text})" for text in self.texts))
+            value = _mapped(value, lambda text: pattern.sub(MARK, text))
+        return Asked(
+            api=asked.api,
+            model=value["model"],
+            messages=tuple(value["messages"]),
+            parameters=value["parameters"],
+            tools=tuple(value["tools"]),
+            follows=asked.follows,
+        )
+
+
+def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: _mapped(item, change) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_mapped(item, change) for item in value]
+    return value
+
+
+def match_key(asked: Asked) -> str:
+    """Return what two requests share exactly if they ask the same: 64 hex digits."""
+    chain = ""
+    for message in asked.messages:
+        chain = digest.chained(chain, message)
+    asks = [asked.api, asked.model, chain, asked.parameters, asked.tools_digest()]
+    return digest.of_value(digest.VALUE, asks)

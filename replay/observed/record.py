@@ -1,0 +1,192 @@
+"""What a log says of a watched command: its requests, and what they were answered.
+
+A log is read once; of what came over the wire only references are kept, so memory grows with the
+requests and not with their answers.  Rules: CONTRACT.md §16.3, §16.6.
+"""
+
+from collections.abc import Iterator, Sequence
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+
+from refold.engine import digest
+from refold.engine.codec import structure
+from refold.engine.errors import LogObserved
+from refold.engine.events import (
+    WIRE,
+    EffectCancelled,
+    Extension,
+    ModelAnswered,
+    ModelAsked,
+    RunFinished,
+    RunStarted,
+)
+from refold.engine.log import read_entries
+from refold.engine.log.blobs import BlobStore, is_marked, resolved
+from refold.engine.log.names import blobs_of
+from refold.engine.observed.exchange import Asked
+from refold.engine.observed.observer import CONVERSATION, MESSAGES, TOOLS
+from refold.engine.observed.volatile import VolatileRules, match_key
+from refold.engine.observed.wire import pieces
+
+How = Literal["answered", "gone", "open"]
+"""`gone`: the program gave up on it · `open`: the record ends before its answer."""
+
+
+@attrs.define
+class RecordedTurn:
+    """One recorded request, and its answer."""
+
+    call: str
+    seq: int
+    asked: Asked
+    key: str
+    """`match_key` of the request, volatile rules applied."""
+    how: How = "open"
+    answer: ModelAnswered | None = None
+    parts: list[dict[str, Any]] = attrs.field(factory=list)
+    """Of the wire, long texts still as references."""
+    is_served: bool = False
+
+    @property
+    def scope(self) -> str:
+        """The conversation."""
+        return self.call.partition("#")[0]
+
+    @property
+    def ordinal(self) -> int:
+        """Its place in the conversation."""
+        return int(self.call.partition("#")[2])
+
+
+@attrs.define
+class ObservedRecord:
+    """A recorded command."""
+
+    path: Path
+    started: RunStarted
+    rules: VolatileRules
+    finished: RunFinished | None = None
+    turns: list[RecordedTurn] = attrs.field(factory=list)
+    """In the order of asking."""
+    agents: dict[str, str] = attrs.field(factory=dict)
+    """By scope, as far as it is known who it is."""
+    entries: int = 0
+    head: str = ""
+
+    def pieces(self, turn: RecordedTurn) -> Iterator[tuple[int, bytes]]:
+        """Yield the chunks of a recorded answer, each with its milliseconds after the request."""
+        blobs = BlobStore(blobs_of(self.path))
+        for part in turn.parts:
+            yield from pieces([resolved(part, blobs.get)])
+
+
+def read_record(
+    log: str | PathLike[str], rules: VolatileRules | None = None, *, until: int | None = None
+) -> ObservedRecord:
+    """Return what the log of a watched command holds; `rules` are added to its own.
+
+    With `until`, entries from that one on are left out.
+
+    Raises:
+        LogDamaged: the log does not verify; a torn tail is passed over.
+        LogMissing: there is none.
+        LogObserved: it is the log of a program, and no command's.
+    """
+    return _Reading(Path(fspath(log)), rules or VolatileRules()).read(until)
+
+
+class _Reading:
+    def __init__(self, path: Path, rules: VolatileRules) -> None:
+        self._path = path
+        self._rules = rules
+        self._blobs = BlobStore(blobs_of(path))
+        self._open: dict[str, RecordedTurn] = {}
+        self._said: dict[str, tuple[str, Any]] = {}
+        """By chain digest: the one before, and the message."""
+        self._end: dict[str, str] = {}
+        """By call: the chain digest of all that was asked."""
+        self._tools: dict[str, Sequence[Any]] = {"": ()}
+
+    def read(self, until: int | None) -> ObservedRecord:
+        record: ObservedRecord | None = None
+        for entry in read_entries(self._path, torn_ok=True):
+            if until is not None and entry.seq >= until:
+                break
+            if record is None:
+                record = self._begun(self._event(entry))
+            elif entry.kind == WIRE:
+                self._open[entry.call or ""].parts.append(entry.data)
+            else:
+                self._take(record, entry.seq, entry.call or "", self._event(entry))
+            record.entries, record.head = entry.seq + 1, entry.hash
+        assert record is not None  # an empty log does not verify
+        return record
+
+    def _event(self, entry: Any) -> Any:
+        data = entry.data
+        if is_marked(entry.line):
+            data = resolved(data, self._blobs.get)
+        return structure(entry.kind, data)
+
+    def _begun(self, started: Any) -> ObservedRecord:
+        if not isinstance(started, RunStarted) or started.guarantee != "matched":
+            raise LogObserved(str(self._path), is_observed=False)
+        own = started.rules
+        recorded = VolatileRules(own.get("volatile", ()), own.get("volatile_texts", ()))
+        self._rules = recorded.plus(self._rules)
+        return ObservedRecord(self._path, started, self._rules)
+
+    def _take(self, record: ObservedRecord, seq: int, call: str, event: Any) -> None:
+        match event:
+            case ModelAsked():
+                turn = self._asked(seq, call, event)
+                record.turns.append(turn)
+                self._open[call] = turn
+            case ModelAnswered():
+                turn = self._open[call]
+                turn.how, turn.answer = "answered", event
+                if event.message is not None:
+                    self._chain(self._end[call], [event.message])
+            case EffectCancelled(kind="model"):
+                self._open[call].how = "gone"
+            case Extension(kind=kind, data=data) if kind == TOOLS:
+                self._tools[data["digest"]] = data["tools"]
+            case Extension(kind=kind, data=data) if kind == MESSAGES:
+                self._chain(data["predecessor"], data["added"])
+            case Extension(kind=kind, data=data) if kind == CONVERSATION:
+                record.agents[data["scope"]] = data["agent"]
+            case RunFinished():
+                record.finished = event
+            case _:
+                pass
+
+    # --- requests ------------------------------------------------------------------------
+
+    def _asked(self, seq: int, call: str, event: ModelAsked) -> RecordedTurn:
+        end = self._end[call] = self._chain(event.predecessor, event.added)
+        parameters = dict(event.parameters)
+        api = parameters.pop("api")
+        asked = Asked(
+            api=api,
+            model=event.model,
+            messages=tuple(self._messages(end)),
+            parameters=parameters,
+            tools=tuple(self._tools[event.tools]),
+        )
+        return RecordedTurn(call, seq, asked, match_key(self._rules.applied(asked)))
+
+    def _chain(self, at: str, messages: Sequence[Any]) -> str:
+        for message in messages:
+            before, at = at, digest.chained(at, message)
+            self._said[at] = (before, message)
+        return at
+
+    def _messages(self, end: str) -> list[Any]:
+        found = []
+        while end:
+            end, message = self._said[end]
+            found.append(message)
+        return found[::-1]

@@ -1,0 +1,149 @@
+"""What commands share that run a command of another program: their options, and its replay.
+
+Rules: CONTRACT.md §16.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import click
+
+from refold.cli import output, words
+from refold.cli.errors import DIFFERS, FINE
+from refold.cli.logs import LOG, opened_log
+from refold.engine.errors import ExtraMissing
+from refold.engine.observed.volatile import VolatileRules
+from refold.replay.observed.report import GUARANTEE, ObservedReport
+
+OnMiss = Literal["fail", "live"]
+Pace = Literal["full", "recorded"]
+
+_COMMAND: Final = "refold.command"
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+class WithCommand(click.Command):
+    """A command that takes another one behind `--`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put what stands behind `--` aside."""
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[_COMMAND] = tuple(args[at + 1 :])
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+
+def command_given() -> tuple[str, ...] | None:
+    """Return the command behind `--`; `None` if there is no `--`.
+
+    Raises:
+        UsageError: nothing stands behind it.
+    """
+    given: tuple[str, ...] | None = click.get_current_context().meta.get(_COMMAND)
+    if given == ():
+        raise click.UsageError("no command behind --")
+    return given
+
+
+upstream_option: Final[Decorator] = click.option(
+    "--upstream", "upstreams", metavar="[NAME=]URL", multiple=True,
+    help="Where requests go; by default where the base-URL variables say, else to the provider.  "
+    "NAME is openai, anthropic, or the variable that another client reads.",
+)  # fmt: skip
+
+_VOLATILE: Final = click.option(
+    "--volatile", metavar="PATH", multiple=True,
+    help="A place of requests that is not compared: model:*/parameters/user.",
+)  # fmt: skip
+_VOLATILE_TEXT: Final = click.option(
+    "--volatile-text", "volatile_texts", metavar="REGEX", multiple=True,
+    help="Text that is another each time, such as a date in a prompt.",
+)  # fmt: skip
+
+
+def volatile_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--volatile` and `--volatile-text`."""
+    return _VOLATILE(_VOLATILE_TEXT(function))
+
+
+def replay_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that a replay has where a command is given."""
+    on_miss = click.option(
+        "--on-miss", type=click.Choice(["fail", "live"]), default="fail",
+        help="With -- COMMAND: refuse a request that was not recorded (default), or let it pass.",
+    )  # fmt: skip
+    pace = click.option(
+        "--pace", type=click.Choice(["full", "recorded"]), default="full",
+        help="With -- COMMAND: serve at full speed (default), or as slowly as it came.",
+    )  # fmt: skip
+    into = click.option(
+        "--into", type=LOG, metavar="FILE",
+        help="With -- COMMAND: record what happens in a new log, too.",
+    )  # fmt: skip
+    return on_miss(pace(into(upstream_option(_VOLATILE_TEXT(function)))))
+
+
+def rules_of(volatile: Sequence[str], texts: Sequence[str]) -> VolatileRules:
+    """Return what is not compared."""
+    return VolatileRules(volatile, texts)
+
+
+def sessions() -> Any:
+    """Return the module that records and replays commands.
+
+    Raises:
+        ExtraMissing: what it needs is not installed.
+    """
+    try:
+        return import_module("refold.proxy.sessions")
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("refold"):
+            raise
+        missing = error.name or "starlette"
+    raise ExtraMissing(missing, "proxy")
+
+
+def replay_foreign(
+    log: Path, command: Sequence[str], *, rules: VolatileRules, as_json: bool, **options: Any
+) -> int:
+    """Run a command against a record, and tell what it asks otherwise."""
+    with opened_log(log) as opened:
+        write = _to_stderr if as_json else None
+        report: ObservedReport = sessions().replay_command(
+            opened.path, command, rules=rules, write=write, **options
+        )
+        sys.stdout.flush()
+    if as_json:
+        output.document({**report.as_json(), "log": output.shown_path(log)})
+    else:
+        _describe(report)
+    return FINE if report.identical else DIFFERS
+
+
+def _to_stderr(content: bytes) -> None:
+    sys.stderr.buffer.write(content)
+    sys.stderr.buffer.flush()
+
+
+def _describe(report: ObservedReport) -> None:
+    """Say on standard error how it went: standard output is the command's."""
+    served = f"{report.served} of {words.counted(report.requests, 'recorded request')} served"
+    talks = words.counted(report.conversations, "conversation")
+    if report.identical:
+        output.told(("identical", "green"), f": {served}, in {talks}; requests sent: 0")
+    else:
+        count = words.counted(len(report.divergences), "difference")
+        output.told((count, "bold red"), f": {served}, in {talks}; live: {report.live}")
+        for divergence in report.divergences:
+            output.told()
+            for line in str(divergence).split("\n"):
+                output.told(line)
+        output.told()
+    for name, values in report.rules.items():
+        output.told((f"not compared ({name}): {', '.join(values)}", "yellow"))
+    output.told((f"guarantee: matched ({GUARANTEE})", "dim"))

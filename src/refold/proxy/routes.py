@@ -1,0 +1,93 @@
+"""Which base-URL variables a command is given, and which server stands behind each route.
+
+A shell file: it reads the environment.  Clients of one provider read different variables; all of
+them lead to one route of the proxy.  Rules: CONTRACT.md §16.1.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+import attrs
+
+from refold.engine.errors import UsageError
+
+
+@attrs.frozen
+class Route:
+    """One server, and how commands find it."""
+
+    name: str
+    """The first segment of paths at the proxy: `openai`."""
+    variables: tuple[str, ...]
+    """Those that clients read, the usual one first."""
+    upstream: str
+    """The base URL that they would have used; no slash at its end."""
+
+
+OPENAI: Final = Route("openai", ("OPENAI_BASE_URL", "OPENAI_API_BASE"), "https://api.openai.com/v1")
+ANTHROPIC: Final = Route(
+    "anthropic", ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"), "https://api.anthropic.com"
+)
+KNOWN: Final = (OPENAI, ANTHROPIC)
+
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def routes_of(
+    upstreams: Iterable[str] = (), environment: Mapping[str, str] | None = None
+) -> tuple[Route, ...]:
+    """Return all routes: the known ones, and those that `upstreams` add.
+
+    Each of `upstreams` is `URL` (for all known ones), `openai=URL`, `anthropic=URL`, or
+    `VARIABLE=URL` for a client of another provider.  Without one, a known route leads to where its
+    variables did in `environment` (default: this process's), else to the provider.
+
+    Raises:
+        UsageError: one has another form.
+    """
+    found = os.environ if environment is None else environment
+    known = {route.name: _as_was(route, found) for route in KNOWN}
+    for upstream in upstreams:
+        name, equals, url = upstream.partition("=")
+        if not equals or "://" in name:
+            for route in KNOWN:
+                known[route.name] = attrs.evolve(route, upstream=_for(route, _checked(upstream)))
+        elif name in known:
+            known[name] = attrs.evolve(known[name], upstream=_checked(url))
+        elif _VARIABLE.fullmatch(name) and name.upper() == name:
+            known[name.lower()] = Route(name.lower(), (name,), _checked(url))
+        else:
+            raise UsageError(
+                f"--upstream {upstream}: expected URL, {'=URL, '.join(known)}=URL or "
+                "VARIABLE=URL, where VARIABLE is what the client reads its base URL from"
+            )
+    return tuple(known.values())
+
+
+def environment_of(routes: Iterable[Route], base: str) -> dict[str, str]:
+    """Return the variables that lead a command's clients to the proxy at `base`."""
+    found = {variable: f"{base}/{route.name}" for route in routes for variable in route.variables}
+    for name in ("NO_PROXY", "no_proxy"):
+        before = os.environ.get(name, "")
+        found[name] = ",".join(filter(None, (before, "127.0.0.1", "localhost")))
+    return found
+
+
+def _as_was(route: Route, environment: Mapping[str, str]) -> Route:
+    url = next(filter(None, map(environment.get, route.variables)), None)
+    return attrs.evolve(route, upstream=_checked(url)) if url else route
+
+
+def _for(route: Route, url: str) -> str:
+    """Return one URL as a provider's clients mean it: Anthropic's add the version themselves."""
+    return url.removesuffix("/v1") if route is ANTHROPIC else url
+
+
+def _checked(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError(f"{url!r} is no base URL: expected http://… or https://…")
+    return url.rstrip("/")

@@ -1,0 +1,222 @@
+"""Exchanges become events: conversations as scopes, each message once (§16.3, §16.5)."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import refold
+from refold.engine.log import read_entries
+from refold.engine.observed.exchange import Answered, Asked
+from refold.engine.observed.journal import ObservedLog
+from refold.engine.observed.observer import Observer, Turn
+from refold.engine.vault import Vault
+
+Message = dict[str, Any]
+
+
+def system(text: str) -> Message:
+    """A system prompt."""
+    return {"role": "system", "content": text}
+
+
+def user(text: str) -> Message:
+    """What a user says."""
+    return {"role": "user", "content": text}
+
+
+def says(text: str = "", *calls: tuple[str, str, dict[str, Any]]) -> Message:
+    """What a model says."""
+    message: Message = {"role": "assistant", "content": text}
+    if calls:
+        message["tool_calls"] = [
+            {"id": call_id, "name": name, "arguments": arguments}
+            for call_id, name, arguments in calls
+        ]
+    return message
+
+
+def result(call_id: str, text: str) -> Message:
+    """What a tool returned."""
+    return {"role": "tool", "tool_call_id": call_id, "content": text}
+
+
+def called(call: str, tool: str, **arguments: Any) -> tuple[str, str, dict[str, Any]]:
+    """The entry of a tool call."""
+    data = {"tool": tool, "arguments": arguments, "effect": "changes"}
+    return "tool.called", call, data
+
+
+class Watched:
+    """A command that is watched: what it asks, and what it is answered."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.log = ObservedLog(path, program="agent.py", input={"command": []}, vault=Vault())
+        self.observer = Observer(self.log)
+
+    def ask(self, *messages: Message, **more: Any) -> Turn:
+        """Ask, without an answer yet."""
+        return self.observer.asked(Asked(api="chat", model="m", messages=messages, **more))
+
+    def talk(self, *messages: Message, answer: Message, **more: Any) -> Turn:
+        """Ask, and be answered."""
+        turn = self.ask(*messages, **more)
+        self.observer.answered(turn, Answered(message=answer))
+        return turn
+
+    def entries(self) -> list[tuple[str, str, dict[str, Any]]]:
+        """Seal the log, verify it, and return kind, call and data of what stands between."""
+        self.log.seal("completed", "done", {})
+        verification = refold.verify(self.path)
+        assert verification.intact, verification.damage
+        assert verification.complete
+        return [(entry.kind, entry.call or "", entry.data) for entry in read_entries(self.path)][
+            1:-1
+        ]
+
+    def asked(self) -> list[tuple[str, dict[str, Any]]]:
+        """As `entries`, the requests alone."""
+        return [(call, data) for kind, call, data in self.entries() if kind == "model.asked"]
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Watched:
+    """A command that is watched from its start."""
+    return Watched(tmp_path / "watched.jsonl")
+
+
+S, U = system("You are helpful."), user("What is the weather like?")
+
+
+def test_each_message_is_stored_once(watched: Watched) -> None:
+    """A request adds what the log does not have, the answers included."""
+    first = says("", ("c1", "weather", {"city": "Bern"}))
+    watched.talk(S, U, answer=first)
+    watched.talk(S, U, first, result("c1", "rain"), answer=says("It rains."))
+
+    (one, two) = watched.asked()
+
+    assert (one[0], one[1]["added"], one[1]["base"]) == ("0/1#1", [S, U], 0)
+    assert (two[0], two[1]["added"], two[1]["base"]) == ("0/1#3", [result("c1", "rain")], 3)
+
+
+def test_tool_calls_and_results_are_events(watched: Watched) -> None:
+    """A call when the answer asks for it, its result when a request shows it."""
+    first = says("", ("c1", "weather", {"city": "Bern"}), ("c2", "time", {}))
+    watched.talk(S, U, answer=first)
+    failed = {**result("c2", "no clock"), "is_error": True}
+    watched.talk(S, U, first, result("c1", "rain"), failed, answer=says("It rains."))
+
+    error = {"code": "raised", "message": "no clock", "type": ""}
+
+    tools = [entry for entry in watched.entries() if entry[0].startswith("tool.")]
+
+    assert tools == [
+        called("0/1#2", "weather", city="Bern"),
+        called("0/1#3", "time"),
+        ("tool.returned", "0/1#2", {"status": "ok", "result": "rain"}),
+        ("tool.returned", "0/1#3", {"status": "error", "error": error}),
+    ]
+
+
+def test_parallel_conversations_are_told_apart(watched: Watched) -> None:
+    """By their system prompts and first messages, whatever the order of answers."""
+    one = watched.ask(system("You are A."), U)
+    two = watched.ask(system("You are B."), U)
+    watched.observer.answered(two, Answered(message=says("b")))
+    watched.observer.answered(one, Answered(message=says("a")))
+    watched.talk(system("You are A."), U, says("a"), user("Go on."), answer=says("a2"))
+
+    assert [call for call, _ in watched.asked()] == ["0/1#1", "0/2#1", "0/1#2"]
+
+
+def test_twins_that_ask_the_same_at_once_are_two(watched: Watched) -> None:
+    """And a retry, after the answer, is the same conversation."""
+    one, two = watched.ask(S, U), watched.ask(S, U)
+    watched.observer.answered(one, Answered(status="error", error={"code": "http_500"}))
+    watched.observer.answered(two, Answered(message=says("fine")))
+    watched.talk(S, U, answer=says("fine"))
+
+    assert [call for call, _ in watched.asked()] == ["0/1#1", "0/2#1", "0/1#2"]
+
+
+def test_a_handoff_goes_on_below_the_call(watched: Watched) -> None:
+    """The other agent has another system prompt and shows the result of the call."""
+    first = says("", ("c1", "transfer_to_billing", {}))
+    watched.talk(system("You triage."), U, answer=first)
+    history = (U, first, result("c1", "{}"))
+    watched.talk(system("You bill."), *history, answer=says("Paid."))
+
+    began = [data for kind, _, data in watched.entries() if kind == "x-refold.conversation"]
+
+    assert began == [
+        {"scope": "0/1", "agent": ""},
+        {
+            "scope": "0/1/1", "agent": "billing", "call": "0/1#2",
+            "tool": "transfer_to_billing", "how": "handoff",
+        },
+    ]  # fmt: skip
+
+
+def test_a_delegate_is_found_by_what_it_was_passed(watched: Watched) -> None:
+    """Of several open calls, the one whose arguments stand in the first message."""
+    first = says(
+        "", ("c1", "look_up", {"q": "rivers of France"}), ("c2", "look_up", {"q": "lakes of Peru"})
+    )
+    watched.talk(S, U, answer=first)
+    watched.talk(system("Researcher."), user("Find: lakes of Peru"), answer=says("Titicaca"))
+
+    began = [data for kind, _, data in watched.entries() if kind == "x-refold.conversation"]
+
+    assert began[1] == {
+        "scope": "0/1/1", "agent": "look_up", "call": "0/1#3", "tool": "look_up", "how": "prompt",
+    }  # fmt: skip
+
+
+def test_a_compacted_history_stays_the_same_conversation(watched: Watched) -> None:
+    """By system prompt and first message; what is new in it is stored."""
+    watched.talk(S, U, answer=says("one"))
+    watched.talk(S, U, says("summary of it all"), user("And now?"), answer=says("two"))
+
+    assert [call for call, _ in watched.asked()] == ["0/1#1", "0/1#2"]
+
+
+def test_an_answer_that_is_named_is_gone_on_from(watched: Watched) -> None:
+    """Where the server keeps conversations."""
+    turn = watched.ask(S, U)
+    watched.observer.answered(turn, Answered(message=says("one"), id="resp_1"))
+    watched.talk(user("And then?"), answer=says("two"), follows="resp_1")
+
+    assert [call for call, _ in watched.asked()] == ["0/1#1", "0/1#2"]
+
+
+def test_what_the_program_gave_up_is_cancelled(watched: Watched) -> None:
+    """And the log stands as it is."""
+    watched.observer.gone(watched.ask(S, U))
+
+    assert watched.entries()[-1] == ("effect.cancelled", "0/1#1", {"kind": "model"})
+
+
+def test_tools_offered_are_stored_once(watched: Watched) -> None:
+    """And named by their digest."""
+    tools = ({"type": "function", "function": {"name": "f"}},)
+    first = watched.talk(S, U, answer=says("one"), tools=tools)
+    watched.talk(S, U, says("one"), user("more"), answer=says("two"), tools=tools)
+
+    entries = watched.entries()
+
+    assert [data for kind, _, data in entries if kind == "x-refold.tools"] == [
+        {"digest": first.asked.tools_digest(), "tools": list(tools)}
+    ]
+
+
+def test_a_request_larger_than_an_entry_is_stored_in_several(watched: Watched) -> None:
+    """An agent that starts with a long history."""
+    history = [user(f"{number} " + "x" * 20_000) for number in range(100)]
+    watched.talk(S, *history, answer=says("long"))
+
+    kinds = [kind for kind, _, _ in watched.entries()]
+
+    assert kinds.count("x-refold.messages") > 3
+    assert kinds.count("model.asked") == 1

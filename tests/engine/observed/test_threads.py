@@ -1,0 +1,59 @@
+"""Which conversation a request belongs to; what it is answered never depends on it (§16.5)."""
+
+from typing import Any
+
+from refold.engine.conversation import Conversations
+from refold.engine.observed.exchange import Asked
+from refold.engine.observed.threads import Thread, Threads, texts_in
+
+
+def _asked(system: str, first: str, *more: dict[str, Any]) -> Asked:
+    messages = ({"role": "system", "content": system}, {"role": "user", "content": first}, *more)
+    return Asked(api="chat", model="m", messages=messages)
+
+
+def _chain(asked: Asked) -> tuple[str, ...]:
+    return Conversations().prefix(asked.messages).digests
+
+
+def _begun(threads: Threads, asked: Asked, hint: str = "") -> Thread:
+    thread = threads.begin(asked, None, hint)
+    threads.asked(thread, _chain(asked))
+    return thread
+
+
+def test_a_request_goes_on_with_whose_messages_it_begins_with() -> None:
+    """However much was added."""
+    threads = Threads()
+    first = _asked("You are A.", "Hello there")
+    thread = _begun(threads, first)
+    longer = _asked("You are A.", "Hello there", {"role": "assistant", "content": "Hi"})
+
+    assert threads.found(longer, _chain(longer)) is thread
+
+
+def test_short_first_messages_do_not_make_two_conversations_one() -> None:
+    """They are too short to be found again, and still differ."""
+    threads = Threads()
+    first, other = _asked("You are A.", "1"), _asked("You are A.", "2")
+    threads.answered(_begun(threads, first), "", "")
+
+    assert threads.found(other, _chain(other)) is None
+
+
+def test_a_header_tells_conversations_apart() -> None:
+    """Where the program says itself which is which."""
+    threads = Threads()
+    asked = _asked("You are A.", "Hello there", {"role": "user", "content": "changed"})
+    thread = _begun(threads, _asked("You are A.", "Hello there"), "one")
+    threads.answered(thread, "", "")
+    cut = _asked("You are A.", "Hello there!")
+
+    assert threads.found(asked, ("other",), "one") is thread
+    assert threads.found(asked, ("other",), "two") is None
+    assert threads.found(cut, _chain(cut), "one") is None
+
+
+def test_texts_of_arguments_are_found_at_any_depth() -> None:
+    """Those that are long enough to be found again."""
+    assert texts_in({"a": ["long enough", {"b": "short"}], "c": 3}) == ("long enough",)
