@@ -13,12 +13,14 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 import attrs
 import pytest
+
+from tests.support.upstream import Upstream
 
 README: Final = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
@@ -29,6 +31,8 @@ _ENTER: Final = "$ source .venv/bin/activate && mkdir ../try && cd ../try"
 _MEMBERS: Final = ("seq", "kind", "call", "cause", "data", "meta", "hash")
 _DIFFER: Final = ("refold replay", "refold explore", "refold diff", "refold drift ")
 """Commands that may end with 1: a difference was found."""
+_RECORD: Final = "refold record "
+"""A command that needs a model: there is one for as long as it runs, and for no other."""
 _FAILS: Final = "# fails"
 """How a command ends that is to fail."""
 
@@ -70,7 +74,11 @@ def test_every_block_of_a_section_runs(title: str, tmp_path: Path) -> None:
             (tmp_path / "_block.py").unlink()
         elif block.language == "console":
             for command, expected in _commands(block.text):
-                _run(command, expected, tmp_path)
+                if command.startswith(_RECORD):
+                    with Upstream() as upstream:
+                        _run(command, expected, tmp_path, upstream.environment())
+                else:
+                    _run(command, expected, tmp_path)
         else:
             assert block.language == "json", f"a block without a known language in {title}"
             _check_lines(block.text)
@@ -92,7 +100,9 @@ def _commands(text: str) -> Iterator[tuple[str, list[str]]]:
             yield command, expected
 
 
-def _run(command: str, expected: list[str], folder: Path) -> None:
+def _run(
+    command: str, expected: list[str], folder: Path, more: Mapping[str, str] | None = None
+) -> None:
     binaries = Path(sys.executable).parent
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")
@@ -103,6 +113,7 @@ def _run(command: str, expected: list[str], folder: Path) -> None:
         "COLUMNS": "80",
         "PYTHONIOENCODING": "utf-8",
         "PYTEST_ADDOPTS": "-p no:hypothesispytest",  # slow to load, and of no use there
+        **(more or {}),
     }
     ended = subprocess.run(
         ["bash", "-c", command],

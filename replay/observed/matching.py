@@ -16,7 +16,8 @@ from refold.engine.observed.exchange import Asked
 from refold.engine.observed.volatile import match_key
 from refold.replay.divergence import Category, Divergence, between
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
-from refold.replay.text_diff import message_changes, text_changes
+from refold.replay.pointer_diff import Difference
+from refold.replay.text_diff import TextChange, message_changes, text_changes
 
 
 @attrs.frozen
@@ -93,10 +94,12 @@ def divergence_of(record: ObservedRecord, miss: Miss, scope: str) -> Divergence:
     category: Category = "extra_call" if near is None else "args_changed"
     recorded = item_of(near.asked, near.call) if near is not None else None
     now = item_of(asked, near.call if near is not None else "")
-    diff, texts = between(recorded, now), ()
+    diff: tuple[Difference, ...] = ()
+    texts: tuple[TextChange, ...] = ()
     if near is not None:
+        found = between(recorded, now)
+        diff = tuple(one for one in found if not one.pointer.startswith("/arguments/added"))
         texts = text_changes(diff) + message_changes(near.asked.messages, asked.messages)
-        diff = tuple(one for one in diff if not one.pointer.startswith("/arguments/added"))
     return Divergence(
         category=category,
         where=place_of(record, near.call if near is not None else scope, asked),
