@@ -132,11 +132,16 @@ def folder_of(script: Script, config: pytest.Config) -> Path:
     return _installed(config) if script.name == NODE else FOREIGN
 
 
-def changed_copy(script: Script, folder: Path) -> Path:
-    """Copy the script into `folder`, with one word of SYSTEM changed, and return the folder."""
+def changed_copy(script: Script, folder: Path, *, original: Path = FOREIGN) -> Path:
+    """Copy the script into `folder`, with one word of SYSTEM changed, and return the folder.
+
+    Packages that stand beside the script in `original` (`folder_of`) are there for the copy, too.
+    """
     text = (FOREIGN / script.name).read_text()
     at = text.index("SYSTEM")
     (folder / script.name).write_text(text[:at] + text[at:].replace(*CHANGED, 1))
+    if (original / "node_modules").is_dir():
+        (folder / "node_modules").symlink_to(original / "node_modules")
     return folder
 
 
