@@ -2,7 +2,8 @@
 
     exchange                 the values: a request, an answer
     sse, chat, responses,    the interfaces that providers speak, read from outside; `apis`: which
-      messages, apis           one a request speaks
+      messages, apis           one a request speaks; `notation`, `gathered`, `reading`: what
+                               they share
     threads, delegations     which conversation a request belongs to, and who opened it
     observer                 events of requests and answers
     wire                     how an answer came, chunk by chunk

@@ -1,7 +1,7 @@
 """Which interface a request speaks, and how to read it: the door to the readers.
 
 To add one: a module like `observed.chat`, a name in `exchange.ApiName`, a line in both tables here.
-Pure.  Rules: CONTRACT.md §16.2.
+Pure.  Rules: CONTRACT.md §16.9.
 """
 
 import base64

@@ -4,10 +4,12 @@ Requests and answers become the neutral messages of CONTRACT.md §11.1.  Notatio
 a text, or one text part; of a message, null or no member, `annotations` or `tool_calls` that are
 empty or not there; of an assistant's message, no content or empty content; the JSON of a call's
 arguments, and its `index` where it is its place.  What the neutral shape has no place for stands
-in `provider.chat`.  Pure.  Rules: CONTRACT.md §16.2.
+in `provider.chat`.  Pure.  Rules: CONTRACT.md §16.9, §16.10.
 """
 
 from typing import Any, Final
+
+import attrs
 
 from refold.engine.models.wire import text_of
 from refold.engine.observed.exchange import Answered, Asked, Reader
@@ -82,21 +84,35 @@ def asked(body: dict[str, Any]) -> Asked:
 
 def message_of(message: dict[str, Any]) -> dict[str, Any]:
     """Return the neutral message that a message of this interface is."""
-    said = bare(message)
-    said["content"] = folded(said.get("content"), "text")
-    role = _ROLES.get(said["role"], "user") if is_text(said.get("role")) else "user"
-    raw_calls = said.get("tool_calls")
-    calls = raw_calls if isinstance(raw_calls, list) else []
-    if calls:
-        said["tool_calls"] = calls = [_bare_call(call, at) for at, call in enumerate(calls)]
-    if said["content"] is None:
-        del said["content"]
+    role = _ROLES.get(message["role"], "user") if is_text(message.get("role")) else "user"
+    said = _said(message, is_assistant=role == "assistant")
     neutral: dict[str, Any] = {"role": role, "content": _text(said)}
-    if role == "assistant" and (neutral_calls := _calls(said, calls)):
-        neutral["tool_calls"] = neutral_calls
+    if role == "assistant" and (calls := _calls(said)):
+        neutral["tool_calls"] = calls
     if role == "tool":
         neutral["tool_call_id"] = text_of(said.get("tool_call_id", said.get("name")))
-    return with_original(neutral, API, said, is_plain=_is_plain(said, role))
+    if _is_plain(said, role):
+        return neutral
+    for call in _raw_calls(said):
+        _rewrite_arguments(call)
+    return with_original(neutral, API, said)
+
+
+def _said(message: dict[str, Any], *, is_assistant: bool) -> dict[str, Any]:
+    """Return a copy of a message in its shortest notation."""
+    said: dict[str, Any] = bare(message)
+    if "content" in said:
+        said["content"] = folded(said["content"], "text")
+        if is_assistant and said["content"] == "":
+            del said["content"]
+    if calls := _raw_calls(said):
+        said["tool_calls"] = [_bare_call(call, place) for place, call in enumerate(calls)]
+    return said
+
+
+def _raw_calls(said: dict[str, Any]) -> list[Any]:
+    calls = said.get("tool_calls")
+    return calls if isinstance(calls, list) else []
 
 
 def _text(said: dict[str, Any]) -> str:
@@ -112,13 +128,18 @@ def _bare_call(call: Any, place: int) -> Any:
     for member in ("function", "custom"):
         if member in found:
             found[member] = bare(found[member])
-    if isinstance(function := found.get("function"), dict) and "arguments" in function:
-        function["arguments"] = plain_json(function["arguments"])
     return found
 
 
-def _calls(said: dict[str, Any], calls: list[Any]) -> list[dict[str, Any]]:
-    found = [_call(call) for call in calls if isinstance(call, dict)]
+def _rewrite_arguments(call: Any) -> None:
+    """Put the arguments of a call, which is ours to change, in one notation."""
+    function = call.get("function") if isinstance(call, dict) else None
+    if isinstance(function, dict) and "arguments" in function:
+        function["arguments"] = plain_json(function["arguments"])
+
+
+def _calls(said: dict[str, Any]) -> list[dict[str, Any]]:
+    found = [_call(call) for call in _raw_calls(said) if isinstance(call, dict)]
     if isinstance(old := said.get("function_call"), dict):
         found.append(call_of(old.get("name"), old.get("name"), old.get("arguments")))
     return found
@@ -135,16 +156,17 @@ def _call(call: dict[str, Any]) -> dict[str, Any]:
 
 def _is_plain(said: dict[str, Any], role: str) -> bool:
     """Return whether the neutral message says all of it."""
-    if said.get("role") != role or not said.keys() <= _MEMBERS[role]:
-        return False
-    if not is_text(said.get("content", "" if role == "assistant" else None)):
-        return False
-    if role == "tool" and not is_text(said.get("tool_call_id")):
-        return False
-    calls = said.get("tool_calls", [None])
-    return "tool_calls" not in said or (
-        isinstance(calls, list) and calls != [] and all(map(_is_plain_call, calls))
+    return (
+        said.get("role") == role
+        and said.keys() <= _MEMBERS[role]
+        and is_text(said.get("content", "" if role == "assistant" else None))
+        and (role != "tool" or is_text(said.get("tool_call_id")))
+        and ("tool_calls" not in said or _are_plain_calls(said["tool_calls"]))
     )
+
+
+def _are_plain_calls(calls: Any) -> bool:
+    return isinstance(calls, list) and all(map(_is_plain_call, calls))
 
 
 def _is_plain_call(call: Any) -> bool:
@@ -242,9 +264,10 @@ class _Choice:
         self._budget = budget
         self._is_streamed = is_streamed
         self._said = Gathered(budget, by_index=is_streamed)
-        self._calls: list[Gathered] = []
-        self._at: dict[int, int] = {}
-        self._ids: list[str] = []
+        self._calls: list[_Call] = []
+        self._open: dict[int, _Call] = {}
+        """By the index that deltas give."""
+        self._last: _Call | None = None
         self.stop = ""
         self.is_said = False
 
@@ -255,26 +278,24 @@ class _Choice:
         if not isinstance(delta, dict):
             return
         self.is_said = True
-        self._said.add({name: value for name, value in delta.items() if name != "tool_calls"})
+        self._said.add({name: delta[name] for name in delta if name not in ("role", "tool_calls")})
         for call in objects(delta.get("tool_calls")):
             self._take_call(call)
 
-    def _take_call(self, call: dict[str, Any]) -> None:
-        index, call_id = call.get("index"), text_of(call.get("id"))
-        at = self._at.get(index) if type(index) is int else len(self._calls) - 1
-        is_new = (
-            at is None or at < 0 or bool(call_id and self._ids[at] and call_id != self._ids[at])
-        )
-        if is_new or at is None:
+    def _take_call(self, delta: dict[str, Any]) -> None:
+        index, call_id = delta.get("index"), text_of(delta.get("id"))
+        call = self._open.get(index) if type(index) is int else self._last
+        if call is None or (call_id and call.id not in ("", call_id)):
             if not self._budget.part():
                 return
-            at = len(self._calls)
-            self._calls.append(Gathered(self._budget, by_index=self._is_streamed))
-            self._ids.append("")
+            place = index if type(index) is int else len(self._calls)
+            call = _Call(Gathered(self._budget, by_index=self._is_streamed), place)
+            self._calls.append(call)
         if type(index) is int:
-            self._at[index] = at
-        self._ids[at] = self._ids[at] or call_id
-        self._calls[at].add({name: value for name, value in call.items() if name != "index"})
+            self._open[index] = call
+        self._last = call
+        call.id = call.id or call_id
+        call.said.add({name: delta[name] for name in delta if name != "index"})
 
     @property
     def stop_reason(self) -> str:
@@ -284,8 +305,17 @@ class _Choice:
     def message(self) -> dict[str, Any]:
         """Return the message as an answer that is not streamed has it."""
         said: dict[str, Any] = {**self._said.value(), "role": "assistant"}
-        calls = [call.value() for call in self._calls]
+        calls = [call.said.value() for call in sorted(self._calls, key=lambda call: call.place)]
         for call in calls:
             if "function" in call:
                 call.setdefault("type", "function")
         return {**said, "tool_calls": calls} if calls else said
+
+
+@attrs.define
+class _Call:
+    """One tool call of an answer.  A new id begins a new one, whatever its index."""
+
+    said: Gathered
+    place: int
+    id: str = ""

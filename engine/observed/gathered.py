@@ -2,7 +2,7 @@
 
 An answer's texts come in deltas; an answer that is not streamed is one delta.  What is kept of one
 answer is bounded by its `Budget`: beyond it texts are cut, and the answer says so.  What members
-mean belongs to the readers.  Pure.  Rules: CONTRACT.md §16.2.
+mean belongs to the readers.  Pure.  Rules: CONTRACT.md §16.10.
 """
 
 import io

@@ -5,7 +5,7 @@ result of a tool a message of its own.  Notations of the same: a text, or one te
 or block, null or no member, empty `citations` or none; of a call, the `caller` that is the default.
 What the neutral shape has no place for stands in `provider.messages`, and where a message goes on
 with a turn, or begins one, against what is usual, in `provider.turn`.  Pure.
-Rules: CONTRACT.md §16.2.
+Rules: CONTRACT.md §16.9, §16.10.
 """
 
 from typing import Any, Final
@@ -78,7 +78,7 @@ def asked(body: dict[str, Any]) -> Asked:
         system = folded(rest.pop("system", None), "text")
         if system is not None:
             said = {"role": "system", "content": says(system)}
-            found.append(with_original(said, API, system, is_plain=is_text(system)))
+            found.append(said if is_text(system) else with_original(said, API, system))
         for turn in rest.pop("messages"):
             _take_turn(found, turn)
     tools = rest.pop("tools") if "tools" in rest and is_offer(rest["tools"]) else None
@@ -102,8 +102,8 @@ def _take_turn(found: list[dict[str, Any]], turn: dict[str, Any]) -> None:
     for place, piece in enumerate(pieces):
         message, is_plain = _message(role, piece)
         original = {**beside, "content": piece} if beside and not place else piece
-        is_plain = is_plain and original is piece
-        message = with_original(message, API, original, is_plain=is_plain)
+        if not is_plain or original is not piece:
+            message = with_original(message, API, original)
         found.append(_placed(message, found, is_first=not place))
 
 

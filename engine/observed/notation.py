@@ -3,7 +3,7 @@
 Shared by the readers of the interfaces (`observed.chat`, `.responses`, `.messages`).  A log cannot
 hold every JSON value exactly (CONTRACT.md §3.5); what it cannot becomes `{"$json": its text}`, so
 that two different requests stay different.  Never raises but where it says so.  Pure.
-Rules: CONTRACT.md §16.2.
+Rules: CONTRACT.md §16.9.
 """
 
 import json
@@ -46,7 +46,7 @@ def read_json(text: str | bytes) -> Json:
     """
     try:
         source = text if isinstance(text, str) else text.decode()
-        value = json.loads(source, object_pairs_hook=_once, parse_float=_number)
+        value = _DECODER.decode(source)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     if source.count("[") + source.count("{") > _LEVELS_READ and _is_deep(value):
@@ -96,6 +96,9 @@ def _number(text: str) -> float | Number:
     return value if is_exact else Number(text)
 
 
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_once, parse_float=_number)
+
+
 # --- what a log can hold ---------------------------------------------------------------------
 
 
@@ -107,7 +110,7 @@ def held(value: Json, levels: int = LEVELS_MAX) -> Json:
         return [held(item, levels - 1) for item in value]
     if levels and isinstance(value, dict) and _has_names(value):
         return {name: held(item, levels - 1) for name, item in value.items()}
-    return {AS_TEXT: json_text(value)}
+    return {AS_TEXT: value.text if isinstance(value, Number) else json_text(value)}
 
 
 def holds(value: Json, levels: int = LEVELS_MAX) -> bool:
@@ -229,10 +232,6 @@ def plain_json(arguments: Any) -> Any:
     return arguments if value is None or not holds(value) else json_text(value)
 
 
-def with_original(
-    message: dict[str, Any], api: str, original: Json, *, is_plain: bool
-) -> dict[str, Any]:
-    """Return `message`, with its original beside it unless it says all that the original does."""
-    if is_plain:
-        return message
+def with_original(message: dict[str, Any], api: str, original: Json) -> dict[str, Any]:
+    """Return a message that does not say all that its original does, with that beside it."""
     return {**message, "provider": {api: held(original)}}

@@ -1,7 +1,7 @@
 """What the readers of answers share: which form an answer comes in, and how it fails.
 
 A reader chooses by status and content type between an error, a JSON body and a stream, and gives
-what it finds to a `Speaker`, which knows the interface.  Pure.  Rules: CONTRACT.md §16.2.
+what it finds to a `Speaker`, which knows the interface.  Pure.  Rules: CONTRACT.md §16.10.
 """
 
 import re

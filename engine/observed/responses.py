@@ -5,7 +5,8 @@ neighbouring items of the assistant joined into one message, as one answer has t
 the same: input or content as a text, or as one part; of an item or part, null or no member, empty
 `annotations` or `logprobs` or none, `status: completed` or none; `type: message` or none; the JSON
 of a call's arguments.  What the neutral shape has no place
-for stands in `provider.responses`, as the list of the items.  Pure.  Rules: CONTRACT.md §16.2.
+for stands in `provider.responses`, as the list of the items.  Pure.
+Rules: CONTRACT.md §16.9, §16.10.
 """
 
 from itertools import groupby
@@ -92,7 +93,7 @@ def asked(body: dict[str, Any]) -> Asked:
 def _take_instructions(found: list[dict[str, Any]], given: str | None) -> None:
     if given is not None:
         said = {"role": "system", "content": text_of(given)}
-        found.append(with_original(said, API, given, is_plain=is_text(given)))
+        found.append(said if is_text(given) else with_original(said, API, given))
 
 
 def _items(given: Any) -> list[dict[str, Any]]:
@@ -124,8 +125,6 @@ def _bare_item(item: dict[str, Any]) -> dict[str, Any]:
     said: dict[str, Any] = bare(item)
     if said.get("status") == "completed":
         del said["status"]
-    if said.get("type") == "function_call" and "arguments" in said:
-        said["arguments"] = plain_json(said["arguments"])
     if "role" in said:
         if said.get("type") == "message":
             del said["type"]
@@ -146,7 +145,7 @@ def _message(role: str, item: dict[str, Any], *, is_first: bool) -> dict[str, An
     is_plain = item.keys() == {"role", "content"} and item["role"] == role and is_text(content)
     # The first system message without its original is the one of `instructions`.
     is_plain = is_plain and not (role == "system" and is_first)
-    return with_original(message, API, [item], is_plain=is_plain)
+    return message if is_plain else with_original(message, API, [item])
 
 
 def _result(item: dict[str, Any]) -> dict[str, Any]:
@@ -159,7 +158,7 @@ def _result(item: dict[str, Any]) -> dict[str, Any]:
         and is_text(call_id)
         and is_text(output)
     )
-    return with_original(message, API, [item], is_plain=is_plain)
+    return message if is_plain else with_original(message, API, [item])
 
 
 def _assistant(items: list[dict[str, Any]]) -> dict[str, Any]:
@@ -168,7 +167,16 @@ def _assistant(items: list[dict[str, Any]]) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": "".join(texts)}
     if calls := [call for item in items for call in _calls(item)]:
         message["tool_calls"] = calls
-    return with_original(message, API, items, is_plain=_are_plain(items))
+    if _are_plain(items):
+        return message
+    return with_original(message, API, [_rewritten(item) for item in items])
+
+
+def _rewritten(item: dict[str, Any]) -> dict[str, Any]:
+    """Return an item with the arguments of its call in one notation."""
+    if item.get("type") != "function_call" or "arguments" not in item:
+        return item
+    return {**item, "arguments": plain_json(item["arguments"])}
 
 
 def _calls(item: dict[str, Any]) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 The stream format of the HTML standard: lines end in CR, LF or both, an event in an empty line; an
 event that no empty line ends is none.  Bytes are looked at once; what is kept of an event that is
 not whole is bounded.  What an event means belongs to the readers.  Pure.
-Rules: CONTRACT.md §16.2.
+Rules: CONTRACT.md §16.10.
 """
 
 import re

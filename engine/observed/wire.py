@@ -17,9 +17,14 @@ End = Literal["whole", "cut"]
 PART_BYTES: Final = 256 * 1024
 """From so many bytes on, a part is closed."""
 
+SEAM_BYTES: Final = 4096
+"""On each side of a part's end: so far is looked for a secret that crosses it."""
+
 KEPT_HEADERS: Final = frozenset(
     {
+        "content-encoding",
         "content-type",
+        "location",
         "mcp-protocol-version",
         "mcp-session-id",
         "openai-version",
@@ -39,18 +44,20 @@ def kept_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 class Wire:
-    """Takes one answer as it comes, and hands over its parts."""
+    """Takes one answer as it comes, and hands over its parts, without secrets.
 
-    def __init__(self, keep: Callable[[dict[str, Json]], None]) -> None:
+    A secret may lie across chunks, so `scrub` gets a part whole, and no part ends inside of one.
+    """
+
+    def __init__(
+        self, keep: Callable[[dict[str, Json]], None], scrub: Callable[[bytes], bytes] = bytes
+    ) -> None:
         self._keep = keep
+        self._scrub = scrub
         self._head: dict[str, Json] = {}
-        self._begin()
-
-    def _begin(self) -> None:
-        self._chunks: list[bytes] = []
-        self._sizes: list[int] = []
-        self._times: list[int] = []
+        self._chunks: list[tuple[bytes, int]] = []
         self._held = 0
+        self._close_at = PART_BYTES
 
     def head(self, status: int, headers: Mapping[str, str]) -> None:
         """Take the status and the headers that are kept."""
@@ -60,38 +67,50 @@ class Wire:
         """Take some bytes; an empty chunk is none."""
         if not content:
             return
-        self._chunks.append(content)
-        self._sizes.append(len(content))
-        self._times.append(at_ms)
+        self._chunks.append((content, at_ms))
         self._held += len(content)
-        if self._held >= PART_BYTES:
-            self._close({})
+        if self._held >= self._close_at:
+            self._close_some()
 
     def end(self, end: End) -> None:
         """Take the end: the last part is handed over."""
-        self._close({"end": end})
+        self._close(self._chunks, {"end": end})
 
-    def _close(self, more: dict[str, Json]) -> None:
-        body = b"".join(self._chunks)
-        self._keep(
-            {**self._head, **_body(body), "sizes": self._sizes, "at_ms": self._times, **more}
-        )
+    def _close_some(self) -> None:
+        """Close a part at the last boundary of chunks that no secret and no character crosses."""
+        body = b"".join(content for content, _ in self._chunks)
+        at = len(body)
+        for count in range(len(self._chunks) - 1, 0, -1):
+            at -= len(self._chunks[count][0])
+            if len(body) - at >= SEAM_BYTES and self._is_seam(body, at):
+                first, self._chunks = self._chunks[:count], self._chunks[count:]
+                self._close(first, {})
+                break
+        self._held = sum(len(content) for content, _ in self._chunks)
+        self._close_at = self._held + PART_BYTES
+
+    def _is_seam(self, body: bytes, at: int) -> bool:
+        if body[at] & 0xC0 == 0x80:  # noqa: PLR2004  # UTF-8: inside of a character
+            return False
+        before, after = body[max(0, at - SEAM_BYTES) : at], body[at : at + SEAM_BYTES]
+        return self._scrub(before + after) == self._scrub(before) + self._scrub(after)
+
+    def _close(self, chunks: list[tuple[bytes, int]], more: dict[str, Json]) -> None:
+        body = b"".join(content for content, _ in chunks)
+        sizes = [len(content) for content, _ in chunks]
+        times = [at_ms for _, at_ms in chunks]
+        kept = self._scrub(body)
+        if kept != body:  # the boundaries inside of it are no longer there
+            sizes, times = [len(kept)], times[-1:]
+        self._keep({**self._head, **_body(kept), "sizes": sizes, "at_ms": times, **more})
         self._head = {}
-        self._begin()
 
 
 def _body(content: bytes) -> dict[str, Json]:
     try:
         return {"text": content.decode()}
-    except UnicodeDecodeError:  # no text, or a part that ends inside of a character
+    except UnicodeDecodeError:
         return {"base64": base64.b64encode(content).decode()}
-
-
-def after_redaction(part: dict[str, Json], kept: dict[str, Any]) -> dict[str, Json]:
-    """Return what is kept of a part if something was taken out of it: it is one chunk then."""
-    if kept.get("text") == part.get("text"):
-        return kept
-    return {**kept, "sizes": [len(kept["text"].encode())], "at_ms": part["at_ms"][-1:]}
 
 
 def pieces(parts: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, bytes]]:

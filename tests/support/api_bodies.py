@@ -249,7 +249,7 @@ def _chat(message: dict[str, Any]) -> dict[str, Any]:
         said["content"] = "" if content is None else content
     if isinstance(said.get("tool_calls"), list):
         said["tool_calls"] = [_chat_call(call, at) for at, call in enumerate(said["tool_calls"])]
-    return said
+    return dict(said)
 
 
 def _chat_call(call: Any, place: int) -> Any:

@@ -54,3 +54,14 @@ async def waiting(_: refold.Run, path: str) -> None:
             file.flush()
         reader, _writer = os.pipe()
         os.read(reader, 1)  # for ever
+
+
+async def standing(run: refold.Run, how: str) -> None:
+    """Wait for ever where the test says so, and only there; the file of that name says who."""
+    run.annotate("here", None)
+    stands, _, path = os.environ.get("BULK_STANDS", "").partition(":")
+    if stands == how:
+        with open(path, "w") as file:  # noqa: ASYNC230, PTH123 - past the run, on purpose
+            file.write(str(os.getpid()))
+        reader, _writer = os.pipe()
+        os.read(reader, 1)

@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refold.engine.observed.wire import PART_BYTES, Wire, after_redaction, kept_headers, pieces
+from refold.engine.observed.wire import PART_BYTES, Wire, kept_headers, pieces
 
 
 def _kept(chunks: list[bytes], end: Any = "whole") -> list[dict[str, Any]]:
@@ -34,7 +35,7 @@ def test_a_long_answer_is_kept_in_parts() -> None:
     assert len(parts) == 4
     assert [part.get("status") for part in parts] == [200, None, None, None]
     assert [part.get("end") for part in parts] == [None, None, None, "whole"]
-    assert max(len(part["text"]) for part in parts) < PART_BYTES + len(chunk)
+    assert max(len(part["text"]) for part in parts) <= PART_BYTES + len(chunk)
     assert b"".join(piece for _, piece in pieces(parts)) == chunk * 100
 
 
@@ -60,12 +61,39 @@ def test_an_empty_answer_has_one_part_that_says_so() -> None:
     ]
 
 
-def test_what_redaction_changed_is_one_chunk() -> None:
+def test_a_secret_across_chunks_is_found_and_its_part_is_one_chunk() -> None:
     """The boundaries inside of it are no longer there."""
-    part = _kept([b"my key is sk", b"-123"])[0]
-    kept = {**part, "text": "my key is [redacted]"}
+    parts: list[dict[str, Any]] = []
+    wire = Wire(parts.append, lambda body: body.replace(b"sk-123", b"[redacted]"))
+    wire.chunk(b"my key is sk", 1)
+    wire.chunk(b"-123", 2)
+    wire.end("whole")
 
-    assert list(pieces([after_redaction(part, kept)])) == [(1, b"my key is [redacted]")]
+    assert list(pieces(parts)) == [(2, b"my key is [redacted]")]
+
+
+@pytest.mark.parametrize("before", range(PART_BYTES - 24_000, PART_BYTES + 24_000, 997))
+def test_no_part_ends_inside_of_a_secret(before: int) -> None:
+    """Wherever it lies, and though no chunk holds it whole."""
+    secret = b"k" * 500
+    body = b"." * before + secret + b"." * 20_000
+    parts: list[dict[str, Any]] = []
+    wire = Wire(parts.append, lambda body: body.replace(secret, b"[redacted]"))
+    for at in range(0, len(body), 60):
+        wire.chunk(body[at : at + 60], 0)
+    wire.end("whole")
+
+    expected = body.replace(secret, b"[redacted]")
+    assert b"".join(piece for _, piece in pieces(parts)) == expected
+
+
+def test_no_part_ends_inside_of_a_character() -> None:
+    """So that text stays text, however it is cut."""
+    body = "€".encode() * 200_000
+    parts = _kept([body[at : at + 64] for at in range(0, len(body), 64)])
+
+    assert len(parts) > 1
+    assert all("text" in part for part in parts)
 
 
 def test_only_a_few_headers_are_kept() -> None:

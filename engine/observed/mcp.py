@@ -1,0 +1,463 @@
+"""Makes events of what passes between an MCP client and its server.
+
+One observer watches one connection.  It is told of messages in the order in which they pass, each
+as the object that JSON-RPC has, without secrets, and appends: a request of the client as a tool
+call, `tools/call` under the tool's name and every other under `mcp.` and its method; its response;
+and all else as `x-refold.mcp`, at the call that it belongs to.  Ids and progress tokens are the
+client's affair: they tie messages together, and are not written.  Pure but for the journal.
+Rules: CONTRACT.md §16.9.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal
+
+import attrs
+
+from refold.engine import digest
+from refold.engine.canonical import Json
+from refold.engine.errors import NotCanonical
+from refold.engine.events import (
+    EffectCancelled,
+    EffectClass,
+    EffectLate,
+    Extension,
+    ToolCalled,
+    ToolReturned,
+)
+from refold.engine.log.blobs import DATA_MAX, encode_data
+from refold.engine.observed.observer import Journal
+
+MCP: Final = "x-refold.mcp"
+"""What passes beside requests and responses: {scope, from, kind, …}; kinds are `Kind`."""
+
+Kind = Literal["started", "params", "notification", "request", "response", "text", "ended"]
+"""`started`: a connection began: {server, transport, command or url} · `params`: what a request has
+besides its arguments · `notification`, `request`, `response`: by the server, or by the client (no
+request of whom is one of these) · `text`: a line that is no message · `ended`: {left, exit_code}.
+"""
+Side = Literal["client", "server"]
+
+Message = dict[str, Any]
+
+SCOPES: Final = "0/mcp-"
+"""How the scopes of connections begin; the name of the server follows."""
+PREFIX: Final = "mcp."
+"""Before the method of a request that is no tool call."""
+PING: Final = "mcp.ping"
+
+_CALL: Final = "tools/call"
+_LISTEN: Final = "subscriptions/listen"
+_SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
+_DRAWN: Final = frozenset({"progressToken", "traceparent", "tracestate", "baggage"})
+"""Members of `_meta` that are others each time."""
+_READS: Final = re.compile(r"initialize|ping|server/discover|.+/(?:list|read|get|complete)")
+_HELD_BYTES: Final = DATA_MAX // 4
+"""Of one value that is kept as an object; a larger one is kept as text, in a blob."""
+_NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def messages_in(content: bytes) -> list[Message] | None:
+    """Return the messages of a line or body, one or a batch; `None` if these are none."""
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    batch = found if isinstance(found, list) else [found]
+    return batch if batch and all(isinstance(each, dict) for each in batch) else None
+
+
+def plain_name(name: str) -> str:
+    """Return the name of a server as scopes have it."""
+    return _NOT_PLAIN.sub("-", name).strip("-.") or "server"
+
+
+def scope_of(server: str, number: int) -> str:
+    """Return the scope of a connection; `number` counts those to one server, from 1."""
+    base = f"{SCOPES}{plain_name(server)}"
+    return base if number == 1 else f"{base}/{number}"
+
+
+# --- values ----------------------------------------------------------------------------------
+
+
+def held(value: Json) -> Json:
+    """Return an object that a log can hold exactly; of anything else, its JSON as text."""
+    if isinstance(value, dict):
+        try:
+            encode_data(value, bytes_max=_HELD_BYTES)
+        except NotCanonical:
+            return json.dumps(value)
+        return value
+    return json.dumps(value)
+
+
+def given(value: Json) -> Json:
+    """Return what `held` was given."""
+    return json.loads(value) if isinstance(value, str) else value
+
+
+@attrs.frozen
+class McpRequest:
+    """What a client asks for, as it is recorded and compared."""
+
+    name: str
+    """The tool's, or `mcp.` and the method."""
+    arguments: dict[str, Any]
+    """Of a tool call, or the parameters of any other method; {json} where no entry can hold them.
+    """
+    more: dict[str, Any]
+    """Other parameters of a tool call."""
+
+    def key(self) -> str:
+        """Return what two requests share exactly if they ask the same: 64 hex digits."""
+        return digest.of_value(digest.VALUE, [self.name, self.arguments, self.more])
+
+
+def request_of(message: Message) -> McpRequest:
+    """Return what a request asks; `_meta` is the protocol's, and no part of it."""
+    params = message.get("params")
+    if not isinstance(params, dict):
+        params = {} if params is None else {"params": params}
+    params = {name: value for name, value in params.items() if name != "_meta"}
+    if message["method"] == _CALL and isinstance(params.get("name"), str):
+        name = params.pop("name")
+        arguments = params.pop("arguments", None)
+        if not isinstance(arguments, dict):
+            arguments = {} if arguments is None else {"arguments": arguments}
+        return McpRequest(name, _exact(arguments), _exact(params))
+    return McpRequest(f"{PREFIX}{message['method']}", _exact(params), {})
+
+
+def _exact(members: dict[str, Any]) -> dict[str, Any]:
+    kept = held(members)
+    return kept if isinstance(kept, dict) else {"json": kept}
+
+
+def is_request(message: Message) -> bool:
+    """Return whether a message wants a response."""
+    return isinstance(message.get("method"), str) and message.get("id") is not None
+
+
+def is_notification(message: Message) -> bool:
+    """Return whether a message wants none."""
+    return isinstance(message.get("method"), str) and message.get("id") is None
+
+
+def is_response(message: Message) -> bool:
+    """Return whether a message answers a request."""
+    return "method" not in message and ("result" in message or "error" in message)
+
+
+def id_key(value: Json) -> str:
+    """Return what two ids share if they are the same: 1 and "1" are not."""
+    return json.dumps(value)
+
+
+def meta_of(message: Message) -> dict[str, Any]:
+    """Return the `_meta` of a message's parameters."""
+    params = message.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    return meta if isinstance(meta, dict) else {}
+
+
+def subscription_of(message: Message) -> Json:
+    """Return the id of the request that a message was subscribed to with; `None` for none."""
+    return meta_of(message).get(_SUBSCRIPTION)
+
+
+def with_subscription(params: dict[str, Any], request_id: Json) -> dict[str, Any]:
+    """Return parameters that name the request that subscribed to them."""
+    return {**params, "_meta": {**params.get("_meta", {}), _SUBSCRIPTION: request_id}}
+
+
+def compared(response: Message) -> Json:
+    """Return what is compared of a client's response."""
+    result = response.get("result")
+    if isinstance(result, dict):
+        return {"result": {name: value for name, value in result.items() if name != "_meta"}}
+    return {name: response[name] for name in ("result", "error") if name in response}
+
+
+# --- events ----------------------------------------------------------------------------------
+
+
+@attrs.define
+class Open:
+    """A request of the client on its way."""
+
+    call: str
+    seq: int
+    method: str
+    channel: str
+    id: str
+    token: str | None
+    """The progress token."""
+    is_cancelled: bool = False
+
+
+@attrs.frozen
+class _Asked:
+    """A request of the server on its way."""
+
+    call: str | None
+    seq: int
+
+
+class McpObserver:
+    """Watches one connection."""
+
+    def __init__(self, journal: Journal, server: str, number: int, how: Mapping[str, Json]) -> None:
+        """Write down that a connection began; `how` is {transport, command or url}."""
+        self.scope = scope_of(server, number)
+        self._journal = journal
+        self._ordinal = 0
+        self._open: dict[str, Open] = {}
+        """By call, in the order of asking."""
+        self._asked: dict[str, _Asked] = {}
+        """What the server asks, by channel and id."""
+        self._effects: dict[str, EffectClass] = {}
+        self._began = 0
+        self._began = self._note("client", "started", {"server": server, **how})
+
+    def client(self, message: Message, channel: str = "") -> None:
+        """Write down a message of the client, before it passes.
+
+        `channel` is the stream that the response will come by; empty where there is one for all.
+
+        Raises:
+            LogPoisoned: the log cannot be written.
+        """
+        if is_request(message):
+            self._called(message, channel)
+        elif is_notification(message):
+            self._told_by_client(message)
+        elif is_response(message):
+            asked = self._asked.pop(id_key(message.get("id")), None)
+            self._answered_by_client(message, asked)
+        else:
+            self.text("client", json.dumps(message).encode())
+
+    def server(self, message: Message, channel: str = "") -> None:
+        """Write down a message of the server, before it passes.
+
+        Raises:
+            LogPoisoned: the log cannot be written.
+        """
+        if is_response(message):
+            opened = self._pop(id_key(message.get("id")), channel)
+            if opened is None:
+                self._note("server", "response", _answer(message))
+            else:
+                self._returned(opened, message)
+        elif is_request(message) or is_notification(message):
+            self._told_by_server(message, channel)
+        else:
+            self.text("server", json.dumps(message).encode())
+
+    def text(self, side: Side, content: bytes, channel: str = "") -> None:
+        """Write down a line that is no message."""
+        try:
+            body: dict[str, Json] = {"text": content.decode()}
+        except UnicodeDecodeError:
+            body = {"base64": base64.b64encode(content).decode()}
+        self._note(side, "text", body, self._newest(channel) if side == "server" else None)
+
+    def failed(self, channel: str, code: str, message: str, result: Json = None) -> None:
+        """Write down that the requests of a channel get no response; `result` is what came."""
+        for opened in self._in(channel):
+            del self._open[opened.call]
+            if not opened.is_cancelled:
+                error = {"code": code, "message": message, "type": ""}
+                self._journal.append(ToolReturned("error", result, error), opened.call, opened.seq)
+
+    def gone(self, channel: str) -> None:
+        """Write down that the client gave up on a channel."""
+        for opened in self._in(channel):
+            self._cancel(opened)
+            del self._open[opened.call]
+
+    def ended(self, left: Side, exit_code: int | None = None) -> None:
+        """Write down that a side left first; what has no response stays open."""
+        code = {} if exit_code is None else {"exit_code": exit_code}
+        opened = self._newest("") if left == "server" else None
+        self._note("server", "ended", {"left": left, **code}, opened)
+
+    # --- the client ----------------------------------------------------------------------
+
+    def _called(self, message: Message, channel: str) -> None:
+        request = request_of(message)
+        self._ordinal += 1
+        call = f"{self.scope}#{self._ordinal}"
+        event = ToolCalled(
+            request.name, dict(sorted(request.arguments.items())), self._effect(request.name)
+        )
+        seq = self._journal.append(event, call, self._began)
+        meta = meta_of(message)
+        token = id_key(meta["progressToken"]) if "progressToken" in meta else None
+        opened = Open(call, seq, message["method"], channel, id_key(message["id"]), token)
+        self._open[call] = opened
+        told = {name: value for name, value in meta.items() if name not in _DRAWN}
+        params = {**request.more, **({"_meta": told} if told else {})}
+        if params:
+            self._note("client", "params", {"params": held(params)}, opened)
+
+    def _effect(self, name: str) -> EffectClass:
+        if name.startswith(PREFIX):
+            return "reads" if _READS.fullmatch(name.removeprefix(PREFIX)) else "changes"
+        return self._effects.get(name, "changes")
+
+    def _told_by_client(self, message: Message) -> None:
+        params = message.get("params")
+        opened = None
+        if message["method"] == "notifications/cancelled" and isinstance(params, dict):
+            wanted = id_key(params.get("requestId"))
+            found = [each for each in self._open.values() if each.id == wanted]
+            opened = next((each for each in found if not each.is_cancelled), None)
+        self._note("client", "notification", _told(message, opened), opened)
+        if opened is not None:
+            self._cancel(opened)
+
+    def _cancel(self, opened: Open) -> None:
+        if not opened.is_cancelled:
+            opened.is_cancelled = True
+            self._journal.append(EffectCancelled("tool"), opened.call, opened.seq)
+
+    def _answered_by_client(self, message: Message, asked: _Asked | None) -> None:
+        call, cause = (asked.call, asked.seq) if asked is not None else (None, self._began)
+        self._append("client", "response", _answer(message), call, cause)
+
+    # --- the server ----------------------------------------------------------------------
+
+    def _returned(self, opened: Open, message: Message) -> None:
+        if opened.is_cancelled:
+            status = "error" if "error" in message else "ok"
+            self._journal.append(EffectLate("tool", status), opened.call, opened.seq)
+            return
+        if opened.method == "tools/list":
+            self._effects.update(_effects_in(message.get("result")))
+        self._journal.append(_outcome(message), opened.call, opened.seq)
+
+    def _told_by_server(self, message: Message, channel: str) -> None:
+        opened, more = self._tied(message, channel)
+        kind: Kind = "request" if is_request(message) else "notification"
+        if message["method"] == "notifications/cancelled" and isinstance(
+            asked := self._asked.pop(id_key((message.get("params") or {}).get("requestId")), None),
+            _Asked,
+        ):
+            self._append("server", kind, _told(message, None), asked.call, asked.seq)
+            return
+        seq = self._note("server", kind, {**_told(message, opened), **more}, opened)
+        if kind == "request":
+            call = opened.call if opened is not None else None
+            self._asked[id_key(message["id"])] = _Asked(call, seq)
+
+    def _tied(self, message: Message, channel: str) -> tuple[Open | None, dict[str, Json]]:
+        """Return the call that a message of the server belongs to, as far as that is known."""
+        params = message.get("params")
+        if isinstance(params, dict) and "progressToken" in params:
+            token = id_key(params["progressToken"])
+            return next((each for each in self._live() if each.token == token), None), {}
+        subscribed = subscription_of(message)
+        if subscribed is not None:
+            wanted = id_key(subscribed)
+            found = next((each for each in self._live() if each.id == wanted), None)
+            if found is not None:
+                return found, {"subscribed": True}
+        return self._newest(channel), {}
+
+    def _live(self) -> Iterator[Open]:
+        return (each for each in self._open.values() if not each.is_cancelled)
+
+    def _in(self, channel: str) -> list[Open]:
+        return [each for each in self._open.values() if each.channel == channel]
+
+    def _newest(self, channel: str) -> Open | None:
+        """Return the newest open request of a channel; one that only listens if there is no other.
+        """
+        found = [each for each in self._live() if each.channel == channel]
+        found.sort(key=lambda each: (each.method != _LISTEN, each.seq))
+        return found[-1] if found else None
+
+    def _pop(self, wanted: str, channel: str) -> Open | None:
+        found = [each for each in self._open.values() if each.id == wanted]
+        found.sort(key=lambda each: each.channel != channel)  # a stream may be taken up by another
+        return self._open.pop(found[0].call) if found else None
+
+    # --- entries -------------------------------------------------------------------------
+
+    def _note(
+        self, side: Side, kind: Kind, data: Mapping[str, Json], opened: Open | None = None
+    ) -> int:
+        call, cause = (opened.call, opened.seq) if opened is not None else (None, self._began)
+        return self._append(side, kind, data, call, cause)
+
+    def _append(
+        self, side: Side, kind: Kind, data: Mapping[str, Json], call: str | None, cause: int
+    ) -> int:
+        told = {"scope": self.scope, "from": side, "kind": kind, **data}
+        return self._journal.append(Extension(MCP, told), call, cause)
+
+
+def _told(message: Message, opened: Open | None) -> dict[str, Json]:
+    """Return {method, params} without what only ties it to `opened`."""
+    params = message.get("params")
+    if params is None:
+        return {"method": message["method"]}
+    if isinstance(params, dict):
+        meta = {
+            name: value
+            for name, value in meta_of(message).items()
+            if name not in _DRAWN and name != _SUBSCRIPTION
+        }
+        params = {name: value for name, value in params.items() if name != "_meta"}
+        if opened is not None:
+            params.pop("progressToken", None)
+        params.pop("requestId", None)
+        params |= {"_meta": meta} if meta else {}
+    return {"method": message["method"], "params": held(params)}
+
+
+def _answer(message: Message) -> dict[str, Json]:
+    return {name: held(message[name]) for name in ("result", "error") if name in message}
+
+
+def _outcome(message: Message) -> ToolReturned:
+    """Return a response as what a tool returned: the whole of it, and what it says of failure."""
+    if "error" in message:
+        error = message["error"] if isinstance(message["error"], dict) else {}
+        told = {
+            "code": "json_rpc",
+            "message": str(error.get("message", "")),
+            "type": str(error.get("code", "")),
+        }
+        return ToolReturned("error", held(message["error"]), told)
+    result = message["result"]
+    if isinstance(result, dict) and result.get("isError") is True:
+        told = {"code": "is_error", "message": _text_of(result), "type": ""}
+        return ToolReturned("error", held(result), told)
+    return ToolReturned("ok", held(result))
+
+
+def _text_of(result: dict[str, Any]) -> str:
+    """Return the text of a tool's result."""
+    content = result.get("content")
+    blocks = content if isinstance(content, list) else []
+    texts = [str(each.get("text", "")) for each in blocks if isinstance(each, dict)]
+    return "\n".join(filter(None, texts))
+
+
+def _effects_in(result: Any) -> dict[str, EffectClass]:
+    """Return what a server says of its tools: whether they read, or may be called twice."""
+    tools = result.get("tools") if isinstance(result, dict) else None
+    found: dict[str, EffectClass] = {}
+    for tool in tools if isinstance(tools, list) else ():
+        hints = tool.get("annotations") if isinstance(tool, dict) else None
+        if isinstance(hints, dict):
+            if hints.get("readOnlyHint") is True:
+                found[str(tool.get("name"))] = "reads"
+            elif hints.get("idempotentHint") is True:
+                found[str(tool.get("name"))] = "idempotent"
+    return found
