@@ -6,12 +6,14 @@ Imports nothing of ours.  `tools` and `replay` stand on it; `refold` itself name
       delegation, ports, errors          what it may use up, what the outside is to be
     kernel, loop, stdlib, pending,     one program, one completion at a time
       decide, verdict, interrupts
-    run                                what a program sees; `agent`: the agent loop over it
+    run                                what a program sees; `agent`: the agent loop over it;
+                                         `unawaited`: calls that it forgets
     world                              what stands behind a kernel; `replay` has others
     recorder, driver, clock            the one that writes a log and does the work; `supplied`: some
                                          outcomes come from elsewhere; `recording`: `record` itself
     runners/, process/, reply          children, and how they are bounded
-    log/                               names, lines, blobs, writing, reading, recovery
+    log/                               names, lines, blobs, writing, reading, recovery;
+                                         `descriptors`: writing all of something
     codec, canonical, digest, plain,   events to bytes, values to JSON, and what is hashed
       quick, data_digest, conversation
     state/, session/                   folds over events

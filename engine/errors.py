@@ -244,12 +244,17 @@ class ToolNeeded(Detailed, UsageError):
 
 
 class ToolAbsent(ToolNeeded):
-    """A run that is to go on live was offered a tool that nobody passed."""
+    """A run that is to go on live was offered tools that nobody passed."""
+
+    others: tuple[str, ...] = ()
+    """The names of the rest of them."""
 
     def __str__(self) -> str:
+        names = (self.tool, *self.others)
+        told = f"tool{'s' * (len(names) > 1)} {', '.join(map(repr, names))}"
         return (
-            f"the run was offered the tool {self.tool!r}, and goes on live: pass "
-            f"tools=[{self.tool}] (--tools on the command line)"
+            f"the run was offered the {told}, and goes on live: pass tools=[{', '.join(names)}] "
+            "(--tools on the command line)"
         )
 
 

@@ -54,10 +54,18 @@ def members_to_json(members: dict[str, Any]) -> dict[str, Json]:
     Raises:
         NotCanonical: a member has no exact JSON form.
     """
-    return {
-        name: item if _is_atom(item := members[name]) else _to_json(item, f"/{name}", 0)
-        for name in sorted(members)
-    }
+    plain: dict[str, Json] = {}
+    for name in sorted(members):
+        item = members[name]
+        kind = type(item)
+        if kind is str:  # a plain value needs no pointer: most are, and making one costs
+            is_plain = item.isascii()
+        elif kind is int:
+            is_plain = -1_000_000_000 < item < 1_000_000_000  # Python compares such at once
+        else:
+            is_plain = item is None or kind is bool
+        plain[name] = item if is_plain else _to_json(item, f"/{name}", 0)
+    return plain
 
 
 def field_names(kind: type) -> tuple[str, ...] | None:

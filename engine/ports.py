@@ -170,7 +170,11 @@ class ModelReply:
 
 
 class Model(Protocol):
-    """The model port.  Called on a worker thread, one request at a time per call."""
+    """The model port.  Called on a worker thread, one request at a time per call.
+
+    One whose attribute `is_async` is true returns an awaitable from `complete`, and is called on
+    the loop of asynchronous tools; a request that is given up is cancelled there.
+    """
 
     @property
     def name(self) -> str:

@@ -5,6 +5,7 @@ A shell file.  Here a request is completed (ids, seed, log path, limits) and han
 """
 
 import asyncio
+import contextlib
 import contextvars
 import datetime as dt
 import os
@@ -41,9 +42,10 @@ from refold.engine.ports import (
 )
 from refold.engine.programs import check_not_importing, load_program, program_name
 from refold.engine.recorder import Recorded, Recorder, RunRequest, by_name
-from refold.engine.redaction import Redaction
+from refold.engine.redaction import Redaction, check_named
 from refold.engine.reply import checked_frame, outcome_of
 from refold.engine.runners import default_runners
+from refold.engine.unawaited import tell
 from refold.engine.vault import Vault
 
 
@@ -76,7 +78,8 @@ class Recording:
     questions: tuple[Question, ...] = ()
     """What a suspended run waits for."""
     warnings: tuple[str, ...] = ()
-    """Under `record(check=True)`: where the program read the world and not `run` (§12.12)."""
+    """Calls of the program that were never awaited (§9.10); and, under `record(check=True)`, where
+    it read the world and not `run` (§12.12)."""
 
     @property
     def ok(self) -> bool:
@@ -267,6 +270,9 @@ def _root_request(
 ) -> RunRequest:
     check_not_importing()
     known = known_models(model, models)
+    offered = by_name(tools)
+    if redaction is not None:
+        check_named(redaction, offered, (each.name for each in known.values()))
     name = program_name(program)
     seed_text = os.urandom(16).hex() if seed is None else digest.of_value(digest.VALUE, seed)[:32]
     run_id = digest.of_bytes(digest.IDENTITY, f"{seed_text}\0{name}".encode())[:16]
@@ -277,7 +283,7 @@ def _root_request(
         identity=Identity(run_id=run_id, root_id=run_id, path="", depth=0, seed=seed_text),
         limits=(limits or CEILINGS).completed(CEILINGS),
         log=Path(log) if log is not None else _fresh_path(name),
-        tools=by_name(tools),
+        tools=offered,
         models=known,
         runners=known_runners(runner, runners),
         runner=runner,
@@ -354,6 +360,7 @@ def _hosted(work: Callable[[Host], Recorded], loop: asyncio.AbstractEventLoop | 
 
 def recording_of(recorded: Recorded) -> Recording:
     """Return what a caller learns of a recorded run."""
+    tell(recorded.slips)
     finished = recorded.finished
     return Recording(
         status=finished.status,
@@ -370,6 +377,7 @@ def recording_of(recorded: Recorded) -> Recording:
         duration_ms=recorded.duration_ms,
         data_digest=finished.data_digest,
         questions=recorded.questions,
+        warnings=tuple(map(str, recorded.slips)),
     )
 
 
@@ -430,7 +438,10 @@ def record_child(request: RunRequest, host: Host) -> Recorded:
     Raises:
         RefoldError: its log cannot be made or written.
     """
-    return Recorder(request, host).record()
+    recorded = Recorder(request, host).record()
+    with contextlib.suppress(RuntimeWarning):  # as an error, it is still no failure of the child
+        tell(recorded.slips)
+    return recorded
 
 
 def outcome_of_recorded(recorded: Recorded, request: ChildRequest) -> Outcome:

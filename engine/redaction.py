@@ -10,8 +10,8 @@ import binascii
 import json
 import re
 import string
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal, get_origin
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, Literal, Protocol, get_origin
 
 import attrs
 
@@ -34,6 +34,7 @@ _ENCODED_MIN: Final = 8
 """Characters of an encoded form that is looked for: shorter ones occur by chance."""
 REDACTED: Final = "[redacted]"
 MARKER: Final = re.compile(r"\[redacted(?::[^\[\]]*)?\]")
+_ANY: Final = "*"
 _SELECTOR: Final = re.compile(r"(?:tool|model):[^/\s]+|run")
 _WHOLE: Final = (ChildRef, Truncated, Usage)
 """Values of numbers and hashes, in which nothing is looked for."""
@@ -86,7 +87,8 @@ class Redaction:
     are about: `{"tool:fetch": ("/result/token",), "model:*": ("/message/content",)}`; `run` is the
     run's `/input` and `/output`."""
     tools: tuple[str, ...] = attrs.field(default=(), converter=_texts)
-    """Names of tools whose arguments and results are taken out whole."""
+    """Names of tools whose arguments and results are taken out whole; `*` is any part of a name,
+    here and in `paths`.  A name without one has to be of a tool that the run is offered."""
 
     def as_json(self) -> dict[str, Json]:
         """Return the rules as `run.started` lists them: names, paths, and how many secrets."""
@@ -97,6 +99,59 @@ class Redaction:
             "tools": sorted(self.tools),
         }
         return {name: value for name, value in listed.items() if value}
+
+
+def named(rules: Redaction) -> Iterator[tuple[str, str, str]]:
+    """Yield what rules name exactly: where, `tool` or `model`, and the name; no pattern."""
+    for name in rules.tools:
+        if _ANY not in name:
+            yield f"Redaction(tools=[{name!r}])", "tool", name
+    for selector in rules.paths:
+        kind, _, name = selector.partition(":")
+        if name and _ANY not in name:
+            yield f"Redaction(paths={{{selector!r}: …}})", kind, name
+
+
+def check_named(rules: Redaction, tools: Iterable[str], models: Iterable[str]) -> None:
+    """Refuse rules for a tool or model that a run does not have: they would take out nothing.
+
+    Raises:
+        UsageError: one is; with the nearest name.
+    """
+    known = {"tool": sorted(tools), "model": sorted(models)}
+    for where, kind, name in named(rules):
+        if name in known[kind]:
+            continue
+        from difflib import get_close_matches  # noqa: PLC0415 - only to complain
+
+        near = get_close_matches(name, known[kind], n=1)
+        meant = f", did you mean {near[0]!r}?" if near else "."
+        listed = ", ".join(known[kind]) or "none"
+        advice = f"pass it in {kind}s, or write {name + _ANY!r}, which need not be there"
+        raise UsageError(
+            f"{where}: the run is offered no such {kind}{meant} It has {listed}; {advice}"
+        )
+
+
+def narrowed(rules: Redaction, tools: Iterable[str], models: Iterable[str]) -> Redaction:
+    """Return the rules less those for tools and models that a run does not have.
+
+    For rules that several runs share, as those of a configuration.
+    """
+    known = {"tool": {*tools}, "model": {*models}}
+    absent = {f"{kind}:{name}" for _, kind, name in named(rules) if name not in known[kind]}
+    return attrs.evolve(
+        rules,
+        tools=[name for name in rules.tools if f"tool:{name}" not in absent],
+        paths={key: value for key, value in rules.paths.items() if key not in absent},
+    )
+
+
+def _matches(pattern: str, name: str) -> bool:
+    """Return whether a name is that of a pattern, in which `*` is any text."""
+    if _ANY not in pattern:
+        return pattern == name
+    return re.fullmatch(".*".join(map(re.escape, pattern.split(_ANY))), name) is not None
 
 
 # --- exact secrets ---------------------------------------------------------------------------
@@ -149,7 +204,19 @@ def marker_of(name: str) -> str:
     return f"[redacted:{''.join(each if each in _NAME else '_' for each in name)}]"
 
 
-def scrubbed(value: Any, pattern: re.Pattern[str], names: Mapping[str, str]) -> Any:
+class Finder(Protocol):
+    """What secrets are found with: a regular expression, or what searches like one."""
+
+    def search(self, text: str, /) -> object | None:
+        """Return the first that is found, or `None`."""
+        ...
+
+    def sub(self, stands_for: Callable[[re.Match[str]], str], text: str, /) -> str:
+        """Return `text` with something else in the place of each."""
+        ...
+
+
+def scrubbed(value: Any, pattern: Finder, names: Mapping[str, str]) -> Any:
     """Return `value`, an event or a JSON value, without exact secrets; itself if it has none."""
     kind = type(value)
     if kind is str:
@@ -215,11 +282,11 @@ class Redactor:
                 return event
 
     def _is_hidden(self, tool: str) -> bool:
-        return tool in self._rules.tools
+        return any(_matches(pattern, tool) for pattern in self._rules.tools)
 
     def _at(self, event: Any, kind: str, name: str) -> Any:
         for selector, pointers in self._rules.paths.items():
-            if selector in (f"{kind}:{name}", f"{kind}:*", kind):
+            if _matches(selector, f"{kind}:{name}" if name else kind):
                 for pointer in pointers:
                     field, _, rest = pointer[1:].partition("/")
                     old = getattr(event, field, None)

@@ -10,6 +10,7 @@ import contextvars
 import datetime as dt
 import os
 import random as _random
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Never
@@ -25,10 +26,14 @@ from refold.engine.limits import Limits
 from refold.engine.outcome import Outcome
 from refold.engine.pending import Child
 from refold.engine.people import APPROVAL, approval_question, check_approved, needs_approval
-from refold.engine.ports import ModelReply, ModelRequest, Tool, ToolDefinition
+from refold.engine.ports import Model, ModelReply, ModelRequest, Tool, ToolDefinition
 from refold.engine.secret import Secret
+from refold.engine.unawaited import Unawaited, to_be_awaited
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_running: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, "weakref.ref[Run]"] = (
+    weakref.WeakKeyDictionary()
+)
 _delegation: contextvars.ContextVar[str] = contextvars.ContextVar("refold_delegation", default="")
 
 
@@ -61,6 +66,11 @@ class _Face:
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
+
+    @property
+    def unawaited(self) -> Unawaited:
+        """Where calls are kept until they are awaited."""
+        return self._kernel.unawaited
 
     @property
     def id(self) -> str:
@@ -200,6 +210,7 @@ class _Face:
 class Run(_Face):
     """The `run` of an `async def program(run, input)`."""
 
+    @to_be_awaited
     async def tool(self, tool: Tool | str, /, *unnamed: Never, **arguments: Any) -> Any:
         """Call a tool, and return its result as its return annotation says.
 
@@ -235,16 +246,17 @@ class Run(_Face):
         call, scope = kernel.begin_delegation(tool, plain)
         return await kernel.loop.spawn(run_delegation(self, kernel, tool, call, plain), scope)
 
+    @to_be_awaited
     async def model(
         self,
         messages: Iterable[Mapping[str, Any]],
         /,
         *,
         tools: Iterable[Tool | ToolDefinition | str] = (),
-        model: str = "",
+        model: Model | str = "",
         **parameters: Any,
     ) -> ModelReply:
-        """Ask a model; `model` names one of those given to `record`, else the default.
+        """Ask a model; `model` is one, or names one of those given to `record`, else the default.
 
         Raises:
             ModelError: the request failed after the client's own retries.
@@ -254,6 +266,7 @@ class Run(_Face):
         request = self._request(messages, tools, parameters)
         return await self._awaited(self._kernel.ask_model(request, model))  # type: ignore[no-any-return]  # of this kind
 
+    @to_be_awaited
     async def ask(self, question: str, schema: Mapping[str, Any] | None = None, /) -> Any:
         """Ask a person, and return the answer, a JSON value that fits `schema`.
 
@@ -265,6 +278,7 @@ class Run(_Face):
         """
         return await self._awaited(self._kernel.ask_person(question, schema))
 
+    @to_be_awaited
     async def start(self, delegation: Delegation, /) -> Child:
         """Start a child run and return at once; a rejected one has its outcome already.
 
@@ -273,6 +287,7 @@ class Run(_Face):
         """
         return self._kernel.start(delegation)
 
+    @to_be_awaited
     async def join(self, *children: Child) -> tuple[Outcome, ...]:
         """Wait for children and return their outcomes, in the order asked.
 
@@ -281,6 +296,7 @@ class Run(_Face):
         await self._joined(children, first=False)
         return tuple(child.outcome for child in children if child.outcome is not None)
 
+    @to_be_awaited
     async def join_first(self, *children: Child) -> Child:
         """Wait until one of the children has ended, and return it."""
         await self._joined(children, first=True)
@@ -296,6 +312,7 @@ class Run(_Face):
             self._kernel.leave_join(pending)
             raise
 
+    @to_be_awaited
     async def delegate(self, delegation: Delegation, /) -> Outcome:
         """Start a child and wait for its outcome; being cancelled cancels the child."""
         child = await self.start(delegation)
@@ -306,6 +323,7 @@ class Run(_Face):
             raise
         return outcome
 
+    @to_be_awaited
     async def sleep(self, seconds: float) -> None:
         """Wait; the same as `asyncio.sleep` in a program."""
         await asyncio.sleep(seconds)
@@ -354,7 +372,7 @@ class PlainRun(_Face):
         /,
         *,
         tools: Iterable[Tool | ToolDefinition | str] = (),
-        model: str = "",
+        model: Model | str = "",
         **parameters: Any,
     ) -> ModelReply:
         """Ask a model; as `Run.model`."""
@@ -418,4 +436,12 @@ class Faces:
 def faces_of(kernel: Kernel) -> Faces:
     """Return the `run` objects of a kernel."""
     asynchronous = Run(kernel)
+    _running[kernel.loop] = weakref.ref(asynchronous)  # a Run holds its loop
     return Faces(asynchronous, PlainRun(kernel, asynchronous))
+
+
+def current_run() -> Run | None:
+    """Return the run whose program calls this, in a task of its own; `None` outside of one."""
+    loop = asyncio._get_running_loop()  # noqa: SLF001 - None instead of an error
+    found = _running.get(loop) if loop is not None else None
+    return found() if found is not None else None

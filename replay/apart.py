@@ -17,6 +17,7 @@ import attrs
 import orjson
 
 from refold.engine.canonical import Json, encode, loads
+from refold.engine.descriptors import write_all
 from refold.engine.errors import ProgramNotFound
 from refold.engine.ports import CancelSignal, Program, Reference, SessionPort, Tool
 from refold.engine.process import Bounds, child_environment, run_bounded, take_protocol
@@ -152,12 +153,6 @@ def _on_a_thread(
     return Answer(part, reached.is_set(), "returned")
 
 
-def _write(descriptor: int, content: bytes) -> None:
-    left = memoryview(content)
-    while left:
-        left = left[os.write(descriptor, left) :]
-
-
 def answer(line: bytes) -> None:
     """Be the process: re-execute what the envelope names, and write what came of it."""
     from refold.replay.reexecute import Watch, replay_tree  # noqa: PLC0415 - it imports this module
@@ -181,11 +176,11 @@ def answer(line: bytes) -> None:
             "entries": 0,
             "children": 0,
         }
-        _write(reply, orjson.dumps(told) + b"\n")
+        write_all(reply, orjson.dumps(told) + b"\n")
 
     tools = [load(Reference(**each)) for each in envelope["tools"]]
     program = load_program(Reference(**envelope["program"]))
-    _write(reply, _BEGUN + b"\n")
+    write_all(reply, _BEGUN + b"\n")
     report = replay_tree(
         Path(envelope["log"]),
         program,
@@ -193,5 +188,5 @@ def answer(line: bytes) -> None:
         tuple(envelope["names"]),
         Watch(reached, differed),
     )
-    _write(reply, orjson.dumps(report.as_json()) + b"\n")
+    write_all(reply, orjson.dumps(report.as_json()) + b"\n")
     os._exit(0)  # the program may have left threads behind

@@ -6,7 +6,7 @@ call key, and the same request wherever it was made.  Nothing is run here and no
 Rules: CONTRACT.md §12.8, §12.10.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from refold.engine.canonical import Json
 from refold.engine.codec import unstructure
 from refold.engine.errors import LogDamaged, LogUnsealed
 from refold.engine.events import (
+    KIND_OF,
     ChildFinished,
     ChildStarted,
     ClockRead,
@@ -43,6 +44,7 @@ from refold.engine.outcome import Usage
 from refold.replay.ends import end_of
 from refold.replay.excuses import without_volatile
 from refold.replay.items import Item, item_of
+from refold.replay.observed.guarantee import refuse_observed
 from refold.replay.pointer_diff import shown
 
 Request = ToolCalled | ModelAsked | ChildStarted | InputAsked
@@ -56,7 +58,7 @@ class Asked:
     identity: str
     """Digest of what is asked, whoever asks: equal for the same request under another key."""
     item: Item
-    data: Json = attrs.field(repr=False)
+    data: dict[str, Json] = attrs.field(repr=False)
     """What the log has of it, or would have."""
     delegates: bool = False
     """Whether it calls a delegation tool: program code, whose result the program makes itself."""
@@ -65,6 +67,17 @@ class Asked:
     def name(self) -> tuple[str, str]:
         """Kind and name: what a request keeps that is made with other arguments."""
         return self.item.kind, self.item.name
+
+    @property
+    def said(self) -> dict[str, Json]:
+        """What was asked as a log has it, without what depends on the order: see `asked_of`."""
+        return _said(self.item.kind, self.data)
+
+    def identity_without(self, volatile: Iterable[str]) -> str:
+        """Return the digest of what is asked with volatile places made alike (§12.7)."""
+        said = self.said
+        alike = without_volatile(":".join(self.name), said, volatile)
+        return self.identity if alike is said else _identity(self.item.kind, alike)
 
 
 @attrs.frozen
@@ -105,6 +118,7 @@ class Book:
         self.durations_us: dict[str, int] = {}
         """From the request to its outcome, by call key, as the clocks of `meta` have it."""
         self.entries = 0
+        """Behind the first: the seq of the last."""
         self._asked_us: dict[str, int] = {}
         self._finished: RunFinished | None = None
         entries = read_entries(log, resolve=True, torn_ok=True)
@@ -156,6 +170,11 @@ class Book:
         """Redaction and volatile rules that the log was made under."""
         return self.started.rules
 
+    @property
+    def whole_end(self) -> dict[str, Json]:
+        """How the run ended, volatile places included; empty for an unfinished record."""
+        return end_of(self._finished) if self._finished is not None else {}
+
     def stable(self, end: dict[str, Json]) -> dict[str, Json]:
         """Return how a run ended without what the log's rules declare volatile (§12.7)."""
         found: dict[str, Json] = without_volatile("run", end, self.rules.get("volatile", ()))
@@ -183,7 +202,7 @@ class Book:
         at_us = int(entry.meta.get("mono_us", 0))
         match event:
             case ToolCalled() | ModelAsked() | ChildStarted() | InputAsked():
-                self.requests[call] = asked_of(event, call)
+                self.requests[call] = asked_of(event, call, entry.seq)
                 self._asked_us[call] = at_us
             case ToolReturned() | ModelAnswered() | InputGiven() | ChildFinished():
                 self._complete(call, event, at_us)
@@ -239,40 +258,55 @@ def _started(log: Path, entry: Entry | None) -> RunStarted:
     event = entry.event if entry is not None else None
     if not isinstance(event, RunStarted):
         raise LogDamaged(str(log), 1, 0, "run.started", "another entry", "malformed")
-    return event
+    return refuse_observed(log, event)
 
 
-def asked_of(event: Request, call: str) -> Asked:
+def asked_of(event: Request, call: str, seq: int = -1) -> Asked:
     """Return a request as a book has it; `identity` leaves out what depends on the order.
 
     That is: how much of a conversation the log has already, and the tokens that are left for a
     child when it starts.
     """
     data = unstructure(event)
-    match event:
-        case ToolCalled():
-            item = item_of("tool.called", call, data)
-            view: Json = [event.tool, event.arguments]
-        case ModelAsked():
-            item = item_of("model.asked", call, data)
-            view = [event.model, _chain(event), event.parameters, event.tools]
-        case ChildStarted():
-            item = item_of("child.started", call, data)
-            view = {name: value for name, value in event.delegation.items() if name != "limits"}
-        case InputAsked():
-            item = item_of("input.asked", call, data)
-            view = data
+    item = item_of(KIND_OF[type(event)], call, data, seq)
     if item is None:
         raise TypeError(f"{event!r} asks for nothing")
-    identity = digest.of_value(digest.VALUE, [item.kind, view])
+    identity = _identity(item.kind, _said(item.kind, data))
     delegates = isinstance(event, ToolCalled) and bool(event.delegates)
     return Asked(call, identity, item, data, delegates)
 
 
-def _chain(event: ModelAsked) -> str:
+def _said(kind: str, data: dict[str, Json]) -> dict[str, Json]:
+    match kind:
+        case "tool":
+            return {name: data[name] for name in ("tool", "arguments")}
+        case "model":
+            return {name: value for name, value in data.items() if name != "base"}
+        case "child":
+            given = data["delegation"]
+            kept = {name: value for name, value in given.items() if name != "limits"}
+            return {"delegation": kept}
+        case _:
+            return data
+
+
+def _identity(kind: str, said: dict[str, Any]) -> str:
+    match kind:
+        case "tool":
+            view: Json = [said["tool"], said["arguments"]]
+        case "model":
+            view = [said["model"], _chain(said), said["parameters"], said["tools"]]
+        case "child":
+            view = said["delegation"]
+        case _:
+            view = said
+    return digest.of_value(digest.VALUE, [kind, view])
+
+
+def _chain(said: dict[str, Any]) -> str:
     """Return the chain digest of the whole conversation (CONTRACT.md §2.4)."""
-    at = event.predecessor
-    for message in event.added:
+    at: str = said["predecessor"]
+    for message in said["added"]:
         at = digest.chained(at, message)
     return at
 

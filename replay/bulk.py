@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import attrs
 
@@ -32,7 +33,7 @@ from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, check_root
 from refold.engine.log.pack import opened
 from refold.engine.ports import Program, Reference
 from refold.engine.programs import SHIPPED, load, program_name
-from refold.replay.bulk_process import in_processes
+from refold.replay.bulk_process import count, in_processes
 from refold.replay.bulk_report import BulkReport, LogResult, Result, is_bad, not_run
 from refold.replay.divergence import HEADLINES
 from refold.replay.reexecute import ReplayReport
@@ -205,6 +206,8 @@ def replay_logs(
     *,
     jobs: int | None = None,
     fail_fast: bool = False,
+    timeout_seconds: float | None = None,
+    tally: Path | None = None,
 ) -> BulkReport:
     """Re-execute `logs` and report on each, in their order.
 
@@ -215,25 +218,41 @@ def replay_logs(
             process, one after the other.
         jobs: How many at a time; by default as many as there are processors.
         fail_fast: Start none after the first that is not identical, and end those that run.
+        timeout_seconds: Wall time that one log may take, in a process of its own; by default it
+            has no end.
+        tally: A file that gets a byte for each log that is done.
 
     Raises:
-        UsageError: `jobs` is less than 1.
+        UsageError: `jobs` is less than 1, or `timeout_seconds` not more than 0; or a log would
+            have to be ended that is re-executed in this process.
         ProgramNotFound: what the reference names cannot be imported.
     """
     if jobs is not None and jobs < 1:
         raise UsageError(f"jobs: expected 1 or more, found {jobs}")
+    if timeout_seconds is not None and timeout_seconds <= 0:
+        raise UsageError(f"timeout_seconds: expected more than 0, found {timeout_seconds:g}")
     began = time.monotonic()
     if isinstance(execute, Reference):
         most = min(jobs or processors(), len(logs))
-        answer = in_processes(logs, execute, jobs=most, fail_fast=fail_fast)
+        way: dict[str, Any] = {"fail_fast": fail_fast, "tally": tally}
+        way["timeout_seconds"] = timeout_seconds
+        answer = in_processes(logs, execute, jobs=most, **way)
         if answer is not None:
             rows, printed = answer
             return BulkReport(logs=rows, seconds=_since(began), jobs=most, printed=printed)
+    if timeout_seconds is not None:
+        raise UsageError(
+            "timeout_seconds: programs and tools that no other process can import are re-executed "
+            "in this one, where nothing can end them"
+        )
     here: Execute = load(execute) if isinstance(execute, Reference) else execute
-    return BulkReport(logs=_here(logs, here, fail_fast=fail_fast), seconds=_since(began), jobs=1)
+    rows = _here(logs, here, fail_fast=fail_fast, tally=tally)
+    return BulkReport(logs=rows, seconds=_since(began), jobs=1)
 
 
-def _here(logs: Sequence[Path], execute: Execute, *, fail_fast: bool) -> tuple[LogResult, ...]:
+def _here(
+    logs: Sequence[Path], execute: Execute, *, fail_fast: bool, tally: Path | None
+) -> tuple[LogResult, ...]:
     rows: list[LogResult] = []
     for log in logs:
         if fail_fast and any(is_bad(row) for row in rows):
@@ -241,6 +260,8 @@ def _here(logs: Sequence[Path], execute: Execute, *, fail_fast: bool) -> tuple[L
             continue
         began = time.monotonic()
         rows.append(attrs.evolve(execute(log), seconds=_since(began)))
+        if tally is not None:
+            count(tally)
     return tuple(rows)
 
 

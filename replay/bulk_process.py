@@ -21,11 +21,12 @@ from typing import Any, Final, NoReturn
 
 import attrs
 
+from refold.engine.descriptors import write_all
 from refold.engine.ports import CancelSignal, Reference
 from refold.engine.process import Bounds, Ended, run_bounded, take_protocol
 from refold.engine.programs import load
 from refold.engine.runners.in_subprocess import STUB
-from refold.replay.bulk_report import LogResult, died, is_bad, not_run
+from refold.replay.bulk_report import LogResult, died, is_bad, not_run, timed_out
 
 _ENTRY: Final = "refold.replay.bulk_process:serve"
 _BEGUN: Final = b'"begun"'
@@ -38,11 +39,19 @@ Answer = tuple[tuple[LogResult, ...], str]
 
 
 def in_processes(
-    logs: Sequence[Path], execute: Reference, *, jobs: int, fail_fast: bool
+    logs: Sequence[Path],
+    execute: Reference,
+    *,
+    jobs: int,
+    fail_fast: bool,
+    timeout_seconds: float | None = None,
+    tally: Path | None = None,
 ) -> Answer | None:
     """Re-execute `logs`, `jobs` at a time, each in a process of its own.
 
-    `None` where the helper could not import what `execute` names; nothing was re-executed then.
+    One that takes longer than `timeout_seconds` is killed.  `tally` gets a byte for each log that
+    is done.  `None` where the helper could not import what `execute` names; nothing was
+    re-executed then.
     """
     envelope = {
         "entry": _ENTRY,
@@ -50,6 +59,8 @@ def in_processes(
         "logs": [os.fspath(log) for log in logs],
         "jobs": jobs,
         "fail_fast": fail_fast,
+        "timeout_seconds": timeout_seconds,
+        "tally": os.path.abspath(tally) if tally is not None else None,  # noqa: PTH100 - as below
         "sys_path": [os.path.abspath(entry) for entry in sys.path],  # noqa: PTH100 - links stay as they were given
         "cwd": os.getcwd(),  # noqa: PTH109 - the same
     }
@@ -87,7 +98,7 @@ def serve(line: bytes) -> NoReturn:
     if protocol is None:
         raise SystemExit("only a replay of many logs starts this")
     execute = load(Reference(**envelope["execute"]))
-    _write(protocol[1], _BEGUN + b"\n")
+    write_all(protocol[1], _BEGUN + b"\n")
     gc.freeze()  # nothing that is imported by now is looked at in a fork, and so copied
     helper = _Helper(envelope, execute, *protocol)
     helper.run()
@@ -117,6 +128,8 @@ class _Helper:
         self._logs: list[str] = envelope["logs"]
         self._jobs: int = envelope["jobs"]
         self._is_fail_fast: bool = envelope["fail_fast"]
+        self._timeout_seconds: float | None = envelope["timeout_seconds"]
+        self._tally: str | None = envelope["tally"]
         self._execute = execute
         self._request = request
         self._reply = reply
@@ -130,12 +143,38 @@ class _Helper:
         """Answer for every log."""
         self._start_more()
         while self._forks:
-            for key, _ in self._selector.select():
+            for key, _ in self._selector.select(self._patience()):
                 if key.fd in self._forks or key.fd == self._request:
                     key.data(key.fd)
+            self._end_overdue()
             self._start_more()
         for index in range(self._next, len(self._logs)):
             self._tell(index, not_run(self._logs[index]))
+
+    def _patience(self) -> float | None:
+        """Return how long to listen until a log has had its time; `None` for ever."""
+        if self._timeout_seconds is None or not self._forks:
+            return None
+        first = min(fork.began for fork in self._forks.values())
+        return max(0.0, first + self._timeout_seconds - time.monotonic())
+
+    def _end_overdue(self) -> None:
+        if self._timeout_seconds is None:
+            return
+        ended_by = time.monotonic() - self._timeout_seconds
+        overdue = [reader for reader, fork in self._forks.items() if fork.began <= ended_by]
+        for reader in overdue:
+            if reader in self._forks:  # `--fail-fast` may have ended it with the one before
+                fork = self._forks.pop(reader)
+                self._kill(reader, fork)
+                row = timed_out(self._logs[fork.index], self._timeout_seconds)
+                self._take_row(fork, row)
+
+    def _kill(self, reader: int, fork: _Fork) -> None:
+        self._selector.unregister(reader)
+        os.kill(fork.pid, signal.SIGKILL)
+        os.waitpid(fork.pid, 0)
+        os.close(reader)
 
     def _start_more(self) -> None:
         most = self._next if self._stopped else len(self._logs)
@@ -162,7 +201,7 @@ class _Helper:
             os.close(self._request)
             os.close(self._reply)
             row = self._execute(Path(self._logs[index]))
-            _write(writer, _line(row.as_json()))
+            write_all(writer, _line(row.as_json()))
             for stream in (sys.stdout, sys.stderr):
                 stream.flush()
         except BaseException:  # noqa: BLE001 - whatever it is, it must not run the helper's loop
@@ -181,7 +220,9 @@ class _Helper:
         self._selector.unregister(reader)
         os.close(reader)
         _, status = os.waitpid(fork.pid, 0)
-        row = self._row_of(fork, os.waitstatus_to_exitcode(status))
+        self._take_row(fork, self._row_of(fork, os.waitstatus_to_exitcode(status)))
+
+    def _take_row(self, fork: _Fork, row: LogResult) -> None:
         self._tell(fork.index, attrs.evolve(row, seconds=round(time.monotonic() - fork.began, 6)))
         if self._is_fail_fast and is_bad(row):
             self._stop()
@@ -199,27 +240,26 @@ class _Helper:
         """End what still runs, and start nothing more."""
         self._stopped = True
         for reader, fork in self._forks.items():
-            self._selector.unregister(reader)
-            os.kill(fork.pid, signal.SIGKILL)
-            os.waitpid(fork.pid, 0)
-            os.close(reader)
+            self._kill(reader, fork)
             self._tell(fork.index, not_run(self._logs[fork.index]))
         self._forks.clear()
 
     def _tell(self, index: int, row: LogResult) -> None:
-        _write(self._reply, _line({"index": index, "row": row.as_json()}))
+        write_all(self._reply, _line({"index": index, "row": row.as_json()}))
+        if self._tally is not None:
+            count(Path(self._tally))
 
     def _caller_is_gone(self, request: int) -> None:
         if not os.read(request, 1):
             os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
+def count(tally: Path) -> None:
+    """Note that one more log is done, for whoever looks at the size of the file."""
+    with tally.open("ab") as file:
+        file.write(b".")
+
+
 def _line(document: dict[str, Any]) -> bytes:
     """Return one line of ASCII; paths that are no text come back as they were."""
     return json.dumps(document).encode() + b"\n"
-
-
-def _write(descriptor: int, content: bytes) -> None:
-    left = memoryview(content)
-    while left:
-        left = left[os.write(descriptor, left) :]

@@ -12,11 +12,19 @@ from refold.replay.divergence import Divergence
 from refold.replay.junit import JUnitCase, JUnitSuite
 
 Result = Literal[
-    "identical", "diverged", "damaged", "program needed", "refused", "fault", "not run"
+    "identical",
+    "diverged",
+    "timed out",
+    "damaged",
+    "program needed",
+    "refused",
+    "fault",
+    "not run",
 ]
-"""`refused`: a tool or a session has to be passed.  `fault`: Refold itself failed over it."""
+"""`timed out`: not at its end within the wall time that a log may take.  `refused`: a tool or a
+session has to be passed.  `fault`: Refold itself failed over it."""
 
-_BAD: Final = frozenset({"diverged", "damaged", "program needed", "refused", "fault"})
+_BAD: Final = frozenset(get_args(Result)) - {"identical", "not run"}
 
 
 @attrs.frozen(kw_only=True)
@@ -136,6 +144,12 @@ def died(log: str, how: str) -> LogResult:
     )
 
 
+def timed_out(log: str, seconds: float) -> LogResult:
+    """Return the row of a log whose re-execution was ended for the time that it took."""
+    message = f"its re-execution was not at its end after {seconds:g} s, and was stopped"
+    return LogResult(log=log, result="timed out", message=message)
+
+
 def not_run(log: str) -> LogResult:
     """Return the row of a log that was not looked at, or not to its end."""
     return LogResult(log=log, result="not run", message="another log was not identical before")
@@ -148,7 +162,7 @@ def is_bad(row: LogResult) -> bool:
 
 def _case(log: LogResult) -> JUnitCase:
     told = (log.message, log.text) if log.message else None
-    is_failure = log.result in ("diverged", "damaged")
+    is_failure = log.result in ("diverged", "timed out", "damaged")
     is_error = log.result in ("program needed", "refused", "fault")
     return JUnitCase(
         name=log.log,

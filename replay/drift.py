@@ -3,6 +3,7 @@
 The program runs again with some of its outcomes live (`replay.rerun`), and the two records are
 compared scope by scope: the same, arguments changed, result changed, new, missing.  What follows
 from an earlier result that changed is marked as consequent, so that what is left is the drift.
+What is volatile (CONTRACT.md §12.7) is no difference, and listed.
 """
 
 import os
@@ -13,14 +14,19 @@ from typing import Final
 
 import attrs
 
+from refold.engine.errors import UsageError
+from refold.engine.log.names import tree
 from refold.engine.ports import Model, Program, Reference, SessionPort, Tool
 from refold.engine.programs import check_not_importing
+from refold.engine.recorder import declared_volatile
 from refold.engine.recording import known_models
+from refold.engine.vault import checked_volatile
 from refold.replay.book import Book
 from refold.replay.compare import Comparator, comparator
 from refold.replay.drift_report import CallDrift, DriftReport
-from refold.replay.drift_rows import compared_rows
-from refold.replay.rerun import Again, Rerun, rerun
+from refold.replay.drift_rows import COMPARED_KINDS, compared_rows, comparison
+from refold.replay.excuses import IGNORED_MAX
+from refold.replay.rerun import Again, rerun
 from refold.replay.sources import Sources
 
 LIVE: Final = Sources(model="live", tools="live", children="live")
@@ -39,6 +45,7 @@ def drift(
     compare: Mapping[str, Comparator | str] | None = None,
     twice: bool = False,
     into: str | os.PathLike[str] | None = None,
+    volatile: Iterable[str] = (),
 ) -> DriftReport:
     """Run the program of `log` again with live outcomes, and say per call what differs.
 
@@ -55,30 +62,45 @@ def drift(
             for all: `exact` (the default), `text`, `subset`, `numbers:0.01`, or a function.
         twice: Run twice; what differs between the two is noise.
         into: Where the new run is to be recorded; by default nothing of it is kept.
+        volatile: Paths that are not compared, `tool:fetch/result/ts`, besides those that the log
+            lists and those that `tools` declare (§12.7).
 
     Raises:
         LogExists: `into` exists.
         LogUnsealed: the record has no end.
         LogError: the record is damaged, or there is none.
         ToolNeeded: a tool that is to run live was not passed.
-        UsageError: nor was a model; or a comparator has no such name.
+        UsageError: nor was a model; a comparator has no such name, or is for nothing that the
+            record has; a volatile path is none.
     """
     check_not_importing()
     path = Path(log)
     book = Book(path)
     known = {tool.name: tool for tool in tools}
     models = known_models(model, models)
-    again = Again(program=program, tools=known, models=models, session=session, sources=sources)
+    paths = (*checked_volatile(volatile), *declared_volatile(tools))
+    again = Again(
+        program=program,
+        tools=known,
+        models=models,
+        session=session,
+        sources=sources,
+        volatile=paths,
+    )
     rules = {name: comparator(which) for name, which in (compare or {}).items()}
+    if rules:
+        _check_compared(path, rules, known)
     with tempfile.TemporaryDirectory(prefix="refold-drift-") as folder:
         new = Path(into) if into is not None else Path(folder) / "once.jsonl"
         first = rerun(book, again, new)
-        rows = list(compared_rows(path, first.log, rules))
+        found = comparison(path, first.log, rules, paths)
+        rows = list(found.rows())
         missing = first.missing
         if twice:
             second = rerun(Book(path), again, Path(folder) / "twice.jsonl")
             missing += second.missing
-            rows = list(_without_noise(rows, _noise(first, second, rules)))
+            noise = _noise(compared_rows(first.log, second.log, rules, paths))
+            rows = list(_without_noise(rows, noise))
     if missing:  # the run stopped there: what it did not come to is no drift of its own
         rows = [
             attrs.evolve(row, consequent=row.consequent or row.verdict == "missing") for row in rows
@@ -89,16 +111,33 @@ def drift(
         calls=tuple(rows),
         missing=tuple({str(one): one for one in missing}.values()),
         sources=sources,
+        ignored=tuple(found.ignored[:IGNORED_MAX]),
+        ignored_count=found.ignored_count,
     )
 
 
-def _noise(first: Rerun, second: Rerun, rules: Mapping[str, Comparator]) -> set[str]:
+def _check_compared(log: Path, rules: Iterable[str], tools: Iterable[str]) -> None:
+    """Refuse a rule for what the record does not have: it would say nothing.
+
+    Raises:
+        UsageError: one is for no tool, model or child; names those that there are.
+    """
+    names = {*tools}
+    for path in filter(Path.exists, tree(log)):
+        book = Book(path, unfinished_ok=True)
+        names |= {offer["name"] for offer in book.started.tools}
+        names |= {asked.item.name for asked in book.requests.values()} - {""}
+    for name in rules:
+        if name not in names and name not in COMPARED_KINDS:
+            raise UsageError(
+                f"compare {name!r}: the record has no tool, model or child of that name; it has "
+                f"{', '.join(sorted(names)) or 'none'}, and there are {', '.join(COMPARED_KINDS)}"
+            )
+
+
+def _noise(rows: Iterable[CallDrift]) -> set[str]:
     """Return where results differ between two runs with the same sources."""
-    return {
-        row.where
-        for row in compared_rows(first.log, second.log, rules)
-        if row.verdict == "result_changed"
-    }
+    return {row.where for row in rows if row.verdict == "result_changed"}
 
 
 def _without_noise(rows: Iterable[CallDrift], noise: set[str]) -> Iterator[CallDrift]:

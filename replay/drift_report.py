@@ -11,6 +11,7 @@ import attrs
 
 from refold.engine.canonical import Json
 from refold.engine.errors import OutcomeMissing
+from refold.replay.excuses import IGNORED_SHOWN, Ignored, words_of
 from refold.replay.junit import JUnitCase, JUnitSuite
 from refold.replay.pointer_diff import Difference
 from refold.replay.sources import Sources
@@ -70,6 +71,10 @@ class DriftReport:
     missing: tuple[OutcomeMissing, ...]
     """What was asked, not recorded, and not allowed to run: the new run stops there."""
     sources: Sources
+    ignored: tuple[Ignored, ...] = ()
+    """What is not as recorded and is volatile, or was taken out; at most 1,000."""
+    ignored_count: int = 0
+    """How many these are in all."""
 
     @property
     def drifted(self) -> tuple[CallDrift, ...]:
@@ -108,6 +113,8 @@ class DriftReport:
                 "children": self.sources.children,
                 "tool": dict(self.sources.tool),
             },
+            "ignored": [one.as_json() for one in self.ignored],
+            "ignored_count": self.ignored_count,
         }
 
     def junit(self) -> JUnitSuite:
@@ -133,6 +140,7 @@ class DriftReport:
         lines = [f"{'no drift' if self.identical else 'drift'}: {head or 'no call was made'}"]
         lines += [row_text(row) for row in self.calls if row.verdict != "same"]
         lines += [f"missing   {one}" for one in self.missing]
+        lines += words_of(self.ignored, self.ignored_count, IGNORED_SHOWN)
         return "\n".join(lines)
 
     def _counted(self, names: Iterable[str]) -> str:

@@ -1,7 +1,8 @@
 """Two records of one program compared call by call, scope by scope, children included.
 
-What differs, and what may follow from an earlier result that changed (CONTRACT.md §12.10).  Pure,
-but that it asks which logs of children there are.
+What differs, what may follow from an earlier result that changed (CONTRACT.md §12.10), and what is
+passed over because either record's rules declare it volatile (§12.7).  Pure, but that it asks which
+logs of children there are.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,26 +19,55 @@ from refold.replay.align import Pair, align
 from refold.replay.book import Asked, Book, label_of
 from refold.replay.compare import Comparator, exact
 from refold.replay.drift_report import CallDrift, Verdict
+from refold.replay.excuses import REQUEST_KINDS, Excuses, Ignored, without_volatile
 from refold.replay.pointer_diff import differences
 
+COMPARED_KINDS: Final = ("tool", "model", "child", "input", "*")
+"""For what a comparator may be named, besides single tools, models and children."""
 
-def compared_rows(old: Path, new: Path, rules: Mapping[str, Comparator]) -> Iterator[CallDrift]:
+
+def compared_rows(
+    old: Path, new: Path, rules: Mapping[str, Comparator], volatile: Sequence[str] = ()
+) -> Iterator[CallDrift]:
     """Yield what became of each call of the record `old` in the run `new`."""
+    yield from comparison(old, new, rules, volatile).rows()
+
+
+def comparison(
+    old: Path, new: Path, rules: Mapping[str, Comparator], volatile: Sequence[str] = ()
+) -> "Comparison":
+    """Return the comparison of two records; its rows are made as they are asked for."""
     one, other = Book(old, unfinished_ok=True), Book(new, unfinished_ok=True)
-    yield from Comparison(one, other, (one.started.program,), rules).rows()
+    return Comparison(one, other, (one.started.program,), rules, volatile)
 
 
 class Comparison:
     """Two records of one run."""
 
     def __init__(
-        self, old: Book, new: Book, names: tuple[str, ...], rules: Mapping[str, Comparator]
+        self,
+        old: Book,
+        new: Book,
+        names: tuple[str, ...],
+        rules: Mapping[str, Comparator],
+        volatile: Sequence[str],
     ) -> None:
         self._old = old
         self._new = new
         self._names = names
         self._rules = rules
+        self._volatile = volatile
+        declared = (*new.rules.get("volatile", ()), *volatile)
+        self._excuses = Excuses(str(old.log), old.rules, declared)
         self._has_drifted = False
+        self.ignored: list[Ignored] = self._excuses.ignored
+        """What differs and may, children's included; complete when all rows were made."""
+        self._below_count = 0
+
+    @property
+    def ignored_count(self) -> int:
+        """How many values these are in all."""
+        return self._excuses.count + self._below_count
 
     def rows(self) -> Iterator[CallDrift]:
         """Yield what became of each call, in the order of the new run, missing ones in place."""
@@ -57,7 +87,7 @@ class Comparison:
         for scope in dict.fromkeys([*new, *old]):
             a, b = old.get(scope, []), new.get(scope, [])
             at = -1 if b else len(order)
-            for left, right in _aligned(a, b):
+            for left, right in _aligned(a, b, self._excuses.paths):
                 at = order[b[right].call] if right is not None else at
                 one = a[left] if left is not None else None
                 found.append((at, len(found), one, b[right] if right is not None else None))
@@ -75,7 +105,7 @@ class Comparison:
             verdict: Verdict = "new" if one is None else "missing"
             yield attrs.evolve(row, verdict=verdict, consequent=self._has_drifted)
             return
-        if one.identity != other.identity:
+        if not self._asks_the_same(one, other):
             found = differences(one.item.arguments, other.item.arguments)
             diff = tuple(each for each in found if each.pointer not in _WHERE_IT_STOOD)
             yield attrs.evolve(
@@ -91,12 +121,20 @@ class Comparison:
         yield from below
         yield self._compared(row, one, other, below)
 
+    def _asks_the_same(self, one: Asked, other: Asked) -> bool:
+        if one.identity == other.identity:
+            return True
+        kind, pair = REQUEST_KINDS[one.item.kind], (one.said, other.said)
+        return self._excuses.excused(kind, one.call, one.item.seq, pair)
+
     def _compared(
         self, row: CallDrift, one: Asked, other: Asked, below: Sequence[CallDrift]
     ) -> CallDrift:
         recorded, now = self._result(self._old, one), self._result(self._new, other)
+        if below and below[-1].kind == "output" and below[-1].verdict == "same":
+            recorded, now = _without_end(recorded), _without_end(now)
         rule = self._rules.get(row.name) or self._rules.get(row.kind) or self._rules.get("*", exact)
-        if recorded == now or _counts_as_same(recorded, now, rule):
+        if recorded == now or self._is_excused(one, recorded, now, rule):
             return row
         return attrs.evolve(
             row,
@@ -106,6 +144,22 @@ class Comparison:
             now=now,
             diff=differences(recorded, now),
         )
+
+    def _is_excused(self, one: Asked, recorded: Json, now: Json, rule: Comparator) -> bool:
+        """Return whether two outcomes of a call count as the same, volatile places aside."""
+        excuses, what, place = self._excuses, ":".join(one.name), (one.call, one.item.seq)
+        pair: tuple[Json, Json] = recorded, now
+        if one.item.kind == "child":
+            pair = {"outcome": recorded}, {"outcome": now}
+        if excuses.passes(what, *place, pair):
+            return True
+        old, new = (without_volatile(what, each, excuses.paths) for each in pair)
+        if one.item.kind == "child":
+            old, new = old["outcome"], new["outcome"]
+        if not _counts_as_same(old, new, rule):
+            return False
+        excuses.note(what, *place, pair)
+        return True
 
     def _below(self, one: Asked, other: Asked) -> Iterator[CallDrift]:
         """Yield the rows of a child that ran in both."""
@@ -119,7 +173,10 @@ class Comparison:
             books = Book(old, unfinished_ok=True), Book(new, unfinished_ok=True)
         except LogError:
             return
-        yield from Comparison(*books, (*self._names, name), self._rules).rows()
+        below = Comparison(*books, (*self._names, name), self._rules, self._volatile)
+        yield from below.rows()
+        self.ignored += below.ignored
+        self._below_count += below.ignored_count
 
     @staticmethod
     def _result(book: Book, asked: Asked) -> Json:
@@ -141,21 +198,32 @@ class Comparison:
             name="",
             verdict="same",
         )
-        if self._old.end == self._new.end:
+        ends = self._old.whole_end, self._new.whole_end
+        if ends[0] == ends[1] or self._excuses.passes("run", "", self._old.entries, ends):
             return row
         return attrs.evolve(
             row,
             verdict="result_changed",
             consequent=self._has_drifted,
-            recorded=self._old.end,
-            now=self._new.end,
-            diff=differences(self._old.end, self._new.end),
+            recorded=ends[0],
+            now=ends[1],
+            diff=differences(*ends),
         )
 
 
 _WHERE_IT_STOOD: Final = ("/predecessor", "/base")
 """How much of a conversation the log had already: it follows from what was asked before."""
 _MEASURED: Final = ("duration_ms", "child", "usage")
+
+
+def _without_end(outcome: Json) -> Json:
+    """Return a child's outcome without what follows from its own end, which was compared there."""
+    if not isinstance(outcome, dict):
+        return outcome
+    return {name: value for name, value in outcome.items() if name not in _HANDED_BACK}
+
+
+_HANDED_BACK: Final = frozenset({"output", "summary", "artifacts", "error"})
 
 
 def _counts_as_same(recorded: Json, now: Json, rule: Comparator) -> bool:
@@ -175,16 +243,17 @@ def _by_scope(book: Book) -> dict[str, list[Asked]]:
     return found
 
 
-def _aligned(a: Sequence[Asked], b: Sequence[Asked]) -> list[Pair]:
+def _aligned(a: Sequence[Asked], b: Sequence[Asked], volatile: Sequence[str]) -> list[Pair]:
     """Pair the calls of one scope; of two that could be the changed one, that of the same key."""
-    pairs = list(align([_key(one) for one in a], [_key(one) for one in b]).pairs)
+    old, new = ([_key(one, volatile) for one in calls] for calls in (a, b))
+    pairs = list(align(old, new).pairs)
     alone = {
         a[left].call: at
         for at, (left, right) in enumerate(pairs)
         if right is None and left is not None
     }
     for at, (left, right) in enumerate(pairs):
-        if left is None or right is None or a[left].identity == b[right].identity:
+        if left is None or right is None or old[left] == new[right]:
             continue
         other = alone.pop(b[right].call, None)
         if other is not None and a[pairs[other][0] or 0].name == b[right].name:
@@ -193,5 +262,5 @@ def _aligned(a: Sequence[Asked], b: Sequence[Asked]) -> list[Pair]:
     return pairs
 
 
-def _key(asked: Asked) -> tuple[str, str, bytes]:
-    return asked.item.kind, asked.item.name, asked.identity.encode()
+def _key(asked: Asked, volatile: Sequence[str]) -> tuple[str, str, bytes]:
+    return *asked.name, asked.identity_without(volatile).encode()

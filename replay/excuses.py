@@ -8,6 +8,7 @@ is `replay.volatile`'s to say.
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any, Final
 
 import attrs
@@ -19,6 +20,8 @@ from refold.replay.pointer_diff import Difference, differences, shown
 
 IGNORED_MAX: Final = 1000
 """So many ignored values of one run are kept; all are counted."""
+IGNORED_SHOWN: Final = 10
+"""So many stand in the text of a report."""
 _CHAIN: Final = "/predecessor"
 _KINDS: Final = {
     "tool.called": "tool",
@@ -30,6 +33,15 @@ _KINDS: Final = {
     "run.started": "run",
     "run.finished": "run",
 }
+
+
+REQUEST_KINDS: Final = {
+    "tool": "tool.called",
+    "model": "model.asked",
+    "child": "child.started",
+    "input": "input.asked",
+}
+"""By what an item is: the kind of the entry that asks for it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -84,12 +96,13 @@ class Excuses:
         """
         self._log = log
         paths: list[str] = [*rules.get("volatile", ()), *checked_volatile(volatile)]
-        self._paths = tuple(dict.fromkeys(paths))
+        self.paths = tuple(dict.fromkeys(paths))
+        """Those that are volatile."""
         self._is_redacted = "redaction" in rules
         self._has_other_chain = False
         self.ignored: list[Ignored] = []
         self.count = 0
-        self.is_any = bool(self._paths or self._is_redacted)
+        self.is_any = bool(self.paths or self._is_redacted)
         """Whether there is anything to excuse at all."""
 
     def excused(self, kind: str, call: str | None, seq: int, pair: tuple[Any, Any]) -> bool:
@@ -98,20 +111,30 @@ class Excuses:
         if not isinstance(recorded, dict) or not isinstance(now, dict):
             return False
         what = subject_of(kind, recorded)
-        if what != subject_of(kind, now):
-            return False
-        found = [(one, self._rule(what, one)) for one in differences(recorded, now)]
-        if not found or not all(rule for _, rule in found):
+        if what != subject_of(kind, now) or not self.passes(what, call or "", seq, pair):
             return False
         if kind == "model.asked":
             self._has_other_chain = True
-        for one, rule in found:
-            self._list(one, rule, what=what, call=call or "", seq=seq)
         return True
 
-    def _rule(self, what: str, one: Difference) -> str:
+    def passes(self, what: str, call: str, seq: int, pair: tuple[Json, Json]) -> bool:
+        """Return whether all that differs of what an entry says of `what` may; list it then."""
+        found = [(one, self.rule(what, one)) for one in differences(*pair)]
+        if not found or not all(rule for _, rule in found):
+            return False
+        for one, rule in found:
+            self._list(one, rule, what=what, call=call, seq=seq)
+        return True
+
+    def note(self, what: str, call: str, seq: int, pair: tuple[Json, Json]) -> None:
+        """List what differs and may, whatever else differs: another rule judges the rest."""
+        for one in differences(*pair):
+            if rule := self.rule(what, one):
+                self._list(one, rule, what=what, call=call, seq=seq)
+
+    def rule(self, what: str, one: Difference) -> str:
         """Return the rule that excuses one difference; empty for none."""
-        for path in self._paths:
+        for path in self.paths:
             if _covers(path, what, one.pointer):
                 return path
         if self._is_redacted and one.kind == "changed" and _is_taken_out(one.before, one.after):
@@ -158,6 +181,15 @@ def _is_taken_out(recorded: Json, now: Json) -> bool:
     if len(kept) == 1:
         return False
     return re.fullmatch(".+".join(map(re.escape, kept)), now, re.DOTALL) is not None
+
+
+def words_of(ignored: Iterable[Ignored], count: int, shown_max: int) -> list[str]:
+    """Return what was ignored as lines for people: how many values, then some of them."""
+    if not count:
+        return []
+    lines = [f"  {one}" for one in islice(ignored, shown_max)]
+    rest = [f"  … and {count - len(lines)} more"] if count > len(lines) else []
+    return [f"ignored: {count} value{'s' * (count != 1)} not as recorded", *lines, *rest]
 
 
 def without_volatile(what: str, data: Any, paths: Iterable[str]) -> Any:

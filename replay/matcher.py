@@ -10,21 +10,13 @@ Runs that are recorded, live in part or forked, are more careful, and look in th
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final
 
 import attrs
 
 from refold.engine.events import ClockRead, ValueDrawn
 from refold.replay.book import Asked, Book
-from refold.replay.excuses import Excuses
+from refold.replay.excuses import REQUEST_KINDS, Excuses
 from refold.replay.items import scope_of
-
-_KINDS: Final = {
-    "tool": "tool.called",
-    "model": "model.asked",
-    "child": "child.started",
-    "input": "input.asked",
-}
 
 Looks = dict[tuple[str, int], ClockRead]
 """What a scope saw at its n-th look at the clock."""
@@ -57,7 +49,7 @@ class Matcher:
         if own is None or not self._excuses.is_any or own.identity == asked.identity:
             return asked
         pair = (own.data, asked.data)
-        is_same = self._excuses.excused(_KINDS[own.item.kind], asked.call, 0, pair)
+        is_same = self._excuses.excused(REQUEST_KINDS[own.item.kind], asked.call, 0, pair)
         return attrs.evolve(asked, identity=own.identity) if is_same else asked
 
     def take(self, asked: Asked) -> str | None:

@@ -8,7 +8,6 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 import attrs
 
@@ -27,11 +26,8 @@ from refold.replay.apart import reexecute_apart
 from refold.replay.causes import likely_cause
 from refold.replay.comparison import Comparison, damaged
 from refold.replay.divergence import Divergence
-from refold.replay.excuses import Ignored
+from refold.replay.excuses import IGNORED_SHOWN, Ignored
 from refold.replay.world import Replayed, first_event
-
-IGNORED_SHOWN: Final = 10
-"""Ignored values that a report lists in words."""
 
 
 @attrs.frozen(kw_only=True)

@@ -30,7 +30,7 @@ from refold.engine.loop import Timer
 from refold.engine.ports import Program, SessionPort, Tool
 from refold.engine.run import faces_of
 from refold.engine.state import Fold
-from refold.engine.world import REQUESTS, RecordEnded
+from refold.engine.world import REQUESTS, RecordEnded, Taken
 from refold.replay.book import Asked, Book, asked_of
 from refold.replay.ends import end_of_verdict
 from refold.replay.items import Item, scope_of
@@ -214,6 +214,15 @@ class Rehearsal:
         if self._book.snapshot is not None:
             session.restore(self._book.snapshot)
         self.emit(SessionSeeded(session.snapshot().as_json()), None)
+
+    def straight(
+        self,
+        tool: Tool,  # noqa: ARG002 - the port's
+        arguments: dict[str, Json],  # noqa: ARG002 - the port's
+        call: str,  # noqa: ARG002 - the port's
+    ) -> Literal[Taken.NOTHING]:
+        """Take nothing: what is asked for is looked up in a book."""
+        return Taken.NOTHING
 
     def at_once(self, effect: CallTool) -> ToolReturned | None:
         """Return the result of a tool that runs alone, as replay does."""

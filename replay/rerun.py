@@ -6,6 +6,7 @@ identity, input and limits as the record (CONTRACT.md §12.10).
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import attrs
 
@@ -33,6 +34,8 @@ class Again:
     models: Mapping[str, Model]
     session: SessionPort | None
     sources: Sources
+    volatile: tuple[str, ...] = ()
+    """Paths in which a request may differ from its record, besides those that the log lists."""
 
 
 @attrs.frozen(kw_only=True)
@@ -56,7 +59,7 @@ def rerun(book: Book, again: Again, log: Path) -> Rerun:
         UsageError: nor was a model that is to be asked.
     """
     check_given(book.started, again)
-    supply = BookSupply(book, again.sources)
+    supply = BookSupply(book, again.sources, volatile=again.volatile)
     request = request_again(book, again, log, supply)
     identity = attrs.evolve(request.identity, parent=None)
     request = attrs.evolve(request, identity=identity, durability="fast")
@@ -119,18 +122,25 @@ def check_given(started: RunStarted, again: Again) -> None:
     """Refuse to begin without what is to run live.
 
     Raises:
-        ToolNeeded: a tool is missing.
+        ToolNeeded: tools are missing; names them all.
         UsageError: a model is missing.
     """
     sources = again.sources
-    for offer in started.tools:
-        name = offer["name"]
-        is_live = sources.tool.get(name, sources.tools) == "live" and not offer.get("delegates")
-        may_run = sources.may_change or offer["effect"] != "changes"
-        if is_live and may_run and name not in again.tools:
-            raise ToolAbsent(name, "a live run")
+    absent = [
+        offer["name"]
+        for offer in started.tools
+        if _runs_live(offer, sources) and offer["name"] not in again.tools
+    ]
+    if absent:
+        raise ToolAbsent(absent[0], "a live run", tuple(absent[1:]))
     for name in started.models:
         if sources.model == "live" and name not in again.models:
             option = f"models={{{name!r}: …}}" if name else "model=…"
             advice = "(--model openai:NAME, or --model recorded)"
             raise UsageError(f"the model is to be asked live: pass {option} {advice}")
+
+
+def _runs_live(offer: Mapping[str, Any], sources: Sources) -> bool:
+    is_live = sources.tool.get(offer["name"], sources.tools) == "live"
+    may_run = sources.may_change or offer["effect"] != "changes"
+    return is_live and may_run and not offer.get("delegates")

@@ -60,6 +60,7 @@ from refold.engine.runners import default_runners
 from refold.engine.vault import Vault, vault_of
 from refold.engine.verdict import Verdict
 from refold.engine.world import Silent, World
+from refold.replay.observed.guarantee import refuse_observed
 from refold.replay.reexecute import program_of, reexecute
 from refold.replay.standing import OpenEnds, Standing, open_ends
 from refold.replay.world import Replayed, identity_of
@@ -144,7 +145,7 @@ def resume(
         results={key: to_json(value) for key, value in (results or {}).items()},
     )
     standing = Standing(path)
-    started = standing.started
+    started = refuse_observed(path, standing.started)
     if started.parent is not None:
         raise UsageError(f"{path} is a child's log: resume its root, and the child goes on with it")
     if standing.fold.attempts >= max_attempts and not people.answers:
@@ -447,11 +448,11 @@ def _check_tools(replayed: Replayed, given: Mapping[str, Tool]) -> None:
     """Refuse to go on without the tools that the program may call by name.
 
     Raises:
-        ToolNeeded: pass it.
+        ToolNeeded: pass those that it names.
     """
-    for offer in replayed.started.tools:
-        if offer["name"] not in given:
-            raise ToolAbsent(offer["name"], "")
+    absent = [name for offer in replayed.started.tools if (name := offer["name"]) not in given]
+    if absent:
+        raise ToolAbsent(absent[0], "", tuple(absent[1:]))
 
 
 def _check_models(replayed: Replayed, given: Mapping[str, Model]) -> None:

@@ -43,7 +43,7 @@ def watched(reexecute: Callable[[], ReplayReport]) -> Watched:
 
 
 def checked(recording: Recording, reexecute: Callable[[], ReplayReport]) -> Recording:
-    """Return the recording, with what the tripwire found as `warnings`.
+    """Return the recording, with what the tripwire found among its `warnings`.
 
     Raises:
         Nondeterministic: the re-execution was not identical.
@@ -54,7 +54,8 @@ def checked(recording: Recording, reexecute: Callable[[], ReplayReport]) -> Reco
     if not seen.report.identical:
         first = seen.report.divergences[0]
         raise Nondeterministic(str(recording.log), recording, first, seen.findings)
-    return attrs.evolve(recording, warnings=tuple(str(found) for found in seen.findings))
+    found = map(str, seen.findings)
+    return attrs.evolve(recording, warnings=(*recording.warnings, *found))
 
 
 def twin_of(session: SessionPort | None) -> Any:

@@ -8,7 +8,7 @@ A rehearsal writes no log and has no sources: `replay.rehearsal`, `replay.matche
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import attrs
@@ -28,6 +28,7 @@ from refold.engine.events import (
 from refold.engine.outcome import Outcome
 from refold.engine.ports import ChildRequest
 from refold.replay.book import Asked, Book, asked_of, label_of
+from refold.replay.excuses import REQUEST_KINDS, Excuses
 
 Mode = Literal["recorded", "live", "stub"]
 
@@ -85,10 +86,17 @@ class BookSupply:
     """Serves a run from the record of another, as its sources say."""
 
     def __init__(
-        self, book: Book, sources: Sources, missing: list[OutcomeMissing] | None = None
+        self,
+        book: Book,
+        sources: Sources,
+        missing: list[OutcomeMissing] | None = None,
+        *,
+        volatile: Sequence[str] = (),
     ) -> None:
         self.book = book
         self.sources = sources
+        self._volatile = volatile
+        self._excuses = Excuses(str(book.log), book.rules, volatile)
         self.missing: list[OutcomeMissing] = missing if missing is not None else []
         """What was asked and had no outcome, in this run and below."""
         self.live: set[str] = set()
@@ -96,17 +104,21 @@ class BookSupply:
         self._recorded: dict[str, str] = {}
         """By call: the recorded call that asked for the same."""
         self._unused: dict[tuple[str, str], list[str]] = defaultdict(list)
+        """By scope and what is asked: the calls that nobody has claimed, in the order asked."""
         for call, asked in book.requests.items():
-            self._unused[asked.item.scope, asked.identity].append(call)
+            self._unused[self._place(asked)].append(call)
         self._looks = iter(book.looks)
 
     def pass_over(self, calls: Iterable[str], looks: int) -> None:
         """Leave out what a run has behind it already: completed calls, and looks at the clock."""
         for call in calls:
             asked = self.book.requests.get(call)
-            if asked is not None and call in self._unused[asked.item.scope, asked.identity]:
-                self._unused[asked.item.scope, asked.identity].remove(call)
+            if asked is not None and call in self._unused[self._place(asked)]:
+                self._unused[self._place(asked)].remove(call)
         self._looks = iter(self.book.looks[looks:])
+
+    def _place(self, asked: Asked) -> tuple[str, str]:
+        return asked.item.scope, asked.identity_without(self._excuses.paths)
 
     def outcome(self, call: str, asked: Any, effect: Any) -> Any:
         """Return the recorded or stubbed outcome of a request; `None`: do it live.
@@ -136,16 +148,26 @@ class BookSupply:
         return self.sources.may_change or not changes
 
     def claim(self, call: str, asked: Any) -> str | None:
-        """Return the recorded call of the same request: under its key, or else in its scope."""
+        """Return the recorded call of the same request: under its key, or else in its scope.
+
+        What rules declare volatile, or took out, makes no other request of it (§12.7).
+        """
         wanted = asked_of(asked, call)
-        place = wanted.item.scope, wanted.identity
-        left = self._unused[place]
-        if not left:
+        left = self._unused[self._place(wanted)]
+        found = call if call in left or not left else left[0]
+        recorded = self.book.requests.get(found)
+        if recorded is None or found not in self._unused[self._place(recorded)]:
             return None
-        found = wanted.call if wanted.call in left else left[0]
-        left.remove(found)
-        self._recorded[wanted.call] = found
+        is_excused = recorded.identity == wanted.identity or self._is_excused(recorded, wanted)
+        if not left and not is_excused:
+            return None
+        self._unused[self._place(recorded)].remove(found)
+        self._recorded[call] = found
         return found
+
+    def _is_excused(self, recorded: Asked, wanted: Asked) -> bool:
+        kind, pair = REQUEST_KINDS[recorded.item.kind], (recorded.said, wanted.said)
+        return self._excuses.excused(kind, wanted.call, recorded.item.seq, pair)
 
     def _missing(self, wanted: Asked, mode: Mode) -> OutcomeMissing:
         changes = "it changes the world: --yes (may_change=True) lets it run"
@@ -222,7 +244,7 @@ class BookSupply:
 
     def of_child(self, book: Book, effect: RunChild) -> "BookSupply":  # noqa: ARG002 - a fork asks for it
         """Return the supply of a child with that record."""
-        return BookSupply(book, self.sources, self.missing)
+        return BookSupply(book, self.sources, self.missing, volatile=self._volatile)
 
     def recorded_call(self, call: str) -> str | None:
         """Return the recorded call of the same request, where there is one."""

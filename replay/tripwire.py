@@ -140,6 +140,12 @@ _ENVIRON: Final[frozenset[CodeType]] = frozenset(
 )
 _STDLIB: Final = tuple(f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib"))
 _INSTALLED: Final = ("site-packages", "dist-packages")
+_ADAPTED: Final = tuple(
+    f"{folder}{os.sep}{name}{os.sep}"
+    for folder in _INSTALLED
+    for name in ("agents", "pydantic_ai", "pydantic_graph")
+)
+"""Frameworks with an adapter, which keeps what they read out of all that is compared (§17.2)."""
 _OURS: Final = f"{Path(Loop.step.__code__.co_filename).parents[1]}{os.sep}"
 """The folder of Refold itself: its frames are no program's."""
 _OUTERMOST: Final = (Loop.step.__code__, Kernel.execute.__code__)
@@ -198,6 +204,8 @@ class Tripwire:
             what = _said(what, module, asking.f_code)
             asking = asking.f_back
         if asking is None or _library(asking) is not None or _is_ours(asking):
+            return
+        if _is_adapted(asking):
             return
         is_advice = remedy is _ORDER
         if is_advice and _is_installed(asking):
@@ -258,6 +266,14 @@ def _library(frame: FrameType) -> str | None:
 def _is_installed(frame: FrameType) -> bool:
     file = frame.f_code.co_filename
     return any(folder in file for folder in _INSTALLED)
+
+
+def _is_adapted(frame: FrameType) -> bool:
+    """Return whether a framework reads for itself, be it in a generated `__init__`."""
+    reading: FrameType | None = frame
+    while reading is not None and reading.f_code.co_filename.startswith("<"):
+        reading = reading.f_back
+    return reading is not None and any(folder in reading.f_code.co_filename for folder in _ADAPTED)
 
 
 def _is_ours(frame: FrameType) -> bool:

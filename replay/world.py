@@ -17,6 +17,7 @@ from typing import Any, Final, NoReturn
 
 import attrs
 
+from refold.engine import call_data
 from refold.engine.canonical import Json, encode, loads
 from refold.engine.codec import kind_of, structure, unstructure
 from refold.engine.effects import CallTool, Effect, GiveUp, RunChild
@@ -29,6 +30,7 @@ from refold.engine.events import (
     Event,
     RunStarted,
     SessionSeeded,
+    ToolCalled,
     ToolReturned,
     ValueDrawn,
 )
@@ -48,11 +50,13 @@ from refold.engine.ports import (
     SessionPort,
     Tool,
 )
+from refold.engine.quick import quick
 from refold.engine.recorder import ENGINE_VERSION
 from refold.engine.state import Fold
-from refold.engine.world import REQUESTS, RecordEnded, World
+from refold.engine.world import REQUESTS, RecordEnded, Taken, World
 from refold.replay.cursor import Cursor, Unparsed
 from refold.replay.excuses import Excuses
+from refold.replay.observed.guarantee import refuse_observed
 from refold.replay.pointer_diff import same
 from refold.replay.run_on import Explorer, Mismatch
 
@@ -98,7 +102,7 @@ class Replayed:
         """Of the last line that the world delivered: the cause of what the program emits next."""
         self._emitted = 0
         """Of the line last taken."""
-        self.started = _started(self.cursor)
+        self.started = refuse_observed(log, _started(self.cursor))
         started = self.started
         self.excuses = Excuses(str(log), started.rules, volatile)
         _check_rules(log, started)
@@ -215,17 +219,31 @@ class Replayed:
         if self._successor is not None:
             self.armed[timer.key] = self.cursor.taken
 
+    def straight(self, tool: Tool, arguments: dict[str, Json], call: str) -> ToolReturned | Taken:
+        """Take the request and its result where they are the next two lines, byte by byte."""
+        if self.explorer is not None:
+            return Taken.NOTHING
+        data = call_data.called(tool.name, tool.effect, arguments)
+        if data is None:
+            return Taken.NOTHING
+        line = self.cursor.take_if(_CALLED, call, self._step, data)
+        if line is None:
+            return Taken.NOTHING
+        self._line_taken(line, _tool_called(tool.name, arguments, tool.effect), call)
+        return self._at_once(call) or Taken.REQUEST
+
     def at_once(self, effect: CallTool) -> ToolReturned | None:
         """Return the result at once where the record has it next."""
-        if self.explorer is None and (returned := self._returned(effect.call)) is not None:
+        return self._at_once(effect.call) if self.explorer is None else None
+
+    def _at_once(self, call: str) -> ToolReturned | None:
+        if (returned := self._returned(call)) is not None:
             return returned
         entry = self.cursor.peek()
-        if self.explorer is not None or entry is None:
-            return None
-        if entry.kind != "tool.returned" or entry.call != effect.call:
+        if entry is None or entry.kind != "tool.returned" or entry.call != call:
             return None
         event = self.cursor.event(entry)
-        self._take(event, effect.call)
+        self._take(event, call)
         self._step = self._emitted
         return event  # type: ignore[return-value]  # its kind says so
 
@@ -352,7 +370,7 @@ class Replayed:
     ) -> None:
         """Keep the first difference, and let the program run on to name it."""
         at_end = event is None and now is not None
-        place = None if at_end else program_place() or waiting_place(self.kernel)
+        place = None if at_end else asking_place(self.kernel)
         file, line = place or ("", 0)
         self.mismatch = Mismatch(
             event_kind=kind_of(event) if event is not None else "",
@@ -386,6 +404,8 @@ class Replayed:
 
 
 _LAST_SHOWN: Final = 5
+_CALLED: Final = b"tool.called"
+_tool_called = quick(ToolCalled)
 _KINDS: Final[dict[type, bytes]] = {event: kind.encode() for event, kind in KIND_OF.items()}
 
 
@@ -401,8 +421,9 @@ def first_event(log: Path) -> RunStarted:
 
     Raises:
         LogError: the log is damaged, or no log.
+        LogObserved: it is a watched command's.
     """
-    return _started(Cursor(log))
+    return refuse_observed(log, _started(Cursor(log)))
 
 
 def _started(cursor: Cursor) -> RunStarted:
@@ -503,15 +524,35 @@ _OURS: Final = tuple(
 _OUTERMOST: Final = (Loop.step.__code__, Kernel.execute.__code__)
 
 
+_BESIDE: Final = ("/site-packages/", "/dist-packages/", "/refold/adapters/")
+"""Files of frameworks: they are named only where no file of the program's own can be."""
+
+
+def asking_place(kernel: Kernel) -> tuple[str, int] | None:
+    """Return where the program asks; where a framework does, in a task of its, who waits for it."""
+    place = program_place()
+    if place is not None and not _is_beside(place[0]):
+        return place
+    waits = waiting_place(kernel)
+    return waits if place is None or (waits is not None and not _is_beside(waits[0])) else place
+
+
 def program_place() -> tuple[str, int] | None:
     """Return the file and line of the program's innermost frame; `None` where it does not run."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the call site is what is asked for
+    beside = None
     while frame is not None and frame.f_code not in _OUTERMOST:
         name = frame.f_code.co_filename
         if not name.startswith(_STDLIB) and not _is_ours(name):
-            return name, frame.f_lineno
+            if not _is_beside(name):
+                return name, frame.f_lineno
+            beside = beside or (name, frame.f_lineno)
         frame = frame.f_back
-    return None
+    return beside
+
+
+def _is_beside(name: str) -> bool:
+    return any(folder in name for folder in _BESIDE)
 
 
 def _is_ours(name: str) -> bool:
@@ -527,10 +568,12 @@ def waiting_place(kernel: Kernel) -> tuple[str, int] | None:
 def task_place(task: asyncio.Task[Any]) -> tuple[str, int] | None:
     """Return the file and line of the program where a task waits: its innermost frame."""
     waiting: Any = task.get_coro()
-    place = None
+    place = beside = None
     while (frame := getattr(waiting, "cr_frame", None)) is not None:
         name = frame.f_code.co_filename
-        if not name.startswith(_STDLIB) and not _is_ours(name):
+        if _is_beside(name):
+            beside = (name, frame.f_lineno)
+        elif not name.startswith(_STDLIB) and not _is_ours(name):
             place = (name, frame.f_lineno)
         waiting = getattr(waiting, "cr_await", None)
-    return place
+    return place or beside

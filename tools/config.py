@@ -231,16 +231,22 @@ class _Reading:
     def redaction(self, values: Any) -> Redaction | None:
         members = self.members("redaction", values, _REDACTION)
         paths = self.members("redaction.paths", members.get("paths", {}))
+        names = self.texts("redaction.tools", members.get("tools", []))
         try:
             found = Redaction(
                 environment=self.texts("redaction.environment", members.get("environment", [])),
                 paths={key: self.texts(f"redaction.paths.{key}", paths[key]) for key in paths},
-                tools=self.texts("redaction.tools", members.get("tools", [])),
+                tools=names,
             )
         except ConfigRefused:
             raise
         except UsageError as error:
             raise self.refused("redaction.paths", str(error)) from None
+        self.tools("redaction.tools", [name for name in names if "*" not in name])
+        for key in paths:
+            kind, _, name = key.partition(":")
+            if kind == "tool" and "*" not in name:
+                self.tools(f"redaction.paths.{key}", [name])
         return found if members else None
 
     def volatile(self, values: Any) -> tuple[str, ...]:

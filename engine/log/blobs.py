@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from refold.engine import digest
 from refold.engine.canonical import DEPTH_MAX, Json, encode
+from refold.engine.descriptors import write_all
 from refold.engine.errors import NotCanonical
 
 BLOB_MIN: Final = 32 * 1024
@@ -211,7 +212,7 @@ class BlobStore:
         descriptor = os.open(unfinished, flags, 0o600, dir_fd=folder)
         try:
             with open(descriptor, "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor
-                _write_all(file.fileno(), content)
+                write_all(file.fileno(), content)
                 self._settle(file.fileno())
             os.rename(unfinished, name, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
@@ -223,12 +224,6 @@ class BlobStore:
     def _settle(self, descriptor: int) -> None:
         if self._sync:
             os.fsync(descriptor)
-
-
-def _write_all(descriptor: int, content: bytes) -> None:
-    rest = memoryview(content)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
 
 
 def _is_there(name: str, folder: int, size: int) -> bool:

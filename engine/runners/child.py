@@ -5,6 +5,7 @@ import os
 import attrs
 
 from refold.engine.canonical import encode
+from refold.engine.descriptors import write_all
 from refold.engine.driver import Host
 from refold.engine.errors import RefoldError
 from refold.engine.process import apply_rlimits, leave_with_parent, take_protocol
@@ -21,7 +22,7 @@ def run_envelope(line: bytes) -> None:
     request_fd, reply_fd = protocol
     leave_with_parent(request_fd)
     apply_rlimits()
-    _write_all(reply_fd, _run(line) + b"\n")
+    write_all(reply_fd, _run(line) + b"\n")
     os.close(reply_fd)
 
 
@@ -41,9 +42,3 @@ def _run(line: bytes) -> bytes:
         return encode({"status": "failed", "summary": "", "error": fault})
     finally:
         host.close()
-
-
-def _write_all(descriptor: int, content: bytes) -> None:
-    left = memoryview(content)
-    while left:
-        left = left[os.write(descriptor, left) :]

@@ -201,6 +201,7 @@ def replay_all(
     volatile: Iterable[str] = (),
     jobs: int | None = None,
     fail_fast: bool = False,
+    timeout_seconds: float | None = None,
 ) -> "BulkReport":
     """Re-execute many logs side by side, each in a process of its own; execute nothing else.
 
@@ -213,11 +214,14 @@ def replay_all(
         jobs: How many logs at a time; by default as many as there are processors.  Where the
             programs or tools can be imported nowhere else, it is one, in this process.
         fail_fast: Start none after the first that is not identical.
+        timeout_seconds: Wall time that one log may take; then its row is `timed out`.
 
     Raises:
         LogMissing: a path is not there, or there are no logs.
         ProgramNotFound: a program that was passed cannot be imported.  A log whose program was
             not passed is a row that says so.
+        UsageError: the call is wrong in another way; a limit of time is, where programs or tools
+            can be imported nowhere else.
     """
     from refold.engine.programs import check_not_importing  # noqa: PLC0415 - as in `reexecute`
     from refold.replay.bulk import find_logs, named, replay_logs  # noqa: PLC0415 - the same
@@ -225,7 +229,9 @@ def replay_all(
     check_not_importing()
     given = [paths] if isinstance(paths, str | os.PathLike) else paths
     execute = _replayer(named(program), [as_tool(tool) for tool in tools], tuple(volatile))
-    return replay_logs(find_logs(given), execute, jobs=jobs, fail_fast=fail_fast)
+    return replay_logs(
+        find_logs(given), execute, jobs=jobs, fail_fast=fail_fast, timeout_seconds=timeout_seconds
+    )
 
 
 def replayer(
@@ -331,7 +337,7 @@ def drift(
 
     By default everything is live but tools that change the world, whose recorded results are
     served.  Options are those of `refold.replay.drift`: `sources` (a `refold.Sources`), `model`,
-    `models`, `session`, `compare`, `twice`, `into`.
+    `models`, `session`, `compare`, `twice`, `into`, `volatile`.
 
     Raises:
         LogError: there is no such log, or it has no end.

@@ -49,6 +49,38 @@ def test_every_problem_is_told_with_its_file(folder: Path, invoke: Invoke) -> No
     assert [agent["id"] for agent in document["agents"]] == ["reviewer"]
 
 
+def test_the_folder_of_one_agent_is_checked_too(folder: Path, invoke: Invoke) -> None:
+    """§14.12: AGENT.md itself, under the folder's name; texts beside it are no agents."""
+    own = folder / "reviewer"
+    (own / "notes.md").write_text("Not an agent.")
+
+    said = invoke("agents", "check", own)
+    (own / "below").mkdir()
+    (own / "below" / "AGENT.md").write_text("---\nname: Mute\n---\n")
+    below = invoke("agents", "check", own)
+    (own / "AGENT.md").write_text("---\ndescription: d\ntools: [red_file]\n---\n")
+    bad = invoke("agents", "check", own)
+
+    assert said.exit_code == 0, said.output
+    assert "reviewer  Reads a change." in said.stdout
+    assert "1 agent, 0 problems" in said.stdout
+    assert "1 agent, 1 problem" in below.stdout
+    assert bad.exit_code == 1
+    assert "the nearest: read_file" in bad.stdout
+
+
+def test_the_working_directory_may_be_that_folder(
+    folder: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Named as it is, and not by a dot."""
+    monkeypatch.chdir(folder / "reviewer")
+
+    said = invoke("agents", "check", ".")
+
+    assert said.exit_code == 0, said.output
+    assert said.stdout.startswith("reviewer  ")
+
+
 def test_tools_of_ones_own_may_be_named(folder: Path, invoke: Invoke) -> None:
     (folder / "web.md").write_text("---\ndescription: d\ntools: [web_search]\n---\n")
 

@@ -85,6 +85,32 @@ def test_the_worst_row_decides(runs: Path, program: Path, invoke: Invoke) -> Non
     assert "2 diverged, 1 damaged" in damaged.stdout
 
 
+@pytest.mark.parametrize("words", [("FOLDER",), ("LOG",)])
+def test_a_log_may_have_so_much_time(
+    program: Path, tmp_path: Path, invoke: Invoke, words: tuple[str, ...]
+) -> None:
+    """§14.13: 1, as for a divergence, of one log, too; 2 where it could not be kept."""
+    program.write_text("async def first(run, given):\n    run.annotate('first', given)\n")
+    log = record(f"{program}:first", 1, log=tmp_path / "runs" / "a.jsonl").log
+    now = program.with_name("now.py")
+    now.write_text("import time\n" + program.read_text() + "    time.sleep(600)\n")
+    paths = [log if word == "LOG" else log.parent for word in words]
+
+    slow = invoke("replay", *paths, "--program", f"{now}:first", "--timeout", "1")
+    fine = invoke("replay", *paths, "--program", f"{program}:first", "--timeout", "60")
+    document = json.loads(
+        invoke("replay", *paths, "--program", f"{now}:first", "--timeout", "1", "--json").stdout
+    )
+
+    assert slow.exit_code == 1, slow.output
+    assert "timed out: its re-execution was not at its end after 1 s" in slow.stdout
+    assert fine.exit_code == 0, fine.output
+    jsonschema.validate(document, schema("replays"))
+    assert invoke("replay", *paths, "--timeout", "0").exit_code == 2
+    assert invoke("replay", log, "--timeout", "1", "--tripwire").exit_code == 2
+    assert invoke("replay", log, "--timeout", "1", "--tools", "live").exit_code == 2
+
+
 def test_failing_fast_stops_there(runs: Path, invoke: Invoke) -> None:
     """Case 6: what was not run is said to be that."""
     said = invoke("replay", runs, "--fail-fast", "--jobs", "1")

@@ -71,6 +71,32 @@ def test_the_document_is_as_its_schema_says(log: Path, invoke: Invoke) -> None:
     assert document["missing"]
 
 
+@pytest.mark.parametrize("words", [("drift",), ("replay", "--tools", "live")])
+def test_what_is_volatile_is_passed_over_and_listed(
+    log: Path, invoke: Invoke, words: tuple[str, ...]
+) -> None:
+    """§12.7: also where `replay` has something live."""
+    factor["value"] = 2
+    given = (*GIVEN, "--model", "stub", "--stub", "model=three", "--yes", "--children", "recorded")
+    paths = ("tool:get/result", "tool:put/arguments/value", "tool:put/result", "run/output")
+    volatile = [
+        word for path in (*paths, "model:*/added/0/content") for word in ("--volatile", path)
+    ]
+
+    without = invoke(words[0], log, *words[1:], *given)
+    said = invoke(words[0], log, *words[1:], *given, *volatile)
+    document: Any = json.loads(
+        invoke(words[0], log, *words[1:], *given, *volatile, "--json").stdout
+    )
+
+    assert without.exit_code == 1, without.output
+    assert said.exit_code == 0, said.output
+    assert "ignored: " in said.stdout
+    assert "tool:get at 0/1#1  /result: 1 → 2" in said.stdout
+    assert document["ignored_count"] == len(document["ignored"]) > 0
+    jsonschema.validate(document, schema("drift"))
+
+
 def test_junit_is_written_too(log: Path, tmp_path: Path, invoke: Invoke) -> None:
     invoke("drift", log, *GIVEN, "--model", "recorded", "--junit", tmp_path / "d.xml")
 
@@ -83,6 +109,9 @@ def test_junit_is_written_too(log: Path, tmp_path: Path, invoke: Invoke) -> None
         ("drift", "LOG", *PROGRAM),  # tools that are to run live were not passed
         ("drift", "LOG", *GIVEN),  # the model's name in the record is none that can be made
         ("drift", "LOG", *GIVEN, "--model", "recorded", "--compare", "get=fuzzy"),
+        ("drift", "LOG", *GIVEN, "--model", "recorded", "--compare", "gte=text"),
+        ("drift", "LOG", *GIVEN, "--model", "recorded", "--compare", "text"),
+        ("drift", "LOG", *GIVEN, "--model", "recorded", "--volatile", "get/result"),
         ("replay", "LOG", "LOG", "--tools", "live", *GIVEN),
     ],
 )

@@ -27,7 +27,7 @@ def test_a_result_is_changed_and_the_run_goes_on(log: Path, tmp_path: Path, invo
     value = tmp_path / "value.json"
     value.write_text("77")
 
-    said = invoke("fork", log, *PROGRAM, "--set", f"0#3={value}", "--into", tmp_path / "b.jsonl")
+    said = invoke("fork", log, *PROGRAM, "--set", f"0#3=@{value}", "--into", tmp_path / "b.jsonl")
 
     assert said.exit_code == 0, said.output
     assert "completed" in said.stdout

@@ -53,9 +53,23 @@ def test_options_name_sources_and_what_they_need(log: OpenedLog, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
+    "tools",
+    [("live,tests.support.forks:TOOLS",), (" tests.support.forks:TOOLS , live ",)],
+)
+def test_mode_and_tools_may_stand_in_one_value(log: OpenedLog, tools: tuple[str, ...]) -> None:
+    """As they may be said one after the other."""
+    found = live_of(log, PROGRAM, "recorded", **(NOTHING | {"tools": tools}))
+
+    assert found.sources.tools == "live"
+    assert {tool.name for tool in found.tools} == {"get", "put"}
+
+
+@pytest.mark.parametrize(
     ("said", "is_so"),
     [
         ({}, True),
+        ({"tools": ("recorded,app:TOOLS",)}, True),
+        ({"tools": ("live,app:TOOLS",)}, False),
         ({"tools": ("recorded",)}, True),
         ({"tools": ("app:TOOLS",)}, True),
         ({"models": ("recorded",)}, True),
@@ -89,16 +103,25 @@ def test_an_option_that_says_nothing_is_refused(log: OpenedLog, said: dict[str, 
 
 
 def test_edits_are_json_or_files_of_it(tmp_path: Path) -> None:
-    """A file that is no JSON is a text; `@` means a file in any case."""
+    """As answers are: `@` means a file, and what is no JSON is a text."""
     (tmp_path / "r.json").write_text('{"a": 1}')
     (tmp_path / "r.txt").write_text("just text")
 
     found = edits_of(
-        ["0#1=42", '0#2="x"', "0#3=plain", f"0#4={tmp_path}/r.json", f"0#5 = @{tmp_path}/r.txt"]
+        ["0#1=42", '0#2="x"', "0#3=plain", f"0#4=@{tmp_path}/r.json", f"0#5 = @{tmp_path}/r.txt"]
     )
 
     assert found == {"0#1": 42, "0#2": "x", "0#3": "plain", "0#4": {"a": 1}, "0#5": "just text"}
     with pytest.raises(UsageError, match=r"missing\.json"):
         edits_of(["0#1=@missing.json"])
-    with pytest.raises(UsageError, match="NAME="):
+    with pytest.raises(UsageError, match="KEY=JSON"):
         edits_of(["42"])
+
+
+def test_the_name_of_a_file_is_not_taken_for_a_text(tmp_path: Path) -> None:
+    """Who writes one means what it holds; the message says how that is written, and the text."""
+    (tmp_path / "r.json").write_text('{"a": 1}')
+
+    with pytest.raises(UsageError, match=r"'@.*r\.json' reads it"):
+        edits_of([f"0#1={tmp_path}/r.json"])
+    assert edits_of([f'0#1="{tmp_path}/r.json"']) == {"0#1": f"{tmp_path}/r.json"}

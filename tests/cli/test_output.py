@@ -96,3 +96,22 @@ def test_a_wrapped_text_is_whole_and_indented_on_a_terminal(
     said = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
     assert all(line.startswith("    ") and len(line) <= 40 for line in said)
     assert " ".join(line.strip() for line in said) == text
+
+
+@pytest.mark.parametrize("name", ["short", "a name that leaves too little room"])
+def test_the_last_column_may_be_whole_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """Below itself, where it does not fit; elsewhere a row is a line."""
+    text = " ".join(f"word{number}" for number in range(12))
+    rows: list[list[output.Part]] = [["call", "n", "why"], [name, "1", (text, "red")]]
+    monkeypatch.setenv("COLUMNS", "40")
+    output.table(rows, wrap=True)
+    assert capsys.readouterr().out.splitlines()[1].endswith(text)
+
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    output.table(rows, wrap=True)
+
+    said = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
+    assert max(map(len, said)) <= 40
+    assert text in " ".join(" ".join(said).split())

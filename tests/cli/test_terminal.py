@@ -59,6 +59,8 @@ def _all_of(descriptor: int) -> str:
         ("replay", "LOG"),
         ("why", "LOG", "-1"),
         ("why", "LOG", "-1", "--all"),
+        ("sensitivity", "LOG", "--errors"),
+        ("verify", "."),
     ],
 )
 def test_every_line_fits_and_nothing_but_styles_is_sent(

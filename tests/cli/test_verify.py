@@ -5,9 +5,11 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import jsonschema
 import pytest
 from click.testing import Result
 
+from refold.cli.schemas import schema
 from refold.engine.log.pack import pack
 
 Invoke = Callable[..., Result]
@@ -75,6 +77,44 @@ def test_several_logs_make_one_document(log: Path, invoke: Invoke) -> None:
 
     assert len(document["logs"]) == 8
     assert document["intact"]
+
+
+def test_of_a_folder_each_root_log_is_a_row(log: Path, invoke: Invoke, tmp_path: Path) -> None:
+    """As `replay` finds them, at any depth; the exit code is the worst of them."""
+    folder = log.parent
+    (folder / "below").mkdir()
+    pack(log, folder / "below" / "report.refold")
+
+    fine = invoke("verify", folder)
+    log.with_name("cut.jsonl").write_bytes(
+        b"".join(log.read_bytes().splitlines(keepends=True)[:-1])
+    )
+    log.with_name("junk.jsonl").write_text("junk\n")
+    (folder / "below" / "junk.refold").write_text("junk")
+    said = invoke("verify", folder, tmp_path / "logs" / "junk.jsonl")
+    document = json.loads(invoke("verify", folder, "--json").stdout)
+
+    assert fine.exit_code == 0, fine.output
+    rows = [line.split() for line in fine.stdout.splitlines()[1:3]]
+    assert [row[:3] for row in rows] == [["yes", "yes", "4"]] * 2
+    assert [Path(row[4]).name for row in rows] == [log.name, "report.refold"]
+    assert "2 root logs intact and complete\n" in fine.stdout
+    assert said.exit_code == 3
+    assert "2 root logs intact and complete, 3 not" in said.stdout
+    assert "junk.refold is no packed log" in said.stdout
+    assert "no seal" in said.stdout
+    jsonschema.validate(document, schema("verify"))
+    assert not document["intact"]
+    assert not document["complete"]
+    assert len(document["logs"]) == 4 + 4 + 4 + 1 + 1
+
+
+def test_of_a_folder_there_is_no_head(log: Path, invoke: Invoke, tmp_path: Path) -> None:
+    """And a folder without a log is a mistake."""
+    (tmp_path / "none").mkdir()
+
+    assert invoke("verify", log.parent, "--expect-head", "0" * 64).exit_code == 2
+    assert invoke("verify", tmp_path / "none").exit_code == 2
 
 
 def test_a_packed_log_is_named_by_itself_and_not_by_where_it_was_unpacked(

@@ -15,8 +15,8 @@ import pytest
 import refold
 from refold.engine.errors import UsageError
 from refold.engine.log import read_entries
-from refold.engine.models import FunctionModel
-from refold.engine.redaction import forms_of, marker_of, pattern_of, scrubbed
+from refold.engine.models import FunctionModel, ScriptedModel
+from refold.engine.redaction import forms_of, marker_of, narrowed, pattern_of, scrubbed
 from tests.support import secretive
 
 CANARIES: list[str] = [
@@ -186,7 +186,9 @@ def test_paths_and_tools_are_taken_out(tmp_path: Path) -> None:
     rules = refold.Redaction(
         paths={"tool:fetch": ["/result/items/*/token", "/arguments/key"]}, tools=["login"]
     )
-    recording = refold.record(program, log=tmp_path / "a.jsonl", redaction=rules, check=True)
+    recording = refold.record(
+        program, log=tmp_path / "a.jsonl", tools=[fetch, login], redaction=rules, check=True
+    )
 
     first, _, _, asked, returned, _ = read_entries(recording.log)
     items = [{"token": "[redacted]", "id": 1}, {"token": "[redacted]", "id": 2}]
@@ -272,6 +274,93 @@ def test_rules_that_would_find_nothing_are_refused(rules: dict[str, Any]) -> Non
     """Nobody finds out later that a rule was none."""
     with pytest.raises(UsageError):
         refold.Redaction(**rules)
+
+
+@refold.tool(effect="reads")
+def login(user: str) -> str:
+    """Say who is in."""
+    return f"{user} is in"
+
+
+async def logs_in(run: refold.Run, _input: object) -> Any:
+    """Log in with a tool that is passed, and need not be offered."""
+    return await run.tool(login, user="canary")
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"tools": ["logn"]},
+        {"paths": {"tool:logn": ["/result"]}},
+        {"paths": {"model:scriptde": ["/message"]}},
+    ],
+)
+def test_a_rule_for_what_is_not_offered_is_refused(tmp_path: Path, rules: dict[str, Any]) -> None:
+    """It would take out nothing, and nobody would see it; the nearest name is said."""
+    model = ScriptedModel(["yes"])
+    with pytest.raises(UsageError, match=r"did you mean '(login|scripted)'\?"):
+        refold.record(
+            logs_in, log=tmp_path / "a.jsonl", tools=[login], model=model,
+            redaction=refold.Redaction(**rules),
+        )  # fmt: skip
+    assert not (tmp_path / "a.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"tools": ["log*"]},
+        {"tools": ["*"]},
+        {"paths": {"tool:*in": ["/result", "/arguments/user"]}},
+        {"paths": {"tool:*": ["/result", "/arguments/user"]}},
+    ],
+)
+def test_a_pattern_need_not_be_offered(tmp_path: Path, rules: dict[str, Any]) -> None:
+    """For a tool that is passed in the program, or that only children have."""
+    recording = refold.record(
+        logs_in, log=tmp_path / "a.jsonl", redaction=refold.Redaction(**rules), check=True
+    )
+
+    assert recording.output == "[redacted]"
+    assert "canary" not in recording.log.read_text()
+
+
+def test_a_pattern_names_no_other_tool(tmp_path: Path) -> None:
+    """`*` is any text, and the rest is itself."""
+    rules = refold.Redaction(tools=["lo", "*og", "l*x", "lo.*"])
+
+    recording = refold.record(logs_in, log=tmp_path / "a.jsonl", redaction=rules)
+
+    assert recording.output == "canary is in"
+
+
+def test_only_the_root_is_asked_what_is_offered(tmp_path: Path) -> None:
+    """A child has the rules of its parent, and may have fewer tools."""
+
+    async def child(_run: refold.Run, _input: object) -> str:
+        return "done"
+
+    async def root(run: refold.Run, _input: object) -> Any:
+        return (await run.delegate(refold.Delegation(program=child, tools=()))).output
+
+    rules = refold.Redaction(tools=["login"])
+    recording = refold.record(root, log=tmp_path / "a.jsonl", tools=[login], redaction=rules)
+
+    assert recording.output == "done"
+
+
+def test_a_run_has_those_of_shared_rules_that_it_can_use() -> None:
+    """Of a configuration, which is for more agents than one; patterns stay."""
+    rules = refold.Redaction(
+        secrets=["0123456"], tools=["login", "pay", "x*"],
+        paths={"tool:pay": ["/result"], "model:m": ["/message"], "run": ["/input"]},
+    )  # fmt: skip
+
+    found = narrowed(rules, ["login"], [])
+
+    assert found == refold.Redaction(
+        secrets=["0123456"], tools=["login", "x*"], paths={"run": ["/input"]}
+    )
 
 
 def test_a_secret_that_is_too_short_is_refused(tmp_path: Path) -> None:

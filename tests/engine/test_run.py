@@ -19,7 +19,7 @@ from refold.engine.log import read_entries
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.ports import ToolDefinition
 from refold.engine.recording import Recording, record
-from refold.engine.run import PlainRun, Run
+from refold.engine.run import PlainRun, Run, current_run
 from refold.replay.reexecute import reexecute
 from refold.tools.contract import DelegationTool, tool
 from tests.support.steps import fetch, search
@@ -514,3 +514,36 @@ def test_tools_may_run_loops_of_their_own(tmp_path: Path) -> None:
 async def _three() -> int:
     await asyncio.sleep(0)
     return 3
+
+
+# --- models that nobody gave ---------------------------------------------------------------------
+
+
+def test_a_model_can_be_passed_itself(tmp_path: Path) -> None:
+    """As a tool can; the log has its name, and a replay asks neither."""
+    mine = ScriptedModel(["mine"], name="mine")
+    asked = [{"role": "user", "content": "?"}]
+
+    async def program(run: Run, _input: Any) -> Any:
+        return (await run.model(asked, model=mine)).message["content"]
+
+    def plain(run: PlainRun, _input: Any) -> Any:
+        return run.model(asked, model=mine).message["content"]
+
+    recording = ran(tmp_path, program)
+
+    assert (recording.output, ran(tmp_path, plain, "b").output) == ("mine", "mine")
+    assert [data["model"] for data in data_of(recording, "model.asked")] == ["mine"]
+
+
+def test_a_program_is_known_by_its_loop(tmp_path: Path) -> None:
+    """What is awaited in it, however deep, can ask whose it is; nothing else can."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        async def deep() -> bool:
+            return current_run() is run
+
+        return await asyncio.gather(deep(), deep())
+
+    assert ran(tmp_path, program).output == [True, True]
+    assert current_run() is None

@@ -83,6 +83,19 @@ def test_a_conversation_is_the_same_however_much_of_it_the_log_has() -> None:
     assert whole.identity != asked_of(ModelAsked("m", "", 0, [second, first], {}), "0#1").identity
 
 
+def test_volatile_places_make_no_other_request() -> None:
+    """§12.7: of their own tool, and of no other."""
+    one = asked_of(ToolCalled("f", {"x": 1, "ts": 5}, "reads"), "0#1")
+    two = asked_of(ToolCalled("f", {"x": 1, "ts": 6}, "reads"), "0#1")
+    paths = ["tool:f/arguments/ts"]
+
+    assert one.identity_without(paths) == two.identity_without(paths)
+    assert one.identity_without(["tool:g/arguments/ts"]) == one.identity
+    assert one.identity_without(["tool:f/arguments/x"]) != two.identity_without(
+        ["tool:f/arguments/x"]
+    )
+
+
 def test_the_tokens_that_were_left_are_no_part_of_what_a_child_is_asked() -> None:
     def started(tokens: int, brief: str) -> Any:
         limits = Limits(model_tokens=tokens).as_json()

@@ -172,6 +172,17 @@ def test_nothing_to_replay_is_a_wrong_call(tmp_path: Path) -> None:
         refold.replay_all(tmp_path, jobs=0)
 
 
+def test_a_limit_of_time_is_kept_or_refused(record: Record) -> None:
+    """§14.13: nothing can end a program that is re-executed in this process."""
+    log = record("a", 1)
+
+    with pytest.raises(UsageError, match="more than 0, found 0"):
+        refold.replay_all(log, programs.doubling, timeout_seconds=0)
+    with pytest.raises(UsageError, match="no other process can import"):
+        refold.replay_all(log, {"doubling": tripling}, timeout_seconds=60)
+    assert refold.replay_all(log, programs.doubling, timeout_seconds=60).identical
+
+
 def test_no_log_is_identical_that_is_not_intact(record: Record) -> None:
     """Entries that replay, after them bytes that nobody hashed."""
     log = record("a", 1)

@@ -11,9 +11,13 @@ import psutil
 import pytest
 
 import refold
+from refold.engine.ports import Reference
+from refold.replay.bulk import replay_logs
+from refold.replay.bulk_report import LogResult
 from tests.support import bulk_programs as programs
 
 ROOT = Path(__file__).parents[2]
+NOTHING: dict[str, Any] = {"programs": {}, "tools": [], "volatile": []}
 
 
 def _logs(folder: Path, program: Any, inputs: list[Any]) -> list[Path]:
@@ -42,6 +46,43 @@ def test_a_program_that_ends_its_process_is_one_row(
     assert [log.result for log in report.logs] == ["identical", "diverged", "identical"]
     assert report.logs[1].category == "environment"
     assert "exit code 7" in report.logs[1].message
+
+
+def test_a_log_that_takes_too_long_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """§14.13: it is one row, nothing of it is left, and the others come to their ends."""
+    logs = _logs(tmp_path, programs.standing, ["go", "stand", "go"])
+    monkeypatch.setenv("BULK_STANDS", f"stand:{tmp_path / 'pid'}")
+
+    report = refold.replay_all(logs, programs.standing, jobs=1, timeout_seconds=2)
+
+    assert [log.result for log in report.logs] == ["identical", "timed out", "identical"]
+    assert "after 2 s" in report.logs[1].message
+    assert report.logs[1].seconds >= 2
+    assert not _is_alive(int((tmp_path / "pid").read_text()))
+
+
+def test_failing_fast_stops_there_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two that stand still at once, the first is one that took too long."""
+    logs = _logs(tmp_path, programs.standing, ["stand", "stand", "go"])
+    monkeypatch.setenv("BULK_STANDS", f"stand:{tmp_path / 'pid'}")
+
+    report = refold.replay_all(logs, programs.standing, jobs=2, timeout_seconds=1, fail_fast=True)
+
+    assert sorted(log.result for log in report.logs) == ["not run", "not run", "timed out"]
+
+
+def test_how_many_are_done_can_be_seen(tmp_path: Path) -> None:
+    """A byte a log, whatever became of it; wherever they are re-executed."""
+    logs = [*_logs(tmp_path, programs.doubling, [1]), tmp_path / "broken.jsonl"]
+    logs[1].write_text("no log")
+    apart, here = tmp_path / "apart", tmp_path / "here"
+
+    replay_logs(logs, Reference("refold.face", "replayer", NOTHING), tally=apart)
+    replay_logs(logs, lambda log: LogResult(log=str(log), result="identical"), tally=here)
+
+    assert apart.read_bytes() == here.read_bytes() == b".."
 
 
 def test_what_one_replay_leaves_behind_no_other_sees(tmp_path: Path) -> None:

@@ -3,12 +3,13 @@
 import pytest
 
 from refold.engine.errors import Diverged, UsageError
-from refold.replay.bulk_report import BulkReport, LogResult, died, is_bad, not_run
+from refold.replay.bulk_report import BulkReport, LogResult, died, is_bad, not_run, timed_out
 
 FINE = LogResult(log="a.jsonl", result="identical", program="p", entries=7)
 REFUSED = LogResult(log="b.jsonl", result="refused", message="a tool has to be passed")
 DIED = died("c.jsonl", "exit code 3")
 LATER = not_run("d.jsonl")
+SLOW = timed_out("e.jsonl", 2.5)
 
 
 def report_of(*logs: LogResult) -> BulkReport:
@@ -36,7 +37,18 @@ def test_the_first_log_that_is_not_identical_is_raised() -> None:
     assert caught.value.divergence == DIED.divergences[0]
 
 
-@pytest.mark.parametrize("row", [FINE, REFUSED, DIED, LATER])
+def test_what_took_too_long_is_bad_and_a_failure() -> None:
+    """The record came to its end, and the program did not."""
+    report = report_of(FINE, SLOW)
+
+    assert is_bad(SLOW)
+    assert report.counts == {"identical": 1, "timed out": 1}
+    assert [case.failure is not None for case in report.suite().cases] == [False, True]
+    with pytest.raises(UsageError, match=r"timed out: .* after 2\.5 s"):
+        report.check()
+
+
+@pytest.mark.parametrize("row", [FINE, REFUSED, DIED, LATER, SLOW])
 def test_a_row_crosses_a_process_as_it_is(row: LogResult) -> None:
     """What `as_json` gave is the same row again."""
     assert LogResult.from_json(row.as_json()) == row

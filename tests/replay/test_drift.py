@@ -1,5 +1,6 @@
 """A record against a run with live outcomes, call by call; rules are CONTRACT.md §12.10."""
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,196 @@ def test_noise_is_what_two_live_runs_differ_in(log: Path) -> None:
     noise = [row.where for row in found.calls if row.noise]
     assert 'report > get#1 in 0/1 (key="a")' in noise
     assert found.counts["noise"] == len(noise)
+
+
+COUNTER = itertools.count(1)
+
+
+def stamping(**options: Any) -> Any:
+    """Return a tool whose result says when it was asked, which is another time each time."""
+
+    @refold.tool(effect="reads", **options)
+    def fetch(url: str, ts: int) -> dict[str, Any]:
+        return {"body": url.upper(), "ts": ts, "size": len(url) + factor["value"] - 1}
+
+    return fetch
+
+
+async def fetches(run: refold.Run, urls: list[str]) -> list[str]:
+    """Ask for each, and say when."""
+    return [(await run.tool("fetch", url=url, ts=next(COUNTER)))["body"] for url in urls]
+
+
+async def hands_down(run: refold.Run, urls: list[str]) -> Any:
+    """Have a child do it, and hand its output on with the time."""
+    outcome = await run.delegate(refold.Delegation(program=fetches, input=urls))
+    return {"said": outcome.output, "at": next(COUNTER)}
+
+
+PATHS = ["/arguments/ts", "/result/ts"]
+VOLATILE = [f"tool:fetch{path}" for path in PATHS]
+
+
+@pytest.mark.parametrize(
+    ("options", "volatile", "now"),
+    [
+        ({"volatile": VOLATILE}, [], {}),  # as record was told
+        ({}, [], {"volatile": PATHS}),  # as the tool says by now
+        ({}, VOLATILE, {}),  # as drift is told
+    ],
+)
+def test_what_is_volatile_is_no_drift_and_listed(
+    tmp_path: Path, options: Any, volatile: list[str], now: Any
+) -> None:
+    """§12.7: requests and results, wherever the rule is from; one that is not, is."""
+    log = refold.record(
+        fetches, ["a", "b"], log=tmp_path / "a.jsonl", tools=[stamping()], check=False, **options
+    ).log
+    tools = [stamping(**now)]
+
+    found = refold.drift(log, fetches, tools=tools, volatile=volatile)
+    part = refold.drift(log, fetches, tools=[stamping()], volatile=["tool:fetch/result/ts"])
+
+    assert found.identical, found
+    assert [(one.call, one.pointer) for one in found.ignored] == [
+        ("0#1", "/arguments/ts"), ("0#1", "/result/ts"),
+        ("0#2", "/arguments/ts"), ("0#2", "/result/ts"),
+    ]  # fmt: skip
+    assert "ignored: 4 values" in str(found)
+    assert found.as_json()["ignored_count"] == 4
+    assert part.identical is bool(options)
+
+
+def test_a_tool_that_declares_it_is_heard_from_its_record(tmp_path: Path) -> None:
+    """§12.7: whoever runs it live need not declare it again."""
+    declaring = stamping(volatile=PATHS)
+    log = refold.record(
+        fetches, ["a"], log=tmp_path / "a.jsonl", tools=[declaring], check=False
+    ).log
+
+    assert refold.drift(log, fetches, tools=[stamping()]).identical
+
+
+def test_what_else_differs_is_drift_beside_it(tmp_path: Path) -> None:
+    """A line is excused whole or not at all; an inserted call is one new call."""
+    log = refold.record(
+        fetches, ["a", "b"], log=tmp_path / "a.jsonl", tools=[stamping()], check=False
+    ).log
+    factor["value"] = 2
+
+    async def more(run: refold.Run, urls: list[str]) -> Any:
+        return await fetches(run, ["new", *urls])
+
+    drifted = refold.drift(log, fetches, tools=[stamping()], volatile=VOLATILE)
+    factor["value"] = 1
+    inserted = refold.drift(log, more, tools=[stamping()], volatile=VOLATILE)
+
+    assert [row.verdict for row in drifted.calls] == ["result_changed", "result_changed", "same"]
+    assert [row.verdict for row in inserted.calls] == ["new", "same", "same", "result_changed"]
+
+
+def test_a_comparator_judges_what_is_not_volatile(tmp_path: Path) -> None:
+    """Both rules hold at once, and what is volatile is listed all the same."""
+    log = refold.record(
+        fetches, ["abcdefghij"], log=tmp_path / "a.jsonl", tools=[stamping()], check=False
+    ).log
+    factor["value"] = 2
+    rules = {"fetch": "numbers:0.2"}
+
+    found = refold.drift(log, fetches, tools=[stamping()], volatile=VOLATILE, compare=rules)
+
+    assert found.identical, found
+    assert [one.pointer for one in found.ignored] == ["/arguments/ts", "/result/ts"]
+
+
+def test_a_recorded_outcome_is_served_where_only_what_is_volatile_differs(tmp_path: Path) -> None:
+    """§12.10: the same is asked for, by the rules of the record."""
+    log = refold.record(
+        hands_down, ["a", "b"], log=tmp_path / "a.jsonl", tools=[stamping()], check=False,
+        volatile=[*VOLATILE, "run/output/at"],
+    ).log  # fmt: skip
+
+    found = refold.drift(log, hands_down, sources=Sources(children="live"))
+
+    assert found.identical, found
+    assert {one.log for one in found.ignored} == {str(log), str(tmp_path / "a.1.jsonl")}
+    assert "/output/at" in {one.pointer for one in found.ignored}
+
+
+def test_what_is_volatile_in_a_childs_end_is_so_in_its_outcome(tmp_path: Path) -> None:
+    """The parent gets no more than the child said."""
+
+    async def above(run: refold.Run, urls: list[str]) -> int:
+        children = [refold.Delegation(program=hands_down, input=[url]) for url in urls]
+        return len([await run.delegate(child) for child in children])
+
+    log = refold.record(
+        above, ["a"], log=tmp_path / "a.jsonl", tools=[stamping()], check=False,
+        volatile=[*VOLATILE, "run/output/at"],
+    ).log  # fmt: skip
+
+    assert refold.drift(log, above, tools=[stamping()]).identical
+
+
+def test_a_conversation_goes_on_after_a_volatile_message(tmp_path: Path) -> None:
+    """The digest of what came before differs from then on, and that alone is excused, too."""
+
+    async def talks(run: refold.Run, _: Any) -> int:
+        messages: list[dict[str, Any]] = [{"role": "user", "content": f"now {next(COUNTER)}"}]
+        for _turn in range(2):
+            reply = await run.model(messages)
+            messages += [reply.message, {"role": "user", "content": "go on"}]
+        return len(messages)
+
+    log = refold.record(
+        talks, log=tmp_path / "a.jsonl", model=model(), volatile=["model:*/added/0/content"],
+        check=False,
+    ).log  # fmt: skip
+
+    served = refold.drift(log, talks, sources=Sources())
+    asked = refold.drift(log, talks, model=model())
+
+    assert served.identical, served
+    assert asked.identical, asked
+    assert [one.pointer for one in asked.ignored] == ["/added/0/content", "/predecessor"]
+
+
+def test_what_was_taken_out_is_no_drift(tmp_path: Path) -> None:
+    """§12.7: a marker stands for any text, in requests as in results."""
+
+    @refold.tool(effect="reads")
+    def login(password: str) -> str:
+        return f"in with {password}"
+
+    async def logs_in(run: refold.Run, _: Any) -> int:
+        return len(await run.tool("login", password="hunter22"))
+
+    rules = refold.Redaction(secrets=["hunter22"])
+    log = refold.record(logs_in, log=tmp_path / "a.jsonl", tools=[login], redaction=rules).log
+
+    served = refold.drift(log, logs_in, sources=Sources())
+
+    assert served.identical, served
+    assert [one.rule for one in served.ignored] == ["redaction"]
+
+
+def test_a_volatile_path_that_is_none_is_refused(log: Path) -> None:
+    """Nobody believes that something is ignored which is not."""
+    with pytest.raises(UsageError, match="tool:NAME"):
+        refold.drift(log, report, tools=TOOLS, model=model(), volatile=["get/result"])
+
+
+@pytest.mark.parametrize("name", ["gte", "models", ""])
+def test_a_rule_for_what_is_not_there_is_refused(log: Path, name: str) -> None:
+    """It would say nothing; the message names what there is, children's calls included."""
+    with pytest.raises(UsageError, match="get, parent, put, reader, scripted, and there are tool"):
+        refold.drift(log, report, tools=TOOLS, model=model(), compare={name: "text"})
+
+
+@pytest.mark.parametrize("name", ["get", "reader", "scripted", "tool", "child", "input", "*"])
+def test_a_rule_is_for_a_name_or_a_kind(log: Path, name: str) -> None:
+    """Of the root run or of a run below it."""
+    assert refold.drift(log, report, tools=TOOLS, model=model(), compare={name: "text"}).identical
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import attrs
 import pytest
 
 from refold.engine.errors import OutcomeMissing
 from refold.replay.drift_report import CallDrift, DriftReport, row_text
+from refold.replay.excuses import Ignored
 from refold.replay.pointer_diff import differences
 from refold.replay.sources import Sources
 
@@ -55,6 +57,21 @@ def test_the_text_has_counts_differences_and_marks() -> None:
         "new: not recorded  p > d#4  (consequent)\n"
         "missing   no recorded outcome for e#5; the nearest recorded one is f#5 (why)"
     )
+
+
+def test_what_was_ignored_is_listed() -> None:
+    """§12.7: so many values, and where they stand."""
+    one = Ignored(
+        log="a.jsonl", seq=1, what="tool:b", call="0#2", pointer="/result/ts", recorded=1, now=2,
+        rule="tool:b/result/ts",
+    )  # fmt: skip
+    whole = attrs.evolve(report(SAME), ignored=(one,) * 12, ignored_count=12)
+
+    lines = str(whole).splitlines()
+
+    assert lines[1] == "ignored: 12 values not as recorded"
+    assert lines[2] == "  tool:b at 0#2  /result/ts: 1 → 2  (tool:b/result/ts)"
+    assert lines[-1] == "  … and 2 more"
 
 
 def test_many_differences_are_counted() -> None:

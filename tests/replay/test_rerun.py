@@ -52,6 +52,9 @@ def test_tools_that_are_to_run_live_have_to_be_passed(tmp_path: Path) -> None:
 
     with pytest.raises(ToolNeeded, match="get"):
         rerun(book, again(Sources(tools="live"), passed=False), tmp_path / "b.jsonl")
+    may = Sources(tools="live", may_change=True)
+    with pytest.raises(ToolNeeded, match=r"tools=\[get, put\]"):
+        rerun(book, again(may, passed=False), tmp_path / "b.jsonl")
     assert not (tmp_path / "b.jsonl").exists()
     sources = Sources(tool={"put": "live"})
     assert rerun(book, again(sources, passed=False), tmp_path / "c.jsonl").recording is not None

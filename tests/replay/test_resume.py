@@ -449,6 +449,11 @@ def test_a_tool_that_the_run_was_offered_has_to_be_passed(tmp_path: Path) -> Non
 
     with pytest.raises(ToolAbsent):
         resumed(log, resumable.sequential, tools=[step])
+    with pytest.raises(ToolAbsent) as refused:
+        resumed(log, resumable.sequential, tools=[])
+    absent = {refused.value.tool, *refused.value.others}
+    assert absent == {tool.name for tool in resumable.TOOLS}
+    assert all(repr(name) in str(refused.value) for name in absent)
     assert len(lines_of(log)) == 3
 
 

@@ -203,6 +203,20 @@ def test_rules_that_name_nothing_are_refused_with_their_line(
     assert refused.value.line == line
 
 
+@pytest.mark.parametrize(
+    "rules", ["{tools: [raed_file]}", "{paths: {'tool:raed_file': [/result]}}"]
+)
+def test_redaction_names_tools_that_there_are(tmp_path: Path, rules: str) -> None:
+    """§3.9: or it would take out nothing; a pattern need not be there."""
+    file = tmp_path / "refold.yaml"
+    file.write_text(f"redaction: {rules}\n")
+
+    with pytest.raises(ConfigRefused, match="read_file"):
+        load_config(file, known_tools=["read_file"])
+    file.write_text("redaction: {tools: ['get_*'], paths: {'tool:*': [/result]}}\n")
+    assert load_config(file, known_tools=["read_file"]).redaction is not None
+
+
 def test_tools_may_be_asked_for(tmp_path: Path) -> None:
     """§10.18: by name; an unknown name is refused."""
     file = tmp_path / "refold.yaml"

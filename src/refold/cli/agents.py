@@ -12,12 +12,14 @@ from refold.cli import output, words
 from refold.cli.errors import DIFFERS, FINE, USAGE
 from refold.cli.logs import LOG, json_option
 from refold.cli.pages import page
+from refold.engine.errors import InvalidDefError
 from refold.tools.agent_loader import AgentLoader
-from refold.tools.agents import NAMEABLE_TOOLS
+from refold.tools.agents import FILE_NAME, NAMEABLE_TOOLS, AgentDef, load_agent
 
 _PAGE: Final = """
 Examples:
   refold agents check agents
+  refold agents check .
   refold agents check .claude/agents --tool web_search --json
 """
 
@@ -25,7 +27,7 @@ Examples:
 @click.group("agents", epilog=page(_PAGE), invoke_without_command=True)
 @click.pass_context
 def command(context: click.Context) -> int:
-    """Look after a folder of agents: agents/NAME/AGENT.md or agents/NAME.md."""
+    """Look after agents: agents/NAME/AGENT.md, agents/NAME.md, or one by itself."""
     if context.invoked_subcommand is not None:
         return FINE
     click.echo(context.get_help(), err=True)
@@ -41,6 +43,8 @@ def command(context: click.Context) -> int:
 @json_option
 def check(*, folder: Path, tools: tuple[str, ...], as_json: bool) -> int:
     """Say what is wrong with the agent files in DIR (by default agents/).
+
+    DIR may also be the folder of one agent, with its AGENT.md.
 
     Exit code: 0 all of them define an agent · 1 one does not, or there is none.
     """
@@ -61,6 +65,10 @@ def checked(folder: Path, known_tools: tuple[str, ...]) -> dict[str, Any]:
         InvalidDefError: it is no folder.
     """
     loader = AgentLoader(folder, known_tools=known_tools)
+    found = loader.discover_agents()
+    problems = list(loader.skipped)
+    if not found and (folder / FILE_NAME).is_file():
+        found, problems = _its_own(folder, known_tools, problems)
     agents = [
         {
             "id": agent.id,
@@ -69,19 +77,32 @@ def checked(folder: Path, known_tools: tuple[str, ...]) -> dict[str, Any]:
             "model": agent.model_spec,
             "tools": None if agent.tools is None else list(agent.tools),
         }
-        for agent in loader.discover_agents()
-    ]
-    problems = [
-        {"id": error.agent, "path": output.shown_path(error.path), "reason": error.reason}
-        for error in loader.skipped
+        for agent in found
     ]
     ok = bool(agents) and not problems
     return {
         "folder": output.shown_path(folder),
         "ok": ok,
         "agents": agents,
-        "problems": problems,
+        "problems": [
+            {"id": error.agent, "path": output.shown_path(error.path), "reason": error.reason}
+            for error in problems
+        ],
     }
+
+
+def _its_own(
+    folder: Path, known_tools: tuple[str, ...], problems: list[InvalidDefError]
+) -> tuple[tuple[AgentDef, ...], list[InvalidDefError]]:
+    """Return the agent whose own folder it is, and what is wrong with it, or with those below.
+
+    Other texts that lie beside it are no agents.
+    """
+    try:
+        agent = load_agent(folder, known_tools=known_tools)
+    except InvalidDefError as error:
+        return (), [error, *problems]
+    return (agent,), [each for each in problems if Path(each.path).parent != folder]
 
 
 def _describe(document: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ Rules: CONTRACT.md §14.13.
 
 import contextlib
 import re
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -25,7 +26,7 @@ _NAMED: Final = re.compile(r"([^\s=/:]+)=(.+)", re.DOTALL)
 
 _CODES: Final = (
     (DAMAGED, ("damaged",)),
-    (DIFFERS, ("diverged",)),
+    (DIFFERS, ("diverged", "timed out")),
     (FAULT, ("fault",)),
     (USAGE, ("program needed", "refused", "not run")),
 )
@@ -65,6 +66,7 @@ def replay_many(
     volatile: Sequence[str] = (),
     jobs: int | None,
     fail_fast: bool,
+    timeout_seconds: float | None = None,
 ) -> BulkReport:
     """Re-execute all logs that `paths` name.
 
@@ -81,9 +83,19 @@ def replay_many(
         load_tools(tools)
     given = {"programs": dict(programs), "tools": tools, "volatile": list(volatile)}
     execute = Reference(__name__, "replayer", given)
-    said = f"re-executing {words.counted(len(logs), 'log')}"
-    with output.stdout_kept(), output.progress(said):
-        return replay_logs(logs, execute, jobs=jobs, fail_fast=fail_fast)
+    with tempfile.TemporaryDirectory(prefix="refold-replay-") as folder:
+        tally = Path(folder) / "done"
+        tally.touch()
+        said = f"of {words.counted(len(logs), 'log')} re-executed"
+        with output.stdout_kept(), output.progress(lambda: f"{tally.stat().st_size:,} {said}"):
+            return replay_logs(
+                logs,
+                execute,
+                jobs=jobs,
+                fail_fast=fail_fast,
+                timeout_seconds=timeout_seconds,
+                tally=tally,
+            )
 
 
 def replayer(programs: dict[str, str], tools: str, volatile: Sequence[str]) -> Execute:

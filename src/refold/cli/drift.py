@@ -7,7 +7,7 @@ import click
 
 from refold.cli import bulk, output
 from refold.cli.errors import DIFFERS, FINE, MISSING
-from refold.cli.live import Live, live_of, live_options
+from refold.cli.live import Live, live_of, live_options, pair
 from refold.cli.logs import LOG, OpenedLog, json_option, opened_log, started
 from refold.cli.pages import page
 from refold.engine.log.names import tree
@@ -42,6 +42,11 @@ recorded and may not run.
     help="When results of a tool (or of `model`, `child`, `*`) count as the same: exact, text, "
     "subset or numbers:0.01.",
 )  # fmt: skip
+@click.option(
+    "--volatile", metavar="PATH", multiple=True,
+    help="A place that is not compared, such as tool:fetch/result/ts.  What was ignored is "
+    "listed.  Repeat it for more.",
+)  # fmt: skip
 @click.option("--twice", is_flag=True, help="Run twice; what differs between the two is noise.")
 @click.option("--into", type=LOG, metavar="FILE", help="Keep the new run as a log.")
 @click.option("--junit", type=LOG, metavar="FILE", help="Write the result as JUnit XML, too.")
@@ -51,6 +56,7 @@ def command(
     log: Path,
     program: str | None,
     rules: tuple[str, ...],
+    volatile: tuple[str, ...],
     twice: bool,
     into: Path | None,
     junit: Path | None,
@@ -67,7 +73,8 @@ def command(
     import_from_here()
     with opened_log(log) as opened:
         given = live_of(opened, program, "live", **live)
-        report = drifted(opened, program, given, rules=rules, twice=twice, into=into)
+        way: dict[str, Any] = {"rules": rules, "volatile": volatile, "twice": twice, "into": into}
+        report = drifted(opened, program, given, **way)
         return tell(report, opened, junit=junit, as_json=as_json)
 
 
@@ -77,11 +84,12 @@ def drifted(
     live: Live,
     *,
     rules: tuple[str, ...] = (),
+    volatile: tuple[str, ...] = (),
     twice: bool = False,
     into: Path | None = None,
 ) -> DriftReport:
     """Run a log again with live outcomes, and compare."""
-    compare = {name: rule for name, _, rule in (each.partition("=") for each in rules)}
+    compare = dict(pair(each, "--compare") for each in rules)
     with output.stdout_kept(), output.progress(f"running {log.given} again"):
         return drift(
             log.path,
@@ -93,6 +101,7 @@ def drifted(
             compare=compare,
             twice=twice,
             into=into,
+            volatile=volatile,
         )
 
 

@@ -21,14 +21,15 @@ from refold.replay.fork import Fork
 _PAGE: Final = """
 Examples:
   refold fork audit.jsonl --program app.py:audit --set "0#3=42"
+  refold fork audit.jsonl --program app.py:audit --set "0#3=@result.json"
   refold fork audit.jsonl --program app.py:audit --at 17 \\
          --model openai:gpt-4.1 --tools live --tools app:TOOLS
   refold fork audit.1.jsonl --program app.py:audit --at 4 --into other.jsonl
 
 KEY is a call key, as `refold show LOG --events` lists them; in a child's
-log from the root run down: "0#1 > 0#2".  A value is JSON, or a file of it:
-of a tool its result, of a model its text or message, of a child its output;
-{"error": {"message": "…"}} makes it fail.
+log from the root run down: "0#1 > 0#2".  A value is of a tool its result, of
+a model its text or message, of a child its output; {"error": {"message":
+"…"}} makes it fail.
 
 After the fork, outcomes come from the record where the same is asked for;
 what was not recorded needs --model, --tools or --children.
@@ -46,8 +47,9 @@ not recorded and may not run · 1 an edit changes what is kept before it.
     "Negative: from the end.",
 )  # fmt: skip
 @click.option(
-    "--set", "edits", metavar="KEY=FILE|JSON", multiple=True,
-    help="What the outcome of a call is to be.",
+    "--set", "edits", metavar="KEY=JSON", multiple=True,
+    help="What the outcome of a call is to be: a JSON value, a file of one (KEY=@FILE), or else "
+    "a text.  Repeat it for more.",
 )  # fmt: skip
 @click.option(
     "--program", metavar="MODULE:NAME",

@@ -4,16 +4,16 @@
 or tools that are named are meant to be used.  Rules: CONTRACT.md §12.10.
 """
 
-from collections.abc import Callable, Iterable
-from pathlib import Path
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import attrs
 import click
 
-from refold.cli import output
 from refold.cli.logs import OpenedLog, started
-from refold.cli.people import value_of
+from refold.cli.people import said
 from refold.engine.canonical import Json
 from refold.engine.errors import UsageError
 from refold.engine.log.names import tree
@@ -33,7 +33,8 @@ _OPTIONS: Final = (
     ),
     click.option(
         "--tools", metavar="recorded|live|stub|MODULE:NAME,…", multiple=True,
-        help="Where tool results come from; and the tools themselves, or lists of them.",
+        help="Where tool results come from, and the tools themselves, or lists of them, as in "
+        "live,app.py:TOOLS.",
     ),
     click.option(
         "--children", type=click.Choice(MODES),
@@ -45,7 +46,8 @@ _OPTIONS: Final = (
     ),
     click.option(
         "--stub", "stubs", metavar="NAME=JSON", multiple=True,
-        help="What the stub of a tool gives, or of `model` or `child`; else nothing.",
+        help="What the stub of a tool gives, or of `model` or `child`; else nothing.  @FILE "
+        "reads a file.",
     ),
     click.option(
         "--yes", "may_change", is_flag=True, help="Let live tools change the world, too."
@@ -78,7 +80,7 @@ def is_all_recorded(
     **_more: Any,
 ) -> bool:
     """Return whether nothing but the record is asked for."""
-    words = [*models, *(each for each in tools if each in MODES), children or "recorded"]
+    words = [*models, *modes_and_tools(tools)[0], children or "recorded"]
     words += [each.partition("=")[2] for each in single]
     return all(word == "recorded" for word in words)
 
@@ -105,18 +107,18 @@ def live_of(
     from refold.cli.replay import load_tools, session_of, tools_of  # noqa: PLC0415 - it uses this file
 
     name = started(log.path).program
-    modes = [each for each in tools if each in MODES]
-    given = load_tools(",".join(each for each in tools if each not in MODES))
+    modes, places = modes_and_tools(tools)
+    given = load_tools(places)
     own = tools_of(name) if program is None and name in SHIPPED else ()
     known = {tool.name: tool for tool in (*own, *given)}
     chosen, asked = _models(models, base_url, log)
-    tool: dict[str, Any] = dict(_pair(each, "--tool") for each in single)
+    tool: dict[str, Any] = dict(pair(each, "--tool") for each in single)
     sources = Sources(
         model=chosen or default,
         tools=_last(modes) or default,  # type: ignore[arg-type]  # one of the modes
         children=children or default,
         tool=tool,
-        stubs={key: value_of(text) for key, text in (_pair(each, "--stub") for each in stubs)},
+        stubs=said("--stub", stubs, example="search=[]"),
         may_change=may_change,
     )
     _check_names(log, known, tool, sources.stubs)
@@ -155,35 +157,40 @@ def _models(
     return mode, {}  # type: ignore[return-value]  # one of the modes
 
 
+def modes_and_tools(values: Iterable[str]) -> tuple[list[str], str]:
+    """Return the modes among what `--tools` was given, and the rest, separated by commas."""
+    words = [word for each in values for word in map(str.strip, each.split(",")) if word]
+    places = [word for word in words if word not in MODES]
+    return [word for word in words if word in MODES], ",".join(places)
+
+
 def _last(values: list[str]) -> str | None:
     return values[-1] if values else None
 
 
-def _pair(text: str, option: str) -> tuple[str, str]:
+def pair(text: str, option: str) -> tuple[str, str]:
+    """Return what stands on the two sides of the first `=`.
+
+    Raises:
+        UsageError: there is none, or nothing before it.
+    """
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise UsageError(f"{option} {text!r:.60}: expected NAME=…")
     return name, value
 
 
-def edits_of(given: Iterable[str]) -> dict[str, Json]:
-    """Return what `KEY=FILE` and `KEY=JSON` say, by key; a file that is no JSON is a text.
+def edits_of(given: Sequence[str]) -> dict[str, Json]:
+    """Return what `KEY=JSON`, `KEY=@FILE` and `KEY=TEXT` say of `--set`, by key.
 
     Raises:
-        UsageError: an edit without a key, or of a file that is not there.
+        UsageError: as `people.said`; or a text is the name of a file, and would not be read.
     """
-    found: dict[str, Json] = {}
     for each in given:
-        key, value = _pair(each, "--set")
-        found[key.strip()] = _value(value.strip())
-    return found
-
-
-def _value(text: str) -> Json:
-    path = Path(text.removeprefix("@"))
-    if not text.startswith("@") and not path.is_file():
-        return value_of(text)
-    try:
-        return value_of(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{output.shown_path(path)}: {error}") from None
+        text = each.partition("=")[2].strip()
+        if os.path.isfile(text):  # noqa: PTH113 - a text that can be no name is none
+            raise UsageError(
+                f"--set {each!r:.60}: {text} is a file: {'@' + text!r} reads it, and "
+                f"{json.dumps(text)!r} is the text"
+            )
+    return said("--set", given)

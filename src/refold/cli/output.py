@@ -126,8 +126,11 @@ def _text(parts: tuple[Part, ...]) -> Text:
     return text
 
 
-def table(rows: list[list[Part]]) -> None:
-    """Print rows, the first as heading, their columns aligned; a terminal cuts the last column."""
+def table(rows: list[list[Part]], *, wrap: bool = False) -> None:
+    """Print rows, the first as heading, their columns aligned.
+
+    A terminal cuts the last column; with `wrap`, it shows it whole, over as many lines as it needs.
+    """
     texts = [[_text((part,)) for part in row] for row in rows]
     widths = [max(cell_len(cell.plain) for cell in column) for column in zip(*texts, strict=True)]
     for number, row in enumerate(rows):
@@ -138,7 +141,26 @@ def table(rows: list[list[Part]]) -> None:
         gaps[-1] = ""
         style = "dim" if number == 0 else ""
         cells = [(part, style) if isinstance(part, str) else part for part in row]
-        line(*(each for pair in zip(cells, gaps, strict=True) for each in pair), cut=True)
+        parts = [each for pair in zip(cells, gaps, strict=True) for each in pair]
+        if wrap:
+            _hanging(parts[:-2], parts[-2])
+        else:
+            line(*parts, cut=True)
+
+
+def _hanging(lead: list[Part], last: Part) -> None:
+    """Print a row whose last cell goes on, where a terminal is too narrow, below itself."""
+    screen = console()
+    if not screen.is_terminal:
+        line(*lead, last)
+        return
+    before = _text(tuple(lead))
+    if screen.width - before.cell_len < _WRAPPED_MIN:  # then all of it stands below
+        line(*lead, cut=True)
+        before = Text(" " * 4)
+    for each in _text((last,)).wrap(screen, screen.width - before.cell_len):
+        screen.print(before + each, soft_wrap=True)
+        before = Text(" " * before.cell_len)
 
 
 def document(value: Any) -> None:

@@ -25,7 +25,7 @@ from refold.replay.standing import Doubt, OpenEnds
 _INDENT: Final = "    "
 
 
-def said(option: str, given: Iterable[str]) -> dict[str, Json]:
+def said(option: str, given: Iterable[str], *, example: str = "0#1=true") -> dict[str, Json]:
     """Return what `KEY=JSON`, `KEY=@FILE` and `KEY=TEXT` say, by key.
 
     Raises:
@@ -36,10 +36,12 @@ def said(option: str, given: Iterable[str]) -> dict[str, Json]:
         key, equals, text = each.partition("=")
         key = key.strip()
         if not equals or not key:
-            raise UsageError(f"{option} {each!r:.60}: expected KEY=JSON, as in {option} '0#1=true'")
+            raise UsageError(
+                f"{option} {each!r:.60}: expected KEY=JSON, as in {option} '{example}'"
+            )
         if key in found:
             raise UsageError(f"{option} says twice what {key} is to be")
-        found[key] = _value(text)
+        found[key] = _value(text.strip())
     return found
 
 

@@ -60,12 +60,12 @@ Examples:
   refold replay runs --program audit.py:audit --junit replay.xml
   refold replay answer.jsonl --model openai:gpt-4.1 --tools recorded
   refold replay runs/agent.jsonl -- python agent.py
-  refold replay runs old.refold --jobs 4 --fail-fast \\
+  refold replay runs old.refold --jobs 4 --fail-fast --timeout 60 \\
          --program audit=app.audit:main --program survey.py:survey
 
 Exit code: 0 identical · 1 a divergence · 3 a log is damaged · 4 an outcome
-is missing while something is live.  Of several logs, the worst: 3, 1, 70
-(a fault), 2 (program needed, refused), 0.
+is missing while something is live.  Of several logs, the worst: 3, 1
+(diverged, timed out), 70 (a fault), 2 (program needed, refused), 0.
 """
 
 
@@ -86,6 +86,10 @@ is missing while something is live.  Of several logs, the worst: 3, 1, 70
 @click.option(
     "--fail-fast", is_flag=True, help="Of several logs, stop at the first that is not identical."
 )
+@click.option(
+    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+    help="Wall time that one log may take; then it is stopped, and its row is `timed out`.",
+)  # fmt: skip
 @click.option("--junit", type=LOG, metavar="FILE", help="Write the results as JUnit XML, too.")
 @click.option(
     "--volatile", metavar="PATH", multiple=True,
@@ -104,6 +108,7 @@ def command(
     is_all: bool,
     jobs: int | None,
     fail_fast: bool,
+    timeout: float | None,
     junit: Path | None,
     volatile: tuple[str, ...],
     tripwire: bool,
@@ -124,7 +129,8 @@ def command(
     that Refold ships.
 
     LOG may be a folder, meaning all root logs below it, and there may be
-    several: each is re-executed in a process of its own, and is one row.
+    several: each is re-executed in a process of its own, and is one row.  So is
+    one LOG with --timeout or --junit.
 
     With --model, --tools, --children or --tool, what is said to be live runs,
     and each call is compared with its record (refold drift --help).
@@ -144,12 +150,16 @@ def command(
         raise click.UsageError(f"--junit: {output.shown_path(junit.parent)}: no such folder")
     way = _Way(is_all=is_all, tripwire=tripwire, volatile=volatile)
     if not is_all_recorded(**live):
+        if timeout is not None:
+            raise click.UsageError("--timeout is for what is replayed from the record alone")
         return _replay_live(logs, programs, live, way, junit=junit, as_json=as_json)
     _, tools = modes_and_tools(live["tools"])
-    if len(logs) == 1 and not logs[0].is_dir() and junit is None:
+    if len(logs) == 1 and not logs[0].is_dir() and junit is None and timeout is None:
         return _replay_one(logs[0], programs, tools, way, as_json=as_json)
     if tripwire:
-        raise click.UsageError("--tripwire is for the replay of one log: name one, no --junit")
+        raise click.UsageError(
+            "--tripwire is for the replay of one log: name one, without --junit and --timeout"
+        )
     report = bulk.replay_many(
         logs,
         programs=_by_name(programs, logs),
@@ -157,6 +167,7 @@ def command(
         volatile=volatile,
         jobs=jobs,
         fail_fast=fail_fast,
+        timeout_seconds=timeout,
     )
     bulk.tell_printed(report)
     if junit is not None:

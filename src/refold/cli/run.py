@@ -18,6 +18,7 @@ from refold.engine.limits import Limits
 from refold.engine.models import model_from
 from refold.engine.ports import Model, Question
 from refold.engine.recording import Recording, record
+from refold.engine.redaction import narrowed
 from refold.tools.agents import NAMEABLE_TOOLS, load_agent
 from refold.tools.config import Config, load_config
 from refold.tools.configured import pool_models, prepare_run, session_for
@@ -104,6 +105,8 @@ def command(
     asked = Limits(max_depth=max_depth, max_iterations=max_turns, timeout_seconds=timeout)
     words: dict[str, Any] = {"agent": agent, "model": spec, "base_url": base_url, "config": config}
     words |= {"root": None if root == Path() else root, "runner": runner}
+    model, models = _model(agent, spec, base_url, project), pool_models(project)
+    names = {tool.name for tool in tools}, {each.name for each in (model, *models.values())}
     progress = contextlib.nullcontext() if ask else output.progress(f"{agent} is at work")
     with output.stdout_kept(), progress:
         recording = record(
@@ -111,12 +114,12 @@ def command(
             given,
             log=log,
             tools=tools,
-            model=_model(agent, spec, base_url, project),
-            models=pool_models(project),
+            model=model,
+            models=models,
             session=session_for(tools),
             runner=runner,
             limits=limits.narrowed(asked),
-            redaction=project.redaction,
+            redaction=narrowed(project.redaction, *names) if project.redaction else None,
             volatile=project.volatile,
             ask=_asker(is_on=ask),
         )

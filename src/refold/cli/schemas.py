@@ -64,21 +64,23 @@ def _verify() -> Schema:
     return record({"logs": _list(log), **answers})
 
 
+_IGNORED: Final = record(
+    {
+        "log": _TEXT,
+        "seq": _COUNT,
+        "what": _TEXT,
+        "call": _TEXT,
+        "pointer": _TEXT,
+        "recorded": _ANY,
+        "now": _ANY,
+        "rule": _TEXT,
+    }
+)
+
+
 def _replay() -> Schema:
     finding = record(
         {"what": _TEXT, "file": _TEXT, "line": _COUNT, "remedy": _TEXT, "is_advice": _FLAG}
-    )
-    ignored = record(
-        {
-            "log": _TEXT,
-            "seq": _COUNT,
-            "what": _TEXT,
-            "call": _TEXT,
-            "pointer": _TEXT,
-            "recorded": _ANY,
-            "now": _ANY,
-            "rule": _TEXT,
-        }
     )
     return record(
         {
@@ -89,7 +91,7 @@ def _replay() -> Schema:
             "entries": _COUNT,
             "children": _COUNT,
             "ends_early": _list(_TEXT),
-            "ignored": _list(ignored),
+            "ignored": _list(_IGNORED),
             "ignored_count": _COUNT,
             "findings": _or_null(_list(finding)),
         }
@@ -153,6 +155,8 @@ def _drift() -> Schema:
             "calls": _list(call),
             "missing": _list(_MISSING),
             "sources": record({"model": modes, "tools": modes, "children": modes, "tool": tool}),
+            "ignored": _list(_IGNORED),
+            "ignored_count": _COUNT,
         }
     )
 

@@ -95,7 +95,7 @@ def describe(report: SensitivityReport) -> None:
         rows.append([_label(call), tokens, took, _said(call.altered)])
         if call.failed is not None:
             rows.append(["  if it had failed", "", "", _said(call.failed)])
-    output.table(rows)
+    output.table(rows, wrap=True)
     output.line()
     count, found = words.counted(len(report.calls), "outcome"), len(report.unneeded)
     if not found:

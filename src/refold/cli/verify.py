@@ -1,16 +1,23 @@
-"""`refold verify`: are logs intact and complete?  Three answers, never one (CONTRACT.md §5)."""
+"""`refold verify`: are logs intact and complete?  Three answers, never one (CONTRACT.md §5).
+
+A log is described in full; of a folder, each root log is a row, and what is wrong stands below.
+"""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
 import click
 
 from refold.cli import output, words
 from refold.cli.errors import DAMAGED, FINE
 from refold.cli.logs import LOG, OpenedLog, json_option, opened_log
 from refold.cli.pages import page
-from refold.engine.log.damage import TORN_TAIL
+from refold.engine.errors import LogUnsupported, RefoldError
+from refold.engine.log.damage import TORN_TAIL, Damage
+from refold.replay.bulk import find_logs
 from refold.replay.verify import LEAVES_INTACT, OTHER_HEAD, LogReport, Verification, verify
 
 _SHOWN: Final = 10
@@ -27,10 +34,11 @@ authentic  signed (nothing is, so far)
 
 Examples:
   refold verify runs/audit.jsonl
+  refold verify runs
   refold verify runs/*.jsonl --json
   refold verify runs/audit.jsonl --expect-head 5859a211…
 
-Exit code: 0 intact and complete · 3 not.
+Exit code: 0 all intact and complete · 3 not.
 """
 
 
@@ -43,22 +51,37 @@ def command(*, logs: tuple[Path, ...], expect_head: str | None, as_json: bool) -
 
     Nothing is executed.  A log cut off at the end of a line still chains: to
     notice that, keep the head that a recording prints and give it here.
+
+    LOG may be a folder, meaning all root logs below it: each is one row, and
+    what is wrong with one is said below.
     """
-    if expect_head is not None and len(logs) > 1:
+    is_many = any(log.is_dir() for log in logs)
+    if expect_head is not None and (is_many or len(logs) > 1):
         raise click.UsageError("--expect-head is the head of one log; give one LOG")
     if expect_head is not None:
         expect_head = _whole_head(expect_head)
-    found = [_verified(log, expect_head, as_json=as_json) for log in logs]
+    if is_many:
+        found = _all_below(logs)
+    else:
+        found = [_one(log, expect_head, is_told=not as_json) for log in logs]
     if as_json:
-        output.document(
-            {
-                "logs": [log for each in found for log in each["logs"]],
-                "intact": all(each["intact"] for each in found),
-                "complete": all(each["complete"] for each in found),
-                "authentic": None,
-            }
-        )
-    return FINE if all(each["intact"] and each["complete"] for each in found) else DAMAGED
+        output.document(_document_of_all(found))
+    elif is_many:
+        _describe_many(found)
+    return FINE if all(each.is_fine for each in found) else DAMAGED
+
+
+@attrs.frozen
+class _Verified:
+    """One tree, and what is known of it."""
+
+    verification: Verification
+    log: OpenedLog
+    """As it is named; a packed one is closed by now."""
+
+    @property
+    def is_fine(self) -> bool:
+        return self.verification.intact and self.verification.complete
 
 
 def _whole_head(given: str) -> str:
@@ -75,13 +98,76 @@ def _whole_head(given: str) -> str:
     return head
 
 
-def _verified(given: Path, expect_head: str | None, *, as_json: bool) -> dict[str, Any]:
+def _one(given: Path, expect_head: str | None, *, is_told: bool) -> _Verified:
     with opened_log(given) as log, output.progress(f"verifying {given}"):
-        verification = verify(log.path, expect_head=expect_head)
-        document = document_of(verification, log)
-    if not as_json:
-        describe(verification, log)
-    return document
+        verified = _Verified(verify(log.path, expect_head=expect_head), log)
+    if is_told:
+        describe(verified.verification, log)
+    return verified
+
+
+def _all_below(paths: Sequence[Path]) -> list[_Verified]:
+    """Return what is known of each root log; one that cannot be read stops no other.
+
+    Raises:
+        LogMissing: a path is not there, or there are no logs.
+    """
+    logs = find_logs(paths)
+    found: list[_Verified] = []
+    with output.progress(lambda: f"verifying {len(found) + 1:,} of {len(logs):,} logs"):
+        for given in logs:
+            try:
+                with opened_log(given) as log:
+                    found.append(_Verified(verify(log.path), log))
+            except (RefoldError, click.UsageError) as error:
+                found.append(_Verified(_unread(given, error), OpenedLog(given, given)))
+    return found
+
+
+def _unread(log: Path, error: RefoldError | click.UsageError) -> Verification:
+    """Return what is known of a file that cannot be judged."""
+    what = "newer format" if isinstance(error, LogUnsupported) else "not a log"
+    found = error.format_message() if isinstance(error, click.UsageError) else str(error)
+    damage = Damage(str(log), 1, 0, "a log that can be read", " ".join(found.split()), what)
+    report = LogReport(
+        str(log),
+        intact=False,
+        complete=False,
+        authentic=None,
+        entries=0,
+        head="",
+        damage=(damage,),
+    )
+    return Verification((report,))
+
+
+def _document_of_all(found: Sequence[_Verified]) -> dict[str, Any]:
+    documents = [document_of(each.verification, each.log) for each in found]
+    return {
+        "logs": [log for each in documents for log in each["logs"]],
+        "intact": all(each["intact"] for each in documents),
+        "complete": all(each["complete"] for each in documents),
+        "authentic": None,
+    }
+
+
+def _describe_many(found: Sequence[_Verified]) -> None:
+    """Print a row a root log, then what is wrong with those that are not fine."""
+    rows: list[list[output.Part]] = [["intact", "complete", "logs", "entries", "log"]]
+    for each in found:
+        tree = each.verification
+        answers = _answer(tree.intact), _answer(tree.complete)
+        counts = f"{len(tree.logs):>4,}", f"{sum(log.entries for log in tree.logs):>7,}"
+        rows.append([*answers, *counts, output.shown_path(each.log.given)])
+    output.table(rows)
+    bad = [each for each in found if not each.is_fine]
+    for each in bad:
+        output.line()
+        describe(each.verification, each.log)
+    fine = words.counted(len(found) - len(bad), "root log")
+    rest = f", {len(bad):,} not" if bad else ""
+    output.line()
+    output.line((f"{fine} intact and complete{rest}", "bold red" if bad else "green"))
 
 
 def document_of(verification: Verification, log: OpenedLog) -> dict[str, Any]:

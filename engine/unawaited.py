@@ -1,0 +1,124 @@
+"""Calls of `run` that a program makes and never awaits: nothing happens, and nothing is logged.
+
+`run.tool(…)` without `await` asks for nothing: the coroutine is thrown away before it starts, so no
+event can say so.  What is made is kept here until it has begun, and what never did is told when the
+run has ended: as `Recording.warnings`, and as Python's warnings in the place of its own, which come
+whenever the coroutine happens to be collected.  The rule is CONTRACT.md §9.10.
+"""
+
+import functools
+import sys
+import warnings
+from collections.abc import Callable, Coroutine, Iterable
+from types import CodeType
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
+
+import attrs
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_KEPT_MIN: Final = 256
+"""So many are kept before it is looked which of them have begun."""
+
+Made = tuple[Coroutine[Any, Any, Any], CodeType, int]
+"""A coroutine, and the code that made it with the place in that."""
+
+
+@attrs.frozen
+class Slip:
+    """A call that was never awaited."""
+
+    call: str
+    """`run.tool('fetch')`."""
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.message}"
+
+    @property
+    def message(self) -> str:
+        """What is wrong, without the place."""
+        return f"{self.call} was never awaited: nothing was asked for"
+
+
+class Unawaited:
+    """What one run's program made and has not begun, as far as is known."""
+
+    def __init__(self) -> None:
+        self._made: list[Made] = []
+        self._kept_max = _KEPT_MIN
+
+    def add(self, coroutine: Coroutine[Any, Any, Any], code: CodeType, at: int) -> None:
+        """Keep a coroutine that was just made, and let go of those that have begun by now."""
+        self._made.append((coroutine, code, at))
+        if len(self._made) > self._kept_max:
+            self._made = [made for made in self._made if _is_fresh(made[0])]
+            self._kept_max = max(_KEPT_MIN, 2 * len(self._made))
+
+    def taken(self) -> tuple[Slip, ...]:
+        """Return what never began, in the order in which it was made, and let go of all."""
+        made, self._made = self._made, []
+        fresh = [one for one in made if _is_fresh(one[0])]
+        slips = tuple(
+            Slip(_call_of(coroutine), code.co_filename, _line_of(code, at))
+            for coroutine, code, at in fresh
+        )
+        for coroutine, _, _ in fresh:
+            coroutine.close()  # or Python would warn, too, and name this line
+        return slips
+
+
+class _Holder(Protocol):
+    """Whose calls are kept."""
+
+    @property
+    def unawaited(self) -> Unawaited:
+        """Where."""
+
+
+H = TypeVar("H", bound=_Holder)
+
+
+def to_be_awaited(
+    method: Callable[Concatenate[H, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[H, P], Coroutine[Any, Any, R]]:
+    """Return a method that makes the same coroutine, and has it kept until it begins."""
+
+    @functools.wraps(method)
+    def make(self: H, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        coroutine = method(self, *args, **kwargs)
+        frame = sys._getframe(1)  # noqa: SLF001 - the caller; `inspect` would ask the same
+        self.unawaited.add(coroutine, frame.f_code, frame.f_lasti)
+        return coroutine
+
+    return make
+
+
+def tell(slips: Iterable[Slip]) -> None:
+    """Say slips as Python's warnings, each at its place."""
+    for slip in slips:
+        warnings.warn_explicit(slip.message, RuntimeWarning, slip.file, slip.line)
+
+
+def _is_fresh(coroutine: Any) -> bool:
+    """Return whether a coroutine was made and has not begun; one that was cancelled has ended."""
+    if coroutine.cr_frame is None:
+        return False
+    return not (coroutine.cr_running or coroutine.cr_suspended)
+
+
+def _call_of(coroutine: Any) -> str:
+    name = coroutine.__name__
+    tool = coroutine.cr_frame.f_locals.get("tool") if name == "tool" else None
+    named = tool if isinstance(tool, str) else getattr(tool, "name", None)
+    return f"run.{name}({named!r})" if named else f"run.{name}()"
+
+
+def _line_of(code: CodeType, at: int) -> int:
+    """Return the line of a place in code; 0 where that is not known."""
+    for start, end, line in code.co_lines():
+        if start <= at < end and line is not None:
+            return line
+    return 0
