@@ -20,6 +20,9 @@ _WHOLE: Final = {
 }
 """What is hashed before the call key, of kinds that count with all their data: most entries."""
 
+_CALLED: Final = _WHOLE["tool.called"]
+_RETURNED: Final = _WHOLE["tool.returned"]
+
 _TOGETHER: Final = 64
 _LARGE: Final = 4096
 """Entries that are counted together, and bytes from which on one does not wait."""
@@ -28,35 +31,42 @@ _LARGE: Final = 4096
 class DataDigest:
     """Adds up the entries of one run, in any order."""
 
-    __slots__ = ("_sum", "_waiting")
+    __slots__ = ("_calls", "_sum", "_waiting")
 
     def __init__(self) -> None:
         self._sum = 0
-        self._waiting: list[tuple[str, str | None, bytes]] = []
+        self._waiting: list[bytes] = []
+        self._calls: list[tuple[bytes, bytes, bytes]] = []
 
     def add(self, kind: str, call: str | None, data: bytes) -> None:
         """Count one entry: its kind, its call key, and the bytes of its data as logged."""
+        begin = _WHOLE.get(kind)
+        if begin is None:
+            if kind in UNDIGESTED:
+                return
+            begin, data = DATA + f"{kind}\0".encode(), digestible(kind, data)
         waiting = self._waiting
-        waiting.append((kind, call, data))
+        waiting.append(begin + (call.encode() if call else b"") + b"\0" + data)
         if len(waiting) >= _TOGETHER or len(data) > _LARGE:
+            self._count()
+
+    def add_call(self, call: bytes, called: bytes, returned: bytes) -> None:
+        """Count both entries of a tool's call, by their data; each is less than a blob."""
+        calls = self._calls
+        calls.append((call, called, returned))
+        if len(calls) >= _TOGETHER:
             self._count()
 
     def _count(self) -> None:
         """Add what waits: many entries one after the other cost half of one now and then."""
-        total = self._sum
-        for kind, call, data in self._waiting:
-            begin = _WHOLE.get(kind)
-            counted = data
-            if begin is None:
-                if kind in UNDIGESTED:
-                    continue
-                begin = DATA + f"{kind}\0".encode()
-                counted = digestible(kind, data)
-            part = sha256(b"%b%b\0%b" % (begin, call.encode() if call else b"", counted)).digest()
-            # Reduced at the end: the sum grows by a bit when it doubles.
-            total += int.from_bytes(part, "big")
-        self._sum = total
-        self._waiting.clear()
+        waiting, from_bytes = self._waiting, int.from_bytes
+        for call, called, returned in self._calls:
+            waiting.append(_CALLED + call + b"\0" + called)
+            waiting.append(_RETURNED + call + b"\0" + returned)
+        self._calls.clear()
+        parts = [from_bytes(sha256(one).digest(), "big") for one in waiting]
+        self._sum += sum(parts)  # reduced at the end: it grows by a bit when it doubles
+        waiting.clear()
 
     def hexdigest(self) -> str:
         """Return the digest of what was added so far: 64 lower-case hex digits."""

@@ -3,13 +3,14 @@
 A shell file: it owns threads and waits on them, never on the program.  Each effect ends as one
 arrival in a queue, which the recorder takes one at a time.  A synchronous tool runs in the
 kernel's own thread while nothing else is live, else on a worker; an asynchronous one on the host
-loop (the caller's, for `record_async`); a child on a thread of its own, because a bounded pool
-with nested joins would wait for itself.
+loop (the caller's, for `record_async`), and an asynchronous model likewise; a child on a thread of
+its own, because a bounded pool with nested joins would wait for itself.
 
 Threads cannot be killed: what a program gave up on may still end, and is recorded as late.
 """
 
 import asyncio
+import atexit
 import contextvars
 import queue
 import threading
@@ -39,9 +40,11 @@ from refold.engine.ports import (
     CancelSignal,
     ChildRequest,
     ChildRunner,
+    ModelReply,
     Question,
     Stopped,
     Suspended,
+    Tool,
 )
 from refold.engine.quick import quick
 from refold.engine.verdict import text_of
@@ -111,16 +114,21 @@ class Workers:
 
 
 class Host:
-    """The loop that asynchronous tools run on: the caller's, or one on a thread, made at need."""
+    """The loop that asynchronous tools run on: the caller's, or one on a thread, made at need.
+
+    Asynchronous models run on the caller's, too, or on one that outlives the run: their clients
+    keep connections, which a loop that has ended takes with it.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._loop = loop
+        self._is_callers = loop is not None
         self._owned: threading.Thread | None = None
         self._lock = threading.Lock()
 
-    def run(self, job: Callable[[], Any]) -> None:
+    def run(self, job: Callable[[], Any], *, lasting: bool = False) -> None:
         """Run an async callable as a task there; call from any thread."""
-        loop = self._running()
+        loop = _lasting.loop() if lasting and not self._is_callers else self._running()
         loop.call_soon_threadsafe(lambda: _keep(loop.create_task(job())))
 
     def call(self, callback: Callable[[], Any]) -> None:
@@ -148,6 +156,35 @@ class Host:
         loop.close()
 
 
+class _Lasting:
+    """One loop of the process, on a daemon thread; made at need, closed at exit."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Return the loop; in a fork, where threads do not go on, it is a new one."""
+        with self._lock:
+            if self._loop is None or self._thread is None or not self._thread.is_alive():
+                self._loop = asyncio.new_event_loop()
+                run = self._loop.run_forever
+                self._thread = threading.Thread(target=run, name="refold-models", daemon=True)
+                self._thread.start()
+                atexit.register(self._close, self._loop, self._thread)
+            return self._loop
+
+    @staticmethod
+    def _close(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+        if thread.is_alive():
+            asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+
+_lasting: Final = _Lasting()
 _kept: set[asyncio.Task[Any]] = set()
 
 
@@ -185,16 +222,20 @@ class Driver:
         self._workers = Workers(WORKERS_MAX)
         self._context = contextvars.copy_context()
 
-    def in_place(self, effect: CallTool, context: CallContext) -> ToolReturned:
+    def in_place(
+        self, tool: Tool, arguments: dict[str, Json], context: CallContext
+    ) -> ToolReturned:
         """Run a synchronous tool in this thread, outside the program's loop and context."""
         running = asyncio._get_running_loop()  # noqa: SLF001 - exported for loops, as uvloop uses it
-        asyncio._set_running_loop(None)  # noqa: SLF001 - the same; a tool may call asyncio.run
+        if running is not None:
+            asyncio._set_running_loop(None)  # noqa: SLF001 - the same; a tool may call asyncio.run
         try:
             self.is_in_place = True
-            return self._context.copy().run(call_tool, effect, context)
+            return self._context.copy().run(call_tool, tool, arguments, context)
         finally:
             self.is_in_place = False
-            asyncio._set_running_loop(running)  # noqa: SLF001 - the same
+            if running is not None:
+                asyncio._set_running_loop(running)  # noqa: SLF001 - the same
 
     def arrived(self, effect: CallTool, event: ToolReturned) -> None:
         """Let what a tool in place gave arrive as if it had run elsewhere."""
@@ -207,12 +248,16 @@ class Driver:
         if effect.tool.is_async:
             self._host.run(lambda: self._await_tool(effect, context, flight))
         else:
-            self._later(effect.call, lambda: call_tool(effect, context))
+            tool, arguments = effect.tool, effect.arguments
+            self._later(effect.call, lambda: call_tool(tool, arguments, context))
 
     def ask_model(self, effect: AskModel) -> None:
         """Send a model request; its arrival follows."""
-        self.flights[effect.call] = Flight(effect)
-        self._later(effect.call, lambda: ask_model(effect))
+        flight = self.flights[effect.call] = Flight(effect)
+        if getattr(effect.model, "is_async", False):
+            self._host.run(lambda: self._await_model(effect, flight), lasting=True)
+        else:
+            self._later(effect.call, lambda: ask_model(effect))
 
     def ask_person(
         self, effect: AskPerson, question: Question, ask: Callable[[Question], Json]
@@ -254,7 +299,7 @@ class Driver:
         if task is not None:
             flight.cancel.on_set(lambda: self._host.call(task.cancel))
         try:
-            event = _returned(effect, await effect.tool.call(effect.arguments, context))
+            event = _returned(effect.tool, await effect.tool.call(effect.arguments, context))
         except asyncio.CancelledError:
             event = _failure("cancelled", "the tool was cancelled")
         except Exception as error:  # noqa: BLE001 - a tool's failure is data
@@ -263,20 +308,30 @@ class Driver:
             event = _way_out(error)
         self._arrivals.put(Arrival(effect.call, event))
 
+    async def _await_model(self, effect: AskModel, flight: Flight) -> None:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        if task is not None:
+            flight.cancel.on_set(lambda: loop.call_soon_threadsafe(task.cancel))
+        try:
+            event = _answered(await effect.model.complete(effect.request))  # type: ignore[union-attr, misc]  # an asynchronous one
+        except BaseException as error:  # noqa: BLE001 - a model's failure is data, whatever it raised
+            event = _failed_model(error)
+        self._arrivals.put(Arrival(effect.call, event))
 
-def call_tool(effect: CallTool, context: CallContext) -> ToolReturned:
+
+def call_tool(tool: Tool, arguments: dict[str, Json], context: CallContext) -> ToolReturned:
     """Run a synchronous tool; its failure is data."""
     try:
-        return _returned(effect, effect.tool.call(effect.arguments, context))
+        return _returned(tool, tool.call(arguments, context))
     except Exception as error:  # noqa: BLE001 - a tool's failure is data
         return _failed_tool(error)
     except BaseException as error:  # noqa: BLE001 - or the thread would end, and nothing arrive
         return _way_out(error)
 
 
-def _returned(effect: CallTool, result: Any) -> ToolReturned:
+def _returned(tool: Tool, result: Any) -> ToolReturned:
     try:
-        return _tool_returned("ok", effect.tool.dump(result))
+        return _tool_returned("ok", tool.dump(result))
     except NotCanonical as error:
         place = f", at {error.pointer}," if error.pointer else ""
         return _failure("result", f"returned {error.found}{place} and not {error.expected}")
@@ -317,13 +372,21 @@ def ask_model(effect: AskModel) -> ModelAnswered:
         message = f"{missing}: pass record(…, {option})"
         return ModelAnswered("error", error={"code": "no_model", "message": message})
     try:
-        reply = effect.model.complete(effect.request)
-    except ModelError as error:
-        return ModelAnswered("error", error={"code": error.code, "message": error.message})
+        return _answered(effect.model.complete(effect.request))
     except BaseException as error:  # noqa: BLE001 - a model's failure is data, whatever it raised
-        message = f"{type(error).__name__}: {text_of(error)}"
-        return ModelAnswered("error", error={"code": "raised", "message": message})
+        return _failed_model(error)
+
+
+def _answered(reply: ModelReply) -> ModelAnswered:
     return ModelAnswered("ok", reply.message, reply.usage, reply.stop_reason)
+
+
+def _failed_model(error: BaseException) -> ModelAnswered:
+    if isinstance(error, ModelError):
+        fault = {"code": error.code, "message": error.message}
+    else:
+        fault = {"code": "raised", "message": f"{type(error).__name__}: {text_of(error)}"}
+    return ModelAnswered("error", error=fault)
 
 
 def _ask_person(question: Question, ask: Callable[[Question], Json]) -> InputGiven | Unanswered:

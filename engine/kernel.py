@@ -65,6 +65,7 @@ from refold.engine.ports import Identity, Model, ModelReply, ModelRequest, Sessi
 from refold.engine.programs import found_program, program_name
 from refold.engine.quick import quick
 from refold.engine.secret import handles_in
+from refold.engine.unawaited import Slip, Unawaited
 from refold.engine.verdict import (
     Result,
     Verdict,
@@ -81,7 +82,7 @@ from refold.engine.verdict import (
     verdict_of_error,
     verdict_of_value,
 )
-from refold.engine.world import World
+from refold.engine.world import Taken, World
 
 _tool_called = quick(ToolCalled)
 _call_tool = quick(CallTool)
@@ -131,6 +132,9 @@ class Kernel:
         """Tools asked for that the run does not have, by the call key that they would have had."""
         self.gives_secrets = False
         """Whether the program asked for a handle: arguments are searched for them from then on."""
+        self.unawaited = Unawaited()
+        self.slips: tuple[Slip, ...] = ()
+        """Calls that the program made and never awaited, once it has ended."""
         self.main: Task | None = None
         self._joins: list[Join] = []
         self._clock: ClockRead | None = None
@@ -169,6 +173,7 @@ class Kernel:
             self._close()
         finally:
             self._thread = 0
+            self.slips = self.unawaited.taken()
             if self.session is not None:
                 self.session.unbind()
         if self.failure is not None:
@@ -480,6 +485,10 @@ class Kernel:
     def _ask(self, event: Event) -> str:
         """Put a request into the log under a new call key, and return the key."""
         scope, call = self.key()
+        self._ask_as(event, scope, call)
+        return call
+
+    def _ask_as(self, event: Event, scope: Scope, call: str) -> None:
         try:
             self.world.emit(event, call)
         except NotCanonical:
@@ -488,7 +497,6 @@ class Kernel:
         except RefoldError as error:
             self.failure = self.failure or error
             raise
-        return call
 
     def ask_tool(self, tool: Tool, arguments: dict[str, Any]) -> tuple[Pending | None, Any]:
         """Ask for a leaf tool; return what to wait for, or `None` and the result of one that ran.
@@ -497,24 +505,55 @@ class Kernel:
             ToolError: the tool ran, and failed.
         """
         plain = members_to_json(arguments)
-        call = self._ask(_tool_called(tool.name, plain, tool.effect))
+        scope, call = self.key()
         pending = Pending(call, "tool", tool.name, tool, plain)
+        is_alone = not (self.open or self.children or self.wanted) and self.loop.is_idle()
+        if is_alone and not self.gives_secrets:
+            returned = self._straight(pending, scope)
+            if returned.__class__ is ToolReturned:
+                return None, self._had_at_once(pending, returned)  # type: ignore[arg-type]  # just seen
+            is_asked = returned is Taken.REQUEST
+        else:
+            is_asked = False
+        if not is_asked:
+            self._ask_as(_tool_called(tool.name, plain, tool.effect), scope, call)
         effect = _call_tool(call, tool, plain)
         if self.gives_secrets and (handles := handles_in(arguments)):
             effect = CallTool(call, tool, plain, handles)
-        if not (self.open or self.children or self.wanted) and self.loop.is_idle():
+        if is_alone and not is_asked:
             self.open[call] = pending
-            returned = self.world.at_once(effect)
-            if returned is not None:
-                del self.open[call]
-                self._clock = None
-                self.loop.next_number()  # of the future that nobody needed: numbers are hashes
-                value, error = self._tool_result(pending, returned)
-                if error is not None:
-                    raise error
-                return None, value
+            event = self.world.at_once(effect)
+            if event is not None:
+                return None, self._had_at_once(pending, event)
         self._wait_for(pending, effect)
         return pending, None
+
+    def _straight(self, pending: Pending, scope: Scope) -> ToolReturned | Taken:
+        """Let the world make the call at once, if it can; its request may be refused as any."""
+        call, tool = pending.call, pending.tool
+        self.open[call] = pending
+        try:
+            returned = self.world.straight(tool, pending.arguments, call)  # type: ignore[arg-type]  # it is there
+        except NotCanonical:
+            del self.open[call]
+            scope.calls -= 1  # nothing was asked: ordinals stay dense
+            raise
+        except RefoldError as error:
+            self.failure = self.failure or error
+            raise
+        if returned is Taken.NOTHING:
+            del self.open[call]
+        return returned
+
+    def _had_at_once(self, pending: Pending, returned: ToolReturned) -> Any:
+        """Return the result of a tool that ran at once, or raise what it failed with."""
+        del self.open[pending.call]
+        self._clock = None
+        self.loop.next_number()  # of the future that nobody needed: numbers are hashes
+        value, error = self._tool_result(pending, returned)
+        if error is not None:
+            raise error
+        return value
 
     def _wait_for(self, pending: Pending, effect: Effect) -> None:
         if self.loop.is_stepping():
@@ -594,13 +633,16 @@ class Kernel:
         self.loop.call_later(seconds, pending.resolve, None, None)
         self.wait(pending)
 
-    def ask_model(self, request: ModelRequest, name: str) -> Pending:
+    def ask_model(self, request: ModelRequest, which: Model | str) -> Pending:
         """Ask a model; what the log has of the conversation is named, not repeated (§2.4).
+
+        `which` is one of those given, by name, or any other itself.
 
         Raises:
             LimitReached: the run may ask no more.
         """
-        model = self.models.get(name)
+        name = which if isinstance(which, str) else which.name
+        model = self.models.get(which) if isinstance(which, str) else which
         prefix = self._conversations.prefix(request.messages)
         asked = ModelAsked(
             model.name if model else name,

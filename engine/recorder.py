@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine import codec, digest, interrupts
+from refold.engine import call_data, codec, digest, interrupts
 from refold.engine.canonical import Json
 from refold.engine.data_digest import DataDigest
 from refold.engine.driver import (
@@ -50,6 +50,7 @@ from refold.engine.events import (
     SessionChanged,
     SessionSeeded,
     TimerFired,
+    ToolCalled,
     ToolReturned,
     ValueDrawn,
 )
@@ -88,9 +89,11 @@ from refold.engine.quick import quick
 from refold.engine.redaction import Redactor
 from refold.engine.run import faces_of
 from refold.engine.state import STATE_VERSION, Fold, state_digest
+from refold.engine.state.rules import tool_served
+from refold.engine.unawaited import Slip
 from refold.engine.vault import Vault
 from refold.engine.verdict import Verdict
-from refold.engine.world import REQUESTS, Silent
+from refold.engine.world import REQUESTS, Silent, Taken
 
 FORMAT_VERSION: Final = 1
 ENGINE_VERSION: Final = 1
@@ -145,6 +148,8 @@ class Recorded:
     """File and line of the program that raised, if it did."""
     questions: tuple[Question, ...] = ()
     """What a suspended run waits for; its log has no `run.finished`."""
+    slips: tuple[Slip, ...] = ()
+    """Calls that the program never awaited."""
 
 
 @attrs.frozen(kw_only=True)
@@ -178,6 +183,8 @@ class Handed:
 
 
 _call_context = quick(CallContext)
+_call_tool = quick(CallTool)
+_tool_called = quick(ToolCalled)
 
 
 class Recorder:
@@ -228,6 +235,8 @@ class Recorder:
         self._deadline_us = _microseconds(request.limits.timeout_seconds)
         # A child's runner ends it from outside; nobody does so for a root.
         self._must_be_timely = self._deadline_us is not None and request.identity.parent is None
+        self._has_place = _IN_PLACE_SAFE and not self._must_be_timely
+        self._may_be_fenced = request.identity.parent is not None
         request.cancel.on_set(lambda: self._arrivals.put(CancelRun()))
         if kernel is None:
             self._begin()
@@ -295,6 +304,7 @@ class Recorder:
             interrupted=self._interrupted or self._kernel.interrupt is not None,
             place=self._place,
             questions=self._questions,
+            slips=self._kernel.slips,
         )
 
     def _let_go(self) -> None:
@@ -370,12 +380,59 @@ class Recorder:
         self._timers = [entry for entry in self._timers if not _is_over(entry[3])]
         heapq.heapify(self._timers)
 
+    def straight(self, tool: Tool, arguments: dict[str, Json], call: str) -> ToolReturned | Taken:
+        """Do what `emit` and `at_once` do for most calls, with no event or effect that nobody sees.
+
+        Nothing else is live.  Whatever is unusual goes their way: a value that takes more than a
+        look to write, redaction, a tool that may not run in place.
+        """
+        data = call_data.called(tool.name, tool.effect, arguments)
+        if data is None or self._vault.is_active or not self._has_place:
+            return Taken.NOTHING
+        if tool.is_async or tool.timeout_seconds is not None or self._stop_us is not None:
+            return Taken.NOTHING
+        key, name = call.encode(), tool.name
+        seq = self._append_call(b"tool.called", key, self._step, data)
+        if not self._arrivals.empty():
+            self._note_called(call, seq, data, _tool_called(name, arguments, tool.effect))
+            return Taken.REQUEST
+        is_guarded = tool.effect in _GUARDED
+        if is_guarded:
+            self._writer.barrier()
+        returned = self._driver.in_place(tool, arguments, self._context(call))
+        result = call_data.returned(returned.result) if returned.status == "ok" else None
+        if result is None or self._interrupted or self._vault.is_active:
+            self._note_called(call, seq, data, _tool_called(name, arguments, tool.effect))
+            if self._interrupted:
+                self._driver.arrived(_call_tool(call, tool, arguments), returned)
+                return Taken.REQUEST
+            returned = self._take_tool(call, returned)
+        else:
+            self._step = self._append_call(b"tool.returned", key, seq, result)
+            self._digest.add_call(key, data, result)
+            tool_served(self.fold, name)
+        if is_guarded:
+            self._writer.barrier()
+        return returned
+
+    def _append_call(self, kind: bytes, call: bytes, cause: int, data: bytes) -> int:
+        if not self._may_be_fenced:
+            return self._writer.append_call(kind, call, cause, data)
+        with self._lock:
+            return self._writer.append_call(kind, call, cause, data)
+
+    def _note_called(self, call: str, seq: int, data: bytes, called: ToolCalled) -> None:
+        """Take a request that was appended into account, as `_append` does."""
+        self._digest.add("tool.called", call, data)
+        self.fold.apply(called, call, seq)
+        self._requests[call] = seq
+
     def at_once(self, effect: CallTool) -> ToolReturned | None:
         """Run a synchronous tool in place: nothing else is live, and nobody can tell."""
         tool = effect.tool
-        if tool.is_async or tool.timeout_seconds is not None or not _IN_PLACE_SAFE:
+        if tool.is_async or tool.timeout_seconds is not None or not self._has_place:
             return None
-        if self._stop_us is not None or self._must_be_timely or not self._arrivals.empty():
+        if self._stop_us is not None or not self._arrivals.empty():
             return None
         returned = self._in_place(effect)
         if returned is None:
@@ -392,7 +449,8 @@ class Recorder:
             if isinstance(revealed, ToolReturned):
                 return revealed
             effect = revealed
-        returned = self._driver.in_place(effect, self._context(effect.call))
+        context = self._context(effect.call)
+        returned = self._driver.in_place(effect.tool, effect.arguments, context)
         if not self._interrupted:
             return returned
         self._driver.arrived(effect, returned)
@@ -829,7 +887,7 @@ class Recorder:
         return self._start_hashes.pop(call)
 
     def _before(self, tool: Tool) -> None:
-        if tool.effect in ("idempotent", "changes"):
+        if tool.effect in _GUARDED:
             self._writer.barrier()
 
     _after = _before
@@ -888,6 +946,8 @@ _KIND_OF_LATE: Final = {ToolReturned: "tool", ModelAnswered: "model", InputGiven
 _CHANGE_POLL_SECONDS: Final = 0.1
 _GRACE_US: Final = round(GRACE_SECONDS * 1_000_000)
 _REQUESTS: Final = frozenset(REQUESTS)
+_GUARDED: Final = frozenset({"idempotent", "changes"})
+"""Effect classes of tools before and after which the log is made durable."""
 
 
 def declared_volatile(tools: Iterable[Tool]) -> list[str]:

@@ -10,7 +10,7 @@ from, is the `Supply`'s to say; `replay.sources` has one.
 
 import queue
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import attrs
 
@@ -20,9 +20,9 @@ from refold.engine.effects import CallTool, Effect, GiveUp, RunChild
 from refold.engine.events import ClockRead, Event, TimerFired, ToolReturned, ValueDrawn
 from refold.engine.loop import Timer
 from refold.engine.outcome import Outcome
-from refold.engine.ports import ChildRequest, SessionPort
+from refold.engine.ports import ChildRequest, SessionPort, Tool
 from refold.engine.recorder import Handed, Recorder, RunRequest
-from refold.engine.world import REQUESTS
+from refold.engine.world import REQUESTS, Taken
 
 _SLACK_US: Final = 1_000_000
 """By how much a live outcome may be later than a timer that it came before in the record."""
@@ -82,6 +82,15 @@ class Supplied(Recorder):
         """Set a timer, unless the record says when it fires."""
         if self._supply.when(timer.key) is None:
             super().arm(timer)
+
+    def straight(
+        self,
+        tool: Tool,  # noqa: ARG002 - the port's
+        arguments: dict[str, Json],  # noqa: ARG002 - the port's
+        call: str,  # noqa: ARG002 - the port's
+    ) -> Literal[Taken.NOTHING]:
+        """Take nothing: everything has its turn."""
+        return Taken.NOTHING
 
     def at_once(self, effect: CallTool) -> ToolReturned | None:  # noqa: ARG002 - the port's
         """Run nothing in place: everything has its turn."""

@@ -6,7 +6,8 @@ kernel cannot tell which.
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, NoReturn, Protocol
+from enum import Enum, auto
+from typing import Final, Literal, NoReturn, Protocol
 
 from refold.engine.canonical import Json
 from refold.engine.effects import CallTool
@@ -20,8 +21,17 @@ from refold.engine.events import (
     ToolReturned,
 )
 from refold.engine.loop import Timer
-from refold.engine.ports import SessionPort
+from refold.engine.ports import SessionPort, Tool
 from refold.engine.state import Fold
+
+
+class Taken(Enum):
+    """How much was taken of a call that was to be made straight through, and was not."""
+
+    NOTHING = auto()
+    """The call is to be asked for as any other."""
+    REQUEST = auto()
+    """The outcome is to be waited for as any other."""
 
 
 class World(Protocol):
@@ -56,6 +66,13 @@ class World(Protocol):
 
     def seed(self, session: SessionPort) -> None:
         """Take the session that the run starts with as a line."""
+        ...
+
+    def straight(self, tool: Tool, arguments: dict[str, Json], call: str) -> ToolReturned | Taken:
+        """Take the request of a leaf tool and its result as two lines, where that can be.
+
+        The short way of `emit` and `at_once` and with their lines; a world need not have one.
+        """
         ...
 
     def at_once(self, effect: CallTool) -> ToolReturned | None:
@@ -110,6 +127,15 @@ class Silent:
 
     def seed(self, session: SessionPort) -> None:
         """Do nothing."""
+
+    def straight(
+        self,
+        tool: Tool,  # noqa: ARG002 - the port's
+        arguments: dict[str, Json],  # noqa: ARG002 - the port's
+        call: str,  # noqa: ARG002 - the port's
+    ) -> Literal[Taken.NOTHING]:
+        """Take nothing."""
+        return Taken.NOTHING
 
     def at_once(self, effect: CallTool) -> None:
         """Run nothing."""

@@ -14,7 +14,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from hashlib import sha256
-from itertools import islice
+from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -29,6 +29,7 @@ from refold.engine.log.damage import TORN_TAIL, Damage, Place, format_of, judge,
 from refold.engine.log.line import (
     FIRST,
     FORMAT,
+    LINE_MAX,
     NO_HASH,
     TRAILER,
     data_of,
@@ -37,8 +38,10 @@ from refold.engine.log.line import (
 from refold.engine.log.names import blobs_of
 
 _BUFFER: Final = 64 * 1024  # more only costs page faults, less costs calls
-_BATCH: Final = 16
-"""Lines read ahead; each may have a megabyte."""
+_CHUNK: Final = 32 * 1024
+"""Bytes that are read ahead, and the rest of the last line in them."""
+_BODY: Final = slice(None, -TRAILER)
+_TRAILER: Final = slice(-TRAILER, None)
 _new: Final = tuple.__new__  # what a named tuple's own constructor does, at half the price
 _members: Final = operator.itemgetter("kind", "data", "meta", "hash")
 _SEAL: Final = b'{"seq":%d,"kind":"run.finished",'
@@ -151,21 +154,28 @@ def scan_file(file: BinaryIO, path: str) -> Scan:
 
 def _follow(file: BinaryIO, path: str) -> tuple[Place, bytes]:
     """Return how far the chain holds, and its last line."""
-    following = lines(file)
-    last = next(following, b"")
-    if not _is_first(last, path):
-        return Place(path, 0, 0, NO_HASH), b""
-    seq, previous = 1, last[-67:-3]
-    for line in following:
-        body, _, end = line.rpartition(_HASH)
-        own = sha256(EVENT + previous + body).hexdigest().encode()
-        head = b'{"seq":%d,' % seq
-        if end != own + _END or line[: len(head)] != head:
-            return Place(path, seq, file.tell() - len(line), previous), last
-        seq += 1
-        previous = own
-        last = line
-    return Place(path, seq, file.tell(), previous), last
+    seq, offset, previous, last = 0, 0, NO_HASH, b""
+    for batch in _batches(file):
+        sound, previous = _sound(batch, Place(path, seq, offset, previous), verify=True)
+        seq += sound
+        if sound < len(batch):
+            last = batch[sound - 1] if sound else last
+            return Place(path, seq, offset + sum(map(len, batch[:sound])), previous), last
+        last = batch[-1]
+        offset = file.tell()
+    return Place(path, seq, offset, previous), last
+
+
+def _batches(file: BinaryIO) -> Iterator[list[bytes]]:
+    """Yield the lines of `file`, some at a time; one that is too long for a log comes in pieces."""
+    while chunk := file.read(_CHUNK):
+        chunk += file.readline(LINE_MAX + 1)
+        batch = BytesIO(chunk).readlines()
+        if len(chunk) > LINE_MAX:
+            batch = [
+                line[at : at + LINE_MAX] for line in batch for at in range(0, len(line), LINE_MAX)
+            ]
+        yield batch
 
 
 def _is_first(line: bytes, path: str) -> bool:
@@ -207,8 +217,7 @@ def read_entries(
     store = BlobStore(blobs_of(Path(path))) if resolve else None
     with open_log(path) as file, reading(path):
         seq, offset, previous = 0, 0, NO_HASH
-        following = lines(file)
-        while batch := list(islice(following, _BATCH)):
+        for batch in _batches(file):
             sound, previous = _sound(batch, Place(name, seq, offset, previous), verify=verify)
             for line in batch[:sound]:
                 try:
@@ -236,10 +245,12 @@ def read_entries(
 def _sound(batch: list[bytes], place: Place, *, verify: bool) -> tuple[int, bytes]:
     """Return how many lines of `batch` follow from `place`, and the hash of the last of them.
 
-    A few lines are verified in one go and then parsed in one go: each loop has the caches of the
+    Some lines are verified in one go and then parsed in one go: each loop has the caches of the
     processor for itself, which saves a sixth of the time.
     """
     seq, previous = place.seq, place.previous
+    if verify and (head := _head(batch, place)):
+        return len(batch), head
     for line in batch:
         body, _, end = line.rpartition(_HASH)
         own = end[:64]
@@ -256,6 +267,34 @@ def _sound(batch: list[bytes], place: Place, *, verify: bool) -> tuple[int, byte
         seq += 1
         previous = own
     return seq - place.seq, previous
+
+
+def _head(batch: list[bytes], place: Place) -> bytes:
+    """Return the hash of the last line if all of them follow; empty: look at each.
+
+    The same rules as line by line, a tenth cheaper: all numbers are compared at once.
+    """
+    seq, previous, rest = place.seq, place.previous, batch
+    if seq == 0:
+        if not _is_first(batch[0], place.path):
+            return b""
+        seq, previous, rest = 1, batch[0][-67:-3], batch[1:]
+    for line in rest:
+        own = sha256(EVENT + previous + line[_BODY]).hexdigest().encode()
+        if line[_TRAILER] != b',"hash":"%b"}\n' % own:
+            return b""
+        previous = own
+    return previous if _are_numbered(rest, seq) else b""
+
+
+def _are_numbered(batch: list[bytes], seq: int) -> bool:
+    """Return whether the lines begin with their numbers, from `seq` on."""
+    count = len(batch)
+    numbers = b'{"seq":%d,' * count % tuple(range(seq, seq + count))
+    size = len(numbers) // max(1, count)
+    if size * count == len(numbers):
+        return b"".join([line[:size] for line in batch]) == numbers
+    return b"".join([line[: line.find(b",") + 1] for line in batch]) == numbers  # a digit more
 
 
 def lines_of(path: str | os.PathLike[str]) -> Iterator[bytes]:

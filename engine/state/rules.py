@@ -74,6 +74,17 @@ def _tool_returned(fold: "Fold", event: events.ToolReturned, call: str, _seq: in
         counts[_OK if event.status == "ok" else _ERROR] += 1
 
 
+def tool_served(fold: "Fold", tool: str) -> None:
+    """Record a `ToolCalled` and the `ToolReturned` that answers it with `ok`: both entries."""
+    fold.entries += 2
+    counts = fold.tools.get(tool)
+    if counts is None:
+        fold.tools[tool] = [1, 1, 0, 0]
+    else:
+        counts[0] += 1
+        counts[_OK] += 1
+
+
 def _model_asked(fold: "Fold", event: events.ModelAsked, call: str, seq: int) -> None:
     fold.open[call] = ("model", event.model, seq)
     fold.iterations += 1

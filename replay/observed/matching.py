@@ -1,176 +1,189 @@
-"""Finds the recorded answer to a request, or says which recorded request it was likely to be.
+"""Finds the recorded answer to a request, and the recorded request that is likest where there is
+none.
 
 A request is served the first recorded answer, in the order of the record, of a request that asked
 exactly the same: of its own conversation where there is one.  Nothing like it is ever served in its
-place.  Pure.  Rules: CONTRACT.md §16.6.
+place; but what was taken out of the record stands for any text.  How it is told what differs is
+`observed.explaining`'s.  Pure.  Rules: CONTRACT.md §16.6.
 """
 
-import difflib
-from collections.abc import Iterable
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
 
 import attrs
 
 from refold.engine.canonical import encode
 from refold.engine.observed.exchange import Asked
 from refold.engine.observed.volatile import match_key
-from refold.replay.divergence import Category, Divergence, between
+from refold.replay.observed.ignoring import Ignoring, is_marked, same_but_for_redaction
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
-from refold.replay.pointer_diff import Difference
-from refold.replay.text_diff import TextChange, message_changes, text_changes
+
+_WORDS_MAX: Final = 1000
+"""Words of a message by which likeness is judged."""
+_CHARACTERS_MAX: Final = 8000
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Miss:
     """A request that the record has no answer to."""
 
     asked: Asked
     nearest: RecordedTurn | None
-    """The recorded request that was likely meant."""
+    """The recorded request that was likely meant, as far as that can be said so early."""
+    scope: str = ""
+    """The conversation, as this run numbers it."""
+    is_known: bool = False
+    """Whether that conversation had been served something before."""
+    count: int = 1
+    """How often the same was asked by then."""
+    recorded: int = 0
+    """How often it was recorded."""
 
 
 class Matcher:
     """The answers of one record, each served once."""
 
-    def __init__(self, record: ObservedRecord, *, until: int | None = None) -> None:
+    def __init__(
+        self,
+        record: ObservedRecord,
+        *,
+        until: int | None = None,
+        kept: Callable[[RecordedTurn], bool] | None = None,
+    ) -> None:
+        """Take the requests that were asked before the entry `until`, and that `kept` lets be."""
         self._record = record
         self._by_key: dict[str, list[RecordedTurn]] = {}
+        self._marked: list[RecordedTurn] = []
         self._scopes: dict[str, str] = {}
-        """By conversation of this run: the recorded one that it is."""
+        self._asked: Counter[str] = Counter()
+        self._recorded: Counter[str] = Counter()
+        self.misses: list[Miss] = []
+        """In the order of asking."""
+        self.ignoring = Ignoring(record)
         for turn in record.turns:
-            if until is None or turn.seq < until:
+            if (until is None or turn.seq < until) and (kept is None or kept(turn)):
                 self._by_key.setdefault(turn.key, []).append(turn)
+                self._recorded[turn.key] += 1
+                if is_marked(turn.asked):
+                    self._marked.append(turn)
+
+    @property
+    def scopes(self) -> dict[str, str]:
+        """By conversation of this run: the recorded one that it is."""
+        return self._scopes
 
     def take(self, asked: Asked, scope: str) -> RecordedTurn | Miss:
         """Return the recorded request that is asked again, once; `scope` is the conversation."""
-        waiting = self._by_key.get(match_key(self._record.rules.applied(asked)), [])
+        plain = self._record.rules.applied(asked)
+        key = match_key(plain)
+        self._asked[key] += 1
+        waiting = self._by_key.get(key) or self._but_for_redaction(plain)
         same = self._scopes.get(scope)
         turn = next((one for one in waiting if one.scope == same), waiting[0] if waiting else None)
         if turn is None:
-            return Miss(asked, self._nearest(asked, scope))
-        waiting.remove(turn)
+            return self._missed(asked, scope, key)
+        self._by_key[turn.key].remove(turn)
         turn.is_served = True
         self._scopes.setdefault(scope, turn.scope)
+        self.ignoring.served(turn, asked)
         return turn
+
+    def _but_for_redaction(self, asked: Asked) -> list[RecordedTurn]:
+        return [
+            turn
+            for turn in self._marked
+            if not turn.is_served
+            and same_but_for_redaction(self._record.rules.applied(turn.asked), asked)
+        ]
 
     def left(self) -> list[RecordedTurn]:
         """Return the recorded requests that nobody has asked again, in the order of the record."""
         return [turn for turn in self._record.turns if not turn.is_served]
 
+    def following(self) -> dict[str, RecordedTurn]:
+        """Return the next request of each recorded conversation that goes on, by conversation."""
+        found: dict[str, RecordedTurn] = {}
+        for turn in self.left():
+            found.setdefault(turn.scope, turn)
+        return found
+
+    def _missed(self, asked: Asked, scope: str, key: str) -> Miss:
+        miss = Miss(
+            asked,
+            self._nearest(asked, scope),
+            scope,
+            scope in self._scopes,
+            self._asked[key],
+            self._recorded[key],
+        )
+        self.misses.append(miss)
+        return miss
+
     def _nearest(self, asked: Asked, scope: str) -> RecordedTurn | None:
         """Return the unserved request that is nearest: the next of its conversation, if known."""
-        following: dict[str, RecordedTurn] = {}
-        for turn in self.left():
-            following.setdefault(turn.scope, turn)
+        following = self.following()
         if scope in self._scopes:
             return following.get(self._scopes[scope])
-        known = set(self._scopes.values())
-        free = [turn for turn in following.values() if turn.scope not in known]
-        return max(free, key=lambda turn: _likeness(turn.asked, asked), default=None)
+        return likest(asked, following.values(), known=set(self._scopes.values()))
 
 
-def _likeness(recorded: Asked, asked: Asked) -> float:
-    """Return how much two requests have in common: from 0 to 1."""
-    pairs = zip(recorded.messages, asked.messages, strict=False)
+LIKE_MIN: Final = 0.3
+"""From so much in common on, one request is said to be another one changed."""
+
+
+def likest(
+    asked: Asked, turns: Iterable[RecordedTurn], *, known: set[str] = frozenset()  # type: ignore[assignment]  # read only
+) -> RecordedTurn | None:
+    """Return what a request is likest to; a conversation that is not `known` goes before others."""
+    rated = [(_rated(turn, asked, known), turn) for turn in turns]
+    best = max(rated, key=lambda pair: pair[0], default=None)
+    return best[1] if best is not None and best[0] >= LIKE_MIN else None
+
+
+def _rated(turn: RecordedTurn, asked: Asked, known: set[str]) -> float:
+    return likeness(turn.asked, asked) - (0.1 if turn.scope in known else 0.0)
+
+
+def likeness(recorded: Asked, asked: Asked) -> float:
+    """Return how much two requests have in common: from 0 to about 1."""
+    if recorded.api != asked.api:
+        return 0.0
+    if not recorded.messages and not asked.messages:
+        return _share(_words(recorded.parameters), _words(asked.parameters))
+    pairs = list(zip(recorded.messages, asked.messages, strict=False))
     alike = [_alike(before, after) for before, after in pairs]
     longest = max(len(recorded.messages), len(asked.messages), 1)
-    return sum(alike) / longest + (recorded.model == asked.model) / 10
+    return sum(alike) / longest + (recorded.model == asked.model) / 20
 
 
 def _alike(before: Any, after: Any) -> float:
     if before == after:
         return 1.0
-    old, new = (encode(each).decode()[:_COMPARED] for each in (before, after))
-    return difflib.SequenceMatcher(None, old, new, autojunk=False).quick_ratio()
+    if before.get("role") != after.get("role"):
+        return 0.0
+    return _share(_words(before.get("content")), _words(after.get("content")))
 
 
-_COMPARED = 4000
-"""Characters of a message by which likeness is judged."""
+def _words(value: Any) -> Counter[str]:
+    text = value if isinstance(value, str) else encode(value).decode()
+    return Counter(text[:_CHARACTERS_MAX].split()[:_WORDS_MAX])
 
 
-def divergence_of(record: ObservedRecord, miss: Miss, scope: str) -> Divergence:
-    """Return what a request that was not recorded differs in."""
-    near, asked = miss.nearest, miss.asked
-    category: Category = "extra_call" if near is None else "args_changed"
-    recorded = item_of(near.asked, near.call) if near is not None else None
-    now = item_of(asked, near.call if near is not None else "")
-    diff: tuple[Difference, ...] = ()
-    texts: tuple[TextChange, ...] = ()
-    if near is not None:
-        found = between(recorded, now)
-        diff = tuple(one for one in found if not one.pointer.startswith("/arguments/added"))
-        texts = text_changes(diff) + message_changes(near.asked.messages, asked.messages)
-    return Divergence(
-        category=category,
-        where=place_of(record, near.call if near is not None else scope, asked),
-        log=str(record.path),
-        call=near.call if near is not None else "",
-        seq=near.seq if near is not None else None,
-        recorded=recorded,
-        now=now,
-        diff=diff,
-        texts=texts,
-        cause=_cause(miss),
-    )
+def _share(one: Counter[str], other: Counter[str]) -> float:
+    total = one.total() + other.total()
+    return 2 * (one & other).total() / total if total else 1.0
 
 
-def _cause(miss: Miss) -> str:
-    near = miss.nearest
-    if near is None:
-        return "the program goes on where its record ended, or asks in a conversation of its own"
-    before, after = near.asked, miss.asked
-    if before.messages and after.messages and before.messages[0] != after.messages[0]:
-        return "the system prompt was changed"
-    if before.model != after.model:
-        return "another model is asked"
-    if before.tools != after.tools:
-        return "the tools offered were changed"
-    if before.messages != after.messages:
-        return "a message is another one: a prompt was changed, or a tool returned something else"
-    return "the request has other parameters"
+def divergence_of(record: ObservedRecord, miss: Miss, scope: str) -> Any:
+    """Return what a request differs in, as far as that can be said while the command runs."""
+    from refold.replay.observed.explaining import explained  # noqa: PLC0415 - it reads this file
+
+    del scope
+    return explained(record, miss, miss.nearest)
 
 
-def unconsumed(record: ObservedRecord, left: Iterable[RecordedTurn]) -> list[Divergence]:
-    """Return a divergence for each conversation that was not gone through to its end."""
-    first: dict[str, RecordedTurn] = {}
-    counts: dict[str, int] = {}
-    for turn in left:
-        first.setdefault(turn.scope, turn)
-        counts[turn.scope] = counts.get(turn.scope, 0) + 1
-    return [
-        Divergence(
-            category="unconsumed",
-            where=place_of(record, turn.call, turn.asked),
-            log=str(record.path),
-            call=turn.call,
-            seq=turn.seq,
-            recorded=item_of(turn.asked, turn.call),
-            cause=f"{counts[turn.scope]} recorded requests of this conversation were not made",
-        )
-        for turn in first.values()
-    ]
-
-
-def item_of(asked: Asked, call: str) -> dict[str, Any]:
-    """Return a request as divergences show them: {kind, name, call, arguments}."""
-    plain = asked.as_json()
-    arguments = {
-        "added": plain["messages"],
-        "api": plain["api"],
-        "parameters": plain["parameters"],
-        "tools": plain["tools"],
-    }
-    return {"kind": "model", "name": asked.model, "call": call, "arguments": arguments}
-
-
-def place_of(record: ObservedRecord, call: str, asked: Asked) -> str:
-    """Return where a request stands, in words: `agent.py > billing > gpt-5#3`."""
-    scope, _, ordinal = call.partition("#")
-    names = []
-    parts = scope.split("/")
-    for depth in range(2, len(parts) + 1):
-        above = "/".join(parts[:depth])
-        names.append(record.agents.get(above) or f"conversation {above}")
-    return " > ".join(
-        (record.started.program, *names, f"{asked.model or asked.api}#{ordinal or '?'}")
-    )
+def unconsumed(record: ObservedRecord, left: Iterable[RecordedTurn]) -> Iterator[Any]:
+    """Nothing: `observed.explaining` says what was left."""
+    del record, left
+    return iter(())

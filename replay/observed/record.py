@@ -48,6 +48,8 @@ class RecordedTurn:
     answer: ModelAnswered | None = None
     parts: list[dict[str, Any]] = attrs.field(factory=list)
     """Of the wire, long texts still as references."""
+    over: int | None = None
+    """The seq of the entry that says that the program gave up on it."""
     is_served: bool = False
 
     @property
@@ -78,9 +80,13 @@ class ObservedRecord:
 
     def pieces(self, turn: RecordedTurn) -> Iterator[tuple[int, bytes]]:
         """Yield the chunks of a recorded answer, each with its milliseconds after the request."""
+        yield from pieces(self.parts(turn))
+
+    def parts(self, turn: RecordedTurn) -> Iterator[dict[str, Any]]:
+        """Yield how a recorded answer came over the wire, part by part."""
         blobs = BlobStore(blobs_of(self.path))
         for part in turn.parts:
-            yield from pieces([resolved(part, blobs.get)])
+            yield resolved(part, blobs.get)
 
 
 def read_record(
@@ -151,7 +157,8 @@ class _Reading:
                 if event.message is not None:
                     self._chain(self._end[call], [event.message])
             case EffectCancelled(kind="model"):
-                self._open[call].how = "gone"
+                turn = self._open[call]
+                turn.how, turn.over = "gone", seq
             case Extension(kind=kind, data=data) if kind == TOOLS:
                 self._tools[data["digest"]] = data["tools"]
             case Extension(kind=kind, data=data) if kind == MESSAGES:

@@ -39,7 +39,7 @@ from refold.tools.contract import as_tool
 
 Mode = Literal["none", "once", "new", "all", "rewrite"]
 
-_LIVE: Final = ("all", "rewrite")
+LIVE: Final = ("all", "rewrite")
 """Modes that record though there is a recording."""
 _OPTIONS: Final = frozenset(
     name for call in (record, engine_record) for name in inspect.signature(call).parameters
@@ -147,7 +147,7 @@ class RefoldRun:
     def _is_replayed(self, log: Path) -> bool:
         """Return whether the run is replayed; that it can be neither is a failure."""
         __tracebackhide__ = True
-        if self._mode in _LIVE:
+        if self._mode in LIVE:
             return False
         if log.exists():
             return True
@@ -212,7 +212,7 @@ class RefoldRun:
             self.recorded.append(log)
         self._waiting.clear()
         unused = [log for log in self._place.recorded() if log not in self._used]
-        if self._mode in _LIVE:
+        if self._mode in LIVE:
             for log in unused:
                 remove(log)
         elif unused:

@@ -10,7 +10,7 @@ from refold.engine.effects import AskModel, CallTool
 from refold.engine.errors import ModelError
 from refold.engine.events import ModelAnswered, ToolReturned
 from refold.engine.models.scripted import FunctionModel
-from refold.engine.ports import CallContext, ModelRequest
+from refold.engine.ports import CallContext, ModelReply, ModelRequest
 from refold.tools.contract import tool
 
 CONTEXT = CallContext(call="0#1", run_id="r", depth=0, origin="k")
@@ -83,7 +83,7 @@ def test_tools_arrive_with_their_results() -> None:
     driver, arrivals = driver_with(host)
     expected = ToolReturned("ok", 4)
 
-    assert driver.in_place(CallTool("0#1", double, {"x": 2}), CONTEXT) == expected
+    assert driver.in_place(double, {"x": 2}, CONTEXT) == expected
     for call, which in (("0#2", double), ("0#3", slow_double)):
         driver.call_tool(CallTool(call, which, {"x": 2}), CONTEXT)
         assert arrived(arrivals) == Arrival(call, expected)
@@ -97,7 +97,7 @@ def test_arguments_that_do_not_fit_are_a_failure() -> None:
     """Everything that is wrong with them, in one message."""
     driver, _ = driver_with(Host())
 
-    returned = driver.in_place(CallTool("0#1", double, {"x": "no", "y": 1}), CONTEXT)
+    returned = driver.in_place(double, {"x": "no", "y": 1}, CONTEXT)
 
     assert returned.error is not None
     assert returned.error["code"] == "arguments"
@@ -189,3 +189,75 @@ def test_what_took_too_long_says_how_long() -> None:
     returned = overdue(1.5)
 
     assert returned.error == {"code": "timed_out", "message": "no result within 1.5 s", "type": ""}
+
+
+class Awaited:
+    """An asynchronous model: it answers with the name of the thread that it is asked on."""
+
+    name = "awaited"
+    reference = None
+    is_async = True
+
+    def __init__(self) -> None:
+        self.is_asked, self.is_cancelled = threading.Event(), threading.Event()
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        if request.parameters:
+            raise ModelError(self.name, "too busy", "http_503")
+        if not request.messages:
+            try:
+                self.is_asked.set()
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                self.is_cancelled.set()
+                raise
+        return ModelReply(message={"content": threading.current_thread().name})
+
+
+def awaited(model: Awaited | None = None) -> Any:
+    return model or Awaited()
+
+
+def test_an_asynchronous_model_is_awaited_on_a_loop_that_outlives_the_run() -> None:
+    """The clients of models keep connections; on the caller's loop, if there is one (§11.7)."""
+    asked = ModelRequest(messages=({"role": "user", "content": "?"},))
+    threads = []
+    for _ in range(2):
+        host = Host()
+        driver, arrivals = driver_with(host)
+        driver.ask_model(AskModel("0#1", awaited(), asked))
+        event = arrived(arrivals).event
+        assert isinstance(event, ModelAnswered)
+        threads.append((event.message or {})["content"])
+        host.close()
+
+    assert threads == ["refold-models"] * 2
+
+    async def inside() -> Any:
+        driver, arrivals = driver_with(Host(asyncio.get_running_loop()))
+        driver.ask_model(AskModel("0#1", awaited(), asked))
+        event = (await asyncio.to_thread(arrived, arrivals)).event
+        assert isinstance(event, ModelAnswered)
+        return (event.message or {})["content"]
+
+    assert asyncio.run(inside()) == threading.current_thread().name
+
+
+def test_what_an_asynchronous_model_raises_is_data_and_giving_up_cancels_it() -> None:
+    """As for any other model; the request ends where it runs."""
+    driver, arrivals = driver_with(Host())
+    model = Awaited()
+
+    driver.ask_model(
+        AskModel("0#1", awaited(model), ModelRequest(messages=(), parameters={"a": 1}))
+    )
+    failed = arrived(arrivals).event
+    driver.ask_model(AskModel("0#2", awaited(model), ModelRequest(messages=())))
+    assert model.is_asked.wait(10)
+    driver.give_up("0#2")
+    late = arrived(arrivals).event
+
+    assert failed == ModelAnswered("error", error={"code": "http_503", "message": "too busy"})
+    assert isinstance(late, ModelAnswered)
+    assert late.status == "error"
+    assert model.is_cancelled.is_set()

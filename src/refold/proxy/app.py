@@ -1,152 +1,190 @@
 """The proxy as one application: reads a request whole, asks the desk, passes on or serves.
 
 The first segment of a path names the route; the rest is the server's.  A program that leaves is
-noticed at once, and what it had asked for is given up.  Rules: CONTRACT.md §16.1.
+noticed at once, and what it had asked for is given up.  Whatever goes wrong on this side is told to
+the program as status 500, or by breaking the connection where an answer has begun, and is kept in
+`fault` for whoever started the proxy.  Speaks ASGI 3.  Rules: CONTRACT.md §16.1.
 """
 
 import asyncio
-import contextlib
-import time
-from collections.abc import Iterable
-
-import httpx
-from starlette.applications import Starlette
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import PlainTextResponse
-from starlette.routing import Mount
-from starlette.types import Receive, Scope, Send
+import json
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, MutableMapping
+from typing import Any, Final
 
 from refold.engine.errors import RefoldError
 from refold.proxy.turns import Desk, Forward, Incoming, Serve
-from refold.proxy.upstream import Upstream, passed_back
+from refold.proxy.upstream import Unreachable, Upstream
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Any], Awaitable[None]]
+
+_NOT_FOUND: Final = 404
+_FAULT: Final = 500
 
 
-class Passage:
-    """Everything that comes by one route."""
+class Application:
+    """What the server of the proxy calls for each request."""
 
-    def __init__(self, route: str, desk: Desk, upstream: Upstream) -> None:
-        self._route = route
+    def __init__(self, desk: Desk, routes: Iterable[str], upstream: Upstream) -> None:
+        self.fault: Exception | None = None
+        """The first thing that went wrong on this side."""
         self._desk = desk
+        self._routes = frozenset(routes)
         self._upstream = upstream
+        self._closing = asyncio.Event()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        request = Request(scope, receive)
-        try:
-            body = await request.body()
-        except ClientDisconnect:
+        body = await _body_of(receive)
+        if body is None:
             return
-        incoming = _incoming(self._route, request, body)
+        answer = _Answer(send)
         try:
-            decided = self._desk.begin(incoming)
-        except RefoldError as error:
-            await PlainTextResponse(f"refold: {error}", 500)(scope, receive, send)
-            return
-        work = (
-            self._forward(decided, incoming, send)
-            if isinstance(decided, Forward)
-            else _serve(decided, send)
-        )
-        gone = decided.passing.gone if isinstance(decided, Forward) else None
-        await _until_gone(work, request, gone)
+            await self._answered(_incoming(scope, body), answer, receive)
+        except Exception as error:  # noqa: BLE001  # no text of it may reach the terminal from here
+            self.fault = self.fault or error
+            await answer.refused(_FAULT, _fault_text(error))
 
-    async def _forward(self, decided: Forward, incoming: Incoming, send: Send) -> None:
+    def close(self) -> None:
+        """Give up all that is on its way, and whatever comes yet; from the loop's thread."""
+        self._closing.set()
+
+    async def _answered(self, incoming: Incoming, answer: "_Answer", receive: Receive) -> None:
+        if incoming.route not in self._routes:
+            known = ", ".join(f"/{name}/…" for name in sorted(self._routes))
+            await answer.refused(_NOT_FOUND, f"no route /{incoming.route}: expected {known}")
+            return
+        decided = self._desk.begin(incoming)
+        if isinstance(decided, Serve):
+            await self._until_left(_serve(decided, answer), receive)
+            return
+        try:
+            await self._until_left(self._forward(decided, incoming, answer), receive)
+        finally:
+            decided.passing.gone()
+
+    async def _forward(self, decided: Forward, incoming: Incoming, answer: "_Answer") -> None:
         passing = decided.passing
-        has_begun = False
         try:
             async with self._upstream.asked(
                 incoming.method, decided.url, incoming.headers, incoming.body
-            ) as answer:
-                headers = passed_back(answer.headers)
-                passing.head(answer.status_code, headers)
-                await _head(send, answer.status_code, headers)
-                has_begun = True
-                async for chunk in answer.aiter_bytes():
+            ) as found:
+                headers = [
+                    (name, decided.redirected(value) if name == "location" else value)
+                    for name, value in found.headers
+                ]
+                passing.head(found.status, headers)
+                await answer.head(found.status, headers)
+                async for chunk in found.chunks:
                     passing.chunk(chunk)
-                    await _body(send, chunk)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            served = passing.failed(_code(error), str(error) or type(error).__name__)
-            if has_begun:
-                raise Broken from None
-            await _serve(served, send)
-            return
+                    await answer.body(chunk)
+        except Unreachable as error:
+            served = passing.failed(error.code, error.message)
+            if not answer.has_begun:
+                await _serve(served, answer)
+            return  # else it stays without an end, and the connection breaks as the server's did
         passing.end()
-        await _body(send, b"", more=False)
+        await answer.end()
+
+    async def _until_left(self, work: Coroutine[Any, Any, None], receive: Receive) -> None:
+        """Do the work until it is done, the program leaves, or all ends; raise what it raises."""
+        doing = asyncio.create_task(work)
+        others = [asyncio.create_task(_left(receive)), asyncio.create_task(self._closing.wait())]
+        try:
+            await asyncio.wait((doing, *others), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (doing, *others):
+                task.cancel()  # of no effect where it is done
+            await asyncio.gather(doing, *others, return_exceptions=True)
+        if not doing.cancelled() and (error := doing.exception()) is not None:
+            raise error
 
 
-class Broken(Exception):
-    """The connection to the program is broken, as the server's was."""
+class _Answer:
+    """What the program gets; an answer without an end breaks its connection."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.has_begun = False
+
+    async def head(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
+        """Begin."""
+        raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        self.has_begun = True
+        await self._send({"type": "http.response.start", "status": status, "headers": raw})
+
+    async def body(self, content: bytes) -> None:
+        """Go on; an empty chunk is none."""
+        if content:
+            await self._send({"type": "http.response.body", "body": content, "more_body": True})
+
+    async def end(self) -> None:
+        """End."""
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def refused(self, status: int, message: str) -> None:
+        """Say why there is no answer, unless one has begun."""
+        if self.has_begun:
+            return
+        error = {"message": f"refold: {message}", "type": "refold"}
+        await self.head(status, [("content-type", "application/json"), ("x-should-retry", "false")])
+        await self.body(json.dumps({"error": error}).encode())
+        await self.end()
 
 
-def application(desk: Desk, routes: Iterable[str], upstream: Upstream) -> Starlette:
-    """Return the application that the proxy serves."""
-    return Starlette(
-        routes=[Mount(f"/{name}", app=Passage(name, desk, upstream)) for name in routes]
-    )
-
-
-def _incoming(route: str, request: Request, body: bytes) -> Incoming:
+def _incoming(scope: Any, body: bytes) -> Incoming:
     # The path as it came: what was escaped in it stays so.
-    raw = request.scope.get("raw_path") or request.scope["path"].encode()
-    target = raw.decode("latin-1").removeprefix(f"/{route}") or "/"
-    query = request.scope["query_string"].decode("latin-1")
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    route, slash, rest = raw.decode("latin-1").removeprefix("/").partition("/")
+    query = scope["query_string"].decode("latin-1")
     return Incoming(
         route=route,
-        method=request.method,
-        target=f"{target}?{query}" if query else target,
-        headers=tuple(request.headers.items()),
+        method=scope["method"],
+        target=f"{slash}{rest}?{query}" if query else f"{slash}{rest}",
+        headers=tuple(
+            (name.decode("latin-1").lower(), value.decode("latin-1"))
+            for name, value in scope["headers"]
+        ),
         body=body,
     )
 
 
-async def _until_gone(work, request: Request, gone) -> None:  # type: ignore[no-untyped-def]
-    """Do the work until it is done or the program leaves."""
-    doing = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(_left(request))
-    try:
-        await asyncio.wait((doing, leaving), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        leaving.cancel()
-        if not doing.done():
-            doing.cancel()
-        with contextlib.suppress(asyncio.CancelledError, OSError):
-            await doing
-        if gone is not None:
-            gone()
+async def _body_of(receive: Receive) -> bytes | None:
+    """Return the body of a request when it is there; `None` if the program left before."""
+    parts: list[bytes] = []
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        parts.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return b"".join(parts)
 
 
-async def _left(request: Request) -> None:
-    while not await request.is_disconnected():
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            return
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
-async def _serve(decided: Serve, send: Send) -> None:
-    if decided.ending == "hold" and not decided.headers:
+async def _serve(decided: Serve, answer: _Answer) -> None:
+    """Serve an answer; one that is cut is left without an end."""
+    if decided.ending == "hold" and not decided.is_begun:
         await asyncio.Event().wait()
-    await _head(send, decided.status, decided.headers.items())
-    started = time.monotonic()
+    await answer.head(decided.status, decided.headers.items())
+    loop = asyncio.get_running_loop()
+    started = loop.time()
     for due_ms, chunk in decided.pieces:
-        wait = due_ms / 1000 - (time.monotonic() - started)
-        if due_ms and wait > 0:
+        if (wait := due_ms / 1000 - (loop.time() - started)) > 0:
             await asyncio.sleep(wait)
-        await _body(send, chunk)
-    if decided.ending == "cut":
-        raise Broken
+        await answer.body(chunk)
     if decided.ending == "hold":
         await asyncio.Event().wait()
-    await _body(send, b"", more=False)
+    if decided.ending == "whole":
+        await answer.end()
 
 
-async def _head(send: Send, status: int, headers: Iterable[tuple[str, str]]) -> None:
-    raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
-    await send({"type": "http.response.start", "status": status, "headers": raw})
-
-
-async def _body(send: Send, content: bytes, *, more: bool = True) -> None:
-    await send({"type": "http.response.body", "body": content, "more_body": more})
-
-
-def _code(error: Exception) -> str:
-    return "timed_out" if isinstance(error, httpx.TimeoutException) else "connection"
+def _fault_text(error: Exception) -> str:
+    if isinstance(error, RefoldError):
+        return str(error)
+    return f"a fault of Refold itself: {type(error).__name__}"

@@ -1,107 +1,193 @@
 """Runs a command to its end: its environment, what it prints, and how it ended.
 
-The command has this process's standard input and error.  What it writes to standard output passes
-through, and is kept.  Ctrl-C goes to the command, as it would without Refold; so does SIGTERM.
+The command has this process's standard input and error, and stands in its process group.  What it
+writes to standard output passes through, and its beginning is kept; where standard output is a
+terminal, the command gets one, too.  Which signals it is sent is `proxy.signals`'s.
 Rules: CONTRACT.md §16.2.
 """
 
+import contextlib
+import fcntl
 import os
-import signal
+import select
+import struct
 import subprocess
 import sys
+import termios
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from hashlib import sha256
-from typing import BinaryIO, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
 import attrs
 
 from refold.engine.errors import UsageError
+from refold.proxy.signals import Signals
 
 KEPT_BYTES: Final = 1024 * 1024
-"""Of standard output; all of it is hashed."""
+"""Of standard output."""
+BY_SIGNAL: Final = 128
+"""With the number of a signal: the exit code of a command that it ended, as a shell says it."""
+
 _READ_BYTES: Final = 64 * 1024
-_NOT_FOUND, _NOT_EXECUTABLE, _BY_SIGNAL = 127, 126, 128
+_LEFT_BYTES: Final = 1024 * 1024
+"""What a pipe can hold: read after the command's end while others still have its output open."""
+_LEFT_MS: Final = 50
+"""In which a terminal hands over what a command that has ended printed."""
+_MARGIN_BYTES: Final = 16 * 1024
+"""Kept beyond `KEPT_BYTES`, so that a secret that lies across its end is found."""
+
+Size = tuple[int, int]
+"""Columns and rows of a terminal."""
 
 
-@attrs.frozen
+@attrs.frozen(kw_only=True)
 class Ended:
     """How a command ended."""
 
     exit_code: int
     """As a shell says it: 128 and the number of the signal that ended it."""
-    stdout: str
-    """What it printed, the first `KEPT_BYTES` of it."""
-    stdout_bytes: int
-    stdout_sha256: str
+    printed: bytes
+    """The beginning of what it printed: of `KEPT_BYTES`, and some more."""
+    printed_bytes: int
     """Of all that it printed."""
+
+
+def terminal_here() -> Size | None:
+    """Return the size of the terminal that standard output is; `None` if it is none."""
+    try:
+        size = os.get_terminal_size(sys.stdout.fileno())
+    except (OSError, ValueError, AttributeError):
+        return None
+    return (size.columns or 80, size.lines or 24)
 
 
 def run_command(
     command: Sequence[str],
     variables: Mapping[str, str],
+    signals: Signals,
+    *,
     write: Callable[[bytes], None] | None = None,
+    terminal: Size | None = None,
 ) -> Ended:
     """Run a command with `variables` added to this environment, and wait for its end.
 
-    `write` gets what it prints; by default it goes to standard output.
+    `write` gets what it prints; by default it goes to standard output.  With `terminal`, its
+    standard output is one of that size.  Children of the command that go on after its end are not
+    waited for, and what they print is not read.
 
     Raises:
         UsageError: it cannot be started.
     """
-    try:
-        process = subprocess.Popen(
-            list(command), env={**os.environ, **variables}, stdout=subprocess.PIPE
-        )
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{command[0]}: {getattr(error, 'strerror', None) or error}") from None
-    output = _Output(write or _printed)
-    assert process.stdout is not None
-    reading = threading.Thread(target=output.drain, args=(process.stdout,), daemon=True)
-    reading.start()
-    code = _waited(process)
-    reading.join()
-    return output.ended(code if code >= 0 else _BY_SIGNAL - code)
+    ours, its = _terminal(terminal) if terminal else os.pipe()
+    with _closing(ours, its) as close:
+        try:
+            process = subprocess.Popen(list(command), env={**os.environ, **variables}, stdout=its)
+        except (OSError, ValueError) as error:
+            raise UsageError(_why_not(command[0], error)) from None
+        close(its)
+        output = _Output(ours, write or _printed)
+        with output.drained(), signals.going_to(process):
+            code = process.wait()
+        return output.ended(code if code >= 0 else BY_SIGNAL - code)
 
 
-def _waited(process: "subprocess.Popen[bytes]") -> int:
-    """Wait, and leave signals to the command; only the main thread can do that."""
-    if threading.current_thread() is not threading.main_thread():
-        return process.wait()
-    before = {
-        signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None),
-        signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: process.terminate()),
-    }
+@contextlib.contextmanager
+def _closing(*descriptors: int) -> Iterator[Callable[[int], None]]:
+    """Close what is still open at the end; give what closes one before."""
+    still_open = set(descriptors)
+
+    def close(descriptor: int) -> None:
+        still_open.discard(descriptor)
+        os.close(descriptor)
+
     try:
-        return process.wait()
+        yield close
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for each in tuple(still_open):
+            close(each)
+
+
+def _terminal(size: Size) -> tuple[int, int]:
+    """Return both ends of a terminal that passes on what is written as it is."""
+    ours, its = os.openpty()
+    columns, rows = size
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    settings = termios.tcgetattr(its)
+    settings[1] &= ~termios.OPOST  # the terminal behind ours makes line ends
+    termios.tcsetattr(its, termios.TCSANOW, settings)
+    return ours, its
+
+
+def _why_not(name: str, error: Exception) -> str:
+    if isinstance(error, FileNotFoundError) and "/" not in name:
+        return f"{name}: command not found"
+    return f"{name}: {getattr(error, 'strerror', None) or error}"
 
 
 class _Output:
     """Passes on what is printed, and keeps its beginning."""
 
-    def __init__(self, write: Callable[[bytes], None]) -> None:
+    def __init__(self, descriptor: int, write: Callable[[bytes], None]) -> None:
+        self._descriptor = descriptor
         self._write = write
         self._kept = bytearray()
-        self._hash = sha256()
         self._bytes = 0
 
-    def drain(self, stream: BinaryIO) -> None:
-        """Read to the end."""
-        while content := os.read(stream.fileno(), _READ_BYTES):
-            self._hash.update(content)
-            self._bytes += len(content)
-            self._kept += content[: KEPT_BYTES - len(self._kept)]
+    @contextlib.contextmanager
+    def drained(self) -> Iterator[None]:
+        """Read until the block ends, and then what is left."""
+        stop, stopping = os.pipe()
+        thread = threading.Thread(target=self._drain, args=(stop,), name="refold-output")
+        thread.start()
+        try:
+            yield
+        finally:
+            os.close(stopping)
+            thread.join()
+            os.close(stop)
+
+    def _drain(self, stop: int) -> None:
+        poll = select.poll()
+        for each in (self._descriptor, stop):
+            poll.register(each, select.POLLIN)
+        try:
+            while stop not in (ready := {number for number, _ in poll.poll()}):
+                if self._descriptor in ready and not self._took():
+                    return
+            poll.unregister(stop)
+            until = self._bytes + _LEFT_BYTES
+            while self._bytes < until and poll.poll(_LEFT_MS) and self._took():
+                pass
+        except OSError:  # nobody reads any more: the command is to learn it, as it would
+            self._refuse()
+
+    def _took(self) -> bool:
+        try:
+            content = os.read(self._descriptor, _READ_BYTES)
+        except OSError:  # how a terminal ends
+            return False
+        self._bytes += len(content)
+        self._kept += content[: KEPT_BYTES + _MARGIN_BYTES - len(self._kept)]
+        if content:
             self._write(content)
+        return bool(content)
+
+    def _refuse(self) -> None:
+        nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        os.dup2(nothing, self._descriptor, inheritable=False)
+        os.close(nothing)
 
     def ended(self, code: int) -> Ended:
         """Return all of it, with the exit code."""
-        text = self._kept.decode(errors="replace")
-        return Ended(code, text, self._bytes, self._hash.hexdigest())
+        return Ended(exit_code=code, printed=bytes(self._kept), printed_bytes=self._bytes)
 
 
 def _printed(content: bytes) -> None:
-    sys.stdout.buffer.write(content)
-    sys.stdout.buffer.flush()
+    """Write to standard output at once; raises OSError where nobody reads it any more."""
+    try:
+        descriptor = sys.stdout.fileno()
+    except (OSError, ValueError):  # no file, as in some tests
+        sys.stdout.buffer.write(content)
+        return
+    while content:
+        content = content[os.write(descriptor, content) :]

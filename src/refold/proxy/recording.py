@@ -5,29 +5,38 @@ Rules: CONTRACT.md §16.3, §16.4.
 
 import json
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Final, Protocol
 
-from refold.engine.canonical import Json
+import attrs
+
 from refold.engine.errors import NotCanonical
 from refold.engine.observed.apis import read_request, reader_of
 from refold.engine.observed.exchange import Answered, Asked
-from refold.engine.observed.journal import ObservedLog
-from refold.engine.observed.observer import Observer, Turn
-from refold.engine.observed.wire import Wire, after_redaction, kept_headers
-from refold.engine.vault import Vault
-from refold.proxy import keys
+from refold.engine.observed.observer import Journal, Observer, Turn
+from refold.engine.observed.wire import Wire, kept_headers
+from refold.proxy.keys import Secrets
 from refold.proxy.routes import Route
 from refold.proxy.turns import Forward, Incoming, Serve
 
 BAD_GATEWAY: Final = 502
 
 
+class Log(Journal, Protocol):
+    """Where what passes is written."""
+
+    def sync(self) -> None:
+        """Return when all entries are on disk, as the durability mode promises."""
+        ...
+
+
 class Recording:
     """Records all that passes, in one log."""
 
-    def __init__(self, log: ObservedLog, routes: Iterable[Route]) -> None:
+    def __init__(self, log: Log, secrets: Secrets, routes: Iterable[Route]) -> None:
         self._log = log
+        self._secrets = secrets
         self._routes = {route.name: route for route in routes}
         self._observer = Observer(log)
 
@@ -37,21 +46,29 @@ class Recording:
         Raises:
             LogPoisoned: the log cannot be written: nothing passes any more.
         """
-        asked = asked_of(incoming, self._log.vault)
-        turn = observed(self._observer, asked, incoming)
+        asked = asked_of(incoming, self._secrets)
+        turn = observed(self._observer, asked, incoming, self._secrets)
         self._log.sync()
-        url = self._routes[incoming.route].upstream + incoming.target
-        return Forward(url=url, passing=Kept(self._log, self._observer, turn))
+        passing = Kept(self._log, self._observer, turn, self._secrets)
+        return forwarded(self._routes[incoming.route], incoming, passing)
 
 
-def asked_of(incoming: Incoming, vault: Vault) -> Asked:
+def forwarded(route: Route, incoming: Incoming, passing: "Kept") -> Forward:
+    """Return that a request goes on to the server behind its route."""
+    url = route.url_of(incoming.target)
+    return Forward(url=url, passing=passing, redirected=partial(route.redirected, url))
+
+
+def asked_of(incoming: Incoming, secrets: Secrets) -> Asked:
     """Return what a request asks, without secrets."""
-    keys.learn_request(vault, incoming)
-    asked: Asked = vault.scrubbed(read_request(incoming.method, incoming.target, incoming.body))
-    return asked
+    secrets.learn_headers(incoming.headers)
+    secrets.learn_url(incoming.target)
+    asked = read_request(incoming.method, incoming.target, incoming.body)
+    scrubbed: Asked = secrets.scrubbed(asked)
+    return scrubbed
 
 
-def observed(observer: Observer, asked: Asked, incoming: Incoming) -> Turn:
+def observed(observer: Observer, asked: Asked, incoming: Incoming, secrets: Secrets) -> Turn:
     """Write a request down; one that no entry can hold as text."""
     hint = incoming.header("x-refold-conversation")
     try:
@@ -59,27 +76,30 @@ def observed(observer: Observer, asked: Asked, incoming: Incoming) -> Turn:
     except NotCanonical:
         body = incoming.body.decode(errors="replace")
         parameters = {"method": incoming.method, "path": incoming.target, "body": body}
-        return observer.asked(Asked(api="other", model=asked.model, parameters=parameters), hint)
+        plain = Asked(api="other", model=asked.model, parameters=parameters)
+        return observer.asked(secrets.scrubbed(plain), hint)
 
 
 class Kept:
     """Writes down one answer while it passes."""
 
-    def __init__(self, log: ObservedLog, observer: Observer, turn: Turn) -> None:
+    def __init__(self, log: Log, observer: Observer, turn: Turn, secrets: Secrets) -> None:
         self._log = log
         self._observer = observer
         self._turn = turn
-        self._wire = Wire(self._keep)
+        self._secrets = secrets
+        self._wire = Wire(partial(observer.wire, turn), secrets.scrubbed_bytes)
         self._reader = reader_of(turn.asked, 0, "")
         self._has_begun = False
         self._started = time.monotonic()
 
-    def _keep(self, part: dict[str, Json]) -> None:
-        kept = after_redaction(part, self._log.vault.scrubbed(part))
-        self._observer.wire(self._turn, kept)
-
-    def head(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
+    def head(self, status: int, headers: Sequence[tuple[str, str]]) -> None:
         """Take note of the beginning of the answer."""
+        for name, value in headers:
+            if name == "location":
+                self._secrets.learn_url(value)
+            elif name == "set-cookie":
+                self._secrets.learn_headers([(name, value.partition(";")[0])])
         kept = kept_headers(headers)
         self._has_begun = True
         self._wire.head(status, kept)
@@ -103,7 +123,7 @@ class Kept:
             self._wire.end("cut")
             self._answered(self._reader.answered())
         else:
-            self.head(BAD_GATEWAY, headers.items())
+            self.head(BAD_GATEWAY, tuple(headers.items()))
             self.chunk(body)
             self._wire.end("whole")
             self._answered(Answered(status="error", error={"code": code, "message": message}))
@@ -119,7 +139,7 @@ class Kept:
         self._log.sync()
 
     def _answered(self, answered: Answered) -> None:
-        scrubbed = self._log.vault.scrubbed(answered)
+        scrubbed = self._secrets.scrubbed(answered)
         try:
             self._observer.answered(self._turn, scrubbed)
         except NotCanonical:
@@ -129,13 +149,5 @@ class Kept:
 
 def _as_text(answered: Answered) -> Answered:
     """Return an answer that no entry can hold as one text, which goes into a blob."""
-    text = json.dumps(answered.message)
-    message: Mapping[str, Any] = {"role": "assistant", "content": text}
-    return Answered(
-        status=answered.status,
-        message=dict(message),
-        usage=answered.usage,
-        stop_reason=answered.stop_reason,
-        error=answered.error,
-        id=answered.id,
-    )
+    message = {"role": "assistant", "content": json.dumps(answered.message)}
+    return attrs.evolve(answered, message=message)

@@ -1,20 +1,19 @@
-"""The log side that replays: each request is served what was recorded for it, or is told that
-nothing was.
+"""The log side that replays: each request is served what was recorded for it, or is refused.
 
 Fails closed: with nothing recorded, a request is refused in the provider's own form and not
 retried, unless it is said that it may go on live.  Rules: CONTRACT.md §16.6.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Final, Literal
 
 from refold.engine.events import Recorded
 from refold.engine.observed.exchange import Answered, Asked
-from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.observer import Observer, Turn
-from refold.engine.vault import Vault
-from refold.proxy.recording import Kept, asked_of, observed
+from refold.proxy.command import BY_SIGNAL
+from refold.proxy.keys import Secrets
+from refold.proxy.recording import Kept, Log, asked_of, forwarded, observed
 from refold.proxy.routes import Route
 from refold.proxy.turns import Ending, Forward, Incoming, Serve
 from refold.replay.divergence import Divergence
@@ -26,13 +25,17 @@ Pace = Literal["full", "recorded"]
 
 REFUSED: Final = 400
 """A status that clients do not retry."""
+GATEWAY_TIMEOUT: Final = 504
 
 
 class Nowhere:
-    """A journal that keeps nothing."""
+    """A log that keeps nothing."""
 
     def __init__(self) -> None:
         self._entries = 0
+
+    def sync(self) -> None:
+        """Do nothing."""
 
     def append(self, event: Recorded, call: str | None = None, cause: int | None = None) -> int:
         """Count an entry."""
@@ -47,21 +50,22 @@ class Replaying:
     def __init__(
         self,
         record: ObservedRecord,
-        vault: Vault,
+        secrets: Secrets,
         *,
         routes: Iterable[Route] = (),
         on_miss: OnMiss = "fail",
         pace: Pace = "full",
-        log: ObservedLog | None = None,
+        log: Log | None = None,
         until: int | None = None,
     ) -> None:
         self._record = record
-        self._vault = vault
+        self._secrets = secrets
         self._routes = {route.name: route for route in routes}
         self._on_miss = on_miss
         self._pace = pace
-        self._log = log
-        self._observer = Observer(log or Nowhere())
+        self._is_kept = log is not None
+        self._log = log or Nowhere()
+        self._observer = Observer(self._log)
         self._matcher = Matcher(record, until=until)
         self.divergences: list[Divergence] = []
         self.served = 0
@@ -73,8 +77,8 @@ class Replaying:
 
     def begin(self, incoming: Incoming) -> Forward | Serve:
         """Return the recorded answer; without one, refuse the request or pass it on."""
-        asked = asked_of(incoming, self._vault)
-        turn = observed(self._observer, asked, incoming)
+        asked = asked_of(incoming, self._secrets)
+        turn = observed(self._observer, asked, incoming, self._secrets)
         found = self._matcher.take(asked, turn.thread.scope)
         if isinstance(found, Miss):
             return self._missed(found, turn, incoming)
@@ -83,23 +87,25 @@ class Replaying:
 
     def _served(self, found: RecordedTurn, turn: Turn) -> Serve:
         self._again(found, turn)
-        first = found.parts[0] if found.parts else {}
-        if not found.parts:  # the program left, or was killed, before a byte came
-            return Serve(status=200, headers={}, pieces=(), ending="hold")
-        return Serve(
-            status=first["status"],
-            headers=first["headers"],
-            pieces=self._pieces(found),
-            ending=_ending(found),
-        )
+        ending = _ending(self._record, found)
+        if found.parts:
+            return Serve(
+                status=found.parts[0]["status"],
+                headers=self._secrets.shown_in(found.parts[0]["headers"]),
+                pieces=self._pieces(found),
+                ending=ending,
+            )
+        if ending == "hold":
+            return Serve(status=200, headers={}, pieces=(), ending=ending, is_begun=False)
+        return _told(GATEWAY_TIMEOUT, "the record ends before the answer to this request")
 
     def _pieces(self, found: RecordedTurn) -> Iterator[tuple[int, bytes]]:
         for at_ms, chunk in self._record.pieces(found):
-            yield (at_ms if self._pace == "recorded" else 0), chunk
+            yield (at_ms if self._pace == "recorded" else 0), self._secrets.shown(chunk)
 
     def _again(self, found: RecordedTurn, turn: Turn) -> None:
         """Tell the observer what the record says came of the request."""
-        for part in found.parts if self._log else ():
+        for part in self._record.parts(found) if self._is_kept else ():
             self._observer.wire(turn, part)
         if found.answer is None:
             self._observer.gone(turn)
@@ -121,9 +127,8 @@ class Replaying:
         self.divergences.append(divergence)
         if self._on_miss == "live":
             self.live += 1
-            url = self._routes[incoming.route].upstream + incoming.target
-            kept = Kept(self._log or _Unkept(self._vault), self._observer, turn)
-            return Forward(url=url, passing=kept)
+            kept = Kept(self._log, self._observer, turn, self._secrets)
+            return forwarded(self._routes[incoming.route], incoming, kept)
         body = json.dumps(_refusal(miss.asked, divergence)).encode()
         error = {"code": "not_recorded", "message": f"{divergence.where}: {divergence.cause}"}
         self._observer.answered(turn, Answered(status="error", error=error))
@@ -131,20 +136,31 @@ class Replaying:
         return Serve(status=REFUSED, headers=headers, pieces=[(0, body)])
 
 
-class _Unkept(Nowhere):
-    """What stands for a log where none is written."""
+def _ending(record: ObservedRecord, found: RecordedTurn) -> Ending:
+    """Return how an answer ends, so that the program meets the end that it met.
 
-    def __init__(self, vault: Vault) -> None:
-        super().__init__()
-        self.vault = vault
+    What a program gave up on is held until it gives up again, if it went on after that; else its
+    own end was the reason, which does not come again, so the connection breaks.
+    """
+    if found.how == "answered":
+        return "whole" if found.parts[-1].get("end") == "whole" else "cut"
+    over = found.over
+    goes_on = over is not None and any(turn.seq > over for turn in record.turns)
+    return "hold" if goes_on or _ended_itself(record) else "cut"
 
-    def sync(self) -> None:
-        """Do nothing."""
+
+def _ended_itself(record: ObservedRecord) -> bool:
+    if record.finished is None or not isinstance(record.finished.output, dict):
+        return False
+    code = record.finished.output.get("exit_code")
+    return isinstance(code, int) and code <= BY_SIGNAL
 
 
-def _ending(found: RecordedTurn) -> Ending:
-    last: Mapping[str, object] = found.parts[-1]
-    return "whole" if last.get("end") == "whole" else "cut"
+def _told(status: int, message: str) -> Serve:
+    error = {"message": f"refold replay: {message}", "type": "refold"}
+    body = json.dumps({"error": error}).encode()
+    headers = {"content-type": "application/json", "x-should-retry": "false"}
+    return Serve(status=status, headers=headers, pieces=[(0, body)])
 
 
 def _refusal(asked: Asked, divergence: Divergence) -> dict[str, object]:

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import attrs
 
@@ -24,7 +24,24 @@ class Route:
     variables: tuple[str, ...]
     """Those that clients read, the usual one first."""
     upstream: str
-    """The base URL that they would have used; no slash at its end."""
+    """The base URL that they would have used; no slash at the end of its path."""
+
+    def url_of(self, target: str) -> str:
+        """Return where a request for `target`, path and query below this route, goes."""
+        base, _, always = self.upstream.partition("?")
+        path, _, query = target.partition("?")
+        asks = "&".join(filter(None, (always, query)))
+        return f"{base}{path}?{asks}" if asks else f"{base}{path}"
+
+    def redirected(self, url: str, location: str) -> str:
+        """Return where an answer of `url` leads to: on this route, if that is below its server."""
+        base, found = urlsplit(self.upstream), urlsplit(urljoin(url, location))
+        path = f"{base.path}/"
+        same = (found.scheme, found.netloc) == (base.scheme, base.netloc)
+        if same and found.path.startswith(path):
+            below = found.path.removeprefix(path)
+            return found._replace(scheme="", netloc="", path=f"/{self.name}/{below}").geturl()
+        return found.geturl()
 
 
 OPENAI: Final = Route("openai", ("OPENAI_BASE_URL", "OPENAI_API_BASE"), "https://api.openai.com/v1")
@@ -77,8 +94,10 @@ def environment_of(routes: Iterable[Route], base: str) -> dict[str, str]:
 
 
 def _as_was(route: Route, environment: Mapping[str, str]) -> Route:
-    url = next(filter(None, map(environment.get, route.variables)), None)
-    return attrs.evolve(route, upstream=_checked(url)) if url else route
+    variable = next((name for name in route.variables if environment.get(name)), None)
+    if variable is None:
+        return route
+    return attrs.evolve(route, upstream=_checked(environment[variable], variable))
 
 
 def _for(route: Route, url: str) -> str:
@@ -86,8 +105,13 @@ def _for(route: Route, url: str) -> str:
     return url.removesuffix("/v1") if route is ANTHROPIC else url
 
 
-def _checked(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(f"{url!r} is no base URL: expected http://… or https://…")
-    return url.rstrip("/")
+def _checked(url: str, where: str = "--upstream") -> str:
+    try:
+        parts = urlsplit(url)
+        is_fine = parts.scheme in ("http", "https") and bool(parts.hostname)
+        _ = parts.port  # raises where it is none
+    except ValueError:
+        is_fine = False
+    if not is_fine:  # the value is not repeated: it may hold a password
+        raise UsageError(f"{where}: no base URL: expected http://… or https://…")
+    return parts._replace(path=parts.path.rstrip("/"), fragment="").geturl()

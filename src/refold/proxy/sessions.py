@@ -4,27 +4,31 @@ What `refold record -- COMMAND` and `refold replay LOG -- COMMAND` do, for Pytho
 Rules: CONTRACT.md §16.
 """
 
+import contextlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
 from refold.engine.canonical import Json
-from refold.engine.log.names import default_path
+from refold.engine.errors import UsageError
+from refold.engine.log.names import blobs_of, default_path
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.outcome import Fault
 from refold.engine.redaction import Redaction
-from refold.engine.vault import Vault
-from refold.proxy import keys
-from refold.proxy.command import Ended, run_command
+from refold.proxy.command import KEPT_BYTES, Ended, Size, run_command, terminal_here
+from refold.proxy.keys import Secrets
 from refold.proxy.recording import Recording
 from refold.proxy.replaying import OnMiss, Pace, Replaying
-from refold.proxy.routes import environment_of, routes_of
+from refold.proxy.routes import Route, environment_of, routes_of
 from refold.proxy.server import served
+from refold.proxy.signals import Signals
+from refold.proxy.turns import Desk
 from refold.replay.observed.matching import unconsumed
 from refold.replay.observed.record import ObservedRecord, read_record
 from refold.replay.observed.report import (
@@ -34,8 +38,10 @@ from refold.replay.observed.report import (
     in_order,
 )
 
-PLACEHOLDERS: Final = {"OPENAI_API_KEY": "refold-replay", "ANTHROPIC_API_KEY": "refold-replay"}
-"""Keys for clients that want one where none is needed: in a replay."""
+PLACEHOLDER: Final = "refold-replay"
+"""How the keys begin that a replay gives where one is missing."""
+_WANTED: Final = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
+"""Keys that clients want where none is needed."""
 
 Write = Callable[[bytes], None]
 
@@ -66,17 +72,19 @@ def record_command(
         UsageError: it cannot be started, or an option has no such form.
     """
     routes = routes_of(upstreams)
-    vault = Vault(redaction)
-    keys.learn_environment(vault)
-    path = Path(log) if log is not None else _fresh(command)
-    given = {"command": list(command)}
+    secrets = _secrets(redaction, command, routes)
+    terminal = terminal_here() if write is None else None
+    given = _input(command, terminal)
     told = (rules or VolatileRules()).as_json()
-    with ObservedLog(
-        path, program=program_of(command), input=given, vault=vault, rules=told
-    ) as journal:
-        with served(Recording(journal, routes), [route.name for route in routes]) as base:
-            ended = run_command(command, environment_of(routes, base), write)
-        _seal(journal, ended)
+    path = Path(log) if log is not None else _fresh(command)
+    with (
+        Signals() as signals,
+        _log(path, given, secrets, told) as journal,
+    ):
+        desk = Recording(journal, secrets, routes)
+        run = _Run(command, routes, secrets, signals, write, terminal)
+        ended = run.through(desk, journal)
+        _seal(journal, ended, secrets)
         return RecordedCommand(path, journal.head, journal.entries, ended)
 
 
@@ -101,23 +109,109 @@ def replay_command(
     """
     record = read_record(log, rules)
     routes = routes_of(upstreams)
-    vault = Vault(_redaction(record))
-    keys.learn_environment(vault)
-    journal = _journal(into, command, vault, record)
-    desk = Replaying(record, vault, routes=routes, on_miss=on_miss, pace=pace, log=journal)
-    missing = {name: key for name, key in PLACEHOLDERS.items() if not os.environ.get(name)}
-    with served(desk, [route.name for route in routes]) as base:
-        ended = run_command(command, {**missing, **environment_of(routes, base)}, write)
-    if journal is not None:
-        _seal(journal, ended)
-    return _report(record, desk, ended, vault)
+    secrets = _secrets(_redaction(record), command, routes)
+    keys = _placeholders(record)
+    secrets.learn_environment(keys)
+    with (
+        Signals() as signals,
+        contextlib.ExitStack() as stack,
+    ):
+        journal: ObservedLog | None = None
+        if into is not None:
+            given = _input(command, _terminal_of(record))
+            made = _log(Path(into), given, secrets, record.rules.as_json())
+            journal = stack.enter_context(made)
+        desk = Replaying(record, secrets, routes=routes, on_miss=on_miss, pace=pace, log=journal)
+        run = _Run(command, routes, secrets, signals, write, _terminal_of(record))
+        ended = run.through(desk, journal, keys)
+        if journal is not None:
+            _seal(journal, ended, secrets)
+        return _report(record, desk, ended, secrets)
 
 
-def _report(record: ObservedRecord, desk: Replaying, ended: Ended, vault: Vault) -> ObservedReport:
+@attrs.frozen
+class _Run:
+    """One run of a command behind the proxy."""
+
+    command: Sequence[str]
+    routes: tuple[Route, ...]
+    secrets: Secrets
+    signals: Signals
+    write: Write | None
+    terminal: Size | None
+
+    def through(
+        self, desk: Desk, journal: ObservedLog | None, keys: Mapping[str, str] | None = None
+    ) -> Ended:
+        """Run it to its end; one that cannot be started leaves no log."""
+        with served(desk, [route.name for route in self.routes]) as base:
+            self.secrets.hide_address(base)
+            variables = {**(keys or {}), **environment_of(self.routes, base)}
+            try:
+                return run_command(
+                    self.command,
+                    variables,
+                    self.signals,
+                    write=self.write,
+                    terminal=self.terminal,
+                )
+            except UsageError:
+                if journal is not None:
+                    _removed(journal)
+                raise
+
+
+def _secrets(
+    redaction: Redaction | None, command: Sequence[str], routes: Iterable[Route]
+) -> Secrets:
+    secrets = Secrets(redaction)
+    secrets.learn_environment()
+    secrets.learn_command(command)
+    for route in routes:
+        secrets.learn_url(route.upstream, route.name)
+    return secrets
+
+
+def _input(command: Sequence[str], terminal: Size | None) -> dict[str, Json]:
+    """Return what `run.started` has as input: {command, terminal?: [columns, rows]}."""
+    given: dict[str, Json] = {"command": list(command)}
+    return {**given, "terminal": list(terminal)} if terminal else given
+
+
+def _terminal_of(record: ObservedRecord) -> Size | None:
+    """Return the size of the terminal that a command had as standard output, if it had one."""
+    given = record.started.input
+    size = given.get("terminal") if isinstance(given, dict) else None
+    return (int(size[0]), int(size[1])) if size else None
+
+
+def _placeholders(record: ObservedRecord) -> dict[str, str]:
+    """Return keys for the variables that held one when it was recorded, and do not now."""
+    held = record.started.rules.get("redaction", {}).get("environment", ())
+    return {name: f"{PLACEHOLDER}-{name}" for name in (*_WANTED, *held) if not os.environ.get(name)}
+
+
+def _log(
+    path: Path, given: dict[str, Any], secrets: Secrets, rules: dict[str, Json]
+) -> ObservedLog:
+    program = program_of(given["command"])
+    return ObservedLog(path, program=program, input=given, vault=secrets, rules=rules)
+
+
+def _removed(journal: ObservedLog) -> None:
+    """Take a log away that holds nothing but its first line."""
+    journal.close()
+    journal.path.unlink()
+    shutil.rmtree(blobs_of(journal.path), ignore_errors=True)
+
+
+def _report(
+    record: ObservedRecord, desk: Replaying, ended: Ended, secrets: Secrets
+) -> ObservedReport:
     found = [
         *desk.divergences,
         *unconsumed(record, desk.left()),
-        *ended_otherwise(record, vault.scrubbed(output_of(ended))),
+        *ended_otherwise(record, output_of(ended, secrets)),
     ]
     return ObservedReport(
         log=str(record.path),
@@ -143,17 +237,22 @@ def program_of(command: Sequence[str]) -> str:
     return name
 
 
-def output_of(ended: Ended) -> dict[str, Json]:
-    """Return how a command ended as `run.finished` has it."""
+def output_of(ended: Ended, secrets: Secrets) -> dict[str, Json]:
+    """Return how a command ended as `run.finished` has it, without secrets.
+
+    Where something was taken out of what it printed, its bytes are counted without that.
+    """
+    printed = secrets.scrubbed_bytes(ended.printed)
+    beyond = ended.printed_bytes - len(ended.printed)
     return {
         "exit_code": ended.exit_code,
-        "stdout": ended.stdout,
-        "stdout_bytes": ended.stdout_bytes,
+        "stdout": printed[:KEPT_BYTES].decode(errors="replace"),
+        "stdout_bytes": len(printed) + beyond,
     }
 
 
-def _seal(journal: ObservedLog, ended: Ended) -> None:
-    output = output_of(ended)
+def _seal(journal: ObservedLog, ended: Ended, secrets: Secrets) -> None:
+    output = output_of(ended, secrets)
     if ended.exit_code == 0:
         journal.seal("completed", "done", output)
     else:
@@ -161,27 +260,9 @@ def _seal(journal: ObservedLog, ended: Ended) -> None:
         journal.seal("failed", "error", output, fault)
 
 
-def _journal(
-    into: str | os.PathLike[str] | None,
-    command: Sequence[str],
-    vault: Vault,
-    record: ObservedRecord,
-) -> ObservedLog | None:
-    if into is None:
-        return None
-    return ObservedLog(
-        Path(into),
-        program=program_of(command),
-        input={"command": list(command)},
-        vault=vault,
-        rules=record.rules.as_json(),
-    )
-
-
 def _redaction(record: ObservedRecord) -> Redaction:
     told = record.started.rules.get("redaction", {})
     return Redaction(
-        environment=told.get("environment", ()),
         paths=told.get("paths", {}),
         tools=told.get("tools", ()),
     )

@@ -5,7 +5,7 @@ telling of everything that comes back, or serve a recorded answer.  All calls co
 thread of the server's loop, and none of them blocks but for the disk.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, Protocol
 
 import attrs
@@ -36,7 +36,7 @@ class Incoming:
 class Passing(Protocol):
     """Follows one request that is passed on; one of `end`, `failed`, `gone` comes last."""
 
-    def head(self, status: int, headers: Iterable[tuple[str, str]], /) -> None:
+    def head(self, status: int, headers: Sequence[tuple[str, str]], /) -> None:
         """Take note of the beginning of the answer."""
         ...
 
@@ -66,6 +66,8 @@ class Forward:
 
     url: str
     passing: Passing
+    redirected: Callable[[str], str] = str
+    """Says where a `location` of the answer leads from the program's point of view."""
 
 
 @attrs.frozen(kw_only=True)
@@ -77,6 +79,8 @@ class Serve:
     pieces: Iterable[tuple[int, bytes]]
     """Chunks, each with the milliseconds after the request at which it is due; 0 for at once."""
     ending: Ending = "whole"
+    is_begun: bool = True
+    """Whether anything comes at all, with the ending `hold`."""
 
 
 class Desk(Protocol):

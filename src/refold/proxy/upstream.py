@@ -1,14 +1,23 @@
 """Asks the real servers: one client, as many connections as there are requests.
 
 Answers come uncompressed and as they are sent; how long one may take is the program's to say: when
-it leaves, so does the request.  Redirects are the program's, too.
+it leaves, so does the request.  Redirects and cookies are the program's, too: nothing is kept from
+one request to the next.  Rules: CONTRACT.md §16.1.
 """
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from http.cookiejar import DefaultCookiePolicy
 from typing import Final
+from urllib.parse import urlsplit
 
+import attrs
 import httpx
+
+from refold.engine.errors import UsageError
+
+Headers = tuple[tuple[str, str], ...]
+"""Names in lower case; one character of a value stands for one byte, whatever that means."""
 
 _HOP: Final = frozenset(
     {
@@ -29,46 +38,107 @@ _HOP: Final = frozenset(
     }
 )
 """Headers that belong to one connection, or to the proxy."""
-_ANSWERED: Final = frozenset({*_HOP, "content-encoding"})
+_UNPACKED: Final = frozenset({"deflate", "gzip", "identity", ""})
+"""Encodings that are taken off an answer; one with any other passes as it is."""
 
 CONNECT_SECONDS: Final = 30.0
 
 
-def passed_on(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+@attrs.frozen(kw_only=True)
+class Answer:
+    """The answer of a server, while it comes."""
+
+    status: int
+    headers: Headers
+    """As the program gets them."""
+    chunks: AsyncIterator[bytes]
+    """The body as it comes; raises `Unreachable` where it breaks off."""
+
+
+@attrs.define(eq=False)
+class Unreachable(Exception):
+    """A server gives no answer, or not all of it."""
+
+    code: str
+    """`connection`, or `timed_out` where no connection came about in `CONNECT_SECONDS`."""
+    message: str
+
+
+def passed_on(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
     """Return the headers of a request as the server gets them."""
     kept = [(name, value) for name, value in headers if name not in _HOP]
-    return [*kept, ("accept-encoding", "identity")]
+    return [
+        (name.encode("latin-1"), value.encode("latin-1"))
+        for name, value in [*kept, ("accept-encoding", "identity")]
+    ]
 
 
-def passed_back(headers: httpx.Headers) -> list[tuple[str, str]]:
+def passed_back(raw: Iterable[tuple[bytes, bytes]], *, is_unpacked: bool) -> Headers:
     """Return the headers of an answer as the program gets them."""
-    return [(name, value) for name, value in headers.multi_items() if name not in _ANSWERED]
+    headers = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in raw]
+    left_out = _HOP | {"content-encoding"} if is_unpacked else _HOP
+    return tuple((name, value) for name, value in headers if name not in left_out)
 
 
 class Upstream:
-    """The servers behind the proxy."""
+    """The servers behind the proxy.
+
+    Raises:
+        UsageError: the proxy that this environment names cannot be used.
+    """
 
     def __init__(self) -> None:
-        self._client = httpx.AsyncClient(
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=50),
-            timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
-        )
+        try:
+            self._client = httpx.AsyncClient(
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=50),
+                timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
+            )
+        except (ImportError, ValueError, OSError) as error:
+            raise UsageError(f"the proxy or certificates of this environment: {error}") from None
+        self._client.headers.clear()  # nothing is sent that the program did not say
+        self._client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=()))
 
     @asynccontextmanager
     async def asked(
         self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes
-    ) -> AsyncIterator[httpx.Response]:
-        """Give the answer while it comes.
+    ) -> AsyncIterator[Answer]:
+        """Give the answer while it comes; it is given up when the block ends.
 
         Raises:
-            httpx.HTTPError: there is none.
-            httpx.InvalidURL: the URL is none.
+            Unreachable: there is none, or not all of it.
         """
-        async with self._client.stream(
-            method, url, headers=passed_on(headers), content=body
-        ) as answer:
-            yield answer
+        answer = await self._begun(method, url, headers, body)
+        encodings = answer.headers.get("content-encoding", "").lower().split(",")
+        is_unpacked = {each.strip() for each in encodings} <= _UNPACKED
+        try:
+            yield Answer(
+                status=answer.status_code,
+                headers=passed_back(answer.headers.raw, is_unpacked=is_unpacked),
+                chunks=answer.aiter_bytes() if is_unpacked else answer.aiter_raw(),
+            )
+        except httpx.HTTPError as error:
+            raise _unreachable(url, error) from None
+        finally:
+            await answer.aclose()
+
+    async def _begun(
+        self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes
+    ) -> httpx.Response:
+        try:
+            request = self._client.build_request(
+                method, url, headers=passed_on(headers), content=body
+            )
+            return await self._client.send(request, stream=True)
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            raise _unreachable(url, error) from None
 
     async def close(self) -> None:
         """Close all connections."""
         await self._client.aclose()
+
+
+def _unreachable(url: str, error: Exception) -> Unreachable:
+    """Say what went wrong with which server; its path is left out, for it may hold a key."""
+    code = "timed_out" if isinstance(error, httpx.TimeoutException) else "connection"
+    told = f"{urlsplit(url).hostname}: {type(error).__name__}: {error}".rstrip(": ")
+    return Unreachable(code, told)

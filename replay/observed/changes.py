@@ -1,0 +1,205 @@
+"""What a request asks otherwise than a recorded one, and what that was likely to come from.
+
+The cause is told in the words of who wrote the agent: which prompt, which tool's definition, which
+tool's result, which parameter.  Pure.  Rules: CONTRACT.md §16.6.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.canonical import encode
+from refold.engine.observed.exchange import Asked
+from refold.replay.divergence import Category
+from refold.replay.observed.suggesting import suggestions
+from refold.replay.pointer_diff import Difference, differences, same, shared_start, shown
+from refold.replay.text_diff import TextChange, message_changes, text_changes
+
+_MESSAGES: Final = "/arguments/added"
+_NAMED_MAX: Final = 3
+"""Causes of one kind that are told."""
+
+Message = dict[str, Any]
+
+
+@attrs.frozen
+class Change:
+    """What two requests differ in."""
+
+    category: Category
+    diff: tuple[Difference, ...]
+    texts: tuple[TextChange, ...]
+    cause: str
+
+
+def change_of(recorded: Asked, now: Asked, call: str) -> Change:
+    """Return what `now` asks otherwise; both without what is not compared."""
+    is_listed = _named(recorded.tools) is None or _named(now.tools) is None
+    is_listed = is_listed or _named(recorded.tools) == _named(now.tools)  # only their order
+    items = [item_of(each, call, is_listed=is_listed) for each in (recorded, now)]
+    diff = differences(*items)
+    texts = text_changes([one for one in diff if not one.pointer.startswith(_MESSAGES)])
+    return Change(
+        category="name_changed" if recorded.model != now.model else "args_changed",
+        diff=diff,
+        texts=message_changes(recorded.messages, now.messages) + texts,
+        cause="; ".join(_causes(recorded, now, diff)),
+    )
+
+
+def item_of(asked: Asked, call: str, *, is_listed: bool = True) -> dict[str, Any]:
+    """Return a request as divergences show it: {kind, name, call, arguments}.
+
+    Tool definitions stand by their names unless `is_listed`, or names are no help.
+    """
+    plain = asked.as_json()
+    named = None if is_listed else _named(asked.tools)
+    arguments = {
+        "added": plain["messages"],
+        "api": plain["api"],
+        "parameters": plain["parameters"],
+        "tools": plain["tools"] if named is None else named,
+    }
+    return {"kind": "model", "name": asked.model, "call": call, "arguments": arguments}
+
+
+# --- causes ----------------------------------------------------------------------------------
+
+
+def _causes(recorded: Asked, now: Asked, diff: Sequence[Difference]) -> Iterator[str]:
+    if recorded.api != now.api:
+        yield f"another interface is spoken: {recorded.api} → {now.api}"
+    if recorded.model != now.model:
+        yield f"another model is asked: {recorded.model or 'none'} → {now.model or 'none'}"
+    yield from _of_messages(recorded.messages, now.messages)
+    yield from _of_tools(recorded.tools, now.tools)
+    yield from _of_parameters(diff)
+    options, is_all = suggestions(recorded, now)
+    if options:
+        what = "it looks" if is_all else "a part of it looks"
+        yield f"{what} like what is another at each run; to ignore it: {' '.join(options)}"
+
+
+def _of_messages(before: Sequence[Message], after: Sequence[Message]) -> Iterator[str]:
+    start = shared_start(before, after)
+    end = shared_start(before[start:][::-1], after[start:][::-1])
+    olds, news = before[start : len(before) - end], after[start : len(after) - end]
+    if not olds and not news:
+        return
+    if not olds or not news:
+        yield _come_or_gone(start, olds, news)
+    elif sorted(map(encode, olds)) == sorted(map(encode, news)):
+        yield f"the same messages stand in another order, from message {start} on"
+    else:
+        yield from _paired(start, olds, news, after)
+
+
+def _come_or_gone(start: int, olds: Sequence[Message], news: Sequence[Message]) -> str:
+    found, was = (news, "was not there") if news else (olds, "is no longer there")
+    first = f"message {start} ({_role(found[0])}) {was}"
+    more = _counted(len(found) - 1, "message")
+    return f"{first}, and so {more} after it" if found[1:] else first
+
+
+def _paired(
+    start: int, olds: Sequence[Message], news: Sequence[Message], after: Sequence[Message]
+) -> Iterator[str]:
+    pairs = zip(olds, news, strict=False)
+    changed = [at for at, (old, new) in enumerate(pairs) if not same(old, new)]
+    for at in changed[:_NAMED_MAX]:
+        yield _of_message(start + at, olds[at], news[at], after)
+    if changed[_NAMED_MAX:]:
+        yield f"and {_counted(len(changed) - _NAMED_MAX, 'message')} more"
+    if len(news) != len(olds):
+        more = len(news) - len(olds)
+        word = "more" if more > 0 else "fewer"
+        yield f"there are {_counted(abs(more), 'message')} {word}"
+
+
+def _of_message(at: int, old: Message, new: Message, all_now: Sequence[Message]) -> str:
+    place = f"message {at}"
+    match _role(old), _role(new):
+        case "system", "system":
+            return "the system prompt was changed"
+        case "user", "user":
+            first = next((i for i, each in enumerate(all_now) if _role(each) == "user"), at)
+            return f"{'the prompt' if at == first else 'what the user says'} was changed ({place})"
+        case "tool", "tool":
+            return f"the tool {_call_in(all_now, new)} returned something else ({place})"
+        case "assistant", "assistant":
+            return f"the program repeats an answer of the model otherwise ({place})"
+        case before, now:
+            return f"{place} is of another role: {before} → {now}"
+
+
+def _call_in(messages: Sequence[Message], result: Message) -> str:
+    """Return the call that a tool message answers: `get_weather(city="Oslo")`."""
+    wanted = result.get("tool_call_id")
+    for message in messages:
+        for call in message.get("tool_calls") or ():
+            if call.get("id") == wanted:
+                arguments = call.get("arguments") or {}
+                inside = ", ".join(f"{name}={shown(v, 40)}" for name, v in arguments.items())
+                return f"{call.get('name')}({inside})"
+    return "of an unknown call"
+
+
+def _role(message: Message) -> str:
+    return str(message.get("role", "?"))
+
+
+# --- tools and parameters --------------------------------------------------------------------
+
+
+def _named(tools: Sequence[Any]) -> dict[str, Any] | None:
+    """Return tool definitions by their names; `None` if these do not tell them apart."""
+    found = {_tool_name(each): each for each in tools}
+    return None if "" in found or len(found) != len(tools) else found
+
+
+def _tool_name(tool: Any) -> str:
+    if not isinstance(tool, dict):
+        return ""
+    inside = tool.get("function")
+    name = inside.get("name") if isinstance(inside, dict) else tool.get("name")
+    return name if isinstance(name, str) else ""
+
+
+def _of_tools(before: Sequence[Any], after: Sequence[Any]) -> Iterator[str]:
+    if same(before, after):
+        return
+    olds, news = _named(before), _named(after)
+    if olds is None or news is None:
+        yield "the tools offered were changed"
+        return
+    said = [f"the tool {name} is no longer offered" for name in olds if name not in news]
+    said += [f"the tool {name} is offered, and was not" for name in news if name not in olds]
+    for name in (each for each in olds if each in news):
+        places = differences(olds[name], news[name])
+        if places:
+            where = ", ".join(one.pointer for one in places[:_NAMED_MAX])
+            said.append(f"the definition of the tool {name} was changed ({where})")
+    yield from said[:_NAMED_MAX] or ["the same tools are offered in another order"]
+    if said[_NAMED_MAX:]:
+        yield f"and {_counted(len(said) - _NAMED_MAX, 'tool')} more"
+
+
+def _of_parameters(diff: Sequence[Difference]) -> Iterator[str]:
+    lead = "/arguments/parameters/"
+    found = [one for one in diff if one.pointer.startswith(lead)]
+    for one in found[:_NAMED_MAX]:
+        name = one.pointer.removeprefix(lead)
+        match one.kind:
+            case "added":
+                yield f"the parameter {name} was not given: {shown(one.after, 60)}"
+            case "removed":
+                yield f"the parameter {name} is no longer given: {shown(one.before, 60)}"
+            case "changed":
+                yield f"the parameter {name} was changed"
+    if found[_NAMED_MAX:]:
+        yield f"and {_counted(len(found) - _NAMED_MAX, 'parameter')} more"
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}{'s' * (number != 1)}"

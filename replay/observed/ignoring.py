@@ -1,0 +1,110 @@
+"""What was not as recorded in a request that was served, and was passed over: which rule, where.
+
+Volatile places and texts are rules of the record or of who replays; a marker of a redaction in the
+record stands for any text in its place (CONTRACT.md §3.9).  Pure.  Rules: CONTRACT.md §16.7.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+import attrs
+
+from refold.engine.canonical import Json, encode
+from refold.engine.observed.exchange import Asked
+from refold.engine.observed.volatile import VolatileRules
+from refold.replay.excuses import IGNORED_MAX, Excuses, Ignored
+from refold.replay.observed.record import ObservedRecord, RecordedTurn
+from refold.replay.pointer_diff import Difference, differences, shown
+
+_MARKED: Final = b"[redacted"
+_REDACTION: Final = "redaction"
+
+
+def is_marked(asked: Asked) -> bool:
+    """Return whether something was taken out of a recorded request."""
+    return _MARKED in encode(asked.as_json())
+
+
+def same_but_for_redaction(recorded: Asked, now: Asked) -> bool:
+    """Return whether all that differs is what was taken out of the record."""
+    if len(recorded.messages) != len(now.messages) or recorded.model != now.model:
+        return False
+    excuses = Excuses("", {"redaction": {}})
+    return excuses.passes(f"model:{recorded.model}", "", 0, (recorded.as_json(), now.as_json()))
+
+
+class Ignoring:
+    """Lists what was passed over in one replay."""
+
+    def __init__(self, record: ObservedRecord) -> None:
+        self._log = str(record.path)
+        self._rules = record.rules
+        self._excuses = Excuses(self._log, {"volatile": record.rules.paths, "redaction": {}})
+        self._texts = [(text, re.compile(text)) for text in record.rules.texts]
+        self.found: list[Ignored] = []
+        self.count = 0
+
+    def served(self, turn: RecordedTurn, asked: Asked) -> None:
+        """Take note of a request that was served, where it is not as it was recorded."""
+        if turn.asked == asked:
+            return
+        what = f"model:{turn.asked.model}"
+        for one in differences(turn.asked.as_json(), asked.as_json()):
+            self.count += 1
+            if len(self.found) < IGNORED_MAX:
+                self.found.append(
+                    Ignored(
+                        log=self._log,
+                        seq=turn.seq,
+                        what=what,
+                        call=turn.call,
+                        pointer=one.pointer,
+                        recorded=one.before,
+                        now=one.after,
+                        rule=self._rule(what, one),
+                    )
+                )
+
+    def _rule(self, what: str, one: Difference) -> str:
+        text = next((text for text, each in self._texts if _makes_same(each, one)), "")
+        return self._excuses.rule(what, one) or text or _several(self._rules)
+
+
+def _makes_same(pattern: re.Pattern[str], one: Difference) -> bool:
+    if not isinstance(one.before, str) or not isinstance(one.after, str):
+        return False
+    return pattern.sub("", one.before) == pattern.sub("", one.after)
+
+
+def _several(rules: VolatileRules) -> str:
+    return " and ".join(rules.texts) or _REDACTION
+
+
+@attrs.frozen
+class IgnoredPlace:
+    """A place that was passed over in several requests."""
+
+    place: str
+    rule: str
+    count: int
+    recorded: Json
+    now: Json
+
+    def __str__(self) -> str:
+        times = f", {self.count} times" if self.count > 1 else ""
+        pair = f"{shown(self.recorded, 60)} → {shown(self.now, 60)}"
+        return f"{self.place}: {pair}  ({self.rule}{times})"
+
+
+def places_of(ignored: Iterable[Ignored]) -> list[IgnoredPlace]:
+    """Return what was ignored place by place: a conversation repeats its messages."""
+    given = list(ignored)
+    keys = [(f"{one.what}  {one.pointer}", one.rule) for one in given]
+    counts = Counter(keys)
+    first = dict(zip(reversed(keys), reversed(given), strict=True))
+    return [
+        IgnoredPlace(*key, counts[key], first[key].recorded, first[key].now)
+        for key in dict.fromkeys(keys)
+    ]

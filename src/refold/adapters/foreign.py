@@ -1,0 +1,158 @@
+"""What both adapters share: one call of a framework's tool, one request to its model, as effects.
+
+The work of such an effect is a coroutine of the framework's own, with its own objects; the log gets
+a projection of them to JSON.  So an effect is made for one call and thrown away, and in a replay,
+where nothing is executed, its work is never begun.  Both run on the loop of asynchronous tools, as
+clients with sockets need one.  What is projected, and how results are read back, is each adapter's.
+Rules: CONTRACT.md §17.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, Literal, get_args
+
+import attrs
+import pydantic_core
+
+from refold.engine.canonical import Json
+from refold.engine.errors import ModelError, ToolRefused, UsageError
+from refold.engine.events import EffectClass
+from refold.engine.models import wire
+from refold.engine.plain import to_json
+from refold.engine.ports import CallContext, ModelReply, ModelRequest
+from refold.engine.run import PlainRun, Run, current_run
+
+Kind = EffectClass | Literal["program"]
+"""What a framework's tool is taken for: its effect class, or `program`: it runs on the kernel, as
+part of the program, and reaches the world through effects of its own."""
+
+_KINDS: Final = (*get_args(EffectClass), "program")
+
+
+def program_run(given: Run | None) -> Run | None:
+    """Return the run to record in: the one given, else that of the program which calls this.
+
+    Raises:
+        UsageError: it is the run of a plain program, which cannot await an agent.
+    """
+    if isinstance(given, PlainRun):
+        raise UsageError("an agent is awaited: make the program an `async def program(run, input)`")
+    return given or current_run()
+
+
+def checked_kinds(kinds: Mapping[str, str]) -> dict[str, Kind]:
+    """Return what tools are taken for, by name.
+
+    Raises:
+        ToolRefused: it is no effect class, and not `program`.
+    """
+    return {name: checked_kind(name, kind) for name, kind in kinds.items()}
+
+
+def checked_kind(name: str, kind: object) -> Kind:
+    """Return what one tool is taken for.
+
+    Raises:
+        ToolRefused: it is no effect class, and not `program`.
+    """
+    if kind not in _KINDS:
+        raise ToolRefused(name, "effect", f"expected one of {', '.join(_KINDS)}; found {kind!r}")
+    return kind  # type: ignore[return-value]  # just seen
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class ForeignTool:
+    """One call of a framework's tool: an `engine.ports.Tool` whose arguments are held by `work`."""
+
+    name: str
+    description: str
+    effect: EffectClass
+    parameters: dict[str, Any]
+    work: Callable[[], Awaitable[Json]]
+    """Makes the call and returns its result as JSON; raises `ToolError` to choose a code."""
+    delegates: bool = attrs.field(default=False, init=False)
+    is_async: bool = attrs.field(default=True, init=False)
+    typed: bool = attrs.field(default=False, init=False)
+    timeout_seconds: float | None = attrs.field(default=None, init=False)
+    reference: None = attrs.field(default=None, init=False)
+
+    def call(self, _arguments: Mapping[str, Json], _context: CallContext, /) -> Any:
+        """Begin the work; what is awaited is its result."""
+        return self.work()
+
+    def delegate(self, _run: Any, _arguments: Mapping[str, Json], /) -> Awaitable[Json]:
+        """Refuse: it is an effect and no program code."""
+        raise ToolRefused(self.name, "delegate", "a framework's tool is an effect")
+
+    def dump(self, result: Any, /) -> Json:
+        """Return a result as JSON.
+
+        Raises:
+            NotCanonical: a log cannot hold it.
+        """
+        return to_json(result)
+
+    def load(self, result: Json, /) -> Any:
+        """Return a recorded result as it is."""
+        return result
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class ForeignModel:
+    """One request to a framework's model: an `engine.ports.Model` whose messages `work` holds."""
+
+    name: str
+    work: Callable[[], Awaitable[ModelReply]]
+    """Sends the request; raises `ModelError` to choose a code."""
+    is_async: bool = attrs.field(default=True, init=False)
+    reference: None = attrs.field(default=None, init=False)
+
+    def complete(self, _request: ModelRequest, /) -> Any:
+        """Begin the request; what is awaited is the `ModelReply`.
+
+        Raises:
+            ModelError: the framework's model raised: `http_<status>`, or `raised`.
+        """
+        return self._completed()
+
+    async def _completed(self) -> ModelReply:
+        try:
+            return await self.work()
+        except ModelError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a model's failure is data, whatever it raised
+            failure = failure_of(self.name, error)
+        raise failure  # outside of the handler: the error holds the request, and so the key
+
+
+def failure_of(model: str, error: Exception) -> ModelError:
+    """Return what the log says of an error that a framework's model raised."""
+    status = getattr(error, "status_code", None)
+    code = f"http_{status}" if isinstance(status, int) else "raised"
+    return ModelError(model, wire.short(f"{type(error).__name__}: {error}"), code)
+
+
+def status_of(error: ModelError) -> int | None:
+    """Return the HTTP status in an error's code."""
+    word, _, status = error.code.partition("_")
+    return int(status) if word == "http" and status.isdigit() else None
+
+
+def is_exact(value: object) -> bool:
+    """Return whether JSON gives back an equal value of the same types all through."""
+    if isinstance(value, dict):
+        return type(value) is dict and all(
+            type(key) is str and is_exact(item) for key, item in value.items()
+        )
+    if isinstance(value, list):
+        return type(value) is list and all(map(is_exact, value))
+    return value is None or type(value) in (str, int, float, bool)
+
+
+def plain_of(value: Any) -> Any:
+    """Return a value as JSON; of what has none, the name of its type."""
+    return pydantic_core.to_jsonable_python(value, fallback=lambda odd: type(odd).__name__)
+
+
+def without_empty(members: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members that say something: not null, and no empty text, list or object."""
+    return {name: value for name, value in members.items() if value not in (None, "", [], {})}

@@ -1,0 +1,302 @@
+"""Agents of the OpenAI Agents SDK as programs: a run configuration, `recorded`.
+
+    async def ask(run, question):
+        result = await Runner.run(agent, question, run_config=recorded(run))
+        return result.final_output
+
+    refold.record(ask, "How deep is the sea?")
+
+Options of `RunConfig` are given to `recorded`.  Models are asked by name, as agents and `RunConfig`
+have them; an agent with a model object of its own has it wrapped: `Agent(model=RecordedModel(…))`.
+Outside of a recorded run both do nothing but what the framework does.
+
+Guaranteed: each request to a model is a model request of the run, and each call of a function tool
+an effect.  Both are recorded before the agent sees what came of them, and re-executed without
+asking a model or running a tool.  Handoffs, agents as tools, parallel tools, guardrails, output
+types and streams work as they are: they are code of the program.  A synchronous function tool runs
+on a thread of the host and not of the program.  Traces are not exported from a recorded run.
+
+Not guaranteed: what a tool does beside returning (to the context object) is not done again in a
+replay; a tool that must, or that runs another agent in the same run, is declared as `program`, and
+is asynchronous.  A result that is no JSON value is what a model would be shown of it, its text.
+A stream arrives whole: each item and text as one event.  What opens files, sockets or threads by
+itself (an MCP server, a session in a database, a run that was not given the configuration) leaves
+the program's loop, and is refused there; so is an agent whose model object is not wrapped.
+The shape of messages is in `adapters.openai_agents_items`.  Rules: CONTRACT.md §17.
+"""
+
+import copy
+import functools
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from typing import Any, Final
+
+import attrs
+from agents import FunctionTool, RunConfig
+from agents.agent_output import AgentOutputSchemaBase
+from agents.handoffs import Handoff
+from agents.items import ModelResponse, TResponseInputItem, TResponseStreamEvent
+from agents.model_settings import ModelSettings
+from agents.models.interface import Model, ModelProvider, ModelTracing
+from agents.models.multi_provider import MultiProvider
+from agents.run_config import CallModelData, ModelInputData
+from agents.tool import Tool, ToolOutputFileContent, ToolOutputImage, ToolOutputText
+from agents.tool_context import ToolContext
+
+from refold.adapters.foreign import (
+    ForeignModel,
+    ForeignTool,
+    Kind,
+    checked_kinds,
+    is_exact,
+    program_run,
+)
+from refold.adapters.openai_agents_items import (
+    Conversation,
+    answer_of,
+    neutral_parameters,
+    neutral_tools,
+    reply_of,
+)
+from refold.adapters.openai_agents_stream import drained, events_of
+from refold.engine.canonical import Json
+from refold.engine.errors import UsageError
+from refold.engine.models import wire
+from refold.engine.ports import ModelReply
+from refold.engine.run import Run
+
+__all__ = ["RecordedModel", "recorded"]
+
+_SHOWN: Final = (ToolOutputText, ToolOutputImage, ToolOutputFileContent)
+
+
+@attrs.frozen(eq=False)
+class _Recorder:
+    """What belongs to one `recorded`: the run, what tools are, which answers came."""
+
+    run: Run | None = None
+    effects: Mapping[str, Kind] = attrs.field(factory=dict)
+    conversation: Conversation = attrs.field(factory=Conversation)
+
+
+_current: ContextVar[_Recorder | None] = ContextVar("refold_openai_agents", default=None)
+
+
+def recorded(
+    run: Run | None = None, *, effects: Mapping[str, Kind] | None = None, **options: Any
+) -> RunConfig:
+    """Return a `RunConfig` under which an agent's requests and tool calls are effects of a run.
+
+    Args:
+        run: The run to record in; by default that of the program which calls this.  Outside of a
+            program it is an ordinary `RunConfig`.
+        effects: What tools are taken for, by name: an effect class, by default `changes`, or
+            `program`.
+        options: Those of `RunConfig`.
+
+    Raises:
+        ToolRefused: one of `effects` is no effect class, and not `program`.
+        UsageError: the run is that of a plain program.
+    """
+    kinds = checked_kinds(effects or {})
+    found = program_run(run)
+    if found is None:
+        return RunConfig(**options)
+    recorder = _Recorder(found, kinds)
+    model = options.pop("model", None)
+    provider = options.pop("model_provider", None) or MultiProvider()
+    given = options.pop("call_model_input_filter", None)
+    return RunConfig(
+        **{"tracing_disabled": True, **options},
+        model=RecordedModel(model, recorder) if isinstance(model, Model) else model,
+        model_provider=_RecordedProvider(provider, recorder),
+        call_model_input_filter=functools.partial(_before_request, recorder, given, model),
+    )
+
+
+async def _before_request(
+    recorder: _Recorder, given: Any, model: object, data: CallModelData[Any]
+) -> ModelInputData:
+    """Say whose request it is, and refuse one that would not be recorded."""
+    own = data.agent.model
+    if model is None and isinstance(own, Model) and not isinstance(own, RecordedModel):
+        raise UsageError(
+            f"agent {data.agent.name!r} has a model object of its own, which is not recorded: wrap "
+            f"it, Agent(model=RecordedModel({type(own).__name__}(…)))"
+        )
+    _current.set(recorder)
+    if given is None:
+        return data.model_data
+    found = given(data)
+    return await found if isinstance(found, Awaitable) else found  # type: ignore[no-any-return]  # the user's
+
+
+class _RecordedProvider(ModelProvider):
+    def __init__(self, provider: ModelProvider, recorder: _Recorder) -> None:
+        self._provider = provider
+        self._recorder = recorder
+
+    def get_model(self, model_name: str | None) -> Model:
+        name = model_name or "default"
+        return RecordedModel(
+            functools.partial(self._provider.get_model, model_name), self._recorder, name=name
+        )
+
+
+class RecordedModel(Model):
+    """A model whose requests are effects in a recorded run; elsewhere it is the model itself."""
+
+    def __init__(
+        self,
+        model: Model | Callable[[], Model],
+        recorder: _Recorder | None = None,
+        *,
+        name: str = "",
+    ) -> None:
+        """Take a model, or what makes one where it is first asked.
+
+        `name` is what the log shows; by default the model's own, else its class.
+        """
+        self._made = model if isinstance(model, Model) else None
+        self._make = model
+        self._recorder = recorder
+        self._name = name or str(getattr(model, "model", "") or type(model).__name__)
+
+    def _model(self) -> Model:
+        if self._made is None:
+            self._made = self._make()  # type: ignore[operator]  # no model, so what makes one
+        return self._made
+
+    def _supports_default_prompt_cache_key(self) -> bool:
+        supports = getattr(self._made, "_supports_default_prompt_cache_key", None)
+        return bool(supports()) if callable(supports) else False
+
+    async def get_response(
+        self,
+        system_instructions: str | None,
+        input: str | list[TResponseInputItem],  # noqa: A002 - the framework's
+        model_settings: ModelSettings,
+        tools: list[Tool],
+        output_schema: AgentOutputSchemaBase | None,
+        handoffs: list[Handoff[Any, Any]],
+        tracing: ModelTracing,
+        **more: Any,
+    ) -> ModelResponse:
+        """Return the model's answer.
+
+        Raises:
+            ModelError: the request failed.
+        """
+        asked = (system_instructions, input, model_settings, list(tools), output_schema, handoffs)
+
+        async def answered() -> ModelResponse:
+            return await self._model().get_response(*asked, tracing, **more)
+
+        run = program_run(self._recorder.run if self._recorder else None)
+        if run is None:
+            return await answered()
+        return await self._asked(run, tools, asked, more, answered)
+
+    async def stream_response(
+        self,
+        system_instructions: str | None,
+        input: str | list[TResponseInputItem],  # noqa: A002 - the framework's
+        model_settings: ModelSettings,
+        tools: list[Tool],
+        output_schema: AgentOutputSchemaBase | None,
+        handoffs: list[Handoff[Any, Any]],
+        tracing: ModelTracing,
+        **more: Any,
+    ) -> AsyncIterator[TResponseStreamEvent]:
+        """Yield the model's answer; in a recorded run each item as one event, when all is there.
+
+        Raises:
+            ModelError: the request failed.
+        """
+        asked = (system_instructions, input, model_settings, list(tools), output_schema, handoffs)
+
+        def stream() -> AsyncIterator[TResponseStreamEvent]:
+            return self._model().stream_response(*asked, tracing, **more)
+
+        run = program_run(self._recorder.run if self._recorder else None)
+        if run is None:
+            async for event in stream():
+                yield event
+            return
+        answer = await self._asked(run, tools, asked, more, lambda: drained(stream()))
+        for event in events_of(answer, self._name, run.now().timestamp()):
+            yield event
+
+    async def _asked(
+        self,
+        run: Run,
+        tools: list[Tool],
+        asked: tuple[Any, ...],
+        more: dict[str, Any],
+        answered: Callable[[], Awaitable[ModelResponse]],
+    ) -> ModelResponse:
+        recorder = self._recorder or _current.get() or _Recorder()
+        instructions, given, settings, offered, schema, handoffs = asked
+
+        async def work() -> ModelReply:
+            return reply_of(self._name, await answered())
+
+        reply = await run.model(
+            recorder.conversation.messages(instructions, given),
+            tools=neutral_tools(offered, handoffs),
+            model=ForeignModel(name=self._name, work=work),
+            **neutral_parameters(settings, schema, **more),
+        )
+        answer = answer_of(self._name, reply)
+        recorder.conversation.came(answer, reply.message)
+        # The framework runs the very tools of this list for the calls in the answer.
+        tools[:] = [_as_effect(tool, run, recorder.effects) for tool in tools]
+        return answer
+
+
+# -- tools ------------------------------------------------------------------------------------
+
+
+def _as_effect(tool: Tool, run: Run, effects: Mapping[str, Kind]) -> Tool:
+    if not isinstance(tool, FunctionTool) or isinstance(tool.on_invoke_tool, _RecordedCall):
+        return tool
+    kind = effects.get(tool.name, "program" if tool._is_agent_tool else "changes")  # noqa: SLF001 - nothing else says so
+    if kind == "program":
+        return tool
+    made = copy.copy(tool)
+    made.on_invoke_tool = _RecordedCall(made, tool.on_invoke_tool, run, kind)
+    return made
+
+
+class _RecordedCall:
+    """What the framework calls in the place of a function tool."""
+
+    def __init__(self, tool: FunctionTool, call: Any, run: Run, effect: Any) -> None:
+        self._tool = tool
+        self._call = call
+        self._run = run
+        self._effect = effect
+
+    async def __call__(self, context: ToolContext[Any], text: str) -> Any:
+        async def work() -> Json:
+            return _shown(await self._call(copy.copy(context), text))
+
+        effect = ForeignTool(
+            name=self._tool.name,
+            description=self._tool.description,
+            effect=self._effect,
+            parameters=self._tool.params_json_schema,
+            work=work,
+        )
+        call = wire.call_of("", "", self._tool.name, text)
+        arguments = {"invalid_json": call["invalid"]} if "invalid" in call else call["arguments"]
+        return await self._run.tool(effect, **arguments)
+
+
+def _shown(result: Any) -> Json:
+    """Return a result as JSON; what has no exact form there is what a model would be shown."""
+    if isinstance(result, list) and any(isinstance(item, _SHOWN) for item in result):
+        return [_shown(item) for item in result]
+    if isinstance(result, _SHOWN):
+        return result.model_dump(mode="json", exclude_none=True)
+    return result if is_exact(result) else str(result)

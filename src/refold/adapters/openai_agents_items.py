@@ -1,0 +1,255 @@
+"""Items of OpenAI Agents as neutral messages, and answers back.
+
+What a log holds, and a re-execution compares, is what a provider is shown: instructions, texts,
+calls, results, tools, settings.  The key under which the framework lets a provider cache is left
+out: it is drawn anew each time and changes no answer.  An answer is kept whole beside its neutral
+shape, under `provider`, for the framework is given the same one again.  The framework sends back an
+answer as several items; where they are those of an answer of the same conversation, they are the
+one message again, which the log has already.  Rules: CONTRACT.md §17.2, §17.3.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from agents.agent_output import AgentOutputSchemaBase
+from agents.handoffs import Handoff
+from agents.items import ModelResponse, TResponseInputItem
+from agents.model_settings import ModelSettings
+from agents.tool import FunctionTool, Tool
+from agents.usage import Usage as AgentsUsage
+from openai.types.responses import ResponseOutputItem
+from pydantic import BaseModel, TypeAdapter
+
+from refold.adapters.foreign import plain_of, without_empty
+from refold.engine.canonical import Json, encode_sorted
+from refold.engine.errors import ModelError
+from refold.engine.models import wire
+from refold.engine.outcome import Usage
+from refold.engine.ports import ModelReply, ToolDefinition
+
+PROVIDER: Final = "openai_agents"
+"""Under which name messages and parameters hold what the neutral shape has no place for."""
+
+_OUTPUT: Final = TypeAdapter[list[Any]](list[ResponseOutputItem])
+_USAGE: Final = TypeAdapter(AgentsUsage)
+_CACHE_KEY: Final = "prompt_cache_key"
+
+
+class Conversation:
+    """Which answers came, by the items that the framework makes of them."""
+
+    def __init__(self) -> None:
+        self._answers: dict[bytes, dict[str, Any]] = {}
+
+    def came(self, answer: ModelResponse, message: dict[str, Any]) -> None:
+        """Take note of an answer and of the message that the log has of it."""
+        items = [plain_of(item) for item in answer.to_input_items()]
+        self._answers[encode_sorted(items)] = message
+
+    def messages(
+        self, instructions: str | None, given: str | Sequence[TResponseInputItem]
+    ) -> list[dict[str, Any]]:
+        """Return a conversation, its instructions first, as `run.model` takes it."""
+        found = [_said("system", instructions)] if instructions else []
+        if isinstance(given, str):
+            return [*found, _said("user", given)]
+        names: dict[str, str] = {}
+        for group in _grouped([plain_of(item) for item in given]):
+            if _is_models(group[0]):
+                names |= {item["call_id"]: item.get("name", "") for item in group if _is_call(item)}
+                found.append(self._answers.get(encode_sorted(group)) or _answer(group))
+            else:
+                found.append(_item(group[0], names))
+        return found
+
+
+def _grouped(items: Sequence[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
+    """Yield what one answer may have been together, and all else alone."""
+    group: list[dict[str, Any]] = []
+    for item in items:
+        if _is_models(item):
+            group.append(item)
+            continue
+        if group:
+            yield group
+        group = []
+        yield [item]
+    if group:
+        yield group
+
+
+def _is_models(item: Mapping[str, Any]) -> bool:
+    kind = str(item.get("type", "message"))
+    return item.get("role") == "assistant" or (kind != "message" and not kind.endswith("_output"))
+
+
+def _is_call(item: Mapping[str, Any]) -> bool:
+    return item.get("type") == "function_call"
+
+
+def _said(role: str, content: str) -> dict[str, Any]:
+    return {"role": role, "content": content}
+
+
+def _item(item: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    if item.get("type") == "function_call_output" and isinstance(item.get("output"), str):
+        call = item["call_id"]
+        return {
+            "role": "tool",
+            "tool_call_id": call,
+            "name": names.get(call, ""),
+            "content": item["output"],
+            "is_error": False,
+        }
+    content = item.get("content")
+    role = "system" if item.get("role") in ("system", "developer") else "user"
+    if item.get("role") == role and isinstance(content, str):
+        return _said(role, content)
+    return {**_said(role, _text_of(content)), "provider": {PROVIDER: item}}
+
+
+def _text_of(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "".join(part["text"] for part in parts if isinstance(part.get("text"), str))
+
+
+def neutral_tools(tools: Sequence[Tool], handoffs: Sequence[Handoff[Any, Any]]) -> list[Any]:
+    """Return what a model is offered: functions, hosted tools and handoffs."""
+    offered = [_tool(tool) for tool in tools]
+    return offered + [
+        ToolDefinition(
+            name=handoff.tool_name,
+            description=handoff.tool_description,
+            parameters=plain_of(handoff.input_json_schema),
+        )
+        for handoff in handoffs
+    ]
+
+
+def _tool(tool: Tool) -> ToolDefinition:
+    if isinstance(tool, FunctionTool):
+        parameters = plain_of(tool.params_json_schema)
+        return ToolDefinition(name=tool.name, description=tool.description, parameters=parameters)
+    plain = plain_of(tool)
+    said = plain if isinstance(plain, dict) else {}
+    return ToolDefinition(name=tool.name, description="", parameters=without_empty(said))
+
+
+def neutral_parameters(
+    settings: ModelSettings, schema: AgentOutputSchemaBase | None, **more: Any
+) -> dict[str, Json]:
+    """Return settings by name, and under `openai_agents` what else a provider is told.
+
+    Of headers there are only the names: they may hold keys.
+    """
+    found = without_empty(plain_of(settings))
+    if "extra_headers" in found:
+        found["extra_headers"] = sorted(found["extra_headers"])
+    if _CACHE_KEY in found.get("extra_args", {}):
+        kept = {name: value for name, value in found["extra_args"].items() if name != _CACHE_KEY}
+        found = without_empty({**found, "extra_args": kept})
+    beside = without_empty(plain_of(more))
+    if schema is not None and not schema.is_plain_text():
+        beside["output"] = plain_of(schema.json_schema())
+    return {**found, PROVIDER: beside} if beside else found
+
+
+# -- answers ----------------------------------------------------------------------------------
+
+
+def _answer(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return what a model said as one message; what is no text and no call is under `provider`."""
+    texts = [_text_of(item.get("content")) for item in items if item.get("role") == "assistant"]
+    calls = [
+        wire.call_of("", item["call_id"], item["name"], item["arguments"])
+        for item in items
+        if _is_call(item)
+    ]
+    message: dict[str, Any] = {"role": "assistant", "content": "".join(texts)}
+    if calls:
+        message["tool_calls"] = calls
+    return {**message, "provider": {PROVIDER: {"output": list(items)}}}
+
+
+def reply_of(model: str, answer: ModelResponse) -> ModelReply:
+    """Return what the log holds of an answer.
+
+    Raises:
+        ModelError: `malformed`: a log cannot hold it.
+    """
+    message = _answer([_dumped(item) for item in answer.output])
+    message["provider"][PROVIDER] |= without_empty(
+        {
+            "usage": _USAGE.dump_python(answer.usage, mode="json"),
+            "response_id": answer.response_id,
+            "request_id": answer.request_id,
+            "raw_usage": answer.raw_usage,
+        }
+    )
+    spent = answer.usage
+    usage = Usage(
+        input_tokens=spent.input_tokens,
+        output_tokens=spent.output_tokens,
+        requests=spent.requests or 1,
+    )
+    return wire.reply_of(model, message, usage, "stop")
+
+
+def _dumped(item: Any) -> dict[str, Any]:
+    plain = item.model_dump(mode="json", exclude_unset=True) if _is_object(item) else item
+    return dict(plain)
+
+
+def _is_object(item: Any) -> bool:
+    return isinstance(item, BaseModel)
+
+
+def answer_of(model: str, reply: ModelReply) -> ModelResponse:
+    """Return the answer that a log holds; of an edited one, what its neutral shape says.
+
+    Raises:
+        ModelError: `malformed`: another version of the framework wrote it.
+    """
+    kept = reply.message.get("provider", {}).get(PROVIDER)
+    try:
+        if kept is None:
+            return ModelResponse(_OUTPUT.validate_python(_items_of(reply)), _usage(reply), None)
+        return ModelResponse(
+            output=_OUTPUT.validate_python(kept["output"]),
+            usage=_USAGE.validate_python(kept["usage"]),
+            response_id=kept.get("response_id"),
+            request_id=kept.get("request_id"),
+            raw_usage=kept.get("raw_usage"),
+        )
+    except (ValueError, TypeError, KeyError) as error:
+        why = wire.short(f"this is no answer of OpenAI Agents: {error!r}")
+    raise ModelError(model, why, "malformed")
+
+
+def _items_of(reply: ModelReply) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = []
+    if text := reply.message["content"]:
+        part = {"type": "output_text", "text": text, "annotations": []}
+        members = {"id": "msg_edited", "type": "message", "status": "completed"}
+        items.append({**members, "role": "assistant", "content": [part]})
+    return items + [
+        {
+            "type": "function_call",
+            "call_id": call["id"],
+            "name": call["name"],
+            "arguments": wire.arguments_text(call),
+        }
+        for call in reply.message.get("tool_calls", ())
+    ]
+
+
+def _usage(reply: ModelReply) -> AgentsUsage:
+    spent = reply.usage
+    return AgentsUsage(
+        requests=spent.requests,
+        input_tokens=spent.input_tokens,
+        output_tokens=spent.output_tokens,
+        total_tokens=spent.input_tokens + spent.output_tokens,
+    )

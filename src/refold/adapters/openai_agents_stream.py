@@ -1,0 +1,95 @@
+"""Streams of OpenAI Agents: the answer at the end of one, and an answer as one.
+
+A recorded answer is whole; what a program streams is made of it.  Rules: CONTRACT.md §17.3.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from agents.exceptions import ModelBehaviorError
+from agents.items import ModelResponse, TResponseStreamEvent
+from agents.usage import Usage
+from openai.types.responses import (
+    Response,
+    ResponseCompletedEvent,
+    ResponseOutputItemAddedEvent,
+    ResponseOutputItemDoneEvent,
+    ResponseOutputMessage,
+    ResponseTextDeltaEvent,
+    ResponseUsage,
+)
+
+
+async def drained(stream: AsyncIterator[TResponseStreamEvent]) -> ModelResponse:
+    """Return the answer at the end of a stream."""
+    done: list[Any] = []
+    last: Response | None = None
+    async for event in stream:
+        if isinstance(event, ResponseOutputItemDoneEvent):
+            done.append(event.item)
+        elif event.type in ("response.completed", "response.incomplete", "response.failed"):
+            last = event.response
+    if last is None or last.status in ("failed", "incomplete"):
+        why = last.error.message if last is not None and last.error is not None else "no answer"
+        raise ModelBehaviorError(f"the stream ended without a completed response: {why}")
+    return ModelResponse(output=last.output or done, usage=_usage(last.usage), response_id=last.id)
+
+
+def _usage(usage: ResponseUsage | None) -> Usage:
+    if usage is None:
+        return Usage(requests=1)
+    return Usage(
+        requests=1,
+        input_tokens=usage.input_tokens,
+        input_tokens_details=usage.input_tokens_details,
+        output_tokens=usage.output_tokens,
+        output_tokens_details=usage.output_tokens_details,
+        total_tokens=usage.total_tokens,
+    )
+
+
+def events_of(answer: ModelResponse, model: str, now: float) -> list[TResponseStreamEvent]:
+    """Return an answer as a stream has it: each item and each text at once; `now` in seconds."""
+    events: list[Any] = []
+
+    def add(kind: Any, name: str, **members: Any) -> None:
+        events.append(kind(type=f"response.{name}", sequence_number=len(events), **members))
+
+    for index, item in enumerate(answer.output):
+        place = {"output_index": index}
+        add(ResponseOutputItemAddedEvent, "output_item.added", item=item, **place)
+        for at, text in _texts(item):
+            said: dict[str, Any] = {"content_index": at, "item_id": item.id, "logprobs": []}
+            add(ResponseTextDeltaEvent, "output_text.delta", delta=text, **said, **place)
+        add(ResponseOutputItemDoneEvent, "output_item.done", item=item, **place)
+    response = _response(answer, model, now)
+    add(ResponseCompletedEvent, "completed", response=response)
+    return events
+
+
+def _texts(item: Any) -> list[tuple[int, str]]:
+    parts = item.content if isinstance(item, ResponseOutputMessage) else ()
+    return [(at, part.text) for at, part in enumerate(parts) if part.type == "output_text"]
+
+
+def _response(answer: ModelResponse, model: str, now: float) -> Response:
+    spent = answer.usage
+    usage = ResponseUsage(
+        input_tokens=spent.input_tokens,
+        input_tokens_details=spent.input_tokens_details,
+        output_tokens=spent.output_tokens,
+        output_tokens_details=spent.output_tokens_details,
+        total_tokens=spent.total_tokens,
+    )
+    return Response(
+        id=answer.response_id or "",
+        created_at=now,
+        model=model,
+        object="response",
+        output=answer.output,
+        parallel_tool_calls=True,
+        status="completed",
+        tool_choice="auto",
+        tools=[],
+        usage=usage,
+    )

@@ -1,0 +1,368 @@
+"""Agents of Pydantic AI as programs: the capability `Refold`.
+
+    agent = Agent("openai:gpt-5", capabilities=[Refold()])
+
+    async def ask(run, question):
+        return (await agent.run(question)).output
+
+    refold.record(ask, "How deep is the sea?")
+
+`Refold()` finds the run by the program that awaits the agent, and does nothing anywhere else; the
+agent may also be left as it is, and `agent.run(…, capabilities=[Refold(run)])` be called.
+
+Guaranteed: each request to a model is a model request of the run, each call of a tool an effect.
+Both are recorded before the agent sees what came of them, and re-executed without asking a model or
+running a tool.  Agents that other agents call, parallel tools, retries, output types and streams
+work as they are.  A synchronous tool runs on a thread of the host and not of the program; all other
+functions of an agent (instructions, validators, output functions, hooks) run in the program.  Run
+ids are drawn from the run, and times come from its clock.
+
+Not guaranteed: what a tool does beside returning (to `deps`, to the context) is not done again in a
+replay; a tool that must, or that asks another agent in the same run, is declared as `program`.
+A stream arrives whole: each part as one event.  What an agent opens by itself (an MCP server, a
+realtime session, token counting, compaction) leaves the program's loop, and is refused there.
+The shape of messages is in `adapters.pydantic_ai_messages`.  Rules: CONTRACT.md §17.
+"""
+
+import functools
+import json
+import uuid
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import KW_ONLY, dataclass, field
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Final, Self
+
+import pydantic_core
+from pydantic import TypeAdapter
+from pydantic_ai._utils import disable_threads
+from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
+from pydantic_ai.exceptions import (
+    ApprovalRequired,
+    CallDeferred,
+    ModelAPIError,
+    ModelHTTPError,
+    ModelRetry,
+    ToolFailed,
+)
+from pydantic_ai.messages import (
+    MULTI_MODAL_CONTENT_TYPES,
+    ModelMessage,
+    ModelResponse,
+    ToolReturn,
+    ToolReturnContent,
+)
+from pydantic_ai.models import (
+    CompletedStreamedResponse,
+    Model,
+    ModelRequestParameters,
+    StreamedResponse,
+)
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.run import AgentRunResult
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import RunContext
+from pydantic_ai.tools import ToolDefinition as PydanticTool
+from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
+
+from refold.adapters.foreign import (
+    ForeignModel,
+    ForeignTool,
+    Kind,
+    checked_kind,
+    checked_kinds,
+    is_exact,
+    program_run,
+    status_of,
+)
+from refold.adapters.pydantic_ai_messages import (
+    answer_of,
+    neutral_messages,
+    neutral_parameters,
+    neutral_tools,
+    reply_of,
+)
+from refold.engine.canonical import Json
+from refold.engine.errors import ModelError, NotCanonical, ToolError
+from refold.engine.ports import ModelReply
+from refold.engine.run import Run
+
+__all__ = ["Refold"]
+
+METADATA: Final = "refold"
+"""The member of a tool's metadata that says what it is taken for."""
+
+_CONVERSATIONS: Final = uuid.UUID("7d1b5a5c-6b3e-5c0e-9a53-6f1f0d1f8a55")
+_TAG: Final = "$pydantic_ai"
+_CONTENT: Final = TypeAdapter[Any](ToolReturnContent)
+_RETURN: Final = TypeAdapter[Any](ToolReturn)
+
+
+@dataclass
+class Refold(AbstractCapability[Any]):
+    """Makes effects of an agent's model requests and tool calls, in a recorded run.
+
+    Outside of a run it does nothing: the same agent serves both.
+    """
+
+    run: Run | None = None
+    """The run to record in; by default that of the program which awaits the agent."""
+    effects: Mapping[str, Kind] = field(default_factory=dict)
+    """What tools are taken for, by name: an effect class, by default `changes`, or `program`.
+    A tool can say so itself: `metadata={"refold": "reads"}`."""
+    _: KW_ONLY
+    id: str | None = "refold"
+    """One of an agent, and it is always on."""
+
+    def __post_init__(self) -> None:
+        """Judge what was given.
+
+        Raises:
+            ToolRefused: one of `effects` is no effect class, and not `program`.
+            UsageError: the run is that of a plain program.
+        """
+        program_run(self.run)
+        self.effects = checked_kinds(self.effects)
+
+    @classmethod
+    def get_serialization_name(cls) -> str | None:
+        """Return nothing: a run is in no file."""
+        return None
+
+    def get_ordering(self) -> CapabilityOrdering:
+        """Ask for the innermost place: what other capabilities do is part of the program."""
+        return CapabilityOrdering(position="innermost")
+
+    def get_default_run_id(self) -> str | None:
+        """Return an id drawn from the run."""
+        run = program_run(self.run)
+        return run.uuid() if run is not None else None
+
+    def get_default_conversation_id(self, run_id: str) -> str | None:
+        """Return an id derived from the agent's run id."""
+        return str(uuid.uuid5(_CONVERSATIONS, run_id)) if program_run(self.run) else None
+
+    def get_run_clock(self) -> Callable[[], datetime] | None:
+        """Return the clock of the run, which deadlines are counted on."""
+        run = program_run(self.run)
+        return run.now if run is not None else None
+
+    async def wrap_run(self, ctx: RunContext[Any], *, handler: Any) -> AgentRunResult[Any]:  # noqa: ARG002 - the base's
+        """Keep an agent's synchronous functions in the program, and date its messages."""
+        run = program_run(self.run)
+        if run is None:
+            return await handler()  # type: ignore[no-any-return]  # the base's
+        with disable_threads():
+            result: AgentRunResult[Any] = await handler()
+        _date(result.new_messages(), run.now())
+        return result
+
+    def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any] | None:
+        """Return the toolset with each call an effect."""
+        run = program_run(self.run)
+        return _RecordedToolset(toolset, run, self.effects) if run is not None else None
+
+    def get_wrapper_model(self, model: Model) -> Model | None:
+        """Return the model with each request an effect."""
+        run = program_run(self.run)
+        return _RecordedModel(model, run) if run is not None else None
+
+
+def _date(messages: list[ModelMessage], now: datetime) -> None:
+    """Date what the program wrote as its answer is dated: the machine's time is never the same."""
+    for message in reversed(messages):
+        if isinstance(message, ModelResponse):
+            now = message.timestamp
+            continue
+        for dated in (message, *message.parts):
+            if getattr(dated, "timestamp", None) is not None:
+                dated.timestamp = now  # type: ignore[union-attr]  # just seen
+
+
+# -- tools ------------------------------------------------------------------------------------
+
+
+@dataclass
+class _RecordedToolset(WrapperToolset[Any]):
+    run: Run
+    effects: Mapping[str, Kind]
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+    ) -> Any:
+        kind = self._kind(name, tool.tool_def)
+        if kind == "program":
+            return await super().call_tool(name, tool_args, ctx, tool)
+        call = functools.partial(super().call_tool, name, tool_args, ctx, tool)
+        effect = ForeignTool(
+            name=name,
+            description=tool.tool_def.description or "",
+            effect=kind,
+            parameters=tool.tool_def.parameters_json_schema,
+            work=functools.partial(_called, name, call),
+        )
+        try:
+            result = await self.run.tool(effect, **_plain_arguments(tool_args))
+        except ToolError as error:
+            failure = _raised_back(error)
+        else:
+            return _loaded(result)
+        raise failure
+
+    def _kind(self, name: str, definition: PydanticTool) -> Kind:
+        if definition.tool_kind is not None:
+            return "program"  # the framework's own: searches among tools, loads capabilities
+        said = self.effects.get(name) or (definition.metadata or {}).get(METADATA, "changes")
+        return checked_kind(name, said)
+
+
+def _plain_arguments(arguments: dict[str, Any]) -> dict[str, Json]:
+    try:
+        plain: dict[str, Json] = pydantic_core.to_jsonable_python(
+            arguments, bytes_mode="base64", inf_nan_mode="constants"
+        )
+    except (ValueError, TypeError) as error:
+        raise NotCanonical("", "arguments that JSON can hold", str(error), "arguments") from None
+    return plain
+
+
+async def _called(name: str, call: Callable[[], Any]) -> Json:
+    """Call a tool on the host; what it tells the agent by raising becomes an error with a code."""
+    try:
+        result = await call()
+    except ModelRetry as error:
+        raise ToolError(name, error.message, "retry", type(error).__name__) from None
+    except ToolFailed as error:
+        raise ToolError(name, error.message, "failed", type(error).__name__) from None
+    except (ApprovalRequired, CallDeferred) as error:
+        said = {"metadata": error.metadata, "kind": getattr(error, "kind", None)}
+        text = json.dumps(pydantic_core.to_jsonable_python(said))
+        raise ToolError(name, text, "deferred", type(error).__name__) from None
+    return _dumped(result)
+
+
+def _raised_back(error: ToolError) -> Exception:
+    match error.code:
+        case "retry":
+            return ModelRetry(error.message)
+        case "failed":
+            return ToolFailed(error.message)
+        case "deferred":
+            said = json.loads(error.message)
+            if error.error_type == "ApprovalRequired":
+                return ApprovalRequired(said["metadata"])
+            return CallDeferred(said["metadata"], kind=said["kind"] or "external")
+        case _:
+            return error
+
+
+def _dumped(result: Any) -> Json:
+    if isinstance(result, ToolReturn):
+        return {_TAG: "return", "value": _RETURN.dump_python(result, mode="json")}
+    if is_exact(result):
+        return result
+    plain = pydantic_core.to_jsonable_python(result, bytes_mode="base64", inf_nan_mode="constants")
+    items = result if isinstance(result, list | tuple) else [result]
+    if any(isinstance(item, MULTI_MODAL_CONTENT_TYPES) for item in items):
+        return {_TAG: "content", "value": plain}
+    return plain  # what a model is shown of it
+
+
+def _loaded(result: Json) -> Any:
+    match result:
+        case {"$pydantic_ai": "return", "value": value}:
+            return _RETURN.validate_python(value)
+        case {"$pydantic_ai": "content", "value": value}:
+            return _CONTENT.validate_python(value)
+        case _:
+            return result
+
+
+# -- models -----------------------------------------------------------------------------------
+
+
+class _RecordedModel(WrapperModel):
+    def __init__(self, wrapped: Model, run: Run) -> None:
+        super().__init__(wrapped)
+        self._run = run
+
+    async def __aenter__(self) -> Self:
+        return self  # the client is opened where it is used: on the host
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        """Leave the client alone."""
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        async def answered() -> ModelResponse:
+            return await self.wrapped.request(messages, model_settings, model_request_parameters)
+
+        return await self._asked(messages, model_settings, model_request_parameters, answered)
+
+    @asynccontextmanager
+    async def request_stream(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+        run_context: RunContext[Any] | None = None,
+    ) -> AsyncGenerator[StreamedResponse]:
+        async def answered() -> ModelResponse:
+            async with self.wrapped.request_stream(
+                messages, model_settings, model_request_parameters, run_context
+            ) as stream:
+                async for _ in stream:
+                    pass
+                return stream.get()
+
+        response = await self._asked(messages, model_settings, model_request_parameters, answered)
+        yield CompletedStreamedResponse(
+            response, model_request_parameters=model_request_parameters, replay_events=True
+        )
+
+    async def _asked(
+        self,
+        messages: list[ModelMessage],
+        settings: ModelSettings | None,
+        parameters: ModelRequestParameters,
+        answered: Callable[[], Any],
+    ) -> ModelResponse:
+        name = self.wrapped.model_id
+        asked = neutral_messages(messages, parameters)
+
+        async def work() -> ModelReply:
+            async with self.wrapped:  # with a client of this loop
+                return reply_of(name, await answered(), len(asked))
+
+        try:
+            reply = await self._run.model(
+                asked,
+                tools=neutral_tools(parameters),
+                model=ForeignModel(name=name, work=work),
+                **neutral_parameters(settings, parameters),
+            )
+        except ModelError as error:
+            theirs = self._as_theirs(error)
+            if theirs is error:
+                raise
+            raise theirs from error
+        return answer_of(name, reply, self._run.now())
+
+    def _as_theirs(self, error: ModelError) -> Exception:
+        """Return a failure as the framework has it, so that what handles failures goes on."""
+        status = status_of(error)
+        if status is not None:
+            return ModelHTTPError(status, self.wrapped.model_name, error.message)
+        if error.message.startswith(("ModelConnectionError", "ModelTimeoutError", "ModelAPIError")):
+            return ModelAPIError(self.wrapped.model_name, error.message)
+        return error

@@ -1,0 +1,227 @@
+"""What a log says of MCP servers: their connections, and what each message of the client led to.
+
+Every message of the client is a cue: what the server said from then on, up to the next one, stands
+below it as steps, in order.  Read once, when the first client comes.  Rules: CONTRACT.md §16.9.
+"""
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+
+from refold.engine.canonical import Json
+from refold.engine.codec import structure
+from refold.engine.events import (
+    EffectCancelled,
+    Extension,
+    Recorded,
+    ToolCalled,
+    ToolReturned,
+)
+from refold.engine.log import read_entries
+from refold.engine.log.blobs import BlobStore, is_marked, resolved
+from refold.engine.log.names import blobs_of
+from refold.engine.observed.mcp import MCP, PING, SCOPES, McpRequest, given
+from refold.engine.observed.volatile import VolatileRules
+from refold.proxy.mcp_rules import compared_key
+
+
+@attrs.define(kw_only=True)
+class Step:
+    """One thing that the server did, or waited for."""
+
+    kind: Literal["notification", "request", "text", "response", "wait", "end"]
+    """`response`: to the cue · `wait`: for the client's response to `asks` · `end`: it left."""
+    data: dict[str, Any]
+    """As the entry has it."""
+    seq: int
+    asks: int | None = None
+    """Of `wait` and `request`: the seq of the request of the server; of a notification that takes
+    one back, too."""
+
+
+@attrs.define(kw_only=True)
+class Cue:
+    """A message of the client, and what it led to."""
+
+    kind: Literal["begin", "notification", "request"]
+    method: str
+    """Of a notification; empty else."""
+    call: str = ""
+    seq: int
+    request: McpRequest | None = None
+    key: str = ""
+    """Of a request: what it is matched by, volatile rules applied."""
+    steps: list[Step] = attrs.field(factory=list)
+    following: list[Step] = attrs.field(factory=list)
+    """What came after its response, and belongs to no request."""
+    is_served: bool = False
+    is_over: bool = False
+
+
+@attrs.define(kw_only=True)
+class Connection:
+    """One connection of a client to a server."""
+
+    scope: str
+    server: str
+    number: int
+    cues: list[Cue]
+    """The first is `begin`."""
+    exit_code: int | None = None
+
+    def requests(self) -> Iterator[Cue]:
+        """Yield the requests, in the order of asking."""
+        return (cue for cue in self.cues if cue.request is not None)
+
+
+@attrs.define
+class McpRecord:
+    """All connections of one log."""
+
+    path: Path
+    program: str = ""
+    connections: list[Connection] = attrs.field(factory=list)
+
+    def of(self, server: str) -> list[Connection]:
+        """Return the connections to a server, in the order of their beginning."""
+        return [each for each in self.connections if each.server == server]
+
+    def servers(self) -> list[str]:
+        """Return the names of all servers."""
+        return sorted({each.server for each in self.connections})
+
+    def requests(self) -> list[Cue]:
+        """Return all requests."""
+        return [cue for each in self.connections for cue in each.requests()]
+
+    def left(self) -> list[tuple[Connection, list[Cue]]]:
+        """Return the requests that nobody has asked again, by connection; pings do not count."""
+        found = []
+        for each in self.connections:
+            waiting = [cue for cue in each.requests() if not cue.is_served and not is_ping(cue)]
+            if waiting:
+                found.append((each, waiting))
+        return found
+
+
+def is_ping(cue: Cue) -> bool:
+    """Return whether a request only asks whether the server is there."""
+    return cue.request is not None and cue.request.name == PING
+
+
+def read_mcp(log: Path, rules: VolatileRules, *, until: int | None = None) -> McpRecord:
+    """Return what a log says of MCP servers; entries from `until` on are left out.
+
+    Raises:
+        LogDamaged: the log does not verify; a torn tail is passed over.
+        LogMissing: there is none.
+    """
+    reading = _Reading(McpRecord(log), rules)
+    blobs = BlobStore(blobs_of(log))
+    for entry in read_entries(log, torn_ok=True):
+        if until is not None and entry.seq >= until:
+            break
+        if entry.seq == 0:
+            reading.record.program = entry.data.get("program", "")
+        elif entry.kind == MCP or (entry.call or "").startswith(SCOPES):
+            data = resolved(entry.data, blobs.get) if is_marked(entry.line) else entry.data
+            event = structure(entry.kind, data)
+            reading.take(entry.seq, entry.call or "", entry.cause or 0, event)
+    return reading.record
+
+
+class _Reading:
+    def __init__(self, record: McpRecord, rules: VolatileRules) -> None:
+        self.record = record
+        self._rules = rules
+        self._scopes: dict[str, Connection] = {}
+        self._cues: dict[str, Cue] = {}
+
+    def take(self, seq: int, call: str, cause: int, event: Recorded) -> None:
+        """Take one entry."""
+        match event:
+            case Extension(kind=kind, data=data) if kind == MCP:
+                self._beside(seq, call, cause, data)
+            case ToolCalled():
+                request = McpRequest(event.tool, event.arguments, {})
+                cue = Cue(kind="request", method="", call=call, seq=seq, request=request)
+                cue.key = compared_key(request, self._rules)
+                self._cues[call] = cue
+                self._scopes[call.partition("#")[0]].cues.append(cue)
+            case ToolReturned():
+                data = _response(event)
+                self._cues[call].steps.append(Step(kind="response", data=data, seq=seq))
+                self._cues[call].is_over = True
+            case EffectCancelled():
+                self._cues[call].is_over = True
+            case _:
+                pass
+
+    def _beside(self, seq: int, call: str, cause: int, data: dict[str, Any]) -> None:
+        if data["kind"] == "started":
+            self._begin(seq, data)
+            return
+        connection = self._scopes[data["scope"]]
+        cue = self._cues.get(call) or connection.cues[-1]
+        match data["from"], data["kind"]:
+            case "client", "params":
+                self._more(cue, data)
+            case "client", "notification":
+                method = data["method"]
+                connection.cues.append(Cue(kind="notification", method=method, seq=seq))
+            case "client", "response" if cause:
+                _add(cue, Step(kind="wait", data=data, seq=seq, asks=cause))
+            case "server", "ended":
+                connection.exit_code = data.get("exit_code")
+                if data["left"] == "server":
+                    _add(cue, Step(kind="end", data=data, seq=seq))
+            case "server", "request":
+                _add(cue, Step(kind="request", data=data, seq=seq, asks=seq))
+            case "server", ("notification" | "text") as kind:
+                asks = cause if data.get("method") == "notifications/cancelled" else None
+                _add(cue, Step(kind=kind, data=data, seq=seq, asks=asks))
+            case _:
+                pass
+
+    def _begin(self, seq: int, data: dict[str, Any]) -> None:
+        connection = Connection(
+            scope=data["scope"],
+            server=data["server"],
+            number=len(self.record.of(data["server"])) + 1,
+            cues=[Cue(kind="begin", method="", seq=seq)],
+        )
+        self._scopes[connection.scope] = connection
+        self.record.connections.append(connection)
+
+    def _more(self, cue: Cue, data: dict[str, Any]) -> None:
+        """Take what a tool call has besides its arguments."""
+        params = given(data["params"])
+        more = {name: value for name, value in params.items() if name != "_meta"}
+        if cue.request is not None and more:
+            cue.request = attrs.evolve(cue.request, more=more)
+            cue.key = compared_key(cue.request, self._rules)
+
+
+def _add(cue: Cue, step: Step) -> None:
+    (cue.following if cue.is_over or cue.kind != "request" else cue.steps).append(step)
+
+
+def _response(event: ToolReturned) -> dict[str, Json]:
+    """Return {result} or {error} of a response, or {failed} where none came: {code, result}."""
+    code = (event.error or {}).get("code")
+    if event.status == "ok" or code == "is_error":
+        return {"result": given(event.result)}
+    if code == "json_rpc":
+        return {"error": given(event.result)}
+    return {"failed": event.result or {}}
+
+
+def content_of(data: dict[str, Any]) -> bytes:
+    """Return the bytes of a line that is no message."""
+    if "text" in data:
+        text: str = data["text"]
+        return text.encode()
+    return base64.b64decode(data["base64"])

@@ -1,0 +1,75 @@
+"""Signals while a command runs: they are the command's, each once, and leave time for the log.
+
+A terminal sends Ctrl-C to all that stand in its foreground, so the command has it already; anybody
+else sends a signal to this process alone, and it is passed on.  Only the main thread of a process
+can obey signals.  Rules: CONTRACT.md §16.2.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import Final, Self
+
+_PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+
+class Signals:
+    """Keeps this process alive until what it does for a command is done; a context manager."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._waiting: list[int] = []
+        self._before: dict[int, object] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in _PASSED_ON:
+                if signal.getsignal(number) not in (signal.SIG_IGN, None):
+                    self._before[number] = signal.signal(number, self._came)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]  # what `signal` returned
+        self._before.clear()
+
+    @contextlib.contextmanager
+    def going_to(self, process: "subprocess.Popen[bytes]") -> Iterator[None]:
+        """Pass signals on to this process, also those that came before it was there."""
+        self._process = process
+        for number in self._waiting:
+            self._send(number)
+        self._waiting.clear()
+        try:
+            yield
+        finally:
+            self._process = None
+
+    def _came(self, number: int, _frame: FrameType | None) -> None:
+        if self._process is None:
+            self._waiting.append(number)
+        elif number == signal.SIGTERM or not _is_in_the_foreground():
+            self._send(number)
+
+    def _send(self, number: int) -> None:
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(number)
+
+
+def _is_in_the_foreground() -> bool:
+    """Return whether the terminal of this process sends it what is typed."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)

@@ -1,0 +1,531 @@
+"""An agent of OpenAI Agents is a program: recorded, verified, re-executed; nothing runs twice."""
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents import (
+    Agent,
+    GuardrailFunctionOutput,
+    InputGuardrail,
+    InputGuardrailTripwireTriggered,
+    ModelSettings,
+    OpenAIChatCompletionsModel,
+    RunConfig,
+    RunContextWrapper,
+    Runner,
+    RunResult,
+    ToolOutputImage,
+    UserError,
+    function_tool,
+)
+from agents.items import ModelResponse
+from agents.models.interface import Model, ModelProvider
+from agents.usage import Usage
+from openai import AsyncOpenAI
+from openai.types.responses import (
+    ResponseFunctionToolCall,
+    ResponseOutputMessage,
+    ResponseOutputText,
+    ResponseReasoningItem,
+)
+from pydantic import BaseModel
+
+import refold
+from refold.adapters.openai_agents import RecordedModel, recorded
+from refold.adapters.openai_agents_stream import events_of
+from refold.engine.log import read_entries
+from tests.support.model_server import OPENAI_PATH, Answer, ModelServer
+
+Item = ResponseOutputMessage | ResponseFunctionToolCall | ResponseReasoningItem
+
+
+class Script(Model):
+    """A model that says one list of items after the other, by how often it was asked."""
+
+    def __init__(self, *replies: Sequence[Item] | Exception) -> None:
+        self.replies = replies
+        self.asked: list[Any] = []
+
+    async def get_response(self, *asked: Any, **_more: Any) -> ModelResponse:
+        self.asked.append(asked)
+        said = self.replies[len(self.asked) - 1]
+        if isinstance(said, Exception):
+            raise said
+        usage = Usage(requests=1, input_tokens=5, output_tokens=2, total_tokens=7)
+        return ModelResponse(list(said), usage, response_id=f"resp_{len(self.asked)}")
+
+    async def stream_response(self, *asked: Any, **more: Any) -> AsyncIterator[Any]:
+        for event in events_of(await self.get_response(*asked, **more), "script", 0.0):
+            yield event
+
+
+class Named(ModelProvider):
+    """Gives models by name."""
+
+    def __init__(self, **models: Model) -> None:
+        self.models = models
+
+    def get_model(self, model_name: str | None) -> Model:
+        return self.models[model_name or "default"]
+
+
+def call(name: str, number: int = 1, **arguments: Any) -> ResponseFunctionToolCall:
+    return ResponseFunctionToolCall(
+        id=f"fc_{number}",
+        call_id=f"call_{number}",
+        name=name,
+        arguments=json.dumps(arguments),
+        type="function_call",
+    )
+
+
+def say(text: str, number: int = 1) -> ResponseOutputMessage:
+    part = ResponseOutputText(type="output_text", text=text, annotations=[])
+    return ResponseOutputMessage(
+        id=f"msg_{number}", type="message", role="assistant", status="completed", content=[part]
+    )
+
+
+def called(recording: refold.Recording) -> list[dict[str, Any]]:
+    return [entry.data for entry in read_entries(recording.log) if entry.kind == "tool.called"]
+
+
+def asked(recording: refold.Recording) -> list[dict[str, Any]]:
+    return [entry.data for entry in read_entries(recording.log) if entry.kind == "model.asked"]
+
+
+def outputs(result: RunResult) -> list[Any]:
+    items: list[Any] = list(result.to_input_list())
+    return [item["output"] for item in items if item.get("type") == "function_call_output"]
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Callable[..., refold.Recording]:
+    """Record, and see that the log is true and a re-execution identical."""
+
+    def done(program: Any, argument: Any = "hi", **options: Any) -> refold.Recording:
+        recording = refold.record(program, argument, log=tmp_path / "run.jsonl", **options)
+        assert refold.verify(recording.log).intact
+        report = refold.reexecute(recording.log, program)
+        assert report.identical, report
+        return recording
+
+    return done
+
+
+def test_the_clauses_of_adapters_hold(record: Callable[..., refold.Recording]) -> None:
+    """CONTRACT.md §17.1: requests and calls are effects; in a replay no model and no tool runs."""
+    script = Script([say("let me see"), call("count", path="abc")], [say("3 it is")])
+    ran: list[str] = []
+
+    @function_tool
+    def count(path: str) -> int:
+        ran.append(threading.current_thread().name)
+        return len(path)
+
+    agent = Agent(name="counter", instructions="Be brief.", tools=[count])
+
+    async def ask(run: refold.Run, question: str) -> str:
+        result = await Runner.run(agent, question, run_config=recorded(run, model=script))
+        return str(result.final_output)
+
+    recording = record(ask)
+
+    assert recording.output == "3 it is"
+    assert (len(script.asked), len(ran)) == (2, 1)
+    assert ran != [threading.current_thread().name]
+    assert (recording.usage.input_tokens, recording.usage.requests) == (10, 2)
+    assert called(recording) == [
+        {"tool": "count", "arguments": {"path": "abc"}, "effect": "changes"}
+    ]
+    first, second = asked(recording)
+    assert first["added"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "hi"},
+    ]
+    assert (second["base"], [message["role"] for message in second["added"]]) == (3, ["tool"])
+    assert agent.tools == [count]
+
+
+def test_outside_of_a_run_it_is_an_ordinary_configuration() -> None:
+    """And a wrapped model is the model."""
+    agent = Agent(name="plain", model=RecordedModel(Script([say("plain")])))
+    config = recorded(tracing_disabled=True)
+
+    assert type(config) is RunConfig
+    assert asyncio.run(Runner.run(agent, "hi", run_config=config)).final_output == "plain"
+
+
+def test_models_are_asked_by_name(record: Callable[..., refold.Recording]) -> None:
+    """Agents name them; the provider makes them where they are asked, so never in a replay."""
+    made: list[str | None] = []
+
+    class Counting(Named):
+        def get_model(self, model_name: str | None) -> Model:
+            made.append(model_name)
+            return super().get_model(model_name)
+
+    provider = Counting(small=Script([say("small one")]))
+    agent = Agent(name="namer", model="small", model_settings=ModelSettings(temperature=0.5))
+
+    async def ask(run: refold.Run, question: str) -> str:
+        config = recorded(run, model_provider=provider)
+        return str((await Runner.run(agent, question, run_config=config)).final_output)
+
+    recording = record(ask)
+
+    assert recording.output == "small one"
+    assert made == ["small"]
+    assert asked(recording)[0]["model"] == "small"
+    assert asked(recording)[0]["parameters"] == {"temperature": 0.5}
+
+
+def test_a_model_object_of_an_agent_is_wrapped(record: Callable[..., refold.Recording]) -> None:
+    """CONTRACT.md §17.6: or it is refused, with the words that mend it."""
+    agent = Agent(name="own", model=Script([say("never")]))
+    wrapped = agent.clone(model=RecordedModel(Script([say("own")]), name="mine"))
+
+    async def ask(run: refold.Run, question: str) -> str:
+        try:
+            await Runner.run(agent, question, run_config=recorded(run))
+        except refold.UsageError as error:
+            refused = str(error)
+        result = await Runner.run(wrapped, question, run_config=recorded(run))
+        return f"{refused} {result.final_output}"
+
+    recording = record(ask)
+
+    assert recording.output.startswith("agent 'own' has a model object of its own")
+    assert recording.output.endswith("Agent(model=RecordedModel(Script(…))) own")
+    assert [data["model"] for data in asked(recording)] == ["mine"]
+
+
+def test_parallel_tools_have_scopes_of_their_own(
+    record: Callable[..., refold.Recording],
+) -> None:
+    """Both are asked before one ends; the agent has results in the order of its calls."""
+    first = threading.Event()
+
+    @function_tool
+    async def slow(n: int) -> int:
+        await asyncio.to_thread(first.wait)
+        return n
+
+    @function_tool
+    def quick(n: int) -> int:
+        first.set()
+        return n
+
+    script = Script([call("slow", 1, n=1), call("quick", 2, n=2)], [say("done")])
+    agent = Agent(name="both", tools=[slow, quick])
+
+    async def ask(run: refold.Run, question: str) -> list[Any]:
+        config = recorded(run, model=script, effects={"slow": "reads"})
+        return outputs(await Runner.run(agent, question, run_config=config))
+
+    recording = record(ask)
+
+    tools = [entry for entry in read_entries(recording.log) if entry.kind.startswith("tool.")]
+    assert [entry.kind for entry in tools] == ["tool.called"] * 2 + ["tool.returned"] * 2
+    assert tools[0].call != tools[1].call
+    assert [data["effect"] for data in called(recording)] == ["reads", "changes"]
+    assert recording.output == ["1", "2"]
+
+
+def test_agents_as_tools_and_handoffs_are_program_code(
+    record: Callable[..., refold.Recording],
+) -> None:
+    """Each agent asks its own model, and all of it is in the one log."""
+
+    @function_tool
+    def tides(place: str) -> str:
+        return f"{place}: twice a day"
+
+    expert = Agent(name="expert", model="expert", tools=[tides])
+    clerk = Agent(name="clerk", model="clerk", instructions="Hand out.")
+    front = Agent(
+        name="front",
+        model="front",
+        tools=[expert.as_tool("ask_expert", "Ask the expert.")],
+        handoffs=[clerk],
+    )
+    provider = Named(
+        front=Script([call("ask_expert", 1, input="tides?")], [call("transfer_to_clerk", 2)]),
+        expert=Script([call("tides", 3, place="Dover")], [say("twice")]),
+        clerk=Script([say("here you are")]),
+    )
+
+    async def ask(run: refold.Run, question: str) -> list[str]:
+        config = recorded(run, model_provider=provider)
+        result = await Runner.run(front, question, run_config=config)
+        return [str(result.final_output), result.last_agent.name]
+
+    recording = record(ask)
+
+    assert recording.output == ["here you are", "clerk"]
+    names = [data["model"] for data in asked(recording)]
+    assert names == ["front", "expert", "expert", "front", "clerk"]
+    assert [data["tool"] for data in called(recording)] == ["tides"]
+
+
+def test_a_failing_tool_is_told_to_the_model(record: Callable[..., refold.Recording]) -> None:
+    """As its failure function says it; without one, the run of the agent ends."""
+
+    def sorry(_context: RunContextWrapper[Any], error: Exception) -> str:
+        return f"sorry: {error}"
+
+    @function_tool(failure_error_function=sorry)
+    def find() -> str:
+        raise ValueError("no such place")
+
+    @function_tool(failure_error_function=None)
+    def lose() -> str:
+        raise ValueError("lost")
+
+    script = Script([call("find")], [call("lose", 2)])
+    agent = Agent(name="finder", tools=[find, lose])
+
+    async def ask(run: refold.Run, question: str) -> str:
+        try:
+            await Runner.run(agent, question, run_config=recorded(run, model=script))
+        except UserError as error:
+            cause = error.__cause__
+            assert isinstance(cause, refold.ToolError)
+            return f"{cause.error_type}: {cause.message}"
+        return ""
+
+    recording = record(ask)
+
+    assert recording.output == "ValueError: lost"
+    assert asked(recording)[1]["added"][-1]["content"] == "sorry: no such place"
+
+
+class Found(BaseModel):
+    """A result, and an output."""
+
+    place: str
+
+
+def test_results_are_what_a_model_is_shown(record: Callable[..., refold.Recording]) -> None:
+    """CONTRACT.md §17.4: JSON and images as they are, all else as its text."""
+
+    @function_tool
+    def plain() -> dict[str, int]:
+        return {"b": 1, "a": 2}
+
+    @function_tool
+    def typed() -> Found:
+        return Found(place="Dover")
+
+    @function_tool
+    def image() -> ToolOutputImage:
+        return ToolOutputImage(image_url="https://x.test/a.png")
+
+    script = Script([call("plain", 1), call("typed", 2), call("image", 3)], [say("done")])
+    agent = Agent(name="results", tools=[plain, typed, image])
+
+    async def ask(run: refold.Run, question: str) -> list[Any]:
+        config = recorded(run, model=script)
+        return outputs(await Runner.run(agent, question, run_config=config))
+
+    assert record(ask).output == [
+        "{'b': 1, 'a': 2}",
+        "place='Dover'",
+        [{"type": "input_image", "image_url": "https://x.test/a.png"}],
+    ]
+
+
+def test_a_tool_may_be_program(record: Callable[..., refold.Recording]) -> None:
+    """Then what it does to the context is done again in a replay."""
+
+    @function_tool
+    async def note(context: RunContextWrapper[list[str]], text: str) -> str:
+        context.context.append(text)
+        return "noted"
+
+    script = Script([call("note", text="a")], [say("done")])
+    agent = Agent[list[str]](name="notes", tools=[note])
+
+    async def ask(run: refold.Run, question: str) -> list[str]:
+        notes: list[str] = []
+        script.asked.clear()
+        config = recorded(run, model=script, effects={"note": "program"})
+        await Runner.run(agent, question, context=notes, run_config=config)
+        return notes
+
+    recording = record(ask)
+
+    assert recording.output == ["a"]
+    assert called(recording) == []
+
+
+def test_output_types_and_reasoning_come_back(record: Callable[..., refold.Recording]) -> None:
+    """CONTRACT.md §17.3: an answer is kept whole, and its schema is part of the request."""
+    thought = ResponseReasoningItem(id="rs_1", type="reasoning", summary=[])
+    script = Script([thought, call("look")], [say('{"place":"Dover"}')])
+
+    @function_tool
+    def look() -> str:
+        return "seen"
+
+    agent = Agent(name="typed", tools=[look], output_type=Found)
+
+    async def ask(run: refold.Run, question: str) -> list[Any]:
+        result = await Runner.run(agent, question, run_config=recorded(run, model=script))
+        kinds = [item.type for item in result.raw_responses[0].output]
+        return [result.final_output.place, *kinds, result.raw_responses[1].response_id]
+
+    recording = record(ask)
+
+    assert recording.output == ["Dover", "reasoning", "function_call", "resp_2"]
+    assert "place" in json.dumps(asked(recording)[0]["parameters"]["openai_agents"]["output"])
+    assert [data["base"] for data in asked(recording)] == [0, 2]
+
+
+def test_a_stream_arrives_whole(record: Callable[..., refold.Recording]) -> None:
+    """CONTRACT.md §17.3: each item and text as one event."""
+
+    @function_tool
+    def count(path: str) -> int:
+        return len(path)
+
+    script = Script([call("count", path="abc")], [say("it is three")])
+    agent = Agent(name="streamer", tools=[count])
+
+    async def ask(run: refold.Run, question: str) -> list[str]:
+        result = Runner.run_streamed(agent, question, run_config=recorded(run, model=script))
+        told = [
+            getattr(event.data, "delta", "") if event.type == "raw_response_event" else event.type
+            async for event in result.stream_events()
+        ]
+        return [*filter(None, told), str(result.final_output)]
+
+    recording = record(ask)
+
+    assert recording.output[-1] == "it is three"
+    assert recording.output.count("it is three") == 2
+    assert recording.output.count("run_item_stream_event") == 3
+    assert [data["tool"] for data in called(recording)] == ["count"]
+
+
+def test_guardrails_are_program_code(record: Callable[..., refold.Recording]) -> None:
+    """One that asks a model is given the configuration, as any other run."""
+    judge = Agent(name="judge", model="judge")
+    provider = Named(judge=Script([say("no")]), main=Script([say("never heard")]))
+
+    async def allowed(
+        _context: RunContextWrapper[Any], _agent: Agent[Any], given: Any
+    ) -> GuardrailFunctionOutput:
+        found = await Runner.run(judge, given, run_config=recorded(model_provider=provider))
+        return GuardrailFunctionOutput(found.final_output, found.final_output == "no")
+
+    guard = InputGuardrail(guardrail_function=allowed, run_in_parallel=False)
+    agent = Agent(name="guarded", model="main", input_guardrails=[guard])
+
+    async def ask(run: refold.Run, question: str) -> str:
+        try:
+            await Runner.run(agent, question, run_config=recorded(run, model_provider=provider))
+        except InputGuardrailTripwireTriggered:
+            return "tripped"
+        return ""
+
+    recording = record(ask)
+
+    assert recording.output == "tripped"
+    assert [data["model"] for data in asked(recording)] == ["judge"]
+
+
+def test_a_failed_request_is_a_model_error(record: Callable[..., refold.Recording]) -> None:
+    """CONTRACT.md §17.5: with the class and words of what was raised, and no key."""
+    script = Script(LookupError("no model; key sk-1234567890abcdef"))
+
+    async def ask(run: refold.Run, question: str) -> list[str]:
+        try:
+            await Runner.run(Agent(name="a"), question, run_config=recorded(run, model=script))
+        except refold.ModelError as error:
+            return [error.code, error.message]
+        return []
+
+    assert record(ask).output == ["raised", "LookupError: no model; key …"]
+
+
+def test_a_changed_prompt_is_named(tmp_path: Path) -> None:
+    """CONTRACT.md §17.2: as a difference of messages."""
+    agent = Agent(name="prompted", instructions="Be brief.")
+    script = Script([say("ok")])
+
+    async def ask(run: refold.Run, question: str) -> str:
+        config = recorded(run, model=script)
+        return str((await Runner.run(agent, question, run_config=config)).final_output)
+
+    recording = refold.record(ask, "hi", log=tmp_path / "run.jsonl")
+    agent.instructions = "Be brief and kind."
+    report = refold.reexecute(recording, ask)
+
+    assert [divergence.category for divergence in report.divergences] == ["args_changed"]
+    assert "and kind" in str(report)
+
+
+def test_drift_and_check_know_agents(tmp_path: Path) -> None:
+    """A live model that says something else drifts."""
+
+    async def ask(run: refold.Run, question: str) -> str:
+        config = recorded(run, model_provider=provider)
+        agent = Agent(name="a", model="main")
+        return str((await Runner.run(agent, question, run_config=config)).final_output)
+
+    provider = Named(main=Script([say("ok")]))
+    recording = refold.record(ask, "hi", log=tmp_path / "run.jsonl", check=True)
+    provider = Named(main=Script([say("otherwise")]))
+
+    assert recording.warnings == ()
+    assert "otherwise" in str(refold.drift(recording, ask))
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    """Answers two requests of a chat completion: a call, then a text."""
+    function = {"name": "count", "arguments": '{"path":"abc"}'}
+    calls = [{"id": "call_1", "type": "function", "function": function}]
+    with ModelServer({OPENAI_PATH: [_answer(None, calls), _answer("three")]}) as running:
+        yield running
+
+
+def _answer(text: str | None, calls: list[Any] | None = None) -> Answer:
+    message = {"role": "assistant", "content": text, "tool_calls": calls}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}
+    usage = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
+    body = {"id": "c1", "object": "chat.completion", "created": 1, "model": "small-1"}
+    return Answer(body={**body, "choices": [choice], "usage": usage})
+
+
+def test_a_real_client_asks_once(server: ModelServer, tmp_path: Path) -> None:
+    """Through the provider's SDK, on the host; with the server off, the replay is whole."""
+
+    @function_tool
+    def count(path: str) -> int:
+        return len(path)
+
+    client = AsyncOpenAI(base_url=server.openai_url, api_key="sk-not-a-real-key")
+    model = OpenAIChatCompletionsModel("small-1", openai_client=client)
+    agent = Agent(name="counter", tools=[count])
+
+    async def ask(run: refold.Run, question: str) -> str:
+        config = recorded(run, model=model)
+        return str((await Runner.run(agent, question, run_config=config)).final_output)
+
+    recording = refold.record(ask, "hi", log=tmp_path / "run.jsonl")
+    server.close()
+    report = refold.reexecute(recording, ask)
+
+    assert recording.output == "three", recording
+    assert report.identical, report
+    assert len(server.received) == 2
+    assert (recording.usage.input_tokens, recording.usage.output_tokens) == (10, 4)
+    assert "sk-not" not in recording.log.read_text()
+    assert asked(recording)[0]["model"] == "small-1"

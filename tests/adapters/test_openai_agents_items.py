@@ -1,0 +1,139 @@
+"""Items of OpenAI Agents become neutral messages, and an answer comes back as it was."""
+
+from typing import Any
+
+import pytest
+from agents import ModelSettings, WebSearchTool, function_tool, handoff
+from agents.agent import Agent
+from agents.items import ModelResponse
+from agents.usage import Usage
+from openai.types.responses import (
+    ResponseFunctionToolCall,
+    ResponseOutputMessage,
+    ResponseOutputText,
+    ResponseReasoningItem,
+)
+
+from refold.adapters.openai_agents_items import (
+    Conversation,
+    answer_of,
+    neutral_parameters,
+    neutral_tools,
+    reply_of,
+)
+from refold.engine.errors import ModelError
+from refold.engine.ports import ModelReply
+
+
+def answer() -> ModelResponse:
+    text = ResponseOutputText(type="output_text", text="look", annotations=[])
+    said = ResponseOutputMessage(
+        id="m1", type="message", role="assistant", status="completed", content=[text]
+    )
+    call = ResponseFunctionToolCall(
+        id="f1", call_id="c1", name="count", arguments='{"n": 1}', type="function_call"
+    )
+    thought = ResponseReasoningItem(id="r1", type="reasoning", summary=[])
+    usage = Usage(requests=1, input_tokens=3, output_tokens=2, total_tokens=5)
+    return ModelResponse([thought, said, call], usage, response_id="resp_1")
+
+
+def test_an_answer_comes_back_as_it_was() -> None:
+    """And its neutral shape says what it says."""
+    reply = reply_of("m", answer())
+
+    assert answer_of("m", reply) == answer()
+    assert reply.message["content"] == "look"
+    assert reply.message["tool_calls"] == [{"id": "c1", "name": "count", "arguments": {"n": 1}}]
+    assert (reply.usage.input_tokens, reply.stop_reason) == (3, "tool_calls")
+
+
+def test_an_answer_that_goes_back_is_the_message_that_came() -> None:
+    """So that the log has it once; a result knows the name of its call."""
+    conversation = Conversation()
+    reply = reply_of("m", answer())
+    conversation.came(answer(), reply.message)
+    output: Any = {"type": "function_call_output", "call_id": "c1", "output": "1"}
+    given: list[Any] = [{"role": "user", "content": "hi"}, *answer().to_input_items(), output]
+
+    messages = conversation.messages("Be brief.", given)
+
+    assert messages == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "hi"},
+        reply.message,
+        {
+            "role": "tool",
+            "tool_call_id": "c1",
+            "name": "count",
+            "content": "1",
+            "is_error": False,
+        },
+    ]
+
+
+def test_a_history_from_elsewhere_is_told_by_its_items() -> None:
+    """What is no text is under `provider`."""
+    picture = [{"type": "input_text", "text": "see"}, {"type": "input_image", "image_url": "u"}]
+    given: list[Any] = [
+        {"role": "user", "content": picture},
+        {"role": "assistant", "content": "seen"},
+        {"type": "function_call_output", "call_id": "c9", "output": picture},
+    ]
+
+    user, assistant, result = Conversation().messages(None, given)
+
+    assert (user["content"], user["provider"]["openai_agents"]["content"]) == ("see", picture)
+    assert (assistant["role"], assistant["content"]) == ("assistant", "seen")
+    assert result["provider"]["openai_agents"] == given[2]
+
+
+def test_what_is_offered_has_a_name_and_a_schema() -> None:
+    """Functions, hosted tools and handoffs."""
+
+    @function_tool
+    def count(n: int) -> int:
+        """Count."""
+        return n
+
+    found = neutral_tools([count, WebSearchTool()], [handoff(Agent(name="clerk"))])
+
+    assert [tool.name for tool in found] == ["count", "web_search", "transfer_to_clerk"]
+    assert found[0].description == "Count."
+    assert "n" in found[0].parameters["properties"]
+
+
+def test_settings_hold_neither_headers_nor_cache_keys() -> None:
+    """The names of headers stay; a drawn key would be another one in each replay."""
+    settings = ModelSettings(
+        temperature=0.5,
+        extra_headers={"x-key": "sk-1"},
+        extra_args={"prompt_cache_key": "agents-sdk:run:1", "seed": 1},
+    )
+
+    assert neutral_parameters(settings, None, previous_response_id="r0", conversation_id=None) == {
+        "temperature": 0.5,
+        "extra_headers": ["x-key"],
+        "extra_args": {"seed": 1},
+        "openai_agents": {"previous_response_id": "r0"},
+    }
+
+
+def test_what_is_no_answer_is_malformed() -> None:
+    """Another version wrote it."""
+    message = {"role": "assistant", "content": "", "provider": {"openai_agents": {"old": 1}}}
+    with pytest.raises(ModelError, match="no answer of OpenAI Agents"):
+        answer_of("m", ModelReply(message=message))
+
+
+def test_an_edited_answer_is_its_neutral_shape() -> None:
+    """As a fork writes one: without `provider`."""
+    call = {"id": "c1", "name": "count", "arguments": {"n": 2}}
+    message = {"role": "assistant", "content": "what if", "tool_calls": [call]}
+
+    said, called = answer_of("m", ModelReply(message=message)).output
+
+    assert isinstance(said, ResponseOutputMessage)
+    assert isinstance(called, ResponseFunctionToolCall)
+    assert isinstance(said.content[0], ResponseOutputText)
+    assert (said.content[0].text, called.arguments) == ("what if", '{"n":2}')

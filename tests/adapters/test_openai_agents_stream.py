@@ -1,0 +1,72 @@
+"""A whole answer becomes a stream, and the end of a stream an answer."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+import pytest
+from agents.exceptions import ModelBehaviorError
+from agents.items import ModelResponse
+from agents.usage import Usage
+from openai.types.responses import (
+    ResponseFunctionToolCall,
+    ResponseOutputMessage,
+    ResponseOutputText,
+)
+
+from refold.adapters.openai_agents_stream import drained, events_of
+
+
+def answer() -> ModelResponse:
+    texts = [
+        ResponseOutputText(type="output_text", text=text, annotations=[]) for text in ("one", "two")
+    ]
+    said = ResponseOutputMessage(
+        id="m1", type="message", role="assistant", status="completed", content=list(texts)
+    )
+    call = ResponseFunctionToolCall(
+        id="f1", call_id="c1", name="count", arguments="{}", type="function_call"
+    )
+    usage = Usage(requests=1, input_tokens=3, output_tokens=2, total_tokens=5)
+    return ModelResponse([said, call], usage, response_id="resp_1")
+
+
+async def streamed(events: Iterable[Any]) -> AsyncIterator[Any]:
+    for event in events:
+        yield event
+
+
+def test_an_answer_is_told_item_by_item_and_text_by_text() -> None:
+    """And then whole; what is drained of it is the answer again."""
+    events = events_of(answer(), "small", 0.0)
+
+    assert [event.type.removeprefix("response.") for event in events] == [
+        "output_item.added",
+        "output_text.delta",
+        "output_text.delta",
+        "output_item.done",
+        "output_item.added",
+        "output_item.done",
+        "completed",
+    ]
+    assert [event.sequence_number for event in events] == list(range(7))
+    assert asyncio.run(drained(streamed(events))) == answer()
+
+
+def test_items_may_be_missing_at_the_end() -> None:
+    """Some servers say them only as they are done."""
+    events = events_of(answer(), "small", 0.0)
+    events[-1].response.output = []  # type: ignore[union-attr]  # the last has one
+
+    assert asyncio.run(drained(streamed(events))).output == answer().output
+
+
+def test_a_stream_that_breaks_off_is_no_answer() -> None:
+    """Whether it says so or not."""
+    events = events_of(answer(), "small", 0.0)
+
+    with pytest.raises(ModelBehaviorError, match="without a completed response"):
+        asyncio.run(drained(streamed(events[:-1])))
+    events[-1].response.status = "incomplete"  # type: ignore[union-attr]  # the last has one
+    with pytest.raises(ModelBehaviorError, match="without a completed response"):
+        asyncio.run(drained(streamed(events)))

@@ -1,0 +1,591 @@
+"""An agent of Pydantic AI is a program: recorded, verified, re-executed with nothing run twice."""
+
+import asyncio
+import datetime as dt
+import json
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from pathlib import Path
+from types import NoneType
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from pydantic_ai import Agent, BinaryContent, ModelRetry, RunContext, ToolFailed, ToolReturn
+from pydantic_ai.exceptions import ModelHTTPError, UnexpectedModelBehavior
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponse,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+)
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.models.test import TestModel
+from pydantic_ai.providers.openai import OpenAIProvider
+
+import refold
+from refold.adapters.pydantic_ai import Refold
+from refold.engine.log import read_entries
+from tests.support.model_server import OPENAI_PATH, Answer, ModelServer
+
+Parts = Sequence[TextPart | ToolCallPart | ThinkingPart]
+
+
+class Script:
+    """A model that says one list of parts after the other, and counts how often it is asked."""
+
+    def __init__(self, *replies: Parts) -> None:
+        self.replies = replies
+        self.asked: list[list[ModelMessage]] = []
+        self.model = FunctionModel(self._said, stream_function=self._streamed, model_name="script")
+
+    def _said(self, messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+        self.asked.append(list(messages))
+        said = sum(isinstance(message, ModelResponse) for message in messages)
+        return ModelResponse(parts=list(self.replies[said]))
+
+    async def _streamed(
+        self, messages: list[ModelMessage], info: AgentInfo
+    ) -> AsyncIterator[str | DeltaToolCalls]:
+        for index, part in enumerate(self._said(messages, info).parts):
+            if isinstance(part, TextPart):
+                for word in part.content.split(" "):
+                    yield f"{word} "
+            elif isinstance(part, ToolCallPart):
+                call = DeltaToolCall(part.tool_name, part.args_as_json_str())
+                yield {index: call}
+
+
+def call(name: str, **arguments: Any) -> ToolCallPart:
+    return ToolCallPart(name, arguments)
+
+
+def say(text: str) -> list[TextPart]:
+    return [TextPart(text)]
+
+
+def kinds(recording: refold.Recording) -> list[str]:
+    return [entry.kind for entry in read_entries(recording.log)]
+
+
+def called(recording: refold.Recording) -> list[dict[str, Any]]:
+    return [entry.data for entry in read_entries(recording.log) if entry.kind == "tool.called"]
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Callable[..., refold.Recording]:
+    """Record, and see that the log is true and a re-execution identical."""
+
+    def recorded(program: Any, argument: Any = "hi", **options: Any) -> refold.Recording:
+        recording = refold.record(program, argument, log=tmp_path / "run.jsonl", **options)
+        assert refold.verify(recording.log).intact
+        report = refold.reexecute(recording.log, program)
+        assert report.identical, report
+        return recording
+
+    return recorded
+
+
+def test_the_clauses_of_adapters_hold(record: Callable[..., refold.Recording]) -> None:
+    """CONTRACT.md §17.1: requests and calls are effects; in a replay no model and no tool runs."""
+    script = Script([call("count", path="abc")], say("3 it is"))
+    ran: list[str] = []
+    agent = Agent(script.model, instructions="Be brief.", capabilities=[Refold()])
+
+    @agent.tool_plain
+    def count(path: str) -> int:
+        ran.append(path)
+        return len(path)
+
+    async def ask(_run: refold.Run, question: str) -> str:
+        return (await agent.run(question)).output
+
+    recording = record(ask)
+
+    assert recording.output == "3 it is"
+    assert (len(script.asked), ran) == (2, ["abc"])
+    assert recording.usage.requests == 2
+    assert called(recording) == [
+        {"tool": "count", "arguments": {"path": "abc"}, "effect": "changes"}
+    ]
+    entries = [entry.data for entry in read_entries(recording.log) if entry.kind == "model.asked"]
+    assert entries[0]["added"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "hi"},
+    ]
+    assert [message["role"] for message in entries[1]["added"]] == ["tool"]
+    assert entries[1]["base"] == 3
+
+
+def test_the_same_agent_runs_outside_of_a_run() -> None:
+    """Then the capability does nothing."""
+    agent = Agent(Script(say("plain")).model, capabilities=[Refold()])
+
+    assert asyncio.run(agent.run("hi")).output == "plain"
+
+
+def test_the_run_can_be_passed(record: Callable[..., refold.Recording]) -> None:
+    """To an agent that knows nothing of Refold, with what its tools are taken for."""
+    agent = Agent(Script([call("look")], say("done")).model)
+
+    @agent.tool_plain
+    def look() -> str:
+        return "seen"
+
+    async def ask(run: refold.Run, question: str) -> str:
+        with_run = [Refold(run, effects={"look": "reads"})]
+        return (await agent.run(question, capabilities=with_run)).output
+
+    assert [data["effect"] for data in called(record(ask))] == ["reads"]
+
+
+def test_a_tool_says_itself_what_it_does(record: Callable[..., refold.Recording]) -> None:
+    """In its metadata; what is no effect class is refused."""
+    agent = Agent(Script([call("look")], say("done")).model, capabilities=[Refold()])
+
+    @agent.tool_plain(metadata={"refold": "pure"})
+    def look() -> str:
+        return "seen"
+
+    async def ask(_run: refold.Run, question: str) -> str:
+        return (await agent.run(question)).output
+
+    assert [data["effect"] for data in called(record(ask))] == ["pure"]
+    with pytest.raises(refold.UsageError, match="expected one of pure"):
+        Refold(effects={"look": "looks"})  # type: ignore[dict-item]  # what is tested
+
+
+def test_parallel_tools_are_recorded_in_their_order_of_arrival(
+    record: Callable[..., refold.Recording],
+) -> None:
+    """Each in a scope of its own; synchronous ones run on a thread, asynchronous on the host."""
+    threads: dict[str, str] = {}
+    first = threading.Event()
+    agent = Agent(
+        Script([call("slow", n=1), call("quick", n=2)], say("done")).model,
+        capabilities=[Refold()],
+    )
+
+    @agent.tool_plain
+    async def slow(n: int) -> int:
+        threads["slow"] = threading.current_thread().name
+        await asyncio.to_thread(first.wait)
+        return n
+
+    @agent.tool_plain
+    def quick(n: int) -> int:
+        threads["quick"] = threading.current_thread().name
+        first.set()
+        return n
+
+    async def ask(_run: refold.Run, question: str) -> str:
+        return (await agent.run(question)).output
+
+    recording = record(ask)
+
+    tools = [entry for entry in read_entries(recording.log) if entry.kind.startswith("tool.")]
+    assert [entry.kind for entry in tools] == ["tool.called"] * 2 + ["tool.returned"] * 2
+    assert len({entry.call for entry in tools}) == 2
+    assert threading.current_thread().name not in threads.values()
+
+
+def test_what_a_tool_raises_for_the_model_reaches_it(
+    record: Callable[..., refold.Recording],
+) -> None:
+    """Retries and failures are in the log, and the agent sees them as its own."""
+    script = Script([call("find", n=0), call("read", n=0)], [call("find", n=1)], say("done"))
+    agent = Agent(script.model, capabilities=[Refold()])
+
+    @agent.tool_plain
+    def find(n: int) -> int:
+        if n == 0:
+            raise ModelRetry("not 0")
+        return n
+
+    @agent.tool_plain
+    def read(n: int) -> int:
+        raise ToolFailed(f"{n} is gone")
+
+    async def ask(_run: refold.Run, question: str) -> list[Any]:
+        result = await agent.run(question)
+        parts = [part for message in result.all_messages() for part in message.parts]
+        returned = [part for part in parts if isinstance(part, ToolReturnPart)]
+        return [[part.tool_name, part.outcome, part.content] for part in returned]
+
+    assert record(ask).output == [
+        ["find", "retried", "not 0"],
+        ["read", "failed", "0 is gone"],
+        ["find", "success", 1],
+    ]
+
+
+def test_what_a_tool_raises_otherwise_ends_the_agent(
+    record: Callable[..., refold.Recording],
+) -> None:
+    """As a `ToolError`, whatever its class was."""
+    agent = Agent(Script([call("find")]).model, capabilities=[Refold()])
+
+    @agent.tool_plain
+    def find() -> int:
+        raise ValueError("no such place")
+
+    async def ask(_run: refold.Run, question: str) -> str:
+        try:
+            return (await agent.run(question)).output
+        except refold.ToolError as error:
+            return f"{error.tool} {error.error_type} {error.message}"
+
+    assert record(ask).output == "find ValueError no such place"
+
+
+class Found(BaseModel):
+    """A result."""
+
+    place: str
+    when: dt.date
+
+
+def test_results_are_what_a_model_is_shown(record: Callable[..., refold.Recording]) -> None:
+    """CONTRACT.md §17.4: models become objects; files and `ToolReturn` come back as they were."""
+    agent = Agent(
+        Script([call("find"), call("look"), call("both")], say("done")).model,
+        capabilities=[Refold()],
+    )
+
+    @agent.tool_plain
+    def find() -> Found:
+        return Found(place="Dover", when=dt.date(2026, 1, 2))
+
+    @agent.tool_plain
+    def look() -> BinaryContent:
+        return BinaryContent(b"\x00\xff", media_type="image/png")
+
+    @agent.tool_plain
+    def both() -> ToolReturn:
+        return ToolReturn(return_value=1, content="look here", metadata={"kept": True})
+
+    async def ask(_run: refold.Run, question: str) -> list[str]:
+        result = await agent.run(question)
+        parts = [part for message in result.all_messages() for part in message.parts]
+        returned = [part for part in parts if isinstance(part, ToolReturnPart)]
+        return [repr(part.content) for part in returned] + [repr(returned[2].metadata)]
+
+    output = record(ask).output
+
+    assert output[0] == "{'place': 'Dover', 'when': '2026-01-02'}"
+    assert output[1].startswith("BinaryImage(data=b'\\x00\\xff', media_type='image/png'")
+    assert output[2:] == ["1", "{'kept': True}"]
+
+
+def test_output_types_are_asked_for_again(record: Callable[..., refold.Recording]) -> None:
+    """Output that does not fit goes back to the model; output functions run in the program."""
+    script = Script(
+        [call("final_result", place="Dover", when="yesterday")],
+        [call("final_result", place="Dover", when="2026-01-02")],
+    )
+    agent = Agent(script.model, output_type=Found, capabilities=[Refold()])
+
+    @agent.output_validator
+    def known(found: Found) -> Found:
+        assert threading.current_thread() is threading.main_thread()
+        return found
+
+    async def ask(_run: refold.Run, question: str) -> str:
+        return (await agent.run(question)).output.model_dump_json()
+
+    assert record(ask).output == '{"place":"Dover","when":"2026-01-02"}'
+    assert len(script.asked) == 2
+
+
+def test_an_agent_that_asks_another_is_recorded_whole(
+    record: Callable[..., refold.Recording],
+) -> None:
+    """A tool that is `program` runs in the run: the other agent's requests are in the log."""
+    expert = Agent(Script(say("twice a day")).model, name="expert", capabilities=[Refold()])
+    script = Script([call("ask_expert", question="tides?")], say("done"))
+    agent = Agent(script.model, deps_type=NoneType)
+
+    @agent.tool
+    async def ask_expert(ctx: RunContext[None], question: str) -> str:
+        return (await expert.run(question, usage=ctx.usage)).output
+
+    async def ask(run: refold.Run, question: str) -> int:
+        capability = Refold(run, effects={"ask_expert": "program"})
+        return (await agent.run(question, capabilities=[capability])).usage.requests
+
+    recording = record(ask)
+
+    assert recording.output == 3
+    assert kinds(recording).count("model.asked") == 3
+    assert called(recording) == []
+
+
+def test_a_tool_may_be_synchronous_program(record: Callable[..., refold.Recording]) -> None:
+    """It runs in place, so what it does to `deps` is done again in a replay."""
+    agent = Agent(Script([call("note", text="a")], say("done")).model, deps_type=list[str])
+
+    @agent.tool
+    def note(ctx: RunContext[list[str]], text: str) -> str:
+        ctx.deps.append(text)
+        return "noted"
+
+    async def ask(run: refold.Run, question: str) -> list[str]:
+        notes: list[str] = []
+        await agent.run(question, deps=notes, capabilities=[Refold(run, {"note": "program"})])
+        return notes
+
+    assert record(ask).output == ["a"]
+
+
+def test_a_failed_request_is_an_error_of_the_framework(
+    record: Callable[..., refold.Recording],
+) -> None:
+    """CONTRACT.md §17.5: with its status, so that what handles failures goes on."""
+
+    def fails(messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+        if messages[0].parts[0].content == "busy":  # type: ignore[union-attr]  # the prompt
+            raise ModelHTTPError(503, "script", "overloaded")
+        raise LookupError("no such model")
+
+    agent = Agent(FunctionModel(fails), capabilities=[Refold()])
+
+    async def ask(_run: refold.Run, _input: Any) -> list[str]:
+        said = []
+        for question in ("busy", "lost"):
+            try:
+                await agent.run(question)
+            except ModelHTTPError as error:
+                said.append(str(error.status_code))
+            except refold.ModelError as error:
+                said.append(error.message)
+        return said
+
+    assert record(ask).output == ["503", "LookupError: no such model"]
+
+
+def test_a_stream_arrives_whole(record: Callable[..., refold.Recording]) -> None:
+    """CONTRACT.md §17.3: its text is that of the answer, and events tell each part."""
+    script = Script([call("count", path="abc")], say("it is three"))
+    agent = Agent(script.model, capabilities=[Refold()])
+
+    @agent.tool_plain
+    def count(path: str) -> int:
+        return len(path)
+
+    async def ask(_run: refold.Run, question: str) -> list[str]:
+        async with agent.run_stream(question) as result:
+            return [text async for text in result.stream_text(delta=True)]
+
+    recording = record(ask)
+
+    assert recording.output == ["it is three "]
+    assert kinds(recording).count("tool.called") == 1
+
+
+def test_steps_can_be_iterated(record: Callable[..., refold.Recording]) -> None:
+    """`agent.iter` gives node after node."""
+    agent = Agent(Script([call("count")], say("done")).model, capabilities=[Refold()])
+
+    @agent.tool_plain
+    def count() -> int:
+        return 1
+
+    async def ask(_run: refold.Run, question: str) -> list[str]:
+        async with agent.iter(question) as steps:
+            return [type(node).__name__ async for node in steps]
+
+    assert record(ask).output[-1] == "End"
+
+
+def test_messages_may_be_the_output(record: Callable[..., refold.Recording]) -> None:
+    """CONTRACT.md §17.2: times and ids are those of the run; a history goes on from them."""
+    script = Script(
+        [ThinkingPart("hm", signature="s"), TextPart("one"), ToolCallPart("count", '{ "n": 1 }')],
+        say("two"),
+        say("three"),
+    )
+    agent = Agent(script.model, capabilities=[Refold()])
+
+    @agent.tool_plain
+    def count(n: int) -> int:
+        return n
+
+    async def ask(_run: refold.Run, question: str) -> Any:
+        first = await agent.run(question)
+        second = await agent.run("again", message_history=first.all_messages())
+        return json.loads(second.all_messages_json())
+
+    clock = refold.FixedClock(dt.datetime(2026, 1, 2, tzinfo=dt.UTC))
+    recording = record(ask, clock=clock)
+
+    parts = [part for message in recording.output for part in message["parts"]]
+    assert {part["timestamp"][:10] for part in parts if "timestamp" in part} == {"2026-01-02"}
+    assert parts[3]["args"] == '{ "n": 1 }'
+    asked = [e.data for e in read_entries(recording.log) if e.kind == "model.asked"]
+    assert [data["base"] for data in asked] == [0, 2, 4]
+    assert "timestamp" not in json.dumps(asked)
+
+
+def test_a_changed_prompt_is_named(tmp_path: Path) -> None:
+    """CONTRACT.md §17.2: as a difference of messages."""
+    prompt = ["Be brief."]
+    agent = Agent(Script(say("ok")).model, instructions=lambda: prompt[0], capabilities=[Refold()])
+
+    async def ask(_run: refold.Run, question: str) -> str:
+        return (await agent.run(question)).output
+
+    recording = refold.record(ask, "hi", log=tmp_path / "run.jsonl")
+    prompt[0] = "Be brief and kind."
+    report = refold.reexecute(recording, ask)
+
+    assert [divergence.category for divergence in report.divergences] == ["args_changed"]
+    assert "Be brief" in str(report)
+    assert "and kind" in str(report)
+
+
+def test_drift_fork_and_check_know_agents(tmp_path: Path) -> None:
+    """A live model that says something else drifts; an edited answer goes on from there."""
+    said = ["ok"]
+
+    def answer(_messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+        return ModelResponse(parts=say(said[0]))
+
+    agent = Agent(FunctionModel(answer), capabilities=[Refold()])
+
+    async def ask(_run: refold.Run, question: str) -> str:
+        return (await agent.run(question)).output
+
+    recording = refold.record(ask, "hi", log=tmp_path / "run.jsonl", check=True)
+    assert refold.drift(recording, ask).identical
+    said[0] = "otherwise"
+    drifted = refold.drift(recording, ask)
+    asked = next(e for e in read_entries(recording.log) if e.kind == "model.asked")
+    forked = refold.fork(
+        recording,
+        None,
+        ask,
+        into=tmp_path / "fork.jsonl",
+        edits={asked.call: {"role": "assistant", "content": "what if"}},
+    )
+
+    assert recording.warnings == ()
+    assert "otherwise" in str(drifted)
+    assert forked.recording is not None
+    assert forked.recording.output == "what if"
+
+
+def test_a_model_request_can_time_out(record: Callable[..., refold.Recording]) -> None:
+    """The request is cancelled where it runs; the recorded timer fires again in a replay."""
+    cancelled = threading.Event()
+
+    async def hangs(_messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+        raise AssertionError
+
+    agent = Agent(FunctionModel(hangs), capabilities=[Refold()])
+
+    async def ask(_run: refold.Run, question: str) -> str:
+        try:
+            async with asyncio.timeout(0.02):
+                await agent.run(question)
+        except TimeoutError:
+            return "too slow"
+        return ""
+
+    assert record(ask).output == "too slow"
+    assert cancelled.wait(10)
+
+
+def test_limits_count_what_agents_spend(tmp_path: Path) -> None:
+    """A run's caps on model tokens hold for agents, too."""
+    agent = Agent(TestModel(), capabilities=[Refold()])
+
+    @agent.tool_plain
+    def look() -> str:
+        return "seen"
+
+    async def ask(_run: refold.Run, question: str) -> str:
+        return (await agent.run(question)).output
+
+    limits = refold.Limits(model_tokens=1)
+    recording = refold.record(ask, "hi", log=tmp_path / "run.jsonl", limits=limits)
+
+    assert recording.status == "limit"
+
+
+def test_a_program_awaits_its_agents(tmp_path: Path) -> None:
+    """CONTRACT.md §17.6: a plain one cannot; an agent in an effect is no program's."""
+    agent = Agent(Script(say("ok")).model)
+
+    def plain(run: refold.PlainRun, question: str) -> str:
+        return agent.run_sync(question, capabilities=[Refold(run)]).output  # type: ignore[arg-type]  # what is tested
+
+    recording = refold.record(plain, "hi", log=tmp_path / "run.jsonl")
+
+    assert recording.error is not None
+    assert "async def" in recording.error.message
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    """Answers two requests of a chat completion: a call, then a text."""
+    function = {"name": "count", "arguments": '{"path":"abc"}'}
+    calls = [{"id": "call_1", "type": "function", "function": function}]
+    with ModelServer({OPENAI_PATH: [_answer(None, calls), _answer("three")]}) as running:
+        yield running
+
+
+def _answer(text: str | None, calls: list[Any] | None = None) -> Answer:
+    message = {"role": "assistant", "content": text, "tool_calls": calls}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}
+    usage = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
+    body = {"id": "c1", "object": "chat.completion", "created": 1, "model": "small-1"}
+    return Answer(body={**body, "choices": [choice], "usage": usage})
+
+
+def test_a_real_client_asks_once(server: ModelServer, tmp_path: Path) -> None:
+    """Through the provider's SDK, on the host; with the server off, the replay is whole."""
+    provider = OpenAIProvider(base_url=server.openai_url, api_key="sk-not-a-real-key")
+    agent = Agent(
+        OpenAIChatModel("small-1", provider=provider),
+        instructions="Be brief.",
+        capabilities=[Refold()],
+    )
+
+    @agent.tool_plain
+    def count(path: str) -> int:
+        return len(path)
+
+    async def ask(_run: refold.Run, question: str) -> str:
+        return (await agent.run(question)).output
+
+    recording = refold.record(ask, "hi", log=tmp_path / "run.jsonl")
+    server.close()
+    report = refold.reexecute(recording, ask)
+
+    assert recording.output == "three", recording
+    assert report.identical, report
+    assert len(server.received) == 2
+    assert (recording.usage.input_tokens, recording.usage.output_tokens) == (10, 4)
+    assert "sk-not" not in recording.log.read_text()
+
+
+def test_a_refused_request_keeps_its_status(server: ModelServer, tmp_path: Path) -> None:
+    """Beyond the recorded answers the server says 599."""
+    provider = OpenAIProvider(base_url=f"{server.url}/none", api_key="sk-not-a-real-key")
+    agent = Agent(OpenAIChatModel("small-1", provider=provider), capabilities=[Refold()])
+
+    async def ask(_run: refold.Run, question: str) -> int:
+        try:
+            await agent.run(question)
+        except (ModelHTTPError, UnexpectedModelBehavior) as error:
+            return getattr(error, "status_code", 0)
+        return 0
+
+    assert refold.record(ask, "hi", log=tmp_path / "run.jsonl").output == 599
