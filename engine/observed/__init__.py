@@ -4,7 +4,8 @@
     sse, chat, responses,    the interfaces that providers speak, read from outside; `apis`: which
       messages, apis           one a request speaks; `notation`, `gathered`, `reading`: what
                                they share
-    threads, delegations     which conversation a request belongs to, and who opened it
+    threads                  which conversation a request belongs to
+    openers, delegations     which tool call opened a conversation; names that hand work over
     observer                 events of requests and answers
     wire                     how an answer came, chunk by chunk
     volatile                 what is not compared, and when two requests are the same

@@ -14,8 +14,8 @@ from refold.engine.canonical import Json
 from refold.engine.outcome import Usage
 
 ApiName = Literal["chat", "responses", "messages", "other"]
-"""`chat`: OpenAI chat completions · `responses`: OpenAI responses · `messages`: Anthropic messages ·
-`other`: anything else that went through, recorded as it is."""
+"""`chat`, `responses`: those of OpenAI · `messages`: that of Anthropic · `other`: anything else that
+went through, recorded as it is."""
 
 NO_TOOLS: Final = ""
 

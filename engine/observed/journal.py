@@ -34,7 +34,7 @@ class ObservedLog:
         path: Path,
         *,
         program: str,
-        input: Json,
+        input: Json,  # noqa: A002 - the word of §1
         vault: Vault,
         rules: Mapping[str, Any] | None = None,
         origin: dict[str, Any] | None = None,

@@ -219,6 +219,8 @@ class McpObserver:
         self._asked: dict[str, _Asked] = {}
         """What the server asks, by channel and id."""
         self._effects: dict[str, EffectClass] = {}
+        self._meta: dict[str, Any] = {}
+        """Of the last request that had any."""
         self._began = 0
         self._began = self._note("client", "started", {"server": server, **how})
 
@@ -300,7 +302,9 @@ class McpObserver:
         opened = Open(call, seq, message["method"], channel, id_key(message["id"]), token)
         self._open[call] = opened
         told = {name: value for name, value in meta.items() if name not in _DRAWN}
-        params = {**request.more, **({"_meta": told} if told else {})}
+        is_new = bool(told) and told != self._meta  # it is the same nearly always: said once
+        self._meta = told or self._meta
+        params = {**request.more, **({"_meta": told} if is_new else {})}
         if params:
             self._note("client", "params", {"params": held(params)}, opened)
 
@@ -375,8 +379,7 @@ class McpObserver:
         return [each for each in self._open.values() if each.channel == channel]
 
     def _newest(self, channel: str) -> Open | None:
-        """Return the newest open request of a channel; one that only listens if there is no other.
-        """
+        """Return the newest open request of a channel; one that only listens if it is alone."""
         found = [each for each in self._live() if each.channel == channel]
         found.sort(key=lambda each: (each.method != _LISTEN, each.seq))
         return found[-1] if found else None

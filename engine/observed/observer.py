@@ -6,6 +6,7 @@ yet, its answer, the tool calls that the answer asks for, and their results as s
 shows them.  Pure but for the journal that it is given.  Rules: CONTRACT.md §16.3 to §16.5.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 import attrs
@@ -25,7 +26,8 @@ from refold.engine.events import (
 from refold.engine.log.blobs import externalised
 from refold.engine.observed.delegations import delegated
 from refold.engine.observed.exchange import Answered, Asked
-from refold.engine.observed.threads import OpenCall, Opened, Thread, Threads, texts_in
+from refold.engine.observed.openers import Opened, opener_of, texts_in
+from refold.engine.observed.threads import OpenCall, Thread, Threads
 
 CONVERSATION: Final = "x-refold.conversation"
 """A conversation began: {scope, agent, call, tool, how}; the last three where it stands below a
@@ -80,7 +82,7 @@ class Observer:
         """
         prefix = self._conversations.prefix(asked.messages)
         thread = self._threads.found(asked, prefix.digests, hint) or self._begun(asked, hint)
-        self._results(asked)
+        self._results(asked.messages[prefix.base :])
         self._tools(asked)
         base, predecessor = self._said_before(asked, prefix)
         call = thread.next_key()
@@ -89,7 +91,7 @@ class Observer:
             predecessor,
             base,
             list(asked.messages[base:]),
-            {"api": asked.api, **asked.parameters},
+            parameters_told(asked),
             asked.tools_digest(),
         )
         seq = self._journal.append(event, call, thread.last)
@@ -130,7 +132,9 @@ class Observer:
             messages = turn.prefix.messages
             end = self._conversations.answered(turn.prefix.end, messages, answered.message)
         self._over(turn, seq, end, answered.id)
-        for call in (answered.message or {}).get("tool_calls", ()):
+        # What was cut off or refused may hold calls that the program never made.
+        calls = (answered.message or {}).get("tool_calls", ()) if answered.status == "ok" else ()
+        for call in calls:
             self._called(turn.thread, call, seq)
 
     def gone(self, turn: Turn) -> None:
@@ -146,12 +150,16 @@ class Observer:
     # --- conversations -------------------------------------------------------------------
 
     def _begun(self, asked: Asked, hint: str) -> Thread:
-        opened = self._threads.opener(asked)
+        opened = opener_of(asked, self._threads)
         thread = self._threads.begin(asked, opened.thread if opened else None, hint)
         data: dict[str, Json] = {"scope": thread.scope, "agent": _agent(opened, hint)}
-        if opened is not None:
+        if opened is not None and opened.call is not None:
+            opened.call.opened += 1
             thread.last = opened.call.seq
             data |= {"call": opened.call.call, "tool": opened.call.tool, "how": opened.how}
+        elif opened is not None:
+            thread.last = opened.thread.last
+            data |= {"how": opened.how}
         self._journal.append(Extension(CONVERSATION, data), None, thread.last)
         return thread
 
@@ -172,20 +180,34 @@ class Observer:
         seq = self._journal.append(event, key, cause)
         whom = delegated(call["name"], arguments)
         opened = OpenCall(key, call["id"], call["name"], seq, texts_in(arguments), whom)
-        thread.open[call["id"]] = opened
+        thread.open[key] = opened
         thread.last = seq
 
-    def _results(self, asked: Asked) -> None:
+    def _results(self, messages: Sequence[dict[str, Any]]) -> None:
         """Record the results that a request shows for the first time."""
-        for message in asked.messages:
+        for message in messages:
             if message.get("role") != "tool":
                 continue
             found = self._threads.owner(message.get("tool_call_id", ""))
             if found is None:
                 continue
             thread, opened = found
-            del thread.open[opened.id]
+            del thread.open[opened.call]
             thread.last = self._journal.append(_returned(message), opened.call, opened.seq)
+
+
+def parameters_told(asked: Asked) -> dict[str, Json]:
+    """Return the parameters of a request as a log has them: with the interface as `api`."""
+    told = {
+        f"${name}" if name == "api" else name: value for name, value in asked.parameters.items()
+    }
+    return {"api": asked.api, **told}
+
+
+def parameters_asked(told: dict[str, Json]) -> tuple[Any, dict[str, Json]]:
+    """Return the interface and the parameters of a request, of what a log has."""
+    asked = {("api" if name == "$api" else name): told[name] for name in told if name != "api"}
+    return told["api"], asked
 
 
 def _returned(message: dict[str, Any]) -> ToolReturned:
@@ -197,7 +219,7 @@ def _returned(message: dict[str, Any]) -> ToolReturned:
 
 
 def _agent(opened: Opened | None, hint: str) -> str:
-    if opened is None:
+    if opened is None or opened.call is None:
         return hint
     whom = opened.call.delegated
     return whom.agent if whom is not None else opened.call.tool

@@ -1,14 +1,12 @@
-"""Which conversation a request belongs to, and which tool call opened that conversation.
+"""Which conversation a request belongs to.
 
-A program that Refold does not run says neither.  A request goes on with the conversation whose
+A program that Refold does not run does not say so.  A request goes on with the conversation whose
 answer it names, or whose messages it begins with, or that has the same system prompt and first
-message; else it begins one.  A new conversation stands below the tool call that is likely to have
-opened it.  Guesses of where a request stands never decide what it is answered.  Pure.
-Rules: CONTRACT.md §16.5.
+message; else it begins one, and `observed.openers` says below which call.  Where a request stands
+never decides what it is answered.  Pure.  Rules: CONTRACT.md §16.5.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, Literal
 
 import attrs
 
@@ -16,14 +14,6 @@ from refold.engine import digest
 from refold.engine.canonical import encode
 from refold.engine.observed.delegations import Delegated
 from refold.engine.observed.exchange import Asked
-
-How = Literal["handoff", "delegation", "prompt", "open"]
-"""Why a conversation is said to stand below a call: `handoff`, `delegation`: the call's name says
-so, and it was the one that was open · `prompt`: what the call passes stands in the first message ·
-`open`: it was the only call without a result."""
-
-_PROMPT_MIN: Final = 8
-"""Characters that a text has to have in order to be found again in another."""
 
 
 @attrs.define
@@ -38,6 +28,8 @@ class OpenCall:
     texts: tuple[str, ...]
     """Texts among its arguments."""
     delegated: Delegated | None
+    opened: int = 0
+    """Conversations that were found to stand below it."""
 
 
 @attrs.define
@@ -53,22 +45,12 @@ class Thread:
     asking: int = 0
     """Requests that wait for an answer."""
     open: dict[str, OpenCall] = attrs.field(factory=dict)
-    """By the id that the model gave."""
+    """By call key."""
 
     def next_key(self) -> str:
         """Return the next call key of this conversation's scope."""
         self.ordinal += 1
         return f"{self.scope}#{self.ordinal}"
-
-
-@attrs.frozen
-class Opened:
-    """Why a conversation is where it is."""
-
-    thread: Thread
-    """The one above."""
-    call: OpenCall
-    how: How
 
 
 class Threads:
@@ -98,22 +80,6 @@ class Threads:
         idle = [one for one in self._identities.get(_identity(asked, hint), ()) if not one.asking]
         return idle[-1] if idle and thread is None else None
 
-    def opener(self, asked: Asked) -> Opened | None:
-        """Return the call that a new conversation is likely to stand below."""
-        results = {message.get("tool_call_id") for message in asked.messages}
-        calls = [(thread, call) for thread in self._all for call in thread.open.values()]
-        for thread, call in calls:
-            if call.delegated is not None and call.id in results:
-                return Opened(thread, call, "handoff")
-        first = _first(asked)
-        for thread, call in calls:
-            if len(first) >= _PROMPT_MIN and any(t in first or first in t for t in call.texts):
-                return Opened(thread, call, "prompt")
-        named = [(thread, call) for thread, call in calls if call.delegated is not None]
-        if len(named) == 1:
-            return Opened(*named[0], "delegation")
-        return Opened(*calls[0], "open") if len(calls) == 1 else None
-
     def begin(self, asked: Asked, above: Thread | None, hint: str = "") -> Thread:
         """Return a new conversation, in a scope below that of `above`."""
         if above is None:
@@ -142,31 +108,24 @@ class Threads:
             self._answers[answer_id] = thread
 
     def owner(self, call_id: str) -> tuple[Thread, OpenCall] | None:
-        """Return the call of that id that waits for its result, the latest if several do."""
+        """Return the call of that id that waits for its result: of the latest conversation."""
         for thread in reversed(self._all):
-            if call_id in thread.open:
-                return thread, thread.open[call_id]
+            for call in thread.open.values():
+                if call.id == call_id:
+                    return thread, call
         return None
 
 
 def _identity(asked: Asked, hint: str) -> str:
     system = [message for message in asked.messages if message.get("role") == "system"]
     said = [message.get("content", "") for message in system]
-    return digest.of_value(digest.VALUE, [hint, *said, _first(asked)])
+    return digest.of_value(digest.VALUE, [hint, *said, first_text(asked)])
 
 
-def _first(asked: Asked) -> str:
+def first_text(asked: Asked) -> str:
     """Return the text of the first message that is no system prompt."""
     for message in asked.messages:
         if message.get("role") != "system":
             content = message.get("content", "")
             return content if isinstance(content, str) else encode(content).decode()
     return ""
-
-
-def texts_in(value: Any) -> tuple[str, ...]:
-    """Return the texts among a call's arguments that are long enough to be found again."""
-    if isinstance(value, str):
-        return (value,) if len(value) >= _PROMPT_MIN else ()
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return tuple(text for item in items for text in texts_in(item))

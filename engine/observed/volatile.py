@@ -61,6 +61,12 @@ class VolatileRules:
             tuple(dict.fromkeys((*self.texts, *other.texts))),
         )
 
+    def text(self, text: str) -> str:
+        """Return a text with all that is not compared taken out of it."""
+        if not self.texts:
+            return text
+        return re.sub("|".join(f"(?:{each})" for each in self.texts), MARK, text)
+
     def applied(self, asked: Asked) -> Asked:
         """Return a request with all that is not compared taken out of it."""
         if not self:
@@ -71,8 +77,7 @@ class VolatileRules:
             if fnmatch.fnmatchcase(f"model:{asked.model}", kind):
                 value = replaced(value, pointer.split("/"), MARK)
         if self.texts:
-            pattern = re.compile("|".join(f"(?:{text})" for text in self.texts))
-            value = _mapped(value, lambda text: pattern.sub(MARK, text))
+            value = _mapped(value, self.text)
         return Asked(
             api=asked.api,
             model=value["model"],

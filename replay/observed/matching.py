@@ -1,5 +1,4 @@
-"""Finds the recorded answer to a request, and the recorded request that is likest where there is
-none.
+"""Finds the recorded answer to a request; where there is none, the likest recorded request.
 
 A request is served the first recorded answer, in the order of the record, of a request that asked
 exactly the same: of its own conversation where there is one.  Nothing like it is ever served in its
@@ -8,7 +7,8 @@ place; but what was taken out of the record stands for any text.  How it is told
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 import attrs
@@ -133,7 +133,7 @@ LIKE_MIN: Final = 0.3
 
 
 def likest(
-    asked: Asked, turns: Iterable[RecordedTurn], *, known: set[str] = frozenset()  # type: ignore[assignment]  # read only
+    asked: Asked, turns: Iterable[RecordedTurn], *, known: AbstractSet[str]
 ) -> RecordedTurn | None:
     """Return what a request is likest to; a conversation that is not `known` goes before others."""
     rated = [(_rated(turn, asked, known), turn) for turn in turns]
@@ -141,7 +141,7 @@ def likest(
     return best[1] if best is not None and best[0] >= LIKE_MIN else None
 
 
-def _rated(turn: RecordedTurn, asked: Asked, known: set[str]) -> float:
+def _rated(turn: RecordedTurn, asked: Asked, known: AbstractSet[str]) -> float:
     return likeness(turn.asked, asked) - (0.1 if turn.scope in known else 0.0)
 
 
@@ -173,17 +173,3 @@ def _words(value: Any) -> Counter[str]:
 def _share(one: Counter[str], other: Counter[str]) -> float:
     total = one.total() + other.total()
     return 2 * (one & other).total() / total if total else 1.0
-
-
-def divergence_of(record: ObservedRecord, miss: Miss, scope: str) -> Any:
-    """Return what a request differs in, as far as that can be said while the command runs."""
-    from refold.replay.observed.explaining import explained  # noqa: PLC0415 - it reads this file
-
-    del scope
-    return explained(record, miss, miss.nearest)
-
-
-def unconsumed(record: ObservedRecord, left: Iterable[RecordedTurn]) -> Iterator[Any]:
-    """Nothing: `observed.explaining` says what was left."""
-    del record, left
-    return iter(())

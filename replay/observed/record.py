@@ -13,7 +13,7 @@ import attrs
 
 from refold.engine import digest
 from refold.engine.codec import structure
-from refold.engine.errors import LogObserved
+from refold.engine.errors import EventMalformed
 from refold.engine.events import (
     WIRE,
     EffectCancelled,
@@ -22,14 +22,17 @@ from refold.engine.events import (
     ModelAsked,
     RunFinished,
     RunStarted,
+    ToolCalled,
+    ToolReturned,
 )
-from refold.engine.log import read_entries
+from refold.engine.log import Entry, read_entries
 from refold.engine.log.blobs import BlobStore, is_marked, resolved
 from refold.engine.log.names import blobs_of
 from refold.engine.observed.exchange import Asked
-from refold.engine.observed.observer import CONVERSATION, MESSAGES, TOOLS
+from refold.engine.observed.observer import CONVERSATION, MESSAGES, TOOLS, parameters_asked
 from refold.engine.observed.volatile import VolatileRules, match_key
 from refold.engine.observed.wire import pieces
+from refold.replay.observed.guarantee import refuse_program
 
 How = Literal["answered", "gone", "open"]
 """`gone`: the program gave up on it · `open`: the record ends before its answer."""
@@ -64,6 +67,16 @@ class RecordedTurn:
 
 
 @attrs.define
+class RecordedTool:
+    """A tool call that an answer asked for."""
+
+    tool: str
+    arguments: dict[str, Any]
+    end: dict[str, Any] | None = None
+    """{status, result or error} as `tool.returned` has it; `None` where no request showed it."""
+
+
+@attrs.define
 class ObservedRecord:
     """A recorded command."""
 
@@ -75,6 +88,10 @@ class ObservedRecord:
     """In the order of asking."""
     agents: dict[str, str] = attrs.field(factory=dict)
     """By scope, as far as it is known who it is."""
+    tools: dict[str, RecordedTool] = attrs.field(factory=dict)
+    """By call key, in the order of asking."""
+    seqs: dict[str, int] = attrs.field(factory=dict)
+    """By call key: the entry that asked."""
     entries: int = 0
     head: str = ""
 
@@ -123,24 +140,35 @@ class _Reading:
                 break
             if record is None:
                 record = self._begun(self._event(entry))
-            elif entry.kind == WIRE:
-                self._open[entry.call or ""].parts.append(entry.data)
             else:
-                self._take(record, entry.seq, entry.call or "", self._event(entry))
+                self._follow(record, entry)
             record.entries, record.head = entry.seq + 1, entry.hash
         assert record is not None  # an empty log does not verify
         return record
 
-    def _event(self, entry: Any) -> Any:
+    def _follow(self, record: ObservedRecord, entry: Entry) -> None:
+        """Take one entry.
+
+        Raises:
+            EventMalformed: its chain holds, and it says what no watched command's log says.
+        """
+        try:
+            if entry.kind == WIRE:
+                self._open[entry.call or ""].parts.append(entry.data)
+            else:
+                self._take(record, entry.seq, entry.call or "", self._event(entry))
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            found = f"{type(error).__name__}: {error}"
+            raise EventMalformed(entry.kind, "", "what belongs to entries before", found) from None
+
+    def _event(self, entry: Entry) -> Any:
         data = entry.data
         if is_marked(entry.line):
             data = resolved(data, self._blobs.get)
         return structure(entry.kind, data)
 
     def _begun(self, started: Any) -> ObservedRecord:
-        if not isinstance(started, RunStarted) or started.guarantee != "matched":
-            raise LogObserved(str(self._path), is_observed=False)
-        own = started.rules
+        own = refuse_program(self._path, started).rules
         recorded = VolatileRules(own.get("volatile", ()), own.get("volatile_texts", ()))
         self._rules = recorded.plus(self._rules)
         return ObservedRecord(self._path, started, self._rules)
@@ -150,12 +178,19 @@ class _Reading:
             case ModelAsked():
                 turn = self._asked(seq, call, event)
                 record.turns.append(turn)
+                record.seqs[call] = seq
                 self._open[call] = turn
             case ModelAnswered():
                 turn = self._open[call]
-                turn.how, turn.answer = "answered", event
+                turn.how, turn.answer, turn.over = "answered", event, seq
                 if event.message is not None:
                     self._chain(self._end[call], [event.message])
+            case ToolCalled(tool=tool, arguments=arguments):
+                record.tools[call] = RecordedTool(tool, arguments)
+                record.seqs[call] = seq
+            case ToolReturned(status=status, result=result, error=error):
+                told = {"result": result} if error is None else {"error": error}
+                record.tools[call].end = {"status": status, **told}
             case EffectCancelled(kind="model"):
                 turn = self._open[call]
                 turn.how, turn.over = "gone", seq
@@ -174,8 +209,7 @@ class _Reading:
 
     def _asked(self, seq: int, call: str, event: ModelAsked) -> RecordedTurn:
         end = self._end[call] = self._chain(event.predecessor, event.added)
-        parameters = dict(event.parameters)
-        api = parameters.pop("api")
+        api, parameters = parameters_asked(event.parameters)
         asked = Asked(
             api=api,
             model=event.model,

@@ -4,20 +4,26 @@ The guarantee is named in every form of it: requests were matched; the command i
 pleased.  Rules: CONTRACT.md §16.6.
 """
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 import attrs
 
 from refold.engine.canonical import Json
 from refold.replay.divergence import Divergence
+from refold.replay.excuses import IGNORED_SHOWN, Ignored
+from refold.replay.observed.explaining import all_divergences
+from refold.replay.observed.guarantee import GUARANTEE, MATCHED
+from refold.replay.observed.ignoring import places_of
+from refold.replay.observed.matching import Matcher
 from refold.replay.observed.record import ObservedRecord
-from refold.replay.pointer_diff import differences
+from refold.replay.pointer_diff import Difference, differences
 from refold.replay.text_diff import text_changes
 
-GUARANTEE: Final = (
-    "requests were matched with the record; the command itself was not run on Refold's kernel"
-)
+__all__ = ["GUARANTEE", "ObservedReport", "ended_otherwise", "report_of"]
+
+_EXIT_CODE: Final = "/arguments/exit_code"
+_STDOUT: Final = "/arguments/stdout"
+_STDOUT_BYTES: Final = "/arguments/stdout_bytes"
 
 
 @attrs.frozen(kw_only=True)
@@ -35,10 +41,15 @@ class ObservedReport:
     conversations: int
     entries: int
     divergences: tuple[Divergence, ...]
+    """The first of each conversation, in the order of asking; then what was not asked; then how
+    the command ended."""
     rules: dict[str, Json]
     """What was not compared: {volatile, volatile_texts}."""
-    exit_code: int
-    """Of the command, now."""
+    exit_code: int | None
+    """Of the command, now; `None` where it is none that ends."""
+    ignored: tuple[Ignored, ...] = ()
+    """What was not as recorded and was passed over; at most 1,000."""
+    ignored_count: int = 0
 
     @property
     def identical(self) -> bool:
@@ -49,50 +60,124 @@ class ObservedReport:
         """Return it as plain data."""
         plain = {field.name: getattr(self, field.name) for field in attrs.fields(type(self))}
         plain["divergences"] = [one.as_json() for one in self.divergences]
-        return {"identical": self.identical, "guarantee": "matched", **plain}
+        plain["ignored"] = [one.as_json() for one in self.ignored]
+        return {"identical": self.identical, "guarantee": MATCHED, **plain}
+
+    def ignored_lines(self) -> list[str]:
+        """Return what was passed over as lines for people: how much, then place by place."""
+        if not self.ignored_count:
+            return []
+        places = places_of(self.ignored)
+        count = self.ignored_count
+        lines = [f"ignored: {count} value{'s' * (count != 1)} not as recorded"]
+        lines += [f"  {place}" for place in places[:IGNORED_SHOWN]]
+        if len(places) > IGNORED_SHOWN:
+            lines.append(f"  … and {len(places) - IGNORED_SHOWN} places more")
+        return lines
+
+    def __str__(self) -> str:
+        served = f"{self.served} of {self.requests} recorded requests served"
+        talks = f"{self.conversations} conversation{'s' * (self.conversations != 1)}"
+        said = "identical" if self.identical else _counted(len(self.divergences))
+        lines = [f"{said}: {served}, in {talks}; sent to a model: {self.live}"]
+        lines += [f"\n{one}{after(one)}" for one in self.divergences]
+        lines += ["", *self.ignored_lines()] if self.ignored_count else []
+        return "\n".join([*lines, f"guarantee: {MATCHED} ({GUARANTEE})"])
 
 
-def ended_otherwise(record: ObservedRecord, output: dict[str, Json]) -> list[Divergence]:
+def after(divergence: Divergence) -> str:
+    """Return, as a line of its own, how much follows a difference in its conversation."""
+    count = divergence.later_count
+    if not count:
+        return ""
+    more = "1 more difference" if count == 1 else f"{count} more differences"
+    return f"\n  then      {more} in the same conversation, or below it"
+
+
+def _counted(count: int) -> str:
+    return f"{count} difference{'s' * (count != 1)}"
+
+
+def report_of(
+    record: ObservedRecord, matcher: Matcher, *, live: int, output: dict[str, Json] | None
+) -> ObservedReport:
+    """Return what one replay says, when it is over.
+
+    `output` is how the command ended, as `run.finished` has it; `None` where there is no command.
+    """
+    found = all_divergences(record, matcher)
+    if output is not None:
+        found += ended_otherwise(record, output, is_likely_consequence=bool(found))
+    code = output.get("exit_code") if output is not None else None
+    return ObservedReport(
+        log=str(record.path),
+        program=record.started.program,
+        requests=len(record.turns),
+        served=sum(turn.is_served for turn in record.turns),
+        live=live,
+        conversations=len({turn.scope for turn in record.turns}),
+        entries=record.entries,
+        divergences=tuple(found),
+        rules=record.rules.as_json(),
+        exit_code=code if isinstance(code, int) else None,
+        ignored=tuple(matcher.ignoring.found),
+        ignored_count=matcher.ignoring.count,
+    )
+
+
+def ended_otherwise(
+    record: ObservedRecord, output: dict[str, Json], *, is_likely_consequence: bool = False
+) -> list[Divergence]:
     """Return a divergence if a command did not end as recorded; `output` as `run.finished` has it.
 
-    A record without an end says nothing of it.
+    A record without an end says nothing of it.  Texts that are volatile are not compared.
     """
-    if record.finished is None or record.finished.output == output:
+    if record.finished is None:
         return []
-    before = _end(record.finished.output)
-    now = _end(output)
-    diff = differences(before, now)
+    before, now = record.finished.output, output
+    if isinstance(before, dict):
+        before, now = _compared(record, before), _compared(record, output)
+    diff = differences(_end(before), _end(now))
+    if any(one.pointer == _STDOUT for one in diff):  # it is of another length then
+        diff = tuple(one for one in diff if one.pointer != _STDOUT_BYTES)
+    if not diff:
+        return []
     return [
         Divergence(
             category="output_changed",
             where=record.started.program,
             log=str(record.path),
             seq=record.entries - 1,
-            recorded=before,
-            now=now,
+            recorded=_end(record.finished.output),
+            now=_end(output),
             diff=diff,
-            texts=text_changes(diff),
-            cause="the command printed, or ended with, something else",
+            texts=text_changes([one for one in diff if one.pointer == _STDOUT]),
+            cause=_why(diff, is_likely_consequence=is_likely_consequence),
         )
     ]
+
+
+def _compared(record: ObservedRecord, output: dict[str, Json]) -> dict[str, Json]:
+    """Return an output without volatile texts; how long it is then says nothing."""
+    told = output.get("stdout")
+    plain = record.rules.text(told) if isinstance(told, str) else told
+    kept = {name: value for name, value in output.items() if name != "stdout_bytes"}
+    is_same = plain == told
+    more = {"stdout_bytes": output.get("stdout_bytes")} if is_same else {}
+    return {**kept, "stdout": plain, **more}
 
 
 def _end(output: Json) -> dict[str, Any]:
     return {"kind": "run.finished", "name": "", "call": "", "arguments": output}
 
 
-def conversations_of(record: ObservedRecord) -> int:
-    """Return how many conversations there are."""
-    return len({turn.scope for turn in record.turns})
-
-
-def in_order(divergences: Sequence[Divergence]) -> tuple[Divergence, ...]:
-    """Return the first of each conversation: what comes after it follows from it."""
-    seen: set[str] = set()
-    kept = []
-    for one in divergences:
-        scope = one.call.partition("#")[0] or one.where
-        if scope not in seen:
-            seen.add(scope)
-            kept.append(one)
-    return tuple(kept)
+def _why(diff: tuple[Difference, ...], *, is_likely_consequence: bool) -> str:
+    pointers = {one.pointer for one in diff}
+    code = next((one for one in diff if one.pointer == _EXIT_CODE), None)
+    said = f"the command ended with exit code {code.after} and not {code.before}" if code else ""
+    if pointers - {_EXIT_CODE}:
+        said += " and printed" if said else "the command printed"
+        said += " something else"
+    if is_likely_consequence:
+        return f"{said}; that may follow from the first difference"
+    return f"{said}, though all that it asked was answered as recorded"

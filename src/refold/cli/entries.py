@@ -13,6 +13,7 @@ from refold.cli import output, words
 from refold.cli.output import Part
 from refold.engine.canonical import Json, encode
 from refold.engine.errors import NotCanonical
+from refold.engine.events import WIRE
 
 _CHARACTERS: Final = 600
 """Of what an entry says; a terminal cuts it further."""
@@ -150,6 +151,27 @@ def _limit(data: Any) -> list[Part]:
     ]
 
 
+def _conversation(data: Any) -> list[Part]:
+    call = f"{data['call']} {data['tool']}" if "call" in data else "one of several open calls"
+    below = f"  below {call} ({data['how']})" if "how" in data else ""
+    return [data["scope"], (f" {data['agent']}", "bold"), below]
+
+
+def _wire(data: Any) -> list[Part]:
+    status = (
+        f"{data['status']} {data['headers'].get('content-type', '')} " if "status" in data else ""
+    )
+    size = words.size(sum(data["sizes"]))
+    return [f"{status}{words.counted(len(data['sizes']), 'chunk')}, {size} {data.get('end', '…')}"]
+
+
+def _tools(data: Any) -> list[Part]:
+    names = [
+        each.get("name") or each.get("function", {}).get("name", "?") for each in data["tools"]
+    ]
+    return [f"{words.counted(len(names), 'tool')}: {', '.join(map(str, names))}"]
+
+
 _TELL: Final[dict[str, Callable[[Any], list[Part]]]] = {
     "run.started": _run_started,
     "run.finished": _run_finished,
@@ -174,4 +196,8 @@ _TELL: Final[dict[str, Callable[[Any], list[Part]]]] = {
     "session.changed": lambda data: [(data["event"], "bold"), f" {compact(data['data'])}"],
     "patch.marked": lambda data: [data["id"]],
     "run.resumed": lambda data: [f"attempt {data['attempt']}"],
+    "x-refold.conversation": _conversation,
+    "x-refold.messages": lambda data: [words.counted(len(data["added"]), "message")],
+    "x-refold.tools": _tools,
+    WIRE: _wire,
 }

@@ -9,7 +9,12 @@ import refold
 from refold.engine.log import read_entries
 from refold.engine.observed.exchange import Answered, Asked
 from refold.engine.observed.journal import ObservedLog
-from refold.engine.observed.observer import Observer, Turn
+from refold.engine.observed.observer import (
+    Observer,
+    Turn,
+    parameters_asked,
+    parameters_told,
+)
 from refold.engine.vault import Vault
 
 Message = dict[str, Any]
@@ -220,3 +225,36 @@ def test_a_request_larger_than_an_entry_is_stored_in_several(watched: Watched) -
 
     assert kinds.count("x-refold.messages") > 3
     assert kinds.count("model.asked") == 1
+
+
+def test_calls_of_an_answer_that_was_cut_off_are_not_made(watched: Watched) -> None:
+    """The program never had them."""
+    turn = watched.ask(S, U)
+    message = says("", ("c1", "weather", {"city": "Bern"}))
+    error = {"code": "cut", "message": "…"}
+    watched.observer.answered(turn, Answered(status="error", message=message, error=error))
+
+    assert [kind for kind, _, _ in watched.entries() if kind.startswith("tool")] == []
+
+
+def test_ids_that_a_server_uses_again_name_the_latest_call(watched: Watched) -> None:
+    """An old result, shown again, does not end a new call."""
+    first = says("", ("same", "weather", {"city": "Bern"}))
+    shown = (S, U, first, result("same", "rain"))
+    watched.talk(S, U, answer=first)
+    second = says("", ("same", "weather", {"city": "Oslo"}))
+    watched.talk(*shown, answer=second)
+    watched.talk(*shown, second, result("same", "snow"), answer=says("Fine."))
+
+    tools = [
+        (call, data["result"]) for kind, call, data in watched.entries() if kind == "tool.returned"
+    ]
+
+    assert tools == [("0/1#2", "rain"), ("0/1#4", "snow")]
+
+
+def test_a_parameter_called_api_is_not_lost() -> None:
+    """The interface has that name in a log."""
+    asked = Asked(api="chat", model="m", parameters={"api": "mine", "n": 1})
+
+    assert parameters_asked(parameters_told(asked)) == ("chat", {"api": "mine", "n": 1})

@@ -118,6 +118,21 @@ def test_items_are_kept_as_they_are_where_more_is_said() -> None:
     }
 
 
+def test_an_empty_text_before_a_call_is_not_nothing() -> None:
+    """The neutral message is the same; the original tells them apart."""
+    empty = {"role": "assistant", "content": ""}
+    plain = {"role": "assistant", "content": "", "tool_calls": [called()]}
+
+    assert asked([empty]) == [empty]
+    assert asked([call()]) == [plain]
+    assert asked([empty, call()]) == [
+        {
+            **plain,
+            "provider": {"responses": [empty, call()]},
+        }
+    ]
+
+
 @pytest.mark.parametrize(
     ("item", "neutral"),
     [

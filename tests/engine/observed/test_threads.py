@@ -4,7 +4,7 @@ from typing import Any
 
 from refold.engine.conversation import Conversations
 from refold.engine.observed.exchange import Asked
-from refold.engine.observed.threads import Thread, Threads, texts_in
+from refold.engine.observed.threads import Thread, Threads
 
 
 def _asked(system: str, first: str, *more: dict[str, Any]) -> Asked:
@@ -52,8 +52,3 @@ def test_a_header_tells_conversations_apart() -> None:
     assert threads.found(asked, ("other",), "one") is thread
     assert threads.found(asked, ("other",), "two") is None
     assert threads.found(cut, _chain(cut), "one") is None
-
-
-def test_texts_of_arguments_are_found_at_any_depth() -> None:
-    """Those that are long enough to be found again."""
-    assert texts_in({"a": ["long enough", {"b": "short"}], "c": 3}) == ("long enough",)

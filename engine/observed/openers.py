@@ -1,0 +1,90 @@
+"""Which tool call opened a conversation, as far as can be seen.
+
+A framework that delegates asks a model in a conversation of its own while a tool call of another
+one has no result yet.  Which call that is follows from its name, from what it passes, or from
+nothing else being open; where that is not sure, only the conversation above is told.  Pure.
+Rules: CONTRACT.md §16.5.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final, Literal
+
+import attrs
+
+from refold.engine.observed.exchange import Asked
+from refold.engine.observed.threads import OpenCall, Thread, first_text
+
+How = Literal["handoff", "delegation", "prompt", "open"]
+"""`handoff`: the call's name hands work over, and the request shows its result · `prompt`: what the
+call passes stands in the first message · `delegation`: its name hands work over, and no other open
+one's does · `open`: no other conversation has a call without a result."""
+
+_LONG: Final = 8
+"""Characters from which on a text is found anywhere in another; a shorter one is a whole word."""
+_WORD_MIN: Final = 3
+
+_ANSWERS: Final = re.compile(r"final_\w+|submit\w*|respond\w*|StructuredOutput|attempt_completion")
+"""Tools by which frameworks take an answer: no result of them is ever shown."""
+
+
+@attrs.frozen
+class Opened:
+    """Why a conversation is where it is."""
+
+    thread: Thread
+    """The one above."""
+    call: OpenCall | None
+    """`None`: one of several, and it is not sure which."""
+    how: How
+
+
+def opener_of(asked: Asked, threads: Iterable[Thread]) -> Opened | None:
+    """Return below which conversation, and which call of it, a new one is likely to stand."""
+    results = {message.get("tool_call_id") for message in asked.messages}
+    calls = [
+        (thread, call)
+        for thread in threads
+        for call in thread.open.values()
+        if not _ANSWERS.fullmatch(call.tool)
+    ]
+    for thread, call in calls:
+        if call.delegated is not None and call.id in results:
+            return Opened(thread, call, "handoff")
+    first = first_text(asked)
+    said = _alone([pair for pair in calls if _stands_in(pair[1].texts, first)])
+    if said is not None:
+        return Opened(*said, "prompt")
+    named = _alone([pair for pair in calls if pair[1].delegated is not None])
+    if named is not None:
+        return Opened(*named, "delegation")
+    if len({thread.scope for thread, _ in calls}) == 1:
+        thread, call = calls[0]
+        return Opened(thread, call if len(calls) == 1 else None, "open")
+    return None
+
+
+def _alone(calls: list[tuple[Thread, OpenCall]]) -> tuple[Thread, OpenCall] | None:
+    """Return the one call; of several that pass the same to one tool, the first without a child."""
+    if len({(call.tool, call.texts) for _, call in calls}) != 1:
+        return None
+    return min(calls, key=lambda pair: pair[1].opened)
+
+
+def _stands_in(texts: tuple[str, ...], first: str) -> bool:
+    if len(first) < _WORD_MIN:
+        return False
+    return any(
+        text in first or (len(first) >= _LONG and first in text)
+        if len(text) >= _LONG
+        else re.search(rf"(?<!\w){re.escape(text)}(?!\w)", first) is not None
+        for text in texts
+    )
+
+
+def texts_in(value: Any) -> tuple[str, ...]:
+    """Return the texts among a call's arguments that are long enough to be found again."""
+    if isinstance(value, str):
+        return (value,) if len(value.strip()) >= _WORD_MIN else ()
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return tuple(text for item in items for text in texts_in(item))

@@ -1,0 +1,186 @@
+"""Says what a replay of a watched command asked otherwise, conversation by conversation.
+
+Only when the command has ended is it known which recorded requests nobody asked; so a request
+without an answer is compared with the likest of those, and of each conversation the first
+difference is told, with what follows it counted.  Pure.  Rules: CONTRACT.md §16.6.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import attrs
+
+from refold.replay.divergence import Divergence
+from refold.replay.observed.changes import change_of, item_of
+from refold.replay.observed.matching import LIKE_MIN, Matcher, Miss, likeness, likest
+from refold.replay.observed.record import ObservedRecord, RecordedTurn
+from refold.replay.observed.titles import place_of, title_of
+
+
+def divergence_of(record: ObservedRecord, miss: Miss) -> Divergence:
+    """Return what a request differs in, as far as that can be said while the command runs."""
+    return _explained(record, miss, miss.nearest)
+
+
+def all_divergences(record: ObservedRecord, matcher: Matcher) -> list[Divergence]:
+    """Return the first difference of each conversation, once the command has ended.
+
+    What was asked otherwise comes first, in the order of asking; then what was not asked.
+    """
+    telling = _Telling(record, matcher)
+    telling.misses()
+    telling.left_over()
+    return telling.found
+
+
+class _Telling:
+    """Puts together what differs in one replay."""
+
+    def __init__(self, record: ObservedRecord, matcher: Matcher) -> None:
+        self._record = record
+        self._matcher = matcher
+        self.found: list[Divergence] = []
+        self._of: dict[str, int] = {}
+        """By recorded conversation: its divergence among those found."""
+
+    def misses(self) -> None:
+        """Tell what was asked and not recorded."""
+        by_scope: dict[str, list[Miss]] = {}
+        for miss in self._matcher.misses:
+            by_scope.setdefault(miss.scope, []).append(miss)
+        first = [misses[0] for misses in by_scope.values()]
+        near = self._paired(first)
+        for miss in first:
+            turn, more = near.get(id(miss)), len(by_scope[miss.scope]) - 1
+            if turn is not None and turn.scope in self._of:
+                self._follows(turn.scope, more + 1)
+                continue
+            told = _explained(self._record, miss, turn)
+            if turn is not None:
+                self._of[turn.scope] = len(self.found)
+                more = max(more, self._unserved(turn.scope) - 1)
+            self.found.append(attrs.evolve(told, later_count=more))
+
+    def _paired(self, misses: Iterable[Miss]) -> dict[int, RecordedTurn]:
+        """Return what each was likely to be: the likest pairs first, each request once."""
+        free = self._matcher.following()
+        paired: dict[int, RecordedTurn] = {}
+        waiting: list[Miss] = []
+        for miss in misses:
+            near = miss.nearest
+            if miss.is_known and near is not None and free.get(near.scope) is near:
+                paired[id(miss)] = free.pop(near.scope)
+            elif not miss.is_known:
+                waiting.append(miss)
+        known = set(self._matcher.scopes.values())
+        while waiting and free:
+            best = max(waiting, key=lambda miss: _best(miss, free.values()))
+            turn = likest(best.asked, free.values(), known=known)
+            if turn is None:
+                break
+            paired[id(best)] = free.pop(turn.scope)
+            waiting.remove(best)
+        return paired
+
+    def _unserved(self, scope: str) -> int:
+        return sum(turn.scope == scope for turn in self._matcher.left())
+
+    def _follows(self, scope: str, count: int) -> None:
+        at = self._of[scope]
+        one = self.found[at]
+        self.found[at] = attrs.evolve(one, later_count=one.later_count + count)
+
+    def left_over(self) -> None:
+        """Tell what was recorded and not asked, in conversations of which nothing was told yet."""
+        left = self._matcher.left()
+        counts = Counter(turn.scope for turn in left)
+        told = {scope: self.found[at] for scope, at in self._of.items()}
+        for scope, turn in self._matcher.following().items():
+            above = next((each for each in _above(scope) if each in told), None)
+            if scope in self._of:
+                continue
+            if above is not None and (told[above].seq or 0) < turn.seq:
+                self._follows(above, counts[scope])
+            else:
+                self.found.append(self._unconsumed(turn, counts[scope]))
+
+    def _unconsumed(self, turn: RecordedTurn, count: int) -> Divergence:
+        later = [each for each in self._record.turns if each.scope == turn.scope]
+        goes_on = any(each.is_served for each in later if each.seq > turn.seq)
+        is_begun = any(each.is_served for each in later)
+        return Divergence(
+            category="missing_call" if goes_on else "unconsumed",
+            where=place_of(self._record, turn),
+            log=str(self._record.path),
+            call=turn.call,
+            seq=turn.seq,
+            recorded=item_of(turn.asked, turn.call),
+            cause=self._why_left(is_begun=is_begun, count=count),
+            later_count=count - 1,
+        )
+
+    def _why_left(self, *, is_begun: bool, count: int) -> str:
+        requests = "1 recorded request was" if count == 1 else f"{count} recorded requests were"
+        what = f"{requests} not made" if is_begun else "this conversation was not begun"
+        if self._of or self._matcher.misses:
+            return f"{what}; that may follow from the first difference"
+        return f"{what}: the command ended before, or went another way"
+
+
+def _best(miss: Miss, turns: Iterable[RecordedTurn]) -> float:
+    return max((likeness(turn.asked, miss.asked) for turn in turns), default=LIKE_MIN)
+
+
+def _above(scope: str) -> Iterator[str]:
+    while scope.count("/") > 1:
+        scope = scope.rpartition("/")[0]
+        yield scope
+
+
+def _explained(record: ObservedRecord, miss: Miss, near: RecordedTurn | None) -> Divergence:
+    log = str(record.path)
+    if near is None or miss.recorded:
+        return Divergence(
+            category="extra_call",
+            where=_where(record, miss, near),
+            log=log,
+            now=item_of(miss.asked, ""),
+            cause=_why_extra(record, miss),
+        )
+    plain = [record.rules.applied(each) for each in (near.asked, miss.asked)]
+    change = change_of(plain[0], plain[1], near.call)
+    return Divergence(
+        category=change.category,
+        where=place_of(record, near),
+        log=log,
+        call=near.call,
+        seq=near.seq,
+        recorded=item_of(near.asked, near.call),
+        now=item_of(miss.asked, near.call),
+        diff=change.diff,
+        texts=change.texts,
+        cause=change.cause,
+    )
+
+
+def _where(record: ObservedRecord, miss: Miss, near: RecordedTurn | None) -> str:
+    if near is not None:
+        return place_of(record, near)
+    title = title_of(miss.asked)
+    said = f"a conversation that was not recorded ({title})" if title else "a new conversation"
+    return f"{record.started.program} > {said}"
+
+
+def _why_extra(record: ObservedRecord, miss: Miss) -> str:
+    if miss.recorded:
+        times = f"asked {_times(miss.count)}, recorded {_times(miss.recorded)}"
+        return f"the same request is made more often than it was recorded: {times}"
+    if miss.is_known:
+        return "the conversation goes on where its record ends"
+    if record.finished is None:
+        return "the record has no end, and no such request"
+    return "no recorded request is like it: an agent, or a call of one, is new"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

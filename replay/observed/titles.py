@@ -1,0 +1,68 @@
+"""How conversations and requests of a watched command are called in front of people.
+
+By the agent where a name is known, else by the beginning of the system prompt or of the first
+message; requests are counted within their conversation.  Pure.  Rules: CONTRACT.md §16.5.
+"""
+
+from typing import Any, Final
+
+from refold.engine.canonical import encode
+from refold.engine.observed.exchange import Asked
+from refold.replay.observed.record import ObservedRecord, RecordedTurn
+
+TITLE_MAX: Final = 48
+"""Characters of a prompt that stand for a name."""
+
+
+def title_of(asked: Asked) -> str:
+    """Return the beginning of what a conversation begins with; empty where it has no text."""
+    if not asked.messages:
+        path = asked.parameters.get("path")
+        method = asked.parameters.get("method")
+        return f"{method} {path}" if asked.api == "other" and isinstance(path, str) else ""
+    return beginning(text_of(asked.messages[0]))
+
+
+def text_of(message: dict[str, Any]) -> str:
+    """Return the text of a message, whatever its content is."""
+    content = message.get("content") or ""
+    return content if isinstance(content, str) else encode(content).decode()
+
+
+def beginning(text: str) -> str:
+    """Return the beginning of a text on one line."""
+    words = " ".join(text[: 4 * TITLE_MAX].split())
+    return words if len(words) <= TITLE_MAX else f"{words[: TITLE_MAX - 1].rstrip()}…"
+
+
+def place_of(record: ObservedRecord, turn: RecordedTurn) -> str:
+    """Return where a request stands: `agent.py > billing > request 3 (gpt-5)`."""
+    parts = turn.scope.split("/")
+    names = [
+        conversation_name(record, "/".join(parts[:depth])) for depth in range(2, len(parts) + 1)
+    ]
+    if not record.agents.get(turn.scope):
+        title = _first_title(record, turn.scope)
+        names[-1] += f" ({title})" if title else ""
+    number = sum(each.scope == turn.scope and each.seq <= turn.seq for each in record.turns)
+    request = f"request {number} ({turn.asked.model or turn.asked.api})"
+    return " > ".join((record.started.program, *names, request))
+
+
+def _first_title(record: ObservedRecord, scope: str) -> str:
+    first = next((each for each in record.turns if each.scope == scope), None)
+    return title_of(first.asked) if first is not None else ""
+
+
+def conversation_name(record: ObservedRecord, scope: str) -> str:
+    """Return what a conversation is called: its agent, numbered where several have that name."""
+    above, _, number = scope.rpartition("/")
+    agent = record.agents.get(scope)
+    if not agent:
+        return f"conversation {number}"
+    siblings = [
+        each
+        for each, name in record.agents.items()
+        if name == agent and each.rpartition("/")[0] == above
+    ]
+    return f"{agent}[{siblings.index(scope) + 1}]" if len(siblings) > 1 else agent

@@ -1,0 +1,78 @@
+"""Which call opened a conversation: by name, by what it passes, or as the only one (§16.5)."""
+
+from typing import Any
+
+import pytest
+
+from refold.engine.observed.delegations import delegated
+from refold.engine.observed.exchange import Asked
+from refold.engine.observed.openers import Opened, opener_of, texts_in
+from refold.engine.observed.threads import OpenCall, Thread
+
+
+def _thread(scope: str, *calls: tuple[str, dict[str, Any]]) -> Thread:
+    thread = Thread(scope, scope)
+    for number, (tool, arguments) in enumerate(calls):
+        key = f"{scope}-{number}"
+        whom = delegated(tool, arguments)
+        thread.open[key] = OpenCall(key, key, tool, number, texts_in(arguments), whom)
+    return thread
+
+
+def _asked(first: str, *results: str) -> Asked:
+    shown = [{"role": "tool", "tool_call_id": result, "content": ""} for result in results]
+    return Asked(api="chat", model="m", messages=({"role": "user", "content": first}, *shown))
+
+
+def _told(found: Opened | None) -> tuple[str, str, str] | None:
+    if found is None:
+        return None
+    return found.thread.scope, found.call.call if found.call else "", found.how
+
+
+GUIDE = ("ask_guide", {"subject": "food"})
+WALKS = ("ask_guide", {"subject": "walks"})
+WEATHER = ("weather", {"city": "Bergen"})
+
+
+@pytest.mark.parametrize(
+    ("calls", "asked", "expected"),
+    [
+        ([GUIDE, WALKS, WEATHER], _asked("A tip about food, please."), ("0/1", "0/1-0", "prompt")),
+        ([GUIDE, WALKS, WEATHER], _asked("A tip about walks."), ("0/1", "0/1-1", "prompt")),
+        ([GUIDE, WALKS, WEATHER], _asked("Seafood in Oslo?"), ("0/1", "", "open")),
+        ([WEATHER], _asked("Something else"), ("0/1", "0/1-0", "open")),
+        ([("Task", {"prompt": "…"}), WEATHER], _asked("Hello"), ("0/1", "0/1-0", "delegation")),
+        ([("transfer_to_b", {}), WEATHER], _asked("Hi", "0/1-0"), ("0/1", "0/1-0", "handoff")),
+        ([("final_result", {"answer": "Bergen"})], _asked("Go to Bergen"), None),
+        ([], _asked("Hello there"), None),
+    ],
+)
+def test_the_likely_call_is_found(
+    calls: list[tuple[str, dict[str, Any]]], asked: Asked, expected: tuple[str, str, str] | None
+) -> None:
+    """Short texts as whole words; a tool that takes the answer opens nothing."""
+    assert _told(opener_of(asked, [_thread("0/1", *calls)])) == expected
+
+
+def test_calls_that_pass_the_same_open_one_conversation_each() -> None:
+    """In their order."""
+    thread = _thread("0/1", GUIDE, GUIDE)
+    first = opener_of(_asked("A tip about food"), [thread])
+    assert first is not None
+    assert first.call is not None
+    first.call.opened += 1
+
+    assert _told(opener_of(_asked("A tip about food"), [thread])) == ("0/1", "0/1-1", "prompt")
+
+
+def test_open_calls_of_several_conversations_say_nothing() -> None:
+    """It could be below either."""
+    threads = [_thread("0/1", WEATHER), _thread("0/2", WEATHER)]
+
+    assert opener_of(_asked("Something else"), threads) is None
+
+
+def test_texts_of_arguments_are_found_at_any_depth() -> None:
+    """Those that are long enough to be found again."""
+    assert texts_in({"a": ["long enough", {"b": "no"}], "c": 3}) == ("long enough",)
