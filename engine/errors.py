@@ -54,6 +54,7 @@
       ChildStopped               a resume cannot go on, because a child cannot
       AttemptsExhausted          a run that was resumed as often as allowed
       OutcomeMissing             nothing recorded for what was asked, and it may not run live
+      RecordingGone              the process that has the log of a watched command takes no more
       Diverged                   a re-execution asked for something else than the record
       Nondeterministic           … right after the run, under `record(check=True)`
 
@@ -613,12 +614,17 @@ class OutsideLoop(Detailed, ProgramError):
     method: str
     file: str
     line: int
+    adapter: str = ""
+    """The module that records agents of the framework which tried; empty where none did."""
 
     def __str__(self) -> str:
-        return (
-            f"{self.file}:{self.line}: {self.method} would leave the recorded run. "
-            "Make it a tool (@refold.tool) and call it through run.tool"
-        )
+        where = f"{self.file}:{self.line}: {self.method} would leave the recorded run. "
+        if self.adapter:
+            return (
+                f"{where}{self.adapter} records the models and tools of an agent; what else it "
+                "opens, make a tool (@refold.tool) and call it through run.tool"
+            )
+        return f"{where}Make it a tool (@refold.tool) and call it through run.tool"
 
 
 class Stuck(Detailed, ProgramError):
@@ -735,6 +741,20 @@ class OutcomeMissing(Detailed, RefoldError):
         near = f"; the nearest recorded one is {self.nearest}" if self.nearest else ""
         why = f" ({self.why})" if self.why else ""
         return f"no recorded outcome for {self.call}{near}{why}"
+
+
+class RecordingGone(Detailed, RefoldError):
+    """What an MCP proxy reports cannot be written down, so nothing passes (CONTRACT.md §16.9)."""
+
+    address: str
+    why: str
+
+    def __str__(self) -> str:
+        return (
+            f"the recording or replay at {self.address} takes no reports: {self.why}. "
+            "REFOLD_RECORDING, here or in a process above, says where it is; it ends with the "
+            "command that `refold record` or `refold replay` runs"
+        )
 
 
 class Diverged(Detailed, RefoldError):

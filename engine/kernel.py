@@ -508,19 +508,16 @@ class Kernel:
         scope, call = self.key()
         pending = Pending(call, "tool", tool.name, tool, plain)
         is_alone = not (self.open or self.children or self.wanted) and self.loop.is_idle()
-        if is_alone and not self.gives_secrets:
-            returned = self._straight(pending, scope)
-            if returned.__class__ is ToolReturned:
-                return None, self._had_at_once(pending, returned)  # type: ignore[arg-type]  # just seen
-            is_asked = returned is Taken.REQUEST
-        else:
-            is_asked = False
-        if not is_asked:
+        goes_straight = is_alone and not self.gives_secrets
+        taken = self._straight(pending, scope) if goes_straight else Taken.NOTHING
+        if taken.__class__ is ToolReturned:
+            return None, self._had_at_once(pending, taken)
+        if taken is Taken.NOTHING:
             self._ask_as(_tool_called(tool.name, plain, tool.effect), scope, call)
         effect = _call_tool(call, tool, plain)
         if self.gives_secrets and (handles := handles_in(arguments)):
             effect = CallTool(call, tool, plain, handles)
-        if is_alone and not is_asked:
+        if is_alone and taken is Taken.NOTHING:
             self.open[call] = pending
             event = self.world.at_once(effect)
             if event is not None:

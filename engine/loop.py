@@ -36,6 +36,24 @@ CALLBACKS_MAX: Final = 1_000_000
 """Callbacks that one step may run, about two seconds: a program that never waits ends there."""
 
 
+_ADAPTERS: Final = {
+    "/pydantic_ai/": "refold.adapters.pydantic_ai",
+    "/agents/": "refold.adapters.openai_agents",
+}
+"""By the folder of an installed framework: what makes its agents programs (CONTRACT.md §17)."""
+
+
+def _adapter_for(frame: FrameType | None) -> str:
+    """Return the adapter of the framework that a call came through; empty for none."""
+    while frame is not None:
+        _, installed, name = frame.f_code.co_filename.rpartition("-packages")
+        for folder, adapter in _ADAPTERS.items() if installed else ():
+            if name.startswith(folder):
+                return adapter
+        frame = frame.f_back
+    return ""
+
+
 class _Collecting(threading.local):
     on = False
 
@@ -494,7 +512,8 @@ class Loop(asyncio.AbstractEventLoop):
             (_ASYNCIO_FILES, _OURS)
         ):
             frame = frame.f_back
-        error = OutsideLoop(method, frame.f_code.co_filename, frame.f_lineno)
+        adapter = _adapter_for(frame)
+        error = OutsideLoop(method, frame.f_code.co_filename, frame.f_lineno, adapter)
         if self.refusal is None:
             self.refusal = error
         raise error

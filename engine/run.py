@@ -28,7 +28,7 @@ from refold.engine.pending import Child
 from refold.engine.people import APPROVAL, approval_question, check_approved, needs_approval
 from refold.engine.ports import Model, ModelReply, ModelRequest, Tool, ToolDefinition
 from refold.engine.secret import Secret
-from refold.engine.unawaited import Unawaited, to_be_awaited
+from refold.engine.unawaited import Add, to_be_awaited
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _running: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, "weakref.ref[Run]"] = (
@@ -66,11 +66,7 @@ class _Face:
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-
-    @property
-    def unawaited(self) -> Unawaited:
-        """Where calls are kept until they are awaited."""
-        return self._kernel.unawaited
+        self._add: Add = kernel.unawaited.add
 
     @property
     def id(self) -> str:

@@ -53,6 +53,7 @@ from refold.engine.ports import (
 from refold.engine.quick import quick
 from refold.engine.recorder import ENGINE_VERSION
 from refold.engine.state import Fold
+from refold.engine.state.rules import tool_served
 from refold.engine.world import REQUESTS, RecordEnded, Taken, World
 from refold.replay.cursor import Cursor, Unparsed
 from refold.replay.excuses import Excuses
@@ -221,7 +222,7 @@ class Replayed:
 
     def straight(self, tool: Tool, arguments: dict[str, Json], call: str) -> ToolReturned | Taken:
         """Take the request and its result where they are the next two lines, byte by byte."""
-        if self.explorer is not None:
+        if self.explorer is not None or self._on_end is not None:
             return Taken.NOTHING
         data = call_data.called(tool.name, tool.effect, arguments)
         if data is None:
@@ -229,7 +230,15 @@ class Replayed:
         line = self.cursor.take_if(_CALLED, call, self._step, data)
         if line is None:
             return Taken.NOTHING
-        self._line_taken(line, _tool_called(tool.name, arguments, tool.effect), call)
+        self._last.append(line)
+        self._emitted = seq = line[1]
+        returned = self._next_result(call)
+        if returned is not None and returned.status == "ok":
+            self._last.append(self.cursor.take_line())
+            self._step = self._emitted = seq + 1
+            tool_served(self.fold, tool.name)
+            return returned
+        self.fold.apply(_tool_called(tool.name, arguments, tool.effect), call, seq)
         return self._at_once(call) or Taken.REQUEST
 
     def at_once(self, effect: CallTool) -> ToolReturned | None:
@@ -248,20 +257,26 @@ class Replayed:
         return event  # type: ignore[return-value]  # its kind says so
 
     def _returned(self, call: str) -> ToolReturned | None:
-        """Take the next line if it is the result of the call just emitted, parsing its data only.
+        """Take the next line if it is the result of the call just emitted; `None`: look closer."""
+        event = self._next_result(call)
+        if event is not None:
+            self._line_taken(self.cursor.take_line(), event, call)
+            self._step = self._emitted
+        return event
 
-        `None` where it is not, or where anything is unusual: then it is looked at as any other.
+    def _next_result(self, call: str) -> ToolReturned | None:
+        """Return what the next line says if it is the result of the call just emitted.
+
+        Of the line its data alone is parsed.  `None` where it is not, or where anything is unusual:
+        then it is looked at as any other.
         """
         data = self.cursor.data_if(b"tool.returned", call, self._emitted)
         if data is None or is_marked(data):
             return None
         try:
-            event = structure("tool.returned", loads(data))
+            return structure("tool.returned", loads(data))  # type: ignore[return-value]  # of this kind
         except (ValueError, EventMalformed):
             return None
-        self._line_taken(self.cursor.take_line(), event, call)
-        self._step = self._emitted
-        return event  # type: ignore[return-value]  # its kind says so
 
     @property
     def last(self) -> tuple[Entry, ...]:

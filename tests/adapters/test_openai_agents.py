@@ -469,6 +469,7 @@ def test_a_changed_prompt_is_named(tmp_path: Path) -> None:
 
     assert [divergence.category for divergence in report.divergences] == ["args_changed"]
     assert "and kind" in str(report)
+    assert f"{Path(__file__).name}:" in str(report)  # where the program awaits the agent
 
 
 def test_drift_and_check_know_agents(tmp_path: Path) -> None:
@@ -529,3 +530,19 @@ def test_a_real_client_asks_once(server: ModelServer, tmp_path: Path) -> None:
     assert (recording.usage.input_tokens, recording.usage.output_tokens) == (10, 4)
     assert "sk-not" not in recording.log.read_text()
     assert asked(recording)[0]["model"] == "small-1"
+
+
+def test_without_the_configuration_the_way_out_is_named(tmp_path: Path) -> None:
+    """CONTRACT.md §17.6: a client that would open a socket is refused, with the adapter to use."""
+    client = AsyncOpenAI(base_url="http://127.0.0.1:9/v1", api_key="sk-not-a-real-key")
+    model = OpenAIChatCompletionsModel("small-1", openai_client=client)
+
+    async def ask(_run: refold.Run, question: str) -> str:
+        config = RunConfig(model=model, tracing_disabled=True)
+        return str((await Runner.run(Agent(name="a"), question, run_config=config)).final_output)
+
+    recording = refold.record(ask, "hi", log=tmp_path / "run.jsonl")
+
+    assert recording.error is not None
+    assert recording.error.code == "outside_loop"
+    assert "refold.adapters.openai_agents records" in recording.error.message

@@ -25,6 +25,7 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.providers.openai import OpenAIProvider
+from pydantic_ai.toolsets import FunctionToolset
 
 import refold
 from refold.adapters.pydantic_ai import Refold
@@ -280,6 +281,23 @@ def test_results_are_what_a_model_is_shown(record: Callable[..., refold.Recordin
     assert output[2:] == ["1", "{'kept': True}"]
 
 
+def test_a_result_may_look_like_ours(record: Callable[..., refold.Recording]) -> None:
+    """Case 86: an object that has the tag of a recorded result is an object all the same."""
+    looks = {"$pydantic_ai": "return", "value": {"return_value": 1}}
+    agent = Agent(Script([call("odd")], say("done")).model, capabilities=[Refold()])
+
+    @agent.tool_plain
+    def odd() -> dict[str, Any]:
+        return looks
+
+    async def ask(_run: refold.Run, question: str) -> Any:
+        result = await agent.run(question)
+        parts = [part for message in result.all_messages() for part in message.parts]
+        return next(part.content for part in parts if isinstance(part, ToolReturnPart))
+
+    assert record(ask).output == looks
+
+
 def test_output_types_are_asked_for_again(record: Callable[..., refold.Recording]) -> None:
     """Output that does not fit goes back to the model; output functions run in the program."""
     script = Script(
@@ -343,7 +361,7 @@ def test_a_tool_may_be_synchronous_program(record: Callable[..., refold.Recordin
 def test_a_failed_request_is_an_error_of_the_framework(
     record: Callable[..., refold.Recording],
 ) -> None:
-    """CONTRACT.md §17.5: with its status, so that what handles failures goes on."""
+    """Case 91: with its status, so that what handles failures goes on (CONTRACT.md §17.5)."""
 
     def fails(messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
         if messages[0].parts[0].content == "busy":  # type: ignore[union-attr]  # the prompt
@@ -444,6 +462,7 @@ def test_a_changed_prompt_is_named(tmp_path: Path) -> None:
     assert [divergence.category for divergence in report.divergences] == ["args_changed"]
     assert "Be brief" in str(report)
     assert "and kind" in str(report)
+    assert f"{Path(__file__).name}:" in str(report)  # where the program awaits the agent
 
 
 def test_drift_fork_and_check_know_agents(tmp_path: Path) -> None:
@@ -475,6 +494,80 @@ def test_drift_fork_and_check_know_agents(tmp_path: Path) -> None:
     assert "otherwise" in str(drifted)
     assert forked.recording is not None
     assert forked.recording.output == "what if"
+
+
+def test_children_have_agents_of_their_own(record: Callable[..., refold.Recording]) -> None:
+    """Each run is known by its loop; the tree of delegations is as without a framework."""
+    agent = Agent(Script(say("twice")).model, capabilities=[Refold()])
+
+    async def expert(_run: refold.Run, question: str) -> str:
+        return (await agent.run(question)).output
+
+    async def ask(run: refold.Run, questions: list[str]) -> list[Any]:
+        briefs = [refold.Delegation(program=expert, input=each, brief=each) for each in questions]
+        children = [await run.start(each) for each in briefs]
+        return [outcome.output for outcome in await run.join(*children)]
+
+    recording = record(ask, ["tides?", "moon?"])
+
+    assert recording.output == ["twice", "twice"]
+    tree = refold.delegation_tree(recording.log)
+    assert [child.program for child in tree.children] == ["expert", "expert"]
+    assert recording.usage.requests == 2
+
+
+def test_a_person_may_be_asked_by_a_tool(tmp_path: Path) -> None:
+    """The run is suspended in the middle of an agent, and goes on from there."""
+    asked: list[int] = []
+
+    def answer(messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+        asked.append(len(messages))
+        return ModelResponse([call("may_i")] if len(messages) == 1 else say("done"))
+
+    agent = Agent(FunctionModel(answer))
+
+    async def ask(run: refold.Run, question: str) -> str:
+        async def may_i() -> str:
+            return str(await run.ask("May I?"))
+
+        capability = Refold(run, effects={"may_i": "program"})
+        toolset = FunctionToolset[Any]([may_i])
+        result = await agent.run(question, toolsets=[toolset], capabilities=[capability])
+        return result.output
+
+    log = tmp_path / "run.jsonl"
+    suspended = refold.record(ask, "hi", log=log)
+    [question] = suspended.questions
+    resumed = refold.resume(log, ask, answers={question.key: "yes"})
+
+    assert (suspended.status, resumed.output) == ("suspended", "done")
+    assert asked == [1, 3]
+    assert refold.reexecute(log, ask).identical
+
+
+def test_an_asynchronous_caller_lends_its_loop(tmp_path: Path) -> None:
+    """Models and tools are awaited there, so they may share its clients and locks."""
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def answer(messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+        loops.append(asyncio.get_running_loop())
+        return ModelResponse([call("look")] if len(messages) == 1 else say("done"))
+
+    agent = Agent(FunctionModel(answer), capabilities=[Refold()])
+
+    @agent.tool_plain
+    async def look() -> str:
+        loops.append(asyncio.get_running_loop())
+        return "seen"
+
+    async def ask(_run: refold.Run, question: str) -> str:
+        return (await agent.run(question)).output
+
+    async def main() -> bool:
+        recording = await refold.record_async(ask, "hi", log=tmp_path / "run.jsonl")
+        return recording.ok and loops == [asyncio.get_running_loop()] * 3
+
+    assert asyncio.run(main())
 
 
 def test_a_model_request_can_time_out(record: Callable[..., refold.Recording]) -> None:
@@ -589,3 +682,18 @@ def test_a_refused_request_keeps_its_status(server: ModelServer, tmp_path: Path)
         return 0
 
     assert refold.record(ask, "hi", log=tmp_path / "run.jsonl").output == 599
+
+
+def test_without_the_capability_the_way_out_is_named(tmp_path: Path) -> None:
+    """CONTRACT.md §17.6: a client that would open a socket is refused, with the adapter to use."""
+    provider = OpenAIProvider(base_url="http://127.0.0.1:9/v1", api_key="sk-not-a-real-key")
+    agent = Agent(OpenAIChatModel("small-1", provider=provider))
+
+    async def ask(_run: refold.Run, question: str) -> str:
+        return (await agent.run(question)).output
+
+    recording = refold.record(ask, "hi", log=tmp_path / "run.jsonl")
+
+    assert recording.error is not None
+    assert recording.error.code == "outside_loop"
+    assert "refold.adapters.pydantic_ai records" in recording.error.message

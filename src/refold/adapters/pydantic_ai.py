@@ -17,15 +17,18 @@ work as they are.  A synchronous tool runs on a thread of the host and not of th
 functions of an agent (instructions, validators, output functions, hooks) run in the program.  Run
 ids are drawn from the run, and times come from its clock.
 
+A model named by a text is made by the framework, which wants its key even for a replay, where any
+value will do.
+
 Not guaranteed: what a tool does beside returning (to `deps`, to the context) is not done again in a
 replay; a tool that must, or that asks another agent in the same run, is declared as `program`.
 A stream arrives whole: each part as one event.  What an agent opens by itself (an MCP server, a
 realtime session, token counting, compaction) leaves the program's loop, and is refused there.
-The shape of messages is in `adapters.pydantic_ai_messages`.  Rules: CONTRACT.md §17.
+The shapes of messages and results are in `pydantic_ai_messages` and `pydantic_ai_results`.
+Rules: CONTRACT.md §17.
 """
 
 import functools
-import json
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -34,25 +37,10 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Self
 
-import pydantic_core
-from pydantic import TypeAdapter
 from pydantic_ai._utils import disable_threads
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
-from pydantic_ai.exceptions import (
-    ApprovalRequired,
-    CallDeferred,
-    ModelAPIError,
-    ModelHTTPError,
-    ModelRetry,
-    ToolFailed,
-)
-from pydantic_ai.messages import (
-    MULTI_MODAL_CONTENT_TYPES,
-    ModelMessage,
-    ModelResponse,
-    ToolReturn,
-    ToolReturnContent,
-)
+from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError
+from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import (
     CompletedStreamedResponse,
     Model,
@@ -72,7 +60,6 @@ from refold.adapters.foreign import (
     Kind,
     checked_kind,
     checked_kinds,
-    is_exact,
     program_run,
     status_of,
 )
@@ -83,8 +70,8 @@ from refold.adapters.pydantic_ai_messages import (
     neutral_tools,
     reply_of,
 )
-from refold.engine.canonical import Json
-from refold.engine.errors import ModelError, NotCanonical, ToolError
+from refold.adapters.pydantic_ai_results import called, loaded, plain_arguments, raised_back
+from refold.engine.errors import ModelError, ToolError
 from refold.engine.ports import ModelReply
 from refold.engine.run import Run
 
@@ -94,9 +81,6 @@ METADATA: Final = "refold"
 """The member of a tool's metadata that says what it is taken for."""
 
 _CONVERSATIONS: Final = uuid.UUID("7d1b5a5c-6b3e-5c0e-9a53-6f1f0d1f8a55")
-_TAG: Final = "$pydantic_ai"
-_CONTENT: Final = TypeAdapter[Any](ToolReturnContent)
-_RETURN: Final = TypeAdapter[Any](ToolReturn)
 
 
 @dataclass
@@ -200,14 +184,14 @@ class _RecordedToolset(WrapperToolset[Any]):
             description=tool.tool_def.description or "",
             effect=kind,
             parameters=tool.tool_def.parameters_json_schema,
-            work=functools.partial(_called, name, call),
+            work=functools.partial(called, name, call),
         )
         try:
-            result = await self.run.tool(effect, **_plain_arguments(tool_args))
+            result = await self.run.tool(effect, **plain_arguments(tool_args))
         except ToolError as error:
-            failure = _raised_back(error)
+            failure = raised_back(error)
         else:
-            return _loaded(result)
+            return loaded(result)
         raise failure
 
     def _kind(self, name: str, definition: PydanticTool) -> Kind:
@@ -215,68 +199,6 @@ class _RecordedToolset(WrapperToolset[Any]):
             return "program"  # the framework's own: searches among tools, loads capabilities
         said = self.effects.get(name) or (definition.metadata or {}).get(METADATA, "changes")
         return checked_kind(name, said)
-
-
-def _plain_arguments(arguments: dict[str, Any]) -> dict[str, Json]:
-    try:
-        plain: dict[str, Json] = pydantic_core.to_jsonable_python(
-            arguments, bytes_mode="base64", inf_nan_mode="constants"
-        )
-    except (ValueError, TypeError) as error:
-        raise NotCanonical("", "arguments that JSON can hold", str(error), "arguments") from None
-    return plain
-
-
-async def _called(name: str, call: Callable[[], Any]) -> Json:
-    """Call a tool on the host; what it tells the agent by raising becomes an error with a code."""
-    try:
-        result = await call()
-    except ModelRetry as error:
-        raise ToolError(name, error.message, "retry", type(error).__name__) from None
-    except ToolFailed as error:
-        raise ToolError(name, error.message, "failed", type(error).__name__) from None
-    except (ApprovalRequired, CallDeferred) as error:
-        said = {"metadata": error.metadata, "kind": getattr(error, "kind", None)}
-        text = json.dumps(pydantic_core.to_jsonable_python(said))
-        raise ToolError(name, text, "deferred", type(error).__name__) from None
-    return _dumped(result)
-
-
-def _raised_back(error: ToolError) -> Exception:
-    match error.code:
-        case "retry":
-            return ModelRetry(error.message)
-        case "failed":
-            return ToolFailed(error.message)
-        case "deferred":
-            said = json.loads(error.message)
-            if error.error_type == "ApprovalRequired":
-                return ApprovalRequired(said["metadata"])
-            return CallDeferred(said["metadata"], kind=said["kind"] or "external")
-        case _:
-            return error
-
-
-def _dumped(result: Any) -> Json:
-    if isinstance(result, ToolReturn):
-        return {_TAG: "return", "value": _RETURN.dump_python(result, mode="json")}
-    if is_exact(result):
-        return result
-    plain = pydantic_core.to_jsonable_python(result, bytes_mode="base64", inf_nan_mode="constants")
-    items = result if isinstance(result, list | tuple) else [result]
-    if any(isinstance(item, MULTI_MODAL_CONTENT_TYPES) for item in items):
-        return {_TAG: "content", "value": plain}
-    return plain  # what a model is shown of it
-
-
-def _loaded(result: Json) -> Any:
-    match result:
-        case {"$pydantic_ai": "return", "value": value}:
-            return _RETURN.validate_python(value)
-        case {"$pydantic_ai": "content", "value": value}:
-            return _CONTENT.validate_python(value)
-        case _:
-            return result
 
 
 # -- models -----------------------------------------------------------------------------------

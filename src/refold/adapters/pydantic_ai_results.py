@@ -1,0 +1,107 @@
+"""Calls of Pydantic AI's tools as JSON, and results and errors back.
+
+A result that is a JSON value is itself.  `ToolReturn`s and files have to be read back as such, so
+they stand in the log with a tag; of anything else the log has what a model is shown.  What a tool
+raises for the model to see has a code of its own.  Rules: CONTRACT.md §17.4, §17.5.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+import pydantic_core
+from pydantic import TypeAdapter
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
+from pydantic_ai.messages import MULTI_MODAL_CONTENT_TYPES, ToolReturn, ToolReturnContent
+
+from refold.adapters.foreign import is_exact
+from refold.engine.canonical import Json
+from refold.engine.errors import NotCanonical, ToolError
+
+_TAG: Final = "$pydantic_ai"
+_CONTENT: Final = TypeAdapter[Any](ToolReturnContent)
+_RETURN: Final = TypeAdapter[Any](ToolReturn)
+
+
+def plain_arguments(arguments: dict[str, Any]) -> dict[str, Json]:
+    """Return validated arguments as the JSON that they were made of.
+
+    Raises:
+        NotCanonical: they were changed to what JSON cannot hold.
+    """
+    try:
+        plain: dict[str, Json] = pydantic_core.to_jsonable_python(
+            arguments, bytes_mode="base64", inf_nan_mode="constants"
+        )
+    except (ValueError, TypeError) as error:
+        raise NotCanonical("", "arguments that JSON can hold", str(error), "arguments") from None
+    return plain
+
+
+async def called(name: str, call: Callable[[], Any]) -> Json:
+    """Call a tool on the host, and return its result as JSON.
+
+    Raises:
+        ToolError: what the tool tells the agent by raising, with a code for it.
+    """
+    try:
+        result = await call()
+    except ModelRetry as error:
+        raise ToolError(name, error.message, "retry", type(error).__name__) from None
+    except ToolFailed as error:
+        raise ToolError(name, error.message, "failed", type(error).__name__) from None
+    except (ApprovalRequired, CallDeferred) as error:
+        said = {"metadata": error.metadata, "kind": getattr(error, "kind", None)}
+        text = json.dumps(pydantic_core.to_jsonable_python(said))
+        raise ToolError(name, text, "deferred", type(error).__name__) from None
+    return dumped(result)
+
+
+def raised_back(error: ToolError) -> Exception:
+    """Return what the agent is to see of a failed call: what the tool raised, or the error."""
+    match error.code:
+        case "retry":
+            return ModelRetry(error.message)
+        case "failed":
+            return ToolFailed(error.message)
+        case "deferred":
+            said = json.loads(error.message)
+            if error.error_type == "ApprovalRequired":
+                return ApprovalRequired(said["metadata"])
+            return CallDeferred(said["metadata"], kind=said["kind"] or "external")
+        case _:
+            return error
+
+
+def dumped(result: Any) -> Json:
+    """Return a result as JSON; where it has to be read back as something else, with a tag."""
+    if isinstance(result, ToolReturn):
+        return {_TAG: "return", "value": _RETURN.dump_python(result, mode="json")}
+    plain = result if is_exact(result) else _plain_result(result)
+    items = result if isinstance(result, list | tuple) else [result]
+    if any(isinstance(item, MULTI_MODAL_CONTENT_TYPES) for item in items):
+        return {_TAG: "content", "value": plain}
+    if isinstance(plain, dict) and _TAG in plain:
+        return {_TAG: "value", "value": plain}  # it looks like one of these, and is none
+    return plain
+
+
+def _plain_result(result: Any) -> Json:
+    """Return what a model is shown of a result."""
+    plain: Json = pydantic_core.to_jsonable_python(
+        result, bytes_mode="base64", inf_nan_mode="constants"
+    )
+    return plain
+
+
+def loaded(result: Json) -> Any:
+    """Return the result of a call as the agent is given it, of what the log holds."""
+    match result:
+        case {"$pydantic_ai": "return", "value": value}:
+            return _RETURN.validate_python(value)
+        case {"$pydantic_ai": "content", "value": value}:
+            return _CONTENT.validate_python(value)
+        case {"$pydantic_ai": "value", "value": value}:
+            return value
+        case _:
+            return result
