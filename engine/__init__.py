@@ -19,5 +19,6 @@ Imports nothing of ours.  `tools` and `replay` stand on it; `refold` itself name
     state/, session/                   folds over events
     models/, programs, offers          models, programs by name, what a log says of tools
     people                             questions and approvals
+    observed/                          programs that Refold does not run: what they ask of models
     redaction, secret, vault           what must not reach a log
 """

@@ -36,6 +36,8 @@ from refold.engine.errors import NotCanonical
 from refold.engine.secret import MEMBER, Secret
 
 _WIDE: Final = 2**63
+_LEAST, _MOST = -(2**30), 2**30
+"""Python compares integers between these without a call."""
 _FIELDS: Final[WeakKeyDictionary[type, tuple[str, ...] | None]] = WeakKeyDictionary()
 
 
@@ -54,14 +56,17 @@ def members_to_json(members: dict[str, Any]) -> dict[str, Json]:
     Raises:
         NotCanonical: a member has no exact JSON form.
     """
+    names = [*members]
+    if len(names) > 1:
+        names.sort()
     plain: dict[str, Json] = {}
-    for name in sorted(members):
+    for name in names:
         item = members[name]
         kind = type(item)
         if kind is str:  # a plain value needs no pointer: most are, and making one costs
             is_plain = item.isascii()
         elif kind is int:
-            is_plain = -1_000_000_000 < item < 1_000_000_000  # Python compares such at once
+            is_plain = _LEAST < item < _MOST
         else:
             is_plain = item is None or kind is bool
         plain[name] = item if is_plain else _to_json(item, f"/{name}", 0)

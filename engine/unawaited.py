@@ -21,8 +21,10 @@ R = TypeVar("R")
 _KEPT_MIN: Final = 256
 """So many are kept before it is looked which of them have begun."""
 
-Made = tuple[Coroutine[Any, Any, Any], CodeType, int]
+Made = tuple[Any, CodeType, int]
 """A coroutine, and the code that made it with the place in that."""
+Add = Callable[[Any, CodeType, int], None]
+"""Keeps one that was just made: `Unawaited.add`."""
 
 
 @attrs.frozen
@@ -50,11 +52,15 @@ class Unawaited:
         self._made: list[Made] = []
         self._kept_max = _KEPT_MIN
 
-    def add(self, coroutine: Coroutine[Any, Any, Any], code: CodeType, at: int) -> None:
+    def add(self, coroutine: Any, code: CodeType, at: int) -> None:
         """Keep a coroutine that was just made, and let go of those that have begun by now."""
-        self._made.append((coroutine, code, at))
-        if len(self._made) > self._kept_max:
-            self._made = [made for made in self._made if _is_fresh(made[0])]
+        made = self._made
+        if made and made[-1][0].cr_frame is None:  # as a rule: one call after the other
+            made[-1] = (coroutine, code, at)
+            return
+        made.append((coroutine, code, at))
+        if len(made) > self._kept_max:
+            self._made = [one for one in made if _is_fresh(one[0])]
             self._kept_max = max(_KEPT_MIN, 2 * len(self._made))
 
     def taken(self) -> tuple[Slip, ...]:
@@ -73,9 +79,8 @@ class Unawaited:
 class _Holder(Protocol):
     """Whose calls are kept."""
 
-    @property
-    def unawaited(self) -> Unawaited:
-        """Where."""
+    _add: Add
+    """Bound once: it is called for each call."""
 
 
 H = TypeVar("H", bound=_Holder)
@@ -90,7 +95,7 @@ def to_be_awaited(
     def make(self: H, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
         coroutine = method(self, *args, **kwargs)
         frame = sys._getframe(1)  # noqa: SLF001 - the caller; `inspect` would ask the same
-        self.unawaited.add(coroutine, frame.f_code, frame.f_lasti)
+        self._add(coroutine, frame.f_code, frame.f_lasti)
         return coroutine
 
     return make

@@ -36,6 +36,7 @@ from refold.engine.programs import SHIPPED, load, program_name
 from refold.replay.bulk_process import count, in_processes
 from refold.replay.bulk_report import BulkReport, LogResult, Result, is_bad, not_run
 from refold.replay.divergence import HEADLINES
+from refold.replay.observed.guarantee import is_observed
 from refold.replay.reexecute import ReplayReport
 from refold.replay.verify import verify
 
@@ -134,6 +135,8 @@ def replay_row(given: Path, reexecute: Callable[[Path, str], ReplayReport]) -> L
         with opened(given) as path:
             program = _program_of(path)
             _refuse_damage(path)
+            if is_observed(path):
+                return _watched(given, program)
             return _row(given, program, reexecute(path, program))
     except ProgramNotFound as error:
         return _bad(given, program, "program needed", error)
@@ -185,6 +188,14 @@ def _row(given: Path, program: str, report: ReplayReport) -> LogResult:
 def _shown(given: Path, log: Path) -> str:
     """Return how a log is named to people: one of a packed file never by where it was unpacked."""
     return f"{given}:{log.name}" if given.suffix == PACKED_SUFFIX else str(log)
+
+
+def _watched(given: Path, program: str) -> LogResult:
+    """Return the row of a watched command's log, which nothing here can run again."""
+    message = "a watched command: needs -- COMMAND (refold replay LOG -- COMMAND runs it again)"
+    return LogResult(
+        log=os.fspath(given), result="command needed", program=program, message=message
+    )
 
 
 def _bad(given: Path, program: str, result: Result, error: Exception) -> LogResult:

@@ -17,14 +17,16 @@ Result = Literal[
     "timed out",
     "damaged",
     "program needed",
+    "command needed",
     "refused",
     "fault",
     "not run",
 ]
-"""`timed out`: not at its end within the wall time that a log may take.  `refused`: a tool or a
-session has to be passed.  `fault`: Refold itself failed over it."""
+"""`timed out`: not at its end within the wall time that a log may take.  `command needed`: it is a
+watched command's, which `refold replay LOG -- COMMAND` runs again (CONTRACT.md §16.6).
+`refused`: a tool or a session has to be passed.  `fault`: Refold itself failed over it."""
 
-_BAD: Final = frozenset(get_args(Result)) - {"identical", "not run"}
+_BAD: Final = frozenset(get_args(Result)) - {"identical", "command needed", "not run"}
 
 
 @attrs.frozen(kw_only=True)
@@ -163,7 +165,7 @@ def is_bad(row: LogResult) -> bool:
 def _case(log: LogResult) -> JUnitCase:
     told = (log.message, log.text) if log.message else None
     is_failure = log.result in ("diverged", "timed out", "damaged")
-    is_error = log.result in ("program needed", "refused", "fault")
+    is_error = log.result in ("program needed", "command needed", "refused", "fault")
     return JUnitCase(
         name=log.log,
         seconds=log.seconds,

@@ -17,6 +17,8 @@ from refold.engine.log import read_entries
 from refold.engine.log.names import child_path
 from refold.replay.calls import Call, RunCalls
 from refold.replay.log_diff import Category, LogDiff, LogDifference, RunContext
+from refold.replay.observed.calls import ObservedCalls, paired
+from refold.replay.observed.guarantee import is_observed
 from refold.replay.pairing import ArgumentMode, MatchMode, Paired, is_alike, pairs_of
 from refold.replay.pointer_diff import Difference, differences
 
@@ -65,7 +67,7 @@ def diff(
     comparison = _Comparison(match, arguments)
     if volatile:
         comparison.notes.append(f"not compared, being volatile: {', '.join(sorted(volatile))}")
-    runs = RunCalls(log_a, volatile), RunCalls(log_b, volatile)
+    runs = _runs(log_a, log_b, volatile)
     comparison.header(*runs)
     comparison.runs_differ(*runs, _ROOT)
     return LogDiff(
@@ -80,6 +82,15 @@ def diff(
         entries=max(comparison.entries),
         runs=comparison.runs,
     )
+
+
+def _runs(a: Path, b: Path, volatile: Iterable[str]) -> tuple[RunCalls, RunCalls]:
+    """Return the calls of both; those of two watched commands by conversation (§16.5)."""
+    if not (is_observed(a) and is_observed(b)):
+        return RunCalls(a, volatile), RunCalls(b, volatile)
+    one, other = ObservedCalls(a, volatile), ObservedCalls(b, volatile)
+    other.renamed(paired(one, other))
+    return one, other
 
 
 def _volatile(log: Path) -> list[str]:

@@ -80,6 +80,12 @@ class RunNode:
     head: str = ""
     """Hash of the last of them."""
     duration_ms: int | None = None
+    guarantee: str = ""
+    """`matched` for a command that was watched and did not run on the kernel (CONTRACT.md §16);
+    what stands below it are conversations, as they were observed."""
+    how: str = ""
+    """Of a conversation below another: what says so (CONTRACT.md §16.5); `observed` for a
+    delegation whose conversation is not known."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the node and all nodes below it as plain data, fields by name."""

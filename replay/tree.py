@@ -21,6 +21,8 @@ from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.damage import TORN_TAIL
 from refold.engine.log.names import blobs_of, child_path
 from refold.engine.outcome import Outcome, Usage
+from refold.replay.observed.guarantee import is_observed
+from refold.replay.observed.tree import observed_tree
 from refold.replay.run_node import UNFINISHED, LogState, RunNode, ToolUse
 from refold.replay.tree_text import render_text
 
@@ -30,14 +32,18 @@ __all__ = ["LogState", "RunNode", "ToolUse", "delegation_tree", "render_text"]
 def delegation_tree(log: str | PathLike[str]) -> RunNode:
     """Return the tree of the run at `log`: a root's, or that of any run below one.
 
-    A child's log that is missing, damaged or another run's is said in its node.
+    A child's log that is missing, damaged or another run's is said in its node.  Of a watched
+    command, what stands below it are its conversations (CONTRACT.md §16.5).
 
     Raises:
         LogMissing: there is no log at `log`.
         LogDamaged: its first entry does not verify.
         LogUnsupported: it was written by a newer version.
     """
-    reading = _Reading(Path(fspath(log)))
+    path = Path(fspath(log))
+    if is_observed(path):
+        return observed_tree(path)
+    reading = _Reading(path)
     reading.read()
     if reading.started is None and reading.wrong is not None:
         raise reading.wrong

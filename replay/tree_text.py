@@ -40,7 +40,8 @@ def heading(node: RunNode) -> str:
     told = node.error is not None or node.reason in ("", "done", node.status)
     reason = "" if told else f" ({node.reason})"  # an error has a line of its own
     joined = "" if node.is_joined or node.status == UNFINISHED else ", never joined"
-    return f"{name}{by}: {printable(node.status + reason)}{joined}"
+    how = f" ({printable(node.guarantee or node.how)})" if node.guarantee or node.how else ""
+    return f"{name}{by}{how}: {printable(node.status + reason)}{joined}"
 
 
 def printable(text: str) -> str:
@@ -65,9 +66,14 @@ def _lines(node: RunNode, level: int, *, volatile: bool) -> Iterator[str]:
         yield f"{indent}    {line}"
     children = node.children
     if not volatile:
-        children = tuple(sorted(children, key=lambda child: in_order_of_calls(child.call)))
+        children = tuple(sorted(children, key=_place))
     for child in children:
         yield from _lines(child, level + 1, volatile=volatile)
+
+
+def _place(node: RunNode) -> tuple[Any, ...]:
+    """Return what sorts siblings; conversations of one call, by what they are and were asked."""
+    return in_order_of_calls(node.call), node.name, node.brief
 
 
 def _facts(node: RunNode, *, volatile: bool) -> Iterator[str]:

@@ -119,7 +119,7 @@ def _copied(value: Any) -> Json:
     """Return what `loads(encode(value))` does: `encode` has let nothing else pass than these."""
     kind = type(value)
     if kind is list or kind is tuple:
-        return [_copied(item) for item in value]
+        return [item if type(item) is str else _copied(item) for item in value]
     if kind is dict:
         return {key: _copied(item) for key, item in value.items()}
     return value

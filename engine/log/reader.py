@@ -24,7 +24,7 @@ from refold.engine.canonical import Json, loads
 from refold.engine.digest import EVENT
 from refold.engine.errors import LogDamaged, LogMissing, LogUnsupported
 from refold.engine.events import Recorded
-from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
+from refold.engine.log.blobs import DOLLAR, BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.damage import TORN_TAIL, Damage, Place, format_of, judge, lines
 from refold.engine.log.line import (
     FIRST,
@@ -227,7 +227,7 @@ def read_entries(
                     raise _no_entry(Place(name, seq, offset, NO_HASH)) from None
                 if data.__class__ is not dict or kind.__class__ is not str:
                     raise _no_entry(Place(name, seq, offset, NO_HASH))
-                if store is not None and is_marked(line):
+                if store is not None and DOLLAR in line and is_marked(line):
                     data = _resolved(data, store, Place(name, seq, offset, NO_HASH))
                 call, cause = row.get("call"), row.get("cause")
                 yield _new(Entry, (seq, kind, call, cause, data, meta, own, line, offset))

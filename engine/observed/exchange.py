@@ -14,8 +14,7 @@ from refold.engine.canonical import Json
 from refold.engine.outcome import Usage
 
 ApiName = Literal["chat", "responses", "messages", "other"]
-"""`chat`, `responses`: those of OpenAI · `messages`: that of Anthropic · `other`: anything else that
-went through, recorded as it is."""
+"""`chat`, `responses`: OpenAI's · `messages`: Anthropic's · `other`: all else that went through."""
 
 NO_TOOLS: Final = ""
 

@@ -8,7 +8,7 @@ to its call.  Rules: CONTRACT.md §13, §16.5.
 """
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -59,10 +59,10 @@ class ObservedCalls(RunCalls):
         self._ids: dict[str, dict[str, str]] = {}
         self._build({})
 
-    def conversations(self) -> dict[str, tuple[Hashable, ...]]:
-        """Return what tells conversations apart, by scope: name, opener's tool, first messages."""
+    def conversations(self) -> dict[str, tuple[str, str]]:
+        """Return what tells conversations apart, by scope: the agent, what it began with."""
         record = self._record
-        found: dict[str, tuple[Hashable, ...]] = {}
+        found: dict[str, tuple[str, str]] = {}
         for turn in record.turns:
             if turn.scope not in found:
                 plain = record.rules.applied(turn.asked)
@@ -198,21 +198,31 @@ def _end(record: ObservedRecord) -> dict[str, Any] | None:
     }
 
 
+_LIKENESSES: Final[tuple[Callable[[str, str], str], ...]] = (
+    lambda agent, opening: f"{agent} {opening}",
+    lambda _agent, opening: opening,
+    lambda agent, _opening: agent,
+    lambda agent, _opening: "" if agent else "anyone",
+)
+"""What makes two conversations the same, the surest first; empty for nothing."""
+
+
 def paired(a: ObservedCalls, b: ObservedCalls) -> dict[str, str]:
     """Return which conversation of `a` each of `b` is; one that `a` lacks gets a scope of its own.
 
-    The same first request goes before the same agent, and that before the same place.
+    The same agent with the same first messages goes first, then the same messages, then the same
+    agent, then the order in which they began.
     """
     first, second = a.conversations(), b.conversations()
     found: dict[str, str] = {}
-    for key in (lambda one: one, lambda one: one[0] or None, lambda one: None if one[0] else ""):
-        waiting: dict[Hashable, list[str]] = defaultdict(list)
-        for scope, one in first.items():
-            if scope not in found.values() and key(one) is not None:
-                waiting[key(one)].append(scope)
-        for scope, one in second.items():
-            if scope not in found and waiting.get(key(one)):
-                found[scope] = waiting[key(one)].pop(0)
+    for key in _LIKENESSES:
+        waiting: dict[str, list[str]] = defaultdict(list)
+        for scope, (agent, opening) in first.items():
+            if scope not in found.values():
+                waiting[key(agent, opening)].append(scope)
+        for scope, (agent, opening) in second.items():
+            if scope not in found and key(agent, opening) and waiting.get(key(agent, opening)):
+                found[scope] = waiting[key(agent, opening)].pop(0)
     free = _free(first)
     return {scope: found.get(scope) or next(free) for scope in second}
 

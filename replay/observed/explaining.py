@@ -33,6 +33,11 @@ def all_divergences(record: ObservedRecord, matcher: Matcher) -> list[Divergence
     return telling.found
 
 
+def asked_otherwise(record: ObservedRecord, matcher: Matcher) -> tuple[Divergence, ...]:
+    """Return what was recorded and was asked otherwise, or not at all; nothing of what is new."""
+    return tuple(one for one in all_divergences(record, matcher) if one.seq is not None)
+
+
 class _Telling:
     """Puts together what differs in one replay."""
 

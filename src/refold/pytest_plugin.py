@@ -19,16 +19,21 @@ if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
 
     from refold.testing import RefoldRun
+    from refold.testing_models import RefoldModels
 
 _RUNS: Final = pytest.StashKey["RefoldRun"]()
+_MODELS: Final = pytest.StashKey["RefoldModels"]()
 
+_UNJUDGED: Final = (KeyboardInterrupt, pytest.exit.Exception, pytest.skip.Exception)
+"""What ends a test without saying anything of what it did."""
 _MODES: Final = ("none", "once", "new", "all", "rewrite")
 _NETWORKS: Final = ("none", "loopback", "any")
 _MARKER: Final = (
-    "refold(record=None, tools=(), recordings='recordings', network='none'): how refold_run "
-    "records or replays the runs of a test; record is one of none, once, new, all, rewrite, unless "
-    "--refold-record says; tools are passed to each run; recordings is a folder beside the test "
-    "file; network is what a program may use while it is replayed: none, loopback, any"
+    "refold(record=None, tools=(), recordings='recordings', network='none', upstreams=()): how "
+    "refold_run and refold_models record or replay a test; record is one of none, once, new, all, "
+    "rewrite, unless --refold-record says; tools are passed to each run; recordings is a folder "
+    "beside the test file; network is what may be used in a replay: none, loopback, any; upstreams "
+    "are [NAME=]URL, as refold record --upstream takes them"
 )
 
 
@@ -43,9 +48,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=_MODES,
         default=None,
         help=(
-            "whether refold_run records, live: none (default) replays only; once records tests "
-            "that have no recording; new records each run that has none; all records every run "
-            "in place of its recording; rewrite does where the run completes or the test passes"
+            "whether refold_run and refold_models record, live: none (default) replays only; once "
+            "records tests that have no recording; new records each run that has none; all records "
+            "every run in place of its recording; rewrite does where the run completes or the test "
+            "passes"
         ),
     )
     group.addoption(
@@ -94,7 +100,9 @@ def pytest_make_collect_report(
 
 def _problem(marker: pytest.Mark) -> str:
     """Return what is wrong with a marker; empty for nothing."""
-    known = {"record": _MODES, "network": _NETWORKS, "tools": (), "recordings": ()}
+    known = {
+        "record": _MODES, "network": _NETWORKS, "tools": (), "recordings": (), "upstreams": (),
+    }  # fmt: skip
     if marker.args:
         return f"takes named arguments only: {', '.join(sorted(known))}"
     for name, value in marker.kwargs.items():
@@ -102,8 +110,9 @@ def _problem(marker: pytest.Mark) -> str:
             return f"there is no argument {name!r}; known: {', '.join(sorted(known))}"
         if known[name] and value not in known[name]:
             return f"{name}={value!r}: expected one of {', '.join(known[name])}"
-    if not isinstance(marker.kwargs.get("tools", ()), (list, tuple)):
-        return "tools: expected a list of tools"
+    for name, what in (("tools", "tools"), ("upstreams", "[NAME=]URL")):
+        if not isinstance(marker.kwargs.get(name, ()), (list, tuple)):
+            return f"{name}: expected a list of {what}"
     if not isinstance(marker.kwargs.get("recordings", ""), (str, os.PathLike)):
         return "recordings: expected a folder"
     return ""
@@ -128,19 +137,14 @@ def refold_run(request: pytest.FixtureRequest) -> "RefoldRun":
     neither tool nor model nor child; the test fails if the program no longer does what was
     recorded under `recordings/<test file>/<test>.jsonl`.  `--refold-record=once` records.
     """
-    from refold.replay.recordings import Place, stem_of  # noqa: PLC0415 - only where it is used
+    from refold.replay.recordings import Place  # noqa: PLC0415 - only where it is used
     from refold.testing import RefoldRun, folder_of  # noqa: PLC0415 - see above
 
     item: pytest.Item = request.node
     marked = _marked(item)
-    case = getattr(item, "callspec", None)
-    function = getattr(item, "originalname", None) or item.name
-    if request.cls is not None:
-        function = f"{request.cls.__qualname__}.{function}"
-    stem = stem_of(function, case.id if case else None)
     runs = RefoldRun(
-        Place(folder_of(item.path, marked.get("recordings", "recordings")), stem),
-        request.config.getoption("refold_record") or marked.get("record", "none"),
+        Place(folder_of(item.path, marked.get("recordings", "recordings")), _stem(request)),
+        _mode(request, marked),
         _command(item),
         request.config.invocation_params.dir,
         tools=marked.get("tools", ()),
@@ -148,6 +152,72 @@ def refold_run(request: pytest.FixtureRequest) -> "RefoldRun":
     )
     item.stash[_RUNS] = runs
     return runs
+
+
+@pytest.fixture
+def refold_models(
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> "Iterator[RefoldModels]":
+    """Record what a test asks of models, by whatever client, or answer it from the recording.
+
+    Clients that the test makes, and processes that it starts, find the proxy by OPENAI_BASE_URL
+    and ANTHROPIC_BASE_URL; others take `refold_models.url("GROQ_BASE_URL", "https://…")`.  A
+    replay needs no key and no network; the test fails if it asks for anything else than was
+    recorded under `recordings/<test file>/<test>.models.jsonl`.  `--refold-record=once` records.
+
+    Raises:
+        ExtraMissing: what the proxy needs is not installed.
+    """
+    try:
+        from refold.testing_models import PART, RefoldModels, Settings  # noqa: PLC0415 - the extra
+    except ModuleNotFoundError as error:
+        if (missing := error.name or "").startswith("refold"):
+            raise
+        from refold.engine.errors import ExtraMissing  # noqa: PLC0415 - only where it is raised
+
+        raise ExtraMissing(missing, "proxy") from None
+    from refold.replay.recordings import Place  # noqa: PLC0415 - only where it is used
+    from refold.testing import folder_of  # noqa: PLC0415 - see above
+
+    item: pytest.Item = request.node
+    marked = _marked(item)
+    folder = folder_of(item.path, marked.get("recordings", "recordings"))
+    settings = Settings(
+        place=Place(folder, f"{_stem(request)}{PART}"),
+        mode=_mode(request, marked),
+        name=item.name,
+        test=f"{item.path.name}::{item.nodeid.partition('::')[2]}",
+        command=_command(item),
+        base=request.config.invocation_params.dir,
+        upstreams=marked.get("upstreams", ()),
+        network=marked.get("network", "none"),
+    )
+    models = RefoldModels(settings, monkeypatch.setenv, lambda: tmp_path_factory.mktemp("models"))
+    try:
+        models.start()
+        item.stash[_MODELS] = models
+        yield models
+    finally:  # of a test that did not come to its end: others are over by now
+        models.give_up(is_kept=False)
+
+
+def _stem(request: pytest.FixtureRequest) -> str:
+    """Return what the recordings of a test are called: its class, its function, its case."""
+    from refold.replay.recordings import stem_of  # noqa: PLC0415 - only where it is used
+
+    item: pytest.Item = request.node
+    case = getattr(item, "callspec", None)
+    function = getattr(item, "originalname", None) or item.name
+    if request.cls is not None:
+        function = f"{request.cls.__qualname__}.{function}"
+    return stem_of(function, case.id if case else None)
+
+
+def _mode(request: pytest.FixtureRequest, marked: dict[str, Any]) -> Any:
+    """Return whether a test records: the command line goes before the marker."""
+    return request.config.getoption("refold_record") or marked.get("record", "none")
 
 
 def _command(item: pytest.Item) -> str:
@@ -203,11 +273,19 @@ def _snapshot(request: pytest.FixtureRequest) -> "SnapshotAssertion":
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
-    """Fail a test that passed and did not use all that was recorded of it."""
+    """Fail a test that passed and asked otherwise than recorded, or not for all of it."""
     __tracebackhide__ = True
-    yield
-    if (runs := item.stash.get(_RUNS, None)) is not None:
-        runs.settle()
+    runs, models = item.stash.get(_RUNS, None), item.stash.get(_MODELS, None)
+    try:
+        yield
+        if runs is not None:
+            runs.settle()
+        if models is not None:
+            models.settle()
+    except BaseException as error:
+        if models is not None:
+            models.give_up(is_kept=not isinstance(error, _UNJUDGED))
+        raise
 
 
 @pytest.hookimpl(wrapper=True)
@@ -218,16 +296,24 @@ def pytest_runtest_makereport(
     report = yield
     if call.when == "call" and report.failed:
         report.sections += _changes(item)
-    runs = item.stash.get(_RUNS, None)
-    if runs is not None and report.failed:
-        report.sections.append(("refold: reproduce", runs.how_to_reproduce()))
-    if runs is not None and call.when == "teardown":
-        vars(report)["refold_recorded"] = [str(log) for log in runs.recorded]
+    runs, models = item.stash.get(_RUNS, None), item.stash.get(_MODELS, None)
+    parts = [part for part in (runs, models) if part is not None]
+    if parts and report.failed:
+        lines = [line for part in parts for line in part.how_to_reproduce().split("\n")]
+        report.sections.append(("refold: reproduce", "\n".join(dict.fromkeys(lines))))
+    if parts and call.when == "teardown":
+        vars(report)["refold_recorded"] = [str(log) for part in parts for log in part.recorded]
     return report
 
 
 def _changes(item: pytest.Item) -> Iterator[tuple[str, str]]:
-    """Yield the differences of snapshots: pytest cuts an assert's own explanation short."""
+    """Yield what models were asked otherwise, and the differences of snapshots.
+
+    Of the latter pytest cuts an assert's own explanation short.
+    """
+    models = item.stash.get(_MODELS, None)
+    if models is not None and (text := models.what_differs()):
+        yield "refold: what models were asked otherwise", text
     for fixture, title in (("delegation_snapshot", "delegation"), ("log_snapshot", "log")):
         snapshot: Any = getattr(item, "funcargs", {}).get(fixture)
         if not getattr(snapshot, "executions", None):

@@ -6,19 +6,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from refold.engine.clock import FixedClock
 from refold.engine.delegation import Delegation
-from refold.engine.errors import LimitReached, ToolError
+from refold.engine.errors import LimitReached, NotCanonical, ToolError
 from refold.engine.limits import Limits
 from refold.engine.log import Entry, read_entries
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.outcome import Outcome
 from refold.engine.ports import CallContext, Tool
 from refold.engine.recording import Recording, record
-from refold.engine.run import Run
+from refold.engine.redaction import Redaction
+from refold.engine.run import PlainRun, Run
 from refold.replay.reexecute import reexecute
+from refold.replay.refold import refold_log
 from refold.replay.verify import verify
 from refold.tools.contract import tool
 from tests.support.steps import search
@@ -429,3 +432,198 @@ def test_a_child_cannot_widen_what_its_parent_has(tmp_path: Path) -> None:
 
     assert all(no_wider(one, limits) for one in granted)
     assert len(granted) == 2
+
+
+# --- the short way ---------------------------------------------------------------------------
+
+_RAISED = {
+    "tool": ToolError("echo", "no", "mine"),
+    "value": ValueError("wrong"),
+    "exit": SystemExit(3),
+}
+ECHOED = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from(["", "Grüße", "\x7f\u202e", "$esc", "x" * 40_000, "null", 'a"b'])
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["a", "$b", "ü"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+CALLS = st.lists(
+    st.tuples(
+        st.sampled_from(["echo", "change", "bad", "refused", *_RAISED]),
+        ECHOED,
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+def echoing(timeout: float | None) -> list[Tool]:
+    """Tools that return, raise, and return what no log can hold; with a timeout, on a worker."""
+
+    @tool(effect="reads", timeout_seconds=timeout)
+    def echo(value: Any, how: str) -> Any:
+        if how in _RAISED:
+            raise _RAISED[how]
+        return {"no": {1, 2}} if how == "bad" else value
+
+    @tool(effect="changes", timeout_seconds=timeout)
+    def change(value: Any, how: str) -> Any:
+        return [value, how]
+
+    @tool(effect="reads", timeout_seconds=timeout)
+    def refused(value: int) -> int:
+        return value
+
+    return [change, echo, refused]
+
+
+def program_of(calls: list[Any], *, has_company: bool) -> Any:
+    """Return a program that makes the calls; in company, while another task waits for long."""
+
+    async def call(run: Run, how: str, value: Any) -> Any:
+        if how == "refused":
+            return await run.tool("refused", value="no number")
+        return await run.tool("change" if how == "change" else "echo", value=value, how=how)
+
+    async def program(run: Run, _input: Any) -> list[Any]:
+        waits = asyncio.create_task(asyncio.sleep(3600)) if has_company else None
+        await asyncio.sleep(0)
+        seen: list[Any] = []
+        for how, value, looks in calls:
+            if looks:
+                seen.append(run.now().year)
+            try:
+                seen.append(await call(run, how, value))
+            except ToolError as error:
+                seen.append([error.code, error.message])
+            run.annotate("after", len(seen))
+        if waits is not None:
+            waits.cancel()
+        return seen
+
+    return program
+
+
+def body(entry: Entry) -> bytes:
+    """Return a line without `meta` and hash; the first without the nonce."""
+    line = entry.line[: entry.line.rindex(b',"meta":{')]
+    return line if entry.seq else b""
+
+
+@settings(deadline=None, max_examples=40)
+@given(CALLS)
+def test_the_short_way_of_a_call_writes_what_the_long_way_writes(
+    tmp_path_factory: pytest.TempPathFactory, calls: list[Any]
+) -> None:
+    """In place with nothing else live, on a worker, under redaction, in company: the same bytes.
+
+    Line by line, but for clocks and hashes; and the same digests at the end.
+    """
+    folder = tmp_path_factory.mktemp("ways")
+    nothing = Redaction(secrets=("never said by anyone",))
+    alone = program_of(calls, has_company=False)
+    ways: dict[str, tuple[Any, dict[str, Any]]] = {
+        "short": (alone, {"tools": echoing(None)}),
+        "worker": (alone, {"tools": echoing(60)}),
+        "redacted": (alone, {"tools": echoing(None), "redaction": nothing}),
+        "company": (program_of(calls, has_company=True), {"tools": echoing(None)}),
+    }
+    clock = FixedClock()
+
+    recorded = {
+        way: record(program, log=folder / f"{way}.jsonl", seed=1, clock=clock, **options)
+        for way, (program, options) in ways.items()
+    }
+
+    short = [body(entry) for entry in read_entries(recorded["short"].log)]
+    for way, recording in recorded.items():
+        assert recording.ok, recording.error
+        assert recording.output == recorded["short"].output
+        written = [body(entry) for entry in read_entries(recording.log)]
+        assert written[:-1] == short[:-1], way
+        report = reexecute(recording.log, ways[way][0], tools=ways[way][1]["tools"])
+        assert report.identical, str(report)
+        assert verify(recording.log).intact
+        assert refold_log(recording.log).agrees
+    for way in ("worker", "company"):  # redaction stands among the rules of the first line
+        assert recorded[way].data_digest == recorded["short"].data_digest, way
+
+
+def test_a_plain_program_goes_the_short_way_as_well(tmp_path: Path) -> None:
+    """Its log has the lines of the asynchronous one."""
+
+    async def asynchronous(run: Run, _input: Any) -> list[Any]:
+        return [await run.tool("echo", value=at, how="echo") for at in range(3)]
+
+    def plain(run: PlainRun, _input: Any) -> list[Any]:
+        return [run.tool("echo", value=at, how="echo") for at in range(3)]
+
+    one, other = (
+        record(program, log=tmp_path / f"{name}.jsonl", tools=echoing(None))
+        for name, program in (("a", asynchronous), ("b", plain))
+    )
+
+    assert [body(entry) for entry in read_entries(one.log)][:-1] == [
+        body(entry) for entry in read_entries(other.log)
+    ][:-1]
+
+
+def test_a_child_goes_the_short_way_as_well(tmp_path: Path) -> None:
+    """Its lines are those of the same program as a root, up to the last."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        return await run.tool("echo", value=[1], how="echo")
+
+    async def parent(run: Run, _input: Any) -> Any:
+        return (await run.delegate(Delegation(program=program))).output
+
+    root = record(program, log=tmp_path / "a.jsonl", tools=echoing(None))
+    ran(tmp_path.joinpath("b"), parent, tools=echoing(None))
+
+    child = read_entries(tmp_path / "b" / "a.1.jsonl")
+    assert [body(entry) for entry in child][:-1] == [
+        body(entry) for entry in read_entries(root.log)
+    ][:-1]
+
+
+def test_a_request_that_no_log_can_hold_takes_no_ordinal(tmp_path: Path) -> None:
+    """The short way refuses it as the long way does, and the next call has its key."""
+    deep: Any = 1
+    for _ in range(127):
+        deep = [deep]
+
+    async def program(run: Run, _input: Any) -> Any:
+        with pytest.raises(NotCanonical):
+            await run.tool("echo", value=deep, how="echo")
+        return await run.tool("echo", value=1, how="echo")
+
+    recording = ran(tmp_path, program, tools=echoing(None))
+
+    assert [entry.call for entry in lines(recording, "tool.called")] == ["0#1"]
+
+
+def test_a_tool_that_calls_run_itself_stands_between_its_two_lines(tmp_path: Path) -> None:
+    """It should not, for replay executes no tool; what it asks for has its place all the same."""
+
+    def program(run: PlainRun, _input: Any) -> Any:
+        @tool(effect="reads")
+        def outer() -> Any:
+            return run.tool("echo", value=1, how="echo")
+
+        return run.tool(outer)
+
+    recording = record(program, log=tmp_path / "a.jsonl", tools=echoing(None))
+
+    assert recording.output == 1
+    kinds = [(entry.kind, entry.call) for entry in read_entries(recording.log)][1:-1]
+    called, returned = "tool.called", "tool.returned"
+    assert kinds == [(called, "0#1"), (called, "0#2"), (returned, "0#2"), (returned, "0#1")]
+    assert verify(recording.log).intact

@@ -176,10 +176,13 @@ def test_a_limit_of_time_is_kept_or_refused(record: Record) -> None:
     """§14.13: nothing can end a program that is re-executed in this process."""
     log = record("a", 1)
 
+    async def of_this_process(run: refold.Run, number: int) -> Any:
+        return await programs.doubling(run, number)
+
     with pytest.raises(UsageError, match="more than 0, found 0"):
         refold.replay_all(log, programs.doubling, timeout_seconds=0)
     with pytest.raises(UsageError, match="no other process can import"):
-        refold.replay_all(log, {"doubling": tripling}, timeout_seconds=60)
+        refold.replay_all(log, {"doubling": of_this_process}, timeout_seconds=60)
     assert refold.replay_all(log, programs.doubling, timeout_seconds=60).identical
 
 

@@ -28,11 +28,16 @@ _CODES: Final = (
     (DAMAGED, ("damaged",)),
     (DIFFERS, ("diverged", "timed out")),
     (FAULT, ("fault",)),
-    (USAGE, ("program needed", "refused", "not run")),
+    (USAGE, ("program needed", "command needed", "refused", "not run")),
 )
 """The worst first."""
 
-_STYLES: Final = {"identical": "green", "program needed": "yellow", "refused": "yellow"}
+_STYLES: Final = {
+    "identical": "green",
+    "program needed": "yellow",
+    "command needed": "yellow",
+    "refused": "yellow",
+}
 _NOT_RUN: Final = "not run"
 _NAMED_MAX: Final = 3
 """Logs named above what is said of all of them; the table has the rest."""

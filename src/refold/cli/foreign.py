@@ -3,7 +3,9 @@
 Rules: CONTRACT.md §16.
 """
 
+import shlex
 import sys
+from collections import deque
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -12,16 +14,20 @@ from typing import Any, Final, Literal
 import click
 
 from refold.cli import output, words
-from refold.cli.errors import DIFFERS, FINE
+from refold.cli.errors import DIFFERS, FINE, NOT_COMPLETED
 from refold.cli.logs import LOG, opened_log
 from refold.engine.errors import ExtraMissing
+from refold.engine.log import read_entries
 from refold.engine.observed.volatile import VolatileRules
-from refold.replay.observed.report import GUARANTEE, ObservedReport
+from refold.replay.diff import LogDiff, diff
+from refold.replay.observed.report import GUARANTEE, ObservedReport, after
 
 OnMiss = Literal["fail", "live"]
 Pace = Literal["full", "recorded"]
 
 _COMMAND: Final = "refold.command"
+_SHOWN: Final = 8
+"""Differences that are told in full."""
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -125,6 +131,57 @@ def replay_foreign(
     return FINE if report.identical else DIFFERS
 
 
+def fork_foreign(log: Path, command: Sequence[str], *, as_json: bool, **options: Any) -> int:
+    """Run a command again, answered from the record up to an entry, and tell what differs then."""
+    with opened_log(log) as opened:
+        write = _to_stderr if as_json else None
+        forked = sessions().fork_command(opened.path, command, write=write, **options)
+        sys.stdout.flush()
+        found = diff(opened.path, forked.log)
+    for one in forked.otherwise:
+        output.complain(f"before entry {forked.at}, the command asks otherwise: {one}")
+    if as_json:
+        output.document(_fork_document(forked, found, log))
+    else:
+        _describe_fork(forked, found, log)
+    if forked.otherwise:
+        return DIFFERS
+    return FINE if forked.ended.exit_code == 0 else NOT_COMPLETED
+
+
+def _fork_document(forked: Any, found: LogDiff, log: Path) -> dict[str, Any]:
+    return {
+        "origin": output.shown_path(log),
+        "at": forked.at,
+        "log": output.shown_path(forked.log),
+        "status": _status(forked),
+        "output": _output(forked.log),
+        "missing": [],
+        "diff": {**found.as_json(), "a": output.shown_path(log)},
+    }
+
+
+def _output(log: Path) -> Any:
+    last = deque(read_entries(log, resolve=True), maxlen=1)
+    return last[0].data.get("output")
+
+
+def _status(forked: Any) -> str:
+    return "completed" if forked.ended.exit_code == 0 else "failed"
+
+
+def _describe_fork(forked: Any, found: LogDiff, log: Path) -> None:
+    """Say on standard error what a fork came to: standard output is the command's."""
+    status = _status(forked)
+    served = words.counted(forked.served, "request")
+    told = f"  forked from {log} at entry {forked.at}: {served} served, {forked.live} live"
+    output.told((status, output.status_style(status)), told)
+    for line in str(found).split("\n"):
+        output.told(line)
+    shown = shlex.quote(output.shown_path(forked.log))
+    output.hint(f"1 log: {shown}; refold show {shown}")
+
+
 def _to_stderr(content: bytes) -> None:
     sys.stderr.buffer.write(content)
     sys.stderr.buffer.flush()
@@ -135,15 +192,20 @@ def _describe(report: ObservedReport) -> None:
     served = f"{report.served} of {words.counted(report.requests, 'recorded request')} served"
     talks = words.counted(report.conversations, "conversation")
     if report.identical:
-        output.told(("identical", "green"), f": {served}, in {talks}; requests sent: 0")
+        output.told(("identical", "green"), f": {served}, in {talks}; requests sent: {report.live}")
     else:
         count = words.counted(len(report.divergences), "difference")
-        output.told((count, "bold red"), f": {served}, in {talks}; live: {report.live}")
-        for divergence in report.divergences:
+        output.told((count, "bold red"), f": {served}, in {talks}; requests sent: {report.live}")
+        for divergence in report.divergences[:_SHOWN]:
             output.told()
-            for line in str(divergence).split("\n"):
+            for line in f"{divergence}{after(divergence)}".split("\n"):
                 output.told(line)
+        if len(report.divergences) > _SHOWN:
+            output.told()
+            output.told((f"{len(report.divergences) - _SHOWN} more: --json has all", "dim"))
         output.told()
+    for line in report.ignored_lines():
+        output.told((line, "yellow"))
     for name, values in report.rules.items():
         output.told((f"not compared ({name}): {', '.join(values)}", "yellow"))
     output.told((f"guarantee: matched ({GUARANTEE})", "dim"))

@@ -10,7 +10,8 @@ import click
 
 from refold.cli import output, words
 from refold.cli.errors import FINE, MISSING, NOT_COMPLETED
-from refold.cli.live import edits_of, live_of, live_options
+from refold.cli.foreign import WithCommand, command_given, fork_foreign, upstream_option
+from refold.cli.live import edits_of, is_all_recorded, live_of, live_options
 from refold.cli.logs import LOG, json_option, opened_log, started
 from refold.cli.pages import page
 from refold.engine.log.names import default_path
@@ -25,11 +26,14 @@ Examples:
   refold fork audit.jsonl --program app.py:audit --at 17 \\
          --model openai:gpt-4.1 --tools live --tools app:TOOLS
   refold fork audit.1.jsonl --program app.py:audit --at 4 --into other.jsonl
+  refold fork agent.jsonl --set "0/1#1=No idea." -- python agent.py
+  refold fork agent.jsonl --set '0/1#2={"city":"Bergen"}' -- python agent.py
 
 KEY is a call key, as `refold show LOG --events` lists them; in a child's
 log from the root run down: "0#1 > 0#2".  A value is of a tool its result, of
 a model its text or message, of a child its output; {"error": {"message":
-"…"}} makes it fail.
+"…"}} makes it fail.  With -- COMMAND, a request's value is its text or
+message, a tool call's its arguments: both edit what the model said.
 
 After the fork, outcomes come from the record where the same is asked for;
 what was not recorded needs --model, --tools or --children.
@@ -39,7 +43,7 @@ not recorded and may not run · 1 an edit changes what is kept before it.
 """
 
 
-@click.command("fork", epilog=page(_PAGE))
+@click.command("fork", cls=WithCommand, epilog=page(_PAGE))
 @click.argument("log", type=LOG)
 @click.option(
     "--at", type=int, metavar="N",
@@ -59,6 +63,7 @@ not recorded and may not run · 1 an edit changes what is kept before it.
 @click.option(
     "--into", type=LOG, metavar="FILE", help="The new log; by default a new file in runs/."
 )
+@upstream_option
 @json_option
 def command(
     *,
@@ -67,6 +72,7 @@ def command(
     edits: tuple[str, ...],
     program: str | None,
     into: Path | None,
+    upstreams: tuple[str, ...],
     as_json: bool,
     **live: Any,
 ) -> int:
@@ -74,7 +80,18 @@ def command(
 
     LOG itself is only read.  The new log says where it comes from: `refold ls
     --tree` shows who was forked from whom.
+
+    With -- COMMAND, LOG is one of `refold record`: the command runs again, is
+    answered from the record up to the entry, and goes on live.
     """
+    foreign = command_given()
+    if foreign is not None:
+        if program is not None or not is_all_recorded(**live):
+            raise click.UsageError("with -- COMMAND, --at, --set, --into and --upstream say it all")
+        return fork_foreign(
+            log, foreign, at=at, edits=edits_of(edits), into=into, upstreams=upstreams,
+            as_json=as_json,
+        )  # fmt: skip
     from refold.cli.replay import import_from_here  # noqa: PLC0415 - as in `cli.live`
 
     import_from_here()

@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "demo": "Record a survey of a source tree by subagents; show and replay it.",
     "run": "Run an agent (AGENT.md) and record it.",
     "record": "Record a command as it is, in any language: what it asks of models.",
+    "mcp-proxy": "Record an MCP server, or serve it from its record.",
     "agents": "Check a folder of agent files.",
     "ls": "List the recorded runs of a folder.",
     "show": "Show who delegated what to whom, and how it ended.",
@@ -40,7 +41,7 @@ COMMANDS: Final = {
 }
 """Every command with its line in `refold --help`."""
 
-_MODULES: Final = {name: f"refold.cli.{name}" for name in COMMANDS}
+_MODULES: Final = {name: f"refold.cli.{name.replace('-', '_')}" for name in COMMANDS}
 
 _EXECUTING: Final = ("demo", "run", "resume", "replay", "drift", "fork", "explore", "sensitivity")
 """Commands that run programs: the others have no diagnostics to give, and start faster."""

@@ -19,6 +19,7 @@ from refold.engine.errors import (
     EventMalformed,
     LogDamaged,
     LogMissing,
+    LogObserved,
     LogUnsupported,
     ProgramNotFound,
     RefoldError,
@@ -27,6 +28,7 @@ from refold.engine.events import RunStarted
 from refold.engine.log import Entry, read_entries
 from refold.engine.log.names import PACKED_SUFFIX
 from refold.engine.log.pack import opened
+from refold.replay.observed.guarantee import refuse_observed
 
 Command = Callable[..., Any]
 
@@ -76,6 +78,9 @@ def opened_log(given: Path) -> Iterator[OpenedLog]:
         log = OpenedLog(path, given)
         try:
             yield log
+        except LogObserved as error:
+            error.path = output.shown_path(given)
+            raise
         except (LogDamaged, LogUnsupported, LogMissing, EntryMissing) as error:
             if path != given:
                 error.path = log.shown(error.path)
@@ -129,6 +134,16 @@ def started(path: Path) -> RunStarted:
     if not isinstance(event, RunStarted):
         raise EventMalformed(first.kind, "", "run.started", first.kind)
     return event
+
+
+def program_started(log: OpenedLog) -> RunStarted:
+    """Return what the first entry of a program's log says.
+
+    Raises:
+        LogObserved: it is a watched command's; what is to be done is in its text.
+        LogDamaged: it does not verify.
+    """
+    return refuse_observed(log.given, started(log.path))
 
 
 SAY_IT: Final = "a log never says what code to import; say it with --program"

@@ -150,6 +150,8 @@ def _with_ends(row: dict[str, Any], path: Path) -> _Listed:
         "entries": int(last["seq"]) + 1,
         "duration_ms": max(0, took_us // 1000) if is_sealed else None,
     }
+    if first["data"].get("guarantee"):
+        ends["guarantee"] = str(first["data"]["guarantee"])
     origin = first["data"].get("origin") or {}
     if origin:
         ends["forked"] = {name: origin[name] for name in ("head", "at", "edits")}
@@ -193,7 +195,9 @@ def _print(found: _Listed, depth: int = 0) -> None:
         (f" {found.who or '?'}", "bold"),
         f"  forked at entry {forked['at']} ·" if forked else " ",
         f" {words.counted(row['entries'], 'entry', 'entries')}",
-        f" · {words.counted(max(0, row['runs'] - 1), 'run')} below",
+        (" · matched: a watched command", "yellow")
+        if "guarantee" in row
+        else f" · {words.counted(max(0, row['runs'] - 1), 'run')} below",
         took,
         cut=True,
     )

@@ -15,7 +15,7 @@ import attrs
 import click
 
 from refold.cli import output
-from refold.cli.logs import OpenedLog, complain_of_unnamed, opened_log, started
+from refold.cli.logs import OpenedLog, complain_of_unnamed, opened_log, program_started
 from refold.cli.replay import import_from_here, load_tools, session_of
 from refold.cli.shipped import tools_of
 from refold.engine.ports import SessionPort, Tool
@@ -54,7 +54,7 @@ def subject(
     """
     import_from_here()
     with opened_log(log) as opened:
-        name = started(opened.path).program
+        name = program_started(opened).program
         if program is None and name not in SHIPPED:
             _say_which(opened, name, command)
             yield None

@@ -35,6 +35,7 @@ from refold.cli.logs import (
     complain_of_unnamed,
     json_option,
     opened_log,
+    program_started,
     started,
 )
 from refold.cli.pages import page
@@ -209,6 +210,7 @@ class _Way:
 
 def _replay_one(log: Path, programs: Sequence[str], tools: str, way: _Way, *, as_json: bool) -> int:
     with opened_log(log) as opened:
+        program_started(opened)
         program = _named(programs, opened)
         if program is None and not _is_shipped(opened):
             return _unnamed(opened)

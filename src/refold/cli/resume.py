@@ -25,6 +25,7 @@ from refold.engine.ports import Model, Tool
 from refold.engine.programs import SHIPPED
 from refold.engine.recording import Recording
 from refold.face import open_ends, resume
+from refold.replay.observed.guarantee import refuse_observed
 from refold.replay.resume import ATTEMPTS_MAX
 from refold.replay.standing import OpenEnds
 
@@ -120,7 +121,7 @@ def command(
     given = Given(log=log, **options)
     if is_list:
         return _listed(given, as_json=as_json)
-    name = started(log).program
+    name = refuse_observed(log, started(log)).program
     if _is_unnamed(given, name):
         return _unnamed(given, name)
     try:

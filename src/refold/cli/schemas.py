@@ -98,6 +98,28 @@ def _replay() -> Schema:
     )
 
 
+def _watched() -> Schema:
+    rules = {"volatile": _list(_TEXT), "volatile_texts": _list(_TEXT)}
+    return record(
+        {
+            "identical": _FLAG,
+            "guarantee": {"const": "matched"},
+            "log": _TEXT,
+            "program": _TEXT,
+            "requests": _COUNT,
+            "served": _COUNT,
+            "live": _COUNT,
+            "conversations": _COUNT,
+            "entries": _COUNT,
+            "divergences": _list(divergence_schema()),
+            "rules": record({}, rules),
+            "exit_code": _or_null(_COUNT),
+            "ignored": _list(_IGNORED),
+            "ignored_count": _COUNT,
+        }
+    )
+
+
 def _replays() -> Schema:
     log = record(
         {
@@ -289,6 +311,8 @@ def _show() -> Schema:
             "entries": _COUNT,
             "head": _HASH,
             "duration_ms": _or_null(_COUNT),
+            "guarantee": {"enum": ["", "matched"]},
+            "how": {"enum": ["", "handoff", "delegation", "prompt", "open", "observed"]},
         }
     )
     return {"$ref": "#/$defs/run", "$defs": {"run": run}}
@@ -410,7 +434,10 @@ def _ls() -> Schema:
             "duration_ms": _or_null(_COUNT),
             "bytes": _COUNT,
         },
-        {"forked": record({"head": _HASH, "at": _COUNT, "edits": _list(_TEXT)})},
+        {
+            "forked": record({"head": _HASH, "at": _COUNT, "edits": _list(_TEXT)}),
+            "guarantee": {"const": "matched"},
+        },
     )
     return record({"folder": _TEXT, "runs": _list(run)})
 
@@ -489,6 +516,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
     "verify": ("refold verify --json", _verify),
     "divergence": ("one divergence, as refold replay prints it", divergence_schema),
     "replay": ("refold replay LOG --json", _replay),
+    "replay-command": ("refold replay LOG --json -- COMMAND", _watched),
     "replays": ("refold replay DIR --json: several logs", _replays),
     "drift": ("refold drift --json", _drift),
     "fork": ("refold fork --json", _fork),

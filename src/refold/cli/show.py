@@ -18,6 +18,7 @@ from refold.engine.log import Entry, read_entries, scan
 from refold.engine.log.gaps import blob_gaps
 from refold.engine.log.lock import refuse_if_locked
 from refold.engine.log.names import root_of
+from refold.replay.observed.guarantee import is_observed
 from refold.replay.tree import RunNode, delegation_tree
 
 _PAGE: Final = """
@@ -85,6 +86,8 @@ def _tree(log: OpenedLog, *, as_json: bool, details: bool) -> int:
 def _print_open_ends(log: OpenedLog) -> None:
     """Print of a run without an end, which nobody writes any more, what it waits for."""
     found = scan(log.path)
+    if is_observed(log.path):
+        return  # nobody can go on with a command that has ended
     if found.sealed or found.damage is not None or found.entries == 0:
         return
     with contextlib.suppress(LogLocked):

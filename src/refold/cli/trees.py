@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from refold.cli import output, words
 from refold.cli.output import Part
-from refold.replay.tree import RunNode
+from refold.replay.tree import RunNode, ToolUse
 
 _STATUS_WIDTH: Final = 9
 _LEVELS_MAX: Final = 12
@@ -67,13 +67,19 @@ def run_name(name: str, given: Any) -> str:
 
 
 def _told(node: RunNode) -> list[Part]:
-    by = f" by {node.tool}" if node.tool else ""
+    if node.guarantee:
+        return [
+            (f"  guarantee: {node.guarantee}", "yellow"),
+            "  requests recorded, not the program",
+        ]
+    how = f" ({node.how})" if node.how else ""
+    by = f" by {node.tool}{how}" if node.tool else ""
     return [f"{by}  {' '.join(str(node.brief).split())}"] if node.brief or by else []
 
 
 def _facts(node: RunNode, *, details: bool) -> list[list[Part]]:
     """Return the lines below a run: why it did not complete, and, if asked for, the rest."""
-    facts: list[list[Part]] = []
+    facts: list[list[Part]] = [] if details and not node.guarantee else _seen(node)
     if node.error is not None:
         message = " ".join(node.error.message.split())
         facts.append([(node.error.code, "red"), f": {message}"])
@@ -86,6 +92,25 @@ def _facts(node: RunNode, *, details: bool) -> list[list[Part]]:
         facts.append([f"output cut: {words.size(kept)} of {words.size(seen)} kept"])
     more: list[list[Part]] = [[fact] for fact in _details(node)] if details else []
     return facts + more
+
+
+def _seen(node: RunNode) -> list[list[Part]]:
+    """Return what a conversation of a watched command did, and the command itself."""
+    if node.guarantee:
+        given = node.input.get("command") if isinstance(node.input, dict) else None
+        return [[f"command   {' '.join(map(str, given))}"]] if isinstance(given, list) else []
+    if not node.requests or node.log or not node.is_joined:
+        return []
+    uses = ", ".join(map(_use, node.tools))
+    spent = node.usage.input_tokens + node.usage.output_tokens
+    below = " with all below" if node.children and spent else ""
+    told = f"{words.counted(node.requests, 'request')}, {spent:,} tokens{below}"
+    return [[f"{told}; tools: {uses}" if uses else told]]
+
+
+def _use(use: ToolUse) -> str:
+    failed = f" ({use.failed} failed)" if use.failed else ""
+    return f"{use.tool} x{use.called}{failed}"
 
 
 def _details(node: RunNode) -> list[str]:

@@ -17,7 +17,6 @@ from refold.cli.logs import LOG, OpenedLog, json_option, opened_log
 from refold.cli.pages import page
 from refold.engine.errors import LogUnsupported, RefoldError
 from refold.engine.log.damage import TORN_TAIL, Damage
-from refold.replay.bulk import find_logs
 from refold.replay.verify import LEAVES_INTACT, OTHER_HEAD, LogReport, Verification, verify
 
 _SHOWN: Final = 10
@@ -112,6 +111,8 @@ def _all_below(paths: Sequence[Path]) -> list[_Verified]:
     Raises:
         LogMissing: a path is not there, or there are no logs.
     """
+    from refold.replay.bulk import find_logs  # noqa: PLC0415 - imports what executes programs
+
     logs = find_logs(paths)
     found: list[_Verified] = []
     with output.progress(lambda: f"verifying {len(found) + 1:,} of {len(logs):,} logs"):

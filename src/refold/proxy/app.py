@@ -8,7 +8,7 @@ the program as status 500, or by breaking the connection where an answer has beg
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, MutableMapping
 from typing import Any, Final
 
 from refold.engine.errors import RefoldError
@@ -26,11 +26,11 @@ _FAULT: Final = 500
 class Application:
     """What the server of the proxy calls for each request."""
 
-    def __init__(self, desk: Desk, routes: Iterable[str], upstream: Upstream) -> None:
+    def __init__(self, desk: Desk, routes: Collection[str], upstream: Upstream) -> None:
         self.fault: Exception | None = None
         """The first thing that went wrong on this side."""
         self._desk = desk
-        self._routes = frozenset(routes)
+        self._routes = routes  # as it is: whoever started the proxy may add some
         self._upstream = upstream
         self._closing = asyncio.Event()
 
@@ -178,6 +178,9 @@ async def _serve(decided: Serve, answer: _Answer) -> None:
         if (wait := due_ms / 1000 - (loop.time() - started)) > 0:
             await asyncio.sleep(wait)
         await answer.body(chunk)
+    if decided.later is not None:
+        async for chunk in decided.later:
+            await answer.body(chunk)
     if decided.ending == "hold":
         await asyncio.Event().wait()
     if decided.ending == "whole":

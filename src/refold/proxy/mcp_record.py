@@ -93,9 +93,9 @@ class McpRecord:
         """Return the names of all servers."""
         return sorted({each.server for each in self.connections})
 
-    def requests(self) -> list[Cue]:
-        """Return all requests."""
-        return [cue for each in self.connections for cue in each.requests()]
+    def counted(self) -> list[Cue]:
+        """Return all requests but pings, whose number hangs on time alone."""
+        return [cue for each in self.connections for cue in each.requests() if not is_ping(cue)]
 
     def left(self) -> list[tuple[Connection, list[Cue]]]:
         """Return the requests that nobody has asked again, by connection; pings do not count."""
@@ -139,6 +139,8 @@ class _Reading:
         self._rules = rules
         self._scopes: dict[str, Connection] = {}
         self._cues: dict[str, Cue] = {}
+        self._asks: set[int] = set()
+        """Entries of requests of a server."""
 
     def take(self, seq: int, call: str, cause: int, event: Recorded) -> None:
         """Take one entry."""
@@ -172,13 +174,14 @@ class _Reading:
             case "client", "notification":
                 method = data["method"]
                 connection.cues.append(Cue(kind="notification", method=method, seq=seq))
-            case "client", "response" if cause:
+            case "client", "response" if cause in self._asks:
                 _add(cue, Step(kind="wait", data=data, seq=seq, asks=cause))
             case "server", "ended":
                 connection.exit_code = data.get("exit_code")
                 if data["left"] == "server":
                     _add(cue, Step(kind="end", data=data, seq=seq))
             case "server", "request":
+                self._asks.add(seq)
                 _add(cue, Step(kind="request", data=data, seq=seq, asks=seq))
             case "server", ("notification" | "text") as kind:
                 asks = cause if data.get("method") == "notifications/cancelled" else None

@@ -17,12 +17,15 @@ from refold.proxy.recording import Kept, Log, asked_of, forwarded, observed
 from refold.proxy.routes import Route
 from refold.proxy.turns import Ending, Forward, Incoming, Serve
 from refold.replay.divergence import Divergence
-from refold.replay.observed.matching import Matcher, Miss, divergence_of
+from refold.replay.observed.explaining import divergence_of
+from refold.replay.observed.matching import Matcher, Miss
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
 
 OnMiss = Literal["fail", "live"]
 Pace = Literal["full", "recorded"]
 
+ADVICE: Final = "`refold replay` says what differs when the command has ended"
+"""Where a program that is refused an answer, and people who read its error, find more."""
 REFUSED: Final = 400
 """A status that clients do not retry."""
 GATEWAY_TIMEOUT: Final = 504
@@ -57,29 +60,32 @@ class Replaying:
         pace: Pace = "full",
         log: Log | None = None,
         until: int | None = None,
+        advice: str = ADVICE,
     ) -> None:
         self._record = record
         self._secrets = secrets
         self._routes = {route.name: route for route in routes}
         self._on_miss = on_miss
         self._pace = pace
+        self._advice = advice
         self._is_kept = log is not None
         self._log = log or Nowhere()
         self._observer = Observer(self._log)
-        self._matcher = Matcher(record, until=until)
+        self.matcher = Matcher(record, until=until)
         self.divergences: list[Divergence] = []
+        """What could be said of each request without an answer while the command ran."""
         self.served = 0
         self.live = 0
 
     def left(self) -> list[RecordedTurn]:
         """Return the recorded requests that were not asked again."""
-        return self._matcher.left()
+        return self.matcher.left()
 
     def begin(self, incoming: Incoming) -> Forward | Serve:
         """Return the recorded answer; without one, refuse the request or pass it on."""
         asked = asked_of(incoming, self._secrets)
         turn = observed(self._observer, asked, incoming, self._secrets)
-        found = self._matcher.take(asked, turn.thread.scope)
+        found = self.matcher.take(asked, turn.thread.scope)
         if isinstance(found, Miss):
             return self._missed(found, turn, incoming)
         self.served += 1
@@ -123,13 +129,13 @@ class Replaying:
         )
 
     def _missed(self, miss: Miss, turn: Turn, incoming: Incoming) -> Forward | Serve:
-        divergence = divergence_of(self._record, miss, turn.thread.scope)
+        divergence = divergence_of(self._record, miss)
         self.divergences.append(divergence)
         if self._on_miss == "live":
             self.live += 1
             kept = Kept(self._log, self._observer, turn, self._secrets)
             return forwarded(self._routes[incoming.route], incoming, kept)
-        body = json.dumps(_refusal(miss.asked, divergence)).encode()
+        body = json.dumps(_refusal(miss.asked, divergence, self._advice)).encode()
         error = {"code": "not_recorded", "message": f"{divergence.where}: {divergence.cause}"}
         self._observer.answered(turn, Answered(status="error", error=error))
         headers = {"content-type": "application/json", "x-should-retry": "false"}
@@ -163,10 +169,10 @@ def _told(status: int, message: str) -> Serve:
     return Serve(status=status, headers=headers, pieces=[(0, body)])
 
 
-def _refusal(asked: Asked, divergence: Divergence) -> dict[str, object]:
+def _refusal(asked: Asked, divergence: Divergence, advice: str) -> dict[str, object]:
     message = (
         f"refold replay: no recorded answer to this request ({divergence.where}; "
-        f"{divergence.cause}). `refold replay` says what differs when the command has ended"
+        f"{divergence.cause}). {advice}"
     )
     if asked.api == "messages":
         error = {"type": "invalid_request_error", "message": message}

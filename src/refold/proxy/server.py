@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import socket
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 import uvicorn
@@ -14,24 +14,61 @@ from refold.proxy.turns import Desk
 from refold.proxy.upstream import Upstream
 
 HOST: Final = "127.0.0.1"
-_GRACE_SECONDS: Final = 2
-"""For connections that are still open when all ends."""
+_FLUSH_SECONDS: Final = 0.5
+"""In which a program may still read what it was sent when all ends."""
+_POLL_SECONDS: Final = 0.002
 _IDLE_SECONDS: Final = 3600
 """After which an idle connection is closed: late, so that no client meets a closed one."""
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves the signals to the command."""
+    """A server that leaves the signals to the command, and ends at once when it is told to."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ending = asyncio.Event()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Leave signals as they are."""
         yield
 
+    async def main_loop(self) -> None:
+        """Return when it is to end; by default, that is looked at ten times a second."""
+        await self.ending.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close all connections that are idle; wait for the others, but not for ever."""
+        for each in (*self.servers, *(sockets or ())):
+            each.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        until = asyncio.get_running_loop().time() + _FLUSH_SECONDS
+        while self.server_state.tasks or self.server_state.connections:
+            if asyncio.get_running_loop().time() > until:
+                await self._break_off()
+                break
+            await asyncio.sleep(_POLL_SECONDS)
+        for task in self.server_state.tasks:
+            task.cancel()
+
+    async def _break_off(self) -> None:
+        """Break the connections of programs that read no more."""
+        for connection in list(self.server_state.connections):
+            transport: asyncio.Transport | None = getattr(connection, "transport", None)
+            if transport is not None:
+                transport.abort()
+        await asyncio.sleep(0)
+
 
 @contextlib.contextmanager
-def served(desk: Desk, routes: Iterable[str], *, port: int = 0) -> Iterator[str]:
+def served(
+    desk: Desk, routes: Collection[str], *, port: int = 0, passes_on: bool = True
+) -> Iterator[str]:
     """Serve until the block ends; give the base URL, `http://127.0.0.1:PORT`.
+
+    Routes that are added meanwhile are served, too.  Without `passes_on`, what asks real servers
+    is made ready only if it is needed.
 
     What is on its way when the block ends is given up, and told to the desk as such.
 
@@ -41,7 +78,7 @@ def served(desk: Desk, routes: Iterable[str], *, port: int = 0) -> Iterator[str]
         Exception: at the end of the block, what went wrong while it served.
     """
     with socket.create_server((HOST, port), backlog=2048) as listening:
-        proxy = _Proxy(desk, routes, listening)
+        proxy = _Proxy(desk, routes, listening, passes_on=passes_on)
         proxy.start()
         try:
             yield f"http://{HOST}:{listening.getsockname()[1]}"
@@ -54,9 +91,11 @@ def served(desk: Desk, routes: Iterable[str], *, port: int = 0) -> Iterator[str]
 class _Proxy:
     """A server in a thread of its own."""
 
-    def __init__(self, desk: Desk, routes: Iterable[str], listening: socket.socket) -> None:
+    def __init__(
+        self, desk: Desk, routes: Collection[str], listening: socket.socket, *, passes_on: bool
+    ) -> None:
         self.fault: BaseException | None = None
-        self._upstream = Upstream()
+        self._upstream = Upstream(at_once=passes_on)
         self._application = Application(desk, routes, self._upstream)
         self._server = _Server(_config(self._application))
         self._listening = listening
@@ -78,7 +117,7 @@ class _Proxy:
 
     def _end(self) -> None:
         self._application.close()
-        self._server.should_exit = True
+        self._server.ending.set()
 
     def _run(self) -> None:
         try:
@@ -114,5 +153,4 @@ def _config(application: Any) -> uvicorn.Config:
         server_header=False,
         date_header=False,
         timeout_keep_alive=_IDLE_SECONDS,
-        timeout_graceful_shutdown=_GRACE_SECONDS,
     )

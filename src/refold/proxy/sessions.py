@@ -23,20 +23,19 @@ from refold.engine.outcome import Fault
 from refold.engine.redaction import Redaction
 from refold.proxy.command import KEPT_BYTES, Ended, Size, run_command, terminal_here
 from refold.proxy.keys import Secrets
+from refold.proxy.mcp_hub import ROUTE, Hub
+from refold.proxy.mcp_recording import McpRecording
+from refold.proxy.mcp_sessions import serving_of, with_mcp
 from refold.proxy.recording import Recording
 from refold.proxy.replaying import OnMiss, Pace, Replaying
 from refold.proxy.routes import Route, environment_of, routes_of
 from refold.proxy.server import served
 from refold.proxy.signals import Signals
-from refold.proxy.turns import Desk
-from refold.replay.observed.matching import unconsumed
+from refold.replay.divergence import Divergence
+from refold.replay.observed.explaining import asked_otherwise
+from refold.replay.observed.forking import kept_record
 from refold.replay.observed.record import ObservedRecord, read_record
-from refold.replay.observed.report import (
-    ObservedReport,
-    conversations_of,
-    ended_otherwise,
-    in_order,
-)
+from refold.replay.observed.report import ObservedReport, report_of
 
 PLACEHOLDER: Final = "refold-replay"
 """How the keys begin that a replay gives where one is missing."""
@@ -54,6 +53,22 @@ class RecordedCommand:
     head: str
     entries: int
     ended: Ended
+
+
+@attrs.frozen(kw_only=True)
+class ForkedCommand:
+    """A command that left its record at an entry, and went on live."""
+
+    origin: Path
+    at: int
+    """The last entry of the origin that was kept."""
+    log: Path
+    ended: Ended
+    served: int
+    """Requests that were answered from the record."""
+    live: int
+    otherwise: tuple[Divergence, ...]
+    """What was recorded up to `at`, and was asked otherwise: the command has changed."""
 
 
 def record_command(
@@ -81,7 +96,8 @@ def record_command(
         Signals() as signals,
         _log(path, given, secrets, told) as journal,
     ):
-        desk = Recording(journal, secrets, routes)
+        mcp = McpRecording(journal, secrets)
+        desk = Hub(Recording(journal, secrets, routes), mcp.connect)
         run = _Run(command, routes, secrets, signals, write, terminal)
         ended = run.through(desk, journal)
         _seal(journal, ended, secrets)
@@ -122,11 +138,71 @@ def replay_command(
             made = _log(Path(into), given, secrets, record.rules.as_json())
             journal = stack.enter_context(made)
         desk = Replaying(record, secrets, routes=routes, on_miss=on_miss, pace=pace, log=journal)
+        mcp = serving_of(record.path, record.rules, journal, secrets)
         run = _Run(command, routes, secrets, signals, write, _terminal_of(record))
-        ended = run.through(desk, journal, keys)
+        ended = run.through(Hub(desk, mcp.connect), journal, keys)
         if journal is not None:
             _seal(journal, ended, secrets)
-        return _report(record, desk, ended, secrets)
+        return with_mcp(_report(record, desk, ended, secrets), mcp)
+
+
+def fork_command(
+    log: str | os.PathLike[str],
+    command: Sequence[str],
+    *,
+    into: str | os.PathLike[str] | None = None,
+    at: int | None = None,
+    edits: Mapping[str, Json] | None = None,
+    upstreams: Iterable[str] = (),
+    rules: VolatileRules | None = None,
+    write: Write | None = None,
+) -> ForkedCommand:
+    """Run a command again: answered from the record up to an entry, with edits, and then live.
+
+    Args:
+        log: The record; it is only read.
+        command: The command and its arguments.
+        into: The new log; by default a new file in runs/.
+        at: The last entry that is kept, negative from the end; by default that of the first
+            edited answer.
+        edits: What answers are to be, by call key: of a request its text or message, of a tool
+            call its arguments.
+        upstreams: As for `record_command`.
+        rules: What is not compared, besides what the record lists.
+        write: As for `record_command`.
+
+    Raises:
+        LogObserved: the log is a program's, and no command's.
+        LogExists: a log is never overwritten.
+        EntryMissing: the log has no such entry.
+        ForkRefused: nothing says where, or an edit names no answer.
+        UsageError: an edit has a value of another kind, or the command cannot be started.
+    """
+    kept = kept_record(log, at, edits or {}, rules)
+    record = kept.record
+    routes = routes_of(upstreams)
+    secrets = _secrets(_redaction(record), command, routes)
+    path = Path(into) if into is not None else _fresh([f"{program_of(command)}-fork"])
+    terminal = terminal_here() if write is None else None
+    given = _input(command, terminal)
+    with (
+        Signals() as signals,
+        _log(path, given, secrets, record.rules.as_json(), kept.origin) as journal,
+    ):
+        desk = Replaying(record, secrets, routes=routes, on_miss="live", log=journal)
+        mcp = McpRecording(journal, secrets)
+        run = _Run(command, routes, secrets, signals, write, terminal)
+        ended = run.through(Hub(desk, mcp.connect), journal)
+        _seal(journal, ended, secrets)
+        return ForkedCommand(
+            origin=Path(log),
+            at=kept.at,
+            log=path,
+            ended=ended,
+            served=desk.served,
+            live=desk.live,
+            otherwise=asked_otherwise(record, desk.matcher),
+        )
 
 
 @attrs.frozen
@@ -141,12 +217,16 @@ class _Run:
     terminal: Size | None
 
     def through(
-        self, desk: Desk, journal: ObservedLog | None, keys: Mapping[str, str] | None = None
+        self, desk: Hub, journal: ObservedLog | None, keys: Mapping[str, str] | None = None
     ) -> Ended:
         """Run it to its end; one that cannot be started leaves no log."""
-        with served(desk, [route.name for route in self.routes]) as base:
+        with served(desk, [ROUTE, *(route.name for route in self.routes)]) as base:
             self.secrets.hide_address(base)
-            variables = {**(keys or {}), **environment_of(self.routes, base)}
+            variables = {
+                **(keys or {}),
+                **environment_of(self.routes, base),
+                **desk.variables(base),
+            }
             try:
                 return run_command(
                     self.command,
@@ -192,10 +272,16 @@ def _placeholders(record: ObservedRecord) -> dict[str, str]:
 
 
 def _log(
-    path: Path, given: dict[str, Any], secrets: Secrets, rules: dict[str, Json]
+    path: Path,
+    given: dict[str, Any],
+    secrets: Secrets,
+    rules: dict[str, Json],
+    origin: dict[str, Any] | None = None,
 ) -> ObservedLog:
     program = program_of(given["command"])
-    return ObservedLog(path, program=program, input=given, vault=secrets, rules=rules)
+    return ObservedLog(
+        path, program=program, input=given, vault=secrets, rules=rules, origin=origin
+    )
 
 
 def _removed(journal: ObservedLog) -> None:
@@ -208,23 +294,8 @@ def _removed(journal: ObservedLog) -> None:
 def _report(
     record: ObservedRecord, desk: Replaying, ended: Ended, secrets: Secrets
 ) -> ObservedReport:
-    found = [
-        *desk.divergences,
-        *unconsumed(record, desk.left()),
-        *ended_otherwise(record, output_of(ended, secrets)),
-    ]
-    return ObservedReport(
-        log=str(record.path),
-        program=record.started.program,
-        requests=len(record.turns),
-        served=desk.served,
-        live=desk.live,
-        conversations=conversations_of(record),
-        entries=record.entries,
-        divergences=in_order(found),
-        rules=record.rules.as_json(),
-        exit_code=ended.exit_code,
-    )
+    output = output_of(ended, secrets)
+    return report_of(record, desk.matcher, live=desk.live, output=output)
 
 
 def program_of(command: Sequence[str]) -> str:

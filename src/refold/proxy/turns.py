@@ -5,7 +5,7 @@ telling of everything that comes back, or serve a recorded answer.  All calls co
 thread of the server's loop, and none of them blocks but for the disk.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Literal, Protocol
 
 import attrs
@@ -79,6 +79,8 @@ class Serve:
     pieces: Iterable[tuple[int, bytes]]
     """Chunks, each with the milliseconds after the request at which it is due; 0 for at once."""
     ending: Ending = "whole"
+    later: AsyncIterator[bytes] | None = None
+    """What comes after the pieces, whenever it does."""
     is_begun: bool = True
     """Whether anything comes at all, with the ending `hold`."""
 

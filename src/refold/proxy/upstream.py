@@ -7,6 +7,7 @@ one request to the next.  Rules: CONTRACT.md §16.1.
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from functools import cached_property
 from http.cookiejar import DefaultCookiePolicy
 from typing import Final
 from urllib.parse import urlsplit
@@ -87,16 +88,23 @@ class Upstream:
         UsageError: the proxy that this environment names cannot be used.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, at_once: bool = True) -> None:
+        """Get ready: `at_once`, or when a server is first asked; certificates take their time."""
+        if at_once:
+            _ = self._client
+
+    @cached_property
+    def _client(self) -> httpx.AsyncClient:
         try:
-            self._client = httpx.AsyncClient(
+            client = httpx.AsyncClient(
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=50),
                 timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
             )
         except (ImportError, ValueError, OSError) as error:
             raise UsageError(f"the proxy or certificates of this environment: {error}") from None
-        self._client.headers.clear()  # nothing is sent that the program did not say
-        self._client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=()))
+        client.headers.clear()  # nothing is sent that the program did not say
+        client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=()))
+        return client
 
     @asynccontextmanager
     async def asked(
@@ -134,7 +142,8 @@ class Upstream:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._client.aclose()
+        if "_client" in vars(self):
+            await self._client.aclose()
 
 
 def _unreachable(url: str, error: Exception) -> Unreachable:

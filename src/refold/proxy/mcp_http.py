@@ -1,0 +1,326 @@
+"""Stands between MCP clients and a server on streamable HTTP; records, or serves a record.
+
+A request of a client is one POST, and its response comes by the answer to that, as JSON or as a
+stream; what belongs to none comes by the stream of a GET.  Sessions are the server's: each is one
+connection, and all without one are another.  In a replay there is no server, and sessions are ours.
+Rules: CONTRACT.md §16.9.
+"""
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+from refold.engine.canonical import Json
+from refold.engine.errors import UsageError
+from refold.engine.observed.mcp import is_request, messages_in, plain_name
+from refold.engine.observed.sse import EventParser
+from refold.engine.observed.volatile import VolatileRules
+from refold.proxy.keys import Secrets
+from refold.proxy.mcp_parties import Hello, Party, Sent
+from refold.proxy.mcp_recording import McpRecording
+from refold.proxy.mcp_remote import Remote, recording_here
+from refold.proxy.mcp_sessions import Passed, alone, known, own_log, report_of, seal
+from refold.proxy.mcp_stdio import EndedServer
+from refold.proxy.recording import BAD_GATEWAY
+from refold.proxy.server import served
+from refold.proxy.turns import Forward, Incoming, Serve
+
+ROUTE: Final = "mcp"
+_SESSION: Final = "mcp-session-id"
+_STREAM: Final = "text/event-stream"
+_JSON: Final = "application/json"
+_ERRORS: Final = 400
+_KEPT_CHARS: Final = 64 * 1024
+"""Of an answer that is no message."""
+_PLAIN: Final = frozenset({"accept", "content-length", "content-type", "host", "user-agent"})
+"""Headers that hold no secret."""
+
+Connect = Callable[[Hello], Party]
+
+
+def proxy_url(
+    url: str,
+    *,
+    port: int = 0,
+    name: str = "",
+    log: str | os.PathLike[str] | None = None,
+    replay: str | os.PathLike[str] | None = None,
+    rules: VolatileRules | None = None,
+    announce: Callable[[str], None] = print,
+    until: Callable[[], None] | None = None,
+) -> Passed:
+    """Stand before the server at `url` until Ctrl-C or SIGTERM; `announce` gets the URL to use.
+
+    With `replay`, or in a replay, the server is not asked.  `until` returns when it is to end.
+
+    Raises:
+        LogExists: a log is never overwritten.
+        LogObserved: the log to replay is a program's.
+        OSError: the port is taken.
+        RecordingGone: `REFOLD_RECORDING` leads nowhere.
+        UsageError: the URL is none.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError(f"--url {url}: expected http://… or https://…")
+    server = plain_name(name or parts.hostname)
+    hello = Hello(server=server, how={"transport": "http", "url": url})
+    wait = until or _signalled
+
+    def serve(connect: Connect, hello: Hello = hello) -> None:
+        desk = McpDesk(url, hello, connect)
+        with served(desk, [ROUTE], port=port) as base:
+            announce(f"{base}/{ROUTE}")
+            wait()
+        desk.ended()
+
+    where = recording_here()
+    if where is not None:
+        serve(lambda each: Remote(where, each))
+        return Passed(exit_code=0)
+    if replay is not None:
+        serving = alone(replay, rules)
+        serve(serving.connect, known(hello, serving, name))
+        return Passed(exit_code=0, report=report_of(serving))
+    secrets = Secrets()
+    secrets.learn_environment()
+    secrets.learn_url(url)
+    with own_log(log, hello, secrets, rules) as journal:
+        serve(McpRecording(journal, secrets).connect)
+        seal(journal, EndedServer("client", 0))
+        return Passed(exit_code=0, log=journal.path, entries=journal.entries)
+
+
+def _signalled() -> None:
+    """Wait for Ctrl-C or SIGTERM."""
+    over = threading.Event()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, lambda *_: over.set()) for number in numbers}
+    try:
+        over.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class McpDesk:
+    """Decides what becomes of each HTTP request of an MCP client."""
+
+    def __init__(self, url: str, hello: Hello, connect: Connect) -> None:
+        self._url = url
+        self._hello = hello
+        self._connect = connect
+        self._parties: dict[str, Party] = {}
+        """By session; the one without has an empty name."""
+        self._latest: list[Party] = []
+        """All, in the order of their beginning."""
+        self._served: dict[Party, _Streams] = {}
+        self._count = 0
+        self._known: set[tuple[str, str]] = set()
+
+    def begin(self, incoming: Incoming) -> Forward | Serve:
+        """Write a request down, and pass it on or serve it."""
+        party = self._party(incoming)
+        self._learn(party, incoming)
+        self._count += 1
+        channel = f"{incoming.method.lower()}-{self._count}"
+        if party.is_replay:
+            return self._streams(party).served(incoming, channel)
+        if incoming.method == "POST":
+            party.client(incoming.body, channel)
+        url = self._url + incoming.target.removeprefix("/")
+        return Forward(url=url, passing=_Kept(self, party, channel, incoming.method))
+
+    def ended(self) -> None:
+        """Write down that all is over."""
+        for party in self._latest:
+            party.ended("client")
+
+    def has_session(self, session: str, party: Party) -> None:
+        """Take note of the session that a server gave."""
+        self._parties[session] = party
+
+    def left(self, party: Party) -> None:
+        """Take note that a client ended its session."""
+        if party in self._latest:
+            self._latest.remove(party)
+            party.ended("client")
+
+    def _party(self, incoming: Incoming) -> Party:
+        session = incoming.header(_SESSION)
+        found = self._parties.get(session)
+        is_first = incoming.method == "POST" and _begins(incoming.body)
+        if found is None or (is_first and not session):
+            found = self._connect(self._hello)
+            self._latest.append(found)
+            self._parties[session] = found
+            if found.is_replay:
+                self._served[found] = _Streams(self, found, len(self._latest))
+        return found
+
+    def _streams(self, party: Party) -> "_Streams":
+        return self._served[party]
+
+    def _learn(self, party: Party, incoming: Incoming) -> None:
+        """Tell of headers that have not been seen: what authorises is in no log."""
+        new = {each for each in incoming.headers if each[0] not in _PLAIN} - self._known
+        if new:
+            self._known |= new
+            party.learn(sorted(new))
+
+
+def _begins(body: bytes) -> bool:
+    return any(each.get("method") == "initialize" for each in messages_in(body) or ())
+
+
+class _Kept:
+    """Writes down one answer while it passes."""
+
+    def __init__(self, desk: McpDesk, party: Party, channel: str, method: str) -> None:
+        self._desk = desk
+        self._party = party
+        self._channel = channel
+        self._method = method
+        self._status = 0
+        self._type = ""
+        self._events: EventParser | None = None
+        self._body = bytearray()
+        self._is_over = False
+
+    def head(self, status: int, headers: Sequence[tuple[str, str]]) -> None:
+        """Take note of the session, and of how the answer comes."""
+        told = dict(headers)
+        if session := told.get(_SESSION):
+            self._desk.has_session(session, self._party)
+        self._status = status
+        self._type = told.get("content-type", "")
+        if self._type.startswith(_STREAM):
+            self._events = EventParser()
+
+    def chunk(self, content: bytes) -> None:
+        """Write down the messages that these bytes end."""
+        if self._events is None:
+            self._body += content
+            return
+        for event in self._events.feed(content):
+            if event.data.strip():
+                self._party.server(event.data, self._channel)
+
+    def end(self) -> None:
+        """Write down the message, or what came instead."""
+        self._is_over = True
+        if self._events is None and self._method == "POST":
+            body = bytes(self._body)
+            if messages_in(body) is not None:
+                self._party.server(body, self._channel)
+            elif self._status >= _ERRORS or body.strip():
+                self._instead(body)
+        if self._method == "DELETE" and self._status < _ERRORS:
+            self._desk.left(self._party)
+
+    def _instead(self, body: bytes) -> None:
+        text = body.decode(errors="replace")[:_KEPT_CHARS]
+        result: Json = {"status": self._status, "content_type": self._type, "text": text}
+        code = f"http_{self._status}"
+        self._party.failed(self._channel, code, text[:_SHOWN], result)
+
+    def failed(self, code: str, message: str) -> Serve:
+        """Write down that the server cannot be reached, or broke off."""
+        self._is_over = True
+        text = f"refold: {message}"
+        result: dict[str, Json] = {
+            "status": BAD_GATEWAY,
+            "content_type": "text/plain",
+            "text": text,
+        }
+        self._party.failed(self._channel, code, message, result)
+        return _whole(BAD_GATEWAY, text.encode(), {"content-type": "text/plain"})
+
+    def gone(self) -> None:
+        """Write down that the client left."""
+        if not self._is_over:
+            self._is_over = True
+            self._party.gone(self._channel)
+
+
+_SHOWN: Final = 200
+"""Characters of an answer in an error."""
+
+
+class _Streams:
+    """Serves one connection from a record."""
+
+    def __init__(self, desk: McpDesk, party: Party, number: int) -> None:
+        self._desk = desk
+        self._party = party
+        self._session = f"refold-{number}"
+        self._waiting: dict[str, asyncio.Queue[Sent]] = {}
+        """What is to be said by streams that are open."""
+        self._beside: asyncio.Queue[Sent] = asyncio.Queue()
+        """What belongs to no request: by the stream of a GET."""
+        desk.has_session(self._session, party)
+        self._dispatch(party.begin().sent)
+
+    def served(self, incoming: Incoming, channel: str) -> Serve:
+        """Return what the record says to a request."""
+        if incoming.method == "GET":
+            return self._stream([], self._told(self._beside))
+        if incoming.method == "DELETE":
+            self._desk.left(self._party)
+            return _whole(200, b"", {})
+        wanted = sum(map(is_request, messages_in(incoming.body) or ()))
+        queue = self._waiting[channel] = asyncio.Queue()
+        self._dispatch(self._party.client(incoming.body, channel).sent)
+        if not wanted:
+            return _whole(202, b"", {})
+        return self._answer(channel, queue, wanted)
+
+    def _answer(self, channel: str, queue: asyncio.Queue[Sent], wanted: int) -> Serve:
+        ready = [queue.get_nowait() for _ in range(queue.qsize())]
+        last = ready[-1] if ready else None
+        if last is not None and last.failed is not None:
+            told = last.failed
+            text = str(told.get("text", "")).encode()
+            headers = {"content-type": str(told.get("content_type", "text/plain"))}
+            return _whole(int(told.get("status", BAD_GATEWAY)), text, headers)
+        if len(ready) == wanted == 1 and last is not None and last.is_last:
+            return _whole(200, last.content, {"content-type": _JSON, _SESSION: self._session})
+        missing = wanted - sum(each.is_last for each in ready)
+        return self._stream(ready, self._told(queue, missing, channel) if missing else None)
+
+    def _stream(self, ready: Sequence[Sent], later: AsyncIterator[bytes] | None) -> Serve:
+        return Serve(
+            status=200,
+            headers={"content-type": _STREAM, "cache-control": "no-store", _SESSION: self._session},
+            pieces=[(0, _event(each)) for each in ready],
+            later=later,
+        )
+
+    async def _told(
+        self, queue: asyncio.Queue[Sent], wanted: int | None = None, channel: str = ""
+    ) -> AsyncIterator[bytes]:
+        """Yield events as they come to be said, until so many responses have been."""
+        while wanted is None or wanted > 0:
+            sent = await queue.get()
+            if sent.is_last and wanted is not None:
+                wanted -= 1
+            yield _event(sent)
+        self._waiting.pop(channel, None)
+
+    def _dispatch(self, sent: Sequence[Sent]) -> None:
+        for each in sent:
+            self._waiting.get(each.channel, self._beside).put_nowait(each)
+
+
+def _event(sent: Sent) -> bytes:
+    return b"event: message\ndata: " + sent.content + b"\n\n"
+
+
+def _whole(status: int, body: bytes, headers: Mapping[str, str]) -> Serve:
+    sized = {**headers, "content-length": str(len(body))}
+    pieces: list[tuple[int, bytes]] = [(0, body)]
+    return Serve(status=status, headers=sized, pieces=pieces)

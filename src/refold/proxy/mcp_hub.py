@@ -1,0 +1,110 @@
+"""Where the MCP proxies of a command find the one log: a route of the command's own proxy.
+
+Each MCP server of a watched command has a proxy of its own, in a process that the command's MCP
+client starts.  They report here, and the one loop that serves all of it orders what they say with
+what is asked of models.  The address goes to them by the variable `REFOLD_RECORDING`; a token in it
+keeps others out.  The other end is `mcp_remote`.  Rules: CONTRACT.md §16.9.
+"""
+
+import hmac
+import json
+import os
+import secrets
+from collections.abc import Callable
+from typing import Any, Final
+
+from refold.proxy.mcp_parties import NOTHING, Hello, Party, Reply, Sent
+from refold.proxy.turns import Desk, Forward, Incoming, Serve
+
+RECORDING: Final = "REFOLD_RECORDING"
+"""The variable that says where."""
+ROUTE: Final = "refold"
+_OK, _NOT_FOUND = 200, 404
+
+
+class Hub:
+    """A desk that takes reports of MCP proxies, and leaves all else to another."""
+
+    def __init__(self, desk: Desk, connect: Callable[[Hello], Party]) -> None:
+        self._desk = desk
+        self._connect = connect
+        self._token = secrets.token_urlsafe(24)
+        self._parties: list[Party] = []
+        self._base = ""
+
+    def variables(self, base: str) -> dict[str, str]:
+        """Return the variables that lead to this hub, where the proxy is at `base`."""
+        self._base = base
+        return {RECORDING: f"{base}/{ROUTE}/{self._token}"}
+
+    def begin(self, incoming: Incoming) -> Forward | Serve:
+        """Take a report, or leave the request to the other desk."""
+        if incoming.route != ROUTE:
+            return self._desk.begin(incoming)
+        token, _, rest = incoming.target.removeprefix("/").partition("/")
+        if not hmac.compare_digest(token.encode(), self._token.encode()):
+            return _answer({}, _NOT_FOUND)
+        number, _, verb = rest.partition("/")
+        if number == "open":
+            return self._open(json.loads(incoming.body))
+        if not number.isdecimal() or int(number) >= len(self._parties):
+            return _answer({}, _NOT_FOUND)
+        return _answer(packed(self._told(self._parties[int(number)], verb, incoming)))
+
+    def _open(self, hello: dict[str, Any]) -> Serve:
+        party = self._connect(Hello(**hello))
+        self._parties.append(party)
+        number = len(self._parties) - 1
+        told = {"number": number, "is_replay": party.is_replay, "before": self._before(hello)}
+        return _answer({**told, **packed(party.begin())})
+
+    def _before(self, hello: dict[str, Any]) -> dict[str, str | None]:
+        """Return the variables that lead here, as they are without: a server has no part in it."""
+        given: dict[str, str] = hello["environment"]
+        names = [name for name, value in given.items() if value.startswith(self._base)]
+        return {name: os.environ.get(name) for name in names} if self._base else {}
+
+    def _told(self, party: Party, verb: str, incoming: Incoming) -> Reply:
+        channel = incoming.header("x-refold-channel")
+        match verb:
+            case "client":
+                return party.client(incoming.body, channel)
+            case "server":
+                party.server(incoming.body, channel)
+            case "learn":
+                party.learn([(name, value) for name, value in json.loads(incoming.body)])
+            case "failed":
+                party.failed(channel, **json.loads(incoming.body))
+            case "gone":
+                party.gone(channel)
+            case "ended":
+                party.ended(**json.loads(incoming.body))
+        return NOTHING
+
+
+def packed(reply: Reply) -> dict[str, Any]:
+    """Return a reply as JSON has it."""
+    sent = [
+        {
+            "content": each.content.decode(errors="surrogateescape"),
+            "channel": each.channel,
+            "is_last": each.is_last,
+            "failed": each.failed,
+        }
+        for each in reply.sent
+    ]
+    return {"sent": sent, "ends": reply.ends}
+
+
+def unpacked(told: dict[str, Any]) -> Reply:
+    """Return a reply from what `packed` gave."""
+    sent = [
+        Sent(**{**each, "content": each["content"].encode(errors="surrogateescape")})
+        for each in told["sent"]
+    ]
+    return Reply(sent=sent, ends=told["ends"])
+
+
+def _answer(told: dict[str, Any], status: int = _OK) -> Serve:
+    body = json.dumps(told).encode()
+    return Serve(status=status, headers={"content-type": "application/json"}, pieces=[(0, body)])

@@ -1,0 +1,170 @@
+"""Says what is otherwise where a client asks an MCP server for what was not recorded.
+
+Rules: CONTRACT.md §12.4, §16.9.
+"""
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import attrs
+
+from refold.engine.canonical import encode
+from refold.engine.observed.mcp import PREFIX, McpRequest
+from refold.proxy.mcp_record import Connection, Cue, McpRecord, Step, is_ping
+from refold.replay.divergence import Divergence, between
+from refold.replay.text_diff import text_changes
+
+
+@attrs.frozen
+class Miss:
+    """A request that the record has no answer to."""
+
+    request: McpRequest
+    server: str
+    recorded: int
+    """How often the same was recorded: all of these were served."""
+    connections: Sequence[Connection]
+    """Those to the server that were recorded."""
+
+
+def divergence_of(record: McpRecord, miss: Miss) -> Divergence:
+    """Return what a request that was not recorded differs in."""
+    request = miss.request
+    near = None if miss.recorded else _nearest(miss)
+    call = near.call if near is not None else ""
+    recorded = item_of(near.request, call) if near is not None and near.request else None
+    now = item_of(request, call)
+    diff = between(recorded, now)
+    return Divergence(
+        category=_category(near, request),
+        where=place_of(record, miss.server, request.name, call),
+        log=str(record.path),
+        call=call,
+        seq=near.seq if near is not None else None,
+        recorded=recorded,
+        now=now,
+        diff=diff,
+        texts=text_changes(diff),
+        cause=_cause(record, miss, near),
+    )
+
+
+def _category(near: Cue | None, request: McpRequest) -> Any:
+    if near is None or near.request is None:
+        return "extra_call"
+    return "args_changed" if near.request.name == request.name else "name_changed"
+
+
+def _nearest(miss: Miss) -> Cue | None:
+    """Return the unserved request that was likely meant: of the same name, most like it."""
+    waiting = [
+        cue
+        for each in miss.connections
+        for cue in each.requests()
+        if not cue.is_served and not is_ping(cue)
+    ]
+    same = [cue for cue in waiting if cue.request and cue.request.name == miss.request.name]
+    if same:
+        return max(same, key=lambda cue: _likeness(cue.request, miss.request))
+    return waiting[0] if waiting else None
+
+
+def _likeness(recorded: McpRequest | None, now: McpRequest) -> float:
+    if recorded is None:
+        return 0.0
+    before, after = (encode(each.arguments).decode()[:_COMPARED] for each in (recorded, now))
+    return difflib.SequenceMatcher(None, before, after, autojunk=False).quick_ratio()
+
+
+_COMPARED = 4000
+"""Characters of arguments by which likeness is judged."""
+
+
+def _cause(record: McpRecord, miss: Miss, near: Cue | None) -> str:
+    name = miss.request.name
+    if not miss.connections:
+        known = ", ".join(record.servers()) or "none"
+        return (
+            f"no MCP server of the name {miss.server} was recorded (recorded: {known}); "
+            "`refold mcp-proxy --name NAME` says which one it is"
+        )
+    if miss.recorded:
+        return f"{name} was asked {miss.recorded + 1} times like this, and recorded {miss.recorded}"
+    if near is None:
+        return "the program asks for more than was recorded"
+    if near.request is not None and near.request.name == name:
+        return f"no such call of {name} was recorded: it has other arguments"
+    following = near.request.name if near.request is not None else near.method
+    return f"{name} is asked for where the record goes on with {following}"
+
+
+def answered_otherwise(
+    record: McpRecord,
+    server: str,
+    cue: Cue,
+    step: Step,
+    pair: tuple[McpRequest, McpRequest],
+) -> Divergence:
+    """Return what a client says otherwise to a request of the server."""
+    recorded, now = (item_of(each, cue.call) for each in pair)
+    diff = between(recorded, now)
+    name = cue.request.name if cue.request is not None else cue.method
+    return Divergence(
+        category="result_changed",
+        where=place_of(record, server, name, cue.call),
+        log=str(record.path),
+        call=cue.call,
+        seq=step.seq,
+        recorded=recorded,
+        now=now,
+        diff=diff,
+        texts=text_changes(diff),
+        cause="the client answers a request of the server otherwise; what the server would say "
+        "to that was not recorded",
+    )
+
+
+def unconsumed(record: McpRecord) -> list[Divergence]:
+    """Return a divergence for each connection with recorded requests that were not made."""
+    found = []
+    for connection, waiting in record.left():
+        first = waiting[0]
+        assert first.request is not None
+        found.append(
+            Divergence(
+                category="unconsumed",
+                where=place_of(record, connection.server, first.request.name, first.call),
+                log=str(record.path),
+                call=first.call,
+                seq=first.seq,
+                recorded=item_of(first.request, first.call),
+                cause=f"{len(waiting)} recorded requests to this MCP server were not made",
+            )
+        )
+    return found
+
+
+def first_of_each(found: Iterable[Divergence]) -> tuple[Divergence, ...]:
+    """Return the first of each server, with how much follows: that may come of it."""
+    firsts: dict[str, Divergence] = {}
+    for one in found:
+        server = one.where.rpartition(" > ")[0]
+        first = firsts.get(server)
+        firsts[server] = (
+            one if first is None else attrs.evolve(first, later_count=first.later_count + 1)
+        )
+    return tuple(firsts.values())
+
+
+def item_of(request: McpRequest, call: str) -> dict[str, Any]:
+    """Return a request as divergences show it: {kind, name, call, arguments}."""
+    arguments = {**request.arguments, **({"params": request.more} if request.more else {})}
+    return {"kind": "tool", "name": request.name, "call": call, "arguments": arguments}
+
+
+def place_of(record: McpRecord, server: str, name: str, call: str) -> str:
+    """Return where a request stands, in words: `agent.py > mcp weather > forecast#3`."""
+    ordinal = call.rpartition("#")[2] or "?"
+    above = () if record.program in record.servers() else (record.program,)
+    return " > ".join((*above, f"mcp {server}", f"{name.removeprefix(PREFIX)}#{ordinal}"))

@@ -1,0 +1,93 @@
+"""The log side of MCP that records: what passes is written down, in the order in which it passes.
+
+Rules: CONTRACT.md §16.9.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from refold.engine.canonical import Json
+from refold.engine.observed.mcp import McpObserver, Side, messages_in
+from refold.proxy.keys import Secrets
+from refold.proxy.mcp_parties import NOTHING, Hello, Party, Reply
+from refold.proxy.recording import Log
+
+
+class McpRecording:
+    """Records connections in one log."""
+
+    def __init__(self, log: Log, secrets: Secrets) -> None:
+        self._log = log
+        self._secrets = secrets
+        self._counts: Counter[str] = Counter()
+
+    def connect(self, hello: Hello) -> Party:
+        """Return what writes one connection down."""
+        return _Recorded(self.observer(hello), self._log, self._secrets)
+
+    def observer(self, hello: Hello) -> McpObserver:
+        """Return the observer of a new connection, with its secrets learnt."""
+        self._secrets.learn_environment(hello.environment)
+        command = hello.how.get("command", ())
+        self._secrets.learn_command([each for each in command if isinstance(each, str)])
+        self._secrets.learn_url(str(hello.how.get("url", "")))
+        self._counts[hello.server] += 1
+        how = self._secrets.scrubbed(dict(hello.how))
+        return McpObserver(self._log, hello.server, self._counts[hello.server], how)
+
+
+class _Recorded:
+    """One connection."""
+
+    is_replay = False
+
+    def __init__(self, observer: McpObserver, log: Log, secrets: Secrets) -> None:
+        self._observer = observer
+        self._log = log
+        self._secrets = secrets
+
+    def learn(self, headers: Sequence[tuple[str, str]]) -> None:
+        """Make secrets of what headers authorise with."""
+        self._secrets.learn_headers(headers)
+
+    def begin(self) -> Reply:
+        """Say nothing: the server does."""
+        return NOTHING
+
+    def client(self, content: bytes, channel: str = "") -> Reply:
+        """Write down what the client says; it is on disk before the server gets it."""
+        self._each(content, self._observer.client, "client", channel)
+        return NOTHING
+
+    def server(self, content: bytes, channel: str = "") -> None:
+        """Write down what the server says."""
+        self._each(content, self._observer.server, "server", channel)
+
+    def _each(
+        self, content: bytes, take: Callable[[dict[str, Any], str], None], side: Side, channel: str
+    ) -> None:
+        if not content.strip():
+            return
+        found = messages_in(content)
+        if found is None:
+            text = self._secrets.scrubbed_bytes(content.removesuffix(b"\n").removesuffix(b"\r"))
+            self._observer.text(side, text, channel)
+        for message in found or ():
+            take(self._secrets.scrubbed(message), channel)
+        self._log.sync()
+
+    def failed(self, channel: str, code: str, message: str, result: Json = None) -> None:
+        """Write down that there is no response."""
+        self._observer.failed(channel, code, message, self._secrets.scrubbed(result))
+        self._log.sync()
+
+    def gone(self, channel: str) -> None:
+        """Write down that the client gave up."""
+        self._observer.gone(channel)
+        self._log.sync()
+
+    def ended(self, left: str, exit_code: int | None = None) -> None:
+        """Write down the end."""
+        self._observer.ended("server" if left == "server" else "client", exit_code)
+        self._log.sync()

@@ -1,0 +1,134 @@
+"""The log side of MCP where the log is another process's: it is told of each message over loopback.
+
+A shell file: it reads the environment.  MCP clients pass few variables on to servers, so one that
+is not here is looked for in the processes above.  The other end is `mcp_hub`.
+Rules: CONTRACT.md §16.9.
+"""
+
+import http.client
+import json
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import psutil
+
+from refold.engine.canonical import Json
+from refold.engine.errors import RecordingGone
+from refold.proxy.mcp_hub import RECORDING, unpacked
+from refold.proxy.mcp_parties import Hello, Reply
+
+_TIMEOUT_SECONDS: Final = 120.0
+"""For one report; the log is on a disk, and a disk can be slow."""
+_OK: Final = 200
+
+
+def recording_here() -> str | None:
+    """Return where the recording or replay is that this process belongs to; `None` for nowhere."""
+    if found := os.environ.get(RECORDING):
+        return found
+    try:
+        for process in psutil.Process().parents():
+            if found := _variable_of(process):
+                return found
+    except psutil.Error:
+        pass
+    return None
+
+
+def _variable_of(process: psutil.Process) -> str | None:
+    try:
+        found: str | None = process.environ().get(RECORDING)
+    except (psutil.Error, OSError):  # another user's, or gone
+        return None
+    return found
+
+
+class Remote:
+    """One connection, reported to the process that has the log; from any thread."""
+
+    def __init__(self, url: str, hello: Hello) -> None:
+        """Say hello.
+
+        Raises:
+            RecordingGone: nobody takes reports there.
+        """
+        parts = urlsplit(url)
+        self._url = url
+        self._path = parts.path
+        self._lock = threading.Lock()
+        self._http = http.client.HTTPConnection(
+            parts.hostname or "", parts.port, timeout=_TIMEOUT_SECONDS
+        )
+        said = {
+            "server": hello.server,
+            "how": dict(hello.how),
+            "environment": dict(hello.environment),
+        }
+        told = self._asked("open", json.dumps(said).encode())
+        self.is_replay: bool = told["is_replay"]
+        self._number = told["number"]
+        self.before: dict[str, str | None] = told["before"]
+        """Variables that lead to the recording, as they were without it."""
+        self._first = unpacked(told)
+
+    def learn(self, headers: Sequence[tuple[str, str]]) -> None:
+        """Report headers."""
+        self._told("learn", json.dumps(list(headers)).encode(), "")
+
+    def begin(self) -> Reply:
+        """Return what a server says at once."""
+        return self._first
+
+    def client(self, content: bytes, channel: str = "") -> Reply:
+        """Report what the client says."""
+        return unpacked(self._told("client", content, channel))
+
+    def server(self, content: bytes, channel: str = "") -> None:
+        """Report what the server says."""
+        self._told("server", content, channel)
+
+    def failed(self, channel: str, code: str, message: str, result: Json = None) -> None:
+        """Report that there is no response."""
+        said = {"code": code, "message": message, "result": result}
+        self._told("failed", json.dumps(said).encode(), channel)
+
+    def gone(self, channel: str) -> None:
+        """Report that the client gave up."""
+        self._told("gone", b"", channel)
+
+    def ended(self, left: str, exit_code: int | None = None) -> None:
+        """Report the end."""
+        self._told("ended", json.dumps({"left": left, "exit_code": exit_code}).encode(), "")
+        self._http.close()
+
+    def _told(self, verb: str, body: bytes, channel: str) -> dict[str, Any]:
+        return self._asked(f"{self._number}/{verb}", body, channel)
+
+    def _asked(self, path: str, body: bytes, channel: str = "") -> dict[str, Any]:
+        headers = {"x-refold-channel": channel} if channel else {}
+        with self._lock:
+            try:
+                self._http.request("POST", f"{self._path}/{path}", body, headers)
+                answer = self._http.getresponse()
+                content = answer.read()
+            except (OSError, http.client.HTTPException) as error:
+                raise RecordingGone(self._shown(), str(error) or type(error).__name__) from None
+        if answer.status != _OK:
+            raise RecordingGone(self._shown(), _why(content) or f"status {answer.status}")
+        told: dict[str, Any] = json.loads(content)
+        return told
+
+    def _shown(self) -> str:
+        """Return the address without its token."""
+        return self._url.rpartition("/")[0]
+
+
+def _why(content: bytes) -> str:
+    try:
+        told: str = json.loads(content)["error"]["message"]
+    except (ValueError, LookupError, TypeError):
+        return ""
+    return told

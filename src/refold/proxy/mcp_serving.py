@@ -1,0 +1,288 @@
+"""The log side of MCP that replays: no server is started, and requests are served from the record.
+
+A request is served the first recorded answer, in the order of the record, of one that asked the
+same server exactly the same, with what the server said before and after it.  Nothing like it is
+served in its place: a request that was not recorded gets an error, and is a divergence.
+Rules: CONTRACT.md §16.9.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.canonical import Json
+from refold.engine.observed import mcp
+from refold.engine.observed.mcp import McpObserver, McpRequest, id_key
+from refold.engine.observed.volatile import VolatileRules
+from refold.proxy.keys import Secrets
+from refold.proxy.mcp_misses import Miss, answered_otherwise, divergence_of
+from refold.proxy.mcp_parties import NOTHING, Hello, Party, Reply, Sent
+from refold.proxy.mcp_record import Connection, Cue, McpRecord, Step, content_of, is_ping
+from refold.proxy.mcp_recording import McpRecording
+from refold.proxy.mcp_rules import compared_key
+from refold.proxy.recording import Log
+from refold.replay.divergence import Divergence
+
+REFUSED: Final = -32000
+"""The error code of a request that was not recorded."""
+
+
+class McpServing:
+    """Serves the servers of one record."""
+
+    def __init__(self, record: McpRecord, rules: VolatileRules, log: Log, secrets: Secrets) -> None:
+        self.record = record
+        self.rules = rules
+        self.secrets = secrets
+        self.divergences: list[Divergence] = []
+        self.served = 0
+        self._recording = McpRecording(log, secrets)
+        self._counts: Counter[str] = Counter()
+
+    def connect(self, hello: Hello) -> Party:
+        """Return what serves one connection."""
+        self._counts[hello.server] += 1
+        observer = self._recording.observer(hello)
+        known = self.record.of(hello.server)
+        number = self._counts[hello.server]
+        same = known[number - 1] if number <= len(known) else None
+        return _Served(self, observer, hello.server, same)
+
+    def take(self, request: McpRequest, server: str, same: Connection | None) -> Cue | Miss:
+        """Return the recorded request that is made again, once."""
+        connections = sorted(self.record.of(server), key=lambda each: each is not same)
+        key = compared_key(request, self.rules)
+        asked = [cue for each in connections for cue in each.requests() if cue.key == key]
+        found = next((cue for cue in asked if not cue.is_served), None)
+        if found is None and asked and is_ping(asked[-1]):
+            return asked[-1]  # how many there are hangs on time alone
+        if found is None:
+            return Miss(request, server, len(asked), connections)
+        found.is_served = True
+        self.served += not is_ping(found)
+        return found
+
+
+@attrs.define(eq=False)
+class _Running:
+    """A cue whose steps are being gone through."""
+
+    cue: Cue
+    steps: list[Step]
+    channel: str
+    id: Json = None
+    token: Json = None
+    at: int = 0
+
+
+class _Served:
+    """One connection."""
+
+    is_replay = True
+
+    def __init__(
+        self, serving: McpServing, observer: McpObserver, server: str, same: Connection | None
+    ) -> None:
+        self._serving = serving
+        self._observer = observer
+        self._server = server
+        self._same = same
+        self._running: list[_Running] = []
+        self._asked: dict[str, int] = {}
+        """By the id that a request of the server has now: its recorded entry."""
+        self._ids: dict[int, int] = {}
+        """The reverse."""
+        self._responses: dict[int, dict[str, Any]] = {}
+        """What the client answers to them."""
+        self._sent: list[Sent] = []
+        self._ends: int | None = None
+
+    # --- what comes ----------------------------------------------------------------------
+
+    def learn(self, headers: Sequence[tuple[str, str]]) -> None:
+        """Make secrets of what headers authorise with."""
+        self._serving.secrets.learn_headers(headers)
+
+    def begin(self) -> Reply:
+        """Return what the server said before the client did."""
+        if self._same is None:
+            return NOTHING
+        begin = self._same.cues[0]
+        self._run(_Running(begin, begin.following, ""))
+        return self._reply()
+
+    def client(self, content: bytes, channel: str = "") -> Reply:
+        """Return what the server said to that."""
+        for message in mcp.messages_in(content) or ():
+            scrubbed = self._serving.secrets.scrubbed(message)
+            self._observer.client(scrubbed, channel)
+            if mcp.is_request(message):
+                self._request(message, mcp.request_of(scrubbed), channel)
+            elif mcp.is_notification(message):
+                self._notification(message)
+            elif mcp.is_response(message):
+                self._response(message, scrubbed)
+        return self._reply()
+
+    def server(self, content: bytes, channel: str = "") -> None:
+        """Do nothing: there is no server."""
+
+    def failed(self, channel: str, code: str, message: str, result: Json = None) -> None:
+        """Do nothing: there is no server."""
+
+    def gone(self, channel: str) -> None:
+        """Let go of a channel."""
+        self._observer.gone(channel)
+        self._running = [each for each in self._running if each.channel != channel]
+
+    def ended(self, left: str, exit_code: int | None = None) -> None:
+        """Take note of the end."""
+        self._observer.ended("server" if left == "server" else "client", exit_code)
+
+    def _reply(self) -> Reply:
+        reply = Reply(sent=self._sent, ends=self._ends)
+        self._sent, self._ends = [], None
+        return reply
+
+    def _request(self, message: dict[str, Any], request: McpRequest, channel: str) -> None:
+        found = self._serving.take(request, self._server, self._same)
+        if isinstance(found, Miss):
+            self._missed(divergence_of(self._serving.record, found), message["id"], channel)
+            return
+        token = mcp.meta_of(message).get("progressToken")
+        self._run(_Running(found, found.steps, channel, message["id"], token))
+
+    def _missed(self, divergence: Divergence, request_id: Json, channel: str) -> None:
+        self._serving.divergences.append(divergence)
+        error = {"code": REFUSED, "message": _refusal(divergence)}
+        self._send({"id": request_id, "error": error}, channel, is_last=True)
+
+    def _notification(self, message: dict[str, Any]) -> None:
+        method = message["method"]
+        if method == "notifications/cancelled":
+            self._cancelled(id_key((message.get("params") or {}).get("requestId")))
+        for cue in self._same.cues if self._same is not None else ():
+            if cue.kind == "notification" and cue.method == method and not cue.is_served:
+                cue.is_served = True
+                self._run(_Running(cue, cue.following, ""))
+                return
+
+    def _cancelled(self, wanted: str) -> None:
+        over = [one for one in self._running if one.id is not None and id_key(one.id) == wanted]
+        self._running = [one for one in self._running if one not in over]
+        for one in over:
+            self._run(_Running(one.cue, one.cue.following, ""))
+
+    def _response(self, message: dict[str, Any], scrubbed: dict[str, Any]) -> None:
+        asks = self._asked.pop(id_key(message.get("id")), None)
+        if asks is not None:
+            self._responses[asks] = scrubbed
+            waiting, self._running = self._running, []
+            for one in waiting:
+                self._run(one)
+
+    # --- what is said --------------------------------------------------------------------
+
+    def _run(self, running: _Running) -> None:
+        """Go through the steps of a cue, up to one that waits for the client."""
+        while running.at < len(running.steps):
+            step = running.steps[running.at]
+            if step.kind == "wait" and step.asks not in self._responses:
+                self._running.append(running)
+                return
+            running.at += 1
+            if not self._step(step, running):
+                return
+        is_answered = any(step.kind in ("response", "end") for step in running.steps)
+        if running.steps is running.cue.following:
+            return
+        if is_answered:
+            self._run(_Running(running.cue, running.cue.following, ""))
+        else:
+            self._running.append(running)  # held, until the client gives up on it
+
+    def _step(self, step: Step, running: _Running) -> bool:
+        """Do one step; return whether to go on."""
+        match step.kind:
+            case "wait":
+                return self._is_as_recorded(step, running)
+            case "response" if "failed" in step.data:
+                failed = step.data["failed"]
+                self._sent.append(Sent(channel=running.channel, is_last=True, failed=failed))
+                self._observer.failed(running.channel, "failed", "", failed)
+            case "response":
+                self._send({"id": running.id, **step.data}, running.channel, is_last=True)
+            case "text":
+                content = content_of(step.data)
+                self._observer.text("server", content, running.channel)
+                self._sent.append(Sent(content=content, channel=running.channel))
+            case "end":
+                self._ends = step.data.get("exit_code", 0)
+            case "request" | "notification":
+                self._send(self._message(step, running), running.channel)
+        return True
+
+    def _message(self, step: Step, running: _Running) -> dict[str, Any]:
+        message: dict[str, Any] = {"method": step.data["method"]}
+        if step.kind == "request":
+            number = len(self._ids) + 1
+            self._ids[step.seq], self._asked[id_key(number)] = number, step.seq
+            message["id"] = number
+        if "params" in step.data:
+            params = mcp.given(step.data["params"])
+            if isinstance(params, dict):
+                params = self._tied(params, step, running)
+            message["params"] = params
+        return message
+
+    def _tied(self, params: dict[str, Any], step: Step, running: _Running) -> dict[str, Any]:
+        """Return parameters with the ids of now."""
+        method = step.data["method"]
+        if method == "notifications/progress" and "progressToken" not in params:
+            return {"progressToken": running.token, **params}
+        if method == "notifications/cancelled" and step.asks in self._ids:
+            return {"requestId": self._ids[step.asks], **params}
+        if step.data.get("subscribed"):
+            return mcp.with_subscription(params, running.id)
+        return params
+
+    def _is_as_recorded(self, step: Step, running: _Running) -> bool:
+        """Return whether the client answers the server as it did; refuse the rest if not."""
+        said = self._responses[step.asks or 0]
+        before: dict[str, Any] = {
+            str(name): mcp.given(value)
+            for name, value in step.data.items()
+            if name in ("result", "error")
+        }
+        recorded, now = (
+            McpRequest("mcp.response", {"said": mcp.compared(each)}, {}) for each in (before, said)
+        )
+        if compared_key(recorded, self._serving.rules) == compared_key(now, self._serving.rules):
+            return True
+        divergence = answered_otherwise(
+            self._serving.record, self._server, running.cue, step, (recorded, now)
+        )
+        self._missed(divergence, running.id, running.channel)
+        return False
+
+    def _send(self, message: dict[str, Any], channel: str, *, is_last: bool = False) -> None:
+        whole = {"jsonrpc": "2.0", **message}
+        self._observer.server(self._serving.secrets.scrubbed(whole), channel)
+        content = self._serving.secrets.shown(json.dumps(whole).encode())
+        self._sent.append(Sent(content=content, channel=channel, is_last=is_last))
+
+
+def _refusal(divergence: Divergence) -> str:
+    text = f"refold replay: {divergence.where}: {divergence.cause}"
+    recorded: Any = divergence.recorded
+    if recorded is not None and recorded.get("name"):
+        shown = json.dumps(recorded["arguments"], ensure_ascii=False)[:_SHOWN]
+        text += f". Nearest recorded: {recorded['name']} {shown} ({recorded['call']})"
+    return text
+
+
+_SHOWN: Final = 200
+"""Characters of recorded arguments in an error."""

@@ -1,0 +1,215 @@
+"""An MCP server recorded, or served from a record: from its start to the report.
+
+Where the log is: at the recording or replay that this process belongs to (`REFOLD_RECORDING`), else
+in a log of its own.  What `refold mcp-proxy` does, for Python too.  Rules: CONTRACT.md §16.9.
+"""
+
+import os
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.canonical import Json
+from refold.engine.log.names import default_path
+from refold.engine.observed.journal import ObservedLog
+from refold.engine.observed.mcp import plain_name
+from refold.engine.observed.volatile import VolatileRules
+from refold.engine.outcome import Fault
+from refold.proxy import mcp_stdio
+from refold.proxy.keys import Secrets
+from refold.proxy.mcp_misses import first_of_each, unconsumed
+from refold.proxy.mcp_parties import Hello
+from refold.proxy.mcp_record import read_mcp
+from refold.proxy.mcp_recording import McpRecording
+from refold.proxy.mcp_remote import Remote, recording_here
+from refold.proxy.mcp_serving import McpServing
+from refold.proxy.mcp_stdio import EndedServer
+from refold.proxy.recording import Log
+from refold.proxy.replaying import Nowhere
+from refold.replay.divergence import Divergence
+from refold.replay.observed.record import read_record
+from refold.replay.observed.report import ObservedReport
+
+_RUNNERS: Final = re.compile(
+    r"(?:python|pypy|node|bun|bunx|deno|npx|pnpx|pnpm|uv|uvx|pipx|ruby|bash|sh|env|docker)[0-9.]*"
+)
+_VERBS: Final = frozenset({"run", "tool", "exec", "dlx", "x"})
+_SUFFIXES: Final = re.compile(r"\.(?:py|js|mjs|cjs|ts|mts|rb|sh)$")
+
+
+@attrs.frozen(kw_only=True)
+class McpReport:
+    """One replay of MCP servers."""
+
+    log: str
+    requests: int
+    """Recorded; pings do not count."""
+    served: int
+    divergences: tuple[Divergence, ...]
+
+    @property
+    def identical(self) -> bool:
+        """Whether all was asked again, and nothing else was."""
+        return not self.divergences
+
+
+@attrs.frozen(kw_only=True)
+class Passed:
+    """What `refold mcp-proxy` did."""
+
+    exit_code: int
+    """Of the server."""
+    log: Path | None = None
+    """Where it was recorded; `None` where another process has the log."""
+    entries: int = 0
+    report: McpReport | None = None
+    """Of a replay without one around it."""
+
+
+def serving_of(log: Path, rules: VolatileRules, into: Log | None, secrets: Secrets) -> McpServing:
+    """Return what serves the MCP servers of a record; `into` takes what happens."""
+    return McpServing(read_mcp(log, rules), rules, into or Nowhere(), secrets)
+
+
+def report_of(serving: McpServing) -> McpReport:
+    """Return what a replay of MCP servers came to."""
+    found = [*serving.divergences, *unconsumed(serving.record)]
+    return McpReport(
+        log=str(serving.record.path),
+        requests=len(serving.record.counted()),
+        served=serving.served,
+        divergences=first_of_each(found),
+    )
+
+
+def with_mcp(report: ObservedReport, serving: McpServing) -> ObservedReport:
+    """Return the report of a command with what its MCP servers were asked."""
+    mcp = report_of(serving)
+    return attrs.evolve(
+        report,
+        requests=report.requests + mcp.requests,
+        served=report.served + mcp.served,
+        divergences=(*report.divergences, *mcp.divergences),
+    )
+
+
+def server_of(command: Sequence[str]) -> str:
+    """Return what a server is called if nobody says: its script or package, else the command."""
+    words = [command[0]]
+    if _RUNNERS.fullmatch(Path(command[0]).name):
+        given = [each for each in command[1:] if not each.startswith("-")]
+        while given and given[0] in _VERBS:
+            given.pop(0)
+        words = given or words
+    last = words[0].rpartition("/")[2]
+    name = last.partition("@")[0] or last
+    return plain_name(_SUFFIXES.sub("", name))
+
+
+# --- standard input and output ---------------------------------------------------------------
+
+
+def proxy_command(
+    command: Sequence[str],
+    *,
+    name: str = "",
+    log: str | os.PathLike[str] | None = None,
+    replay: str | os.PathLike[str] | None = None,
+    rules: VolatileRules | None = None,
+) -> Passed:
+    """Stand between this process's standard input and output and a server, and record.
+
+    With `replay`, or in a replay, the server is not started.
+
+    Raises:
+        LogExists: a log is never overwritten.
+        LogObserved: the log to replay is a program's.
+        RecordingGone: `REFOLD_RECORDING` leads nowhere.
+        UsageError: the server cannot be started.
+    """
+    server = plain_name(name) if name else server_of(command)
+    how: dict[str, Json] = {"transport": "stdio", "command": list(command)}
+    hello = Hello(server=server, how=how, environment=dict(os.environ))
+    where = recording_here()
+    if where is not None:
+        party = Remote(where, hello)
+        if party.is_replay:
+            return Passed(exit_code=mcp_stdio.serve(party).exit_code)
+        process = mcp_stdio.start(command, party.before)
+        return Passed(exit_code=mcp_stdio.pass_through(party, process).exit_code)
+    if replay is not None:
+        serving = alone(replay, rules)
+        ended = mcp_stdio.serve(serving.connect(known(hello, serving, name)))
+        return Passed(exit_code=ended.exit_code, report=report_of(serving))
+    return _recorded_alone(command, hello, log, rules)
+
+
+def _recorded_alone(
+    command: Sequence[str],
+    hello: Hello,
+    log: str | os.PathLike[str] | None,
+    rules: VolatileRules | None,
+) -> Passed:
+    secrets = Secrets()
+    secrets.learn_environment(hello.environment)
+    secrets.learn_command(command)
+    process = mcp_stdio.start(command)
+    try:
+        with own_log(log, hello, secrets, rules) as journal:
+            party = McpRecording(journal, secrets).connect(hello)
+            ended = mcp_stdio.pass_through(party, process)
+            seal(journal, ended)
+            return Passed(exit_code=ended.exit_code, log=journal.path, entries=journal.entries)
+    finally:
+        if process.poll() is None:
+            process.kill()
+
+
+def alone(log: str | os.PathLike[str], rules: VolatileRules | None) -> McpServing:
+    """Return what serves the servers of a log without a replay of a command around it.
+
+    Raises:
+        LogObserved: the log is a program's.
+    """
+    record = read_record(log, rules)
+    secrets = Secrets()
+    secrets.learn_environment()
+    return serving_of(record.path, record.rules, None, secrets)
+
+
+def known(hello: Hello, serving: McpServing, name: str) -> Hello:
+    """Return who comes to whom: where nobody says, to the only server that was recorded."""
+    servers = serving.record.servers()
+    return attrs.evolve(hello, server=servers[0]) if not name and len(servers) == 1 else hello
+
+
+def own_log(
+    log: str | os.PathLike[str] | None,
+    hello: Hello,
+    secrets: Secrets,
+    rules: VolatileRules | None,
+) -> ObservedLog:
+    """Return a new log for a server alone; without a path, in `runs/`."""
+    path = Path(log) if log is not None else _fresh(hello.server)
+    given = {"server": hello.server, **hello.how}
+    told = (rules or VolatileRules()).as_json()
+    return ObservedLog(path, program=hello.server, input=given, vault=secrets, rules=told)
+
+
+def seal(journal: ObservedLog, ended: EndedServer) -> None:
+    """Write the end: that of a server is a failure if it left before its client."""
+    output: dict[str, Any] = {"exit_code": ended.exit_code}
+    if ended.exit_code == 0 or ended.left == "client":
+        journal.seal("completed", "done", output)
+    else:
+        message = f"the server left with exit code {ended.exit_code}"
+        journal.seal("failed", "error", output, Fault(code="exit", message=message))
+
+
+def _fresh(server: str) -> Path:
+    name = f"mcp-{server}"
+    return default_path(Path("runs"), name, time=datetime.now(UTC), short_id=os.urandom(3).hex())

@@ -1,0 +1,196 @@
+"""Stands between an MCP client and a server on standard input and output.
+
+Each line passes as it came, byte for byte, when it has been written down.  Both directions have a
+thread, so that one that stands still holds nobody up.  In a replay there is no server: what was
+recorded is written in its place.  A shell file.  Rules: CONTRACT.md §16.9.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from refold.engine.descriptors import write_all
+from refold.engine.errors import RefoldError, UsageError
+from refold.proxy.mcp_hub import RECORDING
+from refold.proxy.mcp_parties import Party, Reply
+
+_READ_BYTES: Final = 256 * 1024
+_BY_SIGNAL: Final = 128
+_STDIN, _STDOUT = 0, 1
+
+
+@attrs.frozen
+class EndedServer:
+    """How a connection ended."""
+
+    left: str
+    """`client` or `server`: who left first."""
+    exit_code: int
+    """Of the server, as a shell says it."""
+
+
+def lines(descriptor: int) -> Iterator[bytes]:
+    """Yield lines as they come, with their ends; the last may have none."""
+    begun: list[bytes] = []
+    while content := os.read(descriptor, _READ_BYTES):
+        *whole, rest = content.split(b"\n")
+        for piece in whole:
+            yield b"".join((*begun, piece, b"\n"))
+            begun.clear()
+        if rest:
+            begun.append(rest)
+    if begun:
+        yield b"".join(begun)
+
+
+def serve(party: Party) -> EndedServer:
+    """Answer the client on standard input and output from the record, until one of them leaves."""
+    ends = _written(party.begin())
+    if ends is None:
+        for line in lines(_STDIN):
+            ends = _written(party.client(line))
+            if ends is not None:
+                break
+    ended = EndedServer("client", 0) if ends is None else EndedServer("server", ends)
+    party.ended(ended.left, ended.exit_code)
+    return ended
+
+
+def _written(reply: Reply) -> int | None:
+    for each in reply.sent:
+        with contextlib.suppress(BrokenPipeError):  # whoever left has nothing to be told
+            write_all(_STDOUT, each.content + b"\n")
+    return reply.ends
+
+
+def start(
+    command: Sequence[str], before: Mapping[str, str | None] | None = None
+) -> "subprocess.Popen[bytes]":
+    """Start a server; what it says on standard error passes.
+
+    It is not told of the recording: what it asks of others is its own affair, for in a replay it
+    does not run.  `before` has variables as they are without a recording; `None` for not there.
+
+    Raises:
+        UsageError: it cannot be started.
+    """
+    changed = {**os.environ, **(before or {}), RECORDING: None}
+    environment = {name: value for name, value in changed.items() if value is not None}
+    try:
+        return subprocess.Popen(
+            list(command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            bufsize=0,
+        )
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{command[0]}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def pass_through(party: Party, process: "subprocess.Popen[bytes]") -> EndedServer:
+    """Let everything pass between standard input and output and a server, until that has ended.
+
+    Raises:
+        LogPoisoned: nothing can be written down any more; the server is stopped.
+        RecordingGone: the same, where another process has the log.
+    """
+    return _Passage(party, process).ended()
+
+
+class _Passage:
+    """One connection."""
+
+    def __init__(self, party: Party, process: "subprocess.Popen[bytes]") -> None:
+        self._party = party
+        self._process = process
+        self._lock = threading.Lock()
+        self._has_client_left = False
+        self._is_over = False
+        self._fault: RefoldError | None = None
+
+    def ended(self) -> EndedServer:
+        """Do it."""
+        threading.Thread(target=self._from_client, daemon=True).start()
+        with self._signals_passed():
+            self._from_server()
+            code = self._process.wait()
+        with self._lock:
+            self._is_over = True
+            if self._fault is not None:
+                raise self._fault
+            ended = EndedServer(
+                "client" if self._has_client_left else "server",
+                code if code >= 0 else _BY_SIGNAL - code,
+            )
+            self._party.ended(ended.left, ended.exit_code)
+        return ended
+
+    def _from_client(self) -> None:
+        assert self._process.stdin is not None
+        server = self._process.stdin.fileno()
+        try:
+            for line in lines(_STDIN):
+                with self._lock:
+                    if self._is_over or self._fault is not None:
+                        return
+                    self._party.client(line)
+                write_all(server, line)
+            self._has_client_left = True
+        except RefoldError as error:
+            self._failed(error)
+        except BrokenPipeError:  # the server has gone; what it still said is on its way
+            pass
+        finally:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+
+    def _from_server(self) -> None:
+        assert self._process.stdout is not None
+        try:
+            for line in lines(self._process.stdout.fileno()):
+                with self._lock:
+                    if self._fault is not None:
+                        return
+                    self._party.server(line)
+                try:
+                    write_all(_STDOUT, line)
+                except BrokenPipeError:
+                    self._has_client_left = True
+        except RefoldError as error:
+            self._failed(error)
+
+    def _failed(self, error: RefoldError) -> None:
+        """Stop: what cannot be written down does not pass."""
+        with self._lock:
+            self._fault = self._fault or error
+        self._process.terminate()
+
+    @contextlib.contextmanager
+    def _signals_passed(self) -> Iterator[None]:
+        """Let the server have the signals that end it, and end with it.
+
+        Ctrl-C has reached it already: it goes to all that share a terminal.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        before = {number: signal.signal(number, self._signalled) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _signalled(self, number: int, _frame: object) -> None:
+        self._has_client_left = True
+        if number != signal.SIGINT:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(number)

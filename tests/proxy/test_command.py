@@ -1,0 +1,133 @@
+"""A command runs as it would without Refold, and what it prints is kept."""
+
+import io
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from refold.engine.errors import UsageError
+from refold.proxy.command import KEPT_BYTES, Ended, run_command
+from refold.proxy.signals import Signals
+
+
+def ran(*command: str, write: io.BytesIO | None = None, **how: object) -> Ended:
+    """Run a command in this process, and return how it ended."""
+    to = write or io.BytesIO()
+    with Signals() as signals:
+        return run_command(command, {}, signals, write=to.write, **how)  # type: ignore[arg-type]  # BytesIO counts
+
+
+def python(code: str) -> list[str]:
+    """Return a command that runs this."""
+    return [sys.executable, "-c", code]
+
+
+def test_what_it_prints_passes_through_and_is_kept() -> None:
+    screen = io.BytesIO()
+    ended = ran("printf", "a\\377b", write=screen)
+
+    assert screen.getvalue() == ended.printed == b"a\xffb"
+    assert (ended.exit_code, ended.printed_bytes) == (0, 3)
+
+
+def test_of_much_output_the_beginning_is_kept_and_all_is_passed_on() -> None:
+    size = 3 * KEPT_BYTES
+    screen = io.BytesIO()
+    ended = ran(*python(f"print('x' * {size}, end='')"), write=screen)
+
+    assert ended.printed_bytes == len(screen.getvalue()) == size
+    assert KEPT_BYTES <= len(ended.printed) < KEPT_BYTES + 100_000
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", 143), ("kill -KILL $$", 137)],
+)
+def test_exit_codes_are_those_of_a_shell(code: str, expected: int) -> None:
+    assert ran("sh", "-c", code).exit_code == expected
+
+
+@pytest.mark.parametrize("name", ["no-such-command-here", "/no/such/file", "/dev/null", ""])
+def test_a_command_that_cannot_be_started_is_the_callers_fault(name: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        ran(name)
+
+    assert name in str(refused.value)
+
+
+def test_it_has_the_variables_and_the_rest_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OF_OURS", "1")
+    with Signals() as signals:
+        screen: list[bytes] = []
+        run_command(
+            ["sh", "-c", 'printf "$OF_OURS $MORE"'], {"MORE": "2"}, signals, write=screen.append
+        )
+
+    assert b"".join(screen) == b"1 2"
+
+
+def test_standard_output_is_a_terminal_where_one_is_asked_for() -> None:
+    """Of that size; and what is written to it comes as it was written."""
+    code = "import os, sys; print(sys.stdout.isatty(), *os.get_terminal_size(1))"
+
+    assert ran(*python(code), terminal=(101, 33)).printed == b"True 101 33\n"
+    assert ran(*python("import sys; print(sys.stdout.isatty())")).printed == b"False\n"
+
+
+@pytest.mark.parametrize("terminal", [None, (80, 24)])
+def test_children_that_go_on_are_not_waited_for(terminal: tuple[int, int] | None) -> None:
+    """What the command printed is there, all of it."""
+    code = "sleep 60 & echo $!; printf '%065000d' 7"
+    ended = ran("sh", "-c", code, terminal=terminal)
+    child, _, rest = ended.printed.partition(b"\n")
+    os.kill(int(child), 9)
+
+    assert len(rest) == 65000
+
+
+def test_where_nobody_reads_the_command_learns_it() -> None:
+    """As it would without Refold: the pipe is broken."""
+
+    def refuse(_content: bytes) -> None:
+        raise BrokenPipeError
+
+    with Signals() as signals:
+        ended = run_command(["yes"], {}, signals, write=refuse)
+
+    assert ended.exit_code == 128 + 13
+
+
+def test_a_command_may_run_in_any_thread() -> None:
+    """Where signals cannot be obeyed."""
+    found: list[Ended] = []
+    thread = threading.Thread(target=lambda: found.append(ran("true")))
+    thread.start()
+    thread.join()
+
+    assert found[0].exit_code == 0
+
+
+def test_it_has_our_standard_input_and_error(tmp_path: Path) -> None:
+    """A filter stays a filter."""
+    code = (
+        "from refold.proxy.command import run_command; from refold.proxy.signals import Signals\n"
+        "with Signals() as s: run_command(['sh', '-c', 'cat; echo bad >&2'], {}, s)"
+    )
+    done = subprocess.run(python(code), input=b"in", capture_output=True, cwd=tmp_path, check=True)
+
+    assert (done.stdout, done.stderr) == (b"in", b"bad\n")
+
+
+def test_descriptors_of_ours_are_not_the_commands() -> None:
+    """It has three, and what it opens itself."""
+    if not shutil.which("ls"):
+        pytest.skip("there is no ls here")
+
+    assert len(ran("ls", "/dev/fd").printed.split()) <= 4

@@ -1,0 +1,80 @@
+"""Programs that know nothing of Refold are recorded as they are, and replayed with no upstream."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import refold
+from tests.support import foreign
+from tests.support.foreign import SCRIPTS, Script
+from tests.support.proxied import all_bytes
+from tests.support.upstream import PLACEHOLDER_KEY, Upstream
+
+EACH = pytest.mark.parametrize("script", SCRIPTS.values(), ids=list(SCRIPTS))
+DEADLINE_SECONDS = 120.0
+
+
+def refold_does(
+    *arguments: str, folder: Path, upstream: Upstream | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run `refold` as a stranger would."""
+    return subprocess.run(
+        [sys.executable, "-m", "refold", *arguments],
+        cwd=folder,
+        env=foreign.environment(upstream),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=DEADLINE_SECONDS,
+        check=False,
+    )
+
+
+@EACH
+def test_a_script_is_recorded_and_replayed(
+    script: Script, tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    """It prints and asks what it does alone; then the same, with nobody to ask, and no key."""
+    folder = foreign.folder_of(script, pytestconfig)
+    log = tmp_path / "run.jsonl"
+    command = ["--", *script.command(folder)]
+
+    with Upstream() as upstream:
+        recorded = refold_does(
+            "record", "--log", str(log), *command, folder=folder, upstream=upstream
+        )
+        rules = [request.rule for request in upstream.received]
+    replayed = refold_does("replay", str(log), *command, folder=folder)
+
+    assert (recorded.returncode, recorded.stdout) == (0, script.output), recorded.stderr
+    assert (replayed.returncode, replayed.stdout) == (0, script.output), replayed.stderr
+    assert sorted(rules) == sorted(script.rules)
+    report = refold.verify(log)
+    assert (report.intact, report.complete) == (True, True)
+    assert PLACEHOLDER_KEY.encode() not in all_bytes(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["curl_agent.sh", "openai_stream.py"])
+def test_a_changed_script_is_told_apart(
+    name: str, tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    """One word of its system prompt: exit code 1, and the word is named."""
+    script = SCRIPTS[name]
+    folder = foreign.folder_of(script, pytestconfig)
+    log = tmp_path / "run.jsonl"
+    with Upstream() as upstream:
+        command = ["--", *script.command(folder)]
+        refold_does("record", "--log", str(log), *command, folder=folder, upstream=upstream)
+
+    changed = foreign.changed_copy(script, tmp_path)
+    replayed = refold_does(
+        "replay", "--json", str(log), "--", *script.command(changed), folder=changed
+    )
+
+    report = json.loads(replayed.stdout)
+    assert replayed.returncode == 1
+    assert report["identical"] is False
+    assert "at length" in json.dumps(report["divergences"][0])

@@ -1,0 +1,76 @@
+"""The proxy listens on loopback for as long as its block lasts, and leaves nothing behind."""
+
+import http.client
+import os
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from refold.proxy.server import HOST, served
+from refold.proxy.turns import Incoming, Serve
+from tests.support.proxied import question, recorded, said
+from tests.support.upstream import Upstream
+
+
+class Greeting:
+    """A desk that answers everything."""
+
+    def begin(self, incoming: Incoming) -> Serve:
+        """Answer."""
+        return Serve(status=200, headers={}, pieces=[(0, incoming.target.encode())])
+
+
+def test_a_request_may_come_at_once() -> None:
+    with served(Greeting(), ["openai"]) as base:
+        assert said(base, {}, path="/openai/a?b=1") == (200, b"/a?b=1")
+
+
+def test_it_listens_on_loopback_alone() -> None:
+    with served(Greeting(), ["openai"]) as base:
+        assert base.startswith(f"http://{HOST}:")
+
+
+def test_a_port_that_is_taken_is_refused() -> None:
+    with socket.create_server((HOST, 0)) as taken, pytest.raises(OSError, match="in use"):
+        with served(Greeting(), ["openai"], port=taken.getsockname()[1]):
+            pass
+
+
+def test_nothing_is_left_behind(tmp_path: Path) -> None:
+    """No descriptor, thread or port, though programs keep their connections open."""
+
+    def once(number: int) -> None:
+        with (
+            Upstream() as upstream,
+            recorded(tmp_path / f"run{number}x.jsonl", upstream.openai_url) as base,
+        ):
+            said(base, question("Hello"))
+            idle = http.client.HTTPConnection(base.partition("://")[2], timeout=20)
+            idle.request("GET", "/openai/models", headers={"authorization": "Bearer k"})
+            idle.getresponse().read()
+        with pytest.raises(ConnectionError):
+            said(base, question("Hello"))
+        idle.close()
+
+    once(0)
+    before = sorted(os.listdir("/dev/fd")), threading.active_count()
+    for number in range(1, 6):
+        once(number)
+
+    assert (sorted(os.listdir("/dev/fd")), threading.active_count()) == before
+
+
+def test_a_program_that_never_reads_does_not_hold_up_the_end() -> None:
+    """Its connection is broken."""
+
+    class Flood:
+        def begin(self, _incoming: Incoming) -> Serve:
+            return Serve(status=200, headers={}, pieces=((0, b"x" * 65536) for _ in range(10_000)))
+
+    with socket.socket() as connection:
+        with served(Flood(), ["openai"]) as base:
+            connection.connect((HOST, int(base.rpartition(":")[2])))
+            connection.sendall(b"GET /openai/ HTTP/1.1\r\nhost: x\r\n\r\n")
+            connection.recv(1)

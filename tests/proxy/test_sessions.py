@@ -1,0 +1,310 @@
+"""A command is recorded and replayed from its start to the report, as from a shell."""
+
+import http.client
+import json
+import os
+import resource
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+import refold
+from refold.engine.errors import LogExists, UsageError
+from refold.engine.log import read_entries
+from refold.proxy.sessions import record_command, replay_command
+from tests.support.proxied import data_of, kinds
+from tests.support.upstream import Upstream
+
+DEADLINE_SECONDS = 120.0
+CLIENT = """
+    import http.client, json, os, sys, urllib.parse
+    base = urllib.parse.urlsplit(os.environ["OPENAI_BASE_URL"])
+    def ask(text, **more):
+        connection = http.client.HTTPConnection(base.netloc, timeout=60)
+        body = {"model": "m", "messages": [
+            {"role": "system", "content": "the weather desk"}, {"role": "user", "content": text}]}
+        headers = {"authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
+        connection.request(
+            "POST", base.path + "/chat/completions", json.dumps({**body, **more}), headers)
+        return connection.getresponse()
+    def text_of(response):
+        return json.loads(response.read())["choices"][0]["message"]["content"]
+"""
+"""What the commands of these tests begin with: a client of the standard library."""
+
+
+def program(folder: Path, code: str) -> list[str]:
+    """Write a program that can `ask`, and return its command."""
+    file = folder / "agent.py"
+    file.write_text(textwrap.dedent(CLIENT) + textwrap.dedent(code))
+    return [sys.executable, str(file)]
+
+
+def refold_does(
+    *arguments: str,
+    folder: Path,
+    upstream: Upstream | None = None,
+    stdin: str = "",
+    prepare: Callable[[], None] | None = None,
+    more: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run `refold` in a folder."""
+    where = upstream.environment() if upstream else {}
+    return subprocess.run(
+        [sys.executable, "-m", "refold", *arguments],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], **where, **(more or {})},
+        input=stdin,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=DEADLINE_SECONDS,
+        preexec_fn=prepare,
+        check=False,
+    )
+
+
+def test_a_command_is_recorded_and_replayed(tmp_path: Path) -> None:
+    """What it prints and how it ends are part of the record; its exit code is refold's."""
+    command = program(tmp_path, "print(text_of(ask('Hello'))); sys.exit(3)")
+    with Upstream() as upstream:
+        recorded = refold_does("record", "--", *command, folder=tmp_path, upstream=upstream)
+    (log,) = (tmp_path / "runs").glob("*.jsonl")
+    replayed = refold_does("replay", str(log), "--", *command, folder=tmp_path)
+
+    assert (recorded.returncode, recorded.stdout) == (3, "Hello! Which city do you ask about?\n")
+    assert (replayed.returncode, replayed.stdout) == (0, recorded.stdout)
+    assert "identical" in replayed.stderr
+    assert "matched" in replayed.stderr
+    (end,) = data_of(log, "run.finished")
+    assert (end["status"], end["output"]) == (
+        "failed",
+        {"exit_code": 3, "stdout": recorded.stdout, "stdout_bytes": 36},
+    )
+
+
+def test_standard_input_passes_through(tmp_path: Path) -> None:
+    command = program(tmp_path, "print(text_of(ask(sys.stdin.read())))")
+    with Upstream() as upstream:
+        arguments = ["record", "--log", "run.jsonl", "--", *command]
+        recorded = refold_does(*arguments, folder=tmp_path, upstream=upstream, stdin="Hello")
+
+    assert recorded.stdout == "Hello! Which city do you ask about?\n"
+
+
+def test_a_command_that_does_not_exist_leaves_no_log(tmp_path: Path) -> None:
+    """And is a usage error."""
+    done = refold_does("record", "--log", "run.jsonl", "--", "no-such-command", folder=tmp_path)
+
+    assert done.returncode == 2
+    assert "no-such-command: command not found" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_log_is_never_overwritten(tmp_path: Path) -> None:
+    """The command is not even started."""
+    (tmp_path / "run.jsonl").write_text("mine")
+    with pytest.raises(LogExists):
+        record_command(["touch", str(tmp_path / "started")], log=tmp_path / "run.jsonl")
+
+    assert not (tmp_path / "started").exists()
+
+
+def test_the_address_of_the_proxy_is_no_difference(tmp_path: Path) -> None:
+    """In what a command prints and asks."""
+    command = program(
+        tmp_path, "url = os.environ['OPENAI_BASE_URL']; print(url, text_of(ask('Hello ' + url)))"
+    )
+    log = tmp_path / "run.jsonl"
+    with Upstream() as upstream, pytest.MonkeyPatch.context() as patch:
+        for name, value in upstream.environment().items():
+            patch.setenv(name, value)
+        record_command(command, log=log, write=lambda _: None)
+    report = replay_command(log, command, write=lambda _: None)
+
+    assert report.identical
+    (end,) = data_of(log, "run.finished")
+    assert end["output"]["stdout"].startswith("http://refold.proxy/openai Hello!")
+
+
+def test_commands_may_be_recorded_inside_of_each_other(tmp_path: Path) -> None:
+    """Both logs are whole; the inner proxy asks the outer one."""
+    command = program(tmp_path, "print(text_of(ask('Hello')))")
+    inner = [sys.executable, "-m", "refold", "record", "--log", "inner.jsonl", "--", *command]
+    with Upstream() as upstream:
+        arguments = ["record", "--log", "outer.jsonl", "--", *inner]
+        done = refold_does(*arguments, folder=tmp_path, upstream=upstream)
+        received = len(upstream.received)
+
+    assert (done.returncode, received) == (0, 1)
+    for name in ("inner.jsonl", "outer.jsonl"):
+        assert refold.verify(tmp_path / name).complete
+        assert kinds(tmp_path / name).count("model.answered") == 1
+
+
+def test_what_a_command_left_behind_is_given_up(tmp_path: Path) -> None:
+    """It exits while a request is on its way: that has no answer, in the log and afterwards."""
+    command = program(
+        tmp_path,
+        """
+        import threading
+        threading.Thread(target=ask, args=("Hello",), daemon=True).start()
+        sys.stdin.readline()
+        os._exit(0)
+        """,
+    )
+    log = tmp_path / "run.jsonl"
+    with Upstream() as upstream:
+        upstream.use("weather", hold=True)
+        recording = subprocess.Popen(
+            [sys.executable, "-m", "refold", "record", "--log", str(log), "--", *command],
+            env={"PATH": os.environ["PATH"], **upstream.environment()},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        with recording:
+            upstream.wait_for_open(1)
+            assert recording.stdin is not None
+            recording.stdin.close()
+            upstream.wait_for_hung_up()
+
+    assert recording.returncode == 0
+    assert kinds(log) == ["x-refold.conversation", "model.asked", "effect.cancelled"]
+    assert refold.verify(log).complete
+
+
+def test_a_log_that_cannot_grow_is_told_to_both(tmp_path: Path) -> None:
+    """The program gets a 500 that says why; refold ends with code 5."""
+    command = program(
+        tmp_path,
+        """
+        for number in range(100):
+            response = ask("Hello", user="x" * 20_000)
+            if response.status == 500:
+                print(json.loads(response.read())["error"]["message"])
+                break
+            response.read()
+        """,
+    )
+
+    def small_files() -> None:
+        import signal  # noqa: PLC0415  # runs in the child
+
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+    with Upstream() as upstream:
+        done = refold_does(
+            "record", "--log", "run.jsonl", "--", *command,
+            folder=tmp_path, upstream=upstream, prepare=small_files,
+        )  # fmt: skip
+
+    assert done.returncode == 5
+    assert done.stdout.startswith("refold: ")
+    assert "run.jsonl" in done.stdout
+    assert "Traceback" not in done.stderr
+    assert "run.jsonl" in done.stderr
+    assert refold.verify(tmp_path / "run.jsonl").intact
+
+
+def test_keys_that_clients_want_are_given_in_a_replay(tmp_path: Path) -> None:
+    """Those that there were, and are not any more; a program that sends one asks the same."""
+    command = program(
+        tmp_path, "print(os.environ['MY_TOKEN'], text_of(ask('Hello ' + os.environ['MY_TOKEN'])))"
+    )
+    with Upstream() as upstream:
+        arguments = ["record", "--log", "run.jsonl", "--", *command]
+        token = {"MY_TOKEN": "a-token-of-mine-123"}
+        refold_does(*arguments, folder=tmp_path, upstream=upstream, more=token)
+    replayed = refold_does("replay", "run.jsonl", "--", *command, folder=tmp_path)
+
+    assert (replayed.returncode, replayed.stdout.split()[0]) == (0, "refold-replay-MY_TOKEN")
+    assert data_of(tmp_path / "run.jsonl", "run.started")[0]["rules"]["redaction"][
+        "environment"
+    ] == ["ANTHROPIC_API_KEY", "MY_TOKEN", "OPENAI_API_KEY"]
+
+
+def test_a_terminal_is_a_terminal_again_in_the_replay(tmp_path: Path) -> None:
+    """Of the same size, wherever the replay prints to."""
+    command = [sys.executable, "-c", "import os; print(os.isatty(1), *os.get_terminal_size(1))"]
+    log = tmp_path / "run.jsonl"
+    ours, its = os.openpty()
+    subprocess.run(
+        [sys.executable, "-m", "refold", "record", "--log", str(log), "--", *command],
+        stdin=its, stdout=its, stderr=subprocess.DEVNULL, check=True,
+    )  # fmt: skip
+    os.close(its)
+    shown = os.read(ours, 4096)
+    os.close(ours)
+    printed: list[bytes] = []
+
+    report = replay_command(log, command, write=printed.append)
+
+    assert report.identical
+    assert b"".join(printed) == shown.replace(b"\r\n", b"\n") == b"True 80 24\n"
+    first = next(iter(read_entries(log)))
+    assert first.data["input"]["terminal"] == [80, 24]
+
+
+def test_a_replay_of_a_command_that_does_not_exist_leaves_no_log(tmp_path: Path) -> None:
+    log = tmp_path / "run.jsonl"
+    record_command(["true"], log=log)
+    with pytest.raises(UsageError, match="no-such-command"):
+        replay_command(log, ["no-such-command"], into=tmp_path / "again.jsonl")
+
+    assert not (tmp_path / "again.jsonl").exists()
+
+
+def test_what_prints_much_is_compared_as_far_as_it_is_kept(tmp_path: Path) -> None:
+    """The first MiB, and how many bytes there were."""
+    log = tmp_path / "run.jsonl"
+    command = [sys.executable, "-c", "print('é' * 1_000_000)"]
+    record_command(command, log=log, write=lambda _: None)
+    report = replay_command(log, command, write=lambda _: None)
+
+    assert report.identical
+    output = [entry.data for entry in read_entries(log) if entry.kind == "run.finished"][0][
+        "output"
+    ]
+    assert output["stdout_bytes"] == 2_000_001
+
+
+@pytest.mark.parametrize("missing", ["uvicorn", "httpx"])
+def test_without_the_extra_it_is_said_what_to_install(missing: str, tmp_path: Path) -> None:
+    """And the rest of Refold works."""
+    code = (
+        f"import sys; sys.modules[{missing!r}] = None\n"
+        "from refold.cli import main\nsys.argv[0] = 'refold'\nmain()"
+    )
+    done, helped = (
+        subprocess.run(
+            [sys.executable, "-c", code, *arguments],
+            capture_output=True, encoding="utf-8", cwd=tmp_path, check=False,
+        )
+        for arguments in (["record", "--", "true"], ["--help"])
+    )  # fmt: skip
+
+    assert done.returncode == 2
+    assert "pip install 'refold[proxy]'" in done.stderr
+    assert helped.returncode == 0
+
+
+def test_the_report_names_the_guarantee_as_a_document(tmp_path: Path) -> None:
+    """What the command prints goes to standard error then."""
+    refold_does("record", "--log", "run.jsonl", "--", "echo", "a", folder=tmp_path)
+    arguments = ["replay", "--json", "run.jsonl", "--", "echo", "b"]
+    done = refold_does(*arguments, folder=tmp_path)
+
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["guarantee"]) == (1, "matched")
+    assert report["divergences"][0]["category"] == "output_changed"
+    assert done.stderr.startswith("b\n")
+
+
+def test_an_http_client_of_python_is_enough() -> None:
+    """The tests above need no package but Refold's own."""
+    assert http.client

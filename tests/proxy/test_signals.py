@@ -1,0 +1,182 @@
+"""Signals are the command's, each once, and the log is sealed after its end."""
+
+import contextlib
+import fcntl
+import os
+import select
+import signal
+import subprocess
+import sys
+import termios
+from collections.abc import Generator, Sequence
+from pathlib import Path
+
+import pytest
+
+import refold
+from refold.engine.log import read_entries
+from refold.proxy.signals import Signals
+
+COUNTING = """
+import os, signal, sys
+count = {}
+def came(number, frame):
+    count[number] = count.get(number, 0) + 1
+    print("got", signal.Signals(number).name, count[number], flush=True)
+for each in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(each, came)
+print("ready", flush=True)
+sys.stdin.readline()
+print(count[int(sys.argv[1])], flush=True)
+"""
+"""Says which signals come, and how often, until a line is typed."""
+DEADLINE_SECONDS = 60.0
+
+
+def recording(log: Path, *command: str) -> list[str]:
+    """Return the command line that records a command."""
+    return [sys.executable, "-m", "refold", "record", "--log", str(log), "--", *command]
+
+
+@contextlib.contextmanager
+def started(
+    command: Sequence[str],
+) -> Generator[tuple[subprocess.Popen[bytes], int]]:
+    """Start a command on a terminal of its own; give it and our side of the terminal."""
+    ours, its = os.openpty()
+
+    def take() -> None:
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    process = subprocess.Popen(command, stdin=its, stdout=its, stderr=its, preexec_fn=take)
+    os.close(its)
+    try:
+        yield process, ours
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
+def until(ours: int, text: bytes) -> bytes:
+    """Read a terminal until it shows a text."""
+    seen = b""
+    while text not in seen:
+        assert select.select([ours], [], [], DEADLINE_SECONDS)[0], seen
+        seen += os.read(ours, 4096)
+    return seen
+
+
+def test_ctrl_c_reaches_the_command_once(tmp_path: Path) -> None:
+    """From the terminal, which sends it to both; the command decides what to do with it."""
+    log = tmp_path / "run.jsonl"
+    number = str(int(signal.SIGINT))
+    with started(recording(log, sys.executable, "-c", COUNTING, number)) as (process, ours):
+        until(ours, b"ready")
+        os.write(ours, b"\x03")
+        until(ours, b"got SIGINT 1")
+        os.write(ours, b"\n")
+        rest = until(ours, b"recorded in")
+        code = process.wait(DEADLINE_SECONDS)
+
+    assert b"got" not in rest
+    assert b"\n1\r\n" in rest
+    assert code == 0
+    assert refold.verify(log).complete
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_refold_alone_is_passed_on_once(number: signal.Signals, tmp_path: Path) -> None:
+    log = tmp_path / "run.jsonl"
+    process = subprocess.Popen(
+        recording(log, sys.executable, "-c", COUNTING, str(int(number))),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(number)
+        assert process.stdout.readline() == f"got {number.name} 1\n".encode()
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        rest = process.stdout.read()
+
+    assert (process.returncode, rest) == (0, b"1\n")
+    assert refold.verify(log).complete
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_refold_ends_as_a_command_that_a_signal_ended(
+    number: signal.Signals, code: int, tmp_path: Path
+) -> None:
+    """And the log is sealed with that exit code."""
+    log = tmp_path / "run.jsonl"
+    process = subprocess.Popen(
+        recording(log, "sh", "-c", "echo ready; exec sleep 60"),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(number)
+        process.wait(DEADLINE_SECONDS)
+
+    *_, last = read_entries(log)
+    assert process.returncode == code
+    assert last.data["output"]["exit_code"] == code
+    assert refold.verify(log).complete
+
+
+def test_a_record_that_was_killed_verifies_as_far_as_it_goes(tmp_path: Path) -> None:
+    """The command goes on, without a proxy."""
+    log = tmp_path / "run.jsonl"
+    process = subprocess.Popen(
+        recording(log, "sh", "-c", "echo $$; read line; echo went on > went-on"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=tmp_path,
+    )
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        descriptor = os.pidfd_open(child)
+        process.kill()
+        process.wait(DEADLINE_SECONDS)
+        process.stdin.write(b"\n")
+        process.stdin.close()
+        assert select.select([descriptor], [], [], DEADLINE_SECONDS)[0]
+        os.close(descriptor)
+
+    report = refold.verify(log)
+    assert (report.intact, report.complete) == (True, False)
+    assert (tmp_path / "went-on").read_text() == "went on\n"
+
+
+def test_handlers_are_put_back() -> None:
+    """Those that a process ignores stay ignored."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Signals():
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_what_came_before_the_command_was_there_is_passed_on() -> None:
+    """As soon as it is."""
+    with Signals() as signals:
+        signal.raise_signal(signal.SIGTERM)
+        with subprocess.Popen(["sleep", "60"]) as process, signals.going_to(process):
+            assert process.wait(DEADLINE_SECONDS) == -signal.SIGTERM
