@@ -15,7 +15,8 @@ Imports nothing of ours.  `tools` and `replay` stand on it; `refold` itself name
     log/                               names, lines, blobs, writing, reading, recovery;
                                          `descriptors`: writing all of something
     codec, canonical, digest, plain,   events to bytes, values to JSON, and what is hashed
-      quick, data_digest, conversation
+      call_data, data_digest,
+      conversation, quick
     state/, session/                   folds over events
     models/, programs, offers          models, programs by name, what a log says of tools
     people                             questions and approvals

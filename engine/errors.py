@@ -744,7 +744,7 @@ class OutcomeMissing(Detailed, RefoldError):
 
 
 class RecordingGone(Detailed, RefoldError):
-    """What an MCP proxy reports cannot be written down, so nothing passes (CONTRACT.md §16.9)."""
+    """What an MCP proxy reports cannot be written down, so nothing passes (CONTRACT.md §16.11)."""
 
     address: str
     why: str

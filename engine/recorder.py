@@ -392,7 +392,10 @@ class Recorder:
         if tool.is_async or tool.timeout_seconds is not None or self._stop_us is not None:
             return Taken.NOTHING
         key, name = call.encode(), tool.name
-        seq = self._append_call(b"tool.called", key, self._step, data)
+        if len(key) > _KEY_MAX:  # then the line of the result might be too long
+            return Taken.NOTHING
+        append = self._append_fenced if self._may_be_fenced else self._writer.append_call
+        seq = append(b"tool.called", key, self._step, data)
         if not self._arrivals.empty():
             self._note_called(call, seq, data, _tool_called(name, arguments, tool.effect))
             return Taken.REQUEST
@@ -408,16 +411,14 @@ class Recorder:
                 return Taken.REQUEST
             returned = self._take_tool(call, returned)
         else:
-            self._step = self._append_call(b"tool.returned", key, seq, result)
+            self._step = append(b"tool.returned", key, seq, result)
             self._digest.add_call(key, data, result)
             tool_served(self.fold, name)
         if is_guarded:
             self._writer.barrier()
         return returned
 
-    def _append_call(self, kind: bytes, call: bytes, cause: int, data: bytes) -> int:
-        if not self._may_be_fenced:
-            return self._writer.append_call(kind, call, cause, data)
+    def _append_fenced(self, kind: bytes, call: bytes, cause: int, data: bytes) -> int:
         with self._lock:
             return self._writer.append_call(kind, call, cause, data)
 
@@ -946,6 +947,7 @@ _KIND_OF_LATE: Final = {ToolReturned: "tool", ModelAnswered: "model", InputGiven
 _CHANGE_POLL_SECONDS: Final = 0.1
 _GRACE_US: Final = round(GRACE_SECONDS * 1_000_000)
 _REQUESTS: Final = frozenset(REQUESTS)
+_KEY_MAX: Final = 4096
 _GUARDED: Final = frozenset({"idempotent", "changes"})
 """Effect classes of tools before and after which the log is made durable."""
 

@@ -103,6 +103,8 @@ _TESTED_ELSEWHERE: Final = {
     "src/refold/proxy/turns.py": "values and ports; used by every test of tests/proxy",
     "src/refold/__main__.py": "one line: tests/cli/test_init.py runs the same function",
     "src/refold/adapters/__init__.py": "a docstring",
+    "src/refold/testing_desk.py": "tests/test_pytest_models.py",
+    "src/refold/testing_models.py": "tests/test_pytest_models.py",
     "tools/__init__.py": "names that load lazily; used by every test of a tool",
 }
 """Source files without a test file of their own, and where they are tested or why not."""

@@ -7,6 +7,7 @@
     threads                  which conversation a request belongs to
     openers, delegations     which tool call opened a conversation; names that hand work over
     observer                 events of requests and answers
+    mcp                      what passes between MCP clients and servers, as events
     wire                     how an answer came, chunk by chunk
     volatile                 what is not compared, and when two requests are the same
     journal                  the log of a watched command

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from refold.engine.observed.notation import LEVELS_MAX, json_text
 
-KEPT_BYTES_MAX: Final = 8 * 1024 * 1024
+KEPT_BYTES_MAX: Final = 4 * 1024 * 1024
 """Of the texts of one answer."""
 
 PARTS_MAX: Final = 20_000

@@ -5,7 +5,7 @@ as the object that JSON-RPC has, without secrets, and appends: a request of the 
 call, `tools/call` under the tool's name and every other under `mcp.` and its method; its response;
 and all else as `x-refold.mcp`, at the call that it belongs to.  Ids and progress tokens are the
 client's affair: they tie messages together, and are not written.  Pure but for the journal.
-Rules: CONTRACT.md §16.9.
+Rules: CONTRACT.md §16.11.
 """
 
 import base64

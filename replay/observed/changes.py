@@ -77,8 +77,9 @@ def _causes(recorded: Asked, now: Asked, diff: Sequence[Difference]) -> Iterator
     yield from _of_parameters(diff)
     options, is_all = suggestions(recorded, now)
     if options:
-        what = "it looks" if is_all else "a part of it looks"
-        yield f"{what} like what is another at each run; to ignore it: {' '.join(options)}"
+        what = "it looks" if is_all else "part of it looks"
+        told = "like a date, a time or an id, another one at each run; to ignore it"
+        yield f"{what} {told}: {' '.join(options)}"
 
 
 def _of_messages(before: Sequence[Message], after: Sequence[Message]) -> Iterator[str]:

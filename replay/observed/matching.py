@@ -132,6 +132,10 @@ LIKE_MIN: Final = 0.3
 """From so much in common on, one request is said to be another one changed."""
 
 
+_ELSEWHERE: Final = 0.8
+"""What the same text counts at another place."""
+
+
 def likest(
     asked: Asked, turns: Iterable[RecordedTurn], *, known: AbstractSet[str]
 ) -> RecordedTurn | None:
@@ -154,7 +158,10 @@ def likeness(recorded: Asked, asked: Asked) -> float:
     pairs = list(zip(recorded.messages, asked.messages, strict=False))
     alike = [_alike(before, after) for before, after in pairs]
     longest = max(len(recorded.messages), len(asked.messages), 1)
-    return sum(alike) / longest + (recorded.model == asked.model) / 20
+    found = sum(alike) / longest
+    if found < LIKE_MIN:  # the same in another order?
+        found = _ELSEWHERE * _share(*(_words(list(each.messages)) for each in (recorded, asked)))
+    return found + (recorded.model == asked.model) / 20
 
 
 def _alike(before: Any, after: Any) -> float:

@@ -131,14 +131,15 @@ class Live:
         self.made = made
         return Recording(self._journal, secrets, opening.routes)
 
-    def seal(self, fault: Fault | None = None) -> None:
-        """End the log; without a fault, it is whole."""
+    def seal(self, *, is_passed: bool) -> None:
+        """End the log, with the exit code that pytest ends with for this test alone."""
         if self._journal is None:
             return
-        if fault is None:
-            self._journal.seal("completed", "done")
+        if is_passed:
+            self._journal.seal("completed", "done", {"exit_code": 0})
         else:
-            self._journal.seal("failed", "error", error=fault)
+            fault = Fault(code="test", message="the test did not pass")
+            self._journal.seal("failed", "error", {"exit_code": 1}, fault)
 
     def close(self) -> None:
         """Let go of the log."""

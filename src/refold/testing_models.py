@@ -19,7 +19,6 @@ import pytest
 
 from refold.engine.errors import RefoldError, UsageError
 from refold.engine.observed.volatile import VolatileRules
-from refold.engine.outcome import Fault
 from refold.proxy.routes import Route, environment_of, routes_of
 from refold.proxy.server import served
 from refold.proxy.sessions import PLACEHOLDER
@@ -88,6 +87,7 @@ class RefoldModels:
         self._base = ""
         self._is_over = False
         self._is_judged = False
+        self._fault = ""
         self.recorded: list[Path] = []
         """The recording, once it was made."""
 
@@ -249,16 +249,18 @@ class RefoldModels:
     def give_up(self, *, is_kept: bool) -> None:
         """End a test that did not pass; with `is_kept`, what it asked live is kept beside.
 
-        What goes wrong now is not told: the test has a failure of its own.
+        The test has a failure of its own: what goes wrong here is told beside it.
         """
         if self._is_over:
             return
-        with contextlib.suppress(RefoldError, OSError):
+        try:
             self._stop()
+        except (RefoldError, OSError) as error:
+            self._fault = str(error)
         if not isinstance(self._side, Live) or self._side.made is None:
             return
         with contextlib.suppress(RefoldError, OSError):
-            self._side.seal(Fault(code="test", message="the test did not pass"))
+            self._side.seal(is_passed=False)
         self._side.close()
         if is_kept:
             kept = self._kept_at()
@@ -280,7 +282,7 @@ class RefoldModels:
             if self._settings.mode in LIVE:
                 remove(self._log)
             return
-        side.seal()
+        side.seal(is_passed=True)
         move_over(side.made, self._log)
         remove(failed_beside(self._log))
         self.recorded.append(self._log)
@@ -305,8 +307,8 @@ class RefoldModels:
         """Return what a test that failed by itself asked otherwise before; empty for nothing."""
         if self._is_judged:
             return ""
-        if self._watch.seen:
-            return self._network_text()
+        if self._fault or self._watch.seen:
+            return self._fault or self._network_text()
         if isinstance(self._side, Unrecorded):
             return self._unrecorded() if self._front.is_open else ""
         if isinstance(self._side, Live) or not self._front.is_open:

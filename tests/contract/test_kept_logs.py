@@ -12,10 +12,14 @@ import pytest
 
 import refold
 from refold.replay.refold import refold_log
+from refold.replay.tree import delegation_tree
 from tests.support.kept_programs import INPUTS, PROGRAMS, add, fetch
+from tests.support.kept_watched import EXCHANGES
+from tests.support.watched import replayed
 
 KEPT: Final = Path(__file__).parents[2] / "fixtures" / "logs"
 LOGS: Final = sorted(path for path in KEPT.glob("*/*.jsonl") if path.stem in PROGRAMS)
+WATCHED: Final = sorted(KEPT.glob("*/watched.jsonl"))
 
 
 def _name(log: Path) -> str:
@@ -40,6 +44,26 @@ def test_a_kept_log_is_reexecuted(log: Path) -> None:
     assert report.identical, report
 
 
+@pytest.mark.parametrize("log", WATCHED, ids=_name)
+def test_a_kept_log_of_a_watched_command_is_replayed(log: Path) -> None:
+    """Its requests are matched, its tree is told, its bytes are as they were (§16.2)."""
+    verified = refold.verify(log)
+    asked = [one.asked for one in EXCHANGES]
+
+    report = replayed(log, asked)
+
+    assert verified.intact, verified
+    assert verified.complete, verified
+    assert refold_log(log).agrees is True
+    assert report.identical, report
+    assert report.served == len(asked)
+    lead, *_ = delegation_tree(log).children
+    assert [(child.name, child.how) for child in lead.children] == [
+        ("hiker", "prompt"),
+        ("cook", "prompt"),
+    ]
+
+
 def test_there_are_logs_of_this_version() -> None:
     """Each program once, with children, blobs and a failure among them."""
     here = KEPT / refold.__version__
@@ -47,3 +71,4 @@ def test_there_are_logs_of_this_version() -> None:
     assert {log.stem for log in LOGS if log.parent == here} == set(PROGRAMS) == set(INPUTS)
     assert (here / "everything.2.jsonl").is_file()
     assert list((here / "everything.blobs").glob("??/*"))
+    assert here / "watched.jsonl" in WATCHED

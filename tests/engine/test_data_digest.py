@@ -55,3 +55,17 @@ def test_what_waits_to_be_counted_counts() -> None:
 
     assert at_once.hexdigest() == now_and_then.hexdigest()
     assert at_once.hexdigest() != _digest(entries[:-1])
+
+
+def test_a_call_counts_as_its_two_entries() -> None:
+    """Told together or one by one, few or many."""
+    together = DataDigest()
+    one_by_one = DataDigest()
+
+    for at in range(150):
+        call, called, returned = f"0#{at}", b'{"tool":"a"}', b'{"status":"ok"}'
+        together.add_call(call.encode(), called, returned)
+        one_by_one.add("tool.called", call, called)
+        one_by_one.add("tool.returned", call, returned)
+
+    assert together.hexdigest() == one_by_one.hexdigest()

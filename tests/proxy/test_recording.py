@@ -38,7 +38,8 @@ def test_a_request_and_its_answer_are_two_events(
     bodies = {
         "/openai/chat/completions": question("Hello", stream=stream),
         "/openai/responses": {
-            "model": "small", "input": "Hello", "instructions": "the weather desk", "stream": stream,
+            "model": "small", "input": "Hello", "stream": stream,
+            "instructions": "the weather desk",
         },
         "/openai/messages": {
             "model": "small", "system": "the weather desk", "max_tokens": 9, "stream": stream,
@@ -63,9 +64,9 @@ def test_a_request_and_its_answer_are_two_events(
 )
 def test_a_request_that_makes_no_sense_passes_and_is_matched(body: bytes, tmp_path: Path) -> None:
     log = tmp_path / "run.jsonl"
-    with RawServer(answering(JSON + b"content-length: 2\r\n\r\n{}")) as server:
-        with recorded(log, server.url) as base:
-            first = said(base, body)
+    answer = JSON + b"content-length: 2\r\n\r\n{}"
+    with RawServer(answering(answer)) as server, recorded(log, server.url) as base:
+        first = said(base, body)
     with replayed(log) as (base, desk):
         second = said(base, body)
 
@@ -146,14 +147,13 @@ def test_a_long_answer_is_written_while_it_comes(tmp_path: Path) -> None:
     log = tmp_path / "run.jsonl"
     with Upstream() as upstream:
         upstream.use("weather", flood_mb=2, hold_after=20)
-        with recorded(log, upstream.openai_url) as base:
-            with asked(base, question("Hello", stream=True)) as response:
-                upstream.wait_for_open(1)
-                seen = 0
-                while seen < 600_000:
-                    seen += len(response.read1())
-                written = [entry.kind for entry in read_entries(log, torn_ok=True)]
-                upstream.release()
-                response.read()
+        body = question("Hello", stream=True)
+        with recorded(log, upstream.openai_url) as base, asked(base, body) as response:
+            seen = 0
+            while seen < 600_000:
+                seen += len(response.read1())
+            written = [entry.kind for entry in read_entries(log, torn_ok=True)]
+            upstream.release()
+            response.read()
 
     assert written.count("x-refold.wire") >= 1

@@ -20,10 +20,14 @@ from tests.support.proxied import RawServer, all_bytes
 
 PLACES = (
     "bearer", "x_api_key", "api_key", "query", "cookie", "organization", "proxy_authorization",
-    "goog", "password_variable", "token_variable", "database_url", "argv_option", "argv_equals",
-    "argv_header", "argv_drawn", "set_cookie", "redirect", "base_url", "basic",
+    "goog", "argv_option", "argv_equals", "argv_header", "argv_drawn", "set_cookie", "redirect",
+    "base_url", "basic",
 )  # fmt: skip
-"""Where keys without any shape are planted."""
+"""Where keys without any shape are planted, that the program has from a file."""
+SERVERS = ("set_cookie", "redirect", "base_url")
+"""Those that only the server says, or is said, and the program never knew."""
+VARIABLES = ("APP_PASSWORD", "SERVICE_TOKEN", "DATABASE_URL")
+"""Where those are that it has from its environment."""
 SHAPED = {
     "shape_openai": "sk-proj-{}",
     "shape_github": "ghp_{}abcdefghij12345678",
@@ -35,7 +39,8 @@ SHAPED = {
 AGENT = """
     import base64, http.client, json, os, sys, urllib.parse
     keys = json.load(open("keys.json"))
-    known = lambda name: os.environ[name]
+    own = [os.environ["APP_PASSWORD"], os.environ["SERVICE_TOKEN"],
+           urllib.parse.urlsplit(os.environ["DATABASE_URL"]).password]
     base = urllib.parse.urlsplit(os.environ["OPENAI_BASE_URL"])
     def ask(content, headers={}, query="", tool=None, stream=False):
         connection = http.client.HTTPConnection(base.netloc, timeout=60)
@@ -46,7 +51,8 @@ AGENT = """
             messages += [{"role": "tool", "tool_call_id": "c1", "content": tool}]
         body = json.dumps({"model": "m", "messages": messages, "stream": stream})
         path = base.path + "/chat/completions" + query
-        connection.request("POST", path, body, {"authorization": "Bearer " + keys["bearer"], **headers})
+        bearer = {"authorization": "Bearer " + keys["bearer"]}
+        connection.request("POST", path, body, {**bearer, **headers})
         response = connection.getresponse()
         return response.status, response.getheader("location"), response.read().decode()
     basic = base64.b64encode(("me:" + keys["basic"]).encode()).decode()
@@ -56,9 +62,10 @@ AGENT = """
         "proxy-authorization": "Bearer " + keys["proxy_authorization"],
     }, "?key=" + keys["query"])
     ask("two", {"authorization": "Basic " + basic})
-    said = " ".join([*keys.values(), known("APP_PASSWORD"), known("SERVICE_TOKEN"), *sys.argv])
+    said = " ".join([*keys.values(), *own, *sys.argv])
     ask("all: " + said, tool="result: " + said)
-    ask("packed: " + base64.b64encode(said.encode()).decode())
+    packed = " ".join(keys.values())  # another key is packed otherwise: not those that may change
+    ask("packed: " + base64.b64encode(packed.encode()).decode())
     for stream in (False, True):
         status, location, body = ask("echo " + said, stream=stream)
         print(status, location, body)
@@ -73,7 +80,7 @@ def drawn(name: str) -> str:
     return "".join(random.Random(name).choices(string.ascii_letters + string.digits, k=28))
 
 
-KEYS = {name: drawn(name) for name in PLACES} | {
+KEYS = {name: drawn(name) for name in (*PLACES, *VARIABLES)} | {
     name: form.format(drawn(name)) for name, form in SHAPED.items()
 }
 
@@ -137,17 +144,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("secrets")
     (folder / "kept").mkdir()
     (folder / "agent.py").write_text(textwrap.dedent(AGENT))
-    (folder / "keys.json").write_text(json.dumps(KEYS))
+    given = {name: key for name, key in KEYS.items() if name not in (*VARIABLES, *SERVERS)}
+    (folder / "keys.json").write_text(json.dumps(given))
     with RawServer(echo) as server:
-        given = {
+        environment = {
             "OPENAI_BASE_URL": server.url.replace("//", f"//me:{KEYS['base_url']}@") + "/v1",
-            "APP_PASSWORD": KEYS["password_variable"],
-            "SERVICE_TOKEN": KEYS["token_variable"],
-            "DATABASE_URL": f"postgres://me:{KEYS['database_url']}@localhost/db",
+            "APP_PASSWORD": KEYS["APP_PASSWORD"],
+            "SERVICE_TOKEN": KEYS["SERVICE_TOKEN"],
+            "DATABASE_URL": f"postgres://me:{KEYS['DATABASE_URL']}@localhost/db",
         }
         log = ["--log", "kept/run.jsonl"]
-        done = does(folder, "record", *log, "--", *command(), **given)
+        done = does(folder, "record", *log, "--", *command(), **environment)
     assert done.returncode == 0, done.stderr
+    (folder / "stdout").write_bytes(done.stdout)
     (folder / "stderr").write_bytes(done.stderr)
     return folder
 
@@ -164,7 +173,8 @@ def command() -> list[str]:
 def test_every_key_was_there(folder: Path) -> None:
     """The program said them all, and the server got them: else this file would test nothing."""
     assert len(KEYS) >= 20
-    assert sorted(leaked((folder / "keys.json").read_bytes())) == sorted(KEYS)
+    printed = leaked((folder / "stdout").read_bytes())
+    assert sorted({*printed, "set_cookie", "base_url"}) == sorted(KEYS)
 
 
 def test_no_key_is_in_the_record(folder: Path) -> None:
@@ -187,9 +197,10 @@ def test_no_key_is_in_what_is_said_of_it(arguments: list[str], folder: Path) -> 
 
 
 def test_it_is_replayed_without_the_keys_of_the_environment(folder: Path) -> None:
-    """Placeholders stand for them; what is recorded of the replay has none either."""
+    """Placeholders stand for them, or others; what is recorded of the replay has none either."""
     into = ["--into", "kept/again.jsonl"]
-    done = does(folder, "replay", *into, "kept/run.jsonl", "--", *command())
+    other = {"DATABASE_URL": "postgres://me:another-password@localhost/db"}
+    done = does(folder, "replay", *into, "kept/run.jsonl", "--", *command(), **other)
 
     assert done.returncode == 0, done.stderr.decode()
     assert leaked(done.stderr) == []

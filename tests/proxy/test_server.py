@@ -1,7 +1,7 @@
 """The proxy listens on loopback for as long as its block lasts, and leaves nothing behind."""
 
+import contextlib
 import http.client
-import os
 import socket
 import threading
 from pathlib import Path
@@ -33,9 +33,11 @@ def test_it_listens_on_loopback_alone() -> None:
 
 
 def test_a_port_that_is_taken_is_refused() -> None:
-    with socket.create_server((HOST, 0)) as taken, pytest.raises(OSError, match="in use"):
-        with served(Greeting(), ["openai"], port=taken.getsockname()[1]):
-            pass
+    with contextlib.ExitStack() as stack:
+        taken = stack.enter_context(socket.create_server((HOST, 0)))
+        port = taken.getsockname()[1]
+        with pytest.raises(OSError, match="in use"):
+            stack.enter_context(served(Greeting(), ["openai"], port=port))
 
 
 def test_nothing_is_left_behind(tmp_path: Path) -> None:
@@ -55,11 +57,11 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
         idle.close()
 
     once(0)
-    before = sorted(os.listdir("/dev/fd")), threading.active_count()
+    before = len(list(Path("/dev/fd").iterdir())), threading.active_count()
     for number in range(1, 6):
         once(number)
 
-    assert (sorted(os.listdir("/dev/fd")), threading.active_count()) == before
+    assert (len(list(Path("/dev/fd").iterdir())), threading.active_count()) == before
 
 
 def test_a_program_that_never_reads_does_not_hold_up_the_end() -> None:
@@ -69,8 +71,7 @@ def test_a_program_that_never_reads_does_not_hold_up_the_end() -> None:
         def begin(self, _incoming: Incoming) -> Serve:
             return Serve(status=200, headers={}, pieces=((0, b"x" * 65536) for _ in range(10_000)))
 
-    with socket.socket() as connection:
-        with served(Flood(), ["openai"]) as base:
-            connection.connect((HOST, int(base.rpartition(":")[2])))
-            connection.sendall(b"GET /openai/ HTTP/1.1\r\nhost: x\r\n\r\n")
-            connection.recv(1)
+    with socket.socket() as connection, served(Flood(), ["openai"]) as base:
+        connection.connect((HOST, int(base.rpartition(":")[2])))
+        connection.sendall(b"GET /openai/ HTTP/1.1\r\nhost: x\r\n\r\n")
+        connection.recv(1)

@@ -1,6 +1,5 @@
 """A command is recorded and replayed from its start to the report, as from a shell."""
 
-import http.client
 import json
 import os
 import resource
@@ -267,9 +266,7 @@ def test_what_prints_much_is_compared_as_far_as_it_is_kept(tmp_path: Path) -> No
     report = replay_command(log, command, write=lambda _: None)
 
     assert report.identical
-    output = [entry.data for entry in read_entries(log) if entry.kind == "run.finished"][0][
-        "output"
-    ]
+    output = data_of(log, "run.finished")[0]["output"]
     assert output["stdout_bytes"] == 2_000_001
 
 
@@ -303,8 +300,3 @@ def test_the_report_names_the_guarantee_as_a_document(tmp_path: Path) -> None:
     assert (done.returncode, report["guarantee"]) == (1, "matched")
     assert report["divergences"][0]["category"] == "output_changed"
     assert done.stderr.startswith("b\n")
-
-
-def test_an_http_client_of_python_is_enough() -> None:
-    """The tests above need no package but Refold's own."""
-    assert http.client

@@ -49,7 +49,13 @@ def started(
         os.setsid()
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
-    process = subprocess.Popen(command, stdin=its, stdout=its, stderr=its, preexec_fn=take)
+    process = subprocess.Popen(
+        command,
+        stdin=its,
+        stdout=its,
+        stderr=its,
+        preexec_fn=take,  # noqa: PLW1509  # no thread runs here
+    )
     os.close(its)
     try:
         yield process, ours

@@ -212,3 +212,15 @@ def test_a_diff_leaves_out_what_either_log_declares(tmp_path: Path) -> None:
         "not compared, being volatile: run/output, tool:fetch/arguments/ts, tool:fetch/result",
     )
     assert {one.category for one in other.differences} == {"input", "arguments"}
+
+
+def test_many_markers_side_by_side_are_no_burden() -> None:
+    """Nor is a text that does not fit: each is looked for once."""
+    marked = "[redacted:a] " * 60 + "end"
+    excuses = Excuses("", {"redaction": {}})
+
+    fits = {"added": ["x " * 60 + "end"]}
+    fits_not = {"added": ["x " * 2000 + "ends"]}
+
+    assert excuses.passes("model:m", "", 0, ({"added": [marked]}, fits))
+    assert not excuses.passes("model:m", "", 0, ({"added": [marked]}, fits_not))

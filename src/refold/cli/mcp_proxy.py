@@ -1,7 +1,7 @@
 """`refold mcp-proxy`: stand between an MCP client and its server; record, or serve a record.
 
 Standard output is the protocol's: whatever is told stands on standard error.
-Rules: CONTRACT.md §16.9.
+Rules: CONTRACT.md §16.11.
 """
 
 from importlib import import_module
@@ -12,23 +12,23 @@ import click
 
 from refold.cli import output, words
 from refold.cli.errors import DIFFERS, FINE
-from refold.cli.foreign import WithCommand, command_given, rules_of, volatile_options
+from refold.cli.foreign import WithCommand, command_given, rules_of
 from refold.cli.logs import LOG, opened_log
 from refold.cli.pages import page
 from refold.engine.errors import ExtraMissing
 
 _PAGE: Final = """
-In the configuration of an MCP client, put it before the server's command:
+Examples:
+  refold mcp-proxy --log tools.jsonl -- python server.py
+  refold mcp-proxy --replay tools.jsonl -- python server.py
+  refold mcp-proxy --url https://host/mcp --port 8900 --log tools.jsonl
+
+In the configuration of an MCP client, before the server's command:
   {"command": "refold", "args": ["mcp-proxy", "--", "python", "server.py"]}
 
 Then, models and MCP servers in one log, and again without any of them:
   refold record --log run.jsonl -- python agent.py
   refold replay run.jsonl -- python agent.py
-
-A server alone:
-  refold mcp-proxy --log tools.jsonl -- python server.py
-  refold mcp-proxy --replay tools.jsonl -- python server.py
-  refold mcp-proxy --url https://host/mcp --port 8900 --log tools.jsonl
 
 Exit code: that of SERVER; with --replay, 1 if anything was asked that was not
 recorded, or recorded and not asked.
@@ -56,7 +56,14 @@ recorded, or recorded and not asked.
     "--port", type=click.IntRange(0, 65535), default=0, metavar="N",
     help="With --url: listen at this port; by default at a free one.",
 )  # fmt: skip
-@volatile_options
+@click.option(
+    "--volatile", metavar="PATH", multiple=True,
+    help="A place of calls that is not compared: tool:NAME/arguments/when.",
+)  # fmt: skip
+@click.option(
+    "--volatile-text", "volatile_texts", metavar="REGEX", multiple=True,
+    help="Text that is another each time, such as a date in an argument.",
+)  # fmt: skip
 def command(
     *,
     name: str,

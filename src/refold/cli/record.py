@@ -62,4 +62,5 @@ def command(
     entries = words.counted(recorded.entries, "entry", "entries")
     shown = output.shown_path(recorded.log)
     output.hint(f"recorded in {shown}: {entries}; refold show {shown}")
-    return recorded.ended.exit_code
+    code: int = recorded.ended.exit_code
+    return code

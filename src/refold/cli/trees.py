@@ -11,6 +11,8 @@ from refold.cli.output import Part
 from refold.replay.tree import RunNode, ToolUse
 
 _STATUS_WIDTH: Final = 9
+_PROMPT_MAX: Final = 160
+"""Characters of what a conversation of a watched command was asked first."""
 _LEVELS_MAX: Final = 12
 """Levels that are indented; what lies deeper is shown at this one."""
 
@@ -74,7 +76,10 @@ def _told(node: RunNode) -> list[Part]:
         ]
     how = f" ({node.how})" if node.how else ""
     by = f" by {node.tool}{how}" if node.tool else ""
-    return [f"{by}  {' '.join(str(node.brief).split())}"] if node.brief or by else []
+    brief = " ".join(str(node.brief).split())
+    if node.requests and not node.log and len(brief) > _PROMPT_MAX:  # a prompt, documents and all
+        brief = f"{brief[:_PROMPT_MAX]}…"
+    return [f"{by}  {brief}"] if brief or by else []
 
 
 def _facts(node: RunNode, *, details: bool) -> list[list[Part]]:

@@ -11,7 +11,7 @@ import base64
 import binascii
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -29,6 +29,8 @@ _SHORT_CHARS: Final = 2048
 """A text from which on it pays to look for single forms first: that is ten times as fast."""
 _SHAPE: Final = "key"
 """What stands for a text that has the shape of a key: `[redacted:key]`."""
+_SHAPED_MAX: Final = 200
+"""Of those, that are looked for in other forms, too."""
 
 _SIGNED: Final = "aws4"
 """How schemes begin of which only a signature passes: another one each time."""
@@ -81,6 +83,7 @@ class Secrets(Vault):
         self._address = ""
         self._shown = b""
         self._looked_for: tuple[str, ...] = ()
+        self._shaped_left = _SHAPED_MAX
         self._variables: set[str] = set()
         super().__init__(redaction)
 
@@ -102,8 +105,17 @@ class Secrets(Vault):
         self.is_active = True
 
     def scrubbed(self, value: Any) -> Any:
-        """Return an event or JSON value without secrets; itself if it has none."""
-        return redaction.scrubbed(value, self._finder, _Names(self._names))
+        """Return an event or JSON value without secrets; itself if it has none.
+
+        What was found by its shape is known from then on, so that it is found packed, too.
+        """
+        met = _Names(self._names)
+        kept = redaction.scrubbed(value, self._finder, met)
+        for shaped in met.unnamed:
+            if self._shaped_left:
+                self._shaped_left -= 1
+                self._learn(_SHAPE, shaped)
+        return kept
 
     def scrubbed_bytes(self, content: bytes) -> bytes:
         """Return bytes, text or not, without secrets."""
@@ -214,11 +226,26 @@ class _Finder:
         )
 
 
-class _Names(dict[str, str]):
+class _Names(Mapping[str, str]):
     """The name of each form of a secret; what has none was found by its shape."""
 
-    def __missing__(self, _form: str) -> str:
-        return _SHAPE
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = names
+        self.unnamed: dict[str, None] = {}
+        """Those, in the order in which they were found."""
+
+    def __getitem__(self, form: str) -> str:
+        name = self._names.get(form)
+        if name is None:
+            self.unnamed[form] = None
+            return _SHAPE
+        return name
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def _is_secret_name(name: str) -> bool:

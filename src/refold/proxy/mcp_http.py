@@ -3,7 +3,7 @@
 A request of a client is one POST, and its response comes by the answer to that, as JSON or as a
 stream; what belongs to none comes by the stream of a GET.  Sessions are the server's: each is one
 connection, and all without one are another.  In a replay there is no server, and sessions are ours.
-Rules: CONTRACT.md §16.9.
+Rules: CONTRACT.md §16.11.
 """
 
 import asyncio

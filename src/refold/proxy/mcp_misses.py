@@ -1,6 +1,6 @@
 """Says what is otherwise where a client asks an MCP server for what was not recorded.
 
-Rules: CONTRACT.md §12.4, §16.9.
+Rules: CONTRACT.md §12.4, §16.11.
 """
 
 import difflib

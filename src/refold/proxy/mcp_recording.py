@@ -1,6 +1,6 @@
 """The log side of MCP that records: what passes is written down, in the order in which it passes.
 
-Rules: CONTRACT.md §16.9.
+Rules: CONTRACT.md §16.11.
 """
 
 from collections import Counter

@@ -2,7 +2,7 @@
 
 A shell file: it reads the environment.  MCP clients pass few variables on to servers, so one that
 is not here is looked for in the processes above.  The other end is `mcp_hub`.
-Rules: CONTRACT.md §16.9.
+Rules: CONTRACT.md §16.11.
 """
 
 import http.client

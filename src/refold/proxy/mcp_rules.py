@@ -2,7 +2,7 @@
 
 `tool:NAME/arguments/POINTER` names a place of a tool call, `tool:mcp.*/arguments/…` one of all
 other requests; texts that are taken for the same are so here, too.  Pure.
-Rules: CONTRACT.md §16.7, §16.9.
+Rules: CONTRACT.md §16.7, §16.11.
 """
 
 import fnmatch

@@ -3,7 +3,7 @@
 A request is served the first recorded answer, in the order of the record, of one that asked the
 same server exactly the same, with what the server said before and after it.  Nothing like it is
 served in its place: a request that was not recorded gets an error, and is a divergence.
-Rules: CONTRACT.md §16.9.
+Rules: CONTRACT.md §16.11.
 """
 
 import json

@@ -1,7 +1,7 @@
 """An MCP server recorded, or served from a record: from its start to the report.
 
 Where the log is: at the recording or replay that this process belongs to (`REFOLD_RECORDING`), else
-in a log of its own.  What `refold mcp-proxy` does, for Python too.  Rules: CONTRACT.md §16.9.
+in a log of its own.  What `refold mcp-proxy` does, for Python too.  Rules: CONTRACT.md §16.11.
 """
 
 import os
@@ -14,6 +14,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.canonical import Json
+from refold.engine.errors import RefoldError
 from refold.engine.log.names import default_path
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.mcp import plain_name
@@ -27,7 +28,7 @@ from refold.proxy.mcp_record import read_mcp
 from refold.proxy.mcp_recording import McpRecording
 from refold.proxy.mcp_remote import Remote, recording_here
 from refold.proxy.mcp_serving import McpServing
-from refold.proxy.mcp_stdio import EndedServer
+from refold.proxy.mcp_stdio import STANDARD, Descriptors, EndedServer
 from refold.proxy.recording import Log
 from refold.proxy.replaying import Nowhere
 from refold.replay.divergence import Divergence
@@ -120,8 +121,9 @@ def proxy_command(
     log: str | os.PathLike[str] | None = None,
     replay: str | os.PathLike[str] | None = None,
     rules: VolatileRules | None = None,
+    client: Descriptors = STANDARD,
 ) -> Passed:
-    """Stand between this process's standard input and output and a server, and record.
+    """Stand between a client and a server, and record; the client is at standard input and output.
 
     With `replay`, or in a replay, the server is not started.
 
@@ -138,14 +140,14 @@ def proxy_command(
     if where is not None:
         party = Remote(where, hello)
         if party.is_replay:
-            return Passed(exit_code=mcp_stdio.serve(party).exit_code)
+            return Passed(exit_code=mcp_stdio.serve(party, client).exit_code)
         process = mcp_stdio.start(command, party.before)
-        return Passed(exit_code=mcp_stdio.pass_through(party, process).exit_code)
+        return Passed(exit_code=mcp_stdio.pass_through(party, process, client).exit_code)
     if replay is not None:
         serving = alone(replay, rules)
-        ended = mcp_stdio.serve(serving.connect(known(hello, serving, name)))
+        ended = mcp_stdio.serve(serving.connect(known(hello, serving, name)), client)
         return Passed(exit_code=ended.exit_code, report=report_of(serving))
-    return _recorded_alone(command, hello, log, rules)
+    return _recorded_alone(command, hello, log, rules, client)
 
 
 def _recorded_alone(
@@ -153,20 +155,22 @@ def _recorded_alone(
     hello: Hello,
     log: str | os.PathLike[str] | None,
     rules: VolatileRules | None,
+    client: Descriptors,
 ) -> Passed:
     secrets = Secrets()
     secrets.learn_environment(hello.environment)
     secrets.learn_command(command)
     process = mcp_stdio.start(command)
     try:
-        with own_log(log, hello, secrets, rules) as journal:
-            party = McpRecording(journal, secrets).connect(hello)
-            ended = mcp_stdio.pass_through(party, process)
-            seal(journal, ended)
-            return Passed(exit_code=ended.exit_code, log=journal.path, entries=journal.entries)
-    finally:
-        if process.poll() is None:
-            process.kill()
+        journal = own_log(log, hello, secrets, rules)
+    except (RefoldError, OSError):
+        mcp_stdio.stop(process)
+        raise
+    with journal:
+        party = McpRecording(journal, secrets).connect(hello)
+        ended = mcp_stdio.pass_through(party, process, client)
+        seal(journal, ended)
+        return Passed(exit_code=ended.exit_code, log=journal.path, entries=journal.entries)
 
 
 def alone(log: str | os.PathLike[str], rules: VolatileRules | None) -> McpServing:

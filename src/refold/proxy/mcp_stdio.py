@@ -2,7 +2,7 @@
 
 Each line passes as it came, byte for byte, when it has been written down.  Both directions have a
 thread, so that one that stands still holds nobody up.  In a replay there is no server: what was
-recorded is written in its place.  A shell file.  Rules: CONTRACT.md §16.9.
+recorded is written in its place.  A shell file.  Rules: CONTRACT.md §16.11.
 """
 
 import contextlib
@@ -22,7 +22,10 @@ from refold.proxy.mcp_parties import Party, Reply
 
 _READ_BYTES: Final = 256 * 1024
 _BY_SIGNAL: Final = 128
-_STDIN, _STDOUT = 0, 1
+
+Descriptors = tuple[int, int]
+"""Where a client writes to us, and where it reads."""
+STANDARD: Final[Descriptors] = (0, 1)
 
 
 @attrs.frozen
@@ -49,12 +52,12 @@ def lines(descriptor: int) -> Iterator[bytes]:
         yield b"".join(begun)
 
 
-def serve(party: Party) -> EndedServer:
-    """Answer the client on standard input and output from the record, until one of them leaves."""
-    ends = _written(party.begin())
+def serve(party: Party, client: Descriptors = STANDARD) -> EndedServer:
+    """Answer the client from the record, until one of them leaves."""
+    ends = _written(party.begin(), client)
     if ends is None:
-        for line in lines(_STDIN):
-            ends = _written(party.client(line))
+        for line in lines(client[0]):
+            ends = _written(party.client(line), client)
             if ends is not None:
                 break
     ended = EndedServer("client", 0) if ends is None else EndedServer("server", ends)
@@ -62,10 +65,10 @@ def serve(party: Party) -> EndedServer:
     return ended
 
 
-def _written(reply: Reply) -> int | None:
+def _written(reply: Reply, client: Descriptors) -> int | None:
     for each in reply.sent:
         with contextlib.suppress(BrokenPipeError):  # whoever left has nothing to be told
-            write_all(_STDOUT, each.content + b"\n")
+            write_all(client[1], each.content + b"\n")
     return reply.ends
 
 
@@ -94,21 +97,33 @@ def start(
         raise UsageError(f"{command[0]}: {getattr(error, 'strerror', None) or error}") from None
 
 
-def pass_through(party: Party, process: "subprocess.Popen[bytes]") -> EndedServer:
-    """Let everything pass between standard input and output and a server, until that has ended.
+def stop(process: "subprocess.Popen[bytes]") -> None:
+    """End a server that nothing has passed to."""
+    process.kill()
+    with process:  # closes its pipes
+        pass
+
+
+def pass_through(
+    party: Party, process: "subprocess.Popen[bytes]", client: Descriptors = STANDARD
+) -> EndedServer:
+    """Let everything pass between a client and a server, until that has ended; no pipe is left.
 
     Raises:
         LogPoisoned: nothing can be written down any more; the server is stopped.
         RecordingGone: the same, where another process has the log.
     """
-    return _Passage(party, process).ended()
+    return _Passage(party, process, client).ended()
 
 
 class _Passage:
     """One connection."""
 
-    def __init__(self, party: Party, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(
+        self, party: Party, process: "subprocess.Popen[bytes]", client: Descriptors
+    ) -> None:
         self._party = party
+        self._client = client
         self._process = process
         self._lock = threading.Lock()
         self._has_client_left = False
@@ -118,7 +133,8 @@ class _Passage:
     def ended(self) -> EndedServer:
         """Do it."""
         threading.Thread(target=self._from_client, daemon=True).start()
-        with self._signals_passed():
+        assert self._process.stdout is not None
+        with self._signals_passed(), self._process.stdout:
             self._from_server()
             code = self._process.wait()
         with self._lock:
@@ -136,7 +152,7 @@ class _Passage:
         assert self._process.stdin is not None
         server = self._process.stdin.fileno()
         try:
-            for line in lines(_STDIN):
+            for line in lines(self._client[0]):
                 with self._lock:
                     if self._is_over or self._fault is not None:
                         return
@@ -160,7 +176,7 @@ class _Passage:
                         return
                     self._party.server(line)
                 try:
-                    write_all(_STDOUT, line)
+                    write_all(self._client[1], line)
                 except BrokenPipeError:
                     self._has_client_left = True
         except RefoldError as error:
@@ -170,7 +186,7 @@ class _Passage:
         """Stop: what cannot be written down does not pass."""
         with self._lock:
             self._fault = self._fault or error
-        self._process.terminate()
+        self._process.kill()
 
     @contextlib.contextmanager
     def _signals_passed(self) -> Iterator[None]:

@@ -1,0 +1,238 @@
+"""MCP on streamable HTTP passes through, is recorded, and is served with the server absent.
+
+(CONTRACT.md §16.11.)
+"""
+
+import contextlib
+import threading
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import refold
+from refold.engine.errors import UsageError
+from refold.proxy.mcp_http import proxy_url
+from refold.proxy.mcp_sessions import Passed
+from tests.support.mcp_clients import entries, kinds
+from tests.support.mcp_streams import DEADLINE_SECONDS, HttpClient, McpHttp, events, mcp_http
+
+NOWHERE = "http://127.0.0.1:9/mcp"
+
+
+@contextlib.contextmanager
+def proxied(url: str, **options: Any) -> Generator[tuple[HttpClient, list[Passed]]]:
+    """Give a client of the proxy; what it did is there when the block has ended."""
+    is_up, is_over = threading.Event(), threading.Event()
+    places: list[str] = []
+    done: list[Passed] = []
+
+    def announce(place: str) -> None:
+        places.append(place)
+        is_up.set()
+
+    def until() -> None:
+        is_over.wait()
+
+    def run() -> None:
+        done.append(proxy_url(url, announce=announce, until=until, name="tiny", **options))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert is_up.wait(DEADLINE_SECONDS)
+    try:
+        yield HttpClient(places[0], authorization="Bearer token-1234567890"), done
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def twice(log: Path, use: Any) -> tuple[Any, Any]:
+    """Return what a client is told while it is recorded, and from the record."""
+    with mcp_http() as server, proxied(server.url, log=log) as (client, _):
+        before = use(client)
+    with proxied(NOWHERE, replay=log) as (client, done):
+        now = use(client)
+    assert done[0].report is not None
+    assert [str(one) for one in done[0].report.divergences] == []
+    assert refold.verify(log).complete
+    return before, now
+
+
+def test_a_call_answered_as_json(tmp_path: Path) -> None:
+    """The same events as on standard input and output."""
+    log = tmp_path / "log.jsonl"
+
+    before, now = twice(log, lambda client: client.called("echo", text="høy"))
+
+    assert before == now
+    assert before[0] == 200
+    assert before[1]["result"] == {"content": [{"type": "text", "text": "høy"}]}
+    called = next(each for each in entries(log) if each.kind == "tool.called")
+    assert (called.call, called.data["tool"]) == ("0/mcp-tiny#1", "echo")
+    assert kinds(log) == ["tool.called", "tool.returned"]
+
+
+def test_a_call_answered_as_a_stream(tmp_path: Path) -> None:
+    """Notifications before the response, in their stream; the token is that of now."""
+    log = tmp_path / "log.jsonl"
+
+    def use(client: HttpClient) -> Any:
+        with client.tool("progress", {"progressToken": 5}) as answer:
+            return list(events(answer))
+
+    before, now = twice(log, use)
+
+    assert now == before
+    assert [each.get("method") for each in before] == ["notifications/progress", None]
+    assert kinds(log) == ["tool.called", "server notification", "tool.returned"]
+
+
+def test_a_server_asks_back_in_the_stream_of_a_call(tmp_path: Path) -> None:
+    """The client answers by another request, and the stream goes on."""
+    log = tmp_path / "log.jsonl"
+
+    def use(client: HttpClient) -> Any:
+        with client.tool("ask") as answer:
+            stream = events(answer)
+            asked = next(stream)
+            status = client.responded(asked["id"], {"action": "accept"})
+            return [asked["method"], status, list(stream)]
+
+    before, now = twice(log, use)
+
+    assert now == before
+    assert before[1] == 202
+    assert before[2][-1]["result"]["content"][0]["text"] == '{"action": "accept"}'
+
+
+def test_what_belongs_to_no_request_comes_by_the_stream_of_a_get(tmp_path: Path) -> None:
+    """It is recorded beside, and said again to whoever opens that stream."""
+    log = tmp_path / "log.jsonl"
+
+    def use(client: HttpClient) -> Any:
+        client.called("echo", text="a")
+        with client.request("GET") as answer:
+            return next(events(answer))
+
+    before, now = twice(log, use)
+
+    assert now == before
+    assert before["method"] == "notifications/resources/list_changed"
+
+
+def test_a_notification_is_accepted_and_a_session_ends(tmp_path: Path) -> None:
+    """Status 202, and that of DELETE; each session is a connection."""
+    log = tmp_path / "log.jsonl"
+
+    def use(client: HttpClient) -> Any:
+        with client.posted("initialize", params={}) as answer:
+            answer.read()
+            session = answer.headers["mcp-session-id"]
+        own = HttpClient(f"http://{client._place}/mcp", mcp_session_id=session)
+        with own.posted("notifications/initialized", id=None) as answer:
+            statuses = [answer.status]
+        with own.request("DELETE") as answer:
+            return [*statuses, answer.status, bool(session)]
+
+    before, now = twice(log, use)
+
+    assert before == now == [202, 200, True]
+
+
+@pytest.mark.parametrize(("tool", "status"), [("locked", 401), ("text", 200)])
+def test_what_comes_in_the_place_of_a_response_comes_again(
+    tmp_path: Path, tool: str, status: int
+) -> None:
+    """A status, a type and a text are recorded as an error."""
+    log = tmp_path / "log.jsonl"
+
+    before, now = twice(log, lambda client: client.called(tool))
+
+    assert before == now
+    assert before[0] == status
+    returned = next(each for each in entries(log) if each.kind == "tool.returned")
+    assert returned.data["error"]["code"] == f"http_{status}"
+
+
+def test_a_server_that_cannot_be_reached_is_an_error(tmp_path: Path) -> None:
+    """Status 502 for the client; `connection` in the log."""
+    log = tmp_path / "log.jsonl"
+
+    with proxied(NOWHERE, log=log) as (client, _):
+        status, _text = client.called("echo", text="a")
+
+    assert status == 502
+    returned = next(each for each in entries(log) if each.kind == "tool.returned")
+    assert returned.data["error"]["code"] == "connection"
+
+
+def test_a_client_that_leaves_a_stream_has_given_up(tmp_path: Path) -> None:
+    """`effect.cancelled`, and nothing else of the call."""
+    log = tmp_path / "log.jsonl"
+
+    with mcp_http() as server, proxied(server.url, log=log) as (client, _):
+        with client.tool("never") as answer:
+            assert answer.status == 200
+        client.called("echo", text="on")
+
+    cancelled = [each for each in entries(log) if each.kind == "effect.cancelled"]
+    assert [each.call for each in cancelled] == ["0/mcp-tiny#1"]
+
+
+def test_equal_ids_of_clients_without_a_session_are_told_apart(tmp_path: Path) -> None:
+    """A response belongs to the request that it answers, by the stream that it comes by."""
+    log = tmp_path / "log.jsonl"
+
+    def use(client: HttpClient) -> Any:
+        other = HttpClient(f"http://{client._place}/mcp")
+        with client.tool("ask") as answer:
+            stream = events(answer)
+            asked = next(stream)
+            said = other.called("echo", text="beside")[1]["result"]["content"][0]["text"]
+            client.responded(asked["id"], 1)
+            return [said, list(stream)[-1]["result"]]
+
+    before, now = twice(log, use)
+
+    assert now == before
+    assert before[0] == "beside"
+
+
+def test_what_authorises_passes_and_is_in_no_log(tmp_path: Path) -> None:
+    """Where it comes back, it is taken out."""
+    log = tmp_path / "log.jsonl"
+
+    def asked(server: McpHttp) -> str:
+        return next(value for _, headers in server.received for name, value in headers.items()
+                    if name.lower() == "authorization")  # fmt: skip
+
+    with mcp_http() as server, proxied(server.url, log=log) as (client, _):
+        client.called("echo", text="it is token-1234567890")
+        assert asked(server) == "Bearer token-1234567890"
+
+    assert b"token-1234567890" not in log.read_bytes()
+    assert b"[redacted:authorization]" in log.read_bytes()
+
+
+def test_what_was_not_recorded_is_refused(tmp_path: Path) -> None:
+    """With an error of JSON-RPC that names the nearest call, and a report."""
+    log = tmp_path / "log.jsonl"
+    with mcp_http() as server, proxied(server.url, log=log) as (client, _):
+        client.called("echo", text="a")
+
+    with proxied(NOWHERE, replay=log) as (client, done):
+        status, said = client.called("echo", text="b")
+
+    assert status == 200
+    assert said["error"]["code"] == -32000
+    assert 'echo {"text": "a"} (0/mcp-tiny#1)' in said["error"]["message"]
+    assert done[0].report is not None
+    assert [one.category for one in done[0].report.divergences] == ["args_changed"]
+
+
+def test_a_url_is_asked_for(tmp_path: Path) -> None:
+    """Anything else is refused before anything is listened to."""
+    with pytest.raises(UsageError, match="expected http"):
+        proxy_url("host/mcp", log=tmp_path / "log.jsonl")

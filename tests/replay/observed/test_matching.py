@@ -1,0 +1,156 @@
+"""A request is served what was recorded for exactly the same one, once, whatever is interleaved."""
+
+import tempfile
+from pathlib import Path
+
+import attrs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refold.engine.observed.exchange import Asked
+from refold.engine.observed.volatile import VolatileRules
+from refold.engine.redaction import Redaction
+from refold.engine.vault import Vault
+from refold.replay.observed.matching import Matcher, Miss
+from refold.replay.observed.record import read_record
+from tests.support.watched import (
+    Exchange,
+    ask,
+    record,
+    replayed,
+    result,
+    says,
+    system,
+    talk,
+    user,
+)
+
+WORDS = st.sampled_from(["harbour", "rain", "fish", "walk", "museum", "tower", "boat", "café"])
+TEXTS = st.lists(WORDS, min_size=1, max_size=4).map(" ".join)
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[Exchange]:
+    """Draw a conversation of one to three requests, some with a tool call."""
+    messages = [system(draw(TEXTS)), user(draw(TEXTS))]
+    for at in range(draw(st.integers(1, 3))):
+        if draw(st.booleans()):
+            call = f"c{at}-{draw(st.integers(0, 99))}"
+            messages += [says("", (call, "look", {"for": draw(TEXTS)})), result(call, draw(TEXTS))]
+        messages += [says(draw(TEXTS)), user(draw(TEXTS))]
+    return talk(*messages)
+
+
+@st.composite
+def interleavings(draw: st.DrawFn, talks: list[list[Exchange]]) -> list[Exchange]:
+    """Draw an order in which each conversation keeps its own."""
+    left = [list(each) for each in talks]
+    order = []
+    while any(left):
+        at = draw(st.sampled_from([at for at, each in enumerate(left) if each]))
+        order.append(left[at].pop(0))
+    return order
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_any_interleaving_of_any_record_is_identical(data: st.DataObject) -> None:
+    """Conversations that ask the same, too: each answer is served once, and none is left."""
+    talks = data.draw(st.lists(conversations(), min_size=1, max_size=4))
+    recorded, again = data.draw(interleavings(talks)), data.draw(interleavings(talks))
+
+    with tempfile.TemporaryDirectory() as folder:
+        report = replayed(record(Path(folder) / "a.jsonl", recorded), [one.asked for one in again])
+
+    assert report.identical, report
+    assert report.served == len(recorded)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_any_single_change_is_named_in_its_conversation_and_first(data: st.DataObject) -> None:
+    """Whichever message of whichever request is changed, whatever is asked beside it."""
+    drawn = data.draw(st.lists(conversations(), min_size=1, max_size=4))
+    talks = [_named(each, f"agent number {at}") for at, each in enumerate(drawn)]
+    recorded, again = data.draw(interleavings(talks)), data.draw(interleavings(talks))
+    at = data.draw(st.integers(0, len(again) - 1))
+    place = data.draw(st.integers(0, len(again[at].asked.messages) - 1))
+    requests = [one.asked for one in again]
+    requests[at] = _changed(requests[at], place)
+
+    with tempfile.TemporaryDirectory() as folder:
+        log = record(Path(folder) / "a.jsonl", recorded)
+        first = replayed(log, requests).divergences[0]
+        (turn,) = [one for one in read_record(log).turns if one.call == first.call]
+
+    assert first.category == "args_changed"
+    assert turn.asked == again[at].asked
+    assert first.texts[0].what.startswith(f"message {place} (")
+
+
+def _named(exchanges: list[Exchange], name: str) -> list[Exchange]:
+    """Give a conversation a system prompt that no other has."""
+    return [
+        attrs.evolve(one, asked=attrs.evolve(one.asked, messages=_first(one.asked, name)))
+        for one in exchanges
+    ]
+
+
+def _first(asked: Asked, name: str) -> tuple[dict[str, object], ...]:
+    return (system(f"You are {name}, {name}"), *asked.messages[1:])
+
+
+def _changed(asked: Asked, at: int) -> Asked:
+    messages = list(asked.messages)
+    messages[at] = {**messages[at], "content": f"{messages[at]['content']} altered"}
+    return attrs.evolve(asked, messages=tuple(messages))
+
+
+def test_an_answer_is_served_once(tmp_path: Path) -> None:
+    """Two equal requests get the two recorded answers, in the order of the record."""
+    one, other = (Exchange(ask(user("Roll a die")), says(text)) for text in ("3", "5"))
+    matcher = Matcher(read_record(record(tmp_path / "a.jsonl", [one, other])))
+
+    found = [matcher.take(one.asked, scope) for scope in ("0/1", "0/2", "0/3")]
+
+    answers = [
+        each.answer.message for each in found[:2] if not isinstance(each, Miss) and each.answer
+    ]
+    assert answers == [says("3"), says("5")]
+    assert isinstance(found[2], Miss)
+    assert (found[2].count, found[2].recorded) == (3, 2)
+
+
+def test_what_was_taken_out_of_the_record_stands_for_any_text(tmp_path: Path) -> None:
+    """A marker of a redaction in the record matches, and is listed; nothing else does."""
+    vault = Vault(Redaction(secrets=["s3cret-value"]))
+    exchanges = talk(user("My key is s3cret-value."), says("Noted."), user("Go on"), says("Done."))
+    log = record(tmp_path / "a.jsonl", exchanges, vault=vault)
+
+    report = replayed(log, [_with(one.asked, "s3cret-value", "another one") for one in exchanges])
+
+    assert report.identical, report
+    assert {one.rule for one in report.ignored} == {"redaction"}
+    assert report.ignored_count == 2
+    other = [_with(one.asked, "My key is s3cret-value.", "No key.") for one in exchanges]
+    assert not replayed(log, other).identical
+
+
+def _with(asked: Asked, old: str, new: str) -> Asked:
+    messages = [{**each, "content": each["content"].replace(old, new)} for each in asked.messages]
+    return attrs.evolve(asked, messages=tuple(messages))
+
+
+def test_rules_that_are_added_are_used(tmp_path: Path) -> None:
+    """What whoever replays declares volatile counts like what the record lists."""
+    exchanges = talk(user("It is 12:30. Go."), says("Gone."))
+    log = record(tmp_path / "a.jsonl", exchanges)
+    now = [_with(one.asked, "12:30", "09:15") for one in exchanges]
+
+    assert not replayed(log, now).identical
+    report = replayed(log, now, rules=VolatileRules(texts=(r"\d\d:\d\d",)))
+    assert report.identical
+    first, second = report.ignored_lines()
+    assert first == "ignored: 1 value not as recorded"
+    assert second.startswith('  model:gpt-5  /messages/0/content: "It is 12:30. Go." → "It is 09')
+    assert second.endswith(r"(\d\d:\d\d)")

@@ -1,0 +1,98 @@
+"""What looks like a date or an id is told with the option that ignores it, as to be typed."""
+
+import shlex
+from typing import Any
+
+import pytest
+
+from refold.engine.observed.exchange import Asked
+from refold.engine.observed.volatile import VolatileRules
+from refold.replay.observed.suggesting import suggestions
+from tests.support.watched import ask, system, user
+
+
+def rules_in(options: tuple[str, ...]) -> VolatileRules:
+    """Return what a shell would make of these options."""
+    words = [shlex.split(option) for option in options]
+    return VolatileRules(
+        [value for name, value in words if name == "--volatile"],
+        [value for name, value in words if name == "--volatile-text"],
+    )
+
+
+def both(one: str, other: str) -> tuple[Asked, Asked]:
+    """Return requests with these system prompts."""
+    return ask(system(one), user("Hello")), ask(system(other), user("Hello"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("Today is 2026-11-21.", "Today is 2027-01-02."),
+        ("Today is Saturday, 21 November 2026.", "Today is Friday, 1 May 2027."),
+        ("It is November 21, 2026.", "It is May 1, 2027."),
+        ("Now: 2026-11-21T14:15:00Z", "Now: 2027-01-02T03:04:05.678+00:00"),
+        ("Now: 2026-11-21 14:15", "Now: 2027-01-02 03:04"),
+        ("It is 2:15 PM on Monday", "It is 11:45 AM on Friday"),
+        (
+            "Session 123e4567-e89b-12d3-a456-426614174000.",
+            "Session 00000000-e89b-12d3-a456-426614174fff.",
+        ),
+        ("cwd: /tmp/tmpab12cd/work", "cwd: /tmp/tmpzz99xx/work"),
+        ("object at 0x7f12ab34cd56", "object at 0x7f99aa88bb77"),
+        ("run_8fK2mZpQ7wXv3t", "run_1aB2cD3eF4gH5i"),
+        ("at http://127.0.0.1:41233/x", "at http://127.0.0.1:50000/x"),
+        ("took 0.53s", "took 12.1s"),
+        ("Due 11/21/2026, asked 2026-11-21.", "Due 12/22/2026, asked 2026-11-22."),
+    ],
+)
+def test_what_is_another_at_each_run_gets_an_option_that_ignores_it(
+    before: str, after: str
+) -> None:
+    """With these very options, the two requests are the same."""
+    recorded, now = both(before, after)
+
+    options, is_all = suggestions(recorded, now)
+
+    assert is_all
+    rules = rules_in(options)
+    assert rules.applied(recorded) == rules.applied(now)
+    assert rules.applied(recorded) != recorded
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("Be brief.", "Be short."),
+        ("Today is 2026-11-21. Be brief.", "Today is 2026-11-22. Be short."),
+        ("Answer in 3 lines.", "Answer in 4 lines."),
+        ("Today is 2026-11-21.", "Today."),
+    ],
+)
+def test_a_changed_prompt_gets_none(before: str, after: str) -> None:
+    """An option is told only where it would help."""
+    assert suggestions(*both(before, after)) == ((), False)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "pointer"),
+    [
+        ({"user": "ann"}, {"user": "bob"}, "/parameters/user"),
+        ({"metadata": {"user_id": "u1"}}, {"metadata": {"user_id": "u2"}}, None),
+        ({"seed": 1}, {"seed": 2}, "/parameters/seed"),
+        ({}, {"prompt_cache_key": "x"}, "/parameters/prompt_cache_key"),
+    ],
+)
+def test_a_parameter_that_says_who_asks_gets_its_place(
+    before: dict[str, Any], after: dict[str, Any], pointer: str | None
+) -> None:
+    """As `--volatile`, for any model."""
+    options, is_all = suggestions(ask(user("a"), **before), ask(user("a"), **after))
+
+    assert is_all
+    assert options == (f"--volatile 'model:*{pointer or '/parameters/metadata/user_id'}'",)
+
+
+def test_a_parameter_of_substance_gets_none() -> None:
+    """Temperature is what somebody chose."""
+    assert suggestions(ask(user("a"), temperature=0), ask(user("a"), temperature=1)) == ((), False)

@@ -1,0 +1,689 @@
+"""`refold_models`: what a test asks of models, by any client, is recorded and replayed (§16.10).
+
+The suites are recorded against an upstream that plays the models; it is off when they are replayed,
+and there is no key.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import refold
+from refold.replay.recordings import stem_of
+from tests.support.suites import Suite, one_line
+from tests.support.upstream import PLACEHOLDER_KEY, Upstream
+
+pytest_plugins = ["pytester"]
+for needed in ("agents", "anthropic", "openai", "pydantic_ai", "refold.testing_models"):
+    pytest.importorskip(needed)  # here: pytester forgets what a suite was first to import
+
+_KEYS: Final = (
+    "OPENAI_BASE_URL", "OPENAI_API_BASE", "OPENAI_API_KEY",
+    "ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE", "ANTHROPIC_API_KEY",
+)  # fmt: skip
+
+DESK: Final = """
+import openai
+
+SYSTEM = "You are the weather desk. Answer briefly."
+
+def asked(client, text, system=SYSTEM, **options):
+    messages = [{"role": "system", "content": system}, {"role": "user", "content": text}]
+    return client.chat.completions.create(model="gpt-5-mini", messages=messages, **options)
+
+def ask(text, system=SYSTEM, **options):
+    with openai.OpenAI(**options) as client:
+        return asked(client, text, system).choices[0].message.content
+"""
+TEST: Final = """
+from desk import ask
+
+def test_ask(refold_models):
+    assert ask("Hello!") == "Hello! Which city do you ask about?"
+"""
+LOG: Final = "recordings/test_it/test_ask.models.jsonl"
+
+
+class Watched(Suite):
+    """A suite, with an upstream for as long as it is recorded, and none else."""
+
+    def __init__(self, pytester: pytest.Pytester, patch: pytest.MonkeyPatch) -> None:
+        super().__init__(pytester)
+        self._patch = patch
+        self.asked = 0
+        """How many requests the upstream got at the last time that it was on."""
+        self.write(desk=DESK, test_it=TEST)
+        for name in _KEYS:
+            patch.delenv(name, raising=False)
+
+    def run(self, *options: str) -> pytest.RunResult:
+        """Run it; where it never closes its connections, or is interrupted, in a process apart."""
+        text = (self.folder / "test_it.py").read_text(encoding="utf-8")
+        is_apart = "import Agent" in text or "KeyboardInterrupt" in text
+        return self.run_apart(*options) if is_apart else super().run(*options)
+
+    def live(self, *options: str) -> pytest.RunResult:
+        """Run it with the upstream on."""
+        with Upstream() as upstream, self._patch.context() as patch:
+            for name, value in upstream.environment().items():
+                patch.setenv(name, value)
+            result = self.run(*options)
+            self.asked = len(upstream.received)
+        return result
+
+    def record(self, mode: str = "once", *options: str) -> None:
+        """Record it; all passes."""
+        result = self.live(f"--refold-record={mode}", *options)
+        assert result.ret == 0, result.stdout.str()
+
+    def snapshots(self) -> str:
+        """Return what is stored of delegation trees."""
+        stored = sorted((self.folder / "__snapshots__").rglob("*.delegation.txt"))
+        return "".join(path.read_text(encoding="utf-8") for path in stored)
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
+    watched = Watched(pytester, monkeypatch)
+    yield watched
+    for path in (watched.folder / "recordings").rglob("*.jsonl"):
+        assert PLACEHOLDER_KEY not in path.read_text(encoding="utf-8")
+
+
+# --- clients ---------------------------------------------------------------------------------
+
+HTTPX: Final = """
+import httpx, os
+
+def test_ask(refold_models):
+    assert os.environ["OPENAI_BASE_URL"] == refold_models.openai_url
+    assert os.environ["ANTHROPIC_BASE_URL"] == refold_models.anthropic_url
+    body = {"model": "gpt-5-mini", "messages": [
+        {"role": "system", "content": "You are the weather desk."},
+        {"role": "user", "content": "Hello!"},
+    ]}
+    headers = {"authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
+    answer = httpx.post(refold_models.openai_url + "/chat/completions", json=body, headers=headers)
+    assert "Which city" in answer.json()["choices"][0]["message"]["content"]
+"""
+STREAMED: Final = """
+import openai
+from desk import asked
+
+def test_ask(refold_models):
+    with openai.OpenAI() as client:
+        chunks = asked(client, "Hello!", stream=True)
+        text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+    assert text == "Hello! Which city do you ask about?"
+"""
+ANTHROPIC: Final = """
+import anthropic
+from desk import SYSTEM
+
+def test_ask(refold_models):
+    asked = {"model": "claude-sonnet-5-5", "max_tokens": 100, "system": SYSTEM}
+    messages = [{"role": "user", "content": "Hello!"}]
+    with anthropic.Anthropic() as client:
+        with client.messages.stream(**asked, messages=messages) as stream:
+            assert "".join(stream.text_stream) == "Hello! Which city do you ask about?"
+"""
+LEAVES: Final = """
+import openai
+from desk import ask, asked
+
+def test_ask(refold_models):
+    with openai.OpenAI() as client, asked(client, "Hello!", stream=True) as chunks:
+        assert next(iter(chunks)).choices
+    assert "Which city" in ask("Hello!")
+"""
+ASYNC: Final = """
+import openai, pytest
+from desk import asked
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+@pytest.mark.anyio
+async def test_ask(refold_models):
+    async with openai.AsyncOpenAI() as client:
+        answer = await asked(client, "Hello!")
+    assert answer.choices[0].message.content == "Hello! Which city do you ask about?"
+"""
+PROCESS: Final = """
+import subprocess, sys
+
+def test_ask(refold_models):
+    command = [sys.executable, "-c", "import desk; print(desk.ask('Hello!'))"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert done.stdout == "Hello! Which city do you ask about?\\n"
+"""
+PYDANTIC: Final = """
+from pydantic_ai import Agent
+
+def test_ask(refold_models, delegation_snapshot):
+    desk = Agent("openai-chat:gpt-5-mini", instructions="You are the weather desk.")
+    looked_up = []
+
+    @desk.tool_plain
+    def get_weather(city: str) -> str:
+        looked_up.append(city)
+        return {"Oslo": "-4 °C, snow", "Lisbon": "19 °C, sunny"}[city]
+
+    answer = desk.run_sync("How is the weather in Oslo and Lisbon?")
+    assert "Take a coat north" in answer.output
+    assert sorted(looked_up) == ["Lisbon", "Oslo"]
+    assert refold_models == delegation_snapshot
+"""
+HANDOFF: Final = """
+from agents import Agent, Runner, function_tool, set_tracing_disabled
+
+@function_tool
+def invoice_status(number: int) -> str:
+    return f"invoice {number}: paid twice, 3 and 4 May"
+
+def test_ask(refold_models, delegation_snapshot):
+    set_tracing_disabled(True)
+    billing = Agent(name="Billing specialist", instructions="You are the billing specialist.",
+                    tools=[invoice_status], model="gpt-5-mini")
+    triage = Agent(name="Triage", instructions="You do the triage.", handoffs=[billing],
+                   model="gpt-5-mini")
+    result = Runner.run_sync(triage, "I was charged twice for invoice 2041.")
+    assert "come back within five days" in result.final_output
+    assert refold_models.tree() == delegation_snapshot
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "requests"),
+    [
+        (TEST, 1), (STREAMED, 1), (ANTHROPIC, 1), (HTTPX, 1), (LEAVES, 2), (ASYNC, 1),
+        (PROCESS, 1), (PYDANTIC, 2),
+    ],
+    ids=[
+        "openai", "openai-streamed", "anthropic-streamed", "httpx", "left-early", "asyncio",
+        "process", "pydantic-ai",
+    ],
+)  # fmt: skip
+def test_any_client_is_recorded_once_and_replayed_with_the_model_off(
+    test: str, requests: int, suite: Watched
+) -> None:
+    """No request, no key, no change of the code under test; the recording verifies."""
+    suite.write(test_it=test)
+
+    suite.record("once", "--snapshot-update")
+    assert suite.asked == requests
+    suite.passes()
+
+    assert suite.logs() == ["test_ask.models.jsonl"]
+    report = refold.verify(suite.folder / LOG)
+    assert (report.intact, report.complete) == (True, True)
+
+
+def test_a_snapshot_shows_who_handed_over_to_whom(suite: Watched) -> None:
+    """The tree of a test that goes on has no end yet; recorded and replayed it reads the same."""
+    suite.write(test_it=HANDOFF)
+    suite.record("once", "--snapshot-update")
+    assert suite.asked == 3
+
+    text = suite.snapshots()
+    assert "test_ask (matched): watched\n" in text
+    assert "invoice_status x1" in text
+    assert "handoff" in text
+
+    suite.edit("test_it", "refold_models.tree()", "refold_models")
+    suite.passes()
+
+
+def test_the_log_of_a_test_is_a_snapshot_too(suite: Watched) -> None:
+    """Without the wire: what was asked and answered."""
+    suite.edit("test_it", "(refold_models):", "(refold_models, log_snapshot):")
+    suite.write(
+        test_it=(suite.folder / "test_it.py").read_text()
+        + "    assert refold_models == log_snapshot\n"
+    )
+    suite.record("once", "--snapshot-update")
+
+    suite.passes()
+    suite.record("all")
+
+
+# --- what fails ------------------------------------------------------------------------------
+
+
+def test_a_changed_prompt_fails_with_the_difference_of_the_message(suite: Watched) -> None:
+    """The test's own failure stands first; then what was asked otherwise, and what to type."""
+    suite.record()
+    suite.edit("desk", "Answer briefly.", "Answer at length.")
+
+    said = suite.fails()
+
+    own, _, ours = said.partition("refold: what models were asked otherwise")
+    assert "BadRequestError" in own
+    assert "no recorded answer to this request" in own
+    assert "[-briefly.-]{+at length.+}" in ours
+    assert "the system prompt was changed" in ours
+    assert f"(entry 2 of {LOG})" in ours
+    assert "guarantee: matched" in ours
+    assert "live: pytest test_it.py::test_ask --refold-record=rewrite" in ours
+    assert f"refold show {LOG}" in ours
+
+
+def test_a_request_that_the_test_swallows_the_refusal_of_fails_it_all_the_same(
+    suite: Watched,
+) -> None:
+    """Whatever the program does about an error."""
+    suite.record()
+    suite.write(
+        test_it="""
+import openai
+from desk import ask
+
+def test_ask(refold_models):
+    try:
+        ask("Hello? Hello!")
+    except openai.OpenAIError:
+        pass
+"""
+    )
+
+    said = suite.fails()
+
+    assert "1 difference: 0 of 1 recorded requests served" in said
+    assert "{+Hello? +}" in said
+    assert "asked otherwise" not in said
+
+
+def test_a_recording_that_is_not_used_fails(suite: Watched) -> None:
+    """All of it, or the end of it."""
+    suite.edit("test_it", "    assert", "    ask('Hello, you!')\n    assert")
+    suite.record()
+
+    suite.edit("test_it", "    ask('Hello, you!')\n    assert", "    assert")
+    assert "unconsumed: " in suite.fails()
+
+    suite.write(test_it="def test_ask(refold_models):\n    pass\n")
+    assert "unconsumed: " in suite.fails()
+
+
+def test_what_is_asked_more_often_than_recorded_fails(suite: Watched) -> None:
+    """Each answer is served once."""
+    suite.record()
+    suite.edit("test_it", "    assert", "    ask('Hello!')\n    assert")
+
+    assert "extra_call" in suite.fails()
+
+
+def test_a_failure_without_a_difference_says_nothing_of_models(suite: Watched) -> None:
+    """But how to see it again."""
+    suite.record()
+    suite.edit("test_it", "assert ask", "assert not ask")
+
+    said = suite.fails()
+
+    assert "asked otherwise" not in said
+    assert "pytest test_it.py::test_ask --refold-record=none" in said
+    assert f"refold show {LOG}" in said
+
+
+@pytest.mark.parametrize("swallows", [False, True])
+def test_without_a_recording_the_first_request_is_refused(
+    suite: Watched, *, swallows: bool
+) -> None:
+    """With the command that records; nothing is asked, though there are a model and a key."""
+    if swallows:
+        suite.edit(
+            "test_it",
+            "    assert",
+            "    import contextlib\n    with contextlib.suppress(Exception): assert",
+        )
+
+    result = suite.live()
+
+    said = one_line(result.stdout.str())
+    assert result.ret == 1
+    assert f"{LOG}: no recording of what this test asks of models." in said
+    assert "pytest test_it.py::test_ask --refold-record=once" in said
+    assert (suite.asked, suite.logs()) == (0, [])
+
+
+@pytest.mark.parametrize(("cut", "expected"), [(-1, "stops in the middle"), (1, "hash: expected")])
+def test_a_recording_that_does_not_verify_fails(cut: int, expected: str, suite: Watched) -> None:
+    """One without an end, and one that was edited."""
+    suite.record()
+    log = suite.folder / LOG
+    lines = log.read_bytes().splitlines(keepends=True)
+    if cut < 0:
+        log.write_bytes(b"".join(lines[:-1]))
+    else:
+        lines[1] = lines[1].replace(b"0/1", b"0/2")
+        log.write_bytes(b"".join(lines))
+
+    said = suite.fails()
+
+    assert expected in said.partition("refold: what models")[2 if cut > 0 else 0]
+
+
+NETWORK: Final = """
+import contextlib, socket
+from desk import ask
+
+def test_ask(refold_models):
+    with contextlib.suppress(Exception):
+        socket.getaddrinfo("192.0.2.1", 443)
+    with contextlib.suppress(OSError):
+        socket.create_connection(("127.0.0.1", 1), timeout=5)
+    assert ask("Hello!")
+"""
+
+
+def test_a_replay_that_uses_the_network_fails(suite: Watched) -> None:
+    """Also where the test swallows it; the loopback may be used, and `network='any'` lets it."""
+    suite.write(test_it=NETWORK)
+    suite.record()
+
+    said = suite.fails()
+    assert "the test used the network while it was replayed" in said
+    assert "network access to 192.0.2.1:443" in said
+    assert "test_it.py:7" in said
+
+    suite.edit("test_it", "\ndef", "import pytest\n\n@pytest.mark.refold(network='any')\ndef")
+    suite.passes()
+
+
+def test_a_client_that_was_made_before_its_test_is_told_apart(suite: Watched) -> None:
+    """It leads past the proxy: refused, with what to do about it."""
+    suite.record()
+    suite.write(
+        early="""
+import openai
+from desk import asked
+client = openai.OpenAI(api_key="x", base_url="http://192.0.2.1/v1", max_retries=0)
+def ask(text):
+    return asked(client, text).choices[0].message.content
+"""
+    )
+    suite.edit("test_it", "from desk", "from early")
+
+    said = suite.fails()
+
+    assert "A client that is made before the test" in said
+    assert "refold_models.openai_url" in said
+
+
+# --- modes -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mode", "asked"), [("none", 0), ("once", 0), ("new", 0), ("all", 1), ("rewrite", 1)]
+)
+def test_modes_are_those_of_refold_run(mode: str, asked: int, suite: Watched) -> None:
+    """A test that has a recording is replayed, or recorded in place of it."""
+    suite.record("once")
+    before = (suite.folder / LOG).read_bytes()
+
+    suite.record(mode)
+
+    assert suite.asked == asked
+    assert ((suite.folder / LOG).read_bytes() != before) == bool(asked)
+
+
+@pytest.mark.parametrize("mode", ["once", "new", "all", "rewrite"])
+def test_a_test_without_a_recording_is_recorded(mode: str, suite: Watched) -> None:
+    """And said so; from then on it is replayed."""
+    result = suite.live(f"--refold-record={mode}")
+
+    assert suite.asked == 1
+    assert LOG in result.stdout.str()
+    suite.passes()
+
+
+@pytest.mark.parametrize(("mode", "kept"), [("rewrite", False), ("all", True)])
+def test_a_test_that_fails_leaves_no_recording(mode: str, suite: Watched, *, kept: bool) -> None:
+    """What it asked lies beside, where no replay looks; `all` keeps it."""
+    suite.record()
+    before = (suite.folder / LOG).read_bytes()
+    suite.edit("test_it", "assert ask", "assert not ask")
+
+    result = suite.live(f"--refold-record={mode}")
+
+    said = one_line(result.stdout.str())
+    assert result.ret == 1
+    assert ((suite.folder / LOG).read_bytes() != before) == kept
+    failed = [] if kept else ["test_ask.models.failed.jsonl"]
+    assert suite.logs() == sorted([*failed, "test_ask.models.jsonl"])
+    assert f"refold show {LOG if kept else LOG.replace('models', 'models.failed')}" in said
+    assert ("not kept: " in said) != kept
+
+    suite.write(test_it=TEST)
+    suite.record("rewrite")
+    assert suite.logs() == ["test_ask.models.jsonl"]
+
+
+@pytest.mark.parametrize("ends", ["import pytest; pytest.skip()", "raise KeyboardInterrupt"])
+def test_a_test_that_says_nothing_leaves_nothing(ends: str, suite: Watched) -> None:
+    """Skipped, or interrupted."""
+    suite.write(test_it=f"{TEST}    {ends}\n")
+
+    suite.live("--refold-record=once")
+
+    assert (suite.asked, suite.logs()) == (1, [])
+
+
+def test_a_test_that_asks_nothing_needs_no_recording(suite: Watched) -> None:
+    """So that a whole suite may have the fixture; `all` removes a recording that is not used."""
+    suite.write(
+        conftest="import pytest\n\n"
+        "@pytest.fixture(autouse=True)\ndef models(refold_models):\n    pass\n",
+        test_it=TEST.replace("(refold_models)", "()") + "\ndef test_other():\n    pass\n",
+    )
+    suite.record()
+    suite.passes()
+    assert suite.logs() == ["test_ask.models.jsonl"]
+
+    suite.write(test_it="def test_ask():\n    pass\n")
+    suite.record("all")
+    assert suite.logs() == []
+
+
+def test_each_case_of_each_class_has_its_recording(suite: Watched) -> None:
+    """Named as those of `refold_run`, which may stand beside."""
+    suite.write(
+        test_it="""
+import pytest
+from desk import ask
+
+async def nothing(run, given):
+    return given
+
+class TestDesk:
+    @pytest.mark.parametrize("text", ["Hello!", "Hello, you!"])
+    def test_ask(self, refold_models, refold_run, text):
+        assert refold_run(nothing, text).output == text
+        assert "Which city" in ask(text)
+"""
+    )
+
+    suite.record()
+    suite.passes()
+
+    assert [name for name in suite.logs() if "models" in name] == [
+        f"{stem_of('TestDesk.test_ask', text)}.models.jsonl" for text in ("Hello, you!", "Hello!")
+    ]
+    assert len(suite.logs()) == 4
+
+
+def test_workers_record_and_replay_side_by_side(suite: Watched, pytester: pytest.Pytester) -> None:
+    """Each test has a proxy of its own (xdist)."""
+    suite.write(
+        test_it="""
+import pytest
+from desk import ask
+
+@pytest.mark.parametrize("number", range(4))
+def test_ask(refold_models, number):
+    assert "Which city" in ask(f"Hello, number {number}!")
+"""
+    )
+    options = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-n", "2")
+    with Upstream() as upstream, pytest.MonkeyPatch.context() as patch:
+        for name, value in upstream.environment().items():
+            patch.setenv(name, value)
+        recorded = pytester.runpytest_subprocess(*options, "--refold-record=once", timeout=300)
+    replayed = pytester.runpytest_subprocess(*options, timeout=300)
+
+    recorded.assert_outcomes(passed=4)
+    replayed.assert_outcomes(passed=4)
+    assert suite.logs() == [f"test_ask[{number}].models.jsonl" for number in range(4)]
+
+
+# --- what a test may say ---------------------------------------------------------------------
+
+
+def test_a_client_of_another_provider_is_given_a_url(suite: Watched) -> None:
+    """By the variable that it reads, which is set, with a key; known from then on by its name."""
+    suite.write(
+        test_it="""
+import os
+from desk import ask
+
+def test_ask(refold_models):
+    url = refold_models.url("GROQ_BASE_URL", os.environ.get("UPSTREAM", "http://192.0.2.1/v1"))
+    assert os.environ["GROQ_BASE_URL"] == url == refold_models.url("GROQ_BASE_URL")
+    key = os.environ.get("GROQ_API_KEY", "one of Groq")
+    assert "Which city" in ask("Hello!", base_url=url, api_key=key)
+"""
+    )
+    with Upstream() as upstream, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("UPSTREAM", upstream.openai_url)
+        suite.passes("--refold-record=once")
+        assert len(upstream.received) == 1
+
+    suite.passes()
+
+
+def test_a_marker_says_where_requests_go(suite: Watched) -> None:
+    """As `--upstream` of `refold record` does."""
+    with Upstream() as upstream:
+        marker = f"@pytest.mark.refold(upstreams=['{upstream.openai_url}'])"
+        suite.edit("test_it", "\ndef", f"import pytest\n\n{marker}\ndef")
+        suite.edit("test_it", 'ask("Hello!")', 'ask("Hello!", api_key="any")')
+        suite.passes("--refold-record=once")
+        assert len(upstream.received) == 1
+
+    suite.passes()
+
+
+@pytest.mark.parametrize(
+    "rule", ["volatile('model:*/messages/0/content')", "volatile_text(r'4\\d')"]
+)
+def test_what_is_volatile_is_not_compared(rule: str, suite: Watched) -> None:
+    """A place, or a text, as it is said before the first request; by a fixture, for all tests."""
+    conftest = f"""
+import pytest
+
+@pytest.fixture
+def refold_models(refold_models):
+    refold_models.{rule}
+    return refold_models
+"""
+    suite.write(conftest=conftest, test_it=TEST.replace('"Hello!"', '"Hello!", "weather desk 41"'))
+    suite.record()
+    suite.edit("test_it", "weather desk 41", "weather desk 42")
+
+    suite.passes()
+
+    suite.write(conftest="")
+    suite.passes()  # what was said when it was recorded holds
+    suite.edit("test_it", "Hello!", "Hello, you!")
+    assert "args_changed" in suite.fails()
+
+
+@pytest.mark.parametrize(
+    ("call", "problem"),
+    [
+        (
+            "url('mistral')",
+            "refold_models.url('mistral'): expected 'openai', 'anthropic', or a second",
+        ),
+        ("volatile_text('(')", "volatile text '(': no regular expression"),
+        ("log", "the test has asked no model yet: there is no log"),
+        ("tree()", "the test has asked no model yet: there is no log"),
+    ],
+)
+def test_what_a_test_says_wrong_is_an_error(call: str, problem: str, suite: Watched) -> None:
+    """With what was expected."""
+    suite.write(test_it=f"def test_ask(refold_models):\n    refold_models.{call}\n")
+
+    assert problem in suite.fails()
+
+
+@pytest.mark.parametrize(
+    "call", ["volatile_text('x')", "volatile('model:*/x')", "url('A_URL', 'http://a.test')"]
+)
+def test_what_comes_too_late_is_an_error(call: str, suite: Watched) -> None:
+    """Requests were compared, or written, without."""
+    suite.write(test_it=f"{TEST}    refold_models.{call}\n")
+
+    result = suite.live("--refold-record=once")
+
+    assert "say so before the first request" in result.stdout.str()
+
+
+def test_a_report_can_be_asked_for(suite: Watched) -> None:
+    """Of a replay, while the test goes on; there is none where it is live."""
+    text = f"{TEST}    global report\n    report = refold_models.report\n"
+    live = text + "    assert report is None\n"
+    suite.write(test_it=live)
+    suite.record()
+
+    suite.write(test_it=text + "    assert report.identical and report.served == 1\n")
+
+    suite.passes()
+
+
+def test_the_environment_is_as_it_was_after_a_test(suite: Watched) -> None:
+    """And of what served nothing is left: no thread, no port."""
+    suite.write(
+        test_it=f"""{TEST}
+import os, threading
+
+def test_after():
+    assert not [name for name in {_KEYS!r} if name in os.environ]
+    assert "refold-proxy" not in [each.name for each in threading.enumerate()]
+"""
+    )
+    with pytest.MonkeyPatch.context() as patch, Upstream() as upstream:
+        patch.setenv("OPENAI_BASE_URL", upstream.openai_url)
+        patch.setenv("OPENAI_API_KEY", "any")
+        assert suite.run("--refold-record=once", "-k", "ask").ret == 0
+
+    suite.passes()
+
+
+def test_without_the_extra_it_says_what_to_install(
+    suite: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest of the plugin needs none of it."""
+    ours = [name for name in sys.modules if name.startswith(("refold.proxy", "refold.testing_"))]
+    for name in ours:
+        monkeypatch.delitem(sys.modules, name)
+    without: Any = None
+    monkeypatch.setitem(sys.modules, "uvicorn", without)
+
+    said = one_line(suite.run().stdout.str())
+
+    assert "uvicorn is not installed: pip install 'refold[proxy]'" in said
+
+
+def test_recordings_hold_no_path_of_the_machine(suite: Watched, tmp_path: Path) -> None:
+    """They are kept with the tests, on whatever machine they were made."""
+    suite.record()
+
+    text = (suite.folder / LOG).read_text(encoding="utf-8")
+    assert '"input":{"test":"test_it.py::test_ask"}' in text
+    assert str(tmp_path.parent) not in text
+    assert "127.0.0.1" not in text
