@@ -10,7 +10,9 @@ Imports nothing of ours.  `tools` and `replay` stand on it; `refold` itself name
                                          `unawaited`: calls that it forgets
     world                              what stands behind a kernel; `replay` has others
     recorder, driver, clock            the one that writes a log and does the work; `supplied`: some
-                                         outcomes come from elsewhere; `recording`: `record` itself
+                                         outcomes come from elsewhere; `recording`: `record` itself;
+                                         `run_request`: what a run takes and gives; `bookends`: the
+                                         first and the last entry
     runners/, process/, reply          children, and how they are bounded
     log/                               names, lines, blobs, writing, reading, recovery;
                                          `descriptors`: writing all of something

@@ -311,7 +311,11 @@ class Driver:
     async def _await_model(self, effect: AskModel, flight: Flight) -> None:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
         if task is not None:
-            flight.cancel.on_set(lambda: loop.call_soon_threadsafe(task.cancel))
+
+            def cancel() -> None:
+                loop.call_soon_threadsafe(task.cancel)
+
+            flight.cancel.on_set(cancel)
         try:
             event = _answered(await effect.model.complete(effect.request))  # type: ignore[union-attr, misc]  # an asynchronous one
         except BaseException as error:  # noqa: BLE001 - a model's failure is data, whatever it raised

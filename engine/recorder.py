@@ -6,19 +6,18 @@ before an arrival, appends it, and lets the kernel run on.
 """
 
 import heapq
-import os
-import platform
 import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 
-from refold.engine import call_data, codec, digest, interrupts
+from refold.engine import call_data, interrupts
+from refold.engine.bookends import sealed, started_of
 from refold.engine.canonical import Json
 from refold.engine.data_digest import DataDigest
 from refold.engine.driver import (
@@ -45,7 +44,6 @@ from refold.engine.events import (
     ModelAnswered,
     PatchMarked,
     RunFinished,
-    RunResumed,
     RunStarted,
     SessionChanged,
     SessionSeeded,
@@ -55,131 +53,39 @@ from refold.engine.events import (
     ValueDrawn,
 )
 from refold.engine.kernel import Kernel
-from refold.engine.limits import Limits
 from refold.engine.log import LogWriter
-from refold.engine.log.blobs import encode_data
 from refold.engine.log.line import plain
 from refold.engine.log.names import child_path
 from refold.engine.loop import Timer
-from refold.engine.offers import offer_of
 from refold.engine.outcome import Outcome, failed
 from refold.engine.plain import to_json
 from refold.engine.ports import (
     CallContext,
-    CancelSignal,
     ChildRequest,
     ChildRunner,
-    Clock,
-    Durability,
     Identity,
-    Model,
     Parentage,
-    People,
-    Program,
     Question,
-    Reference,
     SessionPort,
     Stopped,
-    Supply,
     Suspended,
     Tool,
 )
-from refold.engine.programs import fingerprint_of, found_program, program_name
+from refold.engine.programs import found_program, program_name
 from refold.engine.quick import quick
 from refold.engine.redaction import Redactor
 from refold.engine.run import faces_of
-from refold.engine.state import STATE_VERSION, Fold, state_digest
+from refold.engine.run_request import Handed, Recorded, RunRequest, by_name
+from refold.engine.state import Fold
 from refold.engine.state.rules import tool_served
-from refold.engine.unawaited import Slip
-from refold.engine.vault import Vault
 from refold.engine.verdict import Verdict
 from refold.engine.world import REQUESTS, Silent, Taken
-
-FORMAT_VERSION: Final = 1
-ENGINE_VERSION: Final = 1
-"""Of the rules by which the kernel schedules: a log names the ones it was made under."""
 
 GRACE_SECONDS: Final = 2.0
 """What a stopped program, and a tool that changes the world, may take to come to an end."""
 
 _IN_PLACE_SAFE: Final = sys.version_info < (3, 14)
 # From 3.14 a thread knows one current task: a tool that calls asyncio.run inside a step would fail.
-
-
-@attrs.frozen(kw_only=True)
-class RunRequest:
-    """All that recording one run takes."""
-
-    program: Program
-    program_name: str
-    input: Json
-    identity: Identity
-    limits: Limits
-    log: Path
-    tools: Mapping[str, Tool] = attrs.field(factory=dict)
-    models: Mapping[str, Model] = attrs.field(factory=dict)
-    runners: Mapping[str, ChildRunner] = attrs.field(factory=dict)
-    runner: str = "in-process"
-    durability: Durability = "group"
-    clock: Clock | None = None
-    session: SessionPort | None = None
-    people: People = People()
-    supply: Supply | None = None
-    resume: Reference | None = None
-    """What goes on in the unfinished logs of children; `None` in a run that was not resumed."""
-    cancel: CancelSignal = attrs.field(factory=CancelSignal)
-    meta: dict[str, int | str] = attrs.field(factory=dict)
-    vault: Vault = attrs.field(factory=Vault)
-    """Redaction, secrets and volatile paths."""
-
-
-@attrs.frozen(kw_only=True)
-class Recorded:
-    """One recorded run: its last event and where its log stands."""
-
-    finished: RunFinished
-    log: Path
-    head: str
-    entries: int
-    fold: Fold
-    duration_ms: int
-    interrupted: bool = False
-    place: tuple[str, int] | None = None
-    """File and line of the program that raised, if it did."""
-    questions: tuple[Question, ...] = ()
-    """What a suspended run waits for; its log has no `run.finished`."""
-    slips: tuple[Slip, ...] = ()
-    """Calls that the program never awaited."""
-
-
-@attrs.frozen(kw_only=True)
-class Handed:
-    """What a recorder needs in order to go on where an unfinished record ends."""
-
-    writer: LogWriter
-    resumed: RunResumed
-    fold: Fold
-    digest: DataDigest
-    requests: dict[str, int]
-    """Entries that ask for something and have no outcome, by call."""
-    starts: dict[str, str]
-    """Hashes of the `child.started` entries of unfinished children, by call."""
-    leaves: list[tuple[int, str]]
-    step: int
-    """The entry that opened the step in which the record ends."""
-    active_us: int
-    virtual_us: int
-    """Virtual time as the program last saw it."""
-    timers: list[tuple[int, Timer]]
-    """Timers that are armed, and microseconds left of each."""
-    effects: list[Effect]
-    """What is to be started, again or for the first time, in the order of requests."""
-    arrivals: list[Arrival]
-    """Outcomes that somebody decided."""
-    asked: Mapping[str, Event] = attrs.field(factory=dict)
-    """The requests that are open, by call."""
-    changes: Mapping[str, int] = attrs.field(factory=dict)
-    """How often children that share the session have changed it, by their paths."""
 
 
 _call_context = quick(CallContext)
@@ -821,14 +727,12 @@ class Recorder:
             session_digest=request.session.digest() if request.session else None,
         )
         finished: RunFinished = self._redacted(said, None)
-        data = encode_data(codec.unstructure(finished))
-        self._digest.add("run.finished", None, data)
-        finished = attrs.evolve(
+        finished = sealed(
             finished,
-            entries=self._writer.entries + 1,
-            data_digest=self._digest.hexdigest(),
-            state_digest=state_digest(self.fold.state()),
-            children_root=digest.merkle_root([leaf for _, leaf in sorted(self._leaves)]),
+            entries=self._writer.entries,
+            digest=self._digest,
+            fold=self.fold,
+            leaves=[leaf for _, leaf in sorted(self._leaves)],
         )
         seq = self._writer.append(finished, None, self._step, meta=_place(verdict))
         self.fold.apply(finished, None, seq)
@@ -900,30 +804,7 @@ class Recorder:
         )
 
     def _run_started(self) -> RunStarted:
-        request, identity = self.request, self.request.identity
-        parent = identity.parent
-        started = RunStarted(
-            program=request.program_name,
-            input=request.input,
-            depth=identity.depth,
-            limits=request.limits.as_json(),
-            seed=identity.seed,
-            tools=[offer_of(request.tools[name]) for name in sorted(request.tools)],
-            models={name: request.models[name].name for name in sorted(request.models)},
-            versions={
-                "format": FORMAT_VERSION,
-                "engine": ENGINE_VERSION,
-                "state": STATE_VERSION,
-                "python": ".".join(platform.python_version_tuple()[:2]),
-            },
-            fingerprint=fingerprint_of(request.program),
-            rules=self._vault.rules(declared_volatile(request.tools.values())),
-            path=identity.path,
-            run_id=identity.run_id,
-            root_id=identity.root_id,
-            parent=attrs.asdict(parent) if parent else None,
-            nonce=os.urandom(16).hex(),
-        )
+        started = started_of(self.request)
         return attrs.evolve(started, input=self._redacted(started, None).input)
 
     # -- clocks ---------------------------------------------------------------------------
@@ -952,11 +833,6 @@ _GUARDED: Final = frozenset({"idempotent", "changes"})
 """Effect classes of tools before and after which the log is made durable."""
 
 
-def declared_volatile(tools: Iterable[Tool]) -> list[str]:
-    """Return the paths that tools declare volatile in themselves, as the rules have them."""
-    return [f"tool:{tool.name}{at}" for tool in tools for at in getattr(tool, "volatile", ())]
-
-
 def _is_over(timer: Timer | CallTool) -> bool:
     return isinstance(timer, Timer) and timer.is_cancelled
 
@@ -975,8 +851,3 @@ def _shares_memory(runner: ChildRunner) -> bool:
 
 def _microseconds(seconds: float | None) -> int | None:
     return None if seconds is None else round(seconds * 1_000_000)
-
-
-def by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
-    """Return tools by their names, sorted."""
-    return {tool.name: tool for tool in sorted(tools, key=lambda tool: tool.name)}

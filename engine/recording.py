@@ -41,9 +41,10 @@ from refold.engine.ports import (
     Tool,
 )
 from refold.engine.programs import check_not_importing, load_program, program_name
-from refold.engine.recorder import Recorded, Recorder, RunRequest, by_name
+from refold.engine.recorder import Recorder
 from refold.engine.redaction import Redaction, check_named
 from refold.engine.reply import checked_frame, outcome_of
+from refold.engine.run_request import Recorded, RunRequest, by_name
 from refold.engine.runners import default_runners
 from refold.engine.unawaited import tell
 from refold.engine.vault import Vault

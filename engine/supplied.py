@@ -21,7 +21,8 @@ from refold.engine.events import ClockRead, Event, TimerFired, ToolReturned, Val
 from refold.engine.loop import Timer
 from refold.engine.outcome import Outcome
 from refold.engine.ports import ChildRequest, SessionPort, Tool
-from refold.engine.recorder import Handed, Recorder, RunRequest
+from refold.engine.recorder import Recorder
+from refold.engine.run_request import Handed, RunRequest
 from refold.engine.world import REQUESTS, Taken
 
 _SLACK_US: Final = 1_000_000

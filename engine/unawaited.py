@@ -53,14 +53,10 @@ class Unawaited:
         self._kept_max = _KEPT_MIN
 
     def add(self, coroutine: Any, code: CodeType, at: int) -> None:
-        """Keep a coroutine that was just made, and let go of those that have begun by now."""
-        made = self._made
-        if made and made[-1][0].cr_frame is None:  # as a rule: one call after the other
-            made[-1] = (coroutine, code, at)
-            return
-        made.append((coroutine, code, at))
-        if len(made) > self._kept_max:
-            self._made = [one for one in made if _is_fresh(one[0])]
+        """Keep a coroutine that was just made; now and then, let go of those that have begun."""
+        self._made.append((coroutine, code, at))
+        if len(self._made) > self._kept_max:
+            self._made = [one for one in self._made if _is_fresh(one[0])]
             self._kept_max = max(_KEPT_MIN, 2 * len(self._made))
 
     def taken(self) -> tuple[Slip, ...]:

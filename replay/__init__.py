@@ -19,6 +19,7 @@
     rehearsal, matcher, outstanding,   the program with recorded outcomes and no log at all:
       stage                              in other orders (`explore`, `orders`, `order_report`),
                                          with other outcomes (`sensitivity`, `alter`)
+    observed                           logs of watched commands: their requests are matched
     bulk, bulk_report, bulk_process,   many logs at once
       junit
     selfcheck, tripwire                right after recording: does the program do it again?

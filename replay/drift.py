@@ -14,11 +14,11 @@ from typing import Final
 
 import attrs
 
+from refold.engine.bookends import declared_volatile
 from refold.engine.errors import UsageError
 from refold.engine.log.names import tree
 from refold.engine.ports import Model, Program, Reference, SessionPort, Tool
 from refold.engine.programs import check_not_importing
-from refold.engine.recorder import declared_volatile
 from refold.engine.recording import known_models
 from refold.engine.vault import checked_volatile
 from refold.replay.book import Book

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from refold.engine import digest
+from refold.engine.bookends import ENGINE_VERSION, FORMAT_VERSION
 from refold.engine.canonical import Json
 from refold.engine.events import RunStarted
 from refold.engine.log import read_entries
 from refold.engine.offers import offer_of
 from refold.engine.ports import ModelRequest, Program, Tool
 from refold.engine.programs import fingerprint_of, program_name
-from refold.engine.recorder import ENGINE_VERSION, FORMAT_VERSION
 from refold.engine.state import STATE_VERSION
 from refold.replay.items import Item
 from refold.replay.pointer_diff import differences, shown

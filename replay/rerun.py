@@ -14,8 +14,8 @@ from refold.engine.errors import NotCanonical, OutcomeMissing, ToolAbsent, Usage
 from refold.engine.events import RunStarted
 from refold.engine.limits import Limits
 from refold.engine.ports import ChildRunner, Model, Program, Reference, SessionPort, Tool
-from refold.engine.recorder import RunRequest
 from refold.engine.recording import Recording, run_to_end
+from refold.engine.run_request import RunRequest
 from refold.engine.runners.in_process import InProcess
 from refold.engine.supplied import Supplied
 from refold.engine.vault import vault_of

@@ -48,7 +48,7 @@ from refold.engine.ports import (
     Tool,
 )
 from refold.engine.programs import check_not_importing
-from refold.engine.recorder import Handed, Recorded, Recorder, RunRequest, by_name
+from refold.engine.recorder import Recorder
 from refold.engine.recording import (
     Recording,
     key_variables,
@@ -56,6 +56,7 @@ from refold.engine.recording import (
     known_runners,
     run_to_end,
 )
+from refold.engine.run_request import Handed, Recorded, RunRequest, by_name
 from refold.engine.runners import default_runners
 from refold.engine.vault import Vault, vault_of
 from refold.engine.verdict import Verdict

@@ -18,6 +18,7 @@ from typing import Any, Final, NoReturn
 import attrs
 
 from refold.engine import call_data
+from refold.engine.bookends import ENGINE_VERSION
 from refold.engine.canonical import Json, encode, loads
 from refold.engine.codec import kind_of, structure, unstructure
 from refold.engine.effects import CallTool, Effect, GiveUp, RunChild
@@ -51,7 +52,6 @@ from refold.engine.ports import (
     Tool,
 )
 from refold.engine.quick import quick
-from refold.engine.recorder import ENGINE_VERSION
 from refold.engine.state import Fold
 from refold.engine.state.rules import tool_served
 from refold.engine.world import REQUESTS, RecordEnded, Taken, World

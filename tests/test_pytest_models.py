@@ -1,4 +1,4 @@
-"""`refold_models`: what a test asks of models, by any client, is recorded and replayed (§16.10).
+"""`refold_models`: what a test asks of models, by any client, is recorded and replayed (§16.12).
 
 The suites are recorded against an upstream that plays the models; it is off when they are replayed,
 and there is no key.

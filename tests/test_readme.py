@@ -31,8 +31,8 @@ _ENTER: Final = "$ source .venv/bin/activate && mkdir ../try && cd ../try"
 _MEMBERS: Final = ("seq", "kind", "call", "cause", "data", "meta", "hash")
 _DIFFER: Final = ("refold replay", "refold explore", "refold diff", "refold drift ")
 """Commands that may end with 1: a difference was found."""
-_RECORD: Final = "refold record "
-"""A command that needs a model: there is one for as long as it runs, and for no other."""
+_RECORD: Final = ("refold record ", "pytest -q --refold-record=")
+"""Commands that need a model: there is one for as long as they run, and for no other."""
 _FAILS: Final = "# fails"
 """How a command ends that is to fail."""
 

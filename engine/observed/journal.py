@@ -5,24 +5,20 @@ Secrets are taken out of each event before it is written.  Calls come from one t
 """
 
 import os
-import platform
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-import attrs
-
 from refold.engine import codec, digest
+from refold.engine.bookends import nonce, sealed, versions
 from refold.engine.canonical import Json
 from refold.engine.data_digest import DataDigest
 from refold.engine.events import Recorded, RunFinished, RunStarted
 from refold.engine.limits import CEILINGS
 from refold.engine.log import LogWriter
-from refold.engine.log.blobs import encode_data
 from refold.engine.outcome import Fault
 from refold.engine.ports import Durability
-from refold.engine.recorder import ENGINE_VERSION, FORMAT_VERSION
-from refold.engine.state import STATE_VERSION, Fold, state_digest
+from refold.engine.state import Fold
 from refold.engine.vault import Vault
 
 
@@ -94,14 +90,8 @@ class ObservedLog:
         open_calls = sorted(self._fold.open.items(), key=lambda item: item[1][2])
         in_doubt = [call for call, _ in open_calls]
         finished = self.vault.scrubbed(RunFinished(status, reason, output, error, in_doubt))
-        self._digest.add("run.finished", None, encode_data(codec.unstructure(finished)))
-        finished = attrs.evolve(
-            finished,
-            entries=self._writer.entries + 1,
-            data_digest=self._digest.hexdigest(),
-            state_digest=state_digest(self._fold.state()),
-            children_root=digest.merkle_root([]),
-        )
+        entries = self._writer.entries
+        finished = sealed(finished, entries=entries, digest=self._digest, fold=self._fold)
         self._writer.append(finished)
         self._writer.close()
 
@@ -128,18 +118,13 @@ def _started(
         limits=CEILINGS.as_json(),
         seed=seed,
         tools=[],
-        versions={
-            "format": FORMAT_VERSION,
-            "engine": ENGINE_VERSION,
-            "state": STATE_VERSION,
-            "python": ".".join(platform.python_version_tuple()[:2]),
-        },
+        versions=versions(),
         fingerprint={},
         rules=rules,
         path="",
         guarantee="matched",
         run_id=run_id,
         root_id=run_id,
-        nonce=os.urandom(16).hex(),
+        nonce=nonce(),
         origin=origin,
     )

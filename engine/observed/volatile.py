@@ -98,10 +98,14 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
     return value
 
 
-def match_key(asked: Asked) -> str:
-    """Return what two requests share exactly if they ask the same: 64 hex digits."""
-    chain = ""
-    for message in asked.messages:
-        chain = digest.chained(chain, message)
+def match_key(asked: Asked, chain: str | None = None) -> str:
+    """Return what two requests share exactly if they ask the same: 64 hex digits.
+
+    `chain` is the chain digest of the messages, where it is known.
+    """
+    if chain is None:
+        chain = ""
+        for message in asked.messages:
+            chain = digest.chained(chain, message)
     asks = [asked.api, asked.model, chain, asked.parameters, asked.tools_digest()]
     return digest.of_value(digest.VALUE, asks)

@@ -13,8 +13,9 @@ from refold.engine.driver import Host
 from refold.engine.errors import RefoldError
 from refold.engine.outcome import ChildRef, Outcome, failed
 from refold.engine.ports import ChildRequest, Suspended
-from refold.engine.recorder import GRACE_SECONDS, Recorded, Recorder
+from refold.engine.recorder import GRACE_SECONDS, Recorder
 from refold.engine.recording import outcome_of_recorded, stopped_or_failed, suspended
+from refold.engine.run_request import Recorded
 from refold.engine.runners.anchor import anchored
 from refold.engine.runners.unfinished import recorder_of
 

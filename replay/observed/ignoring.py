@@ -7,7 +7,7 @@ record stands for any text in its place (CONTRACT.md §3.9).  Pure.  Rules: CONT
 import re
 from collections import Counter
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -22,9 +22,24 @@ _MARKED: Final = b"[redacted"
 _REDACTION: Final = "redaction"
 
 
-def is_marked(asked: Asked) -> bool:
-    """Return whether something was taken out of a recorded request."""
-    return _MARKED in encode(asked.as_json())
+class Marked:
+    """Says whether something was taken out of a recorded request; looks at each message once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, bool] = {}
+        """By the identity of a message, which the requests of a record share."""
+
+    def __call__(self, asked: Asked) -> bool:
+        """Return whether there is a marker; `asked` outlives this."""
+        if any(self._has(message) for message in asked.messages):
+            return True
+        return _MARKED in encode([asked.parameters, list(asked.tools)])
+
+    def _has(self, message: dict[str, Any]) -> bool:
+        found = self._known.get(id(message))
+        if found is None:
+            found = self._known[id(message)] = _MARKED in encode(message)
+        return found
 
 
 def same_but_for_redaction(recorded: Asked, now: Asked) -> bool:

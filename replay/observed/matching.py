@@ -16,7 +16,7 @@ import attrs
 from refold.engine.canonical import encode
 from refold.engine.observed.exchange import Asked
 from refold.engine.observed.volatile import match_key
-from refold.replay.observed.ignoring import Ignoring, is_marked, same_but_for_redaction
+from refold.replay.observed.ignoring import Ignoring, Marked, same_but_for_redaction
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
 
 _WORDS_MAX: Final = 1000
@@ -61,6 +61,7 @@ class Matcher:
         self.misses: list[Miss] = []
         """In the order of asking."""
         self.ignoring = Ignoring(record)
+        is_marked = Marked()
         for turn in record.turns:
             if (until is None or turn.seq < until) and (kept is None or kept(turn)):
                 self._by_key.setdefault(turn.key, []).append(turn)
@@ -73,10 +74,13 @@ class Matcher:
         """By conversation of this run: the recorded one that it is."""
         return self._scopes
 
-    def take(self, asked: Asked, scope: str) -> RecordedTurn | Miss:
-        """Return the recorded request that is asked again, once; `scope` is the conversation."""
+    def take(self, asked: Asked, scope: str, chain: str | None = None) -> RecordedTurn | Miss:
+        """Return the recorded request that is asked again, once.
+
+        `scope` is the conversation, `chain` the chain digest of its messages where it is known.
+        """
         plain = self._record.rules.applied(asked)
-        key = match_key(plain)
+        key = match_key(plain, None if self._record.rules else chain)
         self._asked[key] += 1
         waiting = self._by_key.get(key) or self._but_for_redaction(plain)
         same = self._scopes.get(scope)

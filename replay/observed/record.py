@@ -217,7 +217,8 @@ class _Reading:
             parameters=parameters,
             tools=tuple(self._tools[event.tools]),
         )
-        return RecordedTurn(call, seq, asked, match_key(self._rules.applied(asked)))
+        known = None if self._rules else end
+        return RecordedTurn(call, seq, asked, match_key(self._rules.applied(asked), known))
 
     def _chain(self, at: str, messages: Sequence[Any]) -> str:
         for message in messages:

@@ -2,10 +2,11 @@
 
 pytest imports this file at every start, so it imports nothing but pytest; what a fixture needs is
 imported when a test asks for it.  What a run is recorded or replayed like is `refold.testing`'s to
-say, what a snapshot holds `refold.replay.snapshot`'s.
+say, what models are asked `refold.testing_models`'s, what a snapshot holds
+`refold.replay.snapshot`'s.
 
 To add an option: declare it in `pytest_addoption`, obey it in `pytest_configure`.  To add a
-fixture: import what it needs inside of it.  The rules are CONTRACT.md §13.11 to §13.15.
+fixture: import what it needs inside of it.  The rules are CONTRACT.md §13.11 to §13.15, and §16.12.
 """
 
 import os

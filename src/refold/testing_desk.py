@@ -3,7 +3,7 @@
 Each is opened by the first request, so that a test which asks nothing has no log, and may say until
 then what is not compared.  When a test records and when it replays is `refold.testing_models`'s to
 say, and so is what becomes of the logs.  Requests come on the proxy's thread, all else on the
-test's.  The rules are CONTRACT.md §16.10.
+test's.  The rules are CONTRACT.md §16.12.
 """
 
 import json

@@ -4,7 +4,7 @@ Whatever client the test makes finds the proxy by the usual variables; what it a
 answered from the recording and judged when the test has passed.  Modes are those of
 `refold.testing`; the proxy's desks are in `refold.testing_desk`; what differs is
 `refold.replay.observed`'s to say.  `refold.pytest_plugin` starts and ends all this, and imports the
-file when a test first asks for the fixture.  The rules are CONTRACT.md §16.10.
+file when a test first asks for the fixture.  The rules are CONTRACT.md §16.12.
 """
 
 import contextlib

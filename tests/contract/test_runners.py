@@ -3,11 +3,13 @@
 A runner of one's own is put into `RUNNERS`, and has to pass.
 """
 
+import functools
 import os
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from refold.engine.delegation import Delegation
 from refold.engine.errors import ProgramNotFound, ToolRefused
 from refold.engine.limits import Limits
 from refold.engine.log import read_entries
+from refold.engine.log.names import child_path
 from refold.engine.outcome import STATUSES, Outcome
 from refold.engine.ports import ChildRunner, Policy, Reference, Tool
 from refold.engine.recording import Recording, record
@@ -34,6 +37,16 @@ from tests.support.child_programs import HERE, add, named, ponder
 
 RUNNERS: dict[str, ChildRunner] = {"in-process": InProcess(), "subprocess": InSubprocess()}
 TOOLS: list[Tool] = [add, ponder]
+
+
+FAMILY: dict[str, Any] = {
+    "works": {"x": 1},
+    "plainly_works": 2,
+    "nests": 2,
+    "raises": 1,
+    "reports": 1,
+}
+"""Children that many tests look at, by program; the numbers that they have are their places."""
 
 
 @pytest.fixture(params=RUNNERS)
@@ -87,39 +100,65 @@ def child_of(name: str, value: Any = None, **options: Any) -> Delegation:
     return Delegation(program=named(name), input=value, brief=name, **options)
 
 
+@pytest.fixture(scope="module")
+def family_on(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Delegated]:
+    """One root with all of `FAMILY` at once, recorded when asked for and once on each runner."""
+
+    @functools.cache
+    def recorded(runner: str) -> Delegated:
+        children = [child_of(name, value) for name, value in FAMILY.items()]
+        folder = tmp_path_factory.mktemp(runner)
+        return delegated(folder, runner, *children, clock=FixedClock())
+
+    return recorded
+
+
+@pytest.fixture
+def family(family_on: Callable[[str], Delegated], runner: str) -> Delegated:
+    return family_on(runner)
+
+
+def log_of(family: Delegated, name: str) -> Path:
+    return child_path(family.recording.log, 1 + list(FAMILY).index(name))
+
+
+def of(family: Delegated, name: str) -> Outcome:
+    return family.outcomes[list(FAMILY).index(name)]
+
+
 # --- what completes ----------------------------------------------------------------------------
 
 
-def test_a_child_completes(tmp_path: Path, runner: str) -> None:
+def test_a_child_completes(family: Delegated) -> None:
     """Case 98: its output, the tools it used, and its own log, bound to the parent's."""
-    outcome = delegated(tmp_path, runner, child_of("works", {"x": 1})).outcome
+    outcome = of(family, "works")
 
     assert (outcome.status, outcome.error, outcome.truncated) == ("completed", None, None)
     assert outcome.output == {"input": {"x": 1}, "sum": [3, 0.001], "depth": 1}
     assert outcome.tools_used == ("add", "ponder")
-    entries = list(read_entries(tmp_path / f"{runner}.1.jsonl"))
+    entries = list(read_entries(log_of(family, "works")))
     assert outcome.child is not None
     assert (outcome.child.head, outcome.child.events) == (entries[-1].hash, len(entries))
 
 
-def test_a_child_is_bound_to_the_entry_that_started_it(tmp_path: Path, runner: str) -> None:
+def test_a_child_is_bound_to_the_entry_that_started_it(family: Delegated) -> None:
     """Its first line names its parent's run, call and entry."""
-    delegated(tmp_path, runner, child_of("works"))
-    parent = list(read_entries(tmp_path / f"{runner}.jsonl"))
-    started = next(entry for entry in parent if entry.kind == "child.started")
-    first = next(read_entries(tmp_path / f"{runner}.1.jsonl"))
+    parent = list(read_entries(family.recording.log))
+    starts = [entry for entry in parent if entry.kind == "child.started"]
+    firsts = [next(read_entries(log_of(family, name))) for name in FAMILY]
 
-    assert first.data["parent"] == {
-        "run": parent[0].data["run_id"],
-        "call": started.call,
-        "hash": started.hash,
-    }
-    assert first.data["run_id"] == started.data["run_id"]
+    for started, first in zip(starts, firsts, strict=True):
+        assert first.data["parent"] == {
+            "run": parent[0].data["run_id"],
+            "call": started.call,
+            "hash": started.hash,
+        }
+        assert first.data["run_id"] == started.data["run_id"]
 
 
-def test_a_report_hands_back_more_than_a_value(tmp_path: Path, runner: str) -> None:
+def test_a_report_hands_back_more_than_a_value(family: Delegated) -> None:
     """Summary, output and artifacts."""
-    outcome = delegated(tmp_path, runner, child_of("reports")).outcome
+    outcome = of(family, "reports")
 
     assert (outcome.summary, outcome.output) == ("in short", {"long": [1, 2]})
     assert [(one.kind, one.name, one.value) for one in outcome.artifacts] == [
@@ -127,41 +166,37 @@ def test_a_report_hands_back_more_than_a_value(tmp_path: Path, runner: str) -> N
     ]
 
 
-@pytest.mark.parametrize("program", ["works", "plainly_works", "nests", "raises"])
-def test_the_same_program_has_one_data_digest(tmp_path: Path, program: str) -> None:
+def test_the_same_programs_have_one_data_digest(family_on: Callable[[str], Delegated]) -> None:
     """Case 92: in process and in a subprocess, under one seed and a fixed clock."""
-    child = child_of(program, 2)
-    found = [
-        delegated(tmp_path, name, child, clock=FixedClock()).recording.data_digest
-        for name in RUNNERS
-    ]
+    one, other = (family_on(name) for name in RUNNERS)
 
-    assert found[0] == found[1] != ""
+    for name in FAMILY:
+        digests = {
+            list(read_entries(log_of(each, name)))[-1].data["data_digest"] for each in (one, other)
+        }
+        assert len(digests - {""}) == 1, name
+    assert one.recording.data_digest == other.recording.data_digest != ""
 
 
-def test_children_nest(tmp_path: Path, runner: str) -> None:
+def test_children_nest(family: Delegated) -> None:
     """Grandchildren run on the same runner, and write logs of their own."""
-    outcome = delegated(tmp_path, runner, child_of("nests", 2)).outcome
-
-    assert outcome.output == [1, "completed", [2, "completed", 3]]
-    assert (tmp_path / f"{runner}.1.1.1.jsonl").exists()
+    assert of(family, "nests").output == [1, "completed", [2, "completed", 3]]
+    assert child_path(child_path(log_of(family, "nests"), 1), 1).exists()
 
 
-def test_children_run_side_by_side(tmp_path: Path, runner: str) -> None:
-    """Outcomes come in the order asked, whatever ended first."""
-    slow = [child_of("works", number) for number in range(4)]
-
-    outcomes = delegated(tmp_path, runner, *slow).outcomes
-
-    assert [outcome.output["input"] for outcome in outcomes] == [0, 1, 2, 3]
+def test_outcomes_come_in_the_order_asked(family: Delegated) -> None:
+    """Whatever ended first."""
+    assert of(family, "works").output["input"] == {"x": 1}
+    assert of(family, "plainly_works").output[:2] == [2, 3]
+    assert [outcome.ok for outcome in family.outcomes] == [True, True, True, False, True]
 
 
 # --- what does not -----------------------------------------------------------------------------
 
 
-def test_a_child_that_raises_has_failed(tmp_path: Path, runner: str) -> None:
+def test_a_child_that_raises_has_failed(family: Delegated) -> None:
     """The error as data; what it did before counts."""
-    outcome = delegated(tmp_path, runner, child_of("raises")).outcome
+    outcome = of(family, "raises")
 
     assert outcome.status == "failed"
     assert outcome.error is not None
@@ -323,11 +358,9 @@ def test_a_child_left_behind_is_cancelled_at_the_end(tmp_path: Path, runner: str
     assert reexecute(log, root, tools=TOOLS).identical
 
 
-def test_every_outcome_has_the_one_shape(tmp_path: Path, runner: str) -> None:
+def test_every_outcome_has_the_one_shape(family: Delegated) -> None:
     """An error unless completed, a status of the closed set, a duration."""
-    children = [child_of(name, 1) for name in ("works", "raises", "reports", "nests")]
-
-    for outcome in delegated(tmp_path, runner, *children).outcomes:
+    for outcome in family.outcomes:
         assert outcome.status in STATUSES
         assert (outcome.error is None) == outcome.ok
         assert outcome.duration_ms >= 0

@@ -20,6 +20,7 @@ _EXAMPLES: Final[dict[Any, Any]] = {
     str: "\x1b[31mwords",
     "str": "words",
     int: 3,
+    bool: True,
     float: 1.5,
     tuple[str, ...]: ("one", "two"),
     int | None: 7,

@@ -113,7 +113,7 @@ def test_a_due_timer_goes_before_an_arrival(tmp_path: Path) -> None:
     async def program(run: Run, _input: Any) -> Any:
         count = 0
         try:
-            async with asyncio.timeout(0.05):
+            async with asyncio.timeout(0.4):
                 while True:
                     await asyncio.gather(run.tool(quick), run.tool(quick))
                     count += 1

@@ -9,7 +9,8 @@ from refold.engine.events import ToolReturned
 from refold.engine.limits import CEILINGS
 from refold.engine.log import read_entries
 from refold.engine.ports import Identity
-from refold.engine.recorder import Recorder, RunRequest
+from refold.engine.recorder import Recorder
+from refold.engine.run_request import RunRequest
 from refold.engine.supplied import Supplied, recorder_for
 from refold.tools.contract import tool
 

@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from pathlib import Path
 
 import pytest
@@ -33,7 +33,8 @@ failed: Error executing tool measure: there is no station 12
 0 1 2 3 4 5 6 7 8 9
 Brief me on the weather of Bergen.
 """
-PARALLEL = "".join(f"{city}: rain for 1 days\n" for city in ["Oslo", "Bergen", "Oslo", "Tromsø", "Oslo"])
+CITIES = ("Oslo", "Bergen", "Oslo", "Tromsø", "Oslo")
+PARALLEL = "".join(f"{city}: rain for 1 days\n" for city in CITIES)
 
 
 @pytest.fixture
@@ -43,13 +44,16 @@ def server(tmp_path: Path) -> Path:
 
 
 def ran(
-    *command: str | Path, folder: Path, code: int = 0, **variables: str
+    *command: str | Path,
+    folder: Path,
+    code: int = 0,
+    variables: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
     done = subprocess.run(
         [str(each) for each in command],
         cwd=folder,
-        env={"PATH": os.environ["PATH"], "HOME": str(folder), **variables},
+        env={"PATH": os.environ["PATH"], "HOME": str(folder), **(variables or {})},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
@@ -107,7 +111,7 @@ def test_one_log_holds_models_and_servers(server: Path, tmp_path: Path) -> None:
     with Upstream() as upstream:
         before = ran(
             *REFOLD, "record", "--log", log, "--", *command,
-            folder=tmp_path, **upstream.environment(),
+            folder=tmp_path, variables=upstream.environment(),
         )  # fmt: skip
     server.unlink()
     now = ran(*REFOLD, "replay", log, "--", *command, folder=tmp_path)

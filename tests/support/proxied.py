@@ -158,7 +158,7 @@ class RawServer:
                 self._start(self._answer, connection)
 
     def _answer(self, connection: socket.socket) -> None:
-        with connection, contextlib.suppress(ConnectionError):
+        with connection, contextlib.suppress(OSError):
             head = b""
             while b"\r\n\r\n" not in head:
                 content = connection.recv(65536)
@@ -167,6 +167,9 @@ class RawServer:
                 head += content
             self.heads.append(head)
             self.handle(connection, head)
+            connection.shutdown(socket.SHUT_WR)
+            while connection.recv(65536):  # what is left unread would break the connection
+                pass
 
 
 def answering(*parts: bytes) -> Handle:

@@ -144,7 +144,7 @@ def replayed(
     observer = Observer(Nowhere())
     for asked in requests:
         turn = observer.asked(asked)
-        served = matcher.take(asked, turn.thread.scope)
+        served = matcher.take(asked, turn.thread.scope, turn.prefix.end)
         if isinstance(served, Miss) or served.answer is None:
             error = {"code": "not_recorded", "message": ""}
             observer.answered(turn, Answered(status="error", error=error))

@@ -28,6 +28,12 @@ Afterwards, with no key, no model and no network:
 Exit code: that of COMMAND.
 """
 
+_FIRST_AND_LAST: Final = 2
+_NONE_CAME: Final = (
+    "no request came by: does the command read OPENAI_BASE_URL or ANTHROPIC_BASE_URL? "
+    "For another variable, see --upstream VARIABLE=URL"
+)
+
 
 @click.command("record", epilog=page(_PAGE), context_settings={"allow_interspersed_args": False})
 @click.argument("command", metavar="-- COMMAND…", nargs=-1, type=click.UNPROCESSED, required=True)
@@ -62,5 +68,7 @@ def command(
     entries = words.counted(recorded.entries, "entry", "entries")
     shown = output.shown_path(recorded.log)
     output.hint(f"recorded in {shown}: {entries}; refold show {shown}")
+    if recorded.entries <= _FIRST_AND_LAST:
+        output.hint(_NONE_CAME)
     code: int = recorded.ended.exit_code
     return code

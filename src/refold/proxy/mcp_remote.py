@@ -115,8 +115,10 @@ class Remote:
                 answer = self._http.getresponse()
                 content = answer.read()
             except (OSError, http.client.HTTPException) as error:
+                self._http.close()
                 raise RecordingGone(self._shown(), str(error) or type(error).__name__) from None
         if answer.status != _OK:
+            self._http.close()
             raise RecordingGone(self._shown(), _why(content) or f"status {answer.status}")
         told: dict[str, Any] = json.loads(content)
         return told

@@ -14,7 +14,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.canonical import Json
-from refold.engine.errors import RefoldError
+from refold.engine.errors import RefoldError, UsageError
 from refold.engine.log.names import default_path
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.mcp import plain_name
@@ -141,7 +141,11 @@ def proxy_command(
         party = Remote(where, hello)
         if party.is_replay:
             return Passed(exit_code=mcp_stdio.serve(party, client).exit_code)
-        process = mcp_stdio.start(command, party.before)
+        try:
+            process = mcp_stdio.start(command, party.before)
+        except UsageError:
+            party.ended("server")
+            raise
         return Passed(exit_code=mcp_stdio.pass_through(party, process, client).exit_code)
     if replay is not None:
         serving = alone(replay, rules)

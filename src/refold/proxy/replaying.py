@@ -85,7 +85,7 @@ class Replaying:
         """Return the recorded answer; without one, refuse the request or pass it on."""
         asked = asked_of(incoming, self._secrets)
         turn = observed(self._observer, asked, incoming, self._secrets)
-        found = self.matcher.take(asked, turn.thread.scope)
+        found = self.matcher.take(asked, turn.thread.scope, turn.prefix.end)
         if isinstance(found, Miss):
             return self._missed(found, turn, incoming)
         self.served += 1

@@ -113,5 +113,6 @@ def _checked(url: str, where: str = "--upstream") -> str:
     except ValueError:
         is_fine = False
     if not is_fine:  # the value is not repeated: it may hold a password
-        raise UsageError(f"{where}: no base URL: expected http://… or https://…")
+        names = ", or NAME= before one" if where == "--upstream" else ""
+        raise UsageError(f"{where}: no base URL: expected http://… or https://…{names}")
     return parts._replace(path=parts.path.rstrip("/"), fragment="").geturl()

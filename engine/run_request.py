@@ -1,0 +1,117 @@
+"""What recording one run takes, what comes of it, and what a resume hands over.
+
+Values that pass between whoever starts a run and the recorder; nothing here acts.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import attrs
+
+from refold.engine.canonical import Json
+from refold.engine.data_digest import DataDigest
+from refold.engine.driver import Arrival
+from refold.engine.effects import Effect
+from refold.engine.events import Event, RunFinished, RunResumed
+from refold.engine.limits import Limits
+from refold.engine.log import LogWriter
+from refold.engine.loop import Timer
+from refold.engine.ports import (
+    CancelSignal,
+    ChildRunner,
+    Clock,
+    Durability,
+    Identity,
+    Model,
+    People,
+    Program,
+    Question,
+    Reference,
+    SessionPort,
+    Supply,
+    Tool,
+)
+from refold.engine.state import Fold
+from refold.engine.unawaited import Slip
+from refold.engine.vault import Vault
+
+
+@attrs.frozen(kw_only=True)
+class RunRequest:
+    """All that recording one run takes."""
+
+    program: Program
+    program_name: str
+    input: Json
+    identity: Identity
+    limits: Limits
+    log: Path
+    tools: Mapping[str, Tool] = attrs.field(factory=dict)
+    models: Mapping[str, Model] = attrs.field(factory=dict)
+    runners: Mapping[str, ChildRunner] = attrs.field(factory=dict)
+    runner: str = "in-process"
+    durability: Durability = "group"
+    clock: Clock | None = None
+    session: SessionPort | None = None
+    people: People = People()
+    supply: Supply | None = None
+    resume: Reference | None = None
+    """What goes on in the unfinished logs of children; `None` in a run that was not resumed."""
+    cancel: CancelSignal = attrs.field(factory=CancelSignal)
+    meta: dict[str, int | str] = attrs.field(factory=dict)
+    vault: Vault = attrs.field(factory=Vault)
+    """Redaction, secrets and volatile paths."""
+
+
+@attrs.frozen(kw_only=True)
+class Recorded:
+    """One recorded run: its last event and where its log stands."""
+
+    finished: RunFinished
+    log: Path
+    head: str
+    entries: int
+    fold: Fold
+    duration_ms: int
+    interrupted: bool = False
+    place: tuple[str, int] | None = None
+    """File and line of the program that raised, if it did."""
+    questions: tuple[Question, ...] = ()
+    """What a suspended run waits for; its log has no `run.finished`."""
+    slips: tuple[Slip, ...] = ()
+    """Calls that the program never awaited."""
+
+
+@attrs.frozen(kw_only=True)
+class Handed:
+    """What a recorder needs in order to go on where an unfinished record ends."""
+
+    writer: LogWriter
+    resumed: RunResumed
+    fold: Fold
+    digest: DataDigest
+    requests: dict[str, int]
+    """Entries that ask for something and have no outcome, by call."""
+    starts: dict[str, str]
+    """Hashes of the `child.started` entries of unfinished children, by call."""
+    leaves: list[tuple[int, str]]
+    step: int
+    """The entry that opened the step in which the record ends."""
+    active_us: int
+    virtual_us: int
+    """Virtual time as the program last saw it."""
+    timers: list[tuple[int, Timer]]
+    """Timers that are armed, and microseconds left of each."""
+    effects: list[Effect]
+    """What is to be started, again or for the first time, in the order of requests."""
+    arrivals: list[Arrival]
+    """Outcomes that somebody decided."""
+    asked: Mapping[str, Event] = attrs.field(factory=dict)
+    """The requests that are open, by call."""
+    changes: Mapping[str, int] = attrs.field(factory=dict)
+    """How often children that share the session have changed it, by their paths."""
+
+
+def by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
+    """Return tools by their names, sorted."""
+    return {tool.name: tool for tool in sorted(tools, key=lambda tool: tool.name)}

@@ -1,0 +1,75 @@
+"""`refold mcp-proxy`: what it says, where, and what it ends with (CONTRACT.md §16.11)."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.cli.conftest import Invoke
+from tests.support.mcp_clients import DEADLINE_SECONDS, TINY
+
+PROXY = (sys.executable, "-m", "refold", "mcp-proxy")
+
+
+def ran(*arguments: str | Path, said: list[object]) -> subprocess.CompletedProcess[str]:
+    """Run it with a client that says all at once and leaves."""
+    return subprocess.run(
+        [*PROXY, *map(str, arguments)],
+        input="".join(f"{json.dumps(each)}\n" for each in said),
+        capture_output=True,
+        encoding="utf-8",
+        timeout=DEADLINE_SECONDS,
+        check=False,
+    )
+
+
+def call(text: str) -> object:
+    """Return a request."""
+    params = {"name": "echo", "arguments": {"text": text}}
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+
+
+def test_standard_output_is_the_protocols(tmp_path: Path) -> None:
+    """What is told stands on standard error; 0 where all is as recorded, 1 where it is not."""
+    log = tmp_path / "log.jsonl"
+
+    recorded = ran("--log", log, "--", *TINY, said=[call("a")])
+    same = ran("--replay", log, "--", "gone", said=[call("a")])
+    other = ran("--replay", log, "--", "gone", said=[call("b")])
+
+    assert (recorded.returncode, same.returncode, other.returncode) == (0, 0, 1)
+    assert recorded.stderr.startswith(f"recorded in {log}: 6 entries")
+    assert json.loads(same.stdout) == json.loads(recorded.stdout)
+    assert same.stderr == (
+        "identical: 1 of 1 recorded request served; the server had no part in it\n"
+    )
+    assert json.loads(other.stdout)["error"]["code"] == -32000
+    assert "args_changed: a call is made with other arguments" in other.stderr
+    assert 'differs   /arguments/text: "a" → "b"' in other.stderr
+    assert "Traceback" not in recorded.stderr + same.stderr + other.stderr
+
+
+def test_the_exit_code_is_the_servers(tmp_path: Path) -> None:
+    """As a client that looks at it would find."""
+    log = tmp_path / "log.jsonl"
+
+    assert ran("--log", log, "--", "sh", "-c", "exit 7", said=[]).returncode == 7
+
+
+def test_it_wants_a_server_or_a_url(invoke: Invoke) -> None:
+    """One of them; and it records or serves, not both."""
+    for arguments in ((), ("--url", "http://x", "--", "y"), ("--",)):
+        said = invoke("mcp-proxy", *arguments)
+        assert said.exit_code == 2
+        assert said.stdout == ""
+    both = invoke("mcp-proxy", "--log", "a.jsonl", "--replay", "b.jsonl", "--", "x")
+    assert both.exit_code == 2
+    assert "one records, one serves" in both.stderr
+
+
+def test_a_server_that_is_not_there_is_usage(tmp_path: Path) -> None:
+    """One line that names it."""
+    done = ran("--log", tmp_path / "x.jsonl", "--", "no-such-server", said=[])
+
+    assert done.returncode == 2
+    assert done.stderr == "refold: no-such-server: No such file or directory\n"

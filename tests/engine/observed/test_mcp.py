@@ -1,0 +1,279 @@
+"""What passes between an MCP client and its server becomes events (CONTRACT.md §16.11)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refold.engine.codec import kind_of, unstructure
+from refold.engine.events import Recorded
+from refold.engine.observed import mcp
+from refold.engine.observed.mcp import McpObserver, McpRequest
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+
+
+class Kept:
+    """A journal in memory."""
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[str, str | None, int | None, Any]] = []
+
+    def append(self, event: Recorded, call: str | None = None, cause: int | None = None) -> int:
+        """Keep an entry."""
+        self.entries.append((kind_of(event), call, cause, unstructure(event)))
+        return len(self.entries)
+
+    def kinds(self) -> list[str]:
+        """Return the kinds, those beside with what they are."""
+        return [
+            kind if kind != mcp.MCP else f"{data['from']} {data['kind']}"
+            for kind, _, _, data in self.entries
+        ]
+
+    def last(self) -> Any:
+        """Return the data of the last entry."""
+        return self.entries[-1][3]
+
+
+def watched(number: int = 1) -> tuple[McpObserver, Kept]:
+    """Return an observer of a connection, and what it writes."""
+    kept = Kept()
+    return McpObserver(kept, "tiny", number, {"transport": "stdio", "command": ["x"]}), kept
+
+
+def request(number: Any, method: str = "tools/call", **params: Any) -> dict[str, Any]:
+    """Return a request."""
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+
+def notification(method: str, **params: Any) -> dict[str, Any]:
+    """Return a notification."""
+    return {"jsonrpc": "2.0", "method": method, "params": params}
+
+
+def result(number: Any, **said: Any) -> dict[str, Any]:
+    """Return a response."""
+    return {"jsonrpc": "2.0", "id": number, "result": said}
+
+
+def test_a_connection_says_how_it_began_and_ended() -> None:
+    """The second to one server has a scope below the first's."""
+    observer, kept = watched(2)
+
+    observer.ended("server", 4)
+
+    assert [data for _, _, _, data in kept.entries] == [
+        {
+            "scope": "0/mcp-tiny/2",
+            "from": "client",
+            "kind": "started",
+            "server": "tiny",
+            "transport": "stdio",
+            "command": ["x"],
+        },
+        {
+            "scope": "0/mcp-tiny/2",
+            "from": "server",
+            "kind": "ended",
+            "left": "server",
+            "exit_code": 4,
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [("weather", "weather"), ("@a/b c", "a-b-c"), ("…", "server"), ("../x", "x")],
+)
+def test_a_name_is_made_fit_for_a_call_key(name: str, plain: str) -> None:
+    """Letters, digits, dots, underscores and hyphens."""
+    assert mcp.scope_of(name, 1) == f"0/mcp-{plain}"
+
+
+def test_a_response_belongs_to_the_request_of_its_id() -> None:
+    """1 and "1" are two ids."""
+    observer, kept = watched()
+    observer.client(request(1, name="a"))
+    observer.client(request("1", name="b"))
+
+    observer.server(result("1", said="b"))
+    observer.server(result(1, said="a"))
+
+    returned = [(call, data["result"]) for kind, call, _, data in kept.entries if "ret" in kind]
+    assert returned == [("0/mcp-tiny#2", {"said": "b"}), ("0/mcp-tiny#1", {"said": "a"})]
+
+
+def test_what_a_server_says_of_its_tools_is_their_class() -> None:
+    """Hints that a tool reads, or may be called twice; without one, it changes the world."""
+    observer, kept = watched()
+    observer.client(request(1, "tools/list"))
+    tools = [
+        {"name": "look", "annotations": {"readOnlyHint": True}},
+        {"name": "set", "annotations": {"idempotentHint": True}},
+        {"name": "add", "annotations": {}},
+        "nonsense",
+    ]
+    observer.server(result(1, tools=tools))
+
+    for name in ("look", "set", "add", "unheard"):
+        observer.client(request(name, name=name))
+
+    effects = [data["effect"] for kind, _, _, data in kept.entries if kind == "tool.called"]
+    assert effects == ["reads", "reads", "idempotent", "changes", "changes"]
+
+
+def test_meta_is_written_where_it_changes() -> None:
+    """What is another each time is left out: tokens, traces."""
+    observer, kept = watched()
+
+    for number, client in ((1, "a"), (2, "a"), (3, "b")):
+        meta = {"client": client, "progressToken": number, "traceparent": f"00-{number}"}
+        observer.client(request(number, name="x", _meta=meta))
+
+    told = [data["params"] for _, _, _, data in kept.entries if "params" in data]
+    assert told == [{"_meta": {"client": "a"}}, {"_meta": {"client": "b"}}]
+
+
+def test_progress_belongs_to_the_call_of_its_token() -> None:
+    """Whatever else is open; one of no known token belongs to none."""
+    observer, kept = watched()
+    observer.client(request(1, name="a", _meta={"progressToken": "t"}))
+    observer.client(request(2, name="b"))
+
+    observer.server(notification("notifications/progress", progressToken="t", progress=1))
+    observer.server(notification("notifications/progress", progressToken="u", progress=1))
+
+    assert [entry[1] for entry in kept.entries[-2:]] == ["0/mcp-tiny#1", None]
+    assert kept.entries[-2][3]["params"] == {"progress": 1}
+
+
+def test_what_was_subscribed_to_belongs_to_the_request_that_listens() -> None:
+    """What names none belongs to the newest call, and never to one that listens beside it."""
+    observer, kept = watched()
+    observer.client(request(1, "tools/call", name="a"))
+    observer.client(request(2, "subscriptions/listen"))
+    subscribed = {"io.modelcontextprotocol/subscriptionId": 2}
+
+    observer.server(notification("notifications/tools/list_changed", _meta=subscribed))
+    observer.server(notification("notifications/message", data="x"))
+
+    first, second = kept.entries[-2:]
+    assert (first[1], first[3]["subscribed"], first[3]["params"]) == ("0/mcp-tiny#2", True, {})
+    assert second[1] == "0/mcp-tiny#1"
+
+
+def test_a_response_after_a_cancellation_is_late() -> None:
+    """`effect.late`: the client does not get it from the record."""
+    observer, kept = watched()
+    observer.client(request(1, name="a"))
+
+    observer.client(notification("notifications/cancelled", requestId=1, reason="slow"))
+    observer.server(result(1, said="after all"))
+
+    assert kept.kinds()[1:] == [
+        "tool.called",
+        "client notification",
+        "effect.cancelled",
+        "effect.late",
+    ]
+
+
+def test_the_answer_to_a_server_follows_from_its_request() -> None:
+    """By the cause; a request that the server takes back, too."""
+    observer, kept = watched()
+    observer.client(request(1, name="a"))
+
+    observer.server(request("s-1", "elicitation/create", message="?"))
+    observer.client(result("s-1", action="accept"))
+    observer.server(request("s-2", "sampling/createMessage"))
+    observer.server(notification("notifications/cancelled", requestId="s-2"))
+
+    causes = [(data["kind"], cause) for _, _, cause, data in kept.entries[2:]]
+    assert causes == [("request", 2), ("response", 3), ("request", 2), ("notification", 5)]
+    assert {call for _, call, _, _ in kept.entries[1:]} == {"0/mcp-tiny#1"}
+
+
+def test_a_response_to_nothing_is_kept_beside() -> None:
+    """And what is no message of JSON-RPC, too."""
+    observer, kept = watched()
+
+    observer.server(result(9))
+    observer.client(result(9))
+    observer.server({"jsonrpc": "2.0"})
+    observer.client({"jsonrpc": "2.0"})
+
+    assert kept.kinds()[1:] == ["server response", "client response", "server text", "client text"]
+
+
+def test_a_stream_that_ends_otherwise_fails_its_calls() -> None:
+    """Of that stream, and of no other."""
+    observer, kept = watched()
+    observer.client(request(1, name="a"), "post-1")
+    observer.client(request(1, name="b"), "post-2")
+
+    observer.failed("post-2", "http_401", "who?", {"status": 401})
+    observer.gone("post-1")
+
+    assert [(kind, call) for kind, call, _, _ in kept.entries[-2:]] == [
+        ("tool.returned", "0/mcp-tiny#2"),
+        ("effect.cancelled", "0/mcp-tiny#1"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (request(1, name="a"), request(2, name="a", arguments={})),
+        (request(1, name="a"), request("x", name="a", arguments=None, _meta={"n": 1})),
+        (request(1, "a/list"), {"jsonrpc": "2.0", "id": 1, "method": "a/list"}),
+    ],
+)
+def test_notation_makes_no_difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> None:
+    """Nor do ids and `_meta`."""
+    assert mcp.request_of(dict(one)).key() == mcp.request_of(dict(other)).key()
+
+
+def test_all_else_makes_a_difference() -> None:
+    """Method, name, arguments, and what else a call has."""
+    asked = [
+        request(1, name="a"),
+        request(1, name="b"),
+        request(1, name="a", arguments={"x": 1}),
+        request(1, name="a", requestState="s"),
+        request(1, "a"),
+        request(1, "a", x=1),
+    ]
+
+    assert len({mcp.request_of(each).key() for each in asked}) == len(asked)
+
+
+@given(JSON)
+def test_whatever_is_held_comes_back(value: Any) -> None:
+    """As an object where a log can hold one, else as text."""
+    kept = mcp.held(value)
+
+    assert isinstance(kept, dict | str)
+    assert mcp.given(kept) == value
+
+
+@given(st.binary() | JSON.map(lambda value: str(value).encode()))
+def test_reading_a_line_never_raises(content: bytes) -> None:
+    """It is messages, or it is none."""
+    found = mcp.messages_in(content)
+
+    assert found is None or all(isinstance(each, dict) for each in found)
+
+
+def test_a_request_that_no_entry_can_hold_is_compared_all_the_same() -> None:
+    """By its text."""
+    large = [mcp.request_of(request(1, name="a", arguments={"n": 2**70 + n})) for n in (0, 1, 0)]
+
+    assert large[0].key() == large[2].key() != large[1].key()
+    assert large[0] == McpRequest("a", {"json": f'{{"n": {2**70}}}'}, {})

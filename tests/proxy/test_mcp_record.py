@@ -1,0 +1,59 @@
+"""What a log says of MCP servers is read back: connections, cues, steps (CONTRACT.md §16.11)."""
+
+from pathlib import Path
+
+from refold.engine.observed.volatile import VolatileRules
+from refold.proxy.mcp_record import read_mcp
+from tests.support.mcp_clients import entries, recording
+
+
+def test_each_message_of_the_client_is_a_cue(tmp_path: Path) -> None:
+    """What the server said from then on stands below it, in order."""
+    log = tmp_path / "log.jsonl"
+    with recording(log) as client:
+        client.tool("progress", {"progressToken": 1})
+        for _ in range(3):
+            client.read()
+        client.say(method="notifications/roots/list_changed")
+        client.tool("chatty")
+        client.read()
+        client.read()
+
+    record = read_mcp(log, VolatileRules())
+
+    (connection,) = record.connections
+    assert (connection.server, connection.number, record.servers()) == ("tiny", 1, ["tiny"])
+    assert [(cue.kind, [step.kind for step in cue.steps]) for cue in connection.cues] == [
+        ("begin", []),
+        ("request", ["notification", "notification", "response"]),
+        ("notification", []),
+        ("request", ["response"]),
+    ]
+    assert [step.data["method"] for step in connection.cues[-1].following] == [
+        "notifications/tools/list_changed"
+    ]
+
+
+def test_what_comes_from_an_entry_on_can_be_left_out(tmp_path: Path) -> None:
+    """A call whose response is left out is open."""
+    log = tmp_path / "log.jsonl"
+    with recording(log) as client:
+        client.called("echo", text="a")
+        client.called("echo", text="b")
+    returned = [each.seq for each in entries(log) if each.kind == "tool.returned"]
+
+    record = read_mcp(log, VolatileRules(), until=returned[1])
+
+    assert [len(cue.steps) for cue in record.counted()] == [1, 0]
+
+
+def test_a_log_without_servers_has_none(tmp_path: Path) -> None:
+    """Nothing is recorded, and nothing left."""
+    log = tmp_path / "log.jsonl"
+    with recording(log):
+        pass
+
+    record = read_mcp(log, VolatileRules())
+
+    assert record.counted() == []
+    assert record.left() == []

@@ -1,0 +1,145 @@
+"""A record is served exactly, each answer once, and nothing like it (CONTRACT.md §16.11)."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refold.engine.observed.volatile import VolatileRules
+from refold.proxy.mcp_sessions import McpReport
+from tests.support.mcp_clients import Client, recording, replaying
+
+
+def reported(client: Client) -> McpReport:
+    """Return the report of a replay."""
+    assert client.passed is not None
+    assert client.passed.report is not None
+    return client.passed.report
+
+
+def recorded(log: Path, *texts: str) -> Path:
+    """Record a call of `echo` for each text."""
+    with recording(log) as client:
+        for text in texts:
+            client.called("echo", text=text)
+    return log
+
+
+def text_of(answer: Any) -> str:
+    """Return what a tool said."""
+    said: str = answer["result"]["content"][0]["text"]
+    return said
+
+
+def test_an_answer_is_served_once(tmp_path: Path) -> None:
+    """The third of two equal calls is refused, and counted."""
+    log = recorded(tmp_path / "log.jsonl", "a", "a")
+
+    with replaying(log) as client:
+        first, second, third = (client.called("echo", text="a") for _ in range(3))
+
+    assert [text_of(first), text_of(second)] == ["a", "a"]
+    assert third["error"]["code"] == -32000
+    (one,) = reported(client).divergences
+    assert one.category == "extra_call"
+    assert one.cause == "echo was asked 3 times like this, and recorded 2"
+
+
+def test_nothing_like_it_is_served(tmp_path: Path) -> None:
+    """The error names the nearest call; the divergence says what differs."""
+    log = recorded(tmp_path / "log.jsonl", "the one", "the other")
+
+    with replaying(log) as client:
+        refused = client.called("echo", text="the othre")
+
+    assert 'Nearest recorded: echo {"text": "the other"}' in refused["error"]["message"]
+    (one,) = reported(client).divergences
+    assert (one.category, one.where) == ("args_changed", "mcp tiny > echo#2")
+    assert [each.pointer for each in one.diff] == ["/arguments/text"]
+    assert one.later_count == 1
+    assert not reported(client).identical
+
+
+def test_what_is_not_asked_is_told(tmp_path: Path) -> None:
+    """With how much of it there is."""
+    log = recorded(tmp_path / "log.jsonl", "a", "b", "c")
+
+    with replaying(log) as client:
+        client.called("echo", text="a")
+
+    (one,) = reported(client).divergences
+    assert (one.category, one.call) == ("unconsumed", "0/mcp-tiny#2")
+    assert one.cause.startswith("2 recorded requests")
+    assert (reported(client).served, reported(client).requests) == (1, 3)
+
+
+def test_a_name_that_was_not_recorded_is_said(tmp_path: Path) -> None:
+    """With those that were, and how to say which one is meant."""
+    log = recorded(tmp_path / "log.jsonl", "a")
+
+    with replaying(log, name="other") as client:
+        refused = client.called("echo", text="a")
+
+    assert "no MCP server of the name other was recorded (recorded: tiny)" in str(refused)
+    assert "--name NAME" in str(refused)
+
+
+def test_another_tool_than_the_next_is_said(tmp_path: Path) -> None:
+    """Where the record goes on with something else."""
+    log = recorded(tmp_path / "log.jsonl", "a")
+
+    with replaying(log) as client:
+        client.called("fail")
+
+    first = reported(client).divergences[0]
+    assert first.category == "name_changed"
+    assert first.cause == "fail is asked for where the record goes on with echo"
+
+
+@pytest.mark.parametrize("now", [0, 1, 5])
+def test_pings_are_answered_and_not_counted(tmp_path: Path, now: int) -> None:
+    """How many there are hangs on time alone."""
+    log = tmp_path / "log.jsonl"
+    with recording(log) as client:
+        client.ask("ping")
+        client.read()
+        client.ask("ping")
+        client.read()
+
+    with replaying(log) as client:
+        for _ in range(now):
+            client.ask("ping")
+            assert client.read()["result"] == {}
+
+    assert reported(client).identical
+    assert reported(client).requests == 0
+
+
+def test_a_second_connection_gets_its_own_answers(tmp_path: Path) -> None:
+    """By number: of two that ask the same, each goes on with what it was told."""
+    log = tmp_path / "log.jsonl"
+    command = ("sh", "-c", 'read line; printf \'{"jsonrpc":"2.0","id":1,"result":{"n":1}}\\n\'')
+    with recording(log, command=command) as client:
+        client.ask("any/thing")
+        before = client.read()
+
+    with replaying(log) as client:
+        client.ask("any/thing")
+        assert client.read() == before
+        assert client.line() == b""  # it left then, and leaves now
+
+    assert reported(client).identical
+
+
+def test_volatile_arguments_are_not_compared(tmp_path: Path) -> None:
+    """Rules of the record, and those of the replay."""
+    log = tmp_path / "log.jsonl"
+    rules = VolatileRules(("tool:echo/arguments/text",))
+    with recording(log, rules=rules) as client:
+        client.called("echo", text="monday")
+
+    with replaying(log) as client:
+        said = client.called("echo", text="tuesday")
+
+    assert text_of(said) == "monday"
+    assert reported(client).identical

@@ -1,0 +1,92 @@
+"""What two requests differ in is told by messages, tools and parameters."""
+
+import pytest
+
+from refold.engine.observed.exchange import Asked
+from refold.replay.observed.changes import change_of, item_of
+from tests.support.watched import ask, result, says, system, user
+
+CALLS = (("c1", "look", {"at": "a"}), ("c2", "look", {"at": "b"}))
+BEFORE = ask(system("S"), user("U"), says("", *CALLS), result("c1", "one"), result("c2", "two"))
+
+
+def with_messages(*messages: dict[str, object]) -> Asked:
+    """Return the request with other messages."""
+    return ask(*messages)
+
+
+@pytest.mark.parametrize(
+    ("at", "message", "cause"),
+    [
+        (0, system("T"), "the system prompt was changed"),
+        (1, user("V"), "the prompt was changed (message 1)"),
+        (2, says("x", *CALLS), "the program repeats an answer of the model otherwise (message 2)"),
+        (3, result("c1", "three"), 'the tool look(at="a") returned something else (message 3)'),
+        (4, result("c2", "three"), 'the tool look(at="b") returned something else (message 4)'),
+        (1, system("U"), "message 1 is of another role: user → system"),
+    ],
+)
+def test_the_role_of_a_message_says_what_was_changed(
+    at: int, message: dict[str, object], cause: str
+) -> None:
+    """And only that message is shown."""
+    messages = list(BEFORE.messages)
+    messages[at] = message
+
+    found = change_of(BEFORE, ask(*messages), "0/1#1")
+
+    assert found.cause == cause
+    assert found.texts[0].what.startswith(f"message {at} (")
+
+
+def test_results_in_another_order_are_no_other_results() -> None:
+    """Parallel tools ended otherwise."""
+    *before, one, two = BEFORE.messages
+
+    found = change_of(BEFORE, ask(*before, two, one), "0/1#1")
+
+    assert found.cause == "the same messages stand in another order, from message 3 on"
+
+
+def test_several_changes_are_told_together() -> None:
+    """At most three of a kind, and how many more."""
+    now = ask(*({**each, "content": "x"} for each in BEFORE.messages), temperature=1)
+
+    found = change_of(BEFORE, now, "0/1#1")
+
+    assert found.cause.count(";") == 4
+    assert "and 2 messages more" in found.cause
+    assert found.cause.endswith("the parameter temperature was not given: 1")
+
+
+def test_tools_that_have_no_names_are_compared_by_place() -> None:
+    """As of a server's own tools."""
+    one, other = ask(user("x"), tools=[{"type": "a"}]), ask(user("x"), tools=[{"type": "b"}])
+
+    found = change_of(one, other, "0/1#1")
+
+    assert found.cause == "the tools offered were changed"
+    assert [each.pointer for each in found.diff] == ["/arguments/tools/0/type"]
+
+
+def test_tools_in_another_order_are_another_request() -> None:
+    """Their order is part of what the model sees."""
+    one = ask(user("x"), tools=[{"name": "a"}, {"name": "b"}])
+    other = ask(user("x"), tools=[{"name": "b"}, {"name": "a"}])
+
+    found = change_of(one, other, "0/1#1")
+
+    assert found.cause == "the same tools are offered in another order"
+    assert found.diff
+
+
+def test_an_item_holds_the_whole_request() -> None:
+    """For machines."""
+    item = item_of(ask(user("x"), temperature=1), "0/1#1")
+
+    assert item["arguments"] == {
+        "added": [user("x")],
+        "api": "chat",
+        "parameters": {"temperature": 1},
+        "tools": [],
+    }

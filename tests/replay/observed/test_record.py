@@ -1,0 +1,101 @@
+"""A record holds each request whole, though the log stores each message once."""
+
+from pathlib import Path
+
+import pytest
+
+from refold.engine.errors import EventMalformed, LogDamaged
+from refold.engine.log import LogWriter
+from refold.engine.observed.volatile import VolatileRules
+from refold.replay.observed.record import read_record
+from tests.support.kept_watched import EXCHANGES
+from tests.support.watched import record, says, talk, user
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Return a record of all kinds of requests."""
+    return record(tmp_path / "a.jsonl", EXCHANGES)
+
+
+def test_requests_are_read_as_they_were_asked(log: Path) -> None:
+    """In the order of asking, large texts and shared beginnings in place."""
+    found = read_record(log)
+
+    assert [turn.asked for turn in found.turns] == [one.asked for one in EXCHANGES]
+    assert [turn.seq for turn in found.turns] == sorted(turn.seq for turn in found.turns)
+
+
+def test_answers_are_read_with_how_they_ended(log: Path) -> None:
+    """Answered, failed, given up; the entry that ended each."""
+    found = read_record(log)
+
+    assert [turn.how for turn in found.turns].count("gone") == 1
+    statuses = [turn.answer.status for turn in found.turns if turn.answer]
+    assert statuses.count("error") == 1
+    assert all(turn.over is not None and turn.over > turn.seq for turn in found.turns)
+
+
+def test_tool_calls_are_read_with_their_results(log: Path) -> None:
+    """By call key; a result is what a later request showed."""
+    tools = read_record(log).tools
+
+    assert [tool.tool for tool in tools.values()] == ["Task", "Task", "weather"]
+    ends = [tool.end for tool in tools.values() if tool.end]
+    assert [end["status"] for end in ends] == ["ok", "ok", "error"]
+
+
+def test_the_wire_is_read_chunk_by_chunk(log: Path) -> None:
+    """Only when it is asked for."""
+    found = read_record(log)
+    turn = found.turns[0]
+
+    body = b"".join(chunk for _, chunk in found.pieces(turn))
+
+    assert b"I ask around." in body
+
+
+def test_what_lies_behind_an_entry_can_be_left_out(log: Path) -> None:
+    """A request whose answer lies there is open."""
+    whole = read_record(log)
+    first = whole.turns[0]
+    assert first.over is not None
+
+    cut = read_record(log, until=first.over)
+
+    assert [turn.how for turn in cut.turns] == ["open"]
+    assert cut.entries == first.over
+
+
+def test_rules_of_the_log_hold_and_more_are_added(tmp_path: Path) -> None:
+    """Each once."""
+    exchanges = talk(user("x"), says("y"))
+    log = record(tmp_path / "a.jsonl", exchanges, rules=VolatileRules(texts=["a+"]))
+
+    found = read_record(log, VolatileRules(texts=["a+", "b+"]))
+
+    assert found.rules.texts == ("a+", "b+")
+
+
+def test_a_damaged_log_is_no_record(log: Path) -> None:
+    """A torn tail is passed over: the command was killed."""
+    content = log.read_bytes()
+    log.write_bytes(content[:-5])
+    assert read_record(log).finished is None
+
+    log.write_bytes(content.replace(b"I ask around.", b"I ask nobody."))
+    with pytest.raises(LogDamaged):
+        read_record(log)
+
+
+def test_nonsense_whose_chain_holds_is_malformed(tmp_path: Path, log: Path) -> None:
+    """Whoever can hash can write an answer to nothing."""
+    started = read_record(log).started
+    from refold.engine.events import ModelAnswered  # noqa: PLC0415 - here alone
+
+    writer = LogWriter.create(tmp_path / "b.jsonl", started)
+    writer.append(ModelAnswered("ok"), "0/1#1", 0)
+    writer.close()
+
+    with pytest.raises(EventMalformed, match="entries before"):
+        read_record(tmp_path / "b.jsonl")

@@ -1,0 +1,73 @@
+"""A report names its guarantee in every form, and says what differs and what was ignored."""
+
+from pathlib import Path
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from refold.engine.observed.volatile import VolatileRules
+from refold.replay.observed.guarantee import GUARANTEE
+from refold.replay.observed.matching import Matcher
+from refold.replay.observed.record import read_record
+from refold.replay.observed.report import report_of
+from tests.support.watched import ask, record, replayed, result, says, system, talk, user
+
+TALK = talk(
+    system("It is 2026-11-21. You are the weather desk."),
+    user("Oslo?"),
+    says("", ("c1", "weather", {"city": "Oslo"})),
+    result("c1", "snow"),
+    says("It snows."),
+)
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the record of one conversation."""
+    monkeypatch.chdir(tmp_path)
+    return record(Path("a.jsonl"), TALK)
+
+
+def test_the_guarantee_stands_in_every_form(log: Path) -> None:
+    """For it is weaker than that of a re-execution."""
+    report = replayed(log, [one.asked for one in TALK])
+
+    assert report.as_json()["guarantee"] == "matched"
+    assert GUARANTEE in str(report)
+    assert str(report).startswith("identical: 2 of 2 recorded requests served, in 1 conversation")
+
+
+def test_the_text_of_a_report(log: Path, snapshot: SnapshotAssertion) -> None:
+    """A dated prompt, a tool that returned something else, another end; and what was ignored."""
+    first, second = (one.asked for one in TALK)
+    later = ask(system("It is 2026-11-22. You are the weather desk."), *first.messages[1:])
+    other = ask(*later.messages, *second.messages[2:3], result("c1", "hail"))
+    end = {"exit_code": 0, "stdout": "It hails.\n", "stdout_bytes": 10}
+
+    plain = replayed(log, [later, other], output=end)
+    dated = replayed(log, [later, other], output=end, rules=VolatileRules(texts=[r"\d{4}-\S+"]))
+
+    assert str(plain) == snapshot
+    assert str(dated) == snapshot
+
+
+def test_a_record_without_an_end_says_nothing_of_it(log: Path) -> None:
+    """It was cut off before."""
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
+
+    report = replayed(log, [one.asked for one in TALK], output={"exit_code": 1, "stdout": "x"})
+
+    assert report.identical
+
+
+def test_where_there_is_no_command_there_is_no_end(log: Path) -> None:
+    """Requests are all that is compared."""
+    found = read_record(log)
+    matcher = Matcher(found)
+    for one in TALK:
+        matcher.take(one.asked, "0/1")
+
+    report = report_of(found, matcher, live=0, output=None)
+
+    assert report.identical
+    assert report.exit_code is None
