@@ -279,6 +279,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     runs, models = item.stash.get(_RUNS, None), item.stash.get(_MODELS, None)
     try:
         yield
+        if models is not None and (error := _failure_of_unittest(item)) is not None:
+            models.give_up(is_kept=not isinstance(error, _UNJUDGED))
         if runs is not None:
             runs.settle()
         if models is not None:
@@ -287,6 +289,12 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
         if models is not None:
             models.give_up(is_kept=not isinstance(error, _UNJUDGED))
         raise
+
+
+def _failure_of_unittest(item: pytest.Item) -> BaseException | None:
+    """Return what a test of a `TestCase` failed with: it raises nothing, and is asked later."""
+    found: list[pytest.ExceptionInfo[BaseException]] = getattr(item, "_excinfo", None) or []
+    return found[0].value if found else None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -344,7 +352,7 @@ class _Recorded:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._logs.extend(getattr(report, "refold_recorded", ()))
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
         if self._logs:
             terminalreporter.section("refold: recorded")
             for log in sorted(set(self._logs)):

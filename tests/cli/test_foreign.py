@@ -141,7 +141,8 @@ def test_a_fork_of_a_changed_command_says_so(folder: Path, invoke: Invoke) -> No
     said = invoke("fork", "a.jsonl", "--at", "5", "--into", "f.jsonl", *words)
 
     assert said.exit_code == 1
-    assert "before entry 5, the command asks otherwise" in said.stderr
+    assert "up to entry 5, the command asks otherwise than it did\n" in said.stderr
+    assert "> request 1 (gpt-5)\n" in said.stderr
 
 
 def test_a_fork_takes_no_program_with_a_command(folder: Path, invoke: Invoke) -> None:
@@ -248,6 +249,8 @@ def test_other_commands_read_it_as_any_log(folder: Path, invoke: Invoke) -> None
     assert invoke("pack", "a.jsonl", "-o", "a.refold").exit_code == 0
     assert "guarantee: matched" in invoke("show", "a.refold").stdout
     assert invoke("diff", "a.jsonl", "a.refold").exit_code == 0
+    other = invoke("replay", "a.refold", "--", sys.executable, "other.py").stderr
+    assert "(entry 2 of a.refold:a.jsonl)" in other
     packed = invoke("replay", "a.refold")
     assert "refold replay a.refold -- COMMAND" in packed.stderr
 

@@ -73,3 +73,14 @@ def test_a_server_that_is_not_there_is_usage(tmp_path: Path) -> None:
 
     assert done.returncode == 2
     assert done.stderr == "refold: no-such-server: No such file or directory\n"
+
+
+def test_a_server_is_shown_with_its_tools(tmp_path: Path, invoke: Invoke) -> None:
+    """Under its name, with how often each was called."""
+    log = tmp_path / "log.jsonl"
+    ran("--log", log, "--name", "tiny", "--", *TINY, said=[call("a")])
+
+    shown = invoke("show", str(log)).stdout
+
+    assert "completed mcp-tiny\n" in shown
+    assert "tools: echo x1\n" in shown

@@ -328,7 +328,7 @@ def test_a_batch_is_its_messages(tmp_path: Path) -> None:
 
 
 def test_the_environment_of_a_server_is_in_no_log(tmp_path: Path, monkeypatch: Any) -> None:
-    """It has its key; wherever the key comes back, it is taken out. Case 87: not in any log."""
+    """It has its key; wherever the key comes back, it is taken out."""
     key = "station-key-9f8e7d6c"
     monkeypatch.setenv("STATION_API_KEY", key)
     log = tmp_path / "log.jsonl"

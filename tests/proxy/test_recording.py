@@ -157,3 +157,23 @@ def test_a_long_answer_is_written_while_it_comes(tmp_path: Path) -> None:
             response.read()
 
     assert written.count("x-refold.wire") >= 1
+
+
+def test_a_secret_that_a_stream_says_in_pieces_is_in_no_piece(tmp_path: Path) -> None:
+    """Each of its events is harmless, and together they say it: the answer is spelled anew."""
+    log, key = tmp_path / "run.jsonl", "sk-proj-q7Rk2Zt9Xw4LmB8vYc3N55"
+    words = ["It is ", *(key[at : at + 5] for at in range(0, len(key), 5)), ", yes"]
+    events = [{"choices": [{"index": 0, "delta": {"content": word}}]} for word in words]
+    text = "".join(f"data: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"
+    head = f"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {len(text)}"
+    answer = answering(f"{head}\r\n\r\n{text}".encode())
+    with RawServer(answer) as server, recorded(log, server.url) as base:
+        first = said(base, question("Which key?", stream=True))[1].decode()
+    with replayed(log) as (base, _):
+        second = said(base, question("Which key?", stream=True))[1].decode()
+
+    (wire,) = data_of(log, "x-refold.wire")
+    assert first == text
+    assert wire["text"] == second
+    assert "It is [redacted:key], yes" in second
+    assert key[5:10] not in second

@@ -80,13 +80,18 @@ KEEPS = {
     "half": lambda _log, lines: lines // 2,
     "unsealed": lambda _log, lines: lines - 1,
 }
-CASES = [(name, "whole") for name in PROGRAMS]
-CASES += [(name, keep) for name in ("parents", "delegating") for keep in KEEPS if keep != "whole"]
+LEFT = [(name, keep) for name in ("parents", "delegating") for keep in KEEPS if keep != "whole"]
+CASES = [
+    *((name, "whole", 1, 1) for name in PROGRAMS),
+    *((name, keep, 1 + at % 4, 4) for at, (name, keep) in enumerate(LEFT)),
+    *(pytest.param(name, keep, 1, 1, marks=pytest.mark.long) for name, keep in LEFT),
+]
+"""Program, what is left of its children, first entry, step: in a short run they take turns."""
 
 
-@pytest.mark.parametrize(("name", "keep"), CASES)
+@pytest.mark.parametrize(("name", "keep", "first", "by"), CASES)
 def test_a_run_resumed_at_any_entry_ends_as_if_it_had_never_broken_off(
-    name: str, keep: str, tmp_path: Path
+    name: str, keep: str, first: int, by: int, tmp_path: Path
 ) -> None:
     """Case 55: same output and data digest, nothing that had ended is executed again."""
     program, argument = PROGRAMS[name]
@@ -94,7 +99,7 @@ def test_a_run_resumed_at_any_entry_ends_as_if_it_had_never_broken_off(
     assert whole.ok, whole.error
     all_done = {(tool, json.dumps(n)) for tool, n in executed}
 
-    for entries in range(1, whole.entries):
+    for entries in range(first, whole.entries, by):
         folder = tmp_path / str(entries)
         folder.mkdir()
         log = cut(whole.log, folder / "a.jsonl", entries, KEEPS[keep])

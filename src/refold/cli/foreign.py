@@ -11,15 +11,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Literal
 
+import attrs
 import click
 
 from refold.cli import output, words
 from refold.cli.errors import DIFFERS, FINE, NOT_COMPLETED
-from refold.cli.logs import LOG, opened_log
+from refold.cli.logs import LOG, OpenedLog, opened_log
 from refold.engine.errors import ExtraMissing
 from refold.engine.log import read_entries
 from refold.engine.observed.volatile import VolatileRules
 from refold.replay.diff import LogDiff, diff
+from refold.replay.divergence import Divergence
 from refold.replay.observed.report import GUARANTEE, ObservedReport, after
 
 OnMiss = Literal["fail", "live"]
@@ -110,7 +112,7 @@ def sessions() -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("refold"):
             raise
-        missing = error.name or "starlette"
+        missing = error.name or "uvicorn"
     raise ExtraMissing(missing, "proxy")
 
 
@@ -124,11 +126,21 @@ def replay_foreign(
             opened.path, command, rules=rules, write=write, **options
         )
         sys.stdout.flush()
+        report = attrs.evolve(
+            report,
+            divergences=tuple(_placed(one, opened) for one in report.divergences),
+            ignored=tuple(attrs.evolve(one, log=opened.shown(one.log)) for one in report.ignored),
+        )
     if as_json:
         output.document({**report.as_json(), "log": output.shown_path(log)})
     else:
         _describe(report)
     return FINE if report.identical else DIFFERS
+
+
+def _placed(divergence: Divergence, log: OpenedLog) -> Divergence:
+    """Return a divergence whose log is named as it was given."""
+    return attrs.evolve(divergence, log=log.shown(divergence.log))
 
 
 def fork_foreign(log: Path, command: Sequence[str], *, as_json: bool, **options: Any) -> int:
@@ -138,8 +150,12 @@ def fork_foreign(log: Path, command: Sequence[str], *, as_json: bool, **options:
         forked = sessions().fork_command(opened.path, command, write=write, **options)
         sys.stdout.flush()
         found = diff(opened.path, forked.log)
-    for one in forked.otherwise:
-        output.complain(f"before entry {forked.at}, the command asks otherwise: {one}")
+        otherwise = [_placed(one, opened) for one in forked.otherwise]
+    if otherwise:
+        output.complain(f"up to entry {forked.at}, the command asks otherwise than it did")
+    for one in otherwise:
+        for line in str(one).split("\n"):
+            output.told(line)
     if as_json:
         output.document(_fork_document(forked, found, log))
     else:

@@ -128,7 +128,7 @@ def _told(passed: Any) -> int:
 def _report(report: Any) -> int:
     served = f"{report.served} of {words.counted(report.requests, 'recorded request')} served"
     if report.identical:
-        output.told(("identical", "green"), f": {served}; the server was not started")
+        output.told(("identical", "green"), f": {served}; the server had no part in it")
         return FINE
     count = words.counted(len(report.divergences), "difference")
     output.told((count, "bold red"), f": {served}")

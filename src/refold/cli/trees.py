@@ -104,9 +104,11 @@ def _seen(node: RunNode) -> list[list[Part]]:
     if node.guarantee:
         given = node.input.get("command") if isinstance(node.input, dict) else None
         return [[f"command   {' '.join(map(str, given))}"]] if isinstance(given, list) else []
+    uses = ", ".join(map(_use, node.tools))
+    if uses and not node.requests and node.log_state == "none":  # an MCP server
+        return [[f"tools: {uses}"]]
     if not node.requests or node.log or not node.is_joined:
         return []
-    uses = ", ".join(map(_use, node.tools))
     spent = node.usage.input_tokens + node.usage.output_tokens
     below = " with all below" if node.children and spent else ""
     told = f"{words.counted(node.requests, 'request')}, {spent:,} tokens{below}"

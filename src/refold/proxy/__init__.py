@@ -5,7 +5,7 @@
     recording, replaying the two log sides: what passes is recorded; what is asked is served
     keys                 which values are secret, and are in no log
     app, upstream, server  the HTTP side: one application, its client, its thread
-    command              the command: its environment, its output, its end
+    command, signals     the command: its environment, its output, its end; what is sent to it
     mcp_sessions, mcp_http  MCP servers: from start to report; on standard input and output, on HTTP
     mcp_parties, mcp_hub,  what the two sides of that say to each other; where the log is another
       mcp_remote             process's, over loopback

@@ -7,18 +7,21 @@ import json
 import time
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import attrs
 
+from refold.engine.canonical import Json
 from refold.engine.errors import NotCanonical
+from refold.engine.events import ModelAnswered
 from refold.engine.observed.apis import read_request, reader_of
 from refold.engine.observed.exchange import Answered, Asked
 from refold.engine.observed.observer import Journal, Observer, Turn
-from refold.engine.observed.wire import Wire, kept_headers
+from refold.engine.observed.wire import Wire, kept_headers, pieces
 from refold.proxy.keys import Secrets
 from refold.proxy.routes import Route
 from refold.proxy.turns import Forward, Incoming, Serve
+from refold.replay.observed.spelling import can_spell, spelled
 
 BAD_GATEWAY: Final = 502
 
@@ -88,10 +91,35 @@ class Kept:
         self._observer = observer
         self._turn = turn
         self._secrets = secrets
-        self._wire = Wire(partial(observer.wire, turn), secrets.scrubbed_bytes)
+        self._wire = Wire(self._keep, secrets.scrubbed_bytes)
+        self._only: dict[str, Json] | None = None
+        """The part of an answer that has no other, until all is known that it says."""
         self._reader = reader_of(turn.asked, 0, "")
         self._has_begun = False
         self._started = time.monotonic()
+
+    def _keep(self, part: dict[str, Json]) -> None:
+        if "status" in part and "end" in part:
+            self._only = part
+        else:
+            self._observer.wire(self._turn, part)
+
+    def _keep_only(self, answered: Answered | None = None) -> None:
+        """Write the only part, where `answered` says no more than it may.
+
+        A stream can say a secret in pieces, none of which is one; then its answer is spelled anew.
+        """
+        if (part := self._only) is None:
+            return
+        self._only = None
+        if answered is not None and can_spell(self._turn.asked):
+            found = reader_of(self._turn.asked, *_head_of(part))
+            for _, chunk in pieces([part]):
+                found.feed(chunk)
+            if found.answered().message != answered.message:
+                anew = spelled(self._turn.asked, _event_of(answered))
+                part = {**part, **{name: anew[name] for name in ("text", "sizes", "at_ms")}}
+        self._observer.wire(self._turn, part)
 
     def head(self, status: int, headers: Sequence[tuple[str, str]]) -> None:
         """Take note of the beginning of the answer."""
@@ -135,16 +163,29 @@ class Kept:
             return
         if self._has_begun:
             self._wire.end("cut")
+        self._keep_only()
         self._observer.gone(self._turn)
         self._log.sync()
 
     def _answered(self, answered: Answered) -> None:
         scrubbed = self._secrets.scrubbed(answered)
+        self._keep_only(scrubbed if scrubbed.message != answered.message else None)
         try:
             self._observer.answered(self._turn, scrubbed)
         except NotCanonical:
             self._observer.answered(self._turn, _as_text(scrubbed))
         self._log.sync()
+
+
+def _head_of(part: dict[str, Any]) -> tuple[int, str]:
+    """Return the status and the content type of an answer."""
+    return part["status"], part["headers"].get("content-type", "")
+
+
+def _event_of(answered: Answered) -> ModelAnswered:
+    return ModelAnswered(
+        "ok", answered.message, answered.usage, answered.stop_reason, answered.error
+    )
 
 
 def _as_text(answered: Answered) -> Answered:
