@@ -10,6 +10,15 @@ from typing import Any, Final
 
 import pytest
 
+
+@pytest.fixture(
+    scope="session",
+    params=[0, *(pytest.param(turn, marks=pytest.mark.long) for turn in range(1, 10))],
+)
+def many_times() -> None:
+    """A law is checked once, and nine times more with `-m long`: on other examples each time."""
+
+
 _COUNTED: Final = {
     "test_run_is_refused_after_the_end": "the first execution's `run` is kept",
     "test_what_no_log_can_hold_is_refused_before_it_is_asked": "counts its refusals",

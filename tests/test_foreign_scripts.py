@@ -16,6 +16,8 @@ from tests.support.upstream import PLACEHOLDER_KEY, Upstream
 
 WATCHED = ("pydantic_delegate.py", "openai_stream.py")
 """Scripts that are watched while they work; starting one twice costs seconds of imports."""
+SLOW = ("agents_handoff.py", "anthropic_stream.py")
+"""Scripts that import for seconds as well; their recording shows in a short run that they work."""
 EACH = pytest.mark.parametrize("script", SCRIPTS.values(), ids=list(SCRIPTS))
 
 
@@ -29,7 +31,14 @@ def ends_well(script: Script, process: subprocess.Popen[str], upstream: Upstream
     assert upstream.hung_up == 0
 
 
-@pytest.mark.parametrize("name", [name for name in SCRIPTS if name not in WATCHED])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.long] if name in SLOW else [])
+        for name in SCRIPTS
+        if name not in WATCHED
+    ],
+)
 def test_a_script_does_its_work_alone(name: str, pytestconfig: pytest.Config) -> None:
     """Base URLs and a key in its environment are all that it needs."""
     script = SCRIPTS[name]

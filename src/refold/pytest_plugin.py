@@ -352,6 +352,7 @@ class _Recorded:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._logs.extend(getattr(report, "refold_recorded", ()))
 
+    # Quoted, for pytest 8.3 does not have the name.
     def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
         if self._logs:
             terminalreporter.section("refold: recorded")

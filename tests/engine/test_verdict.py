@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from refold.engine import loop as loops
 from refold.engine import verdict
 from refold.engine.errors import (
     LimitReached,
@@ -122,8 +123,9 @@ def test_a_tool_error_comes_back_from_its_fault() -> None:
     }
 
 
-def test_a_run_that_spins_names_its_first_tasks_and_lines() -> None:
+def test_a_run_that_spins_names_its_first_tasks_and_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Enough to find the loop: eight at most, in the order of their creation."""
+    monkeypatch.setattr(loops, "CALLBACKS_MAX", 1_000)  # seconds of work, as it is
     loop = Loop(look=float, glance=float, arm=lambda _timer: None)  # type: ignore[abstract]  # what it lacks is refused, by name
 
     async def spins() -> None:

@@ -132,7 +132,8 @@ def test_all_other_members_are_parameters() -> None:
 # --- answers ---------------------------------------------------------------------------------
 
 
-@settings(max_examples=200, deadline=None)
+@pytest.mark.usefixtures("many_times")
+@settings(max_examples=70, deadline=None)
 @given(body=CHAT_BODY, random=st.randoms(use_true_random=False))
 def test_a_stream_says_the_same_as_a_body(body: dict[str, Any], random: Random) -> None:
     """Whatever the pieces; calls interleaved, arguments invalid, usage at the end."""
@@ -146,7 +147,8 @@ def test_a_stream_says_the_same_as_a_body(body: dict[str, Any], random: Random) 
     assert whole.usage.requests == 1
 
 
-@settings(max_examples=200, deadline=None)
+@pytest.mark.usefixtures("many_times")
+@settings(max_examples=70, deadline=None)
 @given(body=CHAT_BODY)
 def test_an_answer_equals_what_a_client_repeats(body: dict[str, Any]) -> None:
     """The SDK's own dump, with and without null members."""

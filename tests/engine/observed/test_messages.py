@@ -186,7 +186,8 @@ _CALLERS: list[dict[str, Any]] = [
 # --- answers ---------------------------------------------------------------------------------
 
 
-@settings(max_examples=200, deadline=None)
+@pytest.mark.usefixtures("many_times")
+@settings(max_examples=70, deadline=None)
 @given(body=MESSAGES_BODY, random=st.randoms(use_true_random=False))
 def test_a_stream_says_the_same_as_a_body(body: dict[str, Any], random: Random) -> None:
     """Whatever the pieces; inputs, thinking and signatures too."""
@@ -199,7 +200,8 @@ def test_a_stream_says_the_same_as_a_body(body: dict[str, Any], random: Random) 
     assert whole.status == "ok"
 
 
-@settings(max_examples=200, deadline=None)
+@pytest.mark.usefixtures("many_times")
+@settings(max_examples=70, deadline=None)
 @given(body=MESSAGES_BODY)
 def test_an_answer_equals_what_a_client_repeats(body: dict[str, Any]) -> None:
     """The content of the answer as it came, and as the SDK sends its objects."""

@@ -178,7 +178,8 @@ def test_a_request_may_go_on_from_an_answer() -> None:
 # --- answers ---------------------------------------------------------------------------------
 
 
-@settings(max_examples=200, deadline=None)
+@pytest.mark.usefixtures("many_times")
+@settings(max_examples=70, deadline=None)
 @given(body=RESPONSES_BODY, random=st.randoms(use_true_random=False))
 def test_a_stream_says_the_same_as_a_body(body: dict[str, Any], random: Random) -> None:
     """Whatever the pieces; cut before its end, it has said nearly the same."""
@@ -195,7 +196,8 @@ def test_a_stream_says_the_same_as_a_body(body: dict[str, Any], random: Random) 
     assert cut.message == whole.message
 
 
-@settings(max_examples=200, deadline=None)
+@pytest.mark.usefixtures("many_times")
+@settings(max_examples=70, deadline=None)
 @given(body=RESPONSES_BODY)
 def test_an_answer_equals_what_a_client_repeats(body: dict[str, Any]) -> None:
     """The items as they came, and as the SDK sends its objects."""
