@@ -13,12 +13,13 @@ from typing import Any, Final
 import pytest
 
 import refold
+import refold.testing_models  # pytester forgets what a suite was first to import
 from refold.replay.recordings import stem_of
 from tests.support.suites import Suite, one_line
 from tests.support.upstream import PLACEHOLDER_KEY, Upstream
 
 pytest_plugins = ["pytester"]
-for needed in ("anthropic", "openai", "refold.testing_models"):
+for needed in ("anthropic", "openai"):
     pytest.importorskip(needed)  # here: pytester forgets what a suite was first to import
 
 _KEYS: Final = (

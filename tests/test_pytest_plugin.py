@@ -165,7 +165,8 @@ def test_a_test_that_passes_has_no_report(suite: Suite) -> None:
     assert "refold" not in suite.run("-rA").stdout.str().replace("refold-", "")
 
 
-def test_workers_record_and_replay_side_by_side(pytester: pytest.Pytester) -> None:
+@pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.long)])
+def test_workers_record_side_by_side(workers: str, pytester: pytest.Pytester) -> None:
     """Each test has files of its own; the one report at the end lists them all (xdist)."""
     suite = Suite(pytester)
     suite.write(
@@ -178,10 +179,10 @@ def test_dig(refold_run, number):
     assert refold_run(dig, [f"{number}"], tools=[search]).ok
 """
     )
-    options = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-n", "2")
+    options = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-n")
 
-    recorded = pytester.runpytest_subprocess(*options, "--refold-record=once", timeout=120)
-    replayed = pytester.runpytest_subprocess(*options, timeout=120)
+    recorded = pytester.runpytest_subprocess(*options, "2", "--refold-record=once", timeout=120)
+    replayed = pytester.runpytest_subprocess(*options, workers, timeout=120)
 
     roots = [f"recordings/test_it/test_dig[{number}].jsonl" for number in range(6)]
     recorded.assert_outcomes(passed=6)

@@ -4,7 +4,6 @@ import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest

@@ -109,6 +109,53 @@ def test_the_document_of_a_replay_is_as_its_schema_says(folder: Path, invoke: In
 
 
 @pytest.mark.parametrize(
+    ("option", "refused"),
+    [
+        (("--timeout", "5"), "--timeout is not for -- COMMAND"),
+        (("--junit", "r.xml"), "--junit is not for -- COMMAND"),
+        (("--program", "a:b"), "--program is not for -- COMMAND"),
+        (("--model", "live"), "--model is not for -- COMMAND"),
+    ],
+)
+def test_no_option_is_without_effect(
+    option: tuple[str, ...], refused: str, folder: Path, invoke: Invoke
+) -> None:
+    """What a command's replay does not do is refused before it begins."""
+    said = invoke("replay", "a.jsonl", *option, "--", sys.executable, "agent.py")
+
+    assert (said.exit_code, said.stdout) == (2, "")
+    assert refused in said.stderr
+    assert not folder.joinpath("r.xml").exists()
+
+
+@pytest.mark.parametrize("option", [("--on-miss", "live"), ("--into", "b.jsonl")])
+def test_what_is_for_commands_needs_one(
+    option: tuple[str, ...], folder: Path, invoke: Invoke
+) -> None:
+    """A `--` was forgotten."""
+    said = invoke("replay", "a.jsonl", *option)
+
+    assert said.exit_code == 2
+    assert f"{option[0]} is for -- COMMAND, and there is none" in said.stderr
+    assert not folder.joinpath("b.jsonl").exists()
+
+
+def test_all_differences_are_told_on_request(folder: Path, invoke: Invoke) -> None:
+    """Eight are enough otherwise."""
+    del folder
+    talks = [talk(system(f"Desk {n}."), user("Oslo?"), says("Yes.")) for n in range(10)]
+    record(Path("many.jsonl"), [one for each in talks for one in each])
+    command = ("--", sys.executable, "-c", "")
+
+    few = invoke("replay", "many.jsonl", *command).stderr
+    every = invoke("replay", "many.jsonl", "--all", *command).stderr
+
+    assert "--all shows each" in few
+    assert "more" not in every
+    assert every.count("where  ") == few.count("where  ") + int(re.findall(r"(\d+) more", few)[0])
+
+
+@pytest.mark.parametrize(
     ("edit", "printed", "live"),
     [("0/1#1=No idea.", "No idea.", 0), ('0/1#2={"city":"Rome"}', "The sun shines.", 1)],
 )
@@ -224,7 +271,7 @@ def test_ls_says_that_it_is_matched(folder: Path, invoke: Invoke) -> None:
     """And its document, too."""
     del folder
 
-    assert "matched: a watched command" in invoke("ls", ".").stdout
+    assert " · matched · " in invoke("ls", ".").stdout
     assert checked("ls", invoke("ls", ".", "--json"))["runs"][0]["guarantee"] == "matched"
 
 

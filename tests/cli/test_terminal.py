@@ -1,5 +1,6 @@
 """On a real terminal of 80 columns: lines fit, colours can be turned off, Ctrl-C ends in 130."""
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -13,18 +14,24 @@ from pathlib import Path
 
 import pytest
 
+from refold.engine.recording import record
+
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def _on_terminal(*words: object, **environment: str) -> tuple[str, int]:
     """Return what a command shows on a terminal of 80 columns, and its exit code."""
+    return _python_on_terminal("-m", "refold", *map(str, words), **environment)
+
+
+def _python_on_terminal(*arguments: str, **environment: str) -> tuple[str, int]:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
     inherited = {
         key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "COLUMNS")
     }
     with subprocess.Popen(
-        [sys.executable, "-m", "refold", *map(str, words)],
+        [sys.executable, *arguments],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
@@ -47,31 +54,50 @@ def _all_of(descriptor: int) -> str:
     return b"".join(chunks).decode().replace("\r\n", "\n")
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("show", "LOG"),
-        ("show", "LOG", "--events"),
-        ("tail", "LOG"),
-        ("verify", "LOG"),
-        ("state", "LOG"),
-        ("state", "LOG", "--diff", "1", "9"),
-        ("replay", "LOG"),
-        ("why", "LOG", "-1"),
-        ("why", "LOG", "-1", "--all"),
-        ("sensitivity", "LOG", "--errors"),
-        ("verify", "."),
-    ],
-)
+COMMANDS = [
+    ("show", "LOG"),
+    ("show", "LOG", "--events"),
+    ("tail", "LOG"),
+    ("verify", "LOG"),
+    ("state", "LOG"),
+    ("state", "LOG", "--diff", "1", "9"),
+    ("replay", "LOG"),
+    ("why", "LOG", "-1"),
+    ("why", "LOG", "-1", "--all"),
+    ("sensitivity", "LOG", "--errors"),
+    ("verify", "."),
+]
+_ALL_OF_THEM = """
+import sys
+from refold.cli import main
+
+for line in sys.argv[1].splitlines():
+    try:
+        main(line.split())
+    except SystemExit as ended:
+        print("ended with", ended.code, flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def shown(survey_log: Path) -> dict[tuple[str, ...], str]:
+    """What each of `COMMANDS` shows, and how it ends; in one process, for it starts slowly."""
+    lines = "\n".join(" ".join(words).replace("LOG", survey_log.name) for words in COMMANDS)
+    with contextlib.chdir(survey_log.parent):
+        everything, code = _python_on_terminal("-c", _ALL_OF_THEM, lines)
+    assert code == 0, everything
+    pieces = re.findall(r".*?^ended with \w+\n", everything, re.DOTALL | re.MULTILINE)
+    return dict(zip(COMMANDS, pieces, strict=True))
+
+
+@pytest.mark.parametrize("words", COMMANDS)
 def test_every_line_fits_and_nothing_but_styles_is_sent(
-    words: tuple[str, ...], survey_log: Path, monkeypatch: pytest.MonkeyPatch
+    words: tuple[str, ...], shown: dict[tuple[str, ...], str]
 ) -> None:
-    monkeypatch.chdir(survey_log.parent)
+    plain = _STYLE.sub("", shown[words])
 
-    shown, code = _on_terminal(*(survey_log.name if word == "LOG" else word for word in words))
-
-    assert code == 0
-    plain = _STYLE.sub("", shown)
+    assert plain.endswith("ended with 0\n")
+    assert len(plain.split("\n")) > 2
     assert max(map(len, plain.split("\n"))) <= 80
     assert "\x1b" not in plain
 
@@ -136,8 +162,22 @@ def test_a_terminal_without_unicode_gets_escapes_and_no_error(survey_log: Path) 
     assert ran.stdout.isascii()
 
 
-def test_what_lasts_for_a_second_says_what_it_does(sources: Path, tmp_path: Path) -> None:
-    """One of the faults hangs for longer than that, on any machine."""
+def test_what_lasts_for_a_second_says_what_it_does(tmp_path: Path) -> None:
+    """While it lasts, on standard error; it is gone at the end."""
+    path, log = tmp_path / "slow.py", tmp_path / "slow.jsonl"
+    path.write_text("def slow(run, given):\n    pass\n")
+    record(f"{path}:slow", log=log)
+    path.write_text("import time\n\ndef slow(run, given):\n    time.sleep(2.5)\n")
+
+    shown, code = _on_terminal("replay", log, "--program", f"{path}:slow")
+
+    assert code == 0
+    assert "re-executing " in shown
+
+
+@pytest.mark.long
+def test_what_lasts_says_how_far_it_is(sources: Path, tmp_path: Path) -> None:
+    """One of the faults hangs for longer than a second, on any machine."""
     log = tmp_path / "d.jsonl"
     shown, code = _on_terminal("demo", sources, "--faults", "--log", log, "--jobs", "1")
 

@@ -31,6 +31,30 @@ def test_what_went_wrong_stands_below_the_run(capsys: pytest.CaptureFixture[str]
     ]
 
 
+def test_a_watched_command_is_shown_as_a_shell_takes_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """And tokens only where an answer told them."""
+    talk = RunNode(name="desk", status="completed", requests=2, log_state="none")
+    command = ["python", "agent.py", "two words"]
+
+    print_tree(
+        RunNode(
+            name="agent.py",
+            status="completed",
+            guarantee="matched",
+            input={"command": command},
+            children=(talk,),
+        )
+    )
+
+    assert [line[3:] for line in capsys.readouterr().out.splitlines()[1:]] == [
+        "command   python agent.py 'two words'",
+        "completed desk",
+        "   2 requests",
+    ]
+
+
 def test_a_rejected_start_is_a_leaf_without_a_duration(capsys: pytest.CaptureFixture[str]) -> None:
     leaf = RunNode(
         name="", status="rejected", duration_ms=0, error=Fault(code="max_depth", message="m")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -139,14 +140,16 @@ def answers(log: bytes) -> None:
 
 
 @given(st.lists(pieces, max_size=8).map(b"".join))
-@settings(max_examples=300)
+@settings(max_examples=100)
+@pytest.mark.usefixtures("many_times")
 def test_any_bytes_give_a_typed_answer(log: bytes) -> None:
     """A report or an error of ours, and the file as it was."""
     answers(log)
 
 
 @given(st.data())
-@settings(max_examples=300)
+@settings(max_examples=100)
+@pytest.mark.usefixtures("many_times")
 def test_no_alteration_goes_unnoticed(data: st.DataObject) -> None:
     """Some span of a sound log replaced by any bytes: noticed, or nothing but its tail is gone."""
     begin = data.draw(st.integers(0, len(SOUND)))

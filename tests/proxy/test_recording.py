@@ -2,6 +2,7 @@
 
 import json
 import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import refold
 from refold.engine.log import read_entries
 from refold.proxy.keys import ADDRESS
 from tests.support.proxied import (
+    TIMEOUT_SECONDS,
     RawServer,
     answering,
     asked,
@@ -177,3 +179,33 @@ def test_a_secret_that_a_stream_says_in_pieces_is_in_no_piece(tmp_path: Path) ->
     assert wire["text"] == second
     assert "It is [redacted:key], yes" in second
     assert key[5:10] not in second
+
+
+_SAID = b'data: {"choices":[{"index":0,"delta":{"content":"Snow."},"finish_reason":"stop"}]}\n\n'
+_USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":20,"completion_tokens":10}}\n\n'
+
+
+def test_a_stream_is_whole_when_all_is_said(tmp_path: Path) -> None:
+    """Programs leave at its last event, and do not wait for the end of the connection."""
+    log = tmp_path / "run.jsonl"
+    stream = _SAID + _USAGE + b"data: [DONE]\n\n"
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
+    left = threading.Event()
+
+    def handle(connection: socket.socket, _head: bytes) -> None:
+        connection.sendall(head + stream)
+        left.wait(TIMEOUT_SECONDS)  # and no end of it
+
+    body = question("Hello", stream=True)
+    with RawServer(handle) as server, recorded(log, server.url) as base:
+        with asked(base, body) as response:
+            seen = response.read(len(stream))
+        left.set()
+    with replayed(log) as (base, desk):
+        again = said(base, body)
+
+    (answer,) = data_of(log, "model.answered")
+    assert seen == stream
+    assert (answer["message"]["content"], answer["usage"]["input_tokens"]) == ("Snow.", 20)
+    assert data_of(log, "x-refold.wire")[0]["end"] == "whole"
+    assert (again, desk.divergences) == ((200, stream), [])

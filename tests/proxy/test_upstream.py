@@ -140,7 +140,7 @@ def test_a_server_that_is_not_there_is_a_bad_gateway(tmp_path: Path) -> None:
     (answer,) = data_of(log, "model.answered")
     assert status == 502
     assert json.loads(body)["error"]["type"] == "refold_connection"
-    assert "127.0.0.1: ConnectError" in answer["error"]["message"]
+    assert f"127.0.0.1:{port}: ConnectError" in answer["error"]["message"]
     assert "tenant" not in body.decode()
     assert answer["error"]["code"] == "connection"
 

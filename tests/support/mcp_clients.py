@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from refold.engine.log import Entry, read_entries
-from refold.proxy.mcp_sessions import Passed, proxy_command
+from refold.proxy.mcp.sessions import Passed, proxy_command
 from tests.support.foreign import FOREIGN
 
 TINY: Final = (sys.executable, "-S", "-E", str(FOREIGN / "mcp_tiny.py"))

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 
 import attrs
 import click
+from click.core import ParameterSource
 
 from refold.cli import output, words
 from refold.cli.errors import DIFFERS, FINE, NOT_COMPLETED
@@ -28,6 +29,9 @@ OnMiss = Literal["fail", "live"]
 Pace = Literal["full", "recorded"]
 
 _COMMAND: Final = "refold.command"
+_SHARED: Final = {"logs", "volatile", "is_all", "as_json"}
+_OF_COMMANDS: Final = {"on_miss", "pace", "into", "upstreams", "volatile_texts"}
+"""Options of a replay: those of both kinds, and those that a command alone has."""
 _SHOWN: Final = 8
 """Differences that are told in full."""
 
@@ -96,6 +100,26 @@ def replay_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return on_miss(pace(into(upstream_option(_VOLATILE_TEXT(function)))))
 
 
+def refuse_others() -> None:
+    """Refuse options that would have no effect, with `-- COMMAND` or without.
+
+    Raises:
+        UsageError: one was given.
+    """
+    context = click.get_current_context()
+    given = [
+        param
+        for param in context.command.params
+        if context.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
+    ]
+    has_command = _COMMAND in context.meta
+    for param in given:
+        if param.name in _SHARED or has_command == (param.name in _OF_COMMANDS):
+            continue
+        why = "not for -- COMMAND" if has_command else "for -- COMMAND, and there is none"
+        raise click.UsageError(f"{param.opts[0]} is {why}")
+
+
 def rules_of(volatile: Sequence[str], texts: Sequence[str]) -> VolatileRules:
     """Return what is not compared."""
     return VolatileRules(volatile, texts)
@@ -117,7 +141,13 @@ def sessions() -> Any:
 
 
 def replay_foreign(
-    log: Path, command: Sequence[str], *, rules: VolatileRules, as_json: bool, **options: Any
+    log: Path,
+    command: Sequence[str],
+    *,
+    rules: VolatileRules,
+    is_all: bool,
+    as_json: bool,
+    **options: Any,
 ) -> int:
     """Run a command against a record, and tell what it asks otherwise."""
     with opened_log(log) as opened:
@@ -134,7 +164,7 @@ def replay_foreign(
     if as_json:
         output.document({**report.as_json(), "log": output.shown_path(log)})
     else:
-        _describe(report)
+        _describe(report, is_all=is_all)
     return FINE if report.identical else DIFFERS
 
 
@@ -203,7 +233,7 @@ def _to_stderr(content: bytes) -> None:
     sys.stderr.buffer.flush()
 
 
-def _describe(report: ObservedReport) -> None:
+def _describe(report: ObservedReport, *, is_all: bool) -> None:
     """Say on standard error how it went: standard output is the command's."""
     served = f"{report.served} of {words.counted(report.requests, 'recorded request')} served"
     talks = words.counted(report.conversations, "conversation")
@@ -212,13 +242,14 @@ def _describe(report: ObservedReport) -> None:
     else:
         count = words.counted(len(report.divergences), "difference")
         output.told((count, "bold red"), f": {served}, in {talks}; requests sent: {report.live}")
-        for divergence in report.divergences[:_SHOWN]:
+        shown = report.divergences if is_all else report.divergences[:_SHOWN]
+        for divergence in shown:
             output.told()
             for line in f"{divergence}{after(divergence)}".split("\n"):
                 output.told(line)
-        if len(report.divergences) > _SHOWN:
+        if rest := len(report.divergences) - len(shown):
             output.told()
-            output.told((f"{len(report.divergences) - _SHOWN} more: --json has all", "dim"))
+            output.told((f"{rest} more: --all shows each", "dim"))
         output.told()
     for line in report.ignored_lines():
         output.told((line, "yellow"))

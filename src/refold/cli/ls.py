@@ -195,7 +195,7 @@ def _print(found: _Listed, depth: int = 0) -> None:
         (f" {found.who or '?'}", "bold"),
         f"  forked at entry {forked['at']} ·" if forked else " ",
         f" {words.counted(row['entries'], 'entry', 'entries')}",
-        (" · matched: a watched command", "yellow")
+        (" · matched", "yellow")
         if "guarantee" in row
         else f" · {words.counted(max(0, row['runs'] - 1), 'run')} below",
         took,

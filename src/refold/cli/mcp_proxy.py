@@ -99,13 +99,13 @@ def command(
 
 def _passed(given: tuple[str, ...] | None, url: str | None, port: int, **options: Any) -> Any:
     if given is not None:
-        return _sessions("mcp_sessions").proxy_command(given, **options)
-    return _sessions("mcp_http").proxy_url(url, port=port, announce=click.echo, **options)
+        return _sessions("sessions").proxy_command(given, **options)
+    return _sessions("http").proxy_url(url, port=port, announce=click.echo, **options)
 
 
 def _sessions(module: str) -> Any:
     try:
-        return import_module(f"refold.proxy.{module}")
+        return import_module(f"refold.proxy.mcp.{module}")
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("refold"):
             raise

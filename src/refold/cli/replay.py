@@ -23,6 +23,7 @@ from refold.cli.foreign import (
     Pace,
     WithCommand,
     command_given,
+    refuse_others,
     replay_foreign,
     replay_options,
     rules_of,
@@ -140,12 +141,15 @@ def command(
     its requests are answered from the record.
     """
     foreign = command_given()
+    refuse_others()
     if foreign is not None:
         if len(logs) != 1:
             raise click.UsageError("one log at a time with -- COMMAND")
         rules = rules_of(volatile, volatile_texts)
         passed = {"on_miss": on_miss, "pace": pace, "into": into, "upstreams": upstreams}
-        return replay_foreign(logs[0], foreign, rules=rules, as_json=as_json, **passed)
+        return replay_foreign(
+            logs[0], foreign, rules=rules, is_all=is_all, as_json=as_json, **passed
+        )
     import_from_here()
     if junit is not None and not junit.absolute().parent.is_dir():
         raise click.UsageError(f"--junit: {output.shown_path(junit.parent)}: no such folder")

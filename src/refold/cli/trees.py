@@ -4,6 +4,7 @@ One line a run: status, who, what it was asked, how long it took; below it, wher
 complete, why.  What a node is belongs to `replay.tree`, its text for reviews to `replay.tree_text`.
 """
 
+import shlex
 from typing import Any, Final
 
 from refold.cli import output, words
@@ -103,7 +104,7 @@ def _seen(node: RunNode) -> list[list[Part]]:
     """Return what a conversation of a watched command did, and the command itself."""
     if node.guarantee:
         given = node.input.get("command") if isinstance(node.input, dict) else None
-        return [[f"command   {' '.join(map(str, given))}"]] if isinstance(given, list) else []
+        return [[f"command   {shlex.join(map(str, given))}"]] if isinstance(given, list) else []
     uses = ", ".join(map(_use, node.tools))
     if uses and not node.requests and node.log_state == "none":  # an MCP server
         return [[f"tools: {uses}"]]
@@ -111,8 +112,15 @@ def _seen(node: RunNode) -> list[list[Part]]:
         return []
     spent = node.usage.input_tokens + node.usage.output_tokens
     below = " with all below" if node.children and spent else ""
-    told = f"{words.counted(node.requests, 'request')}, {spent:,} tokens{below}"
+    told = _asked(node) + below
     return [[f"{told}; tools: {uses}" if uses else told]]
+
+
+def _asked(node: RunNode) -> str:
+    """Return how much was asked of models; the tokens where any answer told them."""
+    spent = node.usage.input_tokens + node.usage.output_tokens
+    told = words.counted(node.requests, "request")
+    return f"{told}, {spent:,} tokens" if spent else told
 
 
 def _use(use: ToolUse) -> str:
@@ -123,14 +131,11 @@ def _use(use: ToolUse) -> str:
 def _details(node: RunNode) -> list[str]:
     limits = ", ".join(f"{name} {value}" for name, value in node.narrowed.items())
     tools = ", ".join(f"{use.tool} x{use.called}" for use in node.tools)
-    spent = node.usage.input_tokens + node.usage.output_tokens
     artifacts = ", ".join(f"{kind} {name}".rstrip() for kind, name in node.artifacts)
     facts: dict[str, Any] = {
         "limits": limits,
         "tools": tools,
-        "model": f"{words.counted(node.requests, 'request')}, {spent:,} tokens"
-        if node.requests
-        else "",
+        "model": _asked(node) if node.requests else "",
         "artifacts": artifacts,
         "call": ", run ".join(filter(None, (node.call, node.run_id))) if node.call else "",
         "log": f"{node.log}, {words.counted(node.entries, 'entry', 'entries')}" if node.log else "",

@@ -158,14 +158,23 @@ class Kept:
         return Serve(status=BAD_GATEWAY, headers=headers, pieces=[(0, body)])
 
     def gone(self) -> None:
-        """Write down that the program left."""
+        """Write down that the program left; as many do when all is said, before the end comes."""
         if self._turn.is_over:
+            return
+        if self._is_said():
+            self.end()
             return
         if self._has_begun:
             self._wire.end("cut")
         self._keep_only()
         self._observer.gone(self._turn)
         self._log.sync()
+
+    def _is_said(self) -> bool:
+        """Return whether the answer is whole, but for the end of the connection or its stream."""
+        if not self._has_begun or self._turn.asked.api == "other":
+            return False
+        return self._reader.answered().status == "ok"
 
     def _answered(self, answered: Answered) -> None:
         scrubbed = self._secrets.scrubbed(answered)

@@ -23,9 +23,9 @@ from refold.engine.outcome import Fault
 from refold.engine.redaction import Redaction
 from refold.proxy.command import KEPT_BYTES, Ended, Size, run_command, terminal_here
 from refold.proxy.keys import Secrets
-from refold.proxy.mcp_hub import ROUTE, Hub
-from refold.proxy.mcp_recording import McpRecording
-from refold.proxy.mcp_sessions import serving_of, with_mcp
+from refold.proxy.mcp.hub import ROUTE, Hub
+from refold.proxy.mcp.recording import McpRecording
+from refold.proxy.mcp.sessions import serving_of, with_mcp
 from refold.proxy.recording import Recording
 from refold.proxy.replaying import OnMiss, Pace, Replaying
 from refold.proxy.routes import Route, environment_of, routes_of

@@ -149,5 +149,6 @@ class Upstream:
 def _unreachable(url: str, error: Exception) -> Unreachable:
     """Say what went wrong with which server; its path is left out, for it may hold a key."""
     code = "timed_out" if isinstance(error, httpx.TimeoutException) else "connection"
-    told = f"{urlsplit(url).hostname}: {type(error).__name__}: {error}".rstrip(": ")
+    server = urlsplit(url).netloc.rpartition("@")[2]
+    told = f"{server}: {type(error).__name__}: {error}".rstrip(": ")
     return Unreachable(code, told)

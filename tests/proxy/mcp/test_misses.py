@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from refold.engine.observed.mcp import McpRequest
-from refold.proxy.mcp_misses import first_of_each, item_of, place_of
-from refold.proxy.mcp_record import Connection, McpRecord
+from refold.proxy.mcp.misses import first_of_each, item_of, place_of
+from refold.proxy.mcp.record import Connection, McpRecord
 from refold.replay.divergence import Category, Divergence
 
 PATH = Path("x.jsonl")

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from refold.engine.observed.volatile import VolatileRules
-from refold.proxy.mcp_record import read_mcp
+from refold.proxy.mcp.record import read_mcp
 from tests.support.mcp_clients import entries, recording
 
 

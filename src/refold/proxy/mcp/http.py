@@ -20,11 +20,11 @@ from refold.engine.observed.mcp import is_request, messages_in, plain_name
 from refold.engine.observed.sse import EventParser
 from refold.engine.observed.volatile import VolatileRules
 from refold.proxy.keys import Secrets
-from refold.proxy.mcp_parties import Hello, Party, Sent
-from refold.proxy.mcp_recording import McpRecording
-from refold.proxy.mcp_remote import Remote, recording_here
-from refold.proxy.mcp_sessions import Passed, alone, known, own_log, report_of, seal
-from refold.proxy.mcp_stdio import EndedServer
+from refold.proxy.mcp.parties import Hello, Party, Sent
+from refold.proxy.mcp.recording import McpRecording
+from refold.proxy.mcp.remote import Remote, recording_here
+from refold.proxy.mcp.sessions import Passed, alone, known, own_log, report_of, seal
+from refold.proxy.mcp.stdio import EndedServer
 from refold.proxy.recording import BAD_GATEWAY
 from refold.proxy.server import served
 from refold.proxy.turns import Forward, Incoming, Serve

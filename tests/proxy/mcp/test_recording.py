@@ -6,8 +6,8 @@ import refold
 from refold.engine.errors import LogPoisoned
 from refold.engine.observed.journal import ObservedLog
 from refold.proxy.keys import Secrets
-from refold.proxy.mcp_parties import NOTHING, Hello
-from refold.proxy.mcp_recording import McpRecording
+from refold.proxy.mcp.parties import NOTHING, Hello
+from refold.proxy.mcp.recording import McpRecording
 from tests.support.mcp_clients import entries, recording, told
 
 CALL = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo"}}'

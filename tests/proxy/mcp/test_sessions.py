@@ -6,7 +6,7 @@ import pytest
 
 import refold
 from refold.engine.errors import LogMissing, LogObserved
-from refold.proxy.mcp_sessions import server_of
+from refold.proxy.mcp.sessions import server_of
 from tests.support.mcp_clients import client, entries, recording, replaying
 
 

@@ -14,12 +14,12 @@ from refold.engine.errors import RecordingGone
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.volatile import VolatileRules
 from refold.proxy.keys import Secrets
-from refold.proxy.mcp_hub import RECORDING, ROUTE, Hub
-from refold.proxy.mcp_parties import Hello
-from refold.proxy.mcp_recording import McpRecording
-from refold.proxy.mcp_remote import Remote, recording_here
-from refold.proxy.mcp_serving import McpServing
-from refold.proxy.mcp_sessions import report_of, serving_of
+from refold.proxy.mcp.hub import RECORDING, ROUTE, Hub
+from refold.proxy.mcp.parties import Hello
+from refold.proxy.mcp.recording import McpRecording
+from refold.proxy.mcp.remote import Remote, recording_here
+from refold.proxy.mcp.serving import McpServing
+from refold.proxy.mcp.sessions import report_of, serving_of
 from refold.proxy.server import served
 from refold.proxy.turns import Forward, Incoming, Serve
 from tests.support.mcp_clients import client, kinds, told
@@ -129,7 +129,7 @@ def test_whoever_has_another_token_is_refused(
 
 def test_the_variable_is_found_in_a_process_above() -> None:
     """Clients pass few variables on to servers."""
-    look = "from refold.proxy.mcp_remote import recording_here as r; print(r())"
+    look = "from refold.proxy.mcp.remote import recording_here as r; print(r())"
     bare = f"exec env -i {sys.executable} -c '{look}'"
     above = ["sh", "-c", f'sh -c "{bare}"; true']
 

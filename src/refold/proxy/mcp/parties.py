@@ -2,8 +2,8 @@
 
 A `Party` stands on the log's side for one connection of a client to a server: it is told of each
 message before it passes.  Recording parties only write; replaying ones say what to send, for there
-is no server.  Who they are is said in `mcp_recording`, `mcp_serving` and, from another process,
-`mcp_remote`.  Rules: CONTRACT.md §16.11.
+is no server.  Who they are is said in `mcp.recording`, `mcp.serving` and, from another process,
+`mcp.remote`.  Rules: CONTRACT.md §16.11.
 """
 
 from collections.abc import Mapping, Sequence

@@ -3,7 +3,7 @@
 Each MCP server of a watched command has a proxy of its own, in a process that the command's MCP
 client starts.  They report here, and the one loop that serves all of it orders what they say with
 what is asked of models.  The address goes to them by the variable `REFOLD_RECORDING`; a token in it
-keeps others out.  The other end is `mcp_remote`.  Rules: CONTRACT.md §16.11.
+keeps others out.  The other end is `mcp.remote`.  Rules: CONTRACT.md §16.11.
 """
 
 import hmac
@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Callable
 from typing import Any, Final
 
-from refold.proxy.mcp_parties import NOTHING, Hello, Party, Reply, Sent
+from refold.proxy.mcp.parties import NOTHING, Hello, Party, Reply, Sent
 from refold.proxy.turns import Desk, Forward, Incoming, Serve
 
 RECORDING: Final = "REFOLD_RECORDING"

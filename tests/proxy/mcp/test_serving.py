@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from refold.engine.observed.volatile import VolatileRules
-from refold.proxy.mcp_sessions import McpReport
+from refold.proxy.mcp.sessions import McpReport
 from tests.support.mcp_clients import Client, recording, replaying
 
 

@@ -25,7 +25,7 @@ from refold.engine.log.blobs import BlobStore, is_marked, resolved
 from refold.engine.log.names import blobs_of
 from refold.engine.observed.mcp import MCP, PING, SCOPES, McpRequest, given
 from refold.engine.observed.volatile import VolatileRules
-from refold.proxy.mcp_rules import compared_key
+from refold.proxy.mcp.rules import compared_key
 
 
 @attrs.define(kw_only=True)

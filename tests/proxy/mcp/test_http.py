@@ -13,8 +13,8 @@ import pytest
 
 import refold
 from refold.engine.errors import UsageError
-from refold.proxy.mcp_http import proxy_url
-from refold.proxy.mcp_sessions import Passed
+from refold.proxy.mcp.http import proxy_url
+from refold.proxy.mcp.sessions import Passed
 from tests.support.mcp_clients import entries, kinds
 from tests.support.mcp_streams import DEADLINE_SECONDS, HttpClient, McpHttp, events, mcp_http
 

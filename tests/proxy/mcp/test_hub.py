@@ -8,9 +8,9 @@ import pytest
 
 from refold.engine.observed.journal import ObservedLog
 from refold.proxy.keys import Secrets
-from refold.proxy.mcp_hub import RECORDING, ROUTE, Hub, packed, unpacked
-from refold.proxy.mcp_parties import Reply, Sent
-from refold.proxy.mcp_recording import McpRecording
+from refold.proxy.mcp.hub import RECORDING, ROUTE, Hub, packed, unpacked
+from refold.proxy.mcp.parties import Reply, Sent
+from refold.proxy.mcp.recording import McpRecording
 from refold.proxy.turns import Forward, Incoming, Serve
 from tests.support.mcp_clients import kinds
 

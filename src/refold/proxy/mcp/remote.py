@@ -1,7 +1,7 @@
 """The log side of MCP where the log is another process's: it is told of each message over loopback.
 
 A shell file: it reads the environment.  MCP clients pass few variables on to servers, so one that
-is not here is looked for in the processes above.  The other end is `mcp_hub`.
+is not here is looked for in the processes above.  The other end is `mcp.hub`.
 Rules: CONTRACT.md §16.11.
 """
 
@@ -17,8 +17,8 @@ import psutil
 
 from refold.engine.canonical import Json
 from refold.engine.errors import RecordingGone
-from refold.proxy.mcp_hub import RECORDING, unpacked
-from refold.proxy.mcp_parties import Hello, Reply
+from refold.proxy.mcp.hub import RECORDING, unpacked
+from refold.proxy.mcp.parties import Hello, Reply
 
 _TIMEOUT_SECONDS: Final = 120.0
 """For one report; the log is on a disk, and a disk can be slow."""

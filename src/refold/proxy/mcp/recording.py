@@ -10,7 +10,7 @@ from typing import Any
 from refold.engine.canonical import Json
 from refold.engine.observed.mcp import McpObserver, Side, messages_in
 from refold.proxy.keys import Secrets
-from refold.proxy.mcp_parties import NOTHING, Hello, Party, Reply
+from refold.proxy.mcp.parties import NOTHING, Hello, Party, Reply
 from refold.proxy.recording import Log
 
 

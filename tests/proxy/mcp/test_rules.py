@@ -4,7 +4,7 @@ import pytest
 
 from refold.engine.observed.mcp import McpRequest
 from refold.engine.observed.volatile import VolatileRules
-from refold.proxy.mcp_rules import compared_key
+from refold.proxy.mcp.rules import compared_key
 
 
 def key(rules: VolatileRules, name: str = "echo", **arguments: object) -> str:

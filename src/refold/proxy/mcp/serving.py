@@ -18,11 +18,11 @@ from refold.engine.observed import mcp
 from refold.engine.observed.mcp import McpObserver, McpRequest, id_key
 from refold.engine.observed.volatile import VolatileRules
 from refold.proxy.keys import Secrets
-from refold.proxy.mcp_misses import Miss, answered_otherwise, divergence_of
-from refold.proxy.mcp_parties import NOTHING, Hello, Party, Reply, Sent
-from refold.proxy.mcp_record import Connection, Cue, McpRecord, Step, content_of, is_ping
-from refold.proxy.mcp_recording import McpRecording
-from refold.proxy.mcp_rules import compared_key
+from refold.proxy.mcp.misses import Miss, answered_otherwise, divergence_of
+from refold.proxy.mcp.parties import NOTHING, Hello, Party, Reply, Sent
+from refold.proxy.mcp.record import Connection, Cue, McpRecord, Step, content_of, is_ping
+from refold.proxy.mcp.recording import McpRecording
+from refold.proxy.mcp.rules import compared_key
 from refold.proxy.recording import Log
 from refold.replay.divergence import Divergence
 

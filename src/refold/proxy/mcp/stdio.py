@@ -17,8 +17,8 @@ import attrs
 
 from refold.engine.descriptors import write_all
 from refold.engine.errors import RefoldError, UsageError
-from refold.proxy.mcp_hub import RECORDING
-from refold.proxy.mcp_parties import Party, Reply
+from refold.proxy.mcp.hub import RECORDING
+from refold.proxy.mcp.parties import Party, Reply
 
 _READ_BYTES: Final = 256 * 1024
 _BY_SIGNAL: Final = 128

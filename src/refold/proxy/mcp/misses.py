@@ -11,7 +11,7 @@ import attrs
 
 from refold.engine.canonical import encode
 from refold.engine.observed.mcp import PREFIX, McpRequest
-from refold.proxy.mcp_record import Connection, Cue, McpRecord, Step, is_ping
+from refold.proxy.mcp.record import Connection, Cue, McpRecord, Step, is_ping
 from refold.replay.divergence import Divergence, between
 from refold.replay.text_diff import text_changes
 

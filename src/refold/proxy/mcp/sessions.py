@@ -20,15 +20,15 @@ from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.mcp import plain_name
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.outcome import Fault
-from refold.proxy import mcp_stdio
 from refold.proxy.keys import Secrets
-from refold.proxy.mcp_misses import first_of_each, unconsumed
-from refold.proxy.mcp_parties import Hello
-from refold.proxy.mcp_record import read_mcp
-from refold.proxy.mcp_recording import McpRecording
-from refold.proxy.mcp_remote import Remote, recording_here
-from refold.proxy.mcp_serving import McpServing
-from refold.proxy.mcp_stdio import STANDARD, Descriptors, EndedServer
+from refold.proxy.mcp import stdio
+from refold.proxy.mcp.misses import first_of_each, unconsumed
+from refold.proxy.mcp.parties import Hello
+from refold.proxy.mcp.record import read_mcp
+from refold.proxy.mcp.recording import McpRecording
+from refold.proxy.mcp.remote import Remote, recording_here
+from refold.proxy.mcp.serving import McpServing
+from refold.proxy.mcp.stdio import STANDARD, Descriptors, EndedServer
 from refold.proxy.recording import Log
 from refold.proxy.replaying import Nowhere
 from refold.replay.divergence import Divergence
@@ -140,16 +140,16 @@ def proxy_command(
     if where is not None:
         party = Remote(where, hello)
         if party.is_replay:
-            return Passed(exit_code=mcp_stdio.serve(party, client).exit_code)
+            return Passed(exit_code=stdio.serve(party, client).exit_code)
         try:
-            process = mcp_stdio.start(command, party.before)
+            process = stdio.start(command, party.before)
         except UsageError:
             party.ended("server")
             raise
-        return Passed(exit_code=mcp_stdio.pass_through(party, process, client).exit_code)
+        return Passed(exit_code=stdio.pass_through(party, process, client).exit_code)
     if replay is not None:
         serving = alone(replay, rules)
-        ended = mcp_stdio.serve(serving.connect(known(hello, serving, name)), client)
+        ended = stdio.serve(serving.connect(known(hello, serving, name)), client)
         return Passed(exit_code=ended.exit_code, report=report_of(serving))
     return _recorded_alone(command, hello, log, rules, client)
 
@@ -164,15 +164,15 @@ def _recorded_alone(
     secrets = Secrets()
     secrets.learn_environment(hello.environment)
     secrets.learn_command(command)
-    process = mcp_stdio.start(command)
+    process = stdio.start(command)
     try:
         journal = own_log(log, hello, secrets, rules)
     except (RefoldError, OSError):
-        mcp_stdio.stop(process)
+        stdio.stop(process)
         raise
     with journal:
         party = McpRecording(journal, secrets).connect(hello)
-        ended = mcp_stdio.pass_through(party, process, client)
+        ended = stdio.pass_through(party, process, client)
         seal(journal, ended)
         return Passed(exit_code=ended.exit_code, log=journal.path, entries=journal.entries)
 
