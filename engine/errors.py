@@ -491,7 +491,8 @@ class LogObserved(Detailed, UsageError):
             return (
                 f"{self.path} is the record of a command that Refold watched (guarantee: matched), "
                 f"not of a program on its kernel: run the command again against it with "
-                f"`refold replay {self.path} -- COMMAND …`; a test's recording, with pytest"
+                f"`refold replay {self.path} -- COMMAND …`, or change an answer first, with "
+                "`refold fork`; a test's recording, with pytest"
             )
         return (
             f"{self.path} is the record of a program on Refold's kernel, not of a command that it "

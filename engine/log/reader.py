@@ -324,6 +324,25 @@ def entry_of(line: bytes, place: Place) -> Entry:
     return Entry(place.seq, kind, call, cause, data, meta, stored, line, place.offset)
 
 
+def whole_data(entry: Entry, log: str | os.PathLike[str], store: BlobStore) -> dict[str, Any]:
+    """Return the data of an entry of `log`, blobs read and wrapped objects unwrapped.
+
+    Raises:
+        LogDamaged: a blob is missing, or is not what it was.
+    """
+    if not is_marked(entry.line):
+        return entry.data
+    place = Place(os.fspath(log), entry.seq, entry.offset, NO_HASH)
+    whole: Any = _resolved(entry.data, store, place)
+    return dict(whole)
+
+
+def nonsense(entry: Entry, log: str | os.PathLike[str], expected: str, found: str) -> LogDamaged:
+    """Return that the chain of `log` holds, and that an entry of it says what none says."""
+    place = Place(os.fspath(log), entry.seq, entry.offset, NO_HASH)
+    return place.damage("schema", f"{entry.kind}: {expected}", found).as_error()
+
+
 def _no_entry(place: Place) -> LogDamaged:
     expected = "an object of seq, kind, data, meta and hash"
     return place.damage("no entry", expected, "other JSON").as_error()

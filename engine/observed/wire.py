@@ -119,9 +119,29 @@ def pieces(parts: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, bytes]]:
     `parts` hold their texts, not blobs.
     """
     for part in parts:
-        text, raw = part.get("text"), part.get("base64")
-        body = text.encode() if text is not None else base64.b64decode(raw or "")
-        at = 0
+        body, at = _bytes_of(part), 0
         for size, time_ms in zip(part["sizes"], part["at_ms"], strict=True):
             yield time_ms, body[at : at + size]
             at += size
+
+
+def _bytes_of(part: Mapping[str, Any]) -> bytes:
+    text, raw = part.get("text"), part.get("base64")
+    return text.encode() if text is not None else base64.b64decode(raw or "")
+
+
+def checked(part: Mapping[str, Any], *, is_first: bool) -> None:
+    """Look whether a part, with its text and not a blob, is one that `pieces` can take.
+
+    Raises:
+        LookupError, TypeError, ValueError: it is none.
+    """
+    sizes, times, body = part["sizes"], part["at_ms"], _bytes_of(part)
+    is_whole = len(sizes) == len(times) and sum(sizes) == len(body)
+    if not is_whole or min((*sizes, *times), default=0) < 0:
+        raise ValueError(f"{len(sizes)} chunks, {len(times)} times, {len(body)} bytes")
+    status, headers = (part["status"], part["headers"]) if is_first else (200, {})
+    if not (isinstance(status, int) and 100 <= status < 1000):  # noqa: PLR2004 - as HTTP has it
+        raise ValueError(f"status {status}")
+    if not all(isinstance(each, str) for pair in headers.items() for each in pair):
+        raise TypeError("headers that are no texts")

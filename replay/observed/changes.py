@@ -97,7 +97,7 @@ def _of_messages(before: Sequence[Message], after: Sequence[Message]) -> Iterato
 
 
 def _come_or_gone(start: int, olds: Sequence[Message], news: Sequence[Message]) -> str:
-    found, was = (news, "was not there") if news else (olds, "is no longer there")
+    found, was = (news, "was not there in the record") if news else (olds, "is no longer there")
     first = f"message {start} ({_role(found[0])}) {was}"
     more = _counted(len(found) - 1, "message")
     return f"{first}, and so {more} after it" if found[1:] else first

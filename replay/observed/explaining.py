@@ -7,6 +7,7 @@ difference is told, with what follows it counted.  Pure.  Rules: CONTRACT.md §1
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import attrs
 
@@ -15,6 +16,9 @@ from refold.replay.observed.changes import change_of, item_of
 from refold.replay.observed.matching import LIKE_MIN, Matcher, Miss, likeness, likest
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
 from refold.replay.observed.titles import place_of, title_of
+
+_BY_SIGNAL: Final = 128
+"""With the number of a signal: the exit code of a command that it ended."""
 
 
 def divergence_of(record: ObservedRecord, miss: Miss) -> Divergence:
@@ -184,6 +188,9 @@ def _why_extra(record: ObservedRecord, miss: Miss) -> str:
         return "the conversation goes on where its record ends"
     if record.finished is None:
         return "the record has no end, and no such request"
+    if record.exit_code > _BY_SIGNAL:
+        stopped = f"the recorded command was stopped (exit code {record.exit_code})"
+        return f"no recorded request is like it; {stopped}, maybe before it asked this"
     return "no recorded request is like it: an agent, or a call of one, is new"
 
 

@@ -4,6 +4,7 @@ A log is read once; of what came over the wire only references are kept, so memo
 requests and not with their answers.  Rules: CONTRACT.md §16.3, §16.6.
 """
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from os import PathLike, fspath
 from pathlib import Path
@@ -13,7 +14,7 @@ import attrs
 
 from refold.engine import digest
 from refold.engine.codec import structure
-from refold.engine.errors import EventMalformed
+from refold.engine.errors import EventMalformed, LogObserved, LogUnsupported, UsageError
 from refold.engine.events import (
     WIRE,
     EffectCancelled,
@@ -26,12 +27,13 @@ from refold.engine.events import (
     ToolReturned,
 )
 from refold.engine.log import Entry, read_entries
-from refold.engine.log.blobs import BlobStore, is_marked, resolved
+from refold.engine.log.blobs import BlobStore, resolved
 from refold.engine.log.names import blobs_of
+from refold.engine.log.reader import nonsense, whole_data
 from refold.engine.observed.exchange import Asked
 from refold.engine.observed.observer import CONVERSATION, MESSAGES, TOOLS, parameters_asked
 from refold.engine.observed.volatile import VolatileRules, match_key
-from refold.engine.observed.wire import pieces
+from refold.engine.observed.wire import checked, pieces
 from refold.replay.observed.guarantee import refuse_program
 
 How = Literal["answered", "gone", "open"]
@@ -95,6 +97,13 @@ class ObservedRecord:
     entries: int = 0
     head: str = ""
 
+    @property
+    def exit_code(self) -> int:
+        """How the command ended, as a shell says it; 0 where the record has no end."""
+        output = self.finished.output if self.finished is not None else None
+        code = output.get("exit_code") if isinstance(output, dict) else None
+        return code if isinstance(code, int) else 0
+
     def pieces(self, turn: RecordedTurn) -> Iterator[tuple[int, bytes]]:
         """Yield the chunks of a recorded answer, each with its milliseconds after the request."""
         yield from pieces(self.parts(turn))
@@ -114,7 +123,8 @@ def read_record(
     With `until`, entries from that one on are left out.
 
     Raises:
-        LogDamaged: the log does not verify; a torn tail is passed over.
+        LogDamaged: the log does not verify, or a blob is not what it was; a torn tail is passed over.
+            What belongs to no watched command is damage, too, though its chain holds.
         LogMissing: there is none.
         LogObserved: it is the log of a program, and no command's.
     """
@@ -136,36 +146,48 @@ class _Reading:
     def read(self, until: int | None) -> ObservedRecord:
         record: ObservedRecord | None = None
         for entry in read_entries(self._path, torn_ok=True):
-            if until is not None and entry.seq >= until:
+            if until is not None and entry.seq >= max(until, 1):
                 break
-            if record is None:
-                record = self._begun(self._event(entry))
-            else:
-                self._follow(record, entry)
+            with self._sensible(entry):
+                if record is None:
+                    record = self._begun(self._event(entry))
+                else:
+                    self._follow(record, entry)
+            assert record is not None
             record.entries, record.head = entry.seq + 1, entry.hash
-        assert record is not None  # an empty log does not verify
+        if record is None:
+            list(read_entries(self._path))  # raises: not even its first line is whole
+        assert record is not None
         return record
 
-    def _follow(self, record: ObservedRecord, entry: Entry) -> None:
-        """Take one entry.
+    @contextlib.contextmanager
+    def _sensible(self, entry: Entry) -> Iterator[None]:
+        """Take one entry in this block.
 
         Raises:
-            EventMalformed: its chain holds, and it says what no watched command's log says.
+            LogDamaged: its chain holds, and it says what no watched command's log says.
         """
         try:
-            if entry.kind == WIRE:
-                self._open[entry.call or ""].parts.append(entry.data)
-            else:
-                self._take(record, entry.seq, entry.call or "", self._event(entry))
+            yield
+        except LogObserved:
+            raise
+        except (EventMalformed, LogUnsupported, UsageError) as error:
+            raise nonsense(entry, self._path, "what a log may say", str(error)) from None
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             found = f"{type(error).__name__}: {error}"
-            raise EventMalformed(entry.kind, "", "what belongs to entries before", found) from None
+            expected = "what belongs to entries before"
+            raise nonsense(entry, self._path, expected, found) from None
+
+    def _follow(self, record: ObservedRecord, entry: Entry) -> None:
+        if entry.kind == WIRE:
+            turn = self._open[entry.call or ""]
+            checked(whole_data(entry, self._path, self._blobs), is_first=not turn.parts)
+            turn.parts.append(entry.data)
+        else:
+            self._take(record, entry.seq, entry.call or "", self._event(entry))
 
     def _event(self, entry: Entry) -> Any:
-        data = entry.data
-        if is_marked(entry.line):
-            data = resolved(data, self._blobs.get)
-        return structure(entry.kind, data)
+        return structure(entry.kind, whole_data(entry, self._path, self._blobs))
 
     def _begun(self, started: Any) -> ObservedRecord:
         own = refuse_program(self._path, started).rules

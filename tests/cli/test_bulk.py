@@ -98,17 +98,29 @@ def test_a_log_may_have_so_much_time(
 
     slow = invoke("replay", *paths, "--program", f"{now}:first", "--timeout", "1")
     fine = invoke("replay", *paths, "--program", f"{program}:first", "--timeout", "60")
-    document = json.loads(
-        invoke("replay", *paths, "--program", f"{now}:first", "--timeout", "1", "--json").stdout
-    )
 
     assert slow.exit_code == 1, slow.output
     assert "timed out: its re-execution was not at its end after 1 s" in slow.stdout
     assert fine.exit_code == 0, fine.output
-    jsonschema.validate(document, schema("replays"))
     assert invoke("replay", *paths, "--timeout", "0").exit_code == 2
     assert invoke("replay", log, "--timeout", "1", "--tripwire").exit_code == 2
     assert invoke("replay", log, "--timeout", "1", "--tools", "live").exit_code == 2
+
+
+def test_the_document_of_what_takes_too_long_is_as_its_schema_says(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    """§14.13."""
+    now = tmp_path / "now.py"
+    now.write_text("def first(run, given):\n    pass\n")
+    log = record(f"{now}:first", 1, log=tmp_path / "a.jsonl").log
+    now.write_text("import time\n\ndef first(run, given):\n    time.sleep(600)\n")
+
+    said = invoke("replay", log, "--program", f"{now}:first", "--timeout", "0.5", "--json")
+
+    document = json.loads(said.stdout)
+    jsonschema.validate(document, schema("replays"))
+    assert [row["result"] for row in document["logs"]] == ["timed out"]
 
 
 def test_failing_fast_stops_there(runs: Path, invoke: Invoke) -> None:

@@ -21,6 +21,7 @@ from refold.engine.events import (
     KINDS,
     TAILS,
     UNDIGESTED,
+    WIRE,
     Event,
 )
 from refold.engine.outcome import Fault, Outcome, Usage
@@ -103,7 +104,7 @@ def test_what_is_said_about_kinds_names_kinds() -> None:
     """§2.3, §6.2: tails, completions and exceptions are of kinds that exist."""
     named = {*TAILS, *UNDIGESTED, *COMPLETES, *COMPLETES.values(), *FROM_WORLD}
 
-    assert named <= set(KINDS)
+    assert named <= {*KINDS, WIRE}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -292,7 +292,7 @@ def test_without_the_extra_it_is_said_what_to_install(missing: str, tmp_path: Pa
 
 def test_the_report_names_the_guarantee_as_a_document(tmp_path: Path) -> None:
     """What the command prints goes to standard error then."""
-    refold_does("record", "--log", "run.jsonl", "--", "echo", "a", folder=tmp_path)
+    record_command(["echo", "a"], log=tmp_path / "run.jsonl", write=lambda _: None)
     arguments = ["replay", "--json", "run.jsonl", "--", "echo", "b"]
     done = refold_does(*arguments, folder=tmp_path)
 

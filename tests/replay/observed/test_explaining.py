@@ -152,7 +152,7 @@ def test_a_tool_that_returned_something_else_is_named(log: Path) -> None:
         ),
         (
             {"messages": (*DESK[0].asked.messages, user("Quickly!"))},
-            "message 2 (user) was not there",
+            "message 2 (user) was not there in the record",
         ),
         (
             {"messages": DESK[0].asked.messages[:1]},
@@ -202,6 +202,16 @@ def test_a_new_conversation_is_no_changed_one(log: Path) -> None:
     assert found.category == "extra_call"
     assert "a conversation that was not recorded (Count the sheep in Wales.)" in found.where
     assert "is new" in found.cause
+
+
+def test_what_a_stopped_command_never_came_to_is_said_to_be_that(tmp_path: Path) -> None:
+    """Its record ends with Ctrl-C; what comes after is no other agent."""
+    stopped = {"exit_code": 130, "stdout": "", "stdout_bytes": 0}
+    log = record(tmp_path / "b.jsonl", POET, output=stopped)
+    found = replayed(log, [*asks(POET), ask(user("Count the sheep in Wales."))]).divergences[0]
+
+    assert found.category == "extra_call"
+    assert "the recorded command was stopped (exit code 130)" in found.cause
 
 
 def test_a_conversation_that_goes_on_is_said_to(log: Path) -> None:

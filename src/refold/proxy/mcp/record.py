@@ -13,6 +13,7 @@ import attrs
 
 from refold.engine.canonical import Json
 from refold.engine.codec import structure
+from refold.engine.errors import LogError
 from refold.engine.events import (
     EffectCancelled,
     Extension,
@@ -21,8 +22,9 @@ from refold.engine.events import (
     ToolReturned,
 )
 from refold.engine.log import read_entries
-from refold.engine.log.blobs import BlobStore, is_marked, resolved
+from refold.engine.log.blobs import BlobStore
 from refold.engine.log.names import blobs_of
+from refold.engine.log.reader import nonsense, whole_data
 from refold.engine.observed.mcp import MCP, PING, SCOPES, McpRequest, given
 from refold.engine.observed.volatile import VolatileRules
 from refold.proxy.mcp.rules import compared_key
@@ -116,7 +118,7 @@ def read_mcp(log: Path, rules: VolatileRules, *, until: int | None = None) -> Mc
     """Return what a log says of MCP servers; entries from `until` on are left out.
 
     Raises:
-        LogDamaged: the log does not verify; a torn tail is passed over.
+        LogDamaged: the log does not verify, or says what none says; a torn tail is passed over.
         LogMissing: there is none.
     """
     reading = _Reading(McpRecord(log), rules)
@@ -127,9 +129,16 @@ def read_mcp(log: Path, rules: VolatileRules, *, until: int | None = None) -> Mc
         if entry.seq == 0:
             reading.record.program = entry.data.get("program", "")
         elif entry.kind == MCP or (entry.call or "").startswith(SCOPES):
-            data = resolved(entry.data, blobs.get) if is_marked(entry.line) else entry.data
-            event = structure(entry.kind, data)
-            reading.take(entry.seq, entry.call or "", entry.cause or 0, event)
+            data = whole_data(entry, log, blobs)
+            try:
+                event = structure(entry.kind, data)
+                reading.take(entry.seq, entry.call or "", entry.cause or 0, event)
+            except (AttributeError, LookupError, TypeError, ValueError, LogError) as error:
+                expected, found = (
+                    "what belongs to entries before",
+                    f"{type(error).__name__}: {error}",
+                )
+                raise nonsense(entry, log, expected, found) from None
     return reading.record
 
 
