@@ -123,8 +123,8 @@ def read_record(
     With `until`, entries from that one on are left out.
 
     Raises:
-        LogDamaged: the log does not verify, or a blob is not what it was; a torn tail is passed over.
-            What belongs to no watched command is damage, too, though its chain holds.
+        LogDamaged: the log does not verify, a blob is not what it was, or an entry says what no
+            watched command's log says, though the chain holds; a torn tail is passed over.
         LogMissing: there is none.
         LogObserved: it is the log of a program, and no command's.
     """

@@ -1,4 +1,4 @@
-"""The last entry says what is so of all before it; the first, under which versions (§2.2, §15.1)."""
+"""The last entry says what is so of all before it; the first, its versions (§2.2, §15.1)."""
 
 from refold.engine.bookends import declared_volatile, nonce, sealed, versions
 from refold.engine.codec import encode_input

@@ -4,10 +4,12 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 import refold
+from refold.replay.tree import RunNode, delegation_tree
 from tests.support import foreign
 from tests.support.foreign import SCRIPTS, Script
 from tests.support.proxied import all_bytes
@@ -55,6 +57,26 @@ def test_a_script_is_recorded_and_replayed(
     report = refold.verify(log)
     assert (report.intact, report.complete) == (True, True)
     assert PLACEHOLDER_KEY.encode() not in all_bytes(tmp_path)
+    assert _handed_over(delegation_tree(log)) == HANDED_OVER.get(script.name, [])
+
+
+def _handed_over(node: RunNode) -> list[tuple[str, str, str]]:
+    """Who opened which conversation below another: (tool, how, to whom)."""
+    return [
+        told
+        for child in node.children
+        for told in ([(child.tool, child.how, child.name)] if child.tool else [])
+        + _handed_over(child)
+    ]
+
+
+HANDED_OVER: Final = {
+    "pydantic_delegate.py": [("ask_guide", "prompt", "ask_guide")] * 2,
+    "agents_handoff.py": [
+        ("transfer_to_billing_specialist", "handoff", "billing_specialist"),
+    ],
+}
+"""Delegations that the trees of the scripts show."""
 
 
 @pytest.mark.parametrize("name", ["curl_agent.sh", "openai_stream.py"])
