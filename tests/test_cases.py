@@ -7,28 +7,33 @@ import pytest
 
 from tests.cases.__main__ import TESTS, Case, answered, listing, numbers_in
 
-CASES: Final = listing()
 _CASES_MAX: Final = 110
+
+
+@pytest.fixture(scope="module")
+def cases() -> list[Case]:
+    """All of them; no constant, for it parses every test, and each worker imports this file."""
+    return listing()
 
 
 def _missing(case: Case) -> bool:
     return case.is_required and not case.is_pending and not case.is_answered
 
 
-def test_each_case_has_a_rule_and_all_are_there() -> None:
+def test_each_case_has_a_rule_and_all_are_there(cases: list[Case]) -> None:
     """1 to 110, in order, in one line each."""
-    assert [case.number for case in CASES] == list(range(1, _CASES_MAX + 1))
-    assert all(case.rule and "\n" not in case.rule for case in CASES)
+    assert [case.number for case in cases] == list(range(1, _CASES_MAX + 1))
+    assert all(case.rule and "\n" not in case.rule for case in cases)
 
 
-def test_every_case_that_is_required_has_a_test_or_a_reason() -> None:
+def test_every_case_that_is_required_has_a_test_or_a_reason(cases: list[Case]) -> None:
     """Those that have neither are named; `python -m tests.cases` prints the whole listing."""
-    assert [f"{case.number} {case.rule}" for case in CASES if _missing(case)] == []
+    assert [f"{case.number} {case.rule}" for case in cases if _missing(case)] == []
 
 
-def test_no_test_names_a_case_that_is_not_there() -> None:
+def test_no_test_names_a_case_that_is_not_there(cases: list[Case]) -> None:
     """A number that was mistyped answers nothing."""
-    assert set(answered(TESTS)) <= {case.number for case in CASES}
+    assert set(answered(TESTS)) <= {case.number for case in cases}
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ Each section has a folder of its own.  A block after ``Save this as `name`:`` be
 other Python block is run.  Lines of a console block that begin with `$` are run by a shell; the
 lines below one are looked for in its output, in order, `…` standing for anything; one that ends
 in `# fails` has to end with 1.  The two commands
-that set everything up are run by `.ci/run`; the one that enters their environment, and a folder,
-has nothing to do here.
+that set everything up are run by `.ci/run`; those that enter their environment have nothing to do
+here.
 """
 
 import json
@@ -27,7 +27,7 @@ README: Final = (Path(__file__).parents[1] / "README.md").read_text(encoding="ut
 _BLOCK: Final = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _SAVED_AS: Final = re.compile(r"save this as\s+`(?P<name>[\w.]+)`:\s*\Z", re.IGNORECASE)
 _SET_UP: Final = "$ python3 -m venv"
-_ENTER: Final = "$ source .venv/bin/activate && mkdir ../try && cd ../try"
+_ENTER: Final = "$ source .venv/bin/activate && "
 _MEMBERS: Final = ("seq", "kind", "call", "cause", "data", "meta", "hash")
 _DIFFER: Final = ("refold replay", "refold explore", "refold diff", "refold drift ")
 """Commands that may end with 1: a difference was found."""

@@ -205,6 +205,7 @@ class _Reading:
             case ModelAnswered():
                 turn = self._open[call]
                 turn.how, turn.answer, turn.over = "answered", event, seq
+                turn.parts[-1]["end"]  # how it came is known  # noqa: B018
                 if event.message is not None:
                     self._chain(self._end[call], [event.message])
             case ToolCalled(tool=tool, arguments=arguments):

@@ -4,6 +4,7 @@ The guarantee is named in every form of it: requests were matched; the command i
 pleased.  Rules: CONTRACT.md §16.6.
 """
 
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import attrs
@@ -19,7 +20,7 @@ from refold.replay.observed.record import ObservedRecord
 from refold.replay.pointer_diff import Difference, differences
 from refold.replay.text_diff import text_changes
 
-__all__ = ["GUARANTEE", "ObservedReport", "ended_otherwise", "report_of"]
+__all__ = ["GUARANTEE", "ObservedReport", "ended_otherwise", "joined", "report_of"]
 
 _EXIT_CODE: Final = "/arguments/exit_code"
 _STDOUT: Final = "/arguments/stdout"
@@ -123,6 +124,21 @@ def report_of(
         ignored=tuple(matcher.ignoring.found),
         ignored_count=matcher.ignoring.count,
     )
+
+
+def joined(found: Iterable[Divergence], others: Sequence[Divergence]) -> tuple[Divergence, ...]:
+    """Return what differs here and elsewhere: asked otherwise, then not asked, then the end."""
+    both = sorted([*found, *others], key=_place)
+    if others and both[-1].category == "output_changed":
+        cause = _why(both[-1].diff, is_likely_consequence=True)
+        both[-1] = attrs.evolve(both[-1], cause=cause)
+    return tuple(both)
+
+
+def _place(divergence: Divergence) -> int:
+    if divergence.category == "output_changed":
+        return 2
+    return 1 if divergence.category in ("missing_call", "unconsumed") else 0
 
 
 def ended_otherwise(

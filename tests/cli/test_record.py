@@ -51,10 +51,11 @@ def test_options_of_the_command_are_the_commands(invoke: Invoke) -> None:
 
 
 def test_a_command_that_asks_nobody_is_told_how_it_would(invoke: Invoke) -> None:
-    """A client that reads another variable is the likely reason."""
+    """A client that reads another variable, or has a URL in its code, is the likely reason."""
     done = invoke("record", "--log", "run.jsonl", "--", "true")
 
     assert done.exit_code == 0
+    assert "set no base URL of its own" in done.stderr
     assert "no request came by" in done.stderr
     assert "--upstream VARIABLE=URL" in done.stderr
 

@@ -3,7 +3,7 @@
 import pytest
 
 from refold.engine.errors import UsageError
-from refold.proxy.routes import Route, environment_of, routes_of
+from refold.proxy.routes import Route, environment_of, others_of, routes_of, with_recorded
 
 
 def upstreams(*given: str, **environment: str) -> dict[str, str]:
@@ -96,3 +96,18 @@ def test_where_a_redirection_leads(location: str, seen: str) -> None:
     route = Route("openai", (), "https://h/v1")
 
     assert route.redirected("https://h/v1/chat/completions", location) == seen
+
+
+def test_variables_of_a_record_lead_here_again() -> None:
+    """Nowhere behind it, unless something may go on live; then it has to be known where."""
+    again = with_recorded(routes_of([], {}), ["GROQ_BASE_URL", "no name"], is_live=False)
+    given = routes_of(["GROQ_BASE_URL=https://a"], {})
+    set_here = {"GROQ_BASE_URL": "https://b"}
+    live = with_recorded(routes_of([], {}), ["GROQ_BASE_URL"], is_live=True, environment=set_here)
+
+    assert others_of(again) == ["GROQ_BASE_URL"]
+    assert environment_of(again, "http://p")["GROQ_BASE_URL"] == "http://p/groq_base_url"
+    assert with_recorded(given, ["GROQ_BASE_URL"], is_live=True, environment={}) == given
+    assert live[-1].upstream == "https://b"
+    with pytest.raises(UsageError, match="--upstream GROQ_BASE_URL=URL says where"):
+        with_recorded(routes_of([], {}), ["GROQ_BASE_URL"], is_live=True, environment={})

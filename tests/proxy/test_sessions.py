@@ -227,6 +227,28 @@ def test_keys_that_clients_want_are_given_in_a_replay(tmp_path: Path) -> None:
     ] == ["ANTHROPIC_API_KEY", "MY_TOKEN", "OPENAI_API_KEY"]
 
 
+def test_a_variable_that_was_added_leads_to_the_record_again(tmp_path: Path) -> None:
+    """Whatever it says here: a replay asks nobody."""
+    [python, file] = program(tmp_path, "print(text_of(ask('Hello')))")
+    Path(file).write_text(Path(file).read_text().replace("OPENAI_BASE_URL", "GROQ_BASE_URL"))
+    with Upstream() as upstream:
+        added = f"GROQ_BASE_URL={upstream.openai_url}"
+        recorded = refold_does(
+            "record", "--log", "run.jsonl", "--upstream", added, "--", python, file,
+            folder=tmp_path, upstream=upstream,
+        )  # fmt: skip
+        elsewhere = {"GROQ_BASE_URL": upstream.openai_url}
+        again = ["replay", "run.jsonl", "--", python, file]
+        replayed = refold_does(*again, folder=tmp_path, more=elsewhere)
+        asked = len(upstream.received)
+    live = refold_does("replay", "run.jsonl", "--on-miss", "live", *again[2:], folder=tmp_path)
+
+    assert (recorded.returncode, replayed.returncode, asked) == (0, 0, 1), replayed.stderr
+    assert replayed.stdout == recorded.stdout
+    assert (live.returncode, live.stdout) == (2, "")
+    assert "--upstream GROQ_BASE_URL=URL says where it leads" in live.stderr
+
+
 def test_a_terminal_is_a_terminal_again_in_the_replay(tmp_path: Path) -> None:
     """Of the same size, wherever the replay prints to."""
     command = [sys.executable, "-c", "import os; print(os.isatty(1), *os.get_terminal_size(1))"]

@@ -30,8 +30,8 @@ Exit code: that of COMMAND.
 
 _FIRST_AND_LAST: Final = 2
 _NONE_CAME: Final = (
-    "no request came by: does the command read OPENAI_BASE_URL or ANTHROPIC_BASE_URL? "
-    "For another variable, see --upstream VARIABLE=URL"
+    "no request came by: does the command read OPENAI_BASE_URL or ANTHROPIC_BASE_URL, and set no "
+    "base URL of its own? For another variable, see --upstream VARIABLE=URL"
 )
 
 

@@ -84,6 +84,40 @@ def routes_of(
     return tuple(known.values())
 
 
+def others_of(routes: Iterable[Route]) -> list[str]:
+    """Return the variables that lead here and are none of the known ones."""
+    known = {variable for route in KNOWN for variable in route.variables}
+    return [name for route in routes for name in route.variables if name not in known]
+
+
+def with_recorded(
+    routes: Iterable[Route],
+    variables: Iterable[str],
+    *,
+    is_live: bool,
+    environment: Mapping[str, str] | None = None,
+) -> tuple[Route, ...]:
+    """Return routes with one for each other variable that led a recorded command to the proxy.
+
+    Else its clients would go past the record.  Where nothing may go on live they lead nowhere.
+
+    Raises:
+        UsageError: something may go on live, and nothing says where a variable leads.
+    """
+    found = os.environ if environment is None else environment
+    made = list(routes)
+    for name in variables:
+        if name in others_of(made) or not _VARIABLE.fullmatch(name):
+            continue
+        if is_live and not found.get(name):
+            raise UsageError(
+                f"{name} led the recorded command to a model, and is not set: "
+                f"--upstream {name}=URL says where it leads"
+            )
+        made.append(Route(name.lower(), (name,), _checked(found[name], name) if is_live else ""))
+    return tuple(made)
+
+
 def environment_of(routes: Iterable[Route], base: str) -> dict[str, str]:
     """Return the variables that lead a command's clients to the proxy at `base`."""
     found = {variable: f"{base}/{route.name}" for route in routes for variable in route.variables}

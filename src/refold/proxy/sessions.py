@@ -28,7 +28,7 @@ from refold.proxy.mcp.recording import McpRecording
 from refold.proxy.mcp.sessions import serving_of, with_mcp
 from refold.proxy.recording import Recording
 from refold.proxy.replaying import OnMiss, Pace, Replaying
-from refold.proxy.routes import Route, environment_of, routes_of
+from refold.proxy.routes import Route, environment_of, others_of, routes_of, with_recorded
 from refold.proxy.server import served
 from refold.proxy.signals import Signals
 from refold.replay.divergence import Divergence
@@ -89,7 +89,7 @@ def record_command(
     routes = routes_of(upstreams)
     secrets = _secrets(redaction, command, routes)
     terminal = terminal_here() if write is None else None
-    given = _input(command, terminal)
+    given = _input(command, terminal, routes)
     told = (rules or VolatileRules()).as_json()
     path = Path(log) if log is not None else _fresh(command)
     with (
@@ -124,7 +124,8 @@ def replay_command(
         UsageError: the command cannot be started, or an option has no such form.
     """
     record = read_record(log, rules)
-    routes = routes_of(upstreams)
+    others = _others_of(record)
+    routes = with_recorded(routes_of(upstreams), others, is_live=on_miss == "live")
     secrets = _secrets(_redaction(record), command, routes)
     keys = _placeholders(record)
     secrets.learn_environment(keys)
@@ -134,7 +135,7 @@ def replay_command(
     ):
         journal: ObservedLog | None = None
         if into is not None:
-            given = _input(command, _terminal_of(record))
+            given = _input(command, _terminal_of(record), routes)
             made = _log(Path(into), given, secrets, record.rules.as_json())
             journal = stack.enter_context(made)
         desk = Replaying(record, secrets, routes=routes, on_miss=on_miss, pace=pace, log=journal)
@@ -180,11 +181,11 @@ def fork_command(
     """
     kept = kept_record(log, at, edits or {}, rules)
     record = kept.record
-    routes = routes_of(upstreams)
+    routes = with_recorded(routes_of(upstreams), _others_of(record), is_live=True)
     secrets = _secrets(_redaction(record), command, routes)
     path = Path(into) if into is not None else _fresh([f"{program_of(command)}-fork"])
     terminal = terminal_here() if write is None else None
-    given = _input(command, terminal)
+    given = _input(command, terminal, routes)
     with (
         Signals() as signals,
         _log(path, given, secrets, record.rules.as_json(), kept.origin) as journal,
@@ -252,10 +253,22 @@ def _secrets(
     return secrets
 
 
-def _input(command: Sequence[str], terminal: Size | None) -> dict[str, Json]:
-    """Return what `run.started` has as input: {command, terminal?: [columns, rows]}."""
+def _input(
+    command: Sequence[str], terminal: Size | None, routes: Iterable[Route]
+) -> dict[str, Json]:
+    """Return what `run.started` has as input: {command, terminal?: [columns, rows], variables?}."""
     given: dict[str, Json] = {"command": list(command)}
-    return {**given, "terminal": list(terminal)} if terminal else given
+    if terminal:
+        given["terminal"] = list(terminal)
+    if others := others_of(routes):
+        given["variables"] = others
+    return given
+
+
+def _others_of(record: ObservedRecord) -> list[str]:
+    """Return the variables that `--upstream` added when a command was recorded."""
+    given = record.started.input
+    return [str(name) for name in given.get("variables", ())] if isinstance(given, dict) else []
 
 
 def _terminal_of(record: ObservedRecord) -> Size | None:

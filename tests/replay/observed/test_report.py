@@ -6,10 +6,11 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from refold.engine.observed.volatile import VolatileRules
+from refold.replay.divergence import Divergence
 from refold.replay.observed.guarantee import GUARANTEE
 from refold.replay.observed.matching import Matcher
 from refold.replay.observed.record import read_record
-from refold.replay.observed.report import report_of
+from refold.replay.observed.report import joined, report_of
 from tests.support.watched import ask, record, replayed, result, says, system, talk, user
 
 TALK = talk(
@@ -71,3 +72,18 @@ def test_where_there_is_no_command_there_is_no_end(log: Path) -> None:
 
     assert report.identical
     assert report.exit_code is None
+
+
+def test_what_a_server_is_asked_otherwise_comes_before_what_follows(log: Path) -> None:
+    """A tool that got other arguments may be why a model was not asked, and why the end differs."""
+    asked = Divergence(category="args_changed", where="mcp weather > forecast#1", log=str(log))
+    end = {"exit_code": 1, "stdout": "", "stdout_bytes": 0}
+
+    nothing = replayed(log, [], output=end).divergences
+    alone = replayed(log, [one.asked for one in TALK], output=end).divergences
+
+    found = joined(nothing, [asked])
+    assert [one.category for one in found] == ["args_changed", "unconsumed", "output_changed"]
+    assert "though all that it asked was answered" in alone[-1].cause
+    assert "that may follow from the first difference" in joined(alone, [asked])[-1].cause
+    assert joined(alone, []) == alone

@@ -128,7 +128,7 @@ def read_mcp(log: Path, rules: VolatileRules, *, until: int | None = None) -> Mc
             break
         if entry.seq == 0:
             reading.record.program = entry.data.get("program", "")
-        elif entry.kind == MCP or (entry.call or "").startswith(SCOPES):
+        elif entry.kind == MCP or str(entry.call).startswith(SCOPES):
             data = whole_data(entry, log, blobs)
             try:
                 event = structure(entry.kind, data)

@@ -33,7 +33,7 @@ from refold.proxy.recording import Log
 from refold.proxy.replaying import Nowhere
 from refold.replay.divergence import Divergence
 from refold.replay.observed.record import read_record
-from refold.replay.observed.report import ObservedReport
+from refold.replay.observed.report import ObservedReport, joined
 
 _RUNNERS: Final = re.compile(
     r"(?:python|pypy|node|bun|bunx|deno|npx|pnpx|pnpm|uv|uvx|pipx|ruby|bash|sh|env|docker)[0-9.]*"
@@ -94,7 +94,7 @@ def with_mcp(report: ObservedReport, serving: McpServing) -> ObservedReport:
         report,
         requests=report.requests + mcp.requests,
         served=report.served + mcp.served,
-        divergences=(*report.divergences, *mcp.divergences),
+        divergences=joined(report.divergences, mcp.divergences),
     )
 
 
