@@ -3,9 +3,8 @@
 Each section has a folder of its own.  A block after ``Save this as `name`:`` becomes that file; any
 other Python block is run.  Lines of a console block that begin with `$` are run by a shell; the
 lines below one are looked for in its output, in order, `…` standing for anything; one that ends
-in `# fails` has to end with 1.  The two commands
-that set everything up are run by `.ci/run`; those that enter their environment have nothing to do
-here.
+in `# fails` has to end with 1.  The two commands that set everything up are run by `.ci/run`; those
+that enter their environment have nothing to do here.
 """
 
 import json

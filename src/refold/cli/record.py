@@ -54,7 +54,8 @@ def command(
 
     The command is given base-URL variables (OPENAI_BASE_URL,
     ANTHROPIC_BASE_URL) that lead to a proxy on this machine, which passes
-    everything on.  Keys pass through and are never written.
+    everything on.  A client with a base URL in its code goes past it.  Keys
+    pass through and are never written.
 
     The guarantee is weaker than that of `refold run`: requests are matched
     when the record is replayed; the command itself runs as it pleases.
