@@ -79,7 +79,9 @@ HANDED_OVER: Final = {
 """Delegations that the trees of the scripts show."""
 
 
-@pytest.mark.parametrize("name", ["curl_agent.sh", "openai_stream.py"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("curl_agent.sh", marks=pytest.mark.long), "openai_stream.py"]
+)
 def test_a_changed_script_is_told_apart(
     name: str, tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:

@@ -124,6 +124,7 @@ def test_one_log_holds_models_and_servers(server: Path, tmp_path: Path) -> None:
     assert refold.verify(log).complete
 
 
+@pytest.mark.long
 def test_a_call_that_is_made_otherwise_fails_the_replay(server: Path, tmp_path: Path) -> None:
     """The client gets an error that names the nearest call, and the report a divergence."""
     log = tmp_path / "log.jsonl"
