@@ -204,8 +204,10 @@ class _Reading:
                 self._open[call] = turn
             case ModelAnswered():
                 turn = self._open[call]
+                if not turn.parts:
+                    raise LookupError("an answer without its wire")
+                _look_at_calls(event.message)
                 turn.how, turn.answer, turn.over = "answered", event, seq
-                turn.parts[-1]["end"]  # how it came is known  # noqa: B018
                 if event.message is not None:
                     self._chain(self._end[call], [event.message])
             case ToolCalled(tool=tool, arguments=arguments):
@@ -255,3 +257,12 @@ class _Reading:
             end, message = self._said[end]
             found.append(message)
         return found[::-1]
+
+
+def _look_at_calls(message: dict[str, Any] | None) -> None:
+    """Look whether the tool calls of an answer can be gone through."""
+    for call in (message or {}).get("tool_calls", ()):
+        if not (isinstance(call["name"], str) and isinstance(call["id"], str)):
+            raise TypeError("a tool call whose name or id is no text")
+        if "invalid" not in call and not isinstance(call["arguments"], dict):
+            raise TypeError("a tool call whose arguments are no object")

@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import socket
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,19 @@ def test_a_port_that_is_taken_is_refused() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(OSError, match="in use"):
             stack.enter_context(served(Greeting(), ["openai"], port=port))
+
+
+def test_no_chunk_waits_for_the_one_before() -> None:
+    """Requests of one connection follow each other at once: 200 that wait take 8 seconds."""
+    with served(Greeting(), ["openai"]) as base:
+        connection = http.client.HTTPConnection(base.partition("://")[2], timeout=20)
+        started = time.monotonic()
+        for _ in range(200):
+            connection.request("GET", "/openai/a")
+            assert connection.getresponse().read() == b"/a"
+        connection.close()
+
+    assert time.monotonic() - started < 4.0
 
 
 def test_nothing_is_left_behind(tmp_path: Path) -> None:

@@ -78,6 +78,8 @@ def served(
         Exception: at the end of the block, what went wrong while it served.
     """
     with socket.create_server((HOST, port), backlog=2048) as listening:
+        # Each connection has it, too: else a chunk waits 40 ms for the client to confirm the last.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         proxy = _Proxy(desk, routes, listening, passes_on=passes_on)
         proxy.start()
         try:

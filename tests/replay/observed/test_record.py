@@ -1,10 +1,12 @@
 """A record holds each request whole, though the log stores each message once."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from refold.engine.errors import EventMalformed, LogDamaged
+from refold.engine.errors import LogDamaged
+from refold.engine.events import WIRE, Extension, ModelAsked
 from refold.engine.log import LogWriter
 from refold.engine.observed.volatile import VolatileRules
 from refold.replay.observed.record import read_record
@@ -88,8 +90,8 @@ def test_a_damaged_log_is_no_record(log: Path) -> None:
         read_record(log)
 
 
-def test_nonsense_whose_chain_holds_is_malformed(tmp_path: Path, log: Path) -> None:
-    """Whoever can hash can write an answer to nothing."""
+def test_nonsense_whose_chain_holds_is_damage(tmp_path: Path, log: Path) -> None:
+    """Whoever can hash can write an answer to nothing; it is said which line does so."""
     started = read_record(log).started
     from refold.engine.events import ModelAnswered  # noqa: PLC0415 - here alone
 
@@ -97,5 +99,54 @@ def test_nonsense_whose_chain_holds_is_malformed(tmp_path: Path, log: Path) -> N
     writer.append(ModelAnswered("ok"), "0/1#1", 0)
     writer.close()
 
-    with pytest.raises(EventMalformed, match="entries before"):
+    with pytest.raises(LogDamaged, match="entries before") as caught:
         read_record(tmp_path / "b.jsonl")
+
+    assert caught.value.line == 2
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"text": "abc", "sizes": [2], "at_ms": [1]},
+        {"text": "abc", "sizes": [3], "at_ms": []},
+        {"text": "abc", "sizes": [4, -1], "at_ms": [1, 1]},
+        {"text": "abc", "sizes": [3], "at_ms": [1], "status": None, "headers": {}},
+        {"text": "abc", "sizes": [3], "at_ms": [1], "status": 200, "headers": {"a": 1}},
+        {"text": {"a": 1}, "sizes": [3], "at_ms": [1], "status": 200, "headers": {}},
+        {},
+    ],
+)
+def test_a_wire_that_cannot_be_served_is_damage(
+    tmp_path: Path, log: Path, part: dict[str, Any]
+) -> None:
+    """Before the command is started, and not while it waits for that answer."""
+    record = read_record(log)
+    writer = LogWriter.create(tmp_path / "b.jsonl", record.started)
+    writer.append(ModelAsked("m", "", 0, [], {"api": "chat"}, ""), "0/1#1", 0)
+    head = {"status": 200, "headers": {}} if "status" not in part and part else {}
+    writer.append(Extension(WIRE, {**head, **part}), "0/1#1", 1)
+    writer.close()
+
+    with pytest.raises(LogDamaged, match=r"schema: expected x-refold\.wire"):
+        read_record(tmp_path / "b.jsonl")
+
+
+@pytest.mark.parametrize("kept_bytes", [0, 100])
+def test_a_log_without_a_first_line_is_damaged(log: Path, kept_bytes: int) -> None:
+    """Nothing can be replayed of a command that was killed before its log began."""
+    log.write_bytes(log.read_bytes()[:kept_bytes])
+
+    with pytest.raises(LogDamaged, match="torn tail"):
+        read_record(log)
+
+
+def test_a_blob_that_is_not_what_it_was_is_damage(tmp_path: Path) -> None:
+    """Its place is that of the entry that names it, of the wire, too: no answer lacks a piece."""
+    log = record(tmp_path / "a.jsonl", talk(user("x" * 40_000), says("y")))
+    for blob in (tmp_path / "a.blobs").rglob("*"):
+        if blob.is_file():
+            blob.unlink()
+
+    with pytest.raises(LogDamaged, match="blob missing"):
+        read_record(log)
