@@ -185,9 +185,10 @@ def _installed(config: pytest.Config) -> Path:
     """Return a folder with the script and its packages, installed by whoever comes first."""
     if not (shutil.which("node") and shutil.which("npm")):
         pytest.skip("node or npm is missing here")
-    if config.cache is None:
+    cache: pytest.Cache | None = getattr(config, "cache", None)  # not there without the plugin
+    if cache is None:
         pytest.skip("npm installs below pytest's cache, which is switched off")
-    folder = config.cache.mkdir("refold-node-agent")
+    folder = cache.mkdir("refold-node-agent")
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         wanted = (FOREIGN / "package.json").read_text()
