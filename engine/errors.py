@@ -339,7 +339,10 @@ class ExtraMissing(Detailed, UsageError):
     extra: str
 
     def __str__(self) -> str:
-        return f"{self.module} is not installed: pip install 'refold[{self.extra}]'"
+        return (
+            f"{self.module} is not installed: pip install 'refold[{self.extra}]'"
+            f" (in a clone, pip install '.[{self.extra}]')"
+        )
 
 
 class NotCanonical(Detailed, RefoldError):

@@ -2,7 +2,7 @@
 
     verify, causal                     is the log true?  executes nothing
     refold, session_fold               the log folded back into state
-    tree, run_node, tree_text          the delegation tree; `why`: what led to an entry
+    tree, run_node, tree_text, walk    the delegation tree; `why`: what led to an entry
     reexecute, world, cursor, apart,   the program against its log, line by line
       ends
     excuses, volatile                  what is not compared: by rule, and by the nature of a field

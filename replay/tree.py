@@ -13,18 +13,16 @@ from typing import Any
 import attrs
 
 from refold.engine import events
-from refold.engine.codec import structure
-from refold.engine.errors import EventMalformed, LogDamaged, LogError, LogMissing
+from refold.engine.errors import EventMalformed, LogDamaged, LogMissing
 from refold.engine.limits import CEILINGS
 from refold.engine.log import Entry, read_entries
-from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
-from refold.engine.log.damage import TORN_TAIL
-from refold.engine.log.names import blobs_of, child_path
+from refold.engine.log.names import child_path
 from refold.engine.outcome import Outcome, Usage
 from refold.replay.observed.guarantee import is_observed
 from refold.replay.observed.tree import observed_tree
 from refold.replay.run_node import UNFINISHED, LogState, RunNode, ToolUse
 from refold.replay.tree_text import render_text
+from refold.replay.walk import Walk
 
 __all__ = ["LogState", "RunNode", "ToolUse", "delegation_tree", "render_text"]
 
@@ -45,8 +43,8 @@ def delegation_tree(log: str | PathLike[str]) -> RunNode:
         return observed_tree(path)
     reading = _Reading(path)
     reading.read()
-    if reading.started is None and reading.wrong is not None:
-        raise reading.wrong
+    if reading.started is None and reading.walk.wrong is not None:
+        raise reading.walk.wrong
     return reading.node(_Start())
 
 
@@ -70,7 +68,7 @@ class _Reading:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._blobs = BlobStore(blobs_of(path))
+        self.walk = Walk(path)
         self.started: events.RunStarted | None = None
         self._finished: events.RunFinished | None = None
         self._starts: dict[str, _Start] = {}
@@ -79,10 +77,6 @@ class _Reading:
         self._delegating: dict[str, str] = {}
         self._requests = 0
         self._usage = Usage()
-        self._times: list[int] = []
-        self._entries = 0
-        self._head = ""
-        self.wrong: LogError | None = None
 
     def read(self) -> None:
         """Take the log's entries, to its end or to where it does not verify.
@@ -94,15 +88,9 @@ class _Reading:
         try:
             for entry in read_entries(self._path):
                 self._take(entry)
-                self._entries, self._head = entry.seq + 1, entry.hash
-                self._clock(entry)
+                self.walk.passed(entry)
         except (LogDamaged, EventMalformed) as error:
-            self.wrong = error
-
-    def _clock(self, entry: Entry) -> None:
-        at = entry.meta.get("mono_us")
-        if type(at) is int:
-            self._times = [*self._times[:1], at]
+            self.walk.wrong = error
 
     def _take(self, entry: Entry) -> None:
         data, call = entry.data, entry.call or ""
@@ -123,21 +111,9 @@ class _Reading:
                 "run.started" | "child.started" | "child.finished"
                 | "model.answered" | "run.finished"
             ):  # fmt: skip
-                self._take_event(self._event(entry), call)
+                self._take_event(self.walk.event(entry), call)
             case _:
                 pass
-
-    def _event(self, entry: Entry) -> events.Recorded:
-        data: Any = entry.data
-        if is_marked(entry.line):
-            data = resolved(data, self._text)
-        return structure(entry.kind, data)
-
-    def _text(self, name: str, size: int) -> str:
-        try:
-            return self._blobs.get(name, size)
-        except BlobBroken as broken:  # the tree can be told without it
-            return f"({broken.what}: {size} bytes)"
 
     def _take_event(self, event: events.Recorded, call: str) -> None:
         match event:
@@ -201,7 +177,7 @@ class _Reading:
                 "limits": own.limits,
                 "narrowed": _other(own.limits, CEILINGS.as_json()),
                 "run_id": own.run_id,
-                "duration_ms": self._duration_ms(),
+                "duration_ms": self.walk.duration_ms() if ended else None,
                 "usage": self._usage,
             }
         if ended is not None and start.outcome is None:
@@ -215,23 +191,10 @@ class _Reading:
             tools=tuple(self._uses.values()),
             requests=self._requests,
             children=tuple(self._child(each) for each in self._starts.values()),
-            log_state=self._log_state(),
+            log_state=self.walk.log_state,
             log=str(self._path),
-            entries=self._entries,
-            head=self._head,
-        )
-
-    def _duration_ms(self) -> int | None:
-        is_whole = len(self._times) > 1 and self._finished is not None
-        return (self._times[-1] - self._times[0]) // 1000 if is_whole else None
-
-    def _log_state(self) -> LogState:
-        if self.wrong is None:
-            return "read"
-        return (
-            "torn"
-            if isinstance(self.wrong, LogDamaged) and self.wrong.what == TORN_TAIL
-            else "damaged"
+            entries=self.walk.entries,
+            head=self.walk.head,
         )
 
     def _child(self, start: _Start) -> RunNode:

@@ -15,18 +15,15 @@ import attrs
 
 from refold.engine import digest, events
 from refold.engine.canonical import loads
-from refold.engine.codec import structure
-from refold.engine.errors import EventMalformed, LogDamaged, LogError
+from refold.engine.errors import EventMalformed, LogDamaged
 from refold.engine.log import Entry, read_entries
-from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
-from refold.engine.log.damage import TORN_TAIL
-from refold.engine.log.names import blobs_of
 from refold.engine.observed.delegations import delegated
 from refold.engine.observed.observer import CONVERSATION, MESSAGES
 from refold.engine.outcome import Fault, Usage
 from refold.replay.observed.guarantee import MATCHED
 from refold.replay.observed.titles import beginning, text_of
-from refold.replay.run_node import UNFINISHED, LogState, RunNode, ToolUse
+from refold.replay.run_node import UNFINISHED, RunNode, ToolUse
+from refold.replay.walk import Walk
 
 OBSERVED: Final = "observed"
 """How a delegation is known whose conversation was not seen."""
@@ -119,7 +116,7 @@ class _Reading:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._blobs = BlobStore(blobs_of(path))
+        self._walk = Walk(path)
         self._started: events.RunStarted | None = None
         self._finished: events.RunFinished | None = None
         self._talks: dict[str, _Talk] = {}
@@ -127,10 +124,6 @@ class _Reading:
         self._openings: dict[str, _Opening] = {"": _Opening()}
         self._ends: dict[str, str] = {}
         """By open request: the chain digest of all that was asked."""
-        self._times: list[int] = []
-        self._entries = 0
-        self._head = ""
-        self._wrong: LogError | None = None
 
     def read(self) -> None:
         """Take the log's entries, to its end or to where it does not verify."""
@@ -138,20 +131,19 @@ class _Reading:
             for entry in read_entries(self._path):
                 if entry.kind != events.WIRE:
                     self._take(entry)
-                self._entries, self._head = entry.seq + 1, entry.hash
-                at = entry.meta.get("mono_us")
-                if type(at) is int:
-                    self._times = [*self._times[:1], at]
+                self._walk.passed(entry)
         except (LogDamaged, EventMalformed) as error:
             if self._started is None:
                 raise
-            self._wrong = error
+            self._walk.wrong = error
         except (AttributeError, LookupError, TypeError) as error:  # nonsense whose chain holds
-            self._wrong = EventMalformed("x-refold", "", "a watched command's entries", str(error))
+            self._walk.wrong = EventMalformed(
+                "x-refold", "", "a watched command's entries", str(error)
+            )
 
     def _take(self, entry: Entry) -> None:
         call = entry.call or ""
-        match self._event(entry):
+        match self._walk.event(entry):
             case events.RunStarted() as started:
                 self._started = started
             case events.RunFinished() as finished:
@@ -175,18 +167,6 @@ class _Reading:
                 self._talks[_scope(call)].uses[known.tool].failed += status == "error"
             case _:
                 pass
-
-    def _event(self, entry: Entry) -> events.Recorded:
-        data: Any = entry.data
-        if is_marked(entry.line):
-            data = resolved(data, self._text)
-        return structure(entry.kind, data)
-
-    def _text(self, name: str, size: int) -> str:
-        try:
-            return self._blobs.get(name, size)
-        except BlobBroken as broken:  # the tree can be told without it
-            return f"({broken.what}: {size} bytes)"
 
     # --- conversations -------------------------------------------------------------------
 
@@ -271,23 +251,13 @@ class _Reading:
             error=ended.error if ended else None,
             usage=_total(Usage(), children),
             children=children,
-            log_state=self._log_state(),
+            log_state=self._walk.log_state,
             log=str(self._path),
             run_id=started.run_id,
-            entries=self._entries,
-            head=self._head,
-            duration_ms=self._duration_ms(),
+            entries=self._walk.entries,
+            head=self._walk.head,
+            duration_ms=self._walk.duration_ms() if ended else None,
         )
-
-    def _duration_ms(self) -> int | None:
-        is_whole = len(self._times) > 1 and self._finished is not None
-        return (self._times[-1] - self._times[0]) // 1000 if is_whole else None
-
-    def _log_state(self) -> LogState:
-        if self._wrong is None:
-            return "read"
-        is_torn = isinstance(self._wrong, LogDamaged) and self._wrong.what == TORN_TAIL
-        return "torn" if is_torn else "damaged"
 
     def _below(self, scope: str, depth: int) -> tuple[RunNode, ...]:
         """Return the conversations below one, and what it handed over to nobody that was seen."""
