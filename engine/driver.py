@@ -1,21 +1,20 @@
 """Does the work that effects describe: tools, model requests, child runs.
 
 A shell file: it owns threads and waits on them, never on the program.  Each effect ends as one
-arrival in a queue, which the recorder takes one at a time.  A synchronous tool runs in the
-kernel's own thread while nothing else is live, else on a worker; an asynchronous one on the host
-loop (the caller's, for `record_async`), and an asynchronous model likewise; a child on a thread of
-its own, because a bounded pool with nested joins would wait for itself.
+arrival in a queue, which the recorder takes one at a time.  A tool runs in the kernel's own thread
+while nothing else is live; else a synchronous one on a worker (`engine.workers`), an asynchronous
+one on the host's loop (`engine.host`), as asynchronous models do; a child on a thread of its own,
+because a bounded pool with nested joins would wait for itself.
 
 Threads cannot be killed: what a program gave up on may still end, and is recorded as late.
 """
 
 import asyncio
-import atexit
 import contextvars
 import queue
 import threading
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
@@ -32,6 +31,7 @@ from refold.engine.errors import (
     Unanswered,
 )
 from refold.engine.events import InputGiven, ModelAnswered, ToolReturned
+from refold.engine.host import Host
 from refold.engine.outcome import Outcome, failed
 from refold.engine.people import check_answer
 from refold.engine.plain import to_json
@@ -48,9 +48,7 @@ from refold.engine.ports import (
 )
 from refold.engine.quick import quick
 from refold.engine.verdict import text_of
-
-WORKERS_MAX: Final = 64
-"""Threads for synchronous tools and model requests of one run; more of them wait their turn."""
+from refold.engine.workers import WORKERS_MAX, Workers
 
 
 @attrs.frozen
@@ -81,125 +79,6 @@ Arrivals = queue.SimpleQueue[Arrival | CancelRun | SharedChange]
 _tool_returned = quick(ToolReturned)
 
 
-class Workers:
-    """Daemon threads that take jobs in order; they grow to a cap and end with the process.
-
-    Not `ThreadPoolExecutor`: its threads are joined at exit, so a tool that hangs would keep the
-    process from ending.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._idle = threading.Semaphore(0)
-        self._threads = 0
-
-    def submit(self, job: Callable[[], None]) -> None:
-        """Run `job` on a thread, as soon as one is free."""
-        self._jobs.put(job)
-        if not self._idle.acquire(blocking=False) and self._threads < self._most:
-            self._threads += 1
-            threading.Thread(target=self._work, name="refold-worker", daemon=True).start()
-
-    def close(self) -> None:
-        """Let idle threads end."""
-        for _ in range(self._threads):
-            self._jobs.put(None)
-
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            job()
-            del job
-            self._idle.release()
-
-
-class Host:
-    """The loop that asynchronous tools run on: the caller's, or one on a thread, made at need.
-
-    Asynchronous models run on the caller's, too, or on one that outlives the run: their clients
-    keep connections, which a loop that has ended takes with it.
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        self._loop = loop
-        self._is_callers = loop is not None
-        self._owned: threading.Thread | None = None
-        self._lock = threading.Lock()
-
-    def run(self, job: Callable[[], Any], *, lasting: bool = False) -> None:
-        """Run an async callable as a task there; call from any thread."""
-        loop = _lasting.loop() if lasting and not self._is_callers else self._running()
-        loop.call_soon_threadsafe(lambda: _keep(loop.create_task(job())))
-
-    def call(self, callback: Callable[[], Any]) -> None:
-        """Call something in the loop's thread."""
-        self._running().call_soon_threadsafe(callback)
-
-    def _running(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._owned = threading.Thread(
-                    target=self._loop.run_forever, name="refold-host", daemon=True
-                )
-                self._owned.start()
-            return self._loop
-
-    def close(self) -> None:
-        """End the loop if it is ours; tasks that still run there are cancelled first."""
-        if self._owned is None or self._loop is None:
-            return
-        loop = self._loop
-        asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        self._owned.join()
-        loop.close()
-
-
-class _Lasting:
-    """One loop of the process, on a daemon thread; made at need, closed at exit."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """Return the loop; in a fork, where threads do not go on, it is a new one."""
-        with self._lock:
-            if self._loop is None or self._thread is None or not self._thread.is_alive():
-                self._loop = asyncio.new_event_loop()
-                run = self._loop.run_forever
-                self._thread = threading.Thread(target=run, name="refold-models", daemon=True)
-                self._thread.start()
-                atexit.register(self._close, self._loop, self._thread)
-            return self._loop
-
-    @staticmethod
-    def _close(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
-        if thread.is_alive():
-            asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result()
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
-            loop.close()
-
-
-_lasting: Final = _Lasting()
-_kept: set[asyncio.Task[Any]] = set()
-
-
-def _keep(task: asyncio.Task[Any]) -> None:
-    _kept.add(task)
-    task.add_done_callback(_kept.discard)
-
-
-async def _cancel_all() -> None:
-    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
-
-
 @attrs.define(eq=False)
 class Flight:
     """An effect under way."""
@@ -222,20 +101,48 @@ class Driver:
         self._workers = Workers(WORKERS_MAX)
         self._context = contextvars.copy_context()
 
+    def has_place(self, tool: Tool) -> bool:
+        """Return whether `tool` can run in this thread while nothing that the program knows of is.
+
+        A synchronous one always can.  An asynchronous one needs a loop that nobody else runs.
+        """
+        return not tool.is_async or (self._host.is_here() and not self.flights)
+
     def in_place(
         self, tool: Tool, arguments: dict[str, Json], context: CallContext
-    ) -> ToolReturned:
-        """Run a synchronous tool in this thread, outside the program's loop and context."""
+    ) -> ToolReturned | None:
+        """Run a tool in this thread, outside the program's loop and context.
+
+        `None`: it is asynchronous, and Ctrl-C struck while it waited: its arrival follows.
+        """
         running = asyncio._get_running_loop()  # noqa: SLF001 - exported for loops, as uvloop uses it
         if running is not None:
             asyncio._set_running_loop(None)  # noqa: SLF001 - the same; a tool may call asyncio.run
         try:
             self.is_in_place = True
+            if tool.is_async:
+                return self._awaited_here(tool, arguments, context)
             return self._context.copy().run(call_tool, tool, arguments, context)
         finally:
             self.is_in_place = False
             if running is not None:
                 asyncio._set_running_loop(running)  # noqa: SLF001 - the same
+
+    def _awaited_here(
+        self, tool: Tool, arguments: dict[str, Json], context: CallContext
+    ) -> ToolReturned | None:
+        task = self._host.run_here(await_tool(tool, arguments, context), self._context.copy())
+        if task.done():
+            return _returned_by(task)
+        call = context.call
+        self.flights[call] = Flight(CallTool(call, tool, arguments))
+        arrivals = self._arrivals
+        self._host.call(
+            lambda: task.add_done_callback(
+                lambda done: arrivals.put(Arrival(call, _returned_by(done)))
+            )
+        )
+        return None
 
     def arrived(self, effect: CallTool, event: ToolReturned) -> None:
         """Let what a tool in place gave arrive as if it had run elsewhere."""
@@ -298,14 +205,7 @@ class Driver:
         task = asyncio.current_task()
         if task is not None:
             flight.cancel.on_set(lambda: self._host.call(task.cancel))
-        try:
-            event = _returned(effect.tool, await effect.tool.call(effect.arguments, context))
-        except asyncio.CancelledError:
-            event = _failure("cancelled", "the tool was cancelled")
-        except Exception as error:  # noqa: BLE001 - a tool's failure is data
-            event = _failed_tool(error)
-        except BaseException as error:  # noqa: BLE001 - or the host loop would end with it
-            event = _way_out(error)
+        event = await await_tool(effect.tool, effect.arguments, context)
         self._arrivals.put(Arrival(effect.call, event))
 
     async def _await_model(self, effect: AskModel, flight: Flight) -> None:
@@ -331,6 +231,23 @@ def call_tool(tool: Tool, arguments: dict[str, Json], context: CallContext) -> T
         return _failed_tool(error)
     except BaseException as error:  # noqa: BLE001 - or the thread would end, and nothing arrive
         return _way_out(error)
+
+
+async def await_tool(tool: Tool, arguments: dict[str, Json], context: CallContext) -> ToolReturned:
+    """Run an asynchronous tool; its failure is data."""
+    try:
+        return _returned(tool, await tool.call(arguments, context))
+    except asyncio.CancelledError:
+        return _CANCELLED
+    except Exception as error:  # noqa: BLE001 - a tool's failure is data
+        return _failed_tool(error)
+    except BaseException as error:  # noqa: BLE001 - or the host loop would end with it
+        return _way_out(error)
+
+
+def _returned_by(task: asyncio.Task[ToolReturned]) -> ToolReturned:
+    """Return what a task of `await_tool` gave; one that was cancelled may not have begun."""
+    return _CANCELLED if task.cancelled() else task.result()
 
 
 def _returned(tool: Tool, result: Any) -> ToolReturned:
@@ -364,6 +281,9 @@ def overdue(seconds: float) -> ToolReturned:
 
 def _failure(code: str, message: str, kind: str = "") -> ToolReturned:
     return ToolReturned("error", error={"code": code, "message": message, "type": kind})
+
+
+_CANCELLED = _failure("cancelled", "the tool was cancelled")
 
 
 def ask_model(effect: AskModel) -> ModelAnswered:

@@ -25,7 +25,6 @@ from refold.engine.driver import (
     Arrivals,
     CancelRun,
     Driver,
-    Host,
     SharedChange,
     overdue,
 )
@@ -52,6 +51,7 @@ from refold.engine.events import (
     ToolReturned,
     ValueDrawn,
 )
+from refold.engine.host import Host
 from refold.engine.kernel import Kernel
 from refold.engine.log import LogWriter
 from refold.engine.log.line import plain
@@ -276,7 +276,8 @@ class Recorder:
 
     def arm(self, timer: Timer) -> None:
         """Set a timer against monotonic time."""
-        due = self._now_us() + timer.delay_us
+        delay_us = timer.delay_us if timer.at_us is None else timer.at_us - self._virtual_us()
+        due = self._now_us() + max(0, delay_us)
         heapq.heappush(self._timers, (due, timer.number, timer.key, timer))
         if len(self._timers) > max(_TIMERS_KEPT, 4 * len(self._kernel.loop.timers)):
             self._compact()
@@ -295,7 +296,9 @@ class Recorder:
         data = call_data.called(tool.name, tool.effect, arguments)
         if data is None or self._vault.is_active or not self._has_place:
             return Taken.NOTHING
-        if tool.is_async or tool.timeout_seconds is not None or self._stop_us is not None:
+        if tool.timeout_seconds is not None or self._stop_us is not None:
+            return Taken.NOTHING
+        if tool.is_async and not self._driver.has_place(tool):
             return Taken.NOTHING
         key, name = call.encode(), tool.name
         if len(key) > _KEY_MAX:  # then the line of the result might be too long
@@ -309,6 +312,9 @@ class Recorder:
         if is_guarded:
             self._writer.barrier()
         returned = self._driver.in_place(tool, arguments, self._context(call))
+        if returned is None:
+            self._note_called(call, seq, data, _tool_called(name, arguments, tool.effect))
+            return Taken.REQUEST
         result = call_data.returned(returned.result) if returned.status == "ok" else None
         if result is None or self._interrupted or self._vault.is_active:
             self._note_called(call, seq, data, _tool_called(name, arguments, tool.effect))
@@ -335,9 +341,11 @@ class Recorder:
         self._requests[call] = seq
 
     def at_once(self, effect: CallTool) -> ToolReturned | None:
-        """Run a synchronous tool in place: nothing else is live, and nobody can tell."""
+        """Run a tool in place: nothing else is live, and nobody can tell."""
         tool = effect.tool
-        if tool.is_async or tool.timeout_seconds is not None or not self._has_place:
+        if tool.timeout_seconds is not None or not self._has_place:
+            return None
+        if not self._driver.has_place(tool):
             return None
         if self._stop_us is not None or not self._arrivals.empty():
             return None
@@ -358,7 +366,7 @@ class Recorder:
             effect = revealed
         context = self._context(effect.call)
         returned = self._driver.in_place(effect.tool, effect.arguments, context)
-        if not self._interrupted:
+        if returned is None or not self._interrupted:
             return returned
         self._driver.arrived(effect, returned)
         return None
@@ -403,7 +411,7 @@ class Recorder:
     def _runs_in_place(self, effect: Effect) -> bool:
         return (
             isinstance(effect, CallTool)
-            and not effect.tool.is_async
+            and self._driver.has_place(effect.tool)
             and effect.tool.timeout_seconds is None
             and not self._driver.flights
             and not self._kernel.loop.timers
@@ -710,7 +718,8 @@ class Recorder:
             moments.append(self._deadline_us)
         if not moments:
             return None
-        return max(0.0, (min(moments) - self._now_us()) / 1_000_000)
+        seconds = max(0.0, (min(moments) - self._now_us()) / 1_000_000)
+        return min(seconds, threading.TIMEOUT_MAX)
 
     # -- the end --------------------------------------------------------------------------
 

@@ -18,8 +18,8 @@ import attrs
 
 from refold.engine import digest
 from refold.engine.canonical import Json
-from refold.engine.driver import Host
 from refold.engine.errors import ChildStopped, NotCanonical, RefoldError, UsageError
+from refold.engine.host import Host
 from refold.engine.limits import CEILINGS, Limits
 from refold.engine.log.names import default_path
 from refold.engine.outcome import Artifact, ChildRef, Fault, Outcome, Usage, failed

@@ -15,9 +15,10 @@ from typing import Any, Final, Literal
 import attrs
 
 from refold.engine.canonical import Json
-from refold.engine.driver import Arrival, Host
+from refold.engine.driver import Arrival
 from refold.engine.effects import CallTool, Effect, GiveUp, RunChild
 from refold.engine.events import ClockRead, Event, TimerFired, ToolReturned, ValueDrawn
+from refold.engine.host import Host
 from refold.engine.loop import Timer
 from refold.engine.outcome import Outcome
 from refold.engine.ports import ChildRequest, SessionPort, Tool

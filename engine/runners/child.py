@@ -6,8 +6,8 @@ import attrs
 
 from refold.engine.canonical import encode
 from refold.engine.descriptors import write_all
-from refold.engine.driver import Host
 from refold.engine.errors import RefoldError
+from refold.engine.host import Host
 from refold.engine.process import apply_rlimits, leave_with_parent, take_protocol
 from refold.engine.recording import reply_frame, suspended, why_stopped
 from refold.engine.runners.envelope import unpack

@@ -9,8 +9,8 @@ import threading
 import time
 from typing import Any, Final
 
-from refold.engine.driver import Host
 from refold.engine.errors import RefoldError
+from refold.engine.host import Host
 from refold.engine.outcome import ChildRef, Outcome, failed
 from refold.engine.ports import ChildRequest, Suspended
 from refold.engine.recorder import GRACE_SECONDS, Recorder

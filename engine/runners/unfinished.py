@@ -11,9 +11,9 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.codec import structure
-from refold.engine.driver import Host
 from refold.engine.errors import LogLocked, UsageError
 from refold.engine.events import RunFinished
+from refold.engine.host import Host
 from refold.engine.log import Scan, read_entries, scan
 from refold.engine.log.lock import refuse_if_locked
 from refold.engine.outcome import ChildRef, Outcome

@@ -5,10 +5,11 @@ import queue
 import threading
 from typing import Any
 
-from refold.engine.driver import Arrival, Arrivals, Driver, Host, Workers, overdue
+from refold.engine.driver import Arrival, Arrivals, Driver, overdue
 from refold.engine.effects import AskModel, CallTool
 from refold.engine.errors import ModelError
 from refold.engine.events import ModelAnswered, ToolReturned
+from refold.engine.host import Host
 from refold.engine.models.scripted import FunctionModel
 from refold.engine.ports import CallContext, ModelReply, ModelRequest
 from refold.tools.contract import tool
@@ -40,43 +41,6 @@ def arrived(arrivals: Arrivals) -> Arrival:
     return found
 
 
-def test_workers_grow_to_their_cap_and_take_turns() -> None:
-    """More jobs than threads wait; none is lost."""
-    workers = Workers(3)
-    barrier, done = threading.Barrier(3), threading.Semaphore(0)
-    names: set[str] = set()
-
-    def job() -> None:
-        barrier.wait(10)
-        names.add(str(threading.get_ident()))
-        done.release()
-
-    for _ in range(9):
-        workers.submit(job)
-
-    assert all(done.acquire(timeout=10) for _ in range(9))
-    assert len(names) <= 3
-    workers.close()
-
-
-def test_an_idle_worker_is_used_again() -> None:
-    """No thread is started where one is free."""
-    workers = Workers(64)
-    names: list[int] = []
-    for _ in range(20):
-        done = threading.Event()
-
-        def job(done: threading.Event = done) -> None:
-            names.append(threading.get_ident())
-            done.set()
-
-        workers.submit(job)
-        assert done.wait(10)
-
-    assert len(set(names)) < 20
-    workers.close()
-
-
 def test_tools_arrive_with_their_results() -> None:
     """In place, on a worker, on the host loop: the same event."""
     host = Host()
@@ -99,6 +63,7 @@ def test_arguments_that_do_not_fit_are_a_failure() -> None:
 
     returned = driver.in_place(double, {"x": "no", "y": 1}, CONTEXT)
 
+    assert returned is not None
     assert returned.error is not None
     assert returned.error["code"] == "arguments"
     assert "/x" in returned.error["message"]
@@ -154,35 +119,6 @@ def test_models_arrive_with_answers_or_failures() -> None:
 
     assert codes == ["no_model", "http_500", "raised", "raised"]
     driver.close()
-
-
-def test_a_host_loop_of_our_own_ends_with_its_tasks_cancelled() -> None:
-    """One that is the caller's is left running."""
-    host = Host()
-    ended, begun = threading.Event(), threading.Event()
-
-    async def stays() -> None:
-        begun.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
-
-    host.run(stays)
-    assert begun.wait(10)
-    host.close()
-    assert ended.is_set()
-    Host().close()
-
-    async def caller() -> bool:
-        borrowed = Host(asyncio.get_running_loop())
-        done = asyncio.Event()
-        borrowed.call(done.set)
-        await done.wait()
-        borrowed.close()
-        return asyncio.get_running_loop().is_running()
-
-    assert asyncio.run(caller())
 
 
 def test_what_took_too_long_says_how_long() -> None:

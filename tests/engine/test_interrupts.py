@@ -20,7 +20,17 @@ from tests.support import interrupted
 
 @pytest.mark.parametrize(
     "program",
-    ["sleeps", "in_place", "on_a_worker", "awaits", "computes", "plainly", "plainly_sleeps"],
+    [
+        "sleeps",
+        "in_place",
+        "on_a_worker",
+        "awaits",
+        "awaits_a_blocked_loop",
+        "awaits_a_deaf_one",
+        "computes",
+        "plainly",
+        "plainly_sleeps",
+    ],
 )
 def test_the_first_ctrl_c_ends_the_run_as_cancelled(tmp_path: Path, program: str) -> None:
     """Wherever it strikes: the log is sealed, KeyboardInterrupt is raised, and replay agrees."""

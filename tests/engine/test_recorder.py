@@ -1,6 +1,7 @@
 """The living world of a run: one thing at a time, failures as data, limits as events (§8, §9)."""
 
 import asyncio
+import math
 import threading
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,38 @@ def test_a_due_timer_goes_before_an_arrival(tmp_path: Path) -> None:
             return count > 0
 
     assert ran(tmp_path, program, durability="fast").output is True
+
+
+def test_a_moment_that_the_program_set_is_kept(tmp_path: Path) -> None:
+    """A deadline over several calls counts from when it was set, whatever was looked at since."""
+
+    @tool(effect="reads")
+    async def works(seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def program(run: Run, _input: Any) -> str:
+        deadline = asyncio.get_running_loop().time() + 1
+        await run.tool(works, seconds=0.8)
+        try:
+            async with asyncio.timeout_at(deadline):
+                await run.tool(works, seconds=0.8)
+        except TimeoutError:
+            return "in time"
+        return "too late"
+
+    assert ran(tmp_path, program).output == "in time"
+
+
+def test_a_timer_beyond_all_time_delays_nobody(tmp_path: Path) -> None:
+    """Whoever sleeps for ever, or for longer than a machine can say, is cancelled as any other."""
+
+    async def program(run: Run, _input: Any) -> bool:
+        waits = [asyncio.ensure_future(run.sleep(seconds)) for seconds in (math.inf, 1e11)]
+        await run.sleep(0.001)
+        return all(wait.cancel() for wait in waits)
+
+    assert ran(tmp_path, program).output is True
+    assert ran(tmp_path / "b", program, limits=Limits(timeout_seconds=1e15)).output is True
 
 
 def test_idempotency_keys_are_stable_and_distinct(tmp_path: Path) -> None:
@@ -485,6 +518,27 @@ def echoing(timeout: float | None) -> list[Tool]:
     return [change, echo, refused]
 
 
+def awaited(timeout: float | None) -> list[Tool]:
+    """The same tools, asynchronous."""
+
+    @tool(effect="reads", timeout_seconds=timeout)
+    async def echo(value: Any, how: str) -> Any:
+        await asyncio.sleep(0)
+        if how in _RAISED:
+            raise _RAISED[how]
+        return {"no": {1, 2}} if how == "bad" else value
+
+    @tool(effect="changes", timeout_seconds=timeout)
+    async def change(value: Any, how: str) -> Any:
+        return [value, how]
+
+    @tool(effect="reads", timeout_seconds=timeout)
+    async def refused(value: int) -> int:
+        return value
+
+    return [change, echo, refused]
+
+
 def program_of(calls: list[Any], *, has_company: bool) -> Any:
     """Return a program that makes the calls; in company, while another task waits for long."""
 
@@ -523,7 +577,7 @@ def body(entry: Entry) -> bytes:
 def test_the_short_way_of_a_call_writes_what_the_long_way_writes(
     tmp_path_factory: pytest.TempPathFactory, calls: list[Any]
 ) -> None:
-    """In place with nothing else live, on a worker, under redaction, in company: the same bytes.
+    """In place, on a worker, under redaction, in company, awaited: the same bytes.
 
     Line by line, but for clocks and hashes; and the same digests at the end.
     """
@@ -535,6 +589,8 @@ def test_the_short_way_of_a_call_writes_what_the_long_way_writes(
         "worker": (alone, {"tools": echoing(60)}),
         "redacted": (alone, {"tools": echoing(None), "redaction": nothing}),
         "company": (program_of(calls, has_company=True), {"tools": echoing(None)}),
+        "awaited": (alone, {"tools": awaited(None)}),
+        "awaited elsewhere": (alone, {"tools": awaited(60)}),
     }
     clock = FixedClock()
 
@@ -553,7 +609,11 @@ def test_the_short_way_of_a_call_writes_what_the_long_way_writes(
         assert report.identical, str(report)
         assert verify(recording.log).intact
         assert refold_log(recording.log).agrees
-    for way in ("worker", "company"):  # redaction stands among the rules of the first line
+    for way in (
+        "worker",
+        "company",
+        "awaited",
+    ):  # redaction stands among the rules of the first line
         assert recorded[way].data_digest == recorded["short"].data_digest, way
 
 

@@ -4,8 +4,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from refold.engine.driver import Host
 from refold.engine.events import ToolReturned
+from refold.engine.host import Host
 from refold.engine.limits import CEILINGS
 from refold.engine.log import read_entries
 from refold.engine.ports import Identity

@@ -1,6 +1,7 @@
 """Programs that say `ready` and then take long, each in another way: `python … PROGRAM LOG`."""
 
 import asyncio
+import contextlib
 import sys
 import time
 from typing import Any
@@ -30,6 +31,23 @@ async def takes_long() -> None:
     await asyncio.sleep(60)
 
 
+@tool(effect="reads")
+async def blocks_the_loop() -> None:
+    """Take a minute, and let nobody else do anything meanwhile."""
+    say("ready")
+    time.sleep(60)  # noqa: ASYNC251 - what people write
+
+
+@tool(effect="reads")
+async def goes_on() -> None:
+    """Take a minute, whoever asks for an end."""
+    say("ready")
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+
+
 async def sleeps(run: Run, _input: Any) -> None:
     """Wait for a timer."""
     say("ready")
@@ -50,6 +68,16 @@ async def on_a_worker(run: Run, _input: Any) -> None:
 async def awaits(run: Run, _input: Any) -> None:
     """Wait for an asynchronous tool."""
     await run.tool(takes_long)
+
+
+async def awaits_a_blocked_loop(run: Run, _input: Any) -> None:
+    """Wait for an asynchronous tool that waits for nothing itself."""
+    await run.tool(blocks_the_loop)
+
+
+async def awaits_a_deaf_one(run: Run, _input: Any) -> None:
+    """Wait for an asynchronous tool that is not to be cancelled."""
+    await run.tool(goes_on)
 
 
 async def computes(run: Run, _input: Any) -> None:

@@ -1,0 +1,208 @@
+"""The loops that asynchronous tools and models run on.
+
+A shell file.  A run's tools share one loop, for clients keep connections that belong to it: the
+caller's, under `record_async`, else one of the run's own.  That one is run by whoever waits for a
+tool while nothing else is live, which saves a sequential program two changes of thread a call, and
+by a thread of its own from the first moment that this would not do: where something else is live,
+and where a tool has left something on the loop that goes on after its call.
+
+Models run on the caller's loop, too, or on one that outlives the run (CONTRACT.md §11.7).
+"""
+
+import asyncio
+import atexit
+import contextvars
+import selectors
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVarTuple
+
+from refold.engine.errors import SecondInterrupt
+
+_Ts = TypeVarTuple("_Ts")
+
+_LEFT_MAX: Final = 256
+"""Tasks and timers of one call that are kept before it is looked which of them are over."""
+
+
+class Host:
+    """The loop of one run's asynchronous tools."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self._loop = loop
+        self._is_callers = loop is not None
+        self._home = threading.get_ident()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def run(self, job: Callable[[], Any], *, lasting: bool = False) -> None:
+        """Run an async callable as a task there; call from any thread."""
+        loop = _lasting.loop() if lasting and not self._is_callers else self._running()
+        loop.call_soon_threadsafe(lambda: _keep(loop.create_task(job())))
+
+    def call(self, callback: Callable[[], Any]) -> None:
+        """Call something in the loop's thread."""
+        self._running().call_soon_threadsafe(callback)
+
+    def is_here(self) -> bool:
+        """Return whether `run_here` may be called: this thread made the host, and no other runs."""
+        is_idle = self._thread is None and not self._is_callers
+        return is_idle and threading.get_ident() == self._home
+
+    def run_here(
+        self, job: Coroutine[Any, Any, Any], context: contextvars.Context
+    ) -> asyncio.Task[Any]:
+        """Run a coroutine to its end in this thread, and return its task; only where `is_here`.
+
+        Where Ctrl-C strikes while it waits, it is cancelled, goes on in the thread of the loop, and
+        is returned as it stands.
+        """
+        loop = self._loop = self._loop or _made()
+        task = loop.create_task(job, context=context)
+        try:
+            loop.run_until_complete(task)
+        except SecondInterrupt:
+            raise
+        except BaseException as error:
+            task.cancel()
+            self._running()
+            if not isinstance(error, KeyboardInterrupt):
+                raise
+        else:
+            if not isinstance(loop, _Own) or loop.has_more():
+                self._running()
+        return task
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        """Return the loop, with a thread that runs it."""
+        with self._lock:
+            loop = self._loop = self._loop or _made()
+            if self._thread is None and not self._is_callers:
+                if isinstance(loop, _Own):
+                    loop.is_watched = False
+                self._thread = threading.Thread(
+                    target=loop.run_forever, name="refold-host", daemon=True
+                )
+                self._thread.start()
+            return loop
+
+    def close(self) -> None:
+        """End the loop if it is ours; tasks that still run there are cancelled first."""
+        if self._is_callers or self._loop is None:
+            return
+        loop = self._loop
+        if self._thread is None:
+            self._cancel_here(loop)
+        else:
+            asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+            self._thread.join()
+        loop.close()
+
+    @staticmethod
+    def _cancel_here(loop: asyncio.AbstractEventLoop) -> None:
+        running = asyncio._get_running_loop()  # noqa: SLF001 - exported for loops, as uvloop uses it
+        asyncio._set_running_loop(None)  # noqa: SLF001 - the same; `record` may be called inside one
+        try:
+            loop.run_until_complete(_cancel_all())
+        finally:
+            asyncio._set_running_loop(running)  # noqa: SLF001 - the same
+
+
+class _Own(asyncio.SelectorEventLoop):
+    """A loop that knows whether a call has left something on it."""
+
+    def __init__(self) -> None:
+        self.is_watched = True
+        """Whether tasks and timers are kept: while no thread runs the loop all the time."""
+        self._left: list[asyncio.Task[Any] | asyncio.TimerHandle] = []
+        self._chosen = selectors.DefaultSelector()
+        super().__init__(self._chosen)
+        self._own_files = len(self._chosen.get_map())
+
+    def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:
+        """Make a task, as the base class does, and keep it."""
+        task = super().create_task(coro, **options)
+        self._keep(task)
+        return task
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*_Ts], object],
+        *args: *_Ts,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """Arm a timer, as the base class does, and keep it."""
+        timer = super().call_at(when, callback, *args, context=context)
+        self._keep(timer)
+        return timer
+
+    def _keep(self, made: asyncio.Task[Any] | asyncio.TimerHandle) -> None:
+        if self.is_watched:
+            self._left.append(made)
+            if len(self._left) > _LEFT_MAX:
+                self._left = [one for one in self._left if self._goes_on(one)]
+
+    def _goes_on(self, made: asyncio.Task[Any] | asyncio.TimerHandle) -> bool:
+        if isinstance(made, asyncio.TimerHandle):
+            return not made.cancelled() and made.when() > self.time()
+        return not made.done()
+
+    def has_more(self) -> bool:
+        """Return whether a task, a timer or a file of the calls so far is still waited for."""
+        left, self._left = self._left, []
+        return len(self._chosen.get_map()) != self._own_files or any(map(self._goes_on, left))
+
+
+def _made() -> asyncio.AbstractEventLoop:
+    """Return a new loop: the policy's, where that is another than Python's own."""
+    loop = asyncio.new_event_loop()
+    if type(loop) is not asyncio.SelectorEventLoop:
+        return loop
+    loop.close()
+    return _Own()
+
+
+class _Lasting:
+    """One loop of the process, on a daemon thread; made at need, closed at exit."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Return the loop; in a fork, where threads do not go on, it is a new one."""
+        with self._lock:
+            if self._loop is None or self._thread is None or not self._thread.is_alive():
+                self._loop = asyncio.new_event_loop()
+                run = self._loop.run_forever
+                self._thread = threading.Thread(target=run, name="refold-models", daemon=True)
+                self._thread.start()
+                atexit.register(self._close, self._loop, self._thread)
+            return self._loop
+
+    @staticmethod
+    def _close(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+        if thread.is_alive():
+            asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+
+_lasting: Final = _Lasting()
+_kept: set[asyncio.Task[Any]] = set()
+
+
+def _keep(task: asyncio.Task[Any]) -> None:
+    _kept.add(task)
+    task.add_done_callback(_kept.discard)
+
+
+async def _cancel_all() -> None:
+    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)

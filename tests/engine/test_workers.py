@@ -1,0 +1,42 @@
+"""Threads that take jobs in order, and end with the process (CONTRACT.md §9.2)."""
+
+import threading
+
+from refold.engine.workers import Workers
+
+
+def test_workers_grow_to_their_cap_and_take_turns() -> None:
+    """More jobs than threads wait; none is lost."""
+    workers = Workers(3)
+    barrier, done = threading.Barrier(3), threading.Semaphore(0)
+    names: set[str] = set()
+
+    def job() -> None:
+        barrier.wait(10)
+        names.add(str(threading.get_ident()))
+        done.release()
+
+    for _ in range(9):
+        workers.submit(job)
+
+    assert all(done.acquire(timeout=10) for _ in range(9))
+    assert len(names) <= 3
+    workers.close()
+
+
+def test_an_idle_worker_is_used_again() -> None:
+    """No thread is started where one is free."""
+    workers = Workers(64)
+    names: list[int] = []
+    for _ in range(20):
+        done = threading.Event()
+
+        def job(done: threading.Event = done) -> None:
+            names.append(threading.get_ident())
+            done.set()
+
+        workers.submit(job)
+        assert done.wait(10)
+
+    assert len(set(names)) < 20
+    workers.close()
