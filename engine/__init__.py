@@ -9,9 +9,10 @@ Imports nothing of ours.  `tools` and `replay` stand on it; `refold` itself name
     run                                what a program sees; `agent`: the agent loop over it;
                                          `unawaited`: calls that it forgets
     world                              what stands behind a kernel; `replay` has others
-    recorder, driver, clock            the one that writes a log and does the work, on `workers` and
-                                         on the loops of `host`; `supplied`: some outcomes come
-                                         from elsewhere; `recording`: `record` itself;
+    recorder, driver, clock            the one that writes a log (`ledger`), keeps time (`timers`)
+                                         and does the work, on `workers`, on the loops of `host` and
+                                         by children (`child_request`); `supplied`: some outcomes
+                                         come from elsewhere; `recording`: `record` itself;
                                          `run_request`: what a run takes and gives; `bookends`: the
                                          first and the last entry
     runners/, process/, reply          children, and how they are bounded

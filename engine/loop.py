@@ -34,6 +34,8 @@ _TIMEOUTS_FILE: Final = sys.modules["asyncio.timeouts"].__file__
 
 CALLBACKS_MAX: Final = 1_000_000
 """Callbacks that one step may run, about two seconds: a program that never waits ends there."""
+_FOR_EVER: Final = 1e12
+"""Seconds, about thirty thousand years: no timer waits longer, `math.inf` included."""
 
 
 _ADAPTERS: Final = {
@@ -113,6 +115,13 @@ class Scope:
 _scope_of_context: contextvars.ContextVar[Scope] = contextvars.ContextVar("refold_scope")
 
 
+_NO_CONTEXT: Final = contextvars.Context()
+
+
+def _do_nothing(*_args: Any) -> None:
+    """Stand in for what a cancelled handle would have called."""
+
+
 class Handle:
     """A callback that is due; the little of `asyncio.Handle` that anything uses."""
 
@@ -127,18 +136,33 @@ class Handle:
         self.is_cancelled = False
 
     def cancel(self) -> None:
-        """Make sure that the callback never runs."""
+        """Make sure that the callback never runs, and let go of it.
+
+        Whoever keeps the handle would keep what the callback leads to, and that is for the program
+        alone to do: a generator is closed when its last reference goes.
+        """
         self.is_cancelled = True
+        self.callback, self.args, self.context = _do_nothing, (), _NO_CONTEXT
 
     def cancelled(self) -> bool:
         """Return whether `cancel` was called."""
         return self.is_cancelled
 
 
+class _Since(float):
+    """The last recorded time, of which `asyncio.timeout` makes one that stands for a delay."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Any) -> Any:
+        total = super().__add__(other)
+        return total if total is NotImplemented else _Since(total)
+
+
 class Timer(Handle):
     """A callback that waits for virtual time, named by its scope and number there."""
 
-    __slots__ = ("_loop", "_when", "delay_us", "key", "number")
+    __slots__ = ("_loop", "_when", "at_us", "delay_us", "key", "number")
 
     def __init__(
         self,
@@ -152,14 +176,17 @@ class Timer(Handle):
         super().__init__(callback, args, context)
         self._loop = loop
         self._when = when
-        self.delay_us = max(0, round(delay * 1_000_000))
+        self.delay_us = _microseconds(delay)
+        """From the last recorded time on."""
+        self.at_us = None if when is None or isinstance(when, _Since) else _microseconds(when)
+        """In virtual time, where the program said a time and not a delay."""
         self.key = loop.scope().next_timer()
         self.number = loop.next_number()
 
     def cancel(self) -> None:
         """Disarm the timer; the log never mentions it."""
         if not self.is_cancelled:
-            self.is_cancelled = True
+            super().cancel()
             self._loop.disarm(self)
 
     def when(self) -> float:
@@ -167,6 +194,10 @@ class Timer(Handle):
         if self._when is None:
             self._when = self._loop.time() + self.delay_us / 1_000_000
         return self._when
+
+
+def _microseconds(seconds: float) -> int:
+    return max(0, round(min(seconds, _FOR_EVER) * 1_000_000))
 
 
 class Future(asyncio.Future[Any]):
@@ -372,10 +403,11 @@ class Loop(asyncio.AbstractEventLoop):
         """Return virtual time in seconds.  A look at the clock, and recorded as one.
 
         `asyncio.timeout` asks only to turn a delay into a time and back: for it the last
-        recorded time will do, and nothing is recorded.
+        recorded time will do, and nothing is recorded.  What comes of it stays recognisable: a
+        time that the program says itself (`timeout_at`) is kept to the moment.
         """
         if sys._getframe(1).f_code.co_filename == _TIMEOUTS_FILE:  # noqa: SLF001 - no other way
-            return self._glance()
+            return _Since(self._glance())
         return self._look()
 
     def create_future(self) -> Future:

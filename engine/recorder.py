@@ -5,11 +5,9 @@ launches what it wants, and waits; then it takes exactly one thing from the worl
 before an arrival, appends it, and lets the kernel run on.
 """
 
-import heapq
 import queue
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -17,9 +15,9 @@ from typing import Any, Final
 import attrs
 
 from refold.engine import call_data, interrupts
-from refold.engine.bookends import sealed, started_of
+from refold.engine.bookends import started_of
 from refold.engine.canonical import Json
-from refold.engine.data_digest import DataDigest
+from refold.engine.child_request import child_request
 from refold.engine.driver import (
     Arrival,
     Arrivals,
@@ -31,9 +29,7 @@ from refold.engine.driver import (
 from refold.engine.effects import AskModel, AskPerson, CallTool, Effect, GiveUp, RunChild
 from refold.engine.errors import ChildStopped, NotCanonical, SecondInterrupt, Unanswered
 from refold.engine.events import (
-    KIND_OF,
     ChildFinished,
-    ChildStarted,
     ClockRead,
     EffectCancelled,
     EffectLate,
@@ -53,9 +49,9 @@ from refold.engine.events import (
 )
 from refold.engine.host import Host
 from refold.engine.kernel import Kernel
+from refold.engine.ledger import Ledger
 from refold.engine.log import LogWriter
 from refold.engine.log.line import plain
-from refold.engine.log.names import child_path
 from refold.engine.loop import Timer
 from refold.engine.outcome import Outcome, failed
 from refold.engine.plain import to_json
@@ -63,23 +59,20 @@ from refold.engine.ports import (
     CallContext,
     ChildRequest,
     ChildRunner,
-    Identity,
-    Parentage,
     Question,
     SessionPort,
     Stopped,
     Suspended,
     Tool,
 )
-from refold.engine.programs import found_program, program_name
 from refold.engine.quick import quick
 from refold.engine.redaction import Redactor
 from refold.engine.run import faces_of
-from refold.engine.run_request import Handed, Recorded, RunRequest, by_name
+from refold.engine.run_request import Handed, Recorded, RunRequest
 from refold.engine.state import Fold
-from refold.engine.state.rules import tool_served
+from refold.engine.timers import Timers
 from refold.engine.verdict import Verdict
-from refold.engine.world import REQUESTS, Silent, Taken
+from refold.engine.world import Silent, Taken
 
 GRACE_SECONDS: Final = 2.0
 """What a stopped program, and a tool that changes the world, may take to come to an end."""
@@ -96,7 +89,8 @@ _tool_called = quick(ToolCalled)
 class Recorder:
     """The living world of one kernel."""
 
-    _writer: LogWriter
+    _ledger: Ledger
+    """From the first line on, or from where a record is taken over."""
 
     def __init__(self, request: RunRequest, host: Host, *, kernel: Kernel | None = None) -> None:
         """Make the log and write its first line.
@@ -106,9 +100,7 @@ class Recorder:
         self._vault, self._redactor = request.vault, Redactor(request.vault.redaction)
         self.request = request
         self.fold = Fold()
-        self._started_ns = time.monotonic_ns()
-        self._clock_start = request.clock.time_us() if request.clock else 0
-        self._digest = DataDigest()
+        self._timers = Timers(request.clock)
         self._arrivals: Arrivals = queue.SimpleQueue()
         self._host = host
         self._driver = Driver(self._arrivals, host=host)
@@ -121,18 +113,12 @@ class Recorder:
             session=request.session,
         )
         self._kernel.seals_interrupts = True
-        self._requests: dict[str, int] = {}
-        self._start_hashes: dict[str, str] = {}
         self._asked: dict[str, AskPerson] = {}
         self._unanswered: dict[str, str] = {}
-        self._step = 0
-        self._lock = threading.Lock()
-        self._timers: list[tuple[int, int, str, Timer | CallTool]] = []
         self._outcomes: dict[str, Outcome] = {}
         self._changes_made: dict[str, int] = {}
         self._paused: dict[str, Suspended] = {}
         self._questions: tuple[Question, ...] = ()
-        self._leaves: list[tuple[int, str]] = []
         self._stop_us: int | None = None
         self._interrupted = False
         self._is_over = False
@@ -149,31 +135,26 @@ class Recorder:
 
     def _begin(self) -> None:
         request, started = self.request, self._run_started()
-        self._writer = LogWriter.create(
+        writer = LogWriter.create(
             request.log, started, durability=request.durability, meta=request.meta
         )
-        self._digest.add("run.started", None, self._writer.last_data)
-        self.fold.apply(started, None, 0)
+        self._keep(Ledger.begun(writer, started))
         if started.input is not request.input:
             self.request = attrs.evolve(request, input=started.input)
 
     def take_over(self, handed: Handed) -> None:
         """Go on where the record ends, in the same log, as the world of the same kernel."""
-        self._writer, self.fold, self._digest = handed.writer, handed.fold, handed.digest
-        self._requests, self._start_hashes = handed.requests, handed.starts
-        self._leaves, self._step = handed.leaves, handed.step
+        self._keep(handed.ledger)
         self._changes_made = dict(handed.changes)
-        self._started_ns = time.monotonic_ns() - handed.active_us * 1000
-        if self.request.clock is not None:
-            self._clock_start = self.request.clock.time_us() - handed.virtual_us
-        self._append(handed.resumed, None, None)
-        for left_us, timer in handed.timers:
-            entry = (handed.active_us + left_us, timer.number, timer.key, timer)
-            heapq.heappush(self._timers, entry)
+        self._timers.go_on(handed.active_us, handed.virtual_us, handed.timers)
+        self._ledger.append(handed.resumed, None, None)
         for arrival in handed.arrivals:
             self._arrivals.put(arrival)
         self._kernel.wanted = handed.effects
         self._kernel.world = self
+
+    def _keep(self, ledger: Ledger) -> None:
+        self._ledger, self.fold = ledger, ledger.fold
 
     def record(self) -> Recorded:
         """Run the program to its end and seal the log.
@@ -206,7 +187,7 @@ class Recorder:
             head=head,
             entries=entries,
             fold=self.fold,
-            duration_ms=self._elapsed_ms(),
+            duration_ms=self._timers.virtual_us() // 1000,
             interrupted=self._interrupted or self._kernel.interrupt is not None,
             place=self._place,
             questions=self._questions,
@@ -214,11 +195,11 @@ class Recorder:
         )
 
     def _let_go(self) -> None:
-        self._writer.close()
+        self._ledger.writer.close()
 
     def _stands(self) -> tuple[str, int]:
         """Return the log's head and entries."""
-        return self._writer.head, self._writer.entries
+        return self._ledger.head, self._ledger.entries
 
     def _interrupt(self) -> None:
         """Ask for the end of the run; a tool that runs in place is left at once.
@@ -239,9 +220,7 @@ class Recorder:
 
         Called from another thread, for a run that never yields (CONTRACT.md §7.3).
         """
-        with self._lock:
-            self._writer.close()
-            return self._writer.head, self._writer.entries
+        return self._ledger.fence()
 
     # -- the kernel's side ----------------------------------------------------------------
 
@@ -249,13 +228,11 @@ class Recorder:
         """Append a line that follows from the program; its cause is the line before the step."""
         if self._vault.is_active:
             event = self._redacted(event, call)
-        self._append(event, call, self._step)
+        self._ledger.append(event, call, self._ledger.step)
 
     def look(self) -> ClockRead:
         """Append and return the time."""
-        virtual = self._virtual_us()
-        clock = self.request.clock
-        read = ClockRead(clock.time_us() if clock else time.time_ns() // 1000, virtual)
+        read = self._timers.read()
         self.emit(read, None)
         return read
 
@@ -276,16 +253,7 @@ class Recorder:
 
     def arm(self, timer: Timer) -> None:
         """Set a timer against monotonic time."""
-        delay_us = timer.delay_us if timer.at_us is None else timer.at_us - self._virtual_us()
-        due = self._now_us() + max(0, delay_us)
-        heapq.heappush(self._timers, (due, timer.number, timer.key, timer))
-        if len(self._timers) > max(_TIMERS_KEPT, 4 * len(self._kernel.loop.timers)):
-            self._compact()
-
-    def _compact(self) -> None:
-        """Drop cancelled timers: a program may arm and disarm one around every call."""
-        self._timers = [entry for entry in self._timers if not _is_over(entry[3])]
-        heapq.heapify(self._timers)
+        self._timers.arm(timer, len(self._kernel.loop.timers))
 
     def straight(self, tool: Tool, arguments: dict[str, Json], call: str) -> ToolReturned | Taken:
         """Do what `emit` and `at_once` do for most calls, with no event or effect that nobody sees.
@@ -303,42 +271,32 @@ class Recorder:
         key, name = call.encode(), tool.name
         if len(key) > _KEY_MAX:  # then the line of the result might be too long
             return Taken.NOTHING
-        append = self._append_fenced if self._may_be_fenced else self._writer.append_call
-        seq = append(b"tool.called", key, self._step, data)
+        ledger = self._ledger
+        append = ledger.append_fenced if self._may_be_fenced else ledger.writer.append_call
+        seq = append(b"tool.called", key, ledger.step, data)
         if not self._arrivals.empty():
-            self._note_called(call, seq, data, _tool_called(name, arguments, tool.effect))
+            ledger.called(call, seq, data, _tool_called(name, arguments, tool.effect))
             return Taken.REQUEST
         is_guarded = tool.effect in _GUARDED
         if is_guarded:
-            self._writer.barrier()
+            ledger.writer.barrier()
         returned = self._driver.in_place(tool, arguments, self._context(call))
         if returned is None:
-            self._note_called(call, seq, data, _tool_called(name, arguments, tool.effect))
+            ledger.called(call, seq, data, _tool_called(name, arguments, tool.effect))
             return Taken.REQUEST
         result = call_data.returned(returned.result) if returned.status == "ok" else None
         if result is None or self._interrupted or self._vault.is_active:
-            self._note_called(call, seq, data, _tool_called(name, arguments, tool.effect))
+            ledger.called(call, seq, data, _tool_called(name, arguments, tool.effect))
             if self._interrupted:
                 self._driver.arrived(_call_tool(call, tool, arguments), returned)
                 return Taken.REQUEST
             returned = self._take_tool(call, returned)
         else:
-            self._step = append(b"tool.returned", key, seq, result)
-            self._digest.add_call(key, data, result)
-            tool_served(self.fold, name)
+            ledger.step = append(b"tool.returned", key, seq, result)
+            ledger.served(key, name, data, result)
         if is_guarded:
-            self._writer.barrier()
+            ledger.writer.barrier()
         return returned
-
-    def _append_fenced(self, kind: bytes, call: bytes, cause: int, data: bytes) -> int:
-        with self._lock:
-            return self._writer.append_call(kind, call, cause, data)
-
-    def _note_called(self, call: str, seq: int, data: bytes, called: ToolCalled) -> None:
-        """Take a request that was appended into account, as `_append` does."""
-        self._digest.add("tool.called", call, data)
-        self.fold.apply(called, call, seq)
-        self._requests[call] = seq
 
     def at_once(self, effect: CallTool) -> ToolReturned | None:
         """Run a tool in place: nothing else is live, and nobody can tell."""
@@ -429,16 +387,14 @@ class Recorder:
                     self._arrivals.put(Arrival(call, revealed))
                     return
                 self._driver.call_tool(revealed, self._context(call))
-                if tool.timeout_seconds is not None:
-                    due = self._now_us() + round(tool.timeout_seconds * 1_000_000)
-                    heapq.heappush(self._timers, (due, 0, call, effect))
+                self._timers.watch(effect)
             case AskModel():
-                self._writer.barrier()
+                self._ledger.writer.barrier()
                 self._driver.ask_model(effect)
             case RunChild():
                 self._start_child(effect)
             case AskPerson():
-                self._writer.barrier()
+                self._ledger.writer.barrier()
                 self._ask(effect)
             case GiveUp(call) if call in self._paused:
                 paused = self._paused.pop(call)
@@ -484,7 +440,7 @@ class Recorder:
         for paused in self._paused.values():
             questions += paused.questions
         self._questions = tuple(sorted(questions, key=lambda question: question.place))
-        self._writer.barrier()
+        self._ledger.writer.barrier()
         kernel.world = Silent(self.fold)
         return True
 
@@ -493,8 +449,16 @@ class Recorder:
         return RunFinished("suspended", "input")
 
     def _start_child(self, effect: RunChild) -> None:
-        self._writer.barrier()
-        self._run_child(effect, self._child_request(effect))
+        self._ledger.writer.barrier()
+        wanted = child_request(
+            effect,
+            self.request,
+            path=self._kernel.child_path(effect.call),
+            start_hash=self._ledger.hash_of_start(effect.call),
+            session=self._session_for(effect),
+            host=self._host,
+        )
+        self._run_child(effect, wanted)
 
     def _run_child(self, effect: RunChild, wanted: ChildRequest) -> None:
         request = self.request
@@ -510,45 +474,6 @@ class Recorder:
             self._arrivals.put(Arrival(effect.call, failed("failed", "runner", message)))
             return
         self._driver.run_child(effect.call, runner, wanted)
-
-    def _child_request(self, effect: RunChild) -> ChildRequest:
-        request, delegation = self.request, effect.delegation
-        offered = request.tools
-        if delegation.tools is not None:
-            offered = {name: offered[name] for name in delegation.tools if name in offered}
-        offered = {**offered, **by_name(delegation.own_tools)}
-        return ChildRequest(
-            program=found_program(delegation.program),
-            program_name=program_name(delegation.program),
-            input=delegation.input,
-            identity=Identity(
-                run_id=effect.run_id,
-                root_id=request.identity.root_id,
-                path=self._kernel.child_path(effect.call),
-                depth=request.identity.depth + 1,
-                seed=request.identity.seed,
-                parent=Parentage(
-                    run=request.identity.run_id,
-                    call=effect.call,
-                    hash=self._hash_of_start(effect.call),
-                ),
-            ),
-            limits=effect.limits,
-            policy=delegation.policy,
-            brief=delegation.brief,
-            log=child_path(request.log, effect.number),
-            durability=request.durability,
-            tools=tuple(offered.values()),
-            models=request.models,
-            clock=request.clock,
-            runners=request.runners,
-            runner=delegation.runner or request.runner,
-            session=self._session_for(effect),
-            people=request.people,
-            resume=request.resume,
-            vault=request.vault,
-            host=self._host,
-        )
 
     def _session_for(self, effect: RunChild) -> SessionPort | None:
         """Return the child's own session, or its face of this run's."""
@@ -574,17 +499,9 @@ class Recorder:
 
     def _take_due(self) -> bool:
         """Take what is due: a timer, a tool's deadline, the end of the run's own time."""
-        now = self._now_us()
-        while self._timers and (self._timers[0][0] <= now or _is_over(self._timers[0][3])):
-            _, _, key, timer = heapq.heappop(self._timers)
-            if isinstance(timer, CallTool):
-                if key in self._kernel.open:
-                    seconds = timer.tool.timeout_seconds or 0
-                    self._deliver(self._take_tool(key, overdue(seconds)), key)
-                    self._driver.give_up(key)
-                    return True
-            elif not _is_over(timer) and key in self._kernel.loop.timers:
-                self._world(TimerFired(self._virtual_us()), key, self._step)
+        now = self._timers.now_us()
+        while (due := self._timers.take(now)) is not None:
+            if self._take_timer(due):
                 return True
         if self._deadline_us is not None and now >= self._deadline_us and self._stop_us is None:
             self._stop_us = now
@@ -592,6 +509,20 @@ class Recorder:
             self._world(LimitHit("timeout_seconds", allowed, "run", now / 1_000_000), None, 0)
             return True
         return False
+
+    def _take_timer(self, due: Timer | CallTool) -> bool:
+        """Deliver what is due, if anything still waits for it."""
+        if isinstance(due, CallTool):
+            if due.call not in self._kernel.open:
+                return False
+            returned = overdue(due.tool.timeout_seconds or 0)
+            self._deliver(self._take_tool(due.call, returned), due.call)
+            self._driver.give_up(due.call)
+            return True
+        if due.key not in self._kernel.loop.timers:
+            return False
+        self._world(TimerFired(self._timers.virtual_us()), due.key, self._ledger.step)
+        return True
 
     def _take_child(self) -> bool:
         """Take the outcome of a child that has ended and that somebody waits for now."""
@@ -604,29 +535,27 @@ class Recorder:
 
     def _finish_child(self, call: str, outcome: Outcome) -> None:
         if outcome.child is not None:
-            number = self._kernel.children[call].number
-            ref = outcome.child
-            self._leaves.append((number, f"{ref.run} {ref.head} {ref.events}"))
-        cause = self._requests.pop(call, None)
+            self._ledger.joined(self._kernel.children[call].number, outcome.child)
+        cause = self._ledger.cause_of(call)
         try:
             self._world(ChildFinished(outcome), call, cause)
         except NotCanonical as error:
             refused = failed("malformed", "output", str(error))
             refused = attrs.evolve(refused, duration_ms=outcome.duration_ms, child=outcome.child)
             self._world(ChildFinished(refused), call, cause)
-        self._writer.barrier()
+        self._ledger.writer.barrier()
 
     def _take_arrival(self, arrival: Arrival | CancelRun | SharedChange) -> bool:
         """Append and deliver an arrival; False where it completes nothing yet."""
         if isinstance(arrival, SharedChange):
             change = SessionChanged(arrival.event, arrival.data, arrival.by)
-            self._world(change, None, self._step)
+            self._world(change, None, self._ledger.step)
             arrival.done.set()
             return True
         if isinstance(arrival, CancelRun):
             if self._stop_us is None:
-                self._stop_us = self._now_us()
-                self._world(EffectCancelled("run"), None, self._step)
+                self._stop_us = self._timers.now_us()
+                self._world(EffectCancelled("run"), None, self._ledger.step)
                 return True
             return False
         flight = self._driver.flights.pop(arrival.call, None)
@@ -649,10 +578,10 @@ class Recorder:
                     self._after(flight.effect.tool)
             case ModelAnswered():
                 self._deliver(self._take_answer(arrival.call, arrival.event), arrival.call)
-                self._writer.barrier()
+                self._ledger.writer.barrier()
             case InputGiven():
-                self._world(arrival.event, arrival.call, self._requests.pop(arrival.call, None))
-                self._writer.barrier()
+                self._world(arrival.event, arrival.call, self._ledger.cause_of(arrival.call))
+                self._ledger.writer.barrier()
         return True
 
     def _set_aside(self, call: str, ended: Outcome | Suspended) -> None:
@@ -664,29 +593,27 @@ class Recorder:
 
     def _take_tool(self, call: str, event: ToolReturned) -> ToolReturned:
         """Append a tool's result and return it as it was written, which is what replay will see."""
-        cause = self._requests.pop(call, None)
+        cause = self._ledger.cause_of(call)
         if self._vault.is_active:
             event = self._redacted(event, call)
         try:
-            self._append(event, call, cause)
+            self._ledger.open_step(event, call, cause)
         except NotCanonical as error:
             event = ToolReturned(
                 "error", error={"code": "result", "message": str(error), "type": "NotCanonical"}
             )
-            self._append(event, call, cause)
-        self._step = self._writer.entries - 1
+            self._ledger.open_step(event, call, cause)
         return event
 
     def _take_answer(self, call: str, event: ModelAnswered) -> ModelAnswered:
-        cause = self._requests.pop(call, None)
+        cause = self._ledger.cause_of(call)
         try:
             event = attrs.evolve(event, message=to_json(event.message))
             event = self._redacted(event, call)
-            self._append(event, call, cause)
+            self._ledger.open_step(event, call, cause)
         except NotCanonical as error:
             event = ModelAnswered("error", error={"code": "malformed", "message": str(error)})
-            self._append(event, call, cause)
-        self._step = self._writer.entries - 1
+            self._ledger.open_step(event, call, cause)
         return event
 
     def _deliver(self, event: Event, call: str | None) -> None:
@@ -696,29 +623,29 @@ class Recorder:
         """Append a line from the world, which opens the next step, and deliver it."""
         if self._vault.is_active:
             event = self._redacted(event, call)
-        self._append(event, call, cause)
-        self._step = self._writer.entries - 1
+        self._ledger.open_step(event, call, cause)
         self._kernel.deliver(event, call)
 
     def _late(self, call: str, event: ToolReturned | ModelAnswered | InputGiven) -> None:
         kind = _KIND_OF_LATE[event.__class__]
         status = "ok" if isinstance(event, InputGiven) else event.status
-        self._append(EffectLate(kind, status), call, self._requests.pop(call, None))  # type: ignore[arg-type]  # a closed set
+        self._ledger.append(EffectLate(kind, status), call, self._ledger.cause_of(call))  # type: ignore[arg-type]  # a closed set
 
     def _is_given_up(self) -> bool:
         """Return whether a stopped program has had its time to clean up."""
-        return self._stop_us is not None and self._now_us() > self._stop_us + _GRACE_US
+        return self._stop_us is not None and self._timers.now_us() > self._stop_us + _GRACE_US
 
     def _patience(self) -> float | None:
         """Return how long to wait for an arrival, in seconds; `None` for ever."""
-        moments = [self._timers[0][0]] if self._timers else []
+        due = self._timers.next_us()
+        moments = [] if due is None else [due]
         if self._stop_us is not None:
             moments.append(self._stop_us + _GRACE_US)
         elif self._deadline_us is not None:
             moments.append(self._deadline_us)
         if not moments:
             return None
-        seconds = max(0.0, (min(moments) - self._now_us()) / 1_000_000)
+        seconds = max(0.0, (min(moments) - self._timers.now_us()) / 1_000_000)
         return min(seconds, threading.TIMEOUT_MAX)
 
     # -- the end --------------------------------------------------------------------------
@@ -735,25 +662,15 @@ class Recorder:
             [attrs.asdict(artifact) for artifact in report.artifacts] if report else None,
             session_digest=request.session.digest() if request.session else None,
         )
-        finished: RunFinished = self._redacted(said, None)
-        finished = sealed(
-            finished,
-            entries=self._writer.entries,
-            digest=self._digest,
-            fold=self.fold,
-            leaves=[leaf for _, leaf in sorted(self._leaves)],
-        )
-        seq = self._writer.append(finished, None, self._step, meta=_place(verdict))
-        self.fold.apply(finished, None, seq)
+        finished = self._ledger.seal(self._redacted(said, None), _place(verdict))
         self._place = verdict.place
-        self._writer.barrier()
         return finished
 
     def _settle(self) -> list[str]:
         """Wait for given-up effects that may change the world; return what still runs (§9.4)."""
-        until = self._now_us() + _GRACE_US
+        until = self._timers.now_us() + _GRACE_US
         while doubtful := self._doubtful():
-            left = (until - self._now_us()) / 1_000_000
+            left = (until - self._timers.now_us()) / 1_000_000
             if left <= 0:
                 return doubtful
             try:
@@ -786,23 +703,9 @@ class Recorder:
         message = f"no secret {missing}: set the variable, or record(secrets={{{missing!r}: …}})"
         return ToolReturned("error", error={"code": "secret", "message": message, "type": ""})
 
-    def _append(self, event: Event, call: str | None, cause: int | None) -> None:
-        writer, kind = self._writer, event.__class__
-        with self._lock:
-            seq = writer.append(event, call, cause)
-        self._digest.add(KIND_OF[kind], call, writer.last_data)
-        self.fold.apply(event, call, seq)
-        if kind in _REQUESTS and call is not None:
-            self._requests[call] = seq
-            if kind is ChildStarted:
-                self._start_hashes[call] = self._writer.head
-
-    def _hash_of_start(self, call: str) -> str:
-        return self._start_hashes.pop(call)
-
     def _before(self, tool: Tool) -> None:
         if tool.effect in _GUARDED:
-            self._writer.barrier()
+            self._ledger.writer.barrier()
 
     _after = _before
 
@@ -816,34 +719,13 @@ class Recorder:
         started = started_of(self.request)
         return attrs.evolve(started, input=self._redacted(started, None).input)
 
-    # -- clocks ---------------------------------------------------------------------------
 
-    def _now_us(self) -> int:
-        """Return monotonic microseconds since the run began: for deadlines and timers."""
-        return (time.monotonic_ns() - self._started_ns) // 1000
-
-    def _virtual_us(self) -> int:
-        """Return microseconds of virtual time: the given clock's, where there is one."""
-        clock = self.request.clock
-        return clock.time_us() - self._clock_start if clock else self._now_us()
-
-    def _elapsed_ms(self) -> int:
-        return self._virtual_us() // 1000
-
-
-_TIMERS_KEPT: Final = 64
-"""So few armed and cancelled timers are not worth sorting out."""
 _KIND_OF_LATE: Final = {ToolReturned: "tool", ModelAnswered: "model", InputGiven: "input"}
 _CHANGE_POLL_SECONDS: Final = 0.1
 _GRACE_US: Final = round(GRACE_SECONDS * 1_000_000)
-_REQUESTS: Final = frozenset(REQUESTS)
 _KEY_MAX: Final = 4096
 _GUARDED: Final = frozenset({"idempotent", "changes"})
 """Effect classes of tools before and after which the log is made durable."""
-
-
-def _is_over(timer: Timer | CallTool) -> bool:
-    return isinstance(timer, Timer) and timer.is_cancelled
 
 
 def _place(verdict: Verdict) -> dict[str, int | str]:

@@ -5,16 +5,15 @@ Values that pass between whoever starts a run and the recorder; nothing here act
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 
 from refold.engine.canonical import Json
-from refold.engine.data_digest import DataDigest
 from refold.engine.driver import Arrival
 from refold.engine.effects import Effect
 from refold.engine.events import Event, RunFinished, RunResumed
 from refold.engine.limits import Limits
-from refold.engine.log import LogWriter
 from refold.engine.loop import Timer
 from refold.engine.ports import (
     CancelSignal,
@@ -34,6 +33,9 @@ from refold.engine.ports import (
 from refold.engine.state import Fold
 from refold.engine.unawaited import Slip
 from refold.engine.vault import Vault
+
+if TYPE_CHECKING:
+    from refold.engine.ledger import Ledger  # it needs what needs this file
 
 
 @attrs.frozen(kw_only=True)
@@ -86,17 +88,9 @@ class Recorded:
 class Handed:
     """What a recorder needs in order to go on where an unfinished record ends."""
 
-    writer: LogWriter
+    ledger: "Ledger"
+    """Of the record, its log open to be written."""
     resumed: RunResumed
-    fold: Fold
-    digest: DataDigest
-    requests: dict[str, int]
-    """Entries that ask for something and have no outcome, by call."""
-    starts: dict[str, str]
-    """Hashes of the `child.started` entries of unfinished children, by call."""
-    leaves: list[tuple[int, str]]
-    step: int
-    """The entry that opened the step in which the record ends."""
     active_us: int
     virtual_us: int
     """Virtual time as the program last saw it."""

@@ -147,9 +147,9 @@ class Supplied(Recorder):
 
         A little slower than it was recorded is no reason to time out.
         """
-        now = self._now_us()
+        now, due = self._timers.now_us(), self._timers.next_us()
         is_over = self._deadline_us is not None and now >= self._deadline_us
-        if is_over or (self._timers and self._timers[0][0] + _SLACK_US <= now):
+        if is_over or (due is not None and due + _SLACK_US <= now):
             return self._take_due()
         return False
 
@@ -177,7 +177,7 @@ class Supplied(Recorder):
         return self._take_due() or self._take_child()
 
     def _fire(self, key: str) -> None:
-        self._world(TimerFired(self._virtual_us()), key, self._step)
+        self._world(TimerFired(self._timers.virtual_us()), key, self._ledger.step)
 
     # -- starting -------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.canonical import Json
-from refold.engine.driver import Arrival, Host
+from refold.engine.driver import Arrival
 from refold.engine.effects import AskPerson, CallTool, Effect, RunChild
 from refold.engine.errors import (
     AnswerRefused,
@@ -28,10 +28,13 @@ from refold.engine.errors import (
     UsageError,
 )
 from refold.engine.events import ModelAnswered, RunFinished, RunResumed, RunStarted, ToolReturned
+from refold.engine.host import Host
+from refold.engine.ledger import Ledger
 from refold.engine.limits import Limits
 from refold.engine.log import LogWriter, read_entries, scan
 from refold.engine.log.lock import refuse_if_locked
 from refold.engine.log.names import child_path
+from refold.engine.loop import Timer
 from refold.engine.outcome import ChildRef, Outcome, failed
 from refold.engine.people import check_answer
 from refold.engine.plain import to_json
@@ -320,18 +323,20 @@ class Continued(Recorder):
         self._has_writer = True
         cut = resumed.cut.as_json() if resumed.cut else None
         return Handed(
-            writer=resumed.writer,
+            ledger=Ledger(
+                resumed.writer,
+                standing.fold,
+                standing.digest,
+                requests=standing.requests,
+                starts=standing.starts,
+                leaves=standing.leaves,
+                step=standing.step,
+            ),
             resumed=RunResumed(standing.fold.attempts + 1, cut, doubts),
-            fold=standing.fold,
-            digest=standing.digest,
-            requests=standing.requests,
-            starts=standing.starts,
-            leaves=standing.leaves,
-            step=standing.step,
             active_us=standing.active_us,
             virtual_us=standing.virtual_us,
             timers=[
-                (timer.delay_us - standing.active_us + standing.active_at(armed), timer)
+                (self._left_us(timer, standing, armed), timer)
                 for key, timer in replayed.kernel.loop.timers.items()
                 if (armed := replayed.armed.get(key)) is not None
             ],
@@ -340,6 +345,12 @@ class Continued(Recorder):
             asked=standing.events,
             changes=standing.changes_made,
         )
+
+    def _left_us(self, timer: Timer, standing: Standing, armed: int) -> int:
+        """Return what is left of a timer that was armed when the log had `armed` entries."""
+        if timer.at_us is not None and self.request.clock is None:
+            return timer.at_us - standing.active_us
+        return timer.delay_us - standing.active_us + standing.active_at(armed)
 
     def _decided(
         self, standing: Standing
@@ -441,7 +452,7 @@ def _check_open(log: Path) -> None:
     refuse_if_locked(log)
     if found.damage is not None:
         raise found.damage.as_error()
-    if found.sealed:
+    if found.ended:
         raise LogSealed(str(log))
 
 

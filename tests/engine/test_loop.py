@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import gc
 import itertools
+import math
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
@@ -223,6 +224,35 @@ def test_call_at_waits_from_the_last_time_that_was_seen(bench: Bench) -> None:
     bench.start(program())
 
     assert [timer.delay_us for timer in bench.armed] == [3_000_000, 0]
+
+
+def test_a_time_that_the_program_says_is_told_from_a_delay(bench: Bench) -> None:
+    """`timeout_at` and `call_at` have a moment; `timeout` waits from wherever the clock is now."""
+
+    async def program() -> None:
+        now = bench.loop.time()
+        async with asyncio.timeout_at(now + 3), asyncio.timeout(2) as timeout:
+            timeout.reschedule(now + 4)
+            await asyncio.sleep(0)
+        bench.loop.call_at(now + 5, print)
+
+    bench.now = 10.0
+    bench.start(program())
+
+    assert [timer.at_us for timer in bench.armed] == [13_000_000, None, 14_000_000, 15_000_000]
+
+
+def test_a_timer_may_wait_for_ever(bench: Bench) -> None:
+    """`math.inf` is how frameworks sleep until they are cancelled."""
+
+    async def program() -> str:
+        waits = asyncio.ensure_future(asyncio.sleep(math.inf))
+        await asyncio.sleep(0)
+        async with asyncio.timeout(math.inf), asyncio.timeout_at(math.inf):
+            await asyncio.sleep(0)
+        return "cancelled" if waits.cancel() else "ended before"
+
+    assert bench.start(program()).result() == "cancelled"
 
 
 def test_an_exception_that_nobody_awaits_goes_to_the_programs_handler(bench: Bench) -> None:

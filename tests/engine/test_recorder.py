@@ -3,6 +3,7 @@
 import asyncio
 import math
 import threading
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,27 @@ def test_a_moment_that_the_program_set_is_kept(tmp_path: Path) -> None:
         return "too late"
 
     assert ran(tmp_path, program).output == "in time"
+
+
+def test_a_cancelled_timer_keeps_nothing_alive(tmp_path: Path) -> None:
+    """Generators are closed when the program lets go of them, live as in replay."""
+
+    @tool(effect="reads")
+    async def echo(number: int) -> int:
+        return number
+
+    async def program(run: Run, _input: Any) -> str:
+        async def numbers(number: int) -> AsyncIterator[int]:
+            try:
+                yield await asyncio.wait_for(run.tool(echo, number=number), 60)
+            finally:
+                await run.tool(echo, number=-number)
+
+        one, two, three = numbers(1), numbers(2), numbers(3)
+        await asyncio.gather(anext(one), anext(two), anext(three))
+        return "left open"
+
+    assert ran(tmp_path, program).output == "left open"
 
 
 def test_a_timer_beyond_all_time_delays_nobody(tmp_path: Path) -> None:

@@ -657,6 +657,39 @@ def test_a_timer_goes_on_with_what_was_left(tmp_path: Path) -> None:
     check_whole(log, late)
 
 
+@refold.tool(effect="reads")
+async def works(seconds: float) -> None:
+    """Take some time."""
+    await asyncio.sleep(seconds)
+
+
+async def until(run: refold.Run, seconds: float) -> Any:
+    """Work, then wait for a moment that was set before."""
+    moment = asyncio.get_running_loop().time() + seconds
+    await run.tool(works, seconds=seconds / 2)
+    try:
+        async with asyncio.timeout_at(moment):
+            await run.sleep(10)
+    except TimeoutError:
+        return await run.tool(step, n=3)
+
+
+def test_a_moment_that_was_set_is_kept(tmp_path: Path) -> None:
+    """§4.7: by the run's own time, in which the time between two attempts does not count."""
+    tools = [*TOOLS, works]
+    whole = refold.record(until, 0.8, log=tmp_path / "whole.jsonl", tools=tools)
+    lines = lines_of(whole.log)
+    done = next(at for at, line in enumerate(lines) if b'"tool.returned"' in line)
+    (tmp_path / "x").mkdir()
+    log = cut(whole.log, tmp_path / "x" / "a.jsonl", done + 1)
+
+    refold.resume(log, until, tools=tools)
+
+    (last,) = [row["data"]["virtual_us"] for row in rows_of(log) if row["kind"] == "timer.fired"]
+    assert 800_000 <= last < 1_150_000  # as a delay it would be 1.2 s
+    assert refold.reexecute(log, until, tools=tools).identical
+
+
 async def sleeps_twice(run: refold.Run, seconds: float) -> Any:
     """Wait, work, and wait again."""
     await run.sleep(seconds)
