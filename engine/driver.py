@@ -91,22 +91,25 @@ class Flight:
 class Driver:
     """Runs the effects of one run."""
 
-    def __init__(self, arrivals: Arrivals, *, host: Host) -> None:
+    def __init__(self, arrivals: Arrivals, *, host: Host, may_wait: bool = True) -> None:
+        """Make a driver; with `may_wait`, its thread may wait for a tool and for nothing else."""
         self.flights: dict[str, Flight] = {}
         """Effects under way, in the order of their start; the recorder takes them out."""
         self.is_in_place = False
         """Whether a tool runs in the recorder's own thread right now."""
         self._arrivals = arrivals
         self._host = host
+        self._may_wait = may_wait
         self._workers = Workers(WORKERS_MAX)
         self._context = contextvars.copy_context()
 
     def has_place(self, tool: Tool) -> bool:
         """Return whether `tool` can run in this thread while nothing that the program knows of is.
 
-        A synchronous one always can.  An asynchronous one needs a loop that nobody else runs.
+        A synchronous one always can.  An asynchronous one needs a loop that nobody else runs, and a
+        thread that nobody else may have to reach.
         """
-        return not tool.is_async or (self._host.is_here() and not self.flights)
+        return not tool.is_async or (self._may_wait and self._host.is_here() and not self.flights)
 
     def in_place(
         self, tool: Tool, arguments: dict[str, Json], context: CallContext

@@ -103,7 +103,8 @@ class Recorder:
         self._timers = Timers(request.clock)
         self._arrivals: Arrivals = queue.SimpleQueue()
         self._host = host
-        self._driver = Driver(self._arrivals, host=host)
+        is_root = request.identity.parent is None  # a child is cancelled, or ends in time
+        self._driver = Driver(self._arrivals, host=host, may_wait=is_root)
         self._kernel = kernel or Kernel(
             self,
             identity=request.identity,

@@ -204,11 +204,12 @@ def test_a_child_that_raises_has_failed(family: Delegated) -> None:
     assert outcome.tools_used == ("add",)
 
 
-def test_a_child_over_its_time_is_stopped(tmp_path: Path, runner: str) -> None:
+@pytest.mark.parametrize("program", ["naps", "lingers"])
+def test_a_child_over_its_time_is_stopped(tmp_path: Path, runner: str, program: str) -> None:
     """Timed out; its log is sealed, for it yields."""
     limits = Limits(timeout_seconds=0.5)
 
-    outcome = delegated(tmp_path, runner, child_of("naps", limits=limits)).outcome
+    outcome = delegated(tmp_path, runner, child_of(program, limits=limits)).outcome
 
     assert outcome.status == "timed_out"
     assert outcome.error is not None

@@ -34,6 +34,12 @@ async def ponder(seconds: float) -> float:
     return seconds
 
 
+@tool(effect="reads")
+async def linger() -> None:
+    """Take for ever, and yield."""
+    await asyncio.Event().wait()
+
+
 async def works(run: Run, value: Any) -> Any:
     """Use everything that a child may use."""
     one, two = await asyncio.gather(run.tool("add", a=1, b=2), run.tool("ponder", seconds=0.001))
@@ -65,6 +71,11 @@ async def naps(run: Run, _value: Any) -> None:
     """Never end, and yield."""
     while True:
         await run.sleep(0.01)
+
+
+async def lingers(run: Run, _value: Any) -> None:
+    """Wait for an asynchronous tool, and for nothing else."""
+    await run.tool(linger)
 
 
 async def swallows(run: Run, _value: Any) -> None:
