@@ -5,13 +5,13 @@ driver, and resolves one future for each line that the world delivers.  It runs 
 whether the `World` behind it is alive or a log: `engine.recorder` has the one, `replay` the other.
 
 Pure: no clock, no file, no thread.  What programs see of it is `engine.run`; the loop they run on
-is `engine.loop`; what a request is granted is judged in `engine.decide`.
+is `engine.loop`; what they are given without waiting, `engine.values`; what a request is granted is
+judged in `engine.decide`.
 """
 
 import asyncio
 import contextlib
 import inspect
-import random
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
@@ -39,7 +39,6 @@ from refold.engine.errors import (
 from refold.engine.events import (
     ChildFinished,
     ChildStarted,
-    ClockRead,
     EffectCancelled,
     EffectLate,
     Event,
@@ -48,12 +47,10 @@ from refold.engine.events import (
     LimitHit,
     ModelAnswered,
     ModelAsked,
-    NoteAdded,
     SessionChanged,
     TimerFired,
     ToolCalled,
     ToolReturned,
-    ValueDrawn,
 )
 from refold.engine.limits import Limits
 from refold.engine.loop import Loop, Scope, Task, Timer, inside_collector
@@ -66,6 +63,7 @@ from refold.engine.programs import found_program, program_name
 from refold.engine.quick import quick
 from refold.engine.secret import handles_in
 from refold.engine.unawaited import Slip, Unawaited
+from refold.engine.values import Values
 from refold.engine.verdict import (
     Result,
     Verdict,
@@ -108,9 +106,10 @@ class Kernel:
         self.tools = tools
         self.models = models or {}
         self.session = session
+        self.values = Values(self)
         self.loop = Loop(  # type: ignore[abstract]  # what it lacks is refused, by name
-            look=self._look_seconds,
-            glance=self._glance_seconds,
+            look=self.values.look_seconds,
+            glance=self.values.glance_seconds,
             arm=self._arm,
         )
         self.open: dict[str, Pending] = {}
@@ -137,11 +136,7 @@ class Kernel:
         """Calls that the program made and never awaited, once it has ended."""
         self.main: Task | None = None
         self._joins: list[Join] = []
-        self._clock: ClockRead | None = None
-        self._virtual_us = 0
         self._conversations = Conversations()
-        self._streams: dict[tuple[str, str], random.Random] = {}
-        self._patches: dict[str, bool] = {}
         self._spins = False
         self._is_plain = False
         self._is_told = False
@@ -188,10 +183,10 @@ class Kernel:
         if self.session is not None:
             if self.session.is_own:
                 self.world.seed(self.session)
-            self.session.bind(self._note_session, self.draw)
+            self.session.bind(self._note_session, self.values.draw)
 
     def _note_session(self, event: Event) -> None:
-        self._ask(event)
+        self.ask(event)
 
     def _execute_async(self, coroutine: Coroutine[Any, Any, Any]) -> Result:
         self.main = self.loop.spawn(coroutine, self.loop.root)
@@ -250,7 +245,7 @@ class Kernel:
             if self.stopped is None:
                 self.stopped = stuck(self.loop)
             return False
-        self._clock = None
+        self.values.clock = None
         return self.world.advance()
 
     def had(self, value: Any) -> Any:
@@ -375,7 +370,7 @@ class Kernel:
             case ChildFinished(outcome):
                 self._child_finished(call or "", outcome)
             case TimerFired(virtual_us):
-                self._virtual_us = virtual_us
+                self.values.virtual_us = virtual_us
                 self.loop.fire(call or "")
             case LimitHit():
                 self.stop(timed_out(event))
@@ -464,11 +459,11 @@ class Kernel:
         """
         scope = self.loop.stepping_scope()
         if scope is None:
-            self._check_inside()
+            self.check_inside()
             scope = self.loop.root
         return scope, scope.next_call()
 
-    def _check_inside(self) -> None:
+    def check_inside(self) -> None:
         """Refuse whoever is not the program.
 
         Raises:
@@ -478,11 +473,12 @@ class Kernel:
             return
         if not self._is_plain or self._thread != threading.get_ident() or inside_collector():
             raise UsageError(
-                "run was used outside its program: from another thread, after the end, or by "
-                "a finaliser of the garbage collector"
+                "run was used outside its program: from another thread, after the end, by a child "
+                "(its program is given a run of its own), or by a finaliser of the garbage "
+                "collector"
             )
 
-    def _ask(self, event: Event) -> str:
+    def ask(self, event: Event) -> str:
         """Put a request into the log under a new call key, and return the key."""
         scope, call = self.key()
         self._ask_as(event, scope, call)
@@ -545,7 +541,7 @@ class Kernel:
     def _had_at_once(self, pending: Pending, returned: ToolReturned) -> Any:
         """Return the result of a tool that ran at once, or raise what it failed with."""
         del self.open[pending.call]
-        self._clock = None
+        self.values.clock = None
         self.loop.next_number()  # of the future that nobody needed: numbers are hashes
         value, error = self._tool_result(pending, returned)
         if error is not None:
@@ -590,7 +586,7 @@ class Kernel:
 
     def begin_delegation(self, tool: Tool, arguments: dict[str, Json]) -> tuple[str, Scope]:
         """Record the call of a delegation tool; return its key and the scope that it runs in."""
-        call = self._ask(ToolCalled(tool.name, arguments, tool.effect, True))  # noqa: FBT003 - an event's field
+        call = self.ask(ToolCalled(tool.name, arguments, tool.effect, True))  # noqa: FBT003 - an event's field
         return call, self.loop.scope().child()
 
     def end_delegation(
@@ -666,7 +662,7 @@ class Kernel:
         """
         check_question(question, schema)
         plain = to_json(dict(schema)) if schema is not None else None
-        call = self._ask(InputAsked(question, plain))
+        call = self.ask(InputAsked(question, plain))
         pending = Pending(call, "input", question)
         self._wait_for(pending, AskPerson(call, question, plain))
         return pending
@@ -674,7 +670,7 @@ class Kernel:
     def _grant(self, events: Iterable[Event]) -> str:
         """Emit what `decide` gave under one call key; raise where it refused."""
         first, *rest = events
-        call = self._ask(first)
+        call = self.ask(first)
         for event in rest:
             self.emit(event, call)
         if isinstance(first, LimitHit) and not rest:
@@ -747,69 +743,6 @@ class Kernel:
             if join.is_settled():
                 self._joins.remove(join)
                 join.pending.resolve(None, None)
-
-    # -- values ---------------------------------------------------------------------------
-
-    def look(self) -> ClockRead:
-        """Return the clock of this step; the first look of a step is a line."""
-        self._check_inside()
-        if self._clock is None:
-            self._clock = self.world.look()
-            self._virtual_us = self._clock.virtual_us
-        return self._clock
-
-    def _look_seconds(self) -> float:
-        return self.look().virtual_us / 1_000_000
-
-    def _glance_seconds(self) -> float:
-        return self._virtual_us / 1_000_000
-
-    def draw(self, source: str, name: str, produce: Callable[[], Json]) -> Json:
-        """Return a value from outside the run; `produce` is called live and never in replay."""
-        scope, call = self.key()
-        try:
-            return self.world.draw(source, name, call, produce)
-        except NotCanonical:
-            scope.calls -= 1
-            raise
-
-    def draw_uuid(self) -> str:
-        """Return a new uuid (version 4 in form), drawn from the run's seed and the call key."""
-        scope, call = self.key()
-        scope.calls -= 1
-        bits = random.Random(self._seed("uuid", call)).getrandbits(128)  # noqa: S311 - to be repeatable
-        bits = bits & ~(0xF << 76) | 4 << 76
-        bits = bits & ~(0x3 << 62) | 2 << 62
-        value = f"{bits:032x}"
-        text = f"{value[:8]}-{value[8:12]}-{value[12:16]}-{value[16:20]}-{value[20:]}"
-        self._ask(ValueDrawn("uuid", "", text))
-        return text
-
-    def stream(self, name: str) -> random.Random:
-        """Return the random stream `name` of the scope that asks; its first use is a line."""
-        scope = self.loop.scope() if self.loop.is_stepping() else self.loop.root
-        found = self._streams.get((scope.path, name))
-        if found is None:
-            seed = self._seed(f"random\0{name}", scope.path)
-            self._ask(ValueDrawn("random", name, seed))
-            found = self._streams[scope.path, name] = random.Random(seed)  # noqa: S311 - the same
-        return found
-
-    def _seed(self, purpose: str, place: str) -> str:
-        text = f"{self.identity.seed}\0{self.identity.path}\0{purpose}\0{place}"
-        return digest.of_bytes(digest.VALUE, text.encode())
-
-    def patched(self, marker: str) -> bool:
-        """Return whether this run goes the way of a change; the first answer holds (§9.8)."""
-        self._check_inside()
-        found = self._patches.get(marker)
-        if found is None:
-            found = self._patches[marker] = self.world.patched(marker)
-        return found
-
-    def annotate(self, text: str, data: Json) -> None:
-        """Write a remark."""
-        self._ask(NoteAdded(text, to_json(data)))
 
 
 def is_async(program: Callable[..., Any]) -> bool:

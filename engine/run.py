@@ -105,18 +105,18 @@ class _Face:
 
     def now(self) -> dt.datetime:
         """Return the time as an aware UTC datetime; it stands still within a step (§9.3)."""
-        return _EPOCH + dt.timedelta(microseconds=self._kernel.look().time_us)
+        return _EPOCH + dt.timedelta(microseconds=self._kernel.values.look().time_us)
 
     def uuid(self) -> str:
         """Return a new uuid, drawn from the run's seed."""
-        return self._kernel.draw_uuid()
+        return self._kernel.values.uuid()
 
     def random(self, stream: str = "") -> _random.Random:
         """Return the seeded `random.Random` named `stream` of this scope.
 
         Draws in one stream, or in another scope, never shift a second.
         """
-        return self._kernel.stream(stream)
+        return self._kernel.values.stream(stream)
 
     def read_text(self, path: str | os.PathLike[str]) -> str | None:
         """Return the text of a UTF-8 file, recorded; `None` where there is none.
@@ -127,7 +127,7 @@ class _Face:
         Raises:
             UnicodeDecodeError: live, where the file is no UTF-8.
         """
-        text: str | None = self._kernel.draw("file", os.fspath(path), lambda: _text_of(path))
+        text: str | None = self._kernel.values.draw("file", os.fspath(path), lambda: _text_of(path))
         return text
 
     def environment(self, name: str) -> str | None:
@@ -135,7 +135,9 @@ class _Face:
 
         Never for secrets, for the log holds the value: `secret` gives a handle.
         """
-        value: str | None = self._kernel.draw("environment", name, lambda: os.environ.get(name))
+        value: str | None = self._kernel.values.draw(
+            "environment", name, lambda: os.environ.get(name)
+        )
         return value
 
     def secret(self, name: str, /) -> Secret:
@@ -153,7 +155,7 @@ class _Face:
         Raises:
             NotCanonical: live, where what `make` returns cannot be held by a log.
         """
-        return self._kernel.draw("settings", name, make)
+        return self._kernel.values.draw("settings", name, make)
 
     @property
     def session(self) -> Any:
@@ -174,7 +176,7 @@ class _Face:
         A marker is no call: it takes no ordinal, and one that the program no longer asks for is
         passed over (CONTRACT.md §9.8).
         """
-        return self._kernel.patched(marker)
+        return self._kernel.values.patched(marker)
 
     def annotate(self, text: str, data: Json = None) -> None:
         """Write a remark into the log: `note.added`.
@@ -182,7 +184,7 @@ class _Face:
         Raises:
             NotCanonical: `data` cannot be held by a log.
         """
-        self._kernel.annotate(text, data)
+        self._kernel.values.annotate(text, data)
 
     def _request(
         self,

@@ -1,0 +1,105 @@
+"""What a program is given that is no effect: time, random numbers, files, change markers.
+
+Nothing here waits: each is a plain call, and what it gave is a line, so that a replay gives the
+same.  What programs see of it is `engine.run`; where the lines go is the kernel's world.
+
+Pure, random numbers included: their seeds are derived, and recorded.  Rules: CONTRACT.md §9.3
+(the clock of a step, seeds), §9.8 (change markers).
+"""
+
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from refold.engine import digest
+from refold.engine.canonical import Json
+from refold.engine.errors import NotCanonical
+from refold.engine.events import ClockRead, NoteAdded, ValueDrawn
+from refold.engine.plain import to_json
+
+if TYPE_CHECKING:
+    from refold.engine.kernel import Kernel
+
+
+class Values:
+    """What the program of one kernel was given."""
+
+    def __init__(self, kernel: "Kernel") -> None:
+        self._kernel = kernel
+        self.clock: ClockRead | None = None
+        """The look of this step, if it had one; the next step begins without."""
+        self.virtual_us = 0
+        """Virtual time as the program last saw it."""
+        self._streams: dict[tuple[str, str], random.Random] = {}
+        self._patches: dict[str, bool] = {}
+
+    # -- time -----------------------------------------------------------------------------
+
+    def look(self) -> ClockRead:
+        """Return the clock of this step; the first look of a step is a line."""
+        self._kernel.check_inside()
+        if self.clock is None:
+            self.clock = self._kernel.world.look()
+            self.virtual_us = self.clock.virtual_us
+        return self.clock
+
+    def look_seconds(self) -> float:
+        """Return the virtual time of this step: what the loop's clock shows."""
+        return self.look().virtual_us / 1_000_000
+
+    def glance_seconds(self) -> float:
+        """Return the virtual time that was last seen, without a line."""
+        return self.virtual_us / 1_000_000
+
+    # -- values ---------------------------------------------------------------------------
+
+    def draw(self, source: str, name: str, produce: Callable[[], Json]) -> Json:
+        """Return a value from outside the run; `produce` is called live and never in replay."""
+        scope, call = self._kernel.key()
+        try:
+            return self._kernel.world.draw(source, name, call, produce)
+        except NotCanonical:
+            scope.calls -= 1
+            raise
+
+    def uuid(self) -> str:
+        """Return a new uuid (version 4 in form), drawn from the run's seed and the call key."""
+        scope, call = self._kernel.key()
+        scope.calls -= 1
+        bits = random.Random(self._seed("uuid", call)).getrandbits(128)  # noqa: S311 - to be repeatable
+        bits = bits & ~(0xF << 76) | 4 << 76
+        bits = bits & ~(0x3 << 62) | 2 << 62
+        value = f"{bits:032x}"
+        text = f"{value[:8]}-{value[8:12]}-{value[12:16]}-{value[16:20]}-{value[20:]}"
+        self._kernel.ask(ValueDrawn("uuid", "", text))
+        return text
+
+    def stream(self, name: str) -> random.Random:
+        """Return the random stream `name` of the scope that asks; its first use is a line."""
+        loop = self._kernel.loop
+        scope = loop.scope() if loop.is_stepping() else loop.root
+        found = self._streams.get((scope.path, name))
+        if found is None:
+            seed = self._seed(f"random\0{name}", scope.path)
+            self._kernel.ask(ValueDrawn("random", name, seed))
+            found = self._streams[scope.path, name] = random.Random(seed)  # noqa: S311 - the same
+        return found
+
+    def _seed(self, purpose: str, place: str) -> str:
+        identity = self._kernel.identity
+        text = f"{identity.seed}\0{identity.path}\0{purpose}\0{place}"
+        return digest.of_bytes(digest.VALUE, text.encode())
+
+    # -- markers and remarks --------------------------------------------------------------
+
+    def patched(self, marker: str) -> bool:
+        """Return whether this run goes the way of a change; the first answer holds (§9.8)."""
+        self._kernel.check_inside()
+        found = self._patches.get(marker)
+        if found is None:
+            found = self._patches[marker] = self._kernel.world.patched(marker)
+        return found
+
+    def annotate(self, text: str, data: Json) -> None:
+        """Write a remark."""
+        self._kernel.ask(NoteAdded(text, to_json(data)))
