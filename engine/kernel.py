@@ -703,6 +703,12 @@ class Kernel:
         self.wanted.append(RunChild(call, delegation, last.number, run_id, limits))
         return child
 
+    def seed(self, purpose: str, place: str) -> str:
+        """Return what a uuid or a random stream is drawn from: derived of the run's seed (§9.3)."""
+        identity = self.identity
+        text = f"{identity.seed}\0{identity.path}\0{purpose}\0{place}"
+        return digest.of_bytes(digest.VALUE, text.encode())
+
     def child_run_id(self, call: str) -> str:
         """Return the id of the child started by `call`: derived, never drawn (§9.1)."""
         path = self.child_path(call)

@@ -10,7 +10,7 @@ order, runs its callbacks in the same order in every process:
 - whatever would leave the loop is refused, naming the place that tried.
 
 Pure: reads no clock, opens nothing, starts nothing.  What arms a timer against real time and what
-a look at the clock gives are callables that the kernel hands in.  `engine.stdlib` holds the three
+a look at the clock gives are callables that the kernel hands in.  `engine.stdlib` holds the
 functions of asyncio that need a wrapper to be deterministic here.
 """
 
@@ -256,6 +256,8 @@ class Loop(asyncio.AbstractEventLoop):
         self._generators: dict[int, weakref.ref[AsyncGenerator[Any, Any]]] = {}
         self._dropped: list[AsyncGenerator[Any, Any]] = []
         self._exception_handler: Any = None
+        self._done = asyncio.Future[Any](loop=self)
+        self._done.set_result(None)
         self._thread = 0
 
     # -- what the pump calls --------------------------------------------------------------
@@ -274,9 +276,7 @@ class Loop(asyncio.AbstractEventLoop):
             for _ in range(CALLBACKS_MAX):
                 if not ready:
                     return True
-                handle = ready.popleft()
-                if not handle.is_cancelled:
-                    self._run(handle)
+                self._run(ready.popleft())  # no name for it here: it would outlive the step
             return False
         finally:
             self._thread = 0
@@ -284,12 +284,32 @@ class Loop(asyncio.AbstractEventLoop):
             asyncio._set_running_loop(before)  # noqa: SLF001 - the same
 
     def _run(self, handle: Handle) -> None:
+        if handle.is_cancelled:
+            return
+        args = handle.args
+        if args and getattr(handle.callback, "__name__", "") == "task_wakeup":
+            args = handle.args = (self._outcome_alone(args[0]),)
         try:
-            handle.context.run(handle.callback, *handle.args)
+            handle.context.run(handle.callback, *args)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - as asyncio does for callbacks
             self.call_exception_handler({"message": "exception in a callback", "exception": error})
+
+    def _outcome_alone(self, future: asyncio.Future[Any]) -> asyncio.Future[Any]:
+        """Return a future that wakes a task as `future` does, and leads to nothing else.
+
+        The task holds it until it waits again: later in a replay, where tools end at once.  What
+        the program lets go of in between has to go at the same moment.
+        """
+        if future.cancelled():
+            return future
+        error = future.exception()
+        if error is None:
+            return self._done
+        failed = asyncio.Future[Any](loop=self)
+        failed.set_exception(error)
+        return failed
 
     def forget_ready(self) -> None:
         """Drop what is ready: of a program that spins even while it is cancelled."""

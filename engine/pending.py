@@ -82,6 +82,10 @@ class Child:
     outcome: Outcome | None = None
     """How it ended, once joined."""
 
+    def __hash__(self) -> int:
+        """Return its number: sets of children are in the same order in every process."""
+        return self.number
+
 
 @attrs.define(eq=False)
 class Join:

@@ -5,12 +5,14 @@
 - `wait_for` makes a task of its own before Python 3.12, and so shifts scopes between versions.
 - `gather` returns a future of a private class that hashes to its address.
 - `run` says only that a loop runs already; here it is refused as all that leaves the loop is.
+- `wrap_future` would leave the loop in another thread, whose refusal could name no line of the
+  program; it is refused where the program calls it.
 
 Installed once, when the first kernel is made.
 """
 
 import asyncio
-from asyncio import runners, tasks
+from asyncio import futures, runners, tasks
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -24,6 +26,7 @@ def install() -> None:
         return
     _replace("as_completed", _ordered_as_completed(asyncio.as_completed))
     _replace("run", _refused_run(asyncio.run), runners)
+    _replace("wrap_future", _refused_wrap_future(asyncio.wrap_future), futures)
     if not hasattr(asyncio, "eager_task_factory"):  # before Python 3.12
         _replace("wait_for", _taskless_wait_for(asyncio.wait_for))
     gathering = getattr(tasks, "_GatheringFuture", None)
@@ -75,6 +78,17 @@ def _refused_run(original: Callable[..., Any]) -> Callable[..., Any]:
 
     run.__doc__ = original.__doc__
     return run
+
+
+def _refused_wrap_future(original: Callable[..., Any]) -> Callable[..., Any]:
+    def wrap_future(future: Any, *, loop: Any = None) -> Any:
+        on = loop or asyncio._get_running_loop()  # noqa: SLF001 - exported for loops
+        if isinstance(on, Loop) and not asyncio.isfuture(future):  # one of a thread
+            on.refuse("asyncio.wrap_future")
+        return original(future, loop=loop)
+
+    wrap_future.__doc__ = original.__doc__
+    return wrap_future
 
 
 async def _at_once(fut: Any) -> Any:

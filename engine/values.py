@@ -11,7 +11,6 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from refold.engine import digest
 from refold.engine.canonical import Json
 from refold.engine.errors import NotCanonical
 from refold.engine.events import ClockRead, NoteAdded, ValueDrawn
@@ -66,7 +65,7 @@ class Values:
         """Return a new uuid (version 4 in form), drawn from the run's seed and the call key."""
         scope, call = self._kernel.key()
         scope.calls -= 1
-        bits = random.Random(self._seed("uuid", call)).getrandbits(128)  # noqa: S311 - to be repeatable
+        bits = random.Random(self._kernel.seed("uuid", call)).getrandbits(128)  # noqa: S311 - to be repeatable
         bits = bits & ~(0xF << 76) | 4 << 76
         bits = bits & ~(0x3 << 62) | 2 << 62
         value = f"{bits:032x}"
@@ -80,15 +79,10 @@ class Values:
         scope = loop.scope() if loop.is_stepping() else loop.root
         found = self._streams.get((scope.path, name))
         if found is None:
-            seed = self._seed(f"random\0{name}", scope.path)
+            seed = self._kernel.seed(f"random\0{name}", scope.path)
             self._kernel.ask(ValueDrawn("random", name, seed))
             found = self._streams[scope.path, name] = random.Random(seed)  # noqa: S311 - the same
         return found
-
-    def _seed(self, purpose: str, place: str) -> str:
-        identity = self._kernel.identity
-        text = f"{identity.seed}\0{identity.path}\0{purpose}\0{place}"
-        return digest.of_bytes(digest.VALUE, text.encode())
 
     # -- markers and remarks --------------------------------------------------------------
 

@@ -409,6 +409,8 @@ def _label(sides: _Sides) -> list[str]:
     call = sides.call
     both = [side for side in (sides.now, sides.recorded) if side and side.get("call") == call]
     name = next((side.get("name") or side.get("kind", "") for side in both), "")
+    if any(side.get("kind") == "cancel" for side in both):
+        name = f"cancel {name}"
     if not call:
         return [name] if name == "clock" else []
     scope, mark, ordinal = call.rpartition("@" if "@" in call else "#")

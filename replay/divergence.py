@@ -256,7 +256,8 @@ def _request(value: Json) -> str:
             return f"the program ends: {arguments['status']}: {arguments['error'].get('message')}"
         return f"the program ends: {shown(arguments, 120)}"
     name = value.get("name") or ""
-    text = f"{name if kind == 'tool' else f'{kind} {name}'.strip()}{_inside(kind, arguments)}"
+    is_told = kind in ("tool", "value")
+    text = f"{name if is_told else f'{kind} {name}'.strip()}{_inside(kind, arguments)}"
     return f"{text}  {value['call']}" if value.get("call") else text
 
 
@@ -273,6 +274,8 @@ def _inside(kind: str, arguments: Json) -> str:
             return f"({shown(arguments.get('added'), 80)})"
         case "note":
             return f"({shown(arguments.get('text'), 80)})"
+        case "value":
+            return f"({shown(arguments['name'], 80)})" if arguments.get("name") else ""
         case _:
             return f"({shown(arguments, 80)})"
 
@@ -282,9 +285,15 @@ def line_of(entry: Entry, data: Json) -> str:
     item = item_of(entry.kind, entry.call, data)
     if item is not None and item.kind not in ("timer", "clock"):
         return f"{entry.seq} {entry.kind} {_request(item.as_json())}"
-    result = data.get("result", data.get("message", data.get("outcome"))) if data else None
-    tail = f" {shown(result, 60)}" if result is not None else ""
-    return f"{entry.seq} {entry.kind} {entry.call or ''}{tail}".rstrip()
+    return f"{entry.seq} {entry.kind} {entry.call or ''}{_outcome(data or {})}".rstrip()
+
+
+def _outcome(data: Mapping[str, Json]) -> str:
+    """Return in a few words what an effect gave, or why it failed."""
+    if isinstance(error := data.get("error"), Mapping):
+        return f" error {error.get('code', '')}: {shown(error.get('message'), 60)}"
+    given = data.get("result", data.get("message", data.get("outcome")))
+    return f" {shown(given, 60)}" if given is not None else ""
 
 
 def between(recorded: Json, now: Json) -> tuple[Difference, ...]:

@@ -32,6 +32,8 @@ _NAMED: Final[dict[str, tuple[str, str]]] = {
 _ASKED: Final = frozenset(_NAMED) - {"child.finished"}
 _MARKS: Final = frozenset({"timer", "cancel"})
 """Kinds that take no ordinal of the calls: they may stand anywhere among them."""
+_OF_PLACE: Final = frozenset({"uuid", "random"})
+"""Sources of values that follow from the seed and the place."""
 
 
 @attrs.frozen(eq=False)
@@ -56,8 +58,15 @@ class Item:
 
     @functools.cached_property
     def key(self) -> tuple[str, str, bytes]:
-        """Kind, name and arguments: equal for two items that ask for the same, wherever."""
-        return self.kind, self.name, encode_sorted(self.arguments)
+        """Kind, name and arguments: equal for two items that ask for the same, wherever.
+
+        A value that follows from the place alone is no part of what is asked for: a uuid after a
+        call that was inserted is another one, and the same request.
+        """
+        asked = self.arguments
+        if self.kind == "value" and self.name in _OF_PLACE and isinstance(asked, dict):
+            asked = {name: value for name, value in asked.items() if name != "value"}
+        return self.kind, self.name, encode_sorted(asked)
 
     @property
     def is_mark(self) -> bool:

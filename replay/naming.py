@@ -253,6 +253,9 @@ def _of_order(
     timer = _of_timers(mismatch, explorer)
     if timer is not None:
         return timer.category, timer, []
+    twin = _twin(mismatch, explorer, found)
+    if twin is not None:
+        return "extra_call", Found("extra_call", None, explorer.asked_items[0]), [twin]
     entry = mismatch.recorded
     key = next((one.key for one in explorer.recorded_items if entry and one.seq == entry.seq), None)
     asked = next((at for at, one in enumerate(explorer.asked_items) if one.key == key), 1 << 62)
@@ -265,6 +268,18 @@ def _of_order(
     if not mismatch.event_kind or explorer.gave_before(asked):
         return "unrecorded_await", None, []
     return "reordered", None, []
+
+
+def _twin(mismatch: Mismatch, explorer: Explorer, found: list[Found]) -> Found | None:
+    """Return the call more that is the same as what is asked here: which of the two is new?
+
+    The first, for the record has something else in its place.
+    """
+    emitted = explorer.asked_items[0] if mismatch.event_kind and explorer.asked_items else None
+    if emitted is None or emitted.is_mark or emitted.kind == "clock":
+        return None
+    more = [one for one in found if one.category == "extra_call" and one.now is not None]
+    return next((one for one in more if one.now and one.now.key == emitted.key), None)
 
 
 def _of_timers(mismatch: Mismatch, explorer: Explorer) -> Found | None:

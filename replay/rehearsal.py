@@ -320,9 +320,9 @@ class _Kernel(Kernel):
 
     reseeded: frozenset[str] = frozenset()
 
-    def _seed(self, purpose: str, place: str) -> str:
+    def seed(self, purpose: str, place: str) -> str:
         is_other = f"{purpose}\0{place}" in self.reseeded
-        return super()._seed(f"{purpose}\0altered" if is_other else purpose, place)
+        return super().seed(f"{purpose}\0altered" if is_other else purpose, place)
 
 
 def _purposes(book: Book, calls: Iterable[str]) -> Iterator[str]:

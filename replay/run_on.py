@@ -33,7 +33,7 @@ from refold.engine.outcome import Outcome
 from refold.engine.pending import Pending
 from refold.engine.ports import ModelRequest
 from refold.replay.cursor import Cursor
-from refold.replay.items import Item, item_of
+from refold.replay.items import Item, item_of, scope_of
 
 STEPS_MAX: Final = 5_000
 """Requests and answers after which the program is not let run on any further."""
@@ -96,13 +96,22 @@ class Explorer:
         self._unused: dict[str, dict[Item, None]] = defaultdict(dict)
         self._same: dict[tuple[str, str, bytes], list[Item]] = defaultdict(list)
         self._first_named: dict[tuple[str, str], Item] = {}
+        self._other_name: set[str] = set()
+        """Calls that are answered with what came of a call of another name …"""
+        self._unplaced: set[str] = set()
+        """… that stands elsewhere: they are answered at once."""
+        self._extra_sleep = ""
+        """The timer of a sleep that the record does not have; see `_sleep_before`."""
         self._open_before = set(kernel.open) | set(kernel.children)
         self._clock = ClockRead(0, 0)
         self._steps = 0
         self._first_given = 1 << 62
         """How much had been asked when the program was first given something."""
+        self._given_up: set[str] = set()
+        first = cursor.peek()
         for entry in cursor.rest():
             self._recorded(entry, cursor)
+        self._extra_sleep = self._sleep_before(first) if first is not None else ""
 
     def _recorded(self, entry: Entry, cursor: Cursor) -> None:
         data = cursor.data(entry)
@@ -113,6 +122,8 @@ class Explorer:
                 self.finish = entry
             case "timer.fired":
                 self._fired.setdefault(entry.call or "", entry.seq)
+            case "effect.cancelled":
+                self._given_up.add(entry.call or "")
         item = item_of(entry.kind, entry.call, data, entry.seq)
         if item is not None:
             self.recorded_items.append(item)
@@ -122,6 +133,22 @@ class Explorer:
         if entry.call and entry.kind in _COMPLETIONS:
             event = structure(entry.kind, data)
             self._answers.setdefault(entry.call, (entry.seq, event))  # type: ignore[arg-type]  # its kind says so
+
+    def _sleep_before(self, entry: Entry) -> str:
+        """Return the timer that the task sleeps on where the record has it ask and wait instead.
+
+        It waits there if a timer of the task fires while the request is open: that is a time
+        limit's, for no task sleeps while it waits.
+        """
+        if not entry.call or entry.kind not in _WAITED_FOR:
+            return ""
+        scope = scope_of(entry.call)
+        fired = min((seq for key, seq in self._fired.items() if scope_of(key) == scope), default=-1)
+        answered = self._answers.get(entry.call)
+        if fired < 0 or (answered is not None and answered[0] < fired):
+            return ""
+        is_awaited = entry.kind != "child.started" or entry.call in self._given_up
+        return self.sleeping.get(scope, "") if is_awaited else ""
 
     # -- what the program asks ------------------------------------------------------------
 
@@ -134,6 +161,10 @@ class Explorer:
         match = self._match(item)
         if match is not None:
             self._served[item.call] = match
+            if match.name != item.name:
+                self._other_name.add(item.call)
+                if match.call != item.call:
+                    self._unplaced.add(item.call)
 
     def draw(self, source: str, name: str, call: str) -> Json:
         """Return the value that the record has for a draw of that name in this scope."""
@@ -197,7 +228,10 @@ class Explorer:
         calls = [*kernel.open, *(call for call in kernel.children if kernel.wants_child(call))]
         known = [(seq, call) for call in calls if (seq := self._when(call)) is not None]
         timers = kernel.loop.timers
-        due = [(self._fired[key], key) for key in timers if key in self._fired]
+        if self._extra_sleep in timers:
+            self._fire(self._extra_sleep, kernel)
+            return True
+        due = [(seq, key) for key in timers if (seq := self._due_at(key)) is not None]
         if calls and len(known) < len(calls) and (not known or (due and min(due) < min(known))):
             unknown = next(call for call in calls if self._when(call) is None)
             kernel.deliver(self._outcome(unknown, kernel), unknown)
@@ -212,8 +246,21 @@ class Explorer:
             return False
         return True
 
+    def _due_at(self, key: str) -> int | None:
+        """Return the seq at which the record has the timer; `None` where it never fired.
+
+        Timers are told by number alone: behind a sleep more, each has the next one's.
+        """
+        scope, _, number = key.partition("@")
+        extra_scope, _, extra = self._extra_sleep.partition("@")
+        if scope == extra_scope and int(number) > int(extra):
+            key = f"{scope}@{int(number) - 1}"
+        return self._fired.get(key)
+
     def _when(self, call: str) -> int | None:
         """Return the seq of what answered the call in the record; `None` where nothing did."""
+        if call in self._unplaced:
+            return None
         found = self._answers.get(self._recorded_call(call))
         return found[0] if found is not None else None
 
@@ -230,9 +277,12 @@ class Explorer:
                 return found[1]
             return ChildFinished(Outcome(status="completed"))
         pending = kernel.open[call]
-        if found is not None and kind_of(found[1]) == _COMPLETED_BY[pending.kind]:
-            return found[1]
-        return _made_up(pending)
+        event = found[1] if found is not None else None
+        if event is None or kind_of(event) != _COMPLETED_BY[pending.kind]:
+            return _made_up(pending)
+        # That another tool failed says nothing of this one, and would lead the program elsewhere.
+        has_failed = getattr(event, "status", "ok") != "ok"
+        return _made_up(pending) if has_failed and call in self._other_name else event
 
     def _fire(self, key: str, kernel: Kernel) -> None:
         self._note(Item("timer", "", None, key))
@@ -242,6 +292,7 @@ class Explorer:
 _COMPLETIONS: Final = frozenset(
     {"tool.returned", "model.answered", "child.finished", "input.given"}
 )
+_WAITED_FOR: Final = frozenset({"tool.called", "model.asked", "child.started", "input.asked"})
 _COMPLETED_BY: Final = {
     "tool": "tool.returned",
     "model": "model.answered",

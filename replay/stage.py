@@ -7,6 +7,7 @@ behind.  Rules: CONTRACT.md §12.8.
 
 import contextvars
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -22,6 +23,8 @@ from refold.replay.world import known_tools
 WALL_SECONDS: Final = 10.0
 _WALL_PER_ENTRY: Final = 0.002
 """Wall time that one rehearsal may take, and more for each entry of its record."""
+_WALL_TIMES: Final = 10
+"""… or so many times what the run as recorded took: on a busy machine, everything is slow."""
 
 
 class Stage:
@@ -77,9 +80,12 @@ class Stage:
             Diverged: the program does not do what its log says.
             UsageError: nor does it the second time, or it comes to no end.
         """
+        began = time.monotonic()
         first = self.rehearse(Plan(), is_learning=True)
         if first.how == "hung":
             raise UsageError("the program, as recorded, comes to no end within the wall limit")
+        took = time.monotonic() - began
+        self._wall_seconds = max(self._wall_seconds, _WALL_TIMES * took)
         if not self._is_recorded(first):
             raise self._difference(first)
         self.check_again(first)

@@ -80,7 +80,7 @@ _WATCHED: Final[dict[tuple[str, str], str]] = {
     **_all("posix", "urandom getrandom", _RANDOM),
     **_all("_random", "random getrandbits seed", _RANDOM),
     **_all("_uuid", "generate_time_safe generate_time", _UUID),
-    **_all("posix", "getpid getppid getcwd uname times getloadavg cpu_count", _ENVIRONMENT),
+    **_all("posix", "getpid getppid getcwd uname times getloadavg cpu_count", _TOOL),
     **_all("io", "open open_code", _FILE),
     **_all("posix", "open listdir scandir stat lstat access readlink", _FILE),
     **_all("posix", "mkdir rmdir unlink remove rename replace", _TOOL),

@@ -49,6 +49,14 @@ def test_whichever_is_first_settles_a_join_first() -> None:
     assert join.is_settled()
 
 
+def test_sets_of_children_are_in_the_order_of_their_starts() -> None:
+    """A program may keep them in one, and cancel or join all that are left, in any process."""
+    made = [Child(f"0#{number}", number, "") for number in range(40)]
+
+    assert [child.number for child in {*made[20:], *made[:20]}] == list(range(40))
+    assert made[1] != Child("0#1", 1, "")
+
+
 def test_a_result_wakes_who_waits_for_it() -> None:
     """A value or an error; and who asks later gets the same."""
     loop = asyncio.new_event_loop()

@@ -166,6 +166,27 @@ def test_a_cancelled_timer_keeps_nothing_alive(tmp_path: Path) -> None:
     assert ran(tmp_path, program).output == "left open"
 
 
+def test_what_woke_a_task_keeps_nothing_alive(tmp_path: Path) -> None:
+    """Nor does the future that was awaited: live, a program waits where a replay goes on."""
+
+    @tool(effect="reads")
+    async def echo(number: int) -> int:
+        await asyncio.sleep(0.01)
+        return number
+
+    async def program(run: Run, _input: Any) -> list[int]:
+        async def numbers() -> AsyncIterator[int]:
+            yield await run.tool(echo, number=1)
+
+        found = [*await asyncio.gather(anext(numbers()))]
+        for number in (2, 3, 4):
+            found.append(await run.tool(echo, number=number))
+            await asyncio.create_task(run.tool(echo, number=-number))
+        return found
+
+    assert ran(tmp_path, program).output == [1, 2, 3, 4]
+
+
 def test_a_timer_beyond_all_time_delays_nobody(tmp_path: Path) -> None:
     """Whoever sleeps for ever, or for longer than a machine can say, is cancelled as any other."""
 

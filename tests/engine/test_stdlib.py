@@ -1,6 +1,7 @@
 """Functions of asyncio that need help on the kernel's loop, and are untouched on any other."""
 
 import asyncio
+import concurrent.futures
 import sys
 from typing import Any
 
@@ -122,6 +123,22 @@ def test_asyncio_run_is_refused_on_our_loop_alone() -> None:
     assert f"{__file__}:" in str(task.exception())
     assert asyncio.run(_number(3)) == 3
     assert asyncio.run(_number(4), debug=False) == 4
+
+
+def test_a_future_of_a_thread_is_refused_where_it_is_wrapped() -> None:
+    """With the place; in the thread that ends it no refusal could name one.  Elsewhere it works."""
+    ended: concurrent.futures.Future[int] = concurrent.futures.Future()
+    ended.set_result(7)
+    bench = Bench()
+
+    async def program() -> int:
+        return await asyncio.wrap_future(ended)
+
+    task = bench.start(program())
+
+    assert isinstance(task.exception(), OutsideLoop)
+    assert f"{__file__}:" in str(task.exception())
+    assert asyncio.run(program()) == 7
 
 
 def test_wrappers_are_documented_as_what_they_wrap() -> None:

@@ -419,7 +419,7 @@ def calls_swapped(_owner: ast.AST, body: list[ast.stmt], at: int) -> bool:
 @operator("branches swapped", "either", "reordered")
 def branches_swapped(node: ast.AST) -> bool:
     """Two branches of a gather."""
-    if not isinstance(node, ast.Call) or not is_asyncio(node, "gather"):
+    if not isinstance(node, ast.Call) or not is_asyncio(node, "gather") or len(node.args) < 2:
         return False
     node.args[0], node.args[1] = node.args[1], node.args[0]
     return True

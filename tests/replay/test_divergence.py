@@ -1,5 +1,6 @@
 """What a divergence says, to people and to machines."""
 
+import contextlib
 import json
 import re
 from pathlib import Path
@@ -9,11 +10,13 @@ import attrs
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from refold.engine.errors import Diverged
+from refold.engine.errors import Diverged, ToolError
 from refold.engine.log import LogWriter, read_entries
+from refold.engine.recording import record
 from refold.replay.divergence import HEADLINES, Divergence
 from refold.replay.reexecute import ReplayReport, reexecute
-from tests.support.steps import Step, program_of, recorded
+from refold.tools.contract import FunctionTool
+from tests.support.steps import Step, program_of, recorded, search
 
 A: Step = ("tool", "search", {"q": "a"})
 B: Step = ("tool", "fetch", {"q": "b"})
@@ -144,3 +147,27 @@ def test_a_changed_source_is_named_and_does_not_decide(tmp_path: Path) -> None:
     found = reexecute(log, three).divergences[0]
     assert "source" in found.fingerprints
     assert "the program has changed" in found.cause
+
+
+def test_a_call_that_had_failed_is_told_with_its_error(tmp_path: Path) -> None:
+    """Among what still matched: it may be why the program went another way."""
+
+    async def program(run: Any, _input: Any) -> Any:
+        with contextlib.suppress(ToolError):
+            await run.tool("fail")
+        return await run.tool("search", q="a")
+
+    async def changed(run: Any, _input: Any) -> Any:
+        with contextlib.suppress(ToolError):
+            await run.tool("fail")
+        return await run.tool("search", q="b")
+
+    def fail() -> None:
+        """Raise."""
+        raise RuntimeError("not there")
+
+    log = record(program, log=tmp_path / "a.jsonl", tools=[FunctionTool(fail), search]).log
+
+    text = str(reexecute(log, changed).divergences[0])
+
+    assert re.search(r"matched +2 tool\.returned 0#1 error raised: \"not there\"", text)

@@ -1,15 +1,19 @@
 """What the first difference is called (CONTRACT.md §12.4): one change a case, one name."""
 
 import asyncio
+import contextlib
+import functools
 from pathlib import Path
 
 import attrs
 import pytest
 
-from refold.engine.errors import ToolUnknown
+from refold.engine.delegation import Delegation
+from refold.engine.errors import ToolError, ToolUnknown
 from refold.engine.run import Run
 from refold.replay.divergence import Divergence
 from refold.replay.reexecute import reexecute
+from refold.tools.contract import tool
 from tests.support.steps import Step, program_of, recorded
 
 A: Step = ("tool", "search", {"q": "a"})
@@ -17,6 +21,7 @@ B: Step = ("tool", "fetch", {"q": "b"})
 C: Step = ("tool", "search", {"q": "c"})
 X: Step = ("tool", "search", {"q": "x"})
 NAP: Step = ("sleep", 0.001)
+UUID: Step = ("uuid",)
 
 
 def both(*branches: list[Step]) -> Step:
@@ -47,6 +52,16 @@ CASES = [
     Case("extra in the middle", [A, B, C], [A, X, B, C], "extra_call", "search#2", None),
     Case("extra at the end", [A, B, C], [A, B, C, X], "extra_call", "search#4", None),
     Case("one more of the same", [A, A], [A, A, A], "extra_call", "search#3", None),
+    Case("call before a uuid", [A, UUID, B], [A, X, UUID, B], "extra_call", "search#2", None),
+    Case("note before a uuid", [UUID, B], [("note", "n"), UUID, B], "extra_call", "note#1", None),
+    Case(
+        "one more of the same, before a look",
+        [A, ("now",), UUID],
+        [A, UUID, ("now",), UUID],
+        "extra_call",
+        "uuid#2",
+        None,
+    ),
     Case("sleep added", [A, B], [A, NAP, B], "extra_call", "timer@1", None),
     Case("sleep added at the end", [A], [A, NAP], "extra_call", "timer@1", None),
     Case("look added", [A, B], [A, ("now",), B], "extra_call", "clock", None),
@@ -366,3 +381,89 @@ def test_later_differences_are_counted_beyond_what_is_kept(tmp_path: Path) -> No
 
     assert found.category == "missing_call"
     assert (len(found.later), found.later_count) == (100, 150)  # the output among them
+
+
+async def in_time(run: Run, _input: object, *, edit: str) -> None:
+    """Ask, then have a child work that takes longer than it may."""
+    await run.tool("search", q="a")
+    if edit == "sleep before":
+        await asyncio.sleep(0.001)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(0.02):
+            if edit == "sleep":
+                await asyncio.sleep(0.001)
+            if edit == "call":
+                await run.tool("fetch", q="inserted")
+            if edit == "patient":
+                await run.start(Delegation(program=slow))
+                await asyncio.Event().wait()
+            if edit != "dropped":
+                await run.delegate(Delegation(program=slow))
+    await run.tool("search", q="b")
+
+
+async def slow(run: Run, _input: object) -> None:
+    await run.sleep(60)
+
+
+@pytest.mark.parametrize(
+    ("edit", "category", "call"),
+    [
+        ("sleep", "extra_call", "0@2"),
+        ("sleep before", "extra_call", "0@1"),
+        ("call", "extra_call", "0#2"),
+        ("dropped", "missing_call", "0#2"),
+    ],
+)
+def test_what_is_new_before_a_call_that_is_given_up(
+    tmp_path: Path, edit: str, category: str, call: str
+) -> None:
+    """It comes to its end when the program is let run on, before the recorded time limit does."""
+    log = recorded(tmp_path / "a.jsonl", program=functools.partial(in_time, edit="")).log
+
+    found = reexecute(log, functools.partial(in_time, edit=edit)).divergences[0]
+
+    assert (found.category, found.call) == (category, call)
+
+
+@tool(effect="reads")
+def flaky(number: int) -> int:
+    """Fail twice."""
+    if number < 2:
+        raise ConnectionError("down")
+    return number
+
+
+async def retrying(run: Run, _input: object, *, edit: str) -> int | None:
+    """Try until it works, with a pause in between."""
+    for number in range(4):
+        try:
+            if edit == "before":
+                await run.tool("search", q="new")
+            return int(await run.tool(flaky, number=number))
+        except ToolError:
+            if edit == "after":
+                await run.tool("search", q="new")
+            await asyncio.sleep(0.001)
+    return None
+
+
+@pytest.mark.parametrize(("edit", "call"), [("before", "0#1"), ("after", "0#2")])
+def test_a_new_call_does_not_fail_as_another_one_did(tmp_path: Path, edit: str, call: str) -> None:
+    """What failed in the record says nothing of another tool: it would lead the program astray."""
+    log = recorded(tmp_path / "a.jsonl", program=functools.partial(retrying, edit="")).log
+
+    (found,) = reexecute(log, functools.partial(retrying, edit=edit), tools=[flaky]).divergences
+
+    assert (found.category, found.call) == ("extra_call", call)
+    assert {one.category for one in found.later} == {"extra_call"}
+
+
+def test_requests_are_told_in_the_words_of_run(tmp_path: Path) -> None:
+    """A value as it was drawn, without the entry's members; what was given up on as that."""
+    value = first_divergence(tmp_path, [A, UUID, B], [A, B])
+    log = recorded(tmp_path / "b.jsonl", program=functools.partial(in_time, edit="")).log
+    cancel = reexecute(log, functools.partial(in_time, edit="patient")).divergences[0]
+
+    assert "recorded  uuid  0#2  (entry 3" in str(value)
+    assert cancel.where.endswith("> cancel child#2")

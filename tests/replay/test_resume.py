@@ -676,7 +676,7 @@ async def until(run: refold.Run, seconds: float) -> Any:
 
 def test_a_moment_that_was_set_is_kept(tmp_path: Path) -> None:
     """§4.7: by the run's own time, in which the time between two attempts does not count."""
-    tools = [*TOOLS, works]
+    tools: list[refold.Tool] = [*TOOLS, works]
     whole = refold.record(until, 0.8, log=tmp_path / "whole.jsonl", tools=tools)
     lines = lines_of(whole.log)
     done = next(at for at, line in enumerate(lines) if b'"tool.returned"' in line)

@@ -102,6 +102,24 @@ def test_a_session_has_to_be_passed_and_starts_afresh(tmp_path: Path) -> None:
     assert stage.rehearse(Plan()).end["output"] == 1
 
 
+def test_a_program_that_is_slow_as_recorded_may_be_slow(tmp_path: Path) -> None:
+    """On a busy machine, or with much to do, all is: that is no other end."""
+    takes = {"seconds": 0.0}
+
+    async def slow(run: Run, names: list[str]) -> Any:
+        page = await run.tool("fetch", name=names[0])
+        threading.Event().wait(takes["seconds"])
+        return page
+
+    book = Book(recorded(tmp_path / "a.jsonl", slow).log)
+    stage = Stage(book, slow, tools={}, wall_seconds=1.0)
+    takes["seconds"] = 0.3
+    stage.baseline()
+    takes["seconds"] = 1.3
+
+    assert stage.rehearse(Plan()).how == "ended"
+
+
 def test_a_program_that_stands_still_is_left_behind(tmp_path: Path) -> None:
     """Inside one step nothing but the wall limit can notice."""
     stands, goes_on = threading.Event(), threading.Event()

@@ -54,6 +54,7 @@ READS: list[tuple[Callable[[], object], str, str]] = [
     (lambda: os.listdir("/"), "os.listdir", "run.read_text("),  # noqa: PTH208 - the same
     (lambda: os.path.exists("/"), "os.path.exists", "run.read_text("),  # noqa: PTH110 - the same
     (socket.gethostname, "socket.gethostname", "make it a tool"),
+    (os.getpid, "os.getpid", "make it a tool"),
     (lambda: subprocess.run(["true"], check=True), "subprocess.run", "make it a tool"),
     (lambda: hash("a"), "hash", "nothing may hang on it"),
     (lambda: id(READS), "id", "nothing may hang on it"),
