@@ -62,7 +62,7 @@ Data as attributes, positional so that every error survives pickling; the messag
 `__str__`: where, what was expected, what was found, what to do.
 """
 
-from typing import Any, ClassVar, dataclass_transform
+from typing import Any, ClassVar, Final, dataclass_transform
 
 
 class RefoldError(Exception):
@@ -424,6 +424,10 @@ class LogError(RefoldError):
     """A log cannot be read or written."""
 
 
+_SUMS: Final = frozenset({"entries", "data digest", "children root", "another end", "another head"})
+"""Damage that may lie in any line before the one that it is told of."""
+
+
 class LogDamaged(Detailed, LogError):
     """Bytes that do not verify. Never repaired silently (CONTRACT.md §5)."""
 
@@ -438,11 +442,17 @@ class LogDamaged(Detailed, LogError):
     """What is wrong, in a few words: `hash`, `seq`, `torn tail`, `blob missing`, …"""
 
     def __str__(self) -> str:
-        keep = f" Lines 1-{self.line - 1} are intact." if self.line > 1 else ""
         return (
             f"{self.path}:{self.line} (byte {self.byte}): {self.what}: "
-            f"expected {self.expected}, found {self.found}.{keep}"
+            f"expected {self.expected}, found {self.found}.{self._kept()}"
         )
+
+    def _kept(self) -> str:
+        """Return what is known of the lines before; nothing, where a sum over them is wrong."""
+        kept = self.line - 1
+        if not kept or self.what in _SUMS:
+            return ""
+        return " Line 1 is intact." if kept == 1 else f" Lines 1-{kept} are intact."
 
 
 class LogUnsupported(Detailed, LogError):
@@ -538,9 +548,10 @@ class LogPoisoned(Detailed, LogError):
     why: str
 
     def __str__(self) -> str:
+        safe = f"Entries to seq {self.durable_seq} were" if self.durable_seq >= 0 else "No entry is"
         return (
-            f"{self.path}: {self.why}. Entries to seq {self.durable_seq} are safe; nothing more is "
-            "appended. Make room or mend the disk; `refold verify` says what is there"
+            f"{self.path}: {self.why}. {safe} known to be on disk; nothing more is appended. "
+            "`refold verify` says what is there; with the cause mended, `refold resume` goes on"
         )
 
 

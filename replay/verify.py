@@ -20,7 +20,8 @@ from refold.engine.log import Damage, Entry, read_entries
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.damage import TORN_TAIL
 from refold.engine.log.line import is_well_formed
-from refold.engine.log.names import blobs_of, child_path, children
+from refold.engine.log.names import Folder, blobs_of, child_path
+from refold.engine.log.reader import open_log, reading
 from refold.engine.outcome import ChildRef
 from refold.replay.causal import Causality, Problem, Start
 
@@ -30,11 +31,10 @@ DAMAGE_MAX: Final = 100
 OTHER_HEAD: Final = "another head"
 """What is wrong with a log whose head is not the one kept elsewhere."""
 _CUT_SHORT: Final = "log cut short"
-_START_MISSING: Final = "start missing"
-LEAVES_INTACT: Final = frozenset({TORN_TAIL, OTHER_HEAD, _CUT_SHORT, _START_MISSING})
+START_MISSING: Final = "start missing"
+"""What is wrong with a log whose parent's lost its last lines."""
+LEAVES_INTACT: Final = frozenset({TORN_TAIL, OTHER_HEAD, _CUT_SHORT, START_MISSING})
 """What is wrong with a log whose entries are all sound."""
-MISSING: Final = frozenset({"blob missing", "child log missing", "child log unreadable"})
-"""What is wrong where a file is not there."""
 
 
 @attrs.frozen
@@ -110,12 +110,17 @@ class Verification:
 
 
 def verify(
-    path: str | os.PathLike[str], *, expect_head: str | None = None, tree: bool = True
+    path: str | os.PathLike[str],
+    *,
+    expect_head: str | None = None,
+    tree: bool = True,
+    beside: Folder | None = None,
 ) -> Verification:
     """Verify the log at `path`, and with `tree` all logs below it.
 
     `expect_head` is a head kept elsewhere: with it, an unsealed log can be complete, and another
-    head is damage.  Damage is reported, never raised.
+    head is damage.  `beside` is the folder of the log, for whoever has listed it already.  Damage
+    is reported, never raised.
 
     Raises:
         LogMissing: there is no log at `path`.
@@ -124,6 +129,7 @@ def verify(
     """
     reports: list[LogReport] = []
     waiting = deque([(Path(path), _Bond(head=expect_head))])
+    folder = (beside or _listed(Path(path))) if tree else None
     while waiting:
         log, bond = waiting.popleft()
         check = _Check(log, bond)
@@ -135,12 +141,19 @@ def verify(
             reports.append(_unread(log, error))
             continue
         reports.append(check.report())
-        if tree:
-            found = children(log)
+        if folder is not None:
+            found = check.children(folder)
             waiting.extend((found[n], bond) for n, bond in check.bonds() if n in found)
             reports.extend(check.missing(found))
             waiting.extend(check.unnamed(found))
     return Verification(tuple(reports))
+
+
+def _listed(path: Path) -> Folder:
+    """List the logs beside `path`, before any is read: what starts later is named, not unnamed."""
+    open_log(path).close()
+    with reading(path):
+        return Folder(path.parent)
 
 
 @attrs.frozen
@@ -278,13 +291,22 @@ class _Check:
         above = own.parent if own else None
         if self._bond.is_parent_open and parent and above and above.get("run") == parent.run_id:
             expected = f"a child.started of the run {above.get('run')!a:.80} that names this log"
-            return _START_MISSING, expected, "none: that run's log has no end, or was cut off"
+            return START_MISSING, expected, "none: that run's log has no end, or was cut off"
         return "unnamed child", "no log here: no start names it", "one"
 
     def _is_joined(self, anchor: ChildRef) -> bool:
         return self._entries == anchor.events and (self._is_anchored or not anchor.events)
 
     # --- children ------------------------------------------------------------------------
+
+    def children(self, folder: Folder) -> dict[int, Path]:
+        """Return the logs where children would lie, those included that were just made."""
+        found = folder.children(self._path)
+        for number in self._causality.starts.keys() - found.keys():
+            place = child_path(self._path, number)
+            if os.path.lexists(place) and not place.is_symlink():
+                found[number] = place
+        return dict(sorted(found.items()))
 
     def bonds(self) -> list[tuple[int, _Bond]]:
         """Return what this log says of its children, by number."""
@@ -325,10 +347,8 @@ class _Check:
         is_joined = self._bond.anchor is not None and self._is_joined(self._bond.anchor)
         if self._bond.head is not None:
             is_complete = self._bond.head == self._head
-        elif is_ended:  # a crash tears no tail behind the last line
-            is_complete = not self._is_torn
-        else:
-            is_complete = is_joined
+        else:  # no crash tears a tail behind the last line, or behind the one that a parent holds
+            is_complete = (is_ended or is_joined) and not self._is_torn
         return LogReport(
             path=str(self._path),
             intact=not wrong,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from refold.engine.codec import structure
-from refold.engine.errors import LogDamaged, LogError
+from refold.engine.errors import EventMalformed, LogDamaged, LogError
 from refold.engine.events import Recorded
 from refold.engine.log import Entry
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
@@ -45,7 +45,10 @@ class Walk:
         """
         data: Any = entry.data
         if is_marked(entry.line):
-            data = resolved(data, self._text)
+            try:
+                data = resolved(data, self._text)
+            except BlobBroken as broken:
+                raise EventMalformed(entry.kind, "", broken.expected, broken.found) from None
         return structure(entry.kind, data)
 
     def _text(self, name: str, size: int) -> str:

@@ -3,14 +3,16 @@
 A string of 32 KiB or more anywhere in an entry's data goes to `<stem>.blobs/<aa>/<sha256>`, and
 `{"$blob": sha256, "bytes": n}` stands in its place; an object of the user's that has a member
 beginning with `$` is wrapped as `{"$esc": {…}}`, so that nothing he writes can pass for ours.
-Whether a string becomes a blob follows from the string alone: replay makes the same bytes
-without writing any.  The rules are CONTRACT.md §3.6.
+Of an entry that would not fit into a line all the same, smaller strings go there, too.
+Which strings become blobs follows from the data alone: replay makes the same bytes without writing
+any.  The rules are CONTRACT.md §3.6.
 """
 
 import contextlib
 import os
 import re
 import secrets
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +24,9 @@ from refold.engine.errors import NotCanonical
 
 BLOB_MIN: Final = 32 * 1024
 """Bytes of UTF-8 from which on a string is a blob."""
+
+BLOB_MIN_CROWDED: Final = (8 * 1024, 1024)
+"""… in an entry that a line could not hold otherwise, a long conversation: the first that does."""
 
 DATA_MAX: Final = 1024 * 1024 - 16 * 1024
 """Bytes of an entry's data, large strings left out: what a line holds, less room for the rest of
@@ -57,9 +62,15 @@ def digest_only(content: bytes) -> str:
 
 
 def encode_data(
-    data: dict[str, Any], put: Put = digest_only, *, bytes_max: int = DATA_MAX
+    data: dict[str, Any],
+    put: Put = digest_only,
+    *,
+    bytes_max: int = DATA_MAX,
+    is_crowded: bool = True,
 ) -> bytes:
     """Return the canonical bytes of `data` as a log holds them, large strings put elsewhere.
+
+    Where these are more than `bytes_max`, and `is_crowded` is left true, smaller ones are as well.
 
     Raises:
         NotCanonical: `data` cannot be held exactly, or has more than `bytes_max` bytes.
@@ -69,30 +80,37 @@ def encode_data(
         return encoded
     outside = externalised(data, put)
     whole = encoded if outside is data else encode(outside)
+    least = BLOB_MIN
+    for smaller in BLOB_MIN_CROWDED if is_crowded else ():
+        if len(whole) > bytes_max:
+            least = smaller
+            whole = encode(externalised(data, put, least))
     if len(whole) > bytes_max:
-        raise NotCanonical("", f"data of at most {bytes_max} bytes", f"{len(whole)} bytes")
+        apart = f"texts of {least} and more not counted, which are kept apart"
+        expected = f"data of at most {bytes_max} bytes in one entry, {apart}"
+        raise NotCanonical("", expected, f"{len(whole)} bytes")
     return whole
 
 
-def externalised(value: Json, put: Put = digest_only) -> Json:
-    """Return `value` with its large strings replaced; `value` itself where it has none."""
+def externalised(value: Json, put: Put = digest_only, least: int = BLOB_MIN) -> Json:
+    """Return `value` with strings of `least` bytes replaced; `value` itself where it has none."""
     kind = type(value)
     if kind is str:
-        return _blob(value, put) if len(value) * 4 >= BLOB_MIN else value
+        return _blob(value, put, least) if len(value) * 4 >= least else value
     if kind is dict:
-        outside = {key: externalised(item, put) for key, item in value.items()}
+        outside = {key: externalised(item, put, least) for key, item in value.items()}
         if any(key.startswith("$") for key in value):
             return {"$esc": outside}
         return outside if any(outside[key] is not value[key] for key in value) else value
     if kind is list or kind is tuple:
-        items = [externalised(item, put) for item in value]
+        items = [externalised(item, put, least) for item in value]
         return items if any(a is not b for a, b in zip(items, value, strict=True)) else value
     return value
 
 
-def _blob(value: str, put: Put) -> Json:
+def _blob(value: str, put: Put, least: int) -> Json:
     content = value.encode()
-    if len(content) < BLOB_MIN:
+    if len(content) < least:
         return value
     return {"$blob": put(content), "bytes": len(content)}
 
@@ -171,9 +189,10 @@ class BlobStore:
         try:
             content = self._read(name, size)
         except FileNotFoundError:
-            raise BlobBroken("blob missing", f"{size} bytes", name) from None
+            raise BlobBroken("blob missing", f"{size} bytes", f"no file {name}") from None
         except OSError as error:
-            raise BlobBroken("blob unreadable", f"{size} bytes", str(error)) from None
+            why = error.strerror or str(error)
+            raise BlobBroken("blob unreadable", f"{size} bytes", f"{why}: {name}") from None
         if digest_only(content) != name:
             raise BlobBroken("blob damaged", name, digest_only(content))
         return content.decode()
@@ -184,10 +203,14 @@ class BlobStore:
             folder = self._open(opened, Path(self._folder.name), parent)
             inner = self._open(opened, Path(name[:2]), folder)
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-            with open(os.open(name, flags, dir_fd=inner), "rb") as file:  # noqa: PTH123 - a descriptor
-                found = os.fstat(file.fileno()).st_size
-                if found != size:
-                    raise BlobBroken("blob damaged", f"{size} bytes", f"{found} bytes")
+            descriptor = os.open(name, flags, dir_fd=inner)
+            opened.callback(os.close, descriptor)
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise BlobBroken("blob unreadable", f"{size} bytes", f"not a plain file: {name}")
+            if found.st_size != size:
+                raise BlobBroken("blob damaged", f"{size} bytes", f"{found.st_size} bytes")
+            with open(descriptor, "rb", closefd=False) as file:
                 return file.read(size)
 
     def _made(self, opened: contextlib.ExitStack, name: str, parent: int) -> int:

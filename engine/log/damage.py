@@ -97,9 +97,9 @@ def judge(file: BinaryIO, place: Place) -> Damage:
     return _torn(file, place) or place.damage(*_cause(file, place, first))
 
 
-def shown(raw: bytes) -> str:
+def shown(raw: bytes, most: int = _SHOWN) -> str:
     """Return a few bytes as text that is safe to print."""
-    return f"{raw[:_SHOWN]!r}"[1:] + ("…" if len(raw) > _SHOWN else "")
+    return f"{raw[:most]!r}"[1:] + ("…" if len(raw) > most else "")
 
 
 def _may_begin_a_log(first: bytes) -> bool:
@@ -170,7 +170,11 @@ def _cause(file: BinaryIO, place: Place, line: bytes) -> tuple[str, str, str]:
         return "two entries on one line", "a newline between them", shown(_TWO)
     stored = stored_hash(line)
     if stored is None:
-        return "no entry", 'a line that ends in ,"hash":"<64 hex>"}', shown(line[-TRAILER:])
+        return (
+            "no entry",
+            'a line that ends in ,"hash":"<64 hex>"}',
+            shown(line[-TRAILER:], TRAILER),
+        )
     if place.seq == 0:
         _refuse_newer(place.path, line, stored)
     return _unchained(file, place, line, stored.decode())

@@ -1,10 +1,11 @@
 """Where the files of a run lie: a rule, so that no path is ever read out of a log.
 
 `audit.jsonl` is a root run, `audit.1.jsonl` its first child, `audit.2.1.jsonl` the first child of
-its second; `audit.blobs/` holds the large strings of the whole tree.  Pure, but for `children`,
-which lists a folder.  The rule is CONTRACT.md §4.
+its second; `audit.blobs/` holds the large strings of the whole tree.  Pure, but for `Folder`,
+which lists one.  The rule is CONTRACT.md §4.
 """
 
+import os
 import re
 from datetime import datetime
 from pathlib import Path
@@ -56,27 +57,49 @@ def blobs_of(path: Path) -> Path:
     return path.with_name(_root_stem(path) + BLOBS_SUFFIX)
 
 
-def children(path: Path) -> dict[int, Path]:
-    """Return the logs that lie where children of the log at `path` would, by number, ascending.
+class Folder:
+    """The logs of a folder by whose children they are, as the folder was when this was made.
 
-    Links are not logs: what they point at is nobody's child.
+    It is listed once, however many runs are asked for: a folder may hold thousands.  Links are not
+    logs: what they point at is nobody's child.
     """
-    prefix = f"{_stem(path)}."
-    found: dict[int, Path] = {}
-    for entry in path.parent.iterdir():
-        middle = entry.name.removeprefix(prefix).removesuffix(SUFFIX)
-        is_named = entry.name == f"{prefix}{middle}{SUFFIX}" and _NUMBER.match(middle)
-        if is_named and not entry.is_symlink():
-            found[int(middle)] = entry
-    return dict(sorted(found.items()))
+
+    def __init__(self, folder: Path) -> None:
+        """List the folder.
+
+        Raises:
+            OSError: it cannot be listed.
+        """
+        self._folder = folder
+        self._below: dict[str, dict[int, str]] = {}
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                above, _, number = entry.name.removesuffix(SUFFIX).rpartition(".")
+                is_named = above and entry.name.endswith(SUFFIX) and _NUMBER.match(number)
+                if is_named and not entry.is_symlink():
+                    self._below.setdefault(above, {})[int(number)] = entry.name
+
+    def children(self, path: Path) -> dict[int, Path]:
+        """Return the logs that lie where children of the log at `path` would, by number."""
+        found = self._below.get(_stem(path), {})
+        return {number: self._folder / found[number] for number in sorted(found)}
+
+    def tree(self, path: Path) -> list[Path]:
+        """Return the log at `path` and those of all runs below it, parents first."""
+        logs = [path]
+        for log in logs:
+            logs.extend(self.children(log).values())
+        return logs
+
+
+def children(path: Path) -> dict[int, Path]:
+    """Return the logs that lie where children of the log at `path` would, by number, ascending."""
+    return Folder(path.parent).children(path)
 
 
 def tree(path: Path) -> list[Path]:
     """Return the log at `path` and those of all runs below it, parents first."""
-    logs = [path]
-    for log in logs:
-        logs.extend(children(log).values())
-    return logs
+    return Folder(path.parent).tree(path)
 
 
 def default_path(folder: Path, name: str, *, time: datetime, short_id: str) -> Path:

@@ -52,11 +52,17 @@ def pack(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Path:
     Raises:
         LogExists: `out` is there; it is never overwritten.
         LogMissing: there is no log at `path`.
-        LogNameRefused: `path` is not named like a log, or `out` does not end in `.refold`.
+        LogNameRefused: `path` is not named like a log, or not in printable characters, or `out`
+            does not end in `.refold`.
+        OSError: `out` could not be written; nothing of it is left.
     """
     top, packed = Path(path), Path(out)
     root_of(top)
     open_log(top).close()
+    if not _may_be_packed(top.name):
+        raise LogNameRefused(
+            str(top), "in a packed file, names are printable and begin with no dot: rename it"
+        )
     if packed.suffix != PACKED_SUFFIX:
         raise LogNameRefused(str(packed), f"a packed log's name ends in {PACKED_SUFFIX}")
     unfinished = packed.with_name(f".{packed.name}.{secrets.token_hex(4)}")
@@ -70,6 +76,9 @@ def pack(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Path:
             os.link(unfinished, packed)  # unlike a rename, this never replaces
         except FileExistsError:
             raise LogExists(str(packed)) from None
+    except OSError as error:
+        error.filename, error.filename2 = str(packed), None
+        raise
     finally:
         unfinished.unlink(missing_ok=True)
     return packed
@@ -137,7 +146,7 @@ def _top_of(path: Path, names: list[str]) -> str:
     if not 0 < len(names) <= FILES_MAX or len(set(names)) != len(names):
         raise _refused(path, f"{len(names)} files")
     top = names[0]
-    if "/" in top or top.startswith(".") or not top.isprintable():
+    if "/" in top or not _may_be_packed(top):
         raise _refused(path, f"the name {top!a:.80}")
     try:
         root, prefix = root_of(Path(top)), f"{blobs_of(Path(top)).name}/"
@@ -148,6 +157,11 @@ def _top_of(path: Path, names: list[str]) -> str:
     except LogNameRefused:
         raise _refused(path, "names that no log has") from None
     return top
+
+
+def _may_be_packed(name: str) -> bool:
+    """Return whether a log of this name is read again from where it is packed."""
+    return name.isprintable() and not name.startswith(".")
 
 
 def _is_log(name: str, top: str, root: Path) -> bool:

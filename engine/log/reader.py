@@ -96,6 +96,8 @@ class Scan:
     torn: Damage | None
     sealed: bool
     """Whether the last entry is `run.finished`, and nothing follows."""
+    ended: bool
+    """Whether the last entry is `run.finished`, whatever follows: nobody goes on with it."""
 
 
 @functools.cache
@@ -144,12 +146,13 @@ def scan(path: str | os.PathLike[str]) -> Scan:
 def scan_file(file: BinaryIO, path: str) -> Scan:
     """Verify the chain of an open log."""
     place, last = _follow(file, path)
-    sealed = last.startswith(_SEAL % (place.seq - 1))
+    ended = last.startswith(_SEAL % (place.seq - 1))
     wrong = None if _at_end(file, place) else judge(file, place)
     torn = wrong if wrong is not None and wrong.what == TORN_TAIL else None
     damage = None if torn else wrong
     head = place.previous.decode()
-    return Scan(path, place.seq, head, place.offset, damage, torn, sealed and wrong is None)
+    sealed = ended and wrong is None
+    return Scan(path, place.seq, head, place.offset, damage, torn, sealed, ended)
 
 
 def _follow(file: BinaryIO, path: str) -> tuple[Place, bytes]:

@@ -3,12 +3,15 @@
 The longest prefix whose chain holds, whose entries are of their kinds and whose large strings are
 there is copied byte for byte, so that its hashes, and whoever noted one, still agree; a last entry
 of the kind `x-refold.salvaged` says from what, how much, and what was wrong behind it.  Logs of
-children that the prefix names are copied with it.  The damaged log is only read.
+children that the prefix names are copied with it, unless they answer another start or stand
+elsewhere than it says.  The damaged log is only read.
 
 What a torn tail is and how a resume takes it off is `engine.log.recovery`'s.
 """
 
+import contextlib
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -16,19 +19,34 @@ from typing import Final
 import attrs
 
 from refold.engine.errors import EventMalformed, LogDamaged, LogExists, LogUnsupported, UsageError
-from refold.engine.events import ChildStarted, Extension, RunFinished
+from refold.engine.events import ChildFinished, ChildStarted, Extension, RunFinished, RunStarted
 from refold.engine.log.blobs import BlobStore
-from refold.engine.log.damage import Damage
+from refold.engine.log.damage import Damage, Place
 from refold.engine.log.gaps import named_blobs
+from refold.engine.log.line import NO_HASH, is_well_formed
 from refold.engine.log.names import blobs_of, check_root, child_path
 from refold.engine.log.reader import open_log, read_entries
 from refold.engine.log.recovery import sync_folder
 from refold.engine.log.writer import LogWriter
+from refold.engine.outcome import ChildRef
 
 SALVAGED: Final = "x-refold.salvaged"
 """The kind of the last entry of a salvaged log."""
 
 _CHUNK: Final = 1024 * 1024
+_CHILDREN_MAX: Final = 500
+"""Children that the note tells of, the damaged ones first: it has to fit in a line."""
+
+
+@attrs.define
+class Start:
+    """A child as its parent's entries tell of it."""
+
+    number: int
+    hash: str
+    """Of the `child.started` entry."""
+    anchor: ChildRef | None = None
+    """Where the child's log stood when it was joined; `None` where it was not."""
 
 
 @attrs.frozen
@@ -45,8 +63,10 @@ class Prefix:
     """Of the whole file, in bytes."""
     is_sealed: bool
     """Whether the last of them is `run.finished`."""
-    numbers: tuple[int, ...]
-    """Of the children that they name."""
+    parent: str
+    """Hash of the start that the first entry answers; empty for none."""
+    starts: tuple[Start, ...]
+    """The children that they name."""
     wrong: Damage | None
     """Why they are not more; `None` where nothing follows."""
 
@@ -75,15 +95,26 @@ def prefix_of(path: str | os.PathLike[str]) -> Prefix:
         LogUnsupported: it was written by a newer version.
     """
     log = Path(path)
-    entries, head, offset, line, is_sealed = 0, "", 0, 0, False
-    numbers: list[int] = []
+    entries, head, offset, line, is_sealed, parent = 0, "", 0, 0, False, ""
+    starts: dict[str, Start] = {}
     wrong: Damage | None = None
     try:
         for entry in read_entries(log, resolve=True):
             line = entry.offset
+            if not is_well_formed(entry.line):
+                place = Place(str(log), entry.seq, entry.offset, NO_HASH)
+                what = ("no entry", "the members of an entry, in their order", "others")
+                raise place.damage(*what).as_error()
             event = entry.event
-            if isinstance(event, ChildStarted):
-                numbers.append(event.number)
+            match event:
+                case RunStarted():
+                    parent = str((event.parent or {}).get("hash", ""))
+                case ChildStarted():
+                    starts[entry.call or ""] = Start(event.number, entry.hash)
+                case ChildFinished() if entry.call in starts:
+                    starts[entry.call].anchor = event.outcome.child
+                case _:
+                    pass
             is_sealed = isinstance(event, RunFinished)
             entries, head = entry.seq + 1, entry.hash
             offset = entry.offset + len(entry.line)
@@ -98,7 +129,8 @@ def prefix_of(path: str | os.PathLike[str]) -> Prefix:
             raise
         wrong = Damage(str(log), entries + 1, line, error.expected, error.found, "unknown kind")
     size = log.stat().st_size
-    return Prefix(log, entries, head, offset, size, is_sealed, tuple(numbers), wrong)
+    named = tuple(starts.values())
+    return Prefix(log, entries, head, offset, size, is_sealed, parent, named, wrong)
 
 
 def salvage(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Salvaged:
@@ -113,13 +145,14 @@ def salvage(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Salvag
         LogMissing: there is no log at `path`.
         LogNameRefused: `out` cannot be a root's log.
         LogUnsupported: the log was written by a newer version.
+        OSError: the copy could not be written; nothing of it is left.
         UsageError: nothing is wrong with the logs.
     """
     source, new = prefix_of(path), Path(out)
     check_root(new)
     children = list(_below(source))
     if source.wrong is None and all(child.wrong is None for _, child in children):
-        raise UsageError(f"{source.path} is not damaged: there is nothing to salvage")
+        raise UsageError(f"{source.path}: each line verifies, so there is nothing to salvage")
     if source.entries == 0 and source.wrong is not None:
         raise source.wrong.as_error()
     copies = [(_moved(numbers, new), child) for numbers, child in children if child.entries]
@@ -127,35 +160,72 @@ def salvage(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Salvag
         if target.exists() or target.is_symlink():
             raise LogExists(str(target))
     new.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    blobs = _copy_blobs([source, *(child for _, child in copies)], new)
-    for target, child in copies:
-        _copy(child, target)
-    _copy(source, new)  # last: where it is, all else is
-    sync_folder(new.absolute().parent)
     found = tuple(child for _, child in children)
-    head = source.head if source.is_sealed else _noted(new, source, found)
+    with _nothing_left_behind(new, [target for target, _ in copies]):
+        blobs = _copy_blobs([source, *(child for _, child in copies)], new)
+        for target, child in copies:
+            _copy(child, target)
+        _copy(source, new)  # last: where it is, all else is
+        sync_folder(new.absolute().parent)
+        head = source.head if source.is_sealed else _noted(new, source, found)
     return Salvaged(new, source, found, blobs, head)
+
+
+@contextlib.contextmanager
+def _nothing_left_behind(new: Path, children: list[Path]) -> Iterator[None]:
+    """Take away what was copied if it could not be finished: half a log would not say what it is.
+
+    Raises:
+        OSError: it could not; the file is named.
+    """
+    had_blobs = blobs_of(new).exists()
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, FileExistsError):  # then it is somebody else's
+            for made in (new, *children):
+                made.unlink(missing_ok=True)
+            if not had_blobs:
+                shutil.rmtree(blobs_of(new), ignore_errors=True)
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(new)
+        raise
 
 
 def _below(top: Prefix) -> Iterator[tuple[tuple[int, ...], Prefix]]:
     """Yield the logs that the prefixes name and that are there, with their numbers from the top."""
     waiting: list[tuple[tuple[int, ...], Prefix]] = [((), top)]
     for numbers, above in waiting:
-        for number in above.numbers:
-            place = child_path(above.path, number)
+        for start in above.starts:
+            place = child_path(above.path, start.number)
             if place.is_file() and not place.is_symlink():
-                found = ((*numbers, number), _child(place))
+                found = ((*numbers, start.number), _child(place, start))
                 waiting.append(found)
                 yield found
 
 
-def _child(path: Path) -> Prefix:
+def _child(path: Path, start: Start) -> Prefix:
+    """Return how far a child's log verifies: no further than it is that of its start (§5.4)."""
     try:
-        return prefix_of(path)
+        found = prefix_of(path)
     except LogUnsupported as error:
-        wrong = Damage(str(path), 1, 0, error.expected, error.found, "newer format")
-        size = path.stat().st_size
-        return Prefix(path, 0, "", 0, size, is_sealed=False, numbers=(), wrong=wrong)
+        return _none_of(path, ("newer format", error.expected, error.found))
+    if not found.entries:
+        return found
+    if found.parent != start.hash:
+        return _none_of(path, ("another child: parent", start.hash, found.parent or "none"))
+    anchor = start.anchor
+    if anchor and found.entries >= anchor.events and found.head != anchor.head:
+        expected = f"{anchor.events} entries and the head {anchor.head[:12]}"
+        return _none_of(path, ("another end", expected, f"{found.entries} and {found.head[:12]}"))
+    return found
+
+
+def _none_of(path: Path, why: tuple[str, str, str]) -> Prefix:
+    what, expected, found = why
+    wrong = Damage(str(path), 1, 0, expected, found, what)
+    size = path.stat().st_size
+    return Prefix(path, 0, "", 0, size, is_sealed=False, parent="", starts=(), wrong=wrong)
 
 
 def _moved(numbers: tuple[int, ...], new: Path) -> Path:
@@ -200,7 +270,7 @@ def _noted(new: Path, source: Prefix, children: tuple[Prefix, ...]) -> str:
         "damage": _told(source.wrong),
         "children": [
             {"source": _name(child.path), "entries": child.entries, "damage": _told(child.wrong)}
-            for child in children
+            for child in sorted(children, key=lambda child: child.wrong is None)[:_CHILDREN_MAX]
         ],
     }
     with LogWriter.resume(new).writer as log:

@@ -185,7 +185,7 @@ class LogWriter:
             raise found.damage.as_error()
         if found.entries == 0 and found.torn is not None:
             raise found.torn.as_error()
-        if found.sealed:
+        if found.ended:  # no crash tears a tail behind it, so there is none to be taken off
             raise LogSealed(str(self.path))
         cut = cut_tail(self._descriptor, self.path, found.offset) if found.torn else None
         self._previous = found.head.encode()
@@ -363,6 +363,8 @@ class LogWriter:
 
     def _check_the_file(self) -> None:
         found = os.fstat(self._descriptor)
+        if found.st_nlink == 0 or found.st_size < self._offset:
+            self.durable_seq = -1  # it was on disk, and is gone
         if found.st_nlink == 0:
             raise OSError(errno.ESTALE, "the log was removed or replaced while it was written")
         if found.st_size != self._offset:

@@ -5,15 +5,22 @@ A child writes its own log and enforces its own limits; the parent trusts neithe
 the log, so that the head which the parent records is the head of the file.
 """
 
+import contextlib
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import attrs
 
 from refold.engine.errors import LogError, LogMissing, RefoldError
 from refold.engine.log import LogWriter, read_entries, scan
-from refold.engine.log.names import tree
+from refold.engine.log.names import child_path
+from refold.engine.log.reader import lines_of
 from refold.engine.outcome import ChildRef, Outcome, failed
 from refold.engine.ports import ChildRequest
+
+_START: Final = re.compile(rb'\{"seq":[0-9]+,"kind":"child\.started",')
 
 
 def anchored(outcome: Outcome, request: ChildRequest) -> Outcome:
@@ -47,7 +54,7 @@ def _reference(log: Path, run_id: str) -> ChildRef | None:
     if found.entries == 0:
         log.unlink()  # killed between making the file and its first line: it holds nothing
         return None
-    if found.torn is not None:
+    if found.torn is not None and not found.ended:
         LogWriter.resume(log).writer.close()
     return ChildRef(run=run_id, head=found.head, events=found.entries)
 
@@ -63,11 +70,25 @@ def _problem(request: ChildRequest) -> str:
     ):
         return "the log in the child's place is another run's"
     deepest = request.limits.max_depth
-    for path in tree(request.log):
+    for path in _named(request.log):
         depth = _header(path).get("depth", 0)
         if deepest is not None and isinstance(depth, int) and depth > deepest:
             return f"a run at depth {depth} was started; max_depth is {deepest}"
     return ""
+
+
+def _named(log: Path) -> Iterator[Path]:
+    """Yield the log, and those of the runs below it that are named and there; parents first.
+
+    The folder is not listed: it may hold the logs of thousands of siblings.
+    """
+    waiting = [log]
+    for each in waiting:
+        yield each
+        with contextlib.suppress(LogMissing):
+            starts = sum(1 for line in lines_of(each) if _START.match(line))
+            places = (child_path(each, number) for number in range(1, starts + 1))
+            waiting.extend(place for place in places if place.is_file() and not place.is_symlink())
 
 
 def _header(log: Path) -> dict[str, object]:

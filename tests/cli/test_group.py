@@ -1,5 +1,7 @@
 """Every command has a page that a newcomer can act on, stands in README.md, and fits 80 columns."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,6 +9,7 @@ import pytest
 from click.testing import Result
 
 from refold.cli.group import COMMANDS
+from refold.replay.verify import verify
 
 Invoke = Callable[..., Result]
 
@@ -43,3 +46,16 @@ def test_a_command_that_is_not_there_is_usage_and_names_the_nearest(invoke: Invo
     assert said.exit_code == 2
     assert "did you mean verify?" in said.stderr
     assert said.stdout == ""
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_standard_stream_that_is_closed_is_no_fault(closed: str, tmp_path: Path) -> None:
+    """And none of the files that are opened takes its place."""
+    log = tmp_path / "run.jsonl"
+    command = f'"$0" -m refold record --log "$1" -- echo a {closed}'
+    ran = subprocess.run(
+        ["sh", "-c", command, sys.executable, str(log)], capture_output=True, check=False
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    assert verify(log).complete

@@ -30,3 +30,19 @@ def test_python_dash_m_is_the_same_command() -> None:
     )
 
     assert ran.stdout.startswith("refold 0.")
+
+
+def test_ctrl_c_while_a_command_is_imported_shows_no_traceback() -> None:
+    code = (
+        "import sys\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'refold.cli.group':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "from refold.cli import main\n"
+        "main(['verify', 'run.jsonl'])\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=False)
+
+    assert (ran.returncode, ran.stderr) == (130, b"refold: interrupted\n")

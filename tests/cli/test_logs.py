@@ -1,15 +1,19 @@
 """A LOG argument is a plain log or a packed one; its files are named as it was named."""
 
 import json
+import re
+import shutil
 from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner, Result
 
+from refold.cli.group import refold
 from refold.cli.logs import complain_of_unnamed, opened_log, started
 from refold.engine.errors import EventMalformed, LogDamaged
 from refold.engine.log import read_entries
-from refold.engine.log.line import FIRST, header_hash
+from refold.engine.log.line import FIRST, NO_HASH, TRAILER, header_hash, stored_hash, trailer
 from refold.engine.log.pack import pack
 
 
@@ -108,3 +112,70 @@ def test_a_program_that_has_to_be_named_is_named_by_its_function(
     """What can be typed is filled in, what cannot be is left to be."""
     assert complain_of_unnamed(name) == place
     assert "say it with --program" in capsys.readouterr().err
+
+
+PATHS = {
+    "drift": ["--tools", "recorded", "--model", "recorded", "--children", "recorded"],
+    "fork": ["--at", "2", "--into", "forked.jsonl"],
+    "explore": [],
+    "sensitivity": [],
+}
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_nothing_is_said_by_a_record_that_is_not_intact(
+    name: str, survey_log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Be it the log of a child that is not even read: what it holds is no evidence."""
+    monkeypatch.chdir(tmp_path)
+    log = tmp_path / "runs" / survey_log.name
+    shutil.copytree(survey_log.parent, log.parent)
+    assert _call(name, str(log), *PATHS[name]).exit_code == 0
+    Path("forked.jsonl").unlink(missing_ok=True)
+    child = log.with_name("survey.2.jsonl")
+    child.write_bytes(child.read_bytes().replace(b'"seq":2', b'"seq":3'))
+
+    said = _call(name, str(log), *PATHS[name])
+
+    assert said.exit_code == 3
+    assert "survey.2.jsonl:3 " in said.stderr
+    assert not Path("forked.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (b'"outcome":{', b'"outcome":{"$x":1,', ["show"]),
+        (b'"mono_us":', b'"mono_us":"1","m":', ["resume", "--list"]),
+        (b'"call":"0', b'"call":[1],"x":"0', ["resume", "--program", "survey_tree"]),
+        (b'"call":"0', b'"call":[1],"x":"0', ["why", "-1", "--all"]),
+        (b'"tool":"', b'"tool":1,"t":"', ["state"]),
+        (
+            b'tool.called"(.*)"data":{',
+            rb'note.added"\1"data":{"text":[[1]],',
+            ["why", "-1", "--all"],
+        ),
+        (b'"tool.called"', b'"tool.cried"', ["state"]),
+    ],
+)
+def test_nonsense_whose_hashes_hold_is_damage_and_no_fault(
+    old: bytes, new: bytes, words: list[str], survey_log: Path, tmp_path: Path
+) -> None:
+    """Whoever can hash can write it (CONTRACT.md §14.3)."""
+    log = tmp_path / "a.jsonl"
+    previous, out = NO_HASH, []
+    for line in survey_log.read_bytes().splitlines(keepends=True)[:-1]:
+        body = line[:-TRAILER] if not previous else re.sub(old, new, line[:-TRAILER])
+        out.append(body + trailer(previous, body))
+        previous = stored_hash(out[-1]) or b""
+    log.write_bytes(b"".join(out))
+
+    said = _call(words[0], str(log), *words[1:])
+
+    assert said.exit_code == 3
+    assert "fault" not in said.stderr
+    assert f"{log}:" in said.stderr
+
+
+def _call(*words: str) -> Result:
+    return CliRunner().invoke(refold, list(words))

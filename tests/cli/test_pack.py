@@ -79,3 +79,19 @@ def test_a_folder_that_is_not_there_is_usage(
 
     assert said.exit_code == 2
     assert f"{tmp_path / 'no'}: no such folder" in said.stderr
+
+
+def test_what_is_damaged_is_packed_as_it_is_and_said(
+    survey_log: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    """To attach it to a report; whoever thinks it is whole should know."""
+    log = tmp_path / "runs" / survey_log.name
+    shutil.copytree(survey_log.parent, log.parent)
+    child = log.with_name("survey.2.jsonl")
+    child.write_bytes(child.read_bytes().replace(b'"seq":2', b'"seq":3'))
+
+    said = invoke("pack", log)
+
+    assert said.exit_code == 3
+    assert "survey.2.jsonl:3: seq" in said.stderr
+    assert log.with_suffix(".refold").exists()

@@ -9,7 +9,9 @@ import jsonschema
 import pytest
 from click.testing import Result
 
+from refold import Delegation, Run, record
 from refold.cli.schemas import schema
+from tests.support.child_programs import add, dies
 
 Invoke = Callable[..., Result]
 
@@ -92,7 +94,7 @@ def test_a_packed_log_is_salvaged_too(log: Path, invoke: Invoke, tmp_path: Path)
     """Its files are named as it was given."""
     _damage(log.with_name("survey.2.jsonl"), 3)
     packed = tmp_path / "report.refold"
-    assert invoke("pack", log, "-o", packed).exit_code == 0
+    assert invoke("pack", log, "-o", packed).exit_code == 3
 
     told = invoke("recover", packed)
     made = invoke("recover", packed, "--salvage", tmp_path / "out" / "kept.jsonl")
@@ -102,6 +104,63 @@ def test_a_packed_log_is_salvaged_too(log: Path, invoke: Invoke, tmp_path: Path)
     assert "3 child logs" in made.stdout
     verified = json.loads(invoke("verify", tmp_path / "out" / "kept.jsonl", "--json").stdout)
     assert (verified["intact"], verified["complete"]) == (True, False)
+
+
+def test_a_log_of_which_nothing_verifies_gets_no_advice_to_salvage_it(
+    log: Path, invoke: Invoke
+) -> None:
+    """The advice would only fail."""
+    _damage(log, 1)
+
+    said = invoke("recover", log)
+
+    assert said.exit_code == 3
+    assert "nothing to keep" in said.stderr
+    assert "--salvage" not in said.stderr
+
+
+def test_logs_that_chain_and_do_not_fit_together_are_no_sound_ones(
+    log: Path, invoke: Invoke
+) -> None:
+    """Two children's logs changed places: each verifies by itself."""
+    one, other = log.with_name("survey.1.jsonl"), log.with_name("survey.2.jsonl")
+    first, second = one.read_bytes(), other.read_bytes()
+    one.write_bytes(second)
+    other.write_bytes(first)
+
+    said = invoke("recover", log)
+
+    assert said.exit_code == 3
+    assert said.stdout.count("\n  damaged") == 2
+    assert "another child" in said.stdout
+    assert f"refold verify {log}" in said.stderr
+
+
+def test_a_missing_log_of_a_child_is_told(log: Path, invoke: Invoke) -> None:
+    """Who asks what is left wants to know what is not."""
+    log.with_name("survey.3.jsonl").unlink()
+
+    said = invoke("recover", log, "--json")
+
+    jsonschema.validate(json.loads(said.stdout), schema("recover"))
+    assert said.exit_code == 3
+    assert json.loads(said.stdout)["logs"][-1]["state"] == "missing"
+
+
+def test_a_child_that_broke_off_and_was_joined_is_sound(log: Path, invoke: Invoke) -> None:
+    """Its parent holds its head: there is nothing to go on with."""
+
+    async def above(run: Run, _: object) -> str:
+        return (await run.delegate(Delegation(program=dies, input="exit"))).status
+
+    faulty = record(above, log=log.with_name("below.jsonl"), tools=[add], runner="subprocess")
+    assert faulty.output == "failed"
+
+    said = invoke("recover", faulty.log)
+
+    assert said.exit_code == 0
+    assert "\n  joined  3 entries verify" in said.stdout
+    assert said.stderr == ""
 
 
 @pytest.mark.parametrize("words", [["none.jsonl"], ["."]])

@@ -298,3 +298,20 @@ def test_an_agent_asks_before_a_tool_that_the_configuration_names(
     assert (tmp_path / "x.txt").read_text() == "hello"
     assert invoke("replay", log).exit_code == 0
     assert invoke("replay", tmp_path / "n.jsonl").exit_code == 0
+
+
+def test_a_run_that_has_ended_is_not_resumed_whatever_follows_its_end(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    """3: it says so, and not that the program does something else."""
+    whole = record(resumable.sequential, 1, log=tmp_path / "whole.jsonl", tools=TOOLS, seed=1)
+    with whole.log.open("ab") as file:
+        file.write(b" ")
+    before = whole.log.read_bytes()
+
+    for words in (_program("sequential"), ["--list"], []):
+        said = invoke("resume", whole.log, *words)
+
+        assert said.exit_code == 3
+        assert "sealed by run.finished" in said.stderr
+    assert whole.log.read_bytes() == before

@@ -1,9 +1,10 @@
 """`refold tail`: the last entries, and with `--follow` those written meanwhile, to the end."""
 
+import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -58,22 +59,98 @@ def test_following_shows_what_is_written_until_the_run_has_finished(
     assert "run.finished" in shown[-1]
 
 
-@pytest.mark.parametrize("written", [b"no entry\n", b'{"seq":1}\n', b"[]\n", b"\x00\n"])
+@contextlib.contextmanager
+def _followed(log: Path, entries: int) -> Iterator[subprocess.Popen[str]]:
+    """Follow a log, and go on once so many entries were shown."""
+    command = [sys.executable, "-u", "-m", "refold", "tail", "-f", str(log)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as following:
+        assert following.stdout is not None
+        for _ in range(entries + 1):
+            following.stdout.readline()
+        try:
+            yield following
+        finally:
+            following.kill()
+
+
+def _complaint(following: subprocess.Popen[str]) -> tuple[int, str]:
+    assert following.stderr is not None
+    return following.wait(timeout=60), following.stderr.read()
+
+
+@pytest.mark.parametrize(
+    ("written", "what"),
+    [
+        (b"no entry\n", "no entry"),
+        (b'{"seq":1}\n', "no entry"),
+        (b"[]\n", "no entry"),
+        (b"\x00\n", "NUL bytes"),
+    ],
+)
 def test_following_stops_at_what_is_no_entry(
-    written: bytes, survey_log: Path, tmp_path: Path
+    written: bytes, what: str, survey_log: Path, tmp_path: Path
 ) -> None:
     log = tmp_path / "open.jsonl"
     log.write_bytes(b"".join(survey_log.read_bytes().splitlines(keepends=True)[:2]))
-    command = [sys.executable, "-u", "-m", "refold", "tail", "-f", str(log)]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as following:
-        assert following.stdout is not None
-        assert following.stderr is not None
-        for _ in range(3):
-            following.stdout.readline()
+    with _followed(log, 2) as following:
         with log.open("ab", buffering=0) as file:
             file.write(written)
 
-        assert following.wait(timeout=60) == 3
-        assert "no entry" in following.stderr.read()
+        code, said = _complaint(following)
+
+    assert code == 3
+    assert what in said
+
+
+def test_following_shows_no_entry_that_does_not_verify(survey_log: Path, tmp_path: Path) -> None:
+    """One that is altered and one that does not follow are located, and nothing of them shown."""
+    lines = survey_log.read_bytes().splitlines(keepends=True)
+    for written, what in (
+        (lines[2].replace(b'"wall_us":1', b'"wall_us":2'), "hash"),
+        (lines[3], "line deleted"),
+    ):
+        log = tmp_path / "open.jsonl"
+        log.write_bytes(b"".join(lines[:2]))
+        with _followed(log, 2) as following:
+            with log.open("ab", buffering=0) as file:
+                file.write(written)
+
+            code, said = _complaint(following)
+            assert following.stdout is not None
+            assert following.stdout.read() == ""
+
+        assert code == 3
+        assert f"{log}:3 " in said
+        assert what in said
+
+
+def test_following_goes_on_where_a_torn_tail_was_taken_off(
+    survey_log: Path, tmp_path: Path
+) -> None:
+    """As a resume does: what is written in its place is an entry like any other."""
+    lines = survey_log.read_bytes().splitlines(keepends=True)
+    log = tmp_path / "open.jsonl"
+    log.write_bytes(b"".join(lines[:-1]) + b'{"seq":99,"kind":"torn')
+    with _followed(log, min(10, len(lines) - 1)) as following:
+        with log.open("rb+", buffering=0) as file:
+            file.truncate(sum(map(len, lines[:-1])))
+            file.seek(0, 2)
+            file.write(lines[-1])
+
+        assert _complaint(following) == (0, "")
+
+
+def test_following_tells_that_entries_were_cut_off(survey_log: Path, tmp_path: Path) -> None:
+    """No resume does that."""
+    lines = survey_log.read_bytes().splitlines(keepends=True)
+    log = tmp_path / "open.jsonl"
+    log.write_bytes(b"".join(lines[:3]))
+    with _followed(log, 3) as following:
+        with log.open("rb+", buffering=0) as file:
+            file.truncate(len(lines[0]))
+
+        code, said = _complaint(following)
+
+    assert code == 3
+    assert "cut while it was followed" in said

@@ -95,3 +95,20 @@ def _drawn_below(kind: type) -> str:
     """The first base of ours: `Detailed` only lends its constructor."""
     ours = [base for base in kind.__bases__ if base in ALL or base is Exception]
     return ours[0].__name__
+
+
+@pytest.mark.parametrize(
+    ("line", "what", "said"),
+    [
+        (1, "hash", ""),
+        (2, "hash", " Line 1 is intact."),
+        (9, "schema", " Lines 1-8 are intact."),
+        (9, "data digest", ""),
+        (9, "another end", ""),
+    ],
+)
+def test_damage_tells_of_the_lines_before_it_what_is_known(line: int, what: str, said: str) -> None:
+    """Where a sum over them is wrong, any of them may be altered."""
+    damaged = errors.LogDamaged("a.jsonl", line, 7, "one", "other", what)
+
+    assert str(damaged) == f"a.jsonl:{line} (byte 7): {what}: expected one, found other.{said}"

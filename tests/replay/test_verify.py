@@ -1,5 +1,7 @@
 """Verifying a log and the logs below it (CONTRACT.md §5)."""
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -356,7 +358,10 @@ def test_a_child_cut_at_a_line_end_is_found(tree: Path) -> None:
 
 
 def test_a_killed_child_is_complete_if_its_parent_anchors_it(path: Path) -> None:
-    """It never wrote `run.finished`; even a torn last line changes nothing about that."""
+    """It never wrote `run.finished`, and nothing may follow what its parent has seen.
+
+    Its torn tail was cut off when it was joined; another one is no crash's.
+    """
     root = Scribe(path, ROOT)
     child = root.child(1, "0#1")
     child.say(NoteAdded("last words"), "0#1")
@@ -369,7 +374,7 @@ def test_a_killed_child_is_complete_if_its_parent_anchors_it(path: Path) -> None
         file.write(b'{"seq":2,"ki')
     found = verify(path)
 
-    assert (found.intact, found.complete) == (True, True)
+    assert (found.intact, found.complete) == (True, False)
     assert whats(found) == [("audit.1.jsonl", "torn tail")]
 
 
@@ -458,3 +463,39 @@ def test_verifying_changes_nothing(tree: Path) -> None:
     verify(tree)
 
     assert {p: p.read_bytes() for p in tree.parent.rglob("*") if p.is_file()} == before
+
+
+LISTINGS = """
+import sys
+from pathlib import Path
+from refold.engine.limits import Limits
+from refold import record, verify
+from tests.support.child_programs import parents
+listed = []
+def hook(event, args):
+    if event in ("os.listdir", "os.scandir"):
+        listed.append(event)
+sys.addaudithook(hook)
+many = Limits(max_children=1000)
+record(parents, int(sys.argv[2]), log=sys.argv[1], limits=many, durability="fast")
+recorded, listed[:] = len(listed), []
+assert len(verify(sys.argv[1]).logs) == int(sys.argv[2]) + 1
+sys.stdout.write(f"{recorded} {len(listed)}")
+"""
+
+
+def test_a_folder_is_listed_once_however_many_children_lie_in_it(tmp_path: Path) -> None:
+    """Case 106: else ten thousand children cost a hundred million looks; recording lists none."""
+    counts = [
+        subprocess.run(
+            [sys.executable, "-c", LISTINGS, str(tmp_path / name / "a.jsonl"), number],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=Path(__file__).parents[2],
+        ).stdout.split()
+        for name, number in (("few", "3"), ("many", "30"))
+    ]
+
+    assert counts[0] == counts[1]
+    assert counts[0][1] == "1"

@@ -7,6 +7,7 @@ What an error becomes is `cli.errors`'s.  Rules: CONTRACT.md §14.
 
 import contextlib
 import difflib
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -110,6 +111,7 @@ class Commands(click.Group):
         """Run, and exit with the code that CONTRACT.md §14 gives."""
         from refold.cli.errors import guarded  # noqa: PLC0415 - not for `--help` of a typo
 
+        _have_standard_streams()
         _never_fail_to_print()
         options["standalone_mode"] = False
         sys.exit(guarded(lambda: super(Commands, self).main(args, **options)))
@@ -148,6 +150,13 @@ def refold(context: click.Context, log_level: str) -> int:
 
         configure(log_level)
     return 0
+
+
+def _have_standard_streams() -> None:
+    """Let those lead nowhere that were closed: else the next file to be opened, a log, is one."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # the lowest descriptor that is free is its own
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
 def _never_fail_to_print() -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 import click
 
-from refold.cli.logs import OpenedLog, program_started, started
+from refold.cli.logs import OpenedLog, program_started, refuse_damaged, started
 from refold.cli.people import said
 from refold.engine.canonical import Json
 from refold.engine.errors import UsageError
@@ -107,6 +107,7 @@ def live_of(
     from refold.cli.replay import load_tools, session_of, tools_of  # noqa: PLC0415 - it uses this file
 
     name = program_started(log).program
+    refuse_damaged(log)
     modes, places = modes_and_tools(tools)
     given = load_tools(places)
     own = tools_of(name) if program is None and name in SHIPPED else ()

@@ -26,6 +26,7 @@ from refold.engine.errors import (
 )
 from refold.engine.events import RunStarted
 from refold.engine.log import Entry, read_entries
+from refold.engine.log.blobs import BlobBroken
 from refold.engine.log.names import PACKED_SUFFIX
 from refold.engine.log.pack import opened
 from refold.replay.observed.guarantee import refuse_observed
@@ -56,6 +57,13 @@ class OpenedLog:
         return f"{output.shown_path(self.given)}:{output.shown_path(Path(path).name)}"
 
 
+_NONSENSE: Final = (
+    ArithmeticError, AssertionError, AttributeError, BlobBroken, EventMalformed, LookupError,
+    RecursionError, TypeError, ValueError,
+)  # fmt: skip
+"""What code trips over whose data is of another form than its kind says."""
+
+
 @contextlib.contextmanager
 def opened_log(given: Path) -> Iterator[OpenedLog]:
     """Give a readable log, unpacked for as long as the block lasts.
@@ -82,10 +90,14 @@ def opened_log(given: Path) -> Iterator[OpenedLog]:
             error.path = output.shown_path(given)
             raise
         except (LogDamaged, LogUnsupported, LogMissing, EntryMissing) as error:
+            if isinstance(error, LogUnsupported) and not error.path:
+                raise (
+                    _damage(log, error) or error
+                ) from None  # an unknown kind, and nobody said where
             if path != given:
                 error.path = log.shown(error.path)
             raise
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        except _NONSENSE as error:
             damage = _damage(log, error)
             if damage is None:
                 raise
@@ -111,6 +123,20 @@ def _damage(log: OpenedLog, error: Exception) -> RefoldError | None:
     return LogDamaged(
         log.shown(first.path), first.line, first.byte, first.expected, first.found, first.what
     )
+
+
+def refuse_damaged(log: OpenedLog) -> None:
+    """Refuse to go by a record that is not intact, or by that of a run below it.
+
+    Raises:
+        LogDamaged: the first damage.
+    """
+    from refold.replay.verify import LEAVES_INTACT, verify  # noqa: PLC0415 - not for whoever shows
+
+    for report in verify(log.path).logs:
+        for damage in report.damage:
+            if not report.intact and damage.what not in LEAVES_INTACT:
+                raise damage.as_error()
 
 
 def first_entry(path: Path) -> Entry:

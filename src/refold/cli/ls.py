@@ -22,7 +22,7 @@ from refold.cli.trees import run_name
 from refold.engine.canonical import loads
 from refold.engine.errors import LogMissing, LogNameRefused, RefoldError
 from refold.engine.log.line import LINE_MAX
-from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, check_root, tree
+from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, Folder, check_root, tree
 from refold.engine.log.reader import open_log
 
 _CHUNK: Final = 64 * 1024
@@ -56,8 +56,9 @@ def command(*, folder: Path, is_tree: bool, as_json: bool) -> int:
         shown = output.shown_path(folder)
         raise click.UsageError(f"{shown}: no such folder; `refold demo` records a first run")
     with output.progress(f"reading {folder}"):
+        beside = Folder(folder)
         found = sorted(
-            (_listed(path) for path in folder.iterdir() if _is_root(path)),
+            (_listed(path, beside) for path in folder.iterdir() if _is_root(path)),
             key=lambda each: (each.wall_us, each.row["log"]),
         )
     if as_json:
@@ -109,7 +110,7 @@ class _Listed:
     """The nonce of the log that it was forked from; empty for none."""
 
 
-def _listed(path: Path) -> _Listed:
+def _listed(path: Path, beside: Folder) -> _Listed:
     """Return what is known of one root run; a file that is none says so as its status."""
     row: dict[str, Any] = {
         "log": output.shown_path(path),
@@ -123,9 +124,10 @@ def _listed(path: Path) -> _Listed:
     }
     try:
         with opened_log(path) as opened:
-            logs = tree(opened.path)
+            is_plain = opened.path == path
+            logs = beside.tree(path) if is_plain else tree(opened.path)
             row["runs"] = len(logs)
-            files = logs if opened.path == path else [path]
+            files = logs if is_plain else [path]
             row["bytes"] = sum(file.stat().st_size for file in files)
             return _with_ends(row, opened.path)
     except _NO_LOG:

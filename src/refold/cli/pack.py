@@ -9,9 +9,15 @@ from refold.cli import output, words
 from refold.cli.errors import DAMAGED, FINE
 from refold.cli.logs import LOG, OpenedLog, json_option, opened_log
 from refold.cli.pages import page
+from refold.engine.log.damage import TORN_TAIL
 from refold.engine.log.names import PACKED_SUFFIX, tree
 from refold.engine.log.pack import pack
-from refold.replay.verify import MISSING, verify
+from refold.replay.verify import START_MISSING, verify
+
+_SHOWN: Final = 10
+"""Places of damage that are told."""
+_HARMLESS: Final = frozenset({TORN_TAIL, START_MISSING})
+"""What a crash leaves."""
 
 _PAGE: Final = """
 Examples:
@@ -20,8 +26,9 @@ Examples:
   refold pack runs/audit.2.jsonl               a child, and what lies below it
   refold show report.refold
 
-Exit code: 0 all is there · 3 a child's log or a large text is missing (what
-is there is packed, and standard error says what is not).
+Exit code: 0 all is there and intact · 3 a child's log or a large text is
+missing, or something is damaged (what is there is packed as it is, and
+standard error says what is wrong).
 """
 
 
@@ -47,7 +54,7 @@ def command(*, log: Path, out: Path | None, as_json: bool) -> int:
             raise click.UsageError(f"{output.shown_path(target.parent)}: no such folder")
         packed = pack(opened.path, target)
         logs = len(tree(opened.path))
-        is_whole = _tell_gaps(opened)
+        is_whole = _tell_damage(opened)
     size = packed.stat().st_size
     if as_json:
         output.document({"packed": output.shown_path(packed), "logs": logs, "bytes": size})
@@ -57,9 +64,12 @@ def command(*, log: Path, out: Path | None, as_json: bool) -> int:
     return FINE if is_whole else DAMAGED
 
 
-def _tell_gaps(log: OpenedLog) -> bool:
-    """Say what the logs name and could not be packed; return whether that is nothing."""
-    gaps = [damage for damage in verify(log.path).damage if damage.what in MISSING]
-    for gap in gaps:
-        output.complain(f"{log.shown(gap.path)}:{gap.line}: {gap.what}")
-    return not gaps
+def _tell_damage(log: OpenedLog) -> bool:
+    """Say what is missing, or was packed damaged; return whether that is nothing."""
+    found = [each for each in verify(log.path).damage if each.what not in _HARMLESS]
+    for each in found[:_SHOWN]:
+        output.complain(f"{log.shown(each.path)}:{each.line}: {each.what}")
+    if len(found) > _SHOWN:
+        rest = words.counted(len(found) - _SHOWN, "more place")
+        output.complain(f"and {rest}: `refold verify --json` lists them")
+    return not found

@@ -15,7 +15,13 @@ import attrs
 import click
 
 from refold.cli import output
-from refold.cli.logs import OpenedLog, complain_of_unnamed, opened_log, program_started
+from refold.cli.logs import (
+    OpenedLog,
+    complain_of_unnamed,
+    opened_log,
+    program_started,
+    refuse_damaged,
+)
 from refold.cli.replay import import_from_here, load_tools, session_of
 from refold.cli.shipped import tools_of
 from refold.engine.ports import SessionPort, Tool
@@ -59,6 +65,7 @@ def subject(
             _say_which(opened, name, command)
             yield None
             return
+        refuse_damaged(opened)
         given = load_tools(tools)
         own = () if program is not None else tools_of(name, os.curdir)
         known = {tool.name: tool for tool in (*own, *given)}

@@ -14,7 +14,7 @@ import click
 
 from refold.cli import output, people, words
 from refold.cli.errors import FINE, NOT_COMPLETED, USAGE
-from refold.cli.logs import LOG, complain_of_unnamed, json_option, place_of, started
+from refold.cli.logs import LOG, complain_of_unnamed, json_option, opened_log, place_of, started
 from refold.cli.pages import page
 from refold.cli.recorded import describe, document_of
 from refold.engine.errors import InDoubt, LogSealed, ToolNeeded, UsageError
@@ -119,23 +119,8 @@ def command(
     """
     _check_plain(log)
     given = Given(log=log, **options)
-    if is_list:
-        return _listed(given, as_json=as_json)
-    name = refuse_observed(log, started(log)).program
-    if _is_unnamed(given, name):
-        return _unnamed(given, name)
-    try:
-        recording = _resumed(given)
-    except InDoubt:
-        if not as_json:
-            return _in_doubt(given)
-        output.document(_open_document(given, open_ends(log)))
-        return USAGE
-    if as_json:
-        output.document(document_of(recording))
-    else:
-        describe(recording, again=given.again())
-    return FINE if recording.ok else NOT_COMPLETED
+    with opened_log(log):
+        return _listed(given, as_json=as_json) if is_list else _gone_on(given, as_json=as_json)
 
 
 @attrs.frozen(kw_only=True)
@@ -193,6 +178,26 @@ def resume_line(log: Path) -> str:
     return again(log, program=place_of(run.program), tools="FILE.py:TOOLS" if run.tools else "")
 
 
+def _gone_on(given: Given, *, as_json: bool) -> int:
+    """Go on with the run, and say how it ended."""
+    log = given.log
+    name = refuse_observed(log, started(log)).program
+    if _is_unnamed(given, name):
+        return _unnamed(given, name)
+    try:
+        recording = _resumed(given)
+    except InDoubt:
+        if not as_json:
+            return _in_doubt(given)
+        output.document(_open_document(given, open_ends(log)))
+        return USAGE
+    if as_json:
+        output.document(document_of(recording))
+    else:
+        describe(recording, again=given.again())
+    return FINE if recording.ok else NOT_COMPLETED
+
+
 def _is_unnamed(given: Given, name: str) -> bool:
     """Return whether the program has to be named."""
     return given.program is None and name not in SHIPPED
@@ -204,7 +209,7 @@ def _unnamed(given: Given, name: str) -> int:
     Raises:
         LogSealed: it would be no use: the run has ended.
     """
-    if scan(given.log).sealed:
+    if scan(given.log).ended:
         raise LogSealed(output.shown_path(given.log))
     program = complain_of_unnamed(name)
     output.hint(again(given.log, program=program, tools=given.tools))
@@ -331,7 +336,7 @@ def _listed(given: Given, *, as_json: bool) -> int:
     found = scan(given.log)
     if found.damage is not None:
         raise found.damage.as_error()
-    if found.sealed:
+    if found.ended:
         raise LogSealed(output.shown_path(given.log))
     ends = open_ends(given.log)
     if as_json:

@@ -116,6 +116,7 @@ def _watched() -> Schema:
             "exit_code": _or_null(_COUNT),
             "ignored": _list(_IGNORED),
             "ignored_count": _COUNT,
+            "notes": _list(_TEXT),
         }
     )
 
@@ -400,7 +401,7 @@ def _recover() -> Schema:
     log = record(
         {
             "path": _TEXT,
-            "state": {"enum": ["sealed", "open", "torn", "damaged"]},
+            "state": {"enum": ["sealed", "joined", "open", "torn", "damaged", "missing"]},
             "entries": _COUNT,
             "head": _HASH,
             "bytes": _COUNT,

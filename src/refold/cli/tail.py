@@ -3,21 +3,21 @@
 import os
 import time
 from collections import deque
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import click
 
 from refold.cli import output
-from refold.cli.entries import heading, origin_of, print_entry
+from refold.cli.entries import heading, kind_width, origin_of, print_entry
 from refold.cli.errors import FINE
 from refold.cli.logs import LOG, first_entry, json_option, opened_log
 from refold.cli.pages import page
 from refold.engine.canonical import loads
-from refold.engine.errors import LogDamaged
 from refold.engine.log import Entry, read_entries
-from refold.engine.log.reader import open_log
+from refold.engine.log.damage import Place, judge
+from refold.engine.log.line import LINE_MAX, TRAILER, trailer
+from refold.engine.log.reader import entry_of, open_log
 
 _POLL_SECONDS: Final = 0.2
 
@@ -53,11 +53,12 @@ def command(*, log: Path, count: int, follow: bool, as_json: bool) -> int:
         if as_json:
             output.document({"log": output.shown_path(log), "entries": [_plain(e) for e in last]})
             return FINE
-        heading()
+        width = kind_width(opened.path)
+        heading(width)
         for entry in last:
-            print_entry(entry, origin_us)
+            print_entry(entry, origin_us, width)
         if follow and last and last[-1].kind != "run.finished":
-            _follow(opened.path, last[-1], origin_us)
+            _follow(opened.path, last[-1], origin_us, width)
     return FINE
 
 
@@ -71,51 +72,43 @@ def _plain(entry: Entry) -> dict[str, Any]:
     return document
 
 
-def _follow(path: Path, last: Entry, origin_us: int) -> None:
-    offset, seq = last.offset + len(last.line), last.seq
-    for line in _lines_from(path, offset):
-        seq += 1
-        entry = _parsed(path, line, offset, seq)
-        offset += len(line)
-        print_entry(entry, origin_us)
-        if entry.kind == "run.finished":
-            return
-
-
-def _lines_from(path: Path, offset: int) -> Iterator[bytes]:
-    """Yield whole lines as they are written; polls, for a log says nothing when it grows."""
+def _follow(path: Path, last: Entry, origin_us: int, width: int) -> None:
+    """Print entries as they are written, each verified; a log says nothing when it grows."""
+    end, head = last.offset + len(last.line), last.hash.encode()
+    place = Place(str(path), last.seq + 1, end, head)
     with open_log(path) as file:
-        file.seek(offset)
-        pending = b""
         while True:
-            found = file.readline()
-            if not found:
-                if os.fstat(file.fileno()).st_nlink == 0:
-                    return  # removed: nobody writes it any more
+            line = _whole_line(file, place)
+            if line:
+                entry = _verified(file, line, place)
+                print_entry(entry, origin_us, width)
+                if entry.kind == "run.finished":
+                    return
+                end, head = place.offset + len(line), entry.hash.encode()
+                place = Place(str(path), place.seq + 1, end, head)
+            elif os.fstat(file.fileno()).st_nlink == 0:
+                return  # removed: nobody writes it any more
+            else:
                 time.sleep(_POLL_SECONDS)
-                continue
-            pending += found
-            if pending.endswith(b"\n"):
-                yield pending
-                pending = b""
 
 
-def _parsed(path: Path, line: bytes, offset: int, seq: int) -> Entry:
-    try:
-        row = loads(line)
-        assert row["seq"] == seq
-        data, meta = row["data"], row["meta"]
-        return Entry(
-            seq,
-            row["kind"],
-            row.get("call"),
-            row.get("cause"),
-            data,
-            meta,
-            row["hash"],
-            line,
-            offset,
-        )
-    except (ValueError, KeyError, TypeError, AssertionError):
-        shown = f"{line[:60]!r}"
-        raise LogDamaged(str(path), seq + 1, offset, f"entry {seq}", shown, "no entry") from None
+def _whole_line(file: BinaryIO, place: Place) -> bytes:
+    """Return the line at `place`; empty while it is not whole, or was taken off as a torn tail.
+
+    Raises:
+        LogDamaged: the log ends before it, where there were entries.
+    """
+    size = os.fstat(file.fileno()).st_size
+    if size < place.offset:
+        found = f"{size} bytes: it was cut while it was followed"
+        raise place.damage("log cut short", f"{place.offset} bytes", found).as_error()
+    file.seek(place.offset)
+    line = file.readline(LINE_MAX + 1)
+    return line if line.endswith(b"\n") or len(line) > LINE_MAX else b""
+
+
+def _verified(file: BinaryIO, line: bytes, place: Place) -> Entry:
+    is_next = line.startswith(b'{"seq":%d,' % place.seq)
+    if not is_next or not line.endswith(trailer(place.previous, line[:-TRAILER])):
+        raise judge(file, place).as_error()
+    return entry_of(line, place)

@@ -17,6 +17,7 @@ from refold.cli.logs import LOG, OpenedLog, json_option, opened_log
 from refold.cli.pages import page
 from refold.engine.errors import LogUnsupported, RefoldError
 from refold.engine.log.damage import TORN_TAIL, Damage
+from refold.engine.log.names import Folder
 from refold.replay.verify import LEAVES_INTACT, OTHER_HEAD, LogReport, Verification, verify
 
 _SHOWN: Final = 10
@@ -114,15 +115,24 @@ def _all_below(paths: Sequence[Path]) -> list[_Verified]:
     from refold.replay.bulk import find_logs  # noqa: PLC0415 - imports what executes programs
 
     logs = find_logs(paths)
+    folders: dict[Path, Folder] = {}
     found: list[_Verified] = []
     with output.progress(lambda: f"verifying {len(found) + 1:,} of {len(logs):,} logs"):
         for given in logs:
             try:
                 with opened_log(given) as log:
-                    found.append(_Verified(verify(log.path), log))
+                    beside = _folder(given, folders) if log.path == given else None
+                    found.append(_Verified(verify(log.path, beside=beside), log))
             except (RefoldError, click.UsageError) as error:
                 found.append(_Verified(_unread(given, error), OpenedLog(given, given)))
     return found
+
+
+def _folder(log: Path, known: dict[Path, Folder]) -> Folder:
+    """Return the folder of a log, listed once for all logs that lie in it."""
+    if log.parent not in known:
+        known[log.parent] = Folder(log.parent)
+    return known[log.parent]
 
 
 def _unread(log: Path, error: RefoldError | click.UsageError) -> Verification:

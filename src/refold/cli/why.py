@@ -47,14 +47,15 @@ def command(*, log: Path, entry: int, every: bool, as_json: bool) -> int:
     child's log into that of its parent.  What else led to a link directly
     stands below it.  Nothing is executed.
     """
-    with opened_log(log) as opened, output.progress(f"reading {log}"):
-        started(opened.path)  # a file without a first entry has no causes
-        found = why(opened.path, entry, every=every)
-    shown = [opened.shown(cause.log) for cause in found]
-    if as_json:
-        output.document(_document(found, shown, opened))
-    else:
-        _describe(found, shown, every=every)
+    with opened_log(log) as opened:
+        with output.progress(f"reading {log}"):
+            started(opened.path)  # a file without a first entry has no causes
+            found = why(opened.path, entry, every=every)
+        shown = [opened.shown(cause.log) for cause in found]
+        if as_json:
+            output.document(_document(found, shown, opened))
+        else:
+            _describe(found, shown, every=every)
     return FINE
 
 

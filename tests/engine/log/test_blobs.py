@@ -1,5 +1,6 @@
 """Large strings beside the log (CONTRACT.md §3.6)."""
 
+import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,11 @@ from typing import Any
 import pytest
 
 from refold.engine.canonical import loads
+from refold.engine.errors import NotCanonical
 from refold.engine.log.blobs import (
     BLOB_MIN,
+    BLOB_MIN_CROWDED,
+    DATA_MAX,
     BlobBroken,
     BlobStore,
     digest_only,
@@ -52,6 +56,34 @@ def test_the_users_own_dollar_members_come_back_as_they_were(
 
     assert written != value
     assert resolved(written, store.get) == value
+
+
+@pytest.mark.parametrize("least", BLOB_MIN_CROWDED)
+def test_of_data_that_fit_into_no_line_smaller_strings_are_put_elsewhere_too(
+    tmp_path: Path, least: int
+) -> None:
+    """No smaller ones than it takes: a conversation of a thousand messages is one entry."""
+    store = BlobStore(tmp_path / "a.blobs", sync=False)
+    count = 2 * DATA_MAX // least * 3 // 4
+    messages = [{"role": "user", "content": f"{n:0{least - n % 2}}"} for n in range(count)]
+    value = {"added": messages, "large": LARGE, "small": "x" * (BLOB_MIN_CROWDED[-1] - 1)}
+
+    written = encode_data(value, store.put)
+
+    assert written == encode_data(value)
+    assert resolved(loads(written), store.get) == value
+    found = loads(written)
+    assert set(found["added"][0]["content"]) == {"$blob", "bytes"}
+    assert found["added"][1]["content"] == messages[1]["content"]
+    assert found["small"] == value["small"]
+
+
+def test_what_fits_into_no_line_even_so_is_refused() -> None:
+    """Many small things are no text that could be kept apart."""
+    with pytest.raises(NotCanonical, match="of 1024 and more"):
+        encode_data({"rows": ["x" * 1023] * 1100})
+    with pytest.raises(NotCanonical, match="of 32768 and more"):
+        encode_data({"rows": ["x" * 2000] * 600}, is_crowded=False)
 
 
 def test_what_is_written_does_not_depend_on_writing_it(tmp_path: Path) -> None:
@@ -137,3 +169,23 @@ def test_a_malformed_marker_is_refused(tmp_path: Path, marker: dict[str, Any]) -
     """A marker is exactly one of two forms; no name in it can leave the folder."""
     with pytest.raises(BlobBroken):
         resolved({"a": marker}, BlobStore(tmp_path / "a.blobs").get)
+
+
+@pytest.mark.parametrize("made", ["folder", "fifo"])
+def test_what_is_no_plain_file_is_told_and_nothing_stays_open(tmp_path: Path, made: str) -> None:
+    """By its name: the system's own words would name a descriptor."""
+    store = BlobStore(tmp_path / "a.blobs")
+    name = store.put(b"x" * BLOB_MIN)
+    place = tmp_path / "a.blobs" / name[:2] / name
+    place.unlink()
+    place.mkdir() if made == "folder" else os.mkfifo(place)
+    before = len(list(Path("/dev/fd").iterdir()))
+
+    with pytest.raises(BlobBroken) as broken:
+        store.get(name, BLOB_MIN)
+
+    assert (broken.value.what, broken.value.found) == (
+        "blob unreadable",
+        f"not a plain file: {name}",
+    )
+    assert len(list(Path("/dev/fd").iterdir())) == before

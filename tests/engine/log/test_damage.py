@@ -138,3 +138,11 @@ def test_a_report_is_safe_to_print(path: Path) -> None:
     damage = _damage(path, [b"\x1b]0;title\x07\n"])
 
     assert str(damage.as_error()).isprintable()
+
+
+def test_of_a_line_without_a_sound_end_the_end_is_shown(path: Path) -> None:
+    """Whole: what an editor did to the ends of lines is the last thing in it."""
+    damage = _damage(path, [line.replace(b"\n", b"\r\n") for line in _lines(path)])
+
+    assert (damage.what, damage.line) == ("no entry", 1)
+    assert damage.found.endswith("}\\r\\n'")

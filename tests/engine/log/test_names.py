@@ -7,6 +7,7 @@ import pytest
 
 from refold.engine.errors import LogNameRefused
 from refold.engine.log.names import (
+    Folder,
     blobs_of,
     check_root,
     child_path,
@@ -93,3 +94,18 @@ def test_a_default_name_says_when_what_and_which(tmp_path: Path) -> None:
 
     assert path == tmp_path / "20260102T030405Z-my-agent-x-k3f.jsonl"
     check_root(path)
+
+
+def test_a_folder_tells_the_children_of_all_that_lie_in_it(tmp_path: Path) -> None:
+    """As it was when it was listed; one listing serves a whole tree."""
+    for name in ["a.jsonl", "a.1.jsonl", "a.1.2.jsonl", "b.3.jsonl", ".4.jsonl"]:
+        (tmp_path / name).touch()
+    folder = Folder(tmp_path)
+    (tmp_path / "a.9.jsonl").touch()
+
+    assert [path.name for path in folder.tree(tmp_path / "a.jsonl")] == [
+        "a.jsonl",
+        "a.1.jsonl",
+        "a.1.2.jsonl",
+    ]
+    assert folder.children(tmp_path / "b.jsonl") == {3: tmp_path / "b.3.jsonl"}

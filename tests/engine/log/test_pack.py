@@ -165,3 +165,16 @@ def test_a_log_is_opened_from_anywhere(make_log: Callable[[int], Path]) -> None:
 
     with opened(str(path)) as root:
         assert scan(root).entries == 2
+
+
+@pytest.mark.parametrize("name", ["a\nb.jsonl", ".hidden.jsonl", "n\udcff.jsonl"])
+def test_a_name_that_no_packed_file_is_read_with_is_refused(
+    tree: Path, tmp_path: Path, name: str
+) -> None:
+    """Before anything is made: else nobody could open what was."""
+    tree.rename(tmp_path / name)
+
+    with pytest.raises(LogNameRefused, match="printable"):
+        pack(tmp_path / name, tmp_path / "report.refold")
+
+    assert not list(tmp_path.glob("*.refold"))

@@ -1,5 +1,7 @@
 """What still verifies of a damaged log, in a new one (CONTRACT.md §4.5)."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,21 +22,25 @@ def path(make_log: Callable[[int], Path]) -> Path:
 @pytest.fixture
 def tree(tmp_path: Path, started: RunStarted) -> Path:
     """A root with two children and a grandchild, each with a large string; nothing is sealed."""
-    root = tmp_path / "audit.jsonl"
 
-    def write(place: Path, depth: int, children: int) -> None:
-        above = {"run": "run", "call": "0#1", "hash": "0" * 64} if depth else None
-        with LogWriter.create(place, attrs.evolve(started, depth=depth, parent=above)) as log:
+    def write(place: Path, children: int, above: str = "") -> list[str]:
+        """Write a log, and return the hashes of its starts."""
+        depth = place.name.count(".") - 1
+        parent = {"run": "run", "call": "0#1", "hash": above} if above else None
+        with LogWriter.create(place, attrs.evolve(started, depth=depth, parent=parent)) as log:
             log.append(NoteAdded(f"{place.name[-7]}" * 40_000), "0#1")
+            starts = []
             for number in range(1, children + 1):
                 log.append(ChildStarted({}, number, f"c{number}"), f"0#{number + 1}")
+                starts.append(log.head)
             log.append(NoteAdded("last"), "0#9")
+        return starts
 
-    write(root, 0, 2)
-    write(tmp_path / "audit.1.jsonl", 1, 1)
-    write(tmp_path / "audit.2.jsonl", 1, 0)
-    write(tmp_path / "audit.1.1.jsonl", 2, 0)
-    return root
+    first, second = write(tmp_path / "audit.jsonl", 2)
+    (below,) = write(tmp_path / "audit.1.jsonl", 1, first)
+    write(tmp_path / "audit.2.jsonl", 0, second)
+    write(tmp_path / "audit.1.1.jsonl", 0, below)
+    return tmp_path / "audit.jsonl"
 
 
 def _alter(path: Path, line: int) -> None:
@@ -104,7 +110,7 @@ def test_a_damaged_child_is_reason_enough(tree: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "new.2.jsonl").exists()
     note = list(read_entries(tmp_path / "new.jsonl"))[-1].data
     assert note["damage"] is None
-    assert [child["entries"] for child in note["children"]] == [4, 0, 3]
+    assert [child["entries"] for child in note["children"]] == [0, 4, 3]  # the damaged first
 
 
 def test_an_entry_whose_large_string_is_gone_ends_the_prefix(tree: Path, tmp_path: Path) -> None:
@@ -124,6 +130,7 @@ def test_an_entry_whose_large_string_is_gone_ends_the_prefix(tree: Path, tmp_pat
         (b'"effect":"reads"', b'"effect":"rates"', "schema"),
         (b"tool.returned", b"tool.devoured", "unknown kind"),
         (b'"tool":"search"', b'"$blob":"search"', "marker"),
+        (b'"call":"', b'"x":1,"call":"', "no entry"),
     ],
 )
 def test_sense_counts_though_the_chain_holds(path: Path, old: bytes, new: bytes, what: str) -> None:
@@ -160,3 +167,50 @@ def test_nothing_is_made_of_nothing(path: Path, tmp_path: Path) -> None:
         salvage(path, new)
 
     assert [each.name for each in tmp_path.iterdir()] == ["audit.jsonl"]
+
+
+def test_a_log_that_answers_another_start_is_not_copied(tree: Path, tmp_path: Path) -> None:
+    """It would make the new tree one that is not intact; nor do those below it come along."""
+    _alter(tree, 5)
+    one, other = tmp_path / "audit.1.jsonl", tmp_path / "audit.2.jsonl"
+    first, second = one.read_bytes(), other.read_bytes()
+    one.write_bytes(second)
+    other.write_bytes(first)
+
+    salvaged = salvage(tree, tmp_path / "new.jsonl")
+
+    whats = [child.wrong and child.wrong.what for child in salvaged.children]
+    assert whats == ["another child: parent", "another child: parent"]
+    assert {each.name for each in tmp_path.glob("new.*")} == {"new.jsonl", "new.blobs"}
+
+
+SMALL = """
+import resource, sys
+from refold.engine.log import salvage
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), resource.RLIM_INFINITY))
+try:
+    salvage(sys.argv[1], sys.argv[2])
+except Exception as error:
+    sys.stdout.write(f"{type(error).__name__} {error}")
+"""
+
+
+@pytest.mark.parametrize("room", [0, 1, 700, 1_400, 50_000])
+def test_on_a_full_disk_nothing_is_left_behind(tree: Path, tmp_path: Path, room: int) -> None:
+    """Half a salvaged log would not say that it is one; the file that has no room is named."""
+    _alter(tree, 5)
+    before = sorted(tmp_path.rglob("*"))
+    new = tmp_path / "new.jsonl"
+
+    said = subprocess.run(
+        [sys.executable, "-c", SMALL, str(tree), str(new), str(room)],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+    if new.exists():
+        assert list(read_entries(new))[-1].kind == "x-refold.salvaged"
+    else:
+        assert str(new) in said
+        assert sorted(tmp_path.rglob("*")) == before
