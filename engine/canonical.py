@@ -37,6 +37,9 @@ loads: Final[Callable[[bytes | str], Json]] = orjson.loads
 # tries its left side as a number, and the exception inside that costs more than the search.
 _DELETE: Final = 0x7F
 
+_BITS_SHOWN: Final = 128
+"""Of an integer that is refused, and told in full."""
+
 # orjson escapes what JSON must; these it leaves raw, and a terminal may obey them.
 _UNSAFE: Final = re.compile(
     "[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]"
@@ -101,7 +104,7 @@ def _check(value: Json, pointer: str, depth: int) -> None:
         _check_text(value, pointer)
     elif kind is int:
         if not -(2**63) <= value < 2**63:
-            raise NotCanonical(pointer, "an integer within 64 bits", f"{value.bit_length()} bits")
+            raise too_wide(value, pointer)
     elif kind is float:
         if not math.isfinite(value):
             raise NotCanonical(pointer, "a finite number", repr(value))
@@ -120,6 +123,13 @@ def _check(value: Json, pointer: str, depth: int) -> None:
             _check(item, f"{pointer}/{index}", depth + 1)
     elif value is not None and kind is not bool:
         raise NotCanonical(pointer, "a JSON value", kind_of(value))
+
+
+def too_wide(value: int, pointer: str) -> NotCanonical:
+    """Return the refusal of an integer that has more than 64 bits with its sign."""
+    bits = value.bit_length()
+    found = str(value) if bits <= _BITS_SHOWN else f"one of {bits} bits"
+    return NotCanonical(pointer, "an integer within 64 bits, sign included", found)
 
 
 def kind_of(value: object) -> str:

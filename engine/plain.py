@@ -31,7 +31,7 @@ from typing import Any, Final
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
-from refold.engine.canonical import DEPTH_MAX, Json, encode_sorted, join, kind_of
+from refold.engine.canonical import DEPTH_MAX, Json, encode_sorted, join, kind_of, too_wide
 from refold.engine.errors import NotCanonical
 from refold.engine.secret import MEMBER, Secret
 
@@ -122,9 +122,7 @@ def _text(value: str, pointer: str, _depth: int) -> Json:
 
 def _integer(value: int, pointer: str, _depth: int) -> Json:
     if not -_WIDE <= value < _WIDE:
-        raise NotCanonical(
-            pointer, "an integer within 64 bits", f"one of {value.bit_length()} bits"
-        )
+        raise too_wide(value, pointer)
     return value
 
 

@@ -19,6 +19,8 @@ DifferenceKind = Literal["changed", "added", "removed"]
 
 _CHARACTERS_SHOWN: Final = 120
 """Characters of a value that a line for people shows."""
+_COUNTED_FROM: Final = 60
+"""With fewer, it is not said how many are left out: that would take the place of half of them."""
 
 
 @attrs.frozen
@@ -79,7 +81,10 @@ def shown(value: Json, characters_max: int = _CHARACTERS_SHOWN) -> str:
     text = encode(value).decode()
     if len(text) <= characters_max:
         return text
-    kept = max(8, (characters_max - 30) // 2)
+    if characters_max < _COUNTED_FROM:
+        kept = (characters_max - 1) // 2
+        return f"{text[:kept]}…{text[-kept:]}"
+    kept = (characters_max - 30) // 2
     return f"{text[:kept]}…({len(text) - 2 * kept} more)…{text[-kept:]}"
 
 
@@ -135,7 +140,8 @@ def _pair(before: Json, after: Json) -> str:
         (i for i, (x, y) in enumerate(zip(old, new, strict=False)) if x != y),
         min(len(old), len(new)),
     )
-    return f"{_around(old, at)} → {_around(new, at)} (from character {at})"
+    where = f" (from character {at})" if at else ""
+    return f"{_around(old, at)} → {_around(new, at)}{where}"
 
 
 def _around(text: str, at: int) -> str:

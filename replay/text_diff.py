@@ -5,6 +5,7 @@ comes from a log.
 """
 
 import difflib
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -22,6 +23,14 @@ _SHORT: Final = 40
 """Texts of so many characters are shown whole, by their JSON difference."""
 _CONTEXT: Final = 4
 """Words kept before and after one that changed."""
+_LONG: Final = 80
+"""A longer line of a text of several is told word by word, too …"""
+_TOGETHER: Final = 3
+"""… where not more than so many changed together."""
+_PIECE: Final = 60
+"""Characters of one piece that went or came, or of what is the same within a word."""
+_CELLS_MAX: Final = 1_000_000
+"""Words that went times words that came; beyond, they are not aligned: that would take seconds."""
 
 
 @attrs.frozen
@@ -63,12 +72,42 @@ def message_changes(before: Sequence[Json], after: Sequence[Json]) -> tuple[Text
 
 def changed_lines(before: str, after: str) -> tuple[str, ...]:
     """Return how one text became the other: lines, or, where they have one line, words."""
-    if "\n" in before or "\n" in after:
-        found = list(
-            difflib.unified_diff(before.splitlines(), after.splitlines(), n=1, lineterm="")
-        )
-        return _capped([line for line in found[2:] if not line.startswith("@@")])
-    return _capped([_words(before, after)])
+    if "\n" not in before and "\n" not in after:
+        return _capped([_words(before, after)])
+    found = list(difflib.unified_diff(before.splitlines(), after.splitlines(), n=1, lineterm=""))
+    return _capped(list(_long_by_words([line for line in found[2:] if not line.startswith("@@")])))
+
+
+def _long_by_words(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of a diff; where a few long ones became others like them, by their words."""
+    runs = [(sign, list(run)) for sign, run in itertools.groupby(lines, key=lambda line: line[0])]
+    following = [*runs[1:], ("", [])]
+    told: list[str] = []
+    for (sign, run), (next_sign, news) in zip(runs, following, strict=True):
+        if told:  # with the lines that they took the place of
+            yield from told
+            told = []
+            continue
+        if (sign, next_sign) == ("-", "+") and len(run) == len(news) <= _TOGETHER:
+            pairs = [(old[1:], new[1:]) for old, new in zip(run, news, strict=True)]
+            if all(len(old) > _LONG and _is_like(old, new) for old, new in pairs):
+                told = [f" {_words(old, new)}" for old, new in pairs]
+                continue
+        yield from run
+
+
+def _is_like(old: str, new: str) -> bool:
+    start, end = _shared_ends(old, new)
+    return 2 * (start + end) >= min(len(old), len(new))
+
+
+def _shared_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """Return how much two texts, or two lists of words, share at the start, and then at the end."""
+    most = min(len(old), len(new))
+    start = next((at for at in range(most) if old[at] != new[at]), most)
+    most -= start
+    end = next((at for at in range(most) if old[-1 - at] != new[-1 - at]), most)
+    return start, end
 
 
 def _message(at: int, old: Any, new: Any) -> TextChange:
@@ -109,7 +148,7 @@ def _is_text(before: Json, after: Json) -> bool:
 def _words(before: str, after: str) -> str:
     """Return one line: what is the same as it is, shortened; what changed in brackets."""
     olds, news = re.findall(r"\s+|\S+", before), re.findall(r"\s+|\S+", after)
-    blocks = difflib.SequenceMatcher(None, olds, news, autojunk=False).get_opcodes()
+    blocks = _blocks(olds, news)
     return "".join(
         piece
         for at, block in enumerate(blocks)
@@ -117,22 +156,60 @@ def _words(before: str, after: str) -> str:
     )
 
 
+_Block = tuple[str, int, int, int, int]
+"""Of the words `old[a:b]` and `new[c:d]`: (what became of them, a, b, c, d)."""
+
+
+def _blocks(olds: list[str], news: list[str]) -> list[_Block]:
+    """Return how one list of words became the other."""
+    start, end = _shared_ends(olds, news)
+    old_end, new_end = len(olds) - end, len(news) - end
+    found: list[_Block] = [("equal", 0, start, 0, start)] if start else []
+    if (old_end - start) * (new_end - start) > _CELLS_MAX:
+        found.append(("replace", start, old_end, start, new_end))
+    else:
+        inner = difflib.SequenceMatcher(
+            None, olds[start:old_end], news[start:new_end], autojunk=False
+        )
+        found += [
+            (op, start + a, start + b, start + c, start + d)
+            for op, a, b, c, d in inner.get_opcodes()
+        ]
+    return [*found, ("equal", old_end, len(olds), new_end, len(news))] if end else found
+
+
 def _block(
-    block: tuple[str, int, int, int, int],
-    olds: list[str],
-    news: list[str],
-    *,
-    is_first: bool,
-    is_last: bool,
+    block: _Block, olds: list[str], news: list[str], *, is_first: bool, is_last: bool
 ) -> Iterator[str]:
     op, old_from, old_to, new_from, new_to = block
     if op == "equal":
         yield _kept(olds[old_from:old_to], is_first=is_first, is_last=is_last)
         return
-    if old_to > old_from:
-        yield f"[-{''.join(olds[old_from:old_to])}-]"
-    if new_to > new_from:
-        yield f"{{+{''.join(news[new_from:new_to])}+}}"
+    old, new = "".join(olds[old_from:old_to]), "".join(news[new_from:new_to])
+    start = end = 0
+    if max(len(old), len(new)) > _SHORT and _is_like(old, new):  # a long word, or no words at all
+        start, end = _shared_ends(old, new)
+    yield _last_of(old[:start])
+    if len(old) > start + end:
+        yield f"[-{_piece(old[start : len(old) - end])}-]"
+    if len(new) > start + end:
+        yield f"{{+{_piece(new[start : len(new) - end])}+}}"
+    yield _first_of(old[len(old) - end :])
+
+
+def _piece(text: str) -> str:
+    if len(text) <= _PIECE:
+        return text
+    half = _PIECE // 2
+    return f"{text[:half]}…{text[-half:]}"
+
+
+def _first_of(text: str) -> str:
+    return text if len(text) <= _PIECE // 2 else f"{text[: _PIECE // 2]}…"
+
+
+def _last_of(text: str) -> str:
+    return text if len(text) <= _PIECE // 2 else f"…{text[-(_PIECE // 2) :]}"
 
 
 def _kept(words: list[str], *, is_first: bool, is_last: bool) -> str:
@@ -147,7 +224,8 @@ def _kept(words: list[str], *, is_first: bool, is_last: bool) -> str:
 def _capped(lines: Sequence[str]) -> tuple[str, ...]:
     kept = [_safe(line) for line in lines[:LINES_MAX]]
     if len(lines) > LINES_MAX:
-        kept.append(f"… and {len(lines) - LINES_MAX} lines more")
+        more = len(lines) - LINES_MAX
+        kept.append(f"… and {more} {'line' if more == 1 else 'lines'} more")
     return tuple(kept)
 
 

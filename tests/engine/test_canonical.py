@@ -70,8 +70,8 @@ def test_bytes_hold_nothing_that_a_terminal_obeys(text: str) -> None:
     [
         ({"a": [1, float("nan")]}, "/a/1", "a finite number"),
         ({"a": float("-inf")}, "/a", "a finite number"),
-        ({"a": 2**63}, "/a", "an integer within 64 bits"),
-        ({"a": [-(2**63) - 1]}, "/a/0", "an integer within 64 bits"),
+        ({"a": 2**63}, "/a", "an integer within 64 bits, sign included"),
+        ({"a": [-(2**63) - 1]}, "/a/0", "an integer within 64 bits, sign included"),
         ({"a/b": {"~": "\ud800"}}, "/a~1b/~0", "text without lone surrogates"),
         ({"a": {1: 2}}, "/a", "string keys"),
         (nested(DEPTH_MAX + 1), "/0" * DEPTH_MAX, f"at most {DEPTH_MAX} levels of nesting"),
@@ -86,6 +86,14 @@ def test_what_a_log_cannot_hold_exactly_is_refused(value: Any, pointer: str, exp
         encode(value)
 
     assert (caught.value.pointer, caught.value.expected) == (pointer, expected)
+
+
+def test_an_integer_that_is_too_wide_is_shown() -> None:
+    """An unsigned one of 64 bits needs 65 with its sign; one of many digits is told by its size."""
+    with pytest.raises(NotCanonical, match="sign included, found 18446744073709551615"):
+        encode(2**64 - 1)
+    with pytest.raises(NotCanonical, match="found one of 5001 bits"):
+        encode(2**5000)
 
 
 def test_the_limits_themselves_are_held() -> None:

@@ -1,12 +1,18 @@
 """Each message stands in a log once: requests name the prefix that it has (CONTRACT.md §2.4)."""
 
+import math
+import sys
+import tracemalloc
+from types import FrameType
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refold.engine import digest
 from refold.engine.conversation import Conversations
+from refold.engine.errors import NotCanonical
 
 ONE, TWO, THREE, FOUR = ({"role": "user", "content": text} for text in ("1", "2", "3", "4"))
 
@@ -72,3 +78,93 @@ def test_prefix_and_rest_are_always_the_whole(conversations: list[list[Any]]) ->
         assert prefix.end == chain(*messages)
         assert prefix.predecessor == chain(*messages[: prefix.base])
         assert prefix.base + len(prefix.chain) >= len(messages)
+
+
+def calls_of_prefix(known: Conversations, messages: tuple[Any, ...]) -> int:
+    """Return how many Python functions are called to find what the log has."""
+    calls = 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        known.prefix(messages)
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+def test_a_message_that_stays_is_hashed_once() -> None:
+    """A request of a long conversation costs what it adds; the rest is recognised."""
+    messages = tuple({"role": "user", "content": f"{n}", "extra": [n, {"n": n}]} for n in range(99))
+    first = calls_of_prefix(Conversations(), messages)
+    known = Conversations()
+    known.asked(known.prefix(messages))
+
+    again = calls_of_prefix(known, messages)
+
+    assert again < first / 2
+
+
+@pytest.mark.parametrize(
+    "values", [(1, 1.0, True), (0.0, -0.0, 0, False, None), ("1", 1), ([], {})]
+)
+def test_values_that_python_takes_for_equal_are_other_messages(values: tuple[Any, ...]) -> None:
+    """What is recognised is what has the same canonical bytes."""
+    known = Conversations()
+    for value in values:
+        message = {"role": "user", "content": "n", "value": [value]}
+
+        assert known.prefix((message,)).end == chain(message)
+
+
+def test_a_message_that_was_changed_in_place_is_another() -> None:
+    """A program may edit what it passed before; the digest is of what it passes now."""
+    known = Conversations()
+    call: dict[str, Any] = {"id": "a", "name": "search", "arguments": {"query": "tides"}}
+    message = {"role": "assistant", "content": "", "tool_calls": [call]}
+    known.asked(known.prefix((message,)))
+
+    call["arguments"]["query"] = "moon"
+
+    assert known.prefix((message,)).end == chain(message)
+    assert known.prefix((message,)).base == 0
+
+
+@pytest.mark.parametrize("value", [math.nan, 2**63, {1: "n"}, {"n"}, "\ud800"])
+def test_what_no_log_holds_is_refused_beside_what_one_does(value: Any) -> None:
+    """A message that cannot be written is refused each time, whatever was recognised before."""
+    known = Conversations()
+    known.prefix(({"role": "user", "content": None}, {"role": "user", "content": {"1": "n"}}))
+
+    for _ in range(2):
+        with pytest.raises(NotCanonical):
+            known.prefix(({"role": "user", "content": value},))
+
+
+def test_what_a_program_has_dropped_is_forgotten() -> None:
+    """Texts of conversations that are over are let go."""
+    known = Conversations()
+    tracemalloc.start()
+    try:
+        for n in range(4000):
+            known.prefix(({"role": "user", "content": f"{n:5000}"},))
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert kept < 4000 * 5000 * 0.6
+
+
+def test_who_has_the_digests_need_not_show_the_messages() -> None:
+    """The answer is the same, for any beginning that is known."""
+    known = Conversations()
+    known.asked(known.prefix((ONE, TWO)))
+
+    for messages in ((), (ONE,), (ONE, TWO, THREE), (FOUR, ONE), (ONE, FOUR, TWO)):
+        prefix = known.prefix(messages)
+        assert known.held(prefix.digests) == prefix
+        assert prefix.digests == tuple(chain(*messages[: at + 1]) for at in range(len(messages)))

@@ -89,3 +89,20 @@ def test_text_for_people_is_one_safe_line() -> None:
     assert "x2y" in str(long)
     assert len(str(long)) < 300
     assert len(shown("z" * 10_000)) < 150
+
+
+def test_of_a_value_in_little_space_both_ends_are_shown() -> None:
+    """Of a path the name of the file, and not how many characters are left out."""
+    path = "/home/ada/projects/a-long-name/and-another/engine/state.py"
+
+    assert shown(path, 40) == '"/home/ada/projects…er/engine/state.py"'
+    assert len(shown(path, 40)) <= 40
+    assert "more)" in shown(path * 3, 80)
+
+
+def test_where_texts_differ_from_the_start_no_place_is_named() -> None:
+    """There is nothing before it."""
+    (found,) = differences(None, {"reason": "x" * 200})
+
+    assert "null → {" in str(found)
+    assert "from character" not in str(found)
