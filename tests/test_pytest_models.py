@@ -15,12 +15,11 @@ import pytest
 import refold
 import refold.testing_models  # pytester forgets what a suite was first to import
 from refold.replay.recordings import stem_of
+from tests.support.proxied import recorded
 from tests.support.suites import Suite, one_line
 from tests.support.upstream import PLACEHOLDER_KEY, Upstream
 
 pytest_plugins = ["pytester"]
-for needed in ("anthropic", "openai"):
-    pytest.importorskip(needed)  # here: pytester forgets what a suite was first to import
 
 _KEYS: Final = (
     "OPENAI_BASE_URL", "OPENAI_API_BASE", "OPENAI_API_KEY",
@@ -85,6 +84,27 @@ class Watched(Suite):
         """Return what is stored of delegation trees."""
         stored = sorted((self.folder / "__snapshots__").rglob("*.delegation.txt"))
         return "".join(path.read_text(encoding="utf-8") for path in stored)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _clients_are_imported(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Use both clients once, and the proxy, for they import much when they are first used.
+
+    pytester forgets what a suite was first to import: each run of one would import that anew.
+    """
+    openai, anthropic = (pytest.importorskip(name) for name in ("openai", "anthropic"))
+    said = [{"role": "system", "content": "You are the weather desk."}]
+    hello: Any = [{"role": "user", "content": "Hello!"}]
+    log = tmp_path_factory.mktemp("clients") / "log.jsonl"
+    with (
+        Upstream() as upstream,
+        recorded(log, upstream.openai_url) as base,
+        openai.OpenAI(base_url=f"{base}/openai", api_key=PLACEHOLDER_KEY) as client,
+        anthropic.Anthropic(base_url=upstream.url, api_key=PLACEHOLDER_KEY) as other,
+    ):
+        assert client.chat.completions.create(model="gpt-5-mini", messages=said + hello).choices
+        asked = {"model": "claude-sonnet-5-5", "max_tokens": 100, "system": said[0]["content"]}
+        assert other.messages.create(**asked, messages=hello).content
 
 
 @pytest.fixture
@@ -307,7 +327,7 @@ def test_ask(refold_models):
 
     said = suite.fails()
 
-    assert "1 difference: 0 of 1 recorded requests served" in said
+    assert "1 difference: 0 of 1 recorded request served" in said
     assert "{+Hello? +}" in said
     assert "asked otherwise" not in said
 

@@ -32,6 +32,8 @@ _DIFFER: Final = ("refold replay", "refold explore", "refold diff", "refold drif
 """Commands that may end with 1: a difference was found."""
 _RECORD: Final = ("refold record ", "pytest -q --refold-record=")
 """Commands that need a model: there is one for as long as they run, and for no other."""
+_WITHOUT: Final = "-p no:hypothesispytest -p no:xdist -p no:anyio"
+"""Plugins that are slow to load, and of no use in what README shows."""
 _FAILS: Final = "# fails"
 """How a command ends that is to fail."""
 
@@ -111,7 +113,7 @@ def _run(
         "NO_COLOR": "1",
         "COLUMNS": "80",
         "PYTHONIOENCODING": "utf-8",
-        "PYTEST_ADDOPTS": "-p no:hypothesispytest",  # slow to load, and of no use there
+        "PYTEST_ADDOPTS": _WITHOUT,
         **(more or {}),
     }
     ended = subprocess.run(

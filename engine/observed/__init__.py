@@ -4,10 +4,11 @@
     sse, chat, responses,    the interfaces that providers speak, read from outside; `apis`: which
       messages, apis           one a request speaks; `notation`, `gathered`, `reading`: what
                                they share
+    remembered, series       what a request repeats of an earlier one, and what was made of it
     threads                  which conversation a request belongs to
     openers, delegations     which tool call opened a conversation; names that hand work over
     observer                 events of requests and answers
-    mcp                      what passes between MCP clients and servers, as events
+    mcp, mcp_messages        what passes between MCP clients and servers, as events
     wire                     how an answer came, chunk by chunk
     volatile                 what is not compared, and when two requests are the same
     journal                  the log of a watched command

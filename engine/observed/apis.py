@@ -6,7 +6,7 @@ Pure.  Rules: CONTRACT.md §16.9.
 
 import base64
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -14,8 +14,9 @@ from refold.engine.canonical import Json
 from refold.engine.models.wire import text_of
 from refold.engine.observed import chat, messages, responses
 from refold.engine.observed.exchange import ApiName, Asked, Reader
-from refold.engine.observed.notation import held, object_in, read_json
+from refold.engine.observed.notation import held, read_json
 from refold.engine.observed.reading import OtherReader
+from refold.engine.observed.remembered import Remembered
 
 PLACE: Final = "$path"
 """The parameter that holds the path and query of a request, where these say something too."""
@@ -25,7 +26,7 @@ _SUFFIXES: Final[dict[str, ApiName]] = {
     "/responses": "responses",
     "/messages": "messages",
 }
-_READ: Final[dict[ApiName, tuple[Callable[[dict[str, Any]], bool], Callable[..., Asked]]]] = {
+_READ: Final[dict[ApiName, tuple[Callable[..., bool], Callable[..., Asked]]]] = {
     "chat": (chat.is_shaped, chat.asked),
     "responses": (responses.is_shaped, responses.asked),
     "messages": (messages.is_shaped, messages.asked),
@@ -46,18 +47,20 @@ def api_of(method: str, path: str) -> ApiName:
     return next((api for end, api in _SUFFIXES.items() if plain.endswith(end)), "other")
 
 
-def read_request(method: str, path_and_query: str, body: bytes) -> Asked:
-    """Return what a request asks; never raises.
+def read_request(
+    method: str, path_and_query: str, body: bytes, remembered: Remembered | None = None
+) -> Asked:
+    """Return what a request asks; never raises.  What is `remembered` is not read again.
 
     What speaks none of the interfaces, or none as it should be, is `other`: {method, path, body},
     the body as a JSON object or list, else as text, else as {"base64": …}; null for none.
     """
     api = api_of(method, path_and_query)
     if api != "other":
-        found = object_in(body)
+        found, lists = (remembered or Remembered(0)).object_in(body)
         is_shaped, read = _READ[api]
-        if found is not None and PLACE not in found and is_shaped(found):
-            return _placed(read(found), path_and_query)
+        if found is not None and PLACE not in found and is_shaped(found, lists):
+            return _placed(read(found, lists), path_and_query)
     parameters = {"method": text_of(method), "path": path_and_query, "body": _body(body)}
     return Asked(api="other", model="", parameters=held(parameters))
 

@@ -7,6 +7,7 @@ arguments, and its `index` where it is its place.  What the neutral shape has no
 in `provider.chat`.  Pure.  Rules: CONTRACT.md §16.9, §16.10.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
@@ -35,6 +36,7 @@ from refold.engine.observed.reading import (
     usage_of,
     words_in,
 )
+from refold.engine.observed.series import NO_LISTS, Series, series_in
 
 API: Final = "chat"
 
@@ -60,25 +62,36 @@ _STOPS: Final = {"function_call": "tool_calls"}
 # --- requests --------------------------------------------------------------------------------
 
 
-def is_shaped(body: dict[str, Any]) -> bool:
+def is_shaped(body: dict[str, Any], lists: Mapping[str, Series] = NO_LISTS) -> bool:
     """Return whether the members that this interface rests on have its shapes."""
     messages = body.get("messages")
     return isinstance(messages, list) and all(
-        isinstance(message, dict) and isinstance(message.get("role"), str) for message in messages
+        series_in(lists, "messages", messages).each(_is_message).values
     )
 
 
-def asked(body: dict[str, Any]) -> Asked:
-    """Return what a body asks; never raises, and what is of no known shape is a parameter."""
+def _is_message(message: Any) -> bool:
+    return isinstance(message, dict) and isinstance(message.get("role"), str)
+
+
+def asked(body: dict[str, Any], lists: Mapping[str, Series] = NO_LISTS) -> Asked:
+    """Return what a body asks; never raises, and what is of no known shape is a parameter.
+
+    `lists` are lists among its members, some of whose items may have been read before.
+    """
     rest = dict(body)
-    messages = rest.pop("messages") if is_shaped(body) else []
+    messages = rest.pop("messages") if is_shaped(body, lists) else []
+    said = series_in(lists, "messages", messages).each(message_of)
     tools = rest.pop("tools") if "tools" in rest and is_offer(rest["tools"]) else None
+    offered = series_in(lists, "tools", tools or []).each(held)
     return Asked(
         api="chat",
         model=rest.pop("model") if is_name(rest.get("model")) else "",
-        messages=tuple(message_of(message) for message in messages),
+        messages=tuple(said.values),
         parameters=held(rest),
-        tools=tuple(held(tool) for tool in tools or ()),
+        tools=tuple(offered.values),
+        said=said,
+        offered=offered,
     )
 
 

@@ -1,6 +1,7 @@
 """Which tool calls of other frameworks hand work to another agent: by their names.
 
-A convention is what a framework calls such tools.  What an observer sees besides (a conversation
+A convention is what a framework calls such tools; some let a model write its calls as text, and
+write the result below it (ReAct).  What an observer sees besides (a conversation
 that begins while a call is open) is `observed.threads`'s.  Pure.  Rules: CONTRACT.md §16.5.
 """
 
@@ -9,6 +10,8 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import attrs
+
+from refold.engine.observed.notation import holds, object_in
 
 Manner = Literal["handoff", "delegation"]
 """`handoff`: the other agent goes on with the conversation · `delegation`: it gets one of its own,
@@ -62,3 +65,28 @@ def delegated(tool: str, arguments: Mapping[str, Any]) -> Delegated | None:
             named = found[1] if found.groups() else tool
             return Delegated(one.framework, one.manner, said if isinstance(said, str) else named)
     return None
+
+
+_ACTION: Final = re.compile(
+    r"^Action:[ \t]*(.+?)[ \t]*\nAction Input:[ \t]*(\{.*?\})[ \t]*$", re.MULTILINE
+)
+_OBSERVATION: Final = "\nObservation:"
+
+
+def written(content: Any) -> tuple[str, dict[str, Any]] | None:
+    """Return name and arguments of a call that a model wrote as text, if it hands work over."""
+    if not isinstance(content, str) or "Action:" not in content:
+        return None
+    found = _ACTION.search(content)
+    arguments = object_in(found[2]) if found is not None else None
+    if found is None or arguments is None or not holds(arguments):
+        return None
+    return (found[1], arguments) if delegated(found[1], arguments) is not None else None
+
+
+def observation_in(content: Any) -> str | None:
+    """Return the last result that is written below a call; `None` if there is none."""
+    if not isinstance(content, str):
+        return None
+    _, mark, said = f"\n{content}".rpartition(_OBSERVATION)
+    return said.strip() if mark else None

@@ -11,6 +11,7 @@ import attrs
 
 from refold.engine import digest
 from refold.engine.canonical import Json
+from refold.engine.observed.series import Series
 from refold.engine.outcome import Usage
 
 ApiName = Literal["chat", "responses", "messages", "other"]
@@ -40,15 +41,27 @@ class Asked:
     follows: str = ""
     """The id of the answer that this request goes on from, where the interface keeps
     conversations on its server (`previous_response_id`); also among `parameters`."""
+    said: Series | None = attrs.field(default=None, eq=False, repr=False)
+    """The messages, with what was made of them before; see `said_series`."""
+    offered: Series | None = attrs.field(default=None, eq=False, repr=False)
+    """The tools, likewise."""
 
     @property
     def streamed(self) -> bool:
         """Whether the answer is to come as a stream."""
         return self.parameters.get("stream") is True
 
+    def said_series(self) -> Series:
+        """Return the messages as a series."""
+        return _known(self.said, self.messages)
+
+    def offered_series(self) -> Series:
+        """Return the tools as a series."""
+        return _known(self.offered, self.tools)
+
     def tools_digest(self) -> str:
         """Return the digest of the definitions offered; empty for none."""
-        return digest.of_value(digest.VALUE, list(self.tools)) if self.tools else NO_TOOLS
+        return self.offered_series().whole(_digest_of) if self.tools else NO_TOOLS
 
     def as_json(self) -> dict[str, Any]:
         """Return {api, model, messages, parameters, tools}: what is matched, and compared."""
@@ -59,6 +72,16 @@ class Asked:
             "parameters": self.parameters,
             "tools": list(self.tools),
         }
+
+
+def _known(series: Series | None, values: tuple[Any, ...]) -> Series:
+    """Return the series of these values: the one that is known, unless it is of others."""
+    found = list(values)
+    return series if series is not None and series.values == found else Series(found)
+
+
+def _digest_of(tools: list[Json]) -> str:
+    return digest.of_value(digest.VALUE, tools)
 
 
 @attrs.frozen(kw_only=True)

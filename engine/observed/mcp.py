@@ -5,7 +5,7 @@ as the object that JSON-RPC has, without secrets, and appends: a request of the 
 call, `tools/call` under the tool's name and every other under `mcp.` and its method; its response;
 and all else as `x-refold.mcp`, at the call that it belongs to.  Ids and progress tokens are the
 client's affair: they tie messages together, and are not written.  Pure but for the journal.
-Rules: CONTRACT.md §16.11.
+What messages say is `observed.mcp_messages`'s.  Rules: CONTRACT.md §16.11.
 """
 
 import base64
@@ -16,9 +16,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from refold.engine import digest
 from refold.engine.canonical import Json
-from refold.engine.errors import NotCanonical
 from refold.engine.events import (
     EffectCancelled,
     EffectClass,
@@ -27,7 +25,21 @@ from refold.engine.events import (
     ToolCalled,
     ToolReturned,
 )
-from refold.engine.log.blobs import DATA_MAX, encode_data
+from refold.engine.observed.mcp_messages import (
+    LISTEN,
+    PREFIX,
+    SUBSCRIPTION,
+    Message,
+    held,
+    id_key,
+    is_notification,
+    is_request,
+    is_response,
+    meta_of,
+    request_of,
+    scope_of,
+    subscription_of,
+)
 from refold.engine.observed.observer import Journal
 
 MCP: Final = "x-refold.mcp"
@@ -40,148 +52,9 @@ request of whom is one of these) · `text`: a line that is no message · `ended`
 """
 Side = Literal["client", "server"]
 
-Message = dict[str, Any]
-
-SCOPES: Final = "0/mcp-"
-"""How the scopes of connections begin; the name of the server follows."""
-PREFIX: Final = "mcp."
-"""Before the method of a request that is no tool call."""
-PING: Final = "mcp.ping"
-
-_CALL: Final = "tools/call"
-_LISTEN: Final = "subscriptions/listen"
-_SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 _DRAWN: Final = frozenset({"progressToken", "traceparent", "tracestate", "baggage"})
 """Members of `_meta` that are others each time."""
 _READS: Final = re.compile(r"initialize|ping|server/discover|.+/(?:list|read|get|complete)")
-_HELD_BYTES: Final = DATA_MAX // 4
-"""Of one value that is kept as an object; a larger one is kept as text, in a blob."""
-_NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]+")
-
-
-def messages_in(content: bytes) -> list[Message] | None:
-    """Return the messages of a line or body, one or a batch; `None` if these are none."""
-    try:
-        found = json.loads(content)
-    except (ValueError, RecursionError):
-        return None
-    batch = found if isinstance(found, list) else [found]
-    return batch if batch and all(isinstance(each, dict) for each in batch) else None
-
-
-def plain_name(name: str) -> str:
-    """Return the name of a server as scopes have it."""
-    return _NOT_PLAIN.sub("-", name).strip("-.") or "server"
-
-
-def scope_of(server: str, number: int) -> str:
-    """Return the scope of a connection; `number` counts those to one server, from 1."""
-    base = f"{SCOPES}{plain_name(server)}"
-    return base if number == 1 else f"{base}/{number}"
-
-
-# --- values ----------------------------------------------------------------------------------
-
-
-def held(value: Json) -> Json:
-    """Return an object that a log can hold exactly; of anything else, its JSON as text."""
-    if isinstance(value, dict):
-        try:
-            encode_data(value, bytes_max=_HELD_BYTES)
-        except NotCanonical:
-            return json.dumps(value)
-        return value
-    return json.dumps(value)
-
-
-def given(value: Json) -> Json:
-    """Return what `held` was given."""
-    return json.loads(value) if isinstance(value, str) else value
-
-
-@attrs.frozen
-class McpRequest:
-    """What a client asks for, as it is recorded and compared."""
-
-    name: str
-    """The tool's, or `mcp.` and the method."""
-    arguments: dict[str, Any]
-    """Of a tool call, or the parameters of any other method; {json} where no entry can hold them.
-    """
-    more: dict[str, Any]
-    """Other parameters of a tool call."""
-
-    def key(self) -> str:
-        """Return what two requests share exactly if they ask the same: 64 hex digits."""
-        return digest.of_value(digest.VALUE, [self.name, self.arguments, self.more])
-
-
-def request_of(message: Message) -> McpRequest:
-    """Return what a request asks; `_meta` is the protocol's, and no part of it."""
-    params = message.get("params")
-    if not isinstance(params, dict):
-        params = {} if params is None else {"params": params}
-    params = {name: value for name, value in params.items() if name != "_meta"}
-    if message["method"] == _CALL and isinstance(params.get("name"), str):
-        name = params.pop("name")
-        arguments = params.pop("arguments", None)
-        if not isinstance(arguments, dict):
-            arguments = {} if arguments is None else {"arguments": arguments}
-        return McpRequest(name, _exact(arguments), _exact(params))
-    return McpRequest(f"{PREFIX}{message['method']}", _exact(params), {})
-
-
-def _exact(members: dict[str, Any]) -> dict[str, Any]:
-    kept = held(members)
-    return kept if isinstance(kept, dict) else {"json": kept}
-
-
-def is_request(message: Message) -> bool:
-    """Return whether a message wants a response."""
-    return isinstance(message.get("method"), str) and message.get("id") is not None
-
-
-def is_notification(message: Message) -> bool:
-    """Return whether a message wants none."""
-    return isinstance(message.get("method"), str) and message.get("id") is None
-
-
-def is_response(message: Message) -> bool:
-    """Return whether a message answers a request."""
-    return "method" not in message and ("result" in message or "error" in message)
-
-
-def id_key(value: Json) -> str:
-    """Return what two ids share if they are the same: 1 and "1" are not."""
-    return json.dumps(value)
-
-
-def meta_of(message: Message) -> dict[str, Any]:
-    """Return the `_meta` of a message's parameters."""
-    params = message.get("params")
-    meta = params.get("_meta") if isinstance(params, dict) else None
-    return meta if isinstance(meta, dict) else {}
-
-
-def subscription_of(message: Message) -> Json:
-    """Return the id of the request that a message was subscribed to with; `None` for none."""
-    return meta_of(message).get(_SUBSCRIPTION)
-
-
-def with_subscription(params: dict[str, Any], request_id: Json) -> dict[str, Any]:
-    """Return parameters that name the request that subscribed to them."""
-    return {**params, "_meta": {**params.get("_meta", {}), _SUBSCRIPTION: request_id}}
-
-
-def compared(response: Message) -> Json:
-    """Return what is compared of a client's response."""
-    result = response.get("result")
-    if isinstance(result, dict):
-        return {"result": {name: value for name, value in result.items() if name != "_meta"}}
-    return {name: response[name] for name in ("result", "error") if name in response}
-
-
-# --- events ----------------------------------------------------------------------------------
 
 
 @attrs.define
@@ -216,6 +89,8 @@ class McpObserver:
         self._ordinal = 0
         self._open: dict[str, Open] = {}
         """By call, in the order of asking."""
+        self._broken: dict[str, Open] = {}
+        """By id: what failed, and may be answered yet by a stream that takes up the broken one."""
         self._asked: dict[str, _Asked] = {}
         """What the server asks, by channel and id."""
         self._effects: dict[str, EffectClass] = {}
@@ -251,7 +126,8 @@ class McpObserver:
         if is_response(message):
             opened = self._pop(id_key(message.get("id")), channel)
             if opened is None:
-                self._note("server", "response", _answer(message))
+                broken = self._broken.pop(id_key(message.get("id")), None)
+                self._note("server", "response", _answer(message), broken)
             else:
                 self._returned(opened, message)
         elif is_request(message) or is_notification(message):
@@ -274,6 +150,7 @@ class McpObserver:
             if not opened.is_cancelled:
                 error = {"code": code, "message": message, "type": ""}
                 self._journal.append(ToolReturned("error", result, error), opened.call, opened.seq)
+                self._broken[opened.id] = opened
 
     def gone(self, channel: str) -> None:
         """Write down that the client gave up on a channel."""
@@ -292,6 +169,7 @@ class McpObserver:
     def _called(self, message: Message, channel: str) -> None:
         request = request_of(message)
         self._ordinal += 1
+        self._broken.pop(id_key(message["id"]), None)
         call = f"{self.scope}#{self._ordinal}"
         event = ToolCalled(
             request.name, dict(sorted(request.arguments.items())), self._effect(request.name)
@@ -381,7 +259,7 @@ class McpObserver:
     def _newest(self, channel: str) -> Open | None:
         """Return the newest open request of a channel; one that only listens if it is alone."""
         found = [each for each in self._live() if each.channel == channel]
-        found.sort(key=lambda each: (each.method != _LISTEN, each.seq))
+        found.sort(key=lambda each: (each.method != LISTEN, each.seq))
         return found[-1] if found else None
 
     def _pop(self, wanted: str, channel: str) -> Open | None:
@@ -413,7 +291,7 @@ def _told(message: Message, opened: Open | None) -> dict[str, Json]:
         meta = {
             name: value
             for name, value in meta_of(message).items()
-            if name not in _DRAWN and name != _SUBSCRIPTION
+            if name not in _DRAWN and name != SUBSCRIPTION
         }
         params = {name: value for name, value in params.items() if name != "_meta"}
         if opened is not None:

@@ -8,6 +8,7 @@ with a turn, or begins one, against what is usual, in `provider.turn`.  Pure.
 Rules: CONTRACT.md §16.9, §16.10.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from refold.engine.models.wire import text_of
@@ -34,6 +35,7 @@ from refold.engine.observed.reading import (
     usage_of,
     words_in,
 )
+from refold.engine.observed.series import NO_LISTS, Series, series_in
 
 API: Final = "messages"
 
@@ -52,10 +54,12 @@ _DIRECT: Final = {"type": "direct"}
 # --- requests --------------------------------------------------------------------------------
 
 
-def is_shaped(body: dict[str, Any]) -> bool:
+def is_shaped(body: dict[str, Any], lists: Mapping[str, Series] = NO_LISTS) -> bool:
     """Return whether the members that this interface rests on have its shapes."""
     turns = body.get("messages")
-    return isinstance(turns, list) and all(map(_is_turn, turns)) and _is_system(body.get("system"))
+    if not isinstance(turns, list) or not _is_system(body.get("system")):
+        return False
+    return all(series_in(lists, "messages", turns).each(_is_turn).values)
 
 
 def _is_turn(turn: Any) -> bool:
@@ -70,29 +74,37 @@ def _is_system(system: Any) -> bool:
     return system is None or isinstance(system, str | list)
 
 
-def asked(body: dict[str, Any]) -> Asked:
-    """Return what a body asks; never raises, and what is of no known shape is a parameter."""
+def asked(body: dict[str, Any], lists: Mapping[str, Series] = NO_LISTS) -> Asked:
+    """Return what a body asks; never raises, and what is of no known shape is a parameter.
+
+    `lists` are lists among its members, some of whose items may have been read before.
+    """
     rest = dict(body)
-    found: list[dict[str, Any]] = []
-    if is_shaped(body):
+    first: list[dict[str, Any]] = []
+    turns: list[dict[str, Any]] = []
+    if is_shaped(body, lists):
         system = folded(rest.pop("system", None), "text")
         if system is not None:
-            said = {"role": "system", "content": says(system)}
-            found.append(said if is_text(system) else with_original(said, API, system))
-        for turn in rest.pop("messages"):
-            _take_turn(found, turn)
+            message = {"role": "system", "content": says(system)}
+            first.append(message if is_text(system) else with_original(message, API, system))
+        turns = rest.pop("messages")
+    said = series_in(lists, "messages", turns).grouped(_take_turn, first)
     tools = rest.pop("tools") if "tools" in rest and is_offer(rest["tools"]) else None
+    offered = series_in(lists, "tools", tools or []).each(held)
     return Asked(
         api="messages",
         model=rest.pop("model") if is_name(rest.get("model")) else "",
-        messages=tuple(found),
+        messages=tuple(said.values),
         parameters=held(rest),
-        tools=tuple(held(tool) for tool in tools or ()),
+        tools=tuple(offered.values),
+        said=said,
+        offered=offered,
     )
 
 
-def _take_turn(found: list[dict[str, Any]], turn: dict[str, Any]) -> None:
-    """Add the neutral messages that a turn is."""
+def _take_turn(found: list[dict[str, Any]], turns: Sequence[dict[str, Any]], at: int) -> int:
+    """Add the neutral messages that the turn there is; return where the next is."""
+    turn = turns[at]
     beside = bare(turn)
     content = _bare_content(beside.pop("content", None))
     role = _ROLES.get(beside["role"], "user") if is_text(beside["role"]) else "user"
@@ -105,6 +117,7 @@ def _take_turn(found: list[dict[str, Any]], turn: dict[str, Any]) -> None:
         if not is_plain or original is not piece:
             message = with_original(message, API, original)
         found.append(_placed(message, found, is_first=not place))
+    return at + 1
 
 
 def _bare_content(content: Any) -> Any:
@@ -307,7 +320,7 @@ class _Speaker:
     def _message(self) -> dict[str, Any]:
         blocks = [self._blocks[index].value() for index in sorted(self._blocks)]
         found: list[dict[str, Any]] = []
-        _take_turn(found, {"role": "assistant", "content": blocks})
+        _take_turn(found, [{"role": "assistant", "content": blocks}], 0)
         (message,) = found
         if truncated := self._budget.truncated():
             message["truncated"] = truncated

@@ -23,8 +23,11 @@ AS_TEXT: Final = "$json"
 LEVELS_MAX: Final = 64
 """Levels of nesting that are kept as they are: an event adds some of its own."""
 
-_LEVELS_READ: Final = 500
+LEVELS_READ: Final = 500
 """Levels beyond which a body is not read: JSON libraries give up at about a thousand."""
+
+Member = tuple[str, Any]
+"""Of an object: its name and its value."""
 
 _SAYS_NOTHING_EMPTY: Final = frozenset({"annotations", "citations", "logprobs", "tool_calls"})
 _EXACT_CHARS: Final = 15
@@ -49,14 +52,25 @@ def read_json(text: str | bytes) -> Json:
         value = _DECODER.decode(source)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    if source.count("[") + source.count("{") > _LEVELS_READ and _is_deep(value):
+    if source.count("[") + source.count("{") >= LEVELS_READ and is_deep(value, LEVELS_READ):
         raise ValueError("nested too deeply")
     return value
 
 
-def _is_deep(value: Json) -> bool:
+def value_at(text: str, at: int) -> tuple[Json, int]:
+    """Return the value that begins there, as `read_json` reads it, and where it ends.
+
+    Raises:
+        ValueError: none does.
+        RecursionError: it nests without end.
+    """
+    return _DECODER.raw_decode(text, at)
+
+
+def is_deep(value: Json, levels: int) -> bool:
+    """Return whether a value has more levels of nesting than that."""
     level = [value]
-    for _ in range(_LEVELS_READ):
+    for _ in range(levels):
         level = [item for above in level for item in _items(above)]
         if not level:
             return False
@@ -78,7 +92,12 @@ def object_in(text: str | bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+def once(members: list[Member]) -> dict[str, Any]:
+    """Return the object of these members.
+
+    Raises:
+        ValueError: a member is given twice.
+    """
     found = dict(members)
     if len(found) != len(members):
         raise ValueError("a member given twice")
@@ -96,7 +115,7 @@ def _number(text: str) -> float | Number:
     return value if is_exact else Number(text)
 
 
-_DECODER: Final = json.JSONDecoder(object_pairs_hook=_once, parse_float=_number)
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=once, parse_float=_number)
 
 
 # --- what a log can hold ---------------------------------------------------------------------

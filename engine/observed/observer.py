@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 
 import attrs
 
+from refold.engine import digest
 from refold.engine.canonical import Json, encode
 from refold.engine.conversation import Conversations, Prefix
 from refold.engine.events import (
@@ -24,7 +25,7 @@ from refold.engine.events import (
     ToolReturned,
 )
 from refold.engine.log.blobs import externalised
-from refold.engine.observed.delegations import delegated
+from refold.engine.observed.delegations import delegated, observation_in, written
 from refold.engine.observed.exchange import Answered, Asked
 from refold.engine.observed.openers import Opened, opener_of, texts_in
 from refold.engine.observed.threads import OpenCall, Thread, Threads
@@ -80,9 +81,11 @@ class Observer:
             NotCanonical: it is too large to be one entry of a log.
             LogPoisoned: the log cannot be written.
         """
-        prefix = self._conversations.prefix(asked.messages)
+        digests = asked.said_series().running(digest.chained).values
+        prefix = self._conversations.held(digests)
         thread = self._threads.found(asked, prefix.digests, hint) or self._begun(asked, hint)
         self._results(asked.messages[prefix.base :])
+        self._observations(thread, asked.messages[prefix.base :])
         self._tools(asked)
         base, predecessor = self._said_before(asked, prefix)
         call = thread.next_key()
@@ -133,9 +136,12 @@ class Observer:
             end = self._conversations.answered(turn.prefix.end, messages, answered.message)
         self._over(turn, seq, end, answered.id)
         # What was cut off or refused may hold calls that the program never made.
-        calls = (answered.message or {}).get("tool_calls", ()) if answered.status == "ok" else ()
-        for call in calls:
+        message = answered.message if answered.status == "ok" and answered.message else {}
+        for call in message.get("tool_calls", ()):
             self._called(turn.thread, call, seq)
+        if "tool_calls" not in message and (found := written(message.get("content"))):
+            call = {"id": "", "name": found[0], "arguments": found[1]}
+            self._called(turn.thread, call, seq, is_written=True)
 
     def gone(self, turn: Turn) -> None:
         """Record that the program gave up on a request before its answer was whole."""
@@ -152,7 +158,8 @@ class Observer:
     def _begun(self, asked: Asked, hint: str) -> Thread:
         opened = opener_of(asked, self._threads)
         thread = self._threads.begin(asked, opened.thread if opened else None, hint)
-        data: dict[str, Json] = {"scope": thread.scope, "agent": _agent(opened, hint)}
+        thread.agent = _agent(opened, hint)
+        data: dict[str, Json] = {"scope": thread.scope, "agent": thread.agent}
         if opened is not None and opened.call is not None:
             opened.call.opened += 1
             thread.last = opened.call.seq
@@ -172,16 +179,30 @@ class Observer:
 
     # --- tools ---------------------------------------------------------------------------
 
-    def _called(self, thread: Thread, call: dict[str, Any], cause: int) -> None:
+    def _called(
+        self, thread: Thread, call: dict[str, Any], cause: int, *, is_written: bool = False
+    ) -> None:
         """Record a tool call that a model asked for: the program makes it, unseen."""
         arguments = {"invalid": call["invalid"]} if "invalid" in call else call["arguments"]
         key = thread.next_key()
         event = ToolCalled(call["name"], dict(sorted(arguments.items())), "changes")
         seq = self._journal.append(event, key, cause)
         whom = delegated(call["name"], arguments)
-        opened = OpenCall(key, call["id"], call["name"], seq, texts_in(arguments), whom)
+        texts = texts_in(arguments)
+        opened = OpenCall(key, call["id"], call["name"], seq, texts, whom, is_written)
         thread.open[key] = opened
         thread.last = seq
+
+    def _observations(self, thread: Thread, messages: Sequence[dict[str, Any]]) -> None:
+        """Record the result of a call that a model wrote as text: the conversation goes on."""
+        for key, opened in list(thread.open.items()):
+            if not opened.is_written:
+                continue
+            del thread.open[key]
+            said = [observation_in(message.get("content")) for message in messages]
+            found = next((each for each in reversed(said) if each is not None), None)
+            if found is not None:
+                thread.last = self._journal.append(ToolReturned("ok", found), key, opened.seq)
 
     def _results(self, messages: Sequence[dict[str, Any]]) -> None:
         """Record the results that a request shows for the first time."""

@@ -52,16 +52,21 @@ def opener_of(asked: Asked, threads: Iterable[Thread]) -> Opened | None:
         if call.delegated is not None and call.id in results:
             return Opened(thread, call, "handoff")
     first = first_text(asked)
-    said = _alone([pair for pair in calls if _stands_in(pair[1].texts, first)])
+    saying = [pair for pair in calls if _stands_in(pair[1].texts, first)]
+    said = _alone(saying) or _alone(_handing_over(saying))
     if said is not None:
         return Opened(*said, "prompt")
-    named = _alone([pair for pair in calls if pair[1].delegated is not None])
+    named = _alone(_handing_over(calls))
     if named is not None:
         return Opened(*named, "delegation")
     if len({thread.scope for thread, _ in calls}) == 1:
         thread, call = calls[0]
         return Opened(thread, call if len(calls) == 1 else None, "open")
     return None
+
+
+def _handing_over(calls: list[tuple[Thread, OpenCall]]) -> list[tuple[Thread, OpenCall]]:
+    return [pair for pair in calls if pair[1].delegated is not None]
 
 
 def _alone(calls: list[tuple[Thread, OpenCall]]) -> tuple[Thread, OpenCall] | None:

@@ -9,7 +9,7 @@ for stands in `provider.responses`, as the list of the items.  Pure.
 Rules: CONTRACT.md §16.9, §16.10.
 """
 
-from itertools import groupby
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from refold.engine.models.wire import text_of
@@ -36,6 +36,7 @@ from refold.engine.observed.reading import (
     usage_of,
     words_in,
 )
+from refold.engine.observed.series import NO_LISTS, Series, series_in
 
 API: Final = "responses"
 
@@ -56,36 +57,48 @@ _STOPS: Final = {"completed": "stop", "max_output_tokens": "length"}
 # --- requests --------------------------------------------------------------------------------
 
 
-def is_shaped(body: dict[str, Any]) -> bool:
+def is_shaped(body: dict[str, Any], lists: Mapping[str, Series] = NO_LISTS) -> bool:
     """Return whether the members that this interface rests on have its shapes."""
-    return _is_input(body.get("input")) and _is_instructions(body.get("instructions"))
+    return _is_input(body.get("input"), lists) and _is_instructions(body.get("instructions"))
 
 
-def _is_input(given: Any) -> bool:
+def _is_input(given: Any, lists: Mapping[str, Series]) -> bool:
     if isinstance(given, list):
-        return all(isinstance(item, dict) for item in given)
+        return all(series_in(lists, "input", given).each(_is_item).values)
     return given is None or isinstance(given, str)
+
+
+def _is_item(item: Any) -> bool:
+    return isinstance(item, dict)
 
 
 def _is_instructions(given: Any) -> bool:
     return given is None or isinstance(given, str)
 
 
-def asked(body: dict[str, Any]) -> Asked:
-    """Return what a body asks; never raises, and what is of no known shape is a parameter."""
+def asked(body: dict[str, Any], lists: Mapping[str, Series] = NO_LISTS) -> Asked:
+    """Return what a body asks; never raises, and what is of no known shape is a parameter.
+
+    `lists` are lists among its members, some of whose items may have been read before.
+    """
     rest = dict(body)
-    found: list[dict[str, Any]] = []
+    first: list[dict[str, Any]] = []
+    items: list[dict[str, Any]] = []
     if _is_instructions(body.get("instructions")):
-        _take_instructions(found, rest.pop("instructions", None))
-    if _is_input(body.get("input")) and body.get("input") != []:
-        _take_items(found, _items(rest.pop("input", None)))
+        _take_instructions(first, rest.pop("instructions", None))
+    if _is_input(body.get("input"), lists) and body.get("input") != []:
+        items = _items(rest.pop("input", None))
+    said = series_in(lists, "input", items).each(_bare_item).grouped(_take_items, first)
     tools = rest.pop("tools") if "tools" in rest and is_offer(rest["tools"]) else None
+    offered = series_in(lists, "tools", tools or []).each(held)
     return Asked(
         api="responses",
         model=rest.pop("model") if is_name(rest.get("model")) else "",
-        messages=tuple(found),
+        messages=tuple(said.values),
         parameters=held(rest),
-        tools=tuple(held(tool) for tool in tools or ()),
+        tools=tuple(offered.values),
+        said=said,
+        offered=offered,
         follows=text_of(rest.get("previous_response_id")),
     )
 
@@ -102,15 +115,19 @@ def _items(given: Any) -> list[dict[str, Any]]:
     return given or []
 
 
-def _take_items(found: list[dict[str, Any]], items: list[dict[str, Any]]) -> None:
-    """Add the neutral messages that the items are."""
-    said = [_bare_item(item) for item in items]
-    for role, group in groupby(said, _role):
-        if role == "assistant":
-            found.append(_assistant(list(group)))
-        else:
-            found += [_message(role, item, is_first=not found and not at)
-                      for at, item in enumerate(group)]  # fmt: skip
+def _take_items(found: list[dict[str, Any]], items: Sequence[dict[str, Any]], at: int) -> int:
+    """Add the neutral message that an item is, with its neighbours if all are the assistant's.
+
+    Returns where the next begins.
+    """
+    role, end = _role(items[at]), at + 1
+    if role != "assistant":
+        found.append(_message(role, items[at], is_first=not found))
+        return end
+    while end < len(items) and _role(items[end]) == "assistant":
+        end += 1
+    found.append(_assistant(items[at:end]))
+    return end
 
 
 def _role(item: dict[str, Any]) -> str:
@@ -161,7 +178,7 @@ def _result(item: dict[str, Any]) -> dict[str, Any]:
     return message if is_plain else with_original(message, API, [item])
 
 
-def _assistant(items: list[dict[str, Any]]) -> dict[str, Any]:
+def _assistant(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the one neutral message that neighbouring items of the assistant are."""
     texts = [says(item.get("content")) for item in items if "role" in item]
     message: dict[str, Any] = {"role": "assistant", "content": "".join(texts)}
@@ -190,7 +207,7 @@ def _calls(item: dict[str, Any]) -> list[dict[str, Any]]:
             return []
 
 
-def _are_plain(items: list[dict[str, Any]]) -> bool:
+def _are_plain(items: Sequence[dict[str, Any]]) -> bool:
     """Return whether text and calls say it all: at most one text, then calls."""
     has_text = bool(items) and "role" in items[0]
     calls = items[1:] if has_text else items

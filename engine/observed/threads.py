@@ -28,6 +28,8 @@ class OpenCall:
     texts: tuple[str, ...]
     """Texts among its arguments."""
     delegated: Delegated | None
+    is_written: bool = False
+    """Whether the model wrote it as text; it has no id, and its result is text, too."""
     opened: int = 0
     """Conversations that were found to stand below it."""
 
@@ -38,6 +40,8 @@ class Thread:
 
     scope: str
     identity: str
+    agent: str = ""
+    """Who it is, as far as that is known."""
     ordinal: int = 0
     children: int = 0
     last: int = 0
@@ -111,7 +115,7 @@ class Threads:
         """Return the call of that id that waits for its result: of the latest conversation."""
         for thread in reversed(self._all):
             for call in thread.open.values():
-                if call.id == call_id:
+                if call.id == call_id and not call.is_written:
                     return thread, call
         return None
 

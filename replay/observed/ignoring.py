@@ -7,39 +7,18 @@ record stands for any text in its place (CONTRACT.md §3.9).  Pure.  Rules: CONT
 import re
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
-from refold.engine.canonical import Json, encode
+from refold.engine.canonical import Json
 from refold.engine.observed.exchange import Asked
 from refold.engine.observed.volatile import VolatileRules
 from refold.replay.excuses import IGNORED_MAX, Excuses, Ignored
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
 from refold.replay.pointer_diff import Difference, differences, shown
 
-_MARKED: Final = b"[redacted"
 _REDACTION: Final = "redaction"
-
-
-class Marked:
-    """Says whether something was taken out of a recorded request; looks at each message once."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, bool] = {}
-        """By the identity of a message, which the requests of a record share."""
-
-    def __call__(self, asked: Asked) -> bool:
-        """Return whether there is a marker; `asked` outlives this."""
-        if any(self._has(message) for message in asked.messages):
-            return True
-        return _MARKED in encode([asked.parameters, list(asked.tools)])
-
-    def _has(self, message: dict[str, Any]) -> bool:
-        found = self._known.get(id(message))
-        if found is None:
-            found = self._known[id(message)] = _MARKED in encode(message)
-        return found
 
 
 def same_but_for_redaction(recorded: Asked, now: Asked) -> bool:

@@ -1,9 +1,9 @@
 """Finds the recorded answer to a request; where there is none, the likest recorded request.
 
 A request is served the first recorded answer, in the order of the record, of a request that asked
-exactly the same: of its own conversation where there is one.  Nothing like it is ever served in its
-place; but what was taken out of the record stands for any text.  How it is told what differs is
-`observed.explaining`'s.  Pure.  Rules: CONTRACT.md §16.6.
+exactly the same: of its own conversation where there is one, else of one that is as it is.  Nothing
+like it is ever served in its place; but what was taken out of the record stands for any text.  How
+it is told what differs is `observed.explaining`'s.  Pure.  Rules: CONTRACT.md §16.6.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ import attrs
 from refold.engine.canonical import encode
 from refold.engine.observed.exchange import Asked
 from refold.engine.observed.volatile import match_key
-from refold.replay.observed.ignoring import Ignoring, Marked, same_but_for_redaction
+from refold.replay.observed.ignoring import Ignoring, same_but_for_redaction
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
 
 _WORDS_MAX: Final = 1000
@@ -61,12 +61,14 @@ class Matcher:
         self.misses: list[Miss] = []
         """In the order of asking."""
         self.ignoring = Ignoring(record)
-        is_marked = Marked()
+        self.by_order = 0
+        """Requests that were served by their order alone: at the same time, another conversation
+        asked the same, and was answered otherwise."""
         for turn in record.turns:
             if (until is None or turn.seq < until) and (kept is None or kept(turn)):
                 self._by_key.setdefault(turn.key, []).append(turn)
                 self._recorded[turn.key] += 1
-                if is_marked(turn.asked):
+                if turn.is_marked:
                     self._marked.append(turn)
 
     @property
@@ -74,24 +76,51 @@ class Matcher:
         """By conversation of this run: the recorded one that it is."""
         return self._scopes
 
-    def take(self, asked: Asked, scope: str, chain: str | None = None) -> RecordedTurn | Miss:
+    def take(
+        self, asked: Asked, scope: str, chain: str | None = None, agent: str = ""
+    ) -> RecordedTurn | Miss:
         """Return the recorded request that is asked again, once.
 
-        `scope` is the conversation, `chain` the chain digest of its messages where it is known.
+        `scope` is the conversation, and `agent` whose it is, `chain` the chain digest of its
+        messages where it is known.
         """
         plain = self._record.rules.applied(asked)
         key = match_key(plain, None if self._record.rules else chain)
         self._asked[key] += 1
         waiting = self._by_key.get(key) or self._but_for_redaction(plain)
-        same = self._scopes.get(scope)
-        turn = next((one for one in waiting if one.scope == same), waiting[0] if waiting else None)
-        if turn is None:
+        if not waiting:
             return self._missed(asked, scope, key)
+        turn = self._likeliest(waiting, scope, agent)
         self._by_key[turn.key].remove(turn)
         turn.is_served = True
         self._scopes.setdefault(scope, turn.scope)
-        self.ignoring.served(turn, asked)
+        if self._record.rules or turn.key != key:
+            self.ignoring.served(turn, asked)
         return turn
+
+    def _likeliest(self, waiting: list[RecordedTurn], scope: str, agent: str) -> RecordedTurn:
+        """Return the one of several equal requests that stands where this one does.
+
+        That is in its own conversation; in one of the same agent that nobody goes on with, below
+        the same conversation.  Of those that are alike in this, it is the first.
+        """
+        if len(waiting) == 1:
+            return waiting[0]
+        ours, above = self._scopes.get(scope), self._scopes.get(_above(scope))
+        taken = set(self._scopes.values())
+
+        def alike(turn: RecordedTurn) -> tuple[bool, ...]:
+            return (
+                turn.scope == ours,
+                turn.scope not in taken,
+                self._record.agents.get(turn.scope, "") == agent,
+                _above(turn.scope) == above,
+            )
+
+        best = max(map(alike, waiting))
+        first, *others = [turn for turn in waiting if alike(turn) == best]
+        self.by_order += any(_is_twin(first, other) for other in others)
+        return first
 
     def _but_for_redaction(self, asked: Asked) -> list[RecordedTurn]:
         return [
@@ -130,6 +159,24 @@ class Matcher:
         if scope in self._scopes:
             return following.get(self._scopes[scope])
         return likest(asked, following.values(), known=set(self._scopes.values()))
+
+
+def _above(scope: str) -> str:
+    """Return the conversation above one; empty for none."""
+    above = scope.rpartition("/")[0]
+    return above if "/" in above else ""
+
+
+def _is_twin(one: RecordedTurn, other: RecordedTurn) -> bool:
+    """Return whether two equal requests were on their way together, and answered otherwise."""
+    first, second = sorted((one, other), key=lambda turn: turn.seq)
+    is_together = first.over is None or second.seq < first.over
+    return is_together and _said(one) != _said(other)
+
+
+def _said(turn: RecordedTurn) -> Any:
+    answer = turn.answer
+    return (turn.how, answer and (answer.status, answer.message, answer.error))
 
 
 LIKE_MIN: Final = 0.3

@@ -8,11 +8,12 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import attrs
 
 from refold.engine import digest
+from refold.engine.canonical import encode
 from refold.engine.codec import structure
 from refold.engine.errors import EventMalformed, LogObserved, LogUnsupported, UsageError
 from refold.engine.events import (
@@ -36,6 +37,8 @@ from refold.engine.observed.volatile import VolatileRules, match_key
 from refold.engine.observed.wire import checked, pieces
 from refold.replay.observed.guarantee import refuse_program
 
+_MARKER: Final = b"[redacted"
+
 How = Literal["answered", "gone", "open"]
 """`gone`: the program gave up on it · `open`: the record ends before its answer."""
 
@@ -49,6 +52,8 @@ class RecordedTurn:
     asked: Asked
     key: str
     """`match_key` of the request, volatile rules applied."""
+    is_marked: bool = False
+    """Whether something was taken out of the request before it was written."""
     how: How = "open"
     answer: ModelAnswered | None = None
     parts: list[dict[str, Any]] = attrs.field(factory=list)
@@ -139,6 +144,10 @@ class _Reading:
         self._open: dict[str, RecordedTurn] = {}
         self._said: dict[str, tuple[str, Any]] = {}
         """By chain digest: the one before, and the message."""
+        self._marked: set[str] = set()
+        """The chain digests of conversations of which something was taken out."""
+        self._whole: dict[str, tuple[Any, ...]] = {"": ()}
+        """By chain digest: all messages of a conversation that was asked."""
         self._end: dict[str, str] = {}
         """By call: the chain digest of all that was asked."""
         self._tools: dict[str, Sequence[Any]] = {"": ()}
@@ -238,25 +247,34 @@ class _Reading:
         asked = Asked(
             api=api,
             model=event.model,
-            messages=tuple(self._messages(end)),
+            messages=self._messages(end),
             parameters=parameters,
             tools=tuple(self._tools[event.tools]),
         )
-        known = None if self._rules else end
-        return RecordedTurn(call, seq, asked, match_key(self._rules.applied(asked), known))
+        key = match_key(self._rules.applied(asked), None if self._rules else end)
+        is_marked = end in self._marked or _has_marker([parameters, list(asked.tools)])
+        return RecordedTurn(call, seq, asked, key, is_marked)
 
     def _chain(self, at: str, messages: Sequence[Any]) -> str:
         for message in messages:
             before, at = at, digest.chained(at, message)
+            if at not in self._said and (before in self._marked or _has_marker(message)):
+                self._marked.add(at)
             self._said[at] = (before, message)
         return at
 
-    def _messages(self, end: str) -> list[Any]:
-        found = []
-        while end:
-            end, message = self._said[end]
-            found.append(message)
-        return found[::-1]
+    def _messages(self, end: str) -> tuple[Any, ...]:
+        """Return all messages up to there; those of a request before are gone through once."""
+        added, at = [], end
+        while at not in self._whole:
+            at, message = self._said[at]
+            added.append(message)
+        found = self._whole[end] = self._whole[at] + tuple(reversed(added))
+        return found
+
+
+def _has_marker(value: Any) -> bool:
+    return _MARKER in encode(value)
 
 
 def _look_at_calls(message: dict[str, Any] | None) -> None:

@@ -51,6 +51,8 @@ class ObservedReport:
     ignored: tuple[Ignored, ...] = ()
     """What was not as recorded and was passed over; at most 1,000."""
     ignored_count: int = 0
+    notes: tuple[str, ...] = ()
+    """What else is to be known of this replay, in words."""
 
     @property
     def identical(self) -> bool:
@@ -62,6 +64,7 @@ class ObservedReport:
         plain = {field.name: getattr(self, field.name) for field in attrs.fields(type(self))}
         plain["divergences"] = [one.as_json() for one in self.divergences]
         plain["ignored"] = [one.as_json() for one in self.ignored]
+        plain["notes"] = list(self.notes)
         return {"identical": self.identical, "guarantee": MATCHED, **plain}
 
     def ignored_lines(self) -> list[str]:
@@ -77,12 +80,14 @@ class ObservedReport:
         return lines
 
     def __str__(self) -> str:
-        served = f"{self.served} of {self.requests} recorded requests served"
+        recorded = f"{self.requests} recorded request{'s' * (self.requests != 1)}"
+        served = f"{self.served} of {recorded} served"
         talks = f"{self.conversations} conversation{'s' * (self.conversations != 1)}"
         said = "identical" if self.identical else _counted(len(self.divergences))
         lines = [f"{said}: {served}, in {talks}; sent to a model: {self.live}"]
         lines += [f"\n{one}{after(one)}" for one in self.divergences]
         lines += ["", *self.ignored_lines()] if self.ignored_count else []
+        lines += [f"note: {note}" for note in self.notes]
         return "\n".join([*lines, f"guarantee: {MATCHED} ({GUARANTEE})"])
 
 
@@ -123,7 +128,20 @@ def report_of(
         exit_code=code if isinstance(code, int) else None,
         ignored=tuple(matcher.ignoring.found),
         ignored_count=matcher.ignoring.count,
+        notes=_notes(matcher),
     )
+
+
+def _notes(matcher: Matcher) -> tuple[str, ...]:
+    count = matcher.by_order
+    if not count:
+        return ()
+    were = "1 request was" if count == 1 else f"{count} requests were"
+    note = (
+        f"{were} asked at the same time as an equal one that was answered otherwise: which of them "
+        "got which answer hung on the order in which they came, this time as when it was recorded"
+    )
+    return (note,)
 
 
 def joined(found: Iterable[Divergence], others: Sequence[Divergence]) -> tuple[Divergence, ...]:

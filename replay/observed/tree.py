@@ -6,7 +6,6 @@ that was seen is a leaf.  A log is streamed; of its messages only the first two 
 are kept.  Rules: CONTRACT.md §16.5; what a node holds is `replay.run_node`'s.
 """
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -14,10 +13,9 @@ from typing import Any, Final
 import attrs
 
 from refold.engine import digest, events
-from refold.engine.canonical import loads
 from refold.engine.errors import EventMalformed, LogDamaged
 from refold.engine.log import Entry, read_entries
-from refold.engine.observed.delegations import delegated
+from refold.engine.observed.delegations import delegated, written
 from refold.engine.observed.observer import CONVERSATION, MESSAGES
 from refold.engine.outcome import Fault, Usage
 from refold.replay.observed.guarantee import MATCHED
@@ -30,10 +28,6 @@ OBSERVED: Final = "observed"
 
 _TASKS: Final = ("prompt", "task", "input", "question", "message", "description", "request")
 """Members of a delegating call that say what is to be done, the first that is there."""
-_ACTION: Final = re.compile(
-    r"^Action:[ \t]*(.+?)[ \t]*\nAction Input:[ \t]*(\{.*?\})[ \t]*$", re.MULTILINE
-)
-"""A tool call that a model writes as text (ReAct)."""
 
 
 @attrs.frozen
@@ -121,6 +115,8 @@ class _Reading:
         self._finished: events.RunFinished | None = None
         self._talks: dict[str, _Talk] = {}
         self._calls: dict[str, _Call] = {}
+        self._texts: dict[str, str] = {}
+        """By scope: the key of a delegation in the text of its last answer."""
         self._openings: dict[str, _Opening] = {"": _Opening()}
         self._ends: dict[str, str] = {}
         """By open request: the chain digest of all that was asked."""
@@ -198,6 +194,7 @@ class _Reading:
 
     def _answered(self, talk: _Talk, call: str, answered: events.ModelAnswered) -> None:
         talk.usage = talk.usage.plus(answered.usage)
+        self._texts.pop(talk.scope, None)
         end = self._ends.pop(call, "")
         if answered.status == "ok":
             talk.status = "completed"
@@ -218,20 +215,17 @@ class _Reading:
         brief = _brief(called.arguments) if whom is not None else ""
         agent = whom.agent if whom is not None else ""
         self._calls[call] = _Call(call, called.tool, brief, agent, whom is not None)
+        self._calls.pop(self._texts.pop(talk.scope, ""), None)
 
     def _in_text(self, call: str, message: Mapping[str, Any]) -> None:
-        """Take note of a delegation that a model wrote as text."""
-        content = message.get("content")
-        if not isinstance(content, str) or "Action:" not in content:
-            return
-        found = _ACTION.search(content)
-        arguments = _object(found[2]) if found is not None else None
-        if found is None or arguments is None:
-            return
-        whom = delegated(found[1], arguments)
-        if whom is not None:
+        """Take note of a delegation that a model wrote as text: older logs have no call of it."""
+        found = written(message.get("content"))
+        whom = delegated(*found) if found is not None else None
+        if found is not None and whom is not None:
+            tool, arguments = found
+            self._texts[_scope(call)] = f"{call} text"
             self._calls[f"{call} text"] = _Call(
-                call, found[1], _brief(arguments), whom.agent, delegates=True, status="completed"
+                call, tool, _brief(arguments), whom.agent, delegates=True, status="completed"
             )
 
     # --- nodes ---------------------------------------------------------------------------
@@ -314,14 +308,6 @@ def _place(parameters: Mapping[str, Any]) -> _Opening:
 
 def _brief(arguments: Mapping[str, Any]) -> str:
     return next((said for name in _TASKS if isinstance(said := arguments.get(name), str)), "")
-
-
-def _object(text: str) -> dict[str, Any] | None:
-    try:
-        value = loads(text.encode())
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _leaf(call: _Call, depth: int) -> RunNode:

@@ -19,9 +19,9 @@ import pytest
 
 from refold.engine.errors import RefoldError, UsageError
 from refold.engine.observed.volatile import VolatileRules
+from refold.proxy.bookends import PLACEHOLDER
 from refold.proxy.routes import Route, environment_of, routes_of
 from refold.proxy.server import served
-from refold.proxy.sessions import PLACEHOLDER
 from refold.proxy.turns import Desk
 from refold.replay.network import Allowed, NetworkWatch
 from refold.replay.observed.report import ObservedReport

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import attrs
 
-from tests.benchmarks import bench_log, bench_run, bench_start, measure, memory
+from tests.benchmarks import bench_log, bench_run, bench_start, bench_watched, measure, memory
 
 _ROUNDS = 24
 _SLOW = 4
@@ -32,6 +32,7 @@ _SECTIONS = {
     "log": Section("One entry of a log", bench_log.jobs),
     "calls": Section("One call of a tool", bench_run.calls),
     "crowds": Section("One of many branches, one child", bench_run.crowds, _SLOW),
+    "watched": Section("One request of a watched command", bench_watched.jobs, _SLOW),
     "start": Section("Starting", lambda _folder: bench_start.jobs(), _SLOW),
 }
 

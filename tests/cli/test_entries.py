@@ -16,7 +16,10 @@ DATA: dict[str, tuple[dict[str, Any], str]] = {
     "run.started": ({"program": "p", "depth": 0, "input": 1}, "p depth 0  input 1"),
     "tool.called": ({"tool": "t", "arguments": {"a": "x"}, "effect": "pure"}, "t(a=x)"),
     "tool.returned": ({"status": "error", "error": FAULT}, "error raised: m"),
-    "model.asked": ({"model": "m", "added": [{}], "base": 2}, "m 1 message added to 2"),
+    "model.asked": (
+        {"model": "m", "added": [{"role": "user", "content": "go"}, {}], "base": 2},
+        "m 2 messages added to 2  user: go",
+    ),
     "model.answered": ({"status": "ok", "message": MESSAGE}, "ok t() yes"),
     "child.started": ({"delegation": {"program": "p", "brief": "b"}, "number": 3}, "p #3: b"),
     "child.finished": ({"outcome": {"status": "completed", "summary": "s"}}, "completed s"),
@@ -72,6 +75,14 @@ def test_data_that_is_not_what_its_kind_says_is_shown_all_the_same(
 def test_long_values_are_cut() -> None:
     assert compact("x" * 1000, 10) == "xxxxxxxxx…"
     assert compact({"a": [1]}) == '{"a":[1]}'
+
+
+def test_a_text_that_is_kept_beside_the_log_is_its_size() -> None:
+    blob = {"$blob": "ab" * 32, "bytes": 41_000}
+
+    assert compact(blob) == "(41 kB of text)"
+    assert compact({"a": [{"b": blob}], "c": 1}) == '{"a":[{"b":"(41 kB of text)"}],"c":1}'
+    assert compact({**blob, "other": 1}).startswith('{"$blob":"abab')
 
 
 @pytest.mark.parametrize("meta", [None, {}, {"mono_us": "soon"}])

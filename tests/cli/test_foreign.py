@@ -327,3 +327,77 @@ def test_damage_is_found_wherever_it_is(
     log.write_bytes(b"".join(lines))
 
     assert invoke("verify", "a.jsonl").exit_code == code
+
+
+def test_kinds_stand_in_one_column(folder: Path, invoke: Invoke) -> None:
+    """Wide enough for `x-refold.conversation`, of all entries and of the last ones."""
+    del folder
+
+    for words in (["show", "--events"], ["tail"]):
+        heading, *lines = invoke(*words, "a.jsonl").stdout.splitlines()
+        kind, what = heading.index("kind"), heading.index("what")
+        assert {line[what - 1] for line in lines} == {" "}, words
+        assert "x-refold.conversation" in {line[kind : what - 1].strip() for line in lines}
+
+
+def test_nobody_limits_a_command(folder: Path, invoke: Invoke) -> None:
+    """So nothing is said to be left, as it is of a program."""
+    del folder
+
+    lines = invoke("state", "a.jsonl").stdout.splitlines()
+
+    assert not [line for line in lines if line.startswith("  left")]
+    assert "  model      2 requests, 30 tokens" in lines
+
+
+def test_tokens_of_a_conversation_are_said_to_be_those_of_all_below(
+    folder: Path, invoke: Invoke
+) -> None:
+    """With all details, too."""
+    del folder
+    calls = says("", ("c", "delegate_to_digger", {"brief": "Dig here"}))
+    record(
+        Path("b.jsonl"),
+        [*talk(system("Lead"), user("Go"), calls), *talk(user("Dig here"), says("dug"))],
+    )
+
+    for words in (["show", "b.jsonl"], ["show", "b.jsonl", "--details"]):
+        shown = invoke(*words).stdout
+        assert shown.count("1 request, 30 tokens with all below") == 1, shown
+        assert shown.count("with all below") == 1
+
+
+def test_help_says_what_needs_a_command(invoke: Invoke) -> None:
+    """Of a replay and a fork; what records has one always."""
+    for name, count in (("replay", 5), ("fork", 3), ("record", 0)):
+        words = " ".join(invoke(name, "--help").stdout.split())
+        assert words.count("With -- COMMAND: ") == count, name
+
+
+def test_a_fork_ignores_what_is_another_each_time(folder: Path, invoke: Invoke) -> None:
+    """What is kept of the record is matched by the rules that are given, which the new log has."""
+    del folder
+    words = ["fork", "a.jsonl", "--at", "-1", "--into", "f.jsonl", "--json"]
+    command = ["--", sys.executable, "other.py"]
+
+    said = invoke(*words, "--volatile-text", "Be (brief|short)", *command)
+
+    assert said.exit_code == 0, said.output
+    assert checked("fork", said)["output"]["stdout"] == "It snows.\n"
+    first = json.loads(Path("f.jsonl").read_bytes().splitlines()[0])
+    assert first["data"]["rules"]["volatile_texts"] == ["Be (brief|short)"]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [("--volatile", "model:*/x"), ("--volatile-text", "x"), ("--upstream", "http://127.0.0.1:1")],
+)
+def test_what_a_fork_has_for_commands_needs_one(
+    option: tuple[str, ...], folder: Path, invoke: Invoke
+) -> None:
+    """A `--` was forgotten."""
+    said = invoke("fork", "a.jsonl", "--at", "1", *option)
+
+    assert said.exit_code == 2
+    assert f"{option[0]} is for -- COMMAND, and there is none" in said.stderr
+    assert not folder.joinpath("runs").exists()

@@ -1,6 +1,7 @@
 """`refold record` as it is typed: what it says, and how it ends."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -60,6 +61,16 @@ def test_a_command_that_asks_nobody_is_told_how_it_would(invoke: Invoke) -> None
     assert "--upstream VARIABLE=URL" in done.stderr
 
 
+def test_a_variable_that_led_past_the_proxy_is_named(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the option that would have recorded what goes there."""
+    monkeypatch.setenv("GROQ_BASE_URL", "https://api.groq.com/openai/v1")
+    done = invoke("record", "--log", "run.jsonl", "--", "true")
+
+    assert "--upstream GROQ_BASE_URL=$GROQ_BASE_URL records it" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -89,3 +100,16 @@ def test_volatile_rules_are_kept_with_the_record(invoke: Invoke, tmp_path: Path)
     told = json.dumps(started["rules"])
     assert "model:*/parameters/user" in told
     assert "[0-9]{4}" in told
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a disk that is full")
+def test_what_standard_output_did_not_take_is_told(tmp_path: Path) -> None:
+    """The exit code is the command's."""
+    words = [sys.executable, "-m", "refold", "record", "--log", str(tmp_path / "run.jsonl")]
+    with Path("/dev/full").open("wb") as full:
+        ran = subprocess.run(
+            [*words, "--", "echo", "a"], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+
+    assert ran.returncode == 0
+    assert b"No space left on device: some of what was printed is lost" in ran.stderr

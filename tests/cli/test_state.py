@@ -8,13 +8,23 @@ from typing import Any
 from click.testing import Result
 
 from refold.engine.limits import Limits
+from refold.engine.models import ScriptedModel
 from refold.engine.recording import record
+from refold.engine.run import Run
 
 Invoke = Callable[..., Result]
 
 
 async def _nothing(_: Any, __: Any) -> None:
     """Do nothing."""
+
+
+async def _talk(run: Run, turns: int) -> None:
+    """Ask a model as often as said, in one conversation."""
+    messages: list[dict[str, Any]] = []
+    for turn in range(turns):
+        messages.append({"role": "user", "content": str(turn)})
+        messages.append((await run.model(messages)).message)
 
 
 def test_the_state_at_the_end_is_as_recorded(survey_log: Path, invoke: Invoke) -> None:
@@ -91,6 +101,23 @@ def test_two_states_are_compared_by_pointers(survey_log: Path, invoke: Invoke) -
         document["after_digest"],
         document["before_digest"],
     )
+
+
+def test_of_many_places_that_came_the_first_and_the_last_are_shown(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    log = record(_talk, 30, log=tmp_path / "a.jsonl", model=ScriptedModel(["yes"] * 30)).log
+
+    on = invoke("state", log, "--diff", "2", "-2").stdout.splitlines()
+    back = invoke("state", log, "--diff", "-2", "2").stdout.splitlines()
+    found = json.loads(invoke("state", log, "--diff", "2", "-2", "--json").stdout)["differences"]
+
+    assert "  /conversations/0/turns/2: added [3,3]" in on
+    assert "  … 50 more added in /conversations/0/turns" in on
+    assert "  /conversations/0/turns/59: added [60,60]" in on
+    assert len([line for line in on if "/turns" in line]) == 9
+    assert "  … 50 more removed in /conversations/0/turns" in back
+    assert len([one for one in found if "/turns/" in one["pointer"]]) == 58
 
 
 def test_a_state_does_not_differ_from_itself(survey_log: Path, invoke: Invoke) -> None:

@@ -1,5 +1,7 @@
 """The tree says below each run why it did not complete, and stays readable however deep it is."""
 
+import re
+
 import pytest
 
 from refold.cli.trees import print_tree, run_name
@@ -53,6 +55,38 @@ def test_a_watched_command_is_shown_as_a_shell_takes_it(
         "completed desk",
         "   2 requests",
     ]
+
+
+def test_a_brief_that_is_a_prompt_with_its_documents_is_cut(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Wherever it is printed to; so is what a failed run said."""
+    said = Fault(code="raised", message="no " * 50_000)
+    child = RunNode(name="a", number=1, status="failed", brief="read " * 50_000, error=said)
+
+    print_tree(RunNode(name="root", status="completed", children=(child,)))
+
+    _, brief, message = capsys.readouterr().out.splitlines()
+    assert brief.startswith("└─ failed    a 1  read read")
+    assert brief.endswith("…")
+    assert message.endswith("…")
+    assert len(brief) < 700
+    assert len(message) < 2100
+
+
+def test_the_path_of_a_log_is_never_broken(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a terminal it can be copied, however long it is."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "40")
+    node = RunNode(name="root", status="completed", log=f"{'a' * 60}.jsonl", entries=3)
+
+    print_tree(node, details=True)
+
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    assert f"log       {'a' * 60}.jsonl, 3 entries" in shown
 
 
 def test_a_rejected_start_is_a_leaf_without_a_duration(capsys: pytest.CaptureFixture[str]) -> None:

@@ -191,6 +191,29 @@ def test_a_route_that_is_none_is_named(tmp_path: Path) -> None:
     assert kinds(log) == []
 
 
+def test_a_whole_url_as_target_is_the_path_in_it(tmp_path: Path) -> None:
+    """As clients of HTTP proxies send it; one that leads elsewhere is no route."""
+    log = tmp_path / "run.jsonl"
+    with Upstream() as upstream, recorded(log, upstream.openai_url) as base:
+        status, _ = said(base, method="GET", path=f"{base}/openai/models")
+        refused, body = said(base, method="GET", path="http://api.openai.com/v1/models")
+
+    assert (status, refused) == (200, 404)
+    assert b"no route /v1: expected" in body
+    assert kinds(log).count("model.asked") == 1
+
+
+def test_a_change_to_websockets_is_refused(tmp_path: Path) -> None:
+    """It says so, and nothing is asked or recorded."""
+    log = tmp_path / "run.jsonl"
+    headers = {"connection": "Upgrade", "upgrade": "WebSocket"}
+    with Upstream() as upstream, recorded(log, upstream.openai_url) as base:
+        status, body = said(base, method="GET", path="/openai/realtime", headers=headers)
+
+    assert (status, upstream.received, kinds(log)) == (501, [], [])
+    assert b"WebSockets do not pass" in body
+
+
 # --- who leaves --------------------------------------------------------------------------------
 
 

@@ -1,5 +1,6 @@
 """A command runs as it would without Refold, and what it prints is kept."""
 
+import errno
 import io
 import os
 import shutil
@@ -101,7 +102,38 @@ def test_where_nobody_reads_the_command_learns_it() -> None:
     with Signals() as signals:
         ended = run_command(["yes"], {}, signals, write=refuse)
 
-    assert ended.exit_code == 128 + 13
+    assert (ended.exit_code, ended.lost) == (128 + 13, "")
+
+
+def test_what_could_not_be_passed_on_is_said() -> None:
+    """A disk that is full, say; a reader that has left has had all that it wanted."""
+
+    def refuse(_content: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with Signals() as signals:
+        ended = run_command(["echo", "a"], {}, signals, write=refuse)
+
+    assert ended.lost == "No space left on device"
+
+
+def test_a_reader_that_is_slow_gets_all_of_it() -> None:
+    """Also where whoever shares standard output has set it not to wait."""
+    size = 300_000
+    code = (
+        "from refold.proxy.command import run_command; from refold.proxy.signals import Signals\n"
+        "import os, sys\n"
+        "os.set_blocking(1, False)\n"
+        f"command = [sys.executable, '-c', 'print(\"x\" * {size}, end=\"\")']\n"
+        "with Signals() as signals:\n    run_command(command, {}, signals)\n"
+    )
+    with subprocess.Popen(python(code), stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        printed = 0
+        while content := process.stdout.read(16 * 1024):
+            printed += len(content)
+
+    assert (process.returncode, printed) == (0, size)
 
 
 def test_a_command_may_run_in_any_thread() -> None:

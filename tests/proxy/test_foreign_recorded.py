@@ -80,7 +80,11 @@ HANDED_OVER: Final = {
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param("curl_agent.sh", marks=pytest.mark.long), "openai_stream.py"]
+    "name",
+    [
+        "curl_agent.sh",
+        pytest.param("openai_stream.py", marks=pytest.mark.long),  # README has such a one
+    ],
 )
 def test_a_changed_script_is_told_apart(
     name: str, tmp_path: Path, pytestconfig: pytest.Config

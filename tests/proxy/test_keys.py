@@ -181,3 +181,35 @@ def test_looking_through_much_text_with_many_secrets_is_quick() -> None:
     started = time.monotonic()
     assert scrub(secrets, text) is text
     assert time.monotonic() - started < 10
+
+
+def test_a_cookie_of_an_answer_is_found_as_it_is() -> None:
+    """What it is called and how long it lasts is none of it; a short one is none."""
+    secrets = Secrets()
+    secrets.learn_cookie(f"sid={DRAWN}; path=/; secure")
+    secrets.learn_cookie("theme=dark")
+
+    assert scrub(secrets, f"got {DRAWN} and dark") == "got [redacted:set-cookie] and dark"
+
+
+def test_servers_that_set_cookies_for_ever_make_nothing_slower() -> None:
+    """The newest are looked for, and what was searched before is not searched again."""
+    secrets = Secrets()
+    before = secrets.generation
+    for number in range(1000):
+        secrets.learn_cookie(f"__cf_bm=cookie-number-{number}")
+
+    assert scrub(secrets, "cookie-number-999") == "[redacted:set-cookie]"
+    assert scrub(secrets, "cookie-number-1") == "cookie-number-1"
+    assert secrets.generation == before
+
+
+def test_learning_a_secret_is_another_generation() -> None:
+    """What is known already is none."""
+    secrets = Secrets()
+    generations = []
+    for value in (DRAWN, DRAWN, DRAWN[::-1]):
+        secrets.learn_headers([("authorization", f"Bearer {value}")])
+        generations.append(secrets.generation)
+
+    assert generations[0] == generations[1] < generations[2]

@@ -9,7 +9,10 @@ import pytest
 
 import refold
 from refold.engine.log import read_entries
-from refold.proxy.keys import ADDRESS
+from refold.engine.observed.remembered import Remembered
+from refold.proxy.keys import ADDRESS, Secrets
+from refold.proxy.recording import asked_of
+from refold.proxy.turns import Incoming
 from tests.support.proxied import (
     TIMEOUT_SECONDS,
     RawServer,
@@ -209,3 +212,45 @@ def test_a_stream_is_whole_when_all_is_said(tmp_path: Path) -> None:
     assert (answer["message"]["content"], answer["usage"]["input_tokens"]) == ("Snow.", 20)
     assert data_of(log, "x-refold.wire")[0]["end"] == "whole"
     assert (again, desk.divergences) == ((200, stream), [])
+
+
+def test_a_message_that_was_read_before_is_searched_again_for_what_is_secret_since(
+    tmp_path: Path,
+) -> None:
+    """A key that a request authorises itself with is in nothing that is written from then on."""
+    log, key = tmp_path / "run.jsonl", "drawn-and-not-known-at-first"
+    body = question(f"My key is {key}")
+    longer = {**body, "messages": [*body["messages"], {"role": "user", "content": "Hello"}]}
+    with Upstream() as upstream, recorded(log, upstream.openai_url) as base:
+        said(base, body)
+        said(base, longer)
+        said(base, longer, headers={"x-api-key": key})
+
+    added = [entry["added"] for entry in data_of(log, "model.asked")]
+    assert [len(each) for each in added] == [2, 1, 2]
+    assert added[2][0]["content"] == "My key is [redacted:x-api-key]"
+    assert refold.verify(log).complete
+
+
+def test_a_conversation_that_goes_on_is_not_read_from_its_beginning() -> None:
+    """What a request repeats are the objects that were read before, up to the log."""
+    secrets, remembered = Secrets(), Remembered()
+    found = [
+        asked_of(
+            Incoming(
+                route="openai", method="POST", target="/chat/completions", headers=(), body=body
+            ),
+            secrets,
+            remembered,
+        )
+        for body in (talk(10), talk(11))
+    ]
+
+    before, after = (each.messages for each in found)
+    assert all(one is other for one, other in zip(before, after, strict=False))
+    assert [len(each.messages) for each in found] == [10, 11]
+
+
+def talk(count: int) -> bytes:
+    messages = [{"role": "user", "content": f"Question {at}"} for at in range(count)]
+    return json.dumps({"model": "m", "messages": messages}).encode()

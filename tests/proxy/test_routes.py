@@ -3,7 +3,14 @@
 import pytest
 
 from refold.engine.errors import UsageError
-from refold.proxy.routes import Route, environment_of, others_of, routes_of, with_recorded
+from refold.proxy.routes import (
+    Route,
+    environment_of,
+    others_of,
+    past_the_proxy,
+    routes_of,
+    with_recorded,
+)
 
 
 def upstreams(*given: str, **environment: str) -> dict[str, str]:
@@ -111,3 +118,17 @@ def test_variables_of_a_record_lead_here_again() -> None:
     assert live[-1].upstream == "https://b"
     with pytest.raises(UsageError, match="--upstream GROQ_BASE_URL=URL says where"):
         with_recorded(routes_of([], {}), ["GROQ_BASE_URL"], is_live=True, environment={})
+
+
+def test_variables_that_lead_past_the_proxy_are_found() -> None:
+    """Those that look like base URLs; what they lead to is for people to say."""
+    environment = {
+        "OPENAI_BASE_URL": "http://one/v1",
+        "AZURE_OPENAI_ENDPOINT": "https://name.openai.azure.com",
+        "GROQ_BASE_URL": "https://api.groq.com",
+        "OLLAMA_HOST": "127.0.0.1:11434",
+        "HTTP_PROXY": "http://two",
+    }
+
+    assert past_the_proxy([], environment) == ["AZURE_OPENAI_ENDPOINT", "GROQ_BASE_URL"]
+    assert past_the_proxy(["GROQ_BASE_URL=http://three"], environment) == ["AZURE_OPENAI_ENDPOINT"]

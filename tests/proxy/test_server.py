@@ -3,8 +3,10 @@
 import contextlib
 import http.client
 import socket
+import struct
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -76,6 +78,34 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
         once(number)
 
     assert (len(list(Path("/dev/fd").iterdir())), threading.active_count()) == before
+
+
+def test_of_a_program_that_leaves_nothing_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    """Many chunks may be ready then; none but the first is written to a broken connection."""
+    has_left = threading.Event()
+    written: list[int] = []
+
+    class Long:
+        def begin(self, _incoming: Incoming) -> Serve:
+            return Serve(status=200, headers={}, pieces=self.pieces())
+
+        def pieces(self) -> Iterator[tuple[int, bytes]]:
+            yield 0, b"x"
+            has_left.wait(20)
+            for number in range(1000):
+                written.append(number)
+                yield 0, b"x" * 1000
+
+    with served(Long(), ["openai"]) as base:
+        host, _, port = base.partition("://")[2].partition(":")
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(b"GET /openai/a HTTP/1.1\r\nhost: a\r\n\r\n")
+            connection.recv(1)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        has_left.set()
+
+    assert len(written) < 10
+    assert caplog.records == []
 
 
 def test_a_program_that_never_reads_does_not_hold_up_the_end() -> None:

@@ -129,6 +129,17 @@ def test_the_address_of_the_proxy_is_no_difference(tmp_path: Path) -> None:
     assert end["output"]["stdout"].startswith("http://refold.proxy/openai Hello!")
 
 
+def test_a_record_without_requests_says_what_that_may_mean(tmp_path: Path) -> None:
+    """A client that has its base URL in its code went past the record, and does so again."""
+    log = tmp_path / "run.jsonl"
+    record_command(["true"], log=log, write=lambda _: None)
+
+    report = replay_command(log, ["true"], write=lambda _: None)
+
+    assert report.identical
+    assert [note for note in report.notes if "past Refold" in note] == list(report.notes) != []
+
+
 def test_commands_may_be_recorded_inside_of_each_other(tmp_path: Path) -> None:
     """Both logs are whole; the inner proxy asks the outer one."""
     command = program(tmp_path, "print(text_of(ask('Hello')))")

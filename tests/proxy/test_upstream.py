@@ -104,8 +104,10 @@ def test_an_answer_packed_otherwise_passes_as_it_is(tmp_path: Path) -> None:
         b"no HTTP at all\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nbad header\r\n\r\n",
         b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 4\r\n\r\nnope",
+        b"HTTP/1.1 999 Odd\r\ncontent-length: 2\r\n\r\n{}",
+        b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
     ],
-    ids=["nothing", "noise", "header", "packed"],
+    ids=["nothing", "noise", "header", "packed", "999", "101"],
 )
 def test_a_server_that_speaks_no_http_is_a_bad_gateway(answer: bytes, tmp_path: Path) -> None:
     """Said as JSON, recorded as an error, and replayed; or broken off where it had begun."""
@@ -130,7 +132,7 @@ def test_a_server_that_speaks_no_http_is_a_bad_gateway(answer: bytes, tmp_path: 
 
 
 def test_a_server_that_is_not_there_is_a_bad_gateway(tmp_path: Path) -> None:
-    """The message names the server, and no more of the address."""
+    """The message names the server, no more of its address, and what the system said."""
     log = tmp_path / "run.jsonl"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -141,6 +143,7 @@ def test_a_server_that_is_not_there_is_a_bad_gateway(tmp_path: Path) -> None:
     assert status == 502
     assert json.loads(body)["error"]["type"] == "refold_connection"
     assert f"127.0.0.1:{port}: ConnectError" in answer["error"]["message"]
+    assert answer["error"]["message"].endswith("(Connection refused)")
     assert "tenant" not in body.decode()
     assert answer["error"]["code"] == "connection"
 
@@ -187,6 +190,7 @@ def test_a_busy_server_and_a_broken_one_are_recorded_as_they_are(tmp_path: Path)
         for text in ("Hello when busy", "Hello when busy", "when broken"):
             with asked(base, question(text)) as response:
                 found.append((response.status, response.getheader("retry-after")))
+                response.read()
         return found
 
     with Upstream() as upstream, recorded(log, upstream.openai_url) as base:

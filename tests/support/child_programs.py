@@ -138,3 +138,10 @@ def shows_pid(run: PlainRun, path: str) -> None:
     """Write its process id where the test reads it, and stay."""
     Path(path).write_text(str(os.getpid()), encoding="ascii")
     run.sleep(60)
+
+
+async def parents(run: Run, count: int) -> int:
+    """Run children one after the other."""
+    for each in range(count):
+        await run.delegate(Delegation(program=reports, input=each))
+    return count

@@ -1,8 +1,9 @@
 """An MCP server on HTTP of a few lines, and a client of it: for tests of what passes, byte by byte.
 
 `tools/call` of `echo` is answered as JSON; `progress` as a stream with notifications; `ask` as one
-in which the server asks back; `locked` with status 401; `never` not at all; `text` with no message.
-A GET gets one notification, and stays open until its reader leaves.
+in which the server asks back; `locked` with status 401; `never` not at all; `text` with no message;
+`broken` by a stream that breaks, and is taken up by a GET.  Any other GET gets one notification,
+and stays open until its reader leaves.
 """
 
 import contextlib
@@ -43,12 +44,18 @@ class _Handler(BaseHTTPRequestHandler):
             self._whole(200, b"<html>", "text/html")
         elif name in ("progress", "ask", "never"):
             self._stream(message, name)
+        elif name == "broken":
+            self._broken()
         else:
             self._whole(200, _packed(_result(message)), "application/json")
 
     def do_GET(self) -> None:
-        """Say one thing that belongs to no request, and stay."""
+        """Say one thing that belongs to no request, and stay; or go on where a stream broke."""
         self._events()
+        if "last-event-id" in self.headers:
+            self.close_connection = True
+            self._event(_result(self.server.received[-1][0]))
+            return
         self._event({"method": "notifications/resources/list_changed"})
         self.server.over.wait(DEADLINE_SECONDS)
 
@@ -70,6 +77,14 @@ class _Handler(BaseHTTPRequestHandler):
             self._event(_result(message, json.dumps(said["result"])))
         else:
             self.server.over.wait(DEADLINE_SECONDS)
+        self.close_connection = True
+
+    def _broken(self) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("content-length", "1000")
+        self.end_headers()
+        self.wfile.write(b"id: e-1\r\ndata: \r\n\r\n")
         self.close_connection = True
 
     def _events(self) -> None:
@@ -138,13 +153,13 @@ class HttpClient:
 
     @contextlib.contextmanager
     def request(
-        self, method: str, body: bytes | None = None
+        self, method: str, body: bytes | None = None, more: dict[str, str] | None = None
     ) -> Generator[http.client.HTTPResponse]:
         """Give an answer as far as its head, and leave when the block ends."""
         connection = http.client.HTTPConnection(self._place, timeout=DEADLINE_SECONDS)
         headers = {"content-type": "application/json", "accept": "text/event-stream"}
         try:
-            connection.request(method, "/mcp", body, {**headers, **self._headers})
+            connection.request(method, "/mcp", body, {**headers, **self._headers, **(more or {})})
             yield connection.getresponse()
         finally:
             connection.close()

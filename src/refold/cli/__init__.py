@@ -21,6 +21,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if words == ["--version"]:
         print(f"refold {__version__}")
         return
-    from refold.cli.group import refold  # noqa: PLC0415 - what a command needs, it imports
+    try:
+        from refold.cli.group import refold  # noqa: PLC0415 - what a command needs, it imports
 
-    refold.main(words, prog_name="refold")
+        refold.main(words, prog_name="refold")
+    except KeyboardInterrupt:  # while its parts were imported: nothing has begun
+        print("refold: interrupted", file=sys.stderr)
+        sys.exit(130)

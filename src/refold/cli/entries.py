@@ -7,6 +7,7 @@ is for `verify` to tell.
 
 import datetime as dt
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 from refold.cli import output, words
@@ -14,9 +15,12 @@ from refold.cli.output import Part
 from refold.engine.canonical import Json, encode
 from refold.engine.errors import NotCanonical
 from refold.engine.events import WIRE
+from refold.replay.observed.guarantee import is_observed
 
 _CHARACTERS: Final = 600
 """Of what an entry says; a terminal cuts it further."""
+_LEVELS: Final = 16
+"""Of a value, in which texts that are kept beside the log are looked for."""
 
 STYLES: Final = {
     "run.started": "bold",
@@ -31,21 +35,32 @@ STYLES: Final = {
 """By kind."""
 
 
-def heading() -> None:
-    """Print what the columns of `line_of` are."""
-    output.line((f"{'entry':>5} {'ms':>8}  {'call':<8} {'kind':<14} what", "dim"))
+KIND_WIDTH: Final = 14
+"""Of the column of kinds, in the log of a program."""
+KIND_WIDTH_OBSERVED: Final = 21
+"""In that of a watched command: `x-refold.conversation`."""
 
 
-def print_entry(row: Any, origin_us: int) -> None:
+def heading(width: int = KIND_WIDTH) -> None:
+    """Print what the columns of `print_entry` are; `width` is that of the kinds."""
+    output.line((f"{'entry':>5} {'ms':>8}  {'call':<8} {'kind':<{width}} what", "dim"))
+
+
+def print_entry(row: Any, origin_us: int, width: int = KIND_WIDTH) -> None:
     """Print the line of one entry; `origin_us` is the monotonic time of the log's first."""
     kind, data = str(row.kind), row.data
     output.line(
         (f"{row.seq:>5} {_elapsed_ms(row.meta, origin_us):>8}  ", "dim"),
         f"{row.call or ''!s:<8} ",
-        (f"{kind:<14} ", STYLES.get(kind, "")),
+        (f"{kind:<{width}} ", STYLES.get(kind, "")),
         *gist(kind, data),
         cut=True,
     )
+
+
+def kind_width(log: Path) -> int:
+    """Return the width of the column of kinds for a log."""
+    return KIND_WIDTH_OBSERVED if is_observed(log) else KIND_WIDTH
 
 
 def origin_of(meta: Any) -> int:
@@ -56,11 +71,23 @@ def origin_of(meta: Any) -> int:
 
 def compact(value: Json, most: int = _CHARACTERS) -> str:
     """Return a value in one line, cut at `most` characters."""
+    told = _told(value)
     try:
-        text = value if isinstance(value, str) else encode(value).decode()
+        text = told if isinstance(told, str) else encode(told).decode()
     except NotCanonical:
-        text = repr(value)
+        text = repr(told)
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _told(value: Json, levels: int = _LEVELS) -> Json:
+    """Return a value with the size in the place of each text that is kept beside the log."""
+    if not levels or not isinstance(value, list | dict):
+        return value
+    if isinstance(value, list):
+        return [_told(item, levels - 1) for item in value]
+    if value.keys() == {"$blob", "bytes"} and isinstance(value["bytes"], int):
+        return f"({words.size(value['bytes'])} of text)"
+    return {name: _told(item, levels - 1) for name, item in value.items()}
 
 
 def _elapsed_ms(meta: Any, origin_us: int) -> str:
@@ -111,7 +138,9 @@ def _returned(data: Any) -> list[Part]:
 
 def _asked(data: Any) -> list[Part]:
     count = words.counted(len(data["added"]), "message")
-    return [(data["model"], "bold"), f" {count} added to {data['base']}"]
+    said = [each.get("content") for each in data["added"] if each.get("role") == "user"]
+    user = f"  user: {compact(said[-1])}" if said else ""
+    return [(data["model"], "bold"), f" {count} added to {data['base']}{user}"]
 
 
 def _answered(data: Any) -> list[Part]:

@@ -62,42 +62,65 @@ def command_given() -> tuple[str, ...] | None:
     return given
 
 
-upstream_option: Final[Decorator] = click.option(
-    "--upstream", "upstreams", metavar="[NAME=]URL", multiple=True,
-    help="Where requests go; by default where the base-URL variables say, else to the provider.  "
-    "NAME is openai, anthropic, or the variable that another client reads.",
-)  # fmt: skip
-
-_VOLATILE: Final = click.option(
-    "--volatile", metavar="PATH", multiple=True,
-    help="A place of requests that is not compared: model:*/parameters/user.",
-)  # fmt: skip
-_VOLATILE_TEXT: Final = click.option(
-    "--volatile-text", "volatile_texts", metavar="REGEX", multiple=True,
-    help="Text that is another each time, such as a date in a prompt.",
-)  # fmt: skip
+_WITH: Final = "With -- COMMAND: "
+"""Begins the help of options that have no effect without one."""
 
 
-def volatile_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--volatile` and `--volatile-text`."""
-    return _VOLATILE(_VOLATILE_TEXT(function))
+def _help(begins: str, text: str) -> str:
+    return begins + text if begins else text[0].upper() + text[1:]
+
+
+def _upstream(begins: str) -> Decorator:
+    return click.option(
+        "--upstream", "upstreams", metavar="[NAME=]URL", multiple=True,
+        help=_help(
+            begins,
+            "where requests go; by default where the base-URL variables say, else to the "
+            "provider.  NAME is openai, anthropic, or the variable that another client reads.",
+        ),
+    )  # fmt: skip
+
+
+def _volatile(begins: str) -> Decorator:
+    return click.option(
+        "--volatile", metavar="PATH", multiple=True,
+        help=_help(begins, "a place of requests that is not compared: model:*/parameters/user."),
+    )  # fmt: skip
+
+
+def _volatile_text(begins: str) -> Decorator:
+    return click.option(
+        "--volatile-text", "volatile_texts", metavar="REGEX", multiple=True,
+        help=_help(begins, "text that is another each time, such as a date in a prompt."),
+    )  # fmt: skip
+
+
+def record_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that all commands have which run another one."""
+    return _upstream("")(_volatile("")(_volatile_text("")(function)))
+
+
+def fork_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the same for a command that runs another one only if it is given."""
+    return _upstream(_WITH)(_volatile(_WITH)(_volatile_text(_WITH)(function)))
 
 
 def replay_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that a replay has where a command is given."""
     on_miss = click.option(
         "--on-miss", type=click.Choice(["fail", "live"]), default="fail",
-        help="With -- COMMAND: refuse a request that was not recorded (default), or let it pass.",
+        help=f"{_WITH}refuse a request to a model that was not recorded (default), or let "
+        "it pass.",
     )  # fmt: skip
     pace = click.option(
         "--pace", type=click.Choice(["full", "recorded"]), default="full",
-        help="With -- COMMAND: serve at full speed (default), or as slowly as it came.",
+        help=f"{_WITH}serve models at full speed (default), or as slowly as they came.",
     )  # fmt: skip
     into = click.option(
         "--into", type=LOG, metavar="FILE",
-        help="With -- COMMAND: record what happens in a new log, too.",
+        help=f"{_WITH}record what happens in a new log, too.",
     )  # fmt: skip
-    return on_miss(pace(into(upstream_option(_VOLATILE_TEXT(function)))))
+    return on_miss(pace(into(_upstream(_WITH)(_volatile_text(_WITH)(function)))))
 
 
 def refuse_others() -> None:
@@ -255,4 +278,6 @@ def _describe(report: ObservedReport, *, is_all: bool) -> None:
         output.told((line, "yellow"))
     for name, values in report.rules.items():
         output.told((f"not compared ({name}): {', '.join(values)}", "yellow"))
+    for note in report.notes:
+        output.told((f"note: {note}", "yellow"))
     output.told((f"guarantee: matched ({GUARANTEE})", "dim"))

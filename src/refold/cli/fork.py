@@ -10,7 +10,13 @@ import click
 
 from refold.cli import output, words
 from refold.cli.errors import FINE, MISSING, NOT_COMPLETED
-from refold.cli.foreign import WithCommand, command_given, fork_foreign, upstream_option
+from refold.cli.foreign import (
+    WithCommand,
+    command_given,
+    fork_foreign,
+    fork_options,
+    rules_of,
+)
 from refold.cli.live import edits_of, is_all_recorded, live_of, live_options
 from refold.cli.logs import LOG, json_option, opened_log, started
 from refold.cli.pages import page
@@ -63,7 +69,7 @@ not recorded and may not run · 1 an edit changes what is kept before it.
 @click.option(
     "--into", type=LOG, metavar="FILE", help="The new log; by default a new file in runs/."
 )
-@upstream_option
+@fork_options
 @json_option
 def command(
     *,
@@ -73,6 +79,8 @@ def command(
     program: str | None,
     into: Path | None,
     upstreams: tuple[str, ...],
+    volatile: tuple[str, ...],
+    volatile_texts: tuple[str, ...],
     as_json: bool,
     **live: Any,
 ) -> int:
@@ -87,11 +95,18 @@ def command(
     foreign = command_given()
     if foreign is not None:
         if program is not None or not is_all_recorded(**live):
-            raise click.UsageError("with -- COMMAND, --at, --set, --into and --upstream say it all")
+            raise click.UsageError(
+                "with -- COMMAND, --at, --set, --into, --upstream, --volatile and --volatile-text "
+                "say it all"
+            )
+        rules = rules_of(volatile, volatile_texts)
         return fork_foreign(
             log, foreign, at=at, edits=edits_of(edits), into=into, upstreams=upstreams,
-            as_json=as_json,
+            rules=rules, as_json=as_json,
         )  # fmt: skip
+    if upstreams or volatile or volatile_texts:
+        option = "--upstream" if upstreams else "--volatile" if volatile else "--volatile-text"
+        raise click.UsageError(f"{option} is for -- COMMAND, and there is none")
     from refold.cli.replay import import_from_here  # noqa: PLC0415 - as in `cli.live`
 
     import_from_here()

@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from refold.cli import output, words
-from refold.cli.foreign import rules_of, upstream_option, volatile_options
+from refold.cli.foreign import record_options, rules_of
 from refold.cli.logs import LOG
 from refold.cli.pages import page
 
@@ -29,6 +29,8 @@ Exit code: that of COMMAND.
 """
 
 _FIRST_AND_LAST: Final = 2
+_SHOWN: Final = 3
+"""Variables that the command may have read."""
 _NONE_CAME: Final = (
     "no request came by: does the command read OPENAI_BASE_URL or ANTHROPIC_BASE_URL, and set no "
     "base URL of its own? For another variable, see --upstream VARIABLE=URL"
@@ -40,8 +42,7 @@ _NONE_CAME: Final = (
 @click.option(
     "--log", type=LOG, metavar="FILE", help="Where to record; by default a new file in runs/."
 )
-@upstream_option
-@volatile_options
+@record_options
 def command(
     *,
     command: tuple[str, ...],
@@ -61,6 +62,7 @@ def command(
     when the record is replayed; the command itself runs as it pleases.
     """
     from refold.cli.foreign import sessions  # noqa: PLC0415 - needs the extra `proxy`
+    from refold.proxy.routes import past_the_proxy  # noqa: PLC0415 - the same
 
     recorded = sessions().record_command(
         command, log=log, upstreams=upstreams, rules=rules_of(volatile, volatile_texts)
@@ -69,7 +71,11 @@ def command(
     entries = words.counted(recorded.entries, "entry", "entries")
     shown = output.shown_path(recorded.log)
     output.hint(f"recorded in {shown}: {entries}; refold show {shown}")
+    if recorded.ended.lost:
+        output.complain(f"standard output: {recorded.ended.lost}: some of what was printed is lost")
     if recorded.entries <= _FIRST_AND_LAST:
         output.hint(_NONE_CAME)
+        for name in past_the_proxy(upstreams)[:_SHOWN]:
+            output.hint(f"{name} is set, and led past Refold: --upstream {name}=${name} records it")
     code: int = recorded.ended.exit_code
     return code

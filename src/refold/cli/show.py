@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from refold.cli import output
-from refold.cli.entries import heading, origin_of, print_entry
+from refold.cli.entries import heading, kind_width, origin_of, print_entry
 from refold.cli.errors import DAMAGED, FINE
 from refold.cli.logs import LOG, OpenedLog, first_entry, json_option, opened_log
 from refold.cli.pages import page
@@ -35,7 +35,10 @@ damaged or another run's (standard error says which): refold verify LOG.
 
 _THERE: Final = frozenset({"read", "torn", "none"})
 """States of a log that is there, or need not be."""
-_WORDS: Final = {"foreign": "another run's"}
+_WORDS: Final = {
+    "foreign": "another run's",
+    "damaged": "damaged: `refold verify` says where",
+}
 
 
 @click.command("show", epilog=page(_PAGE))
@@ -88,7 +91,7 @@ def _print_open_ends(log: OpenedLog) -> None:
     found = scan(log.path)
     if is_observed(log.path):
         return  # nobody can go on with a command that has ended
-    if found.sealed or found.damage is not None or found.entries == 0:
+    if found.ended or found.damage is not None or found.entries == 0:
         return
     with contextlib.suppress(LogLocked):
         refuse_if_locked(log.path)
@@ -124,9 +127,10 @@ def _events(log: OpenedLog, *, as_json: bool) -> None:
         rows = [loads(entry.line) for entry in entries]
         output.document({"log": output.shown_path(log.given), "entries": rows})
         return
-    heading()
+    width = kind_width(log.path)
+    heading(width)
     for entry in entries:
-        print_entry(entry, origin_us)
+        print_entry(entry, origin_us, width)
 
 
 def _entry(log: OpenedLog, at: int) -> dict[str, Any]:

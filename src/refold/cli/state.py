@@ -1,5 +1,6 @@
 """`refold state`: a log folded to state, at its end or after any entry (CONTRACT.md §6.1)."""
 
+import itertools
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,7 +12,8 @@ from refold.cli.errors import DIFFERS, FINE
 from refold.cli.logs import LOG, OpenedLog, json_option, opened_log, started
 from refold.cli.pages import page
 from refold.engine.state import Left, RunState, state_digest, state_json
-from refold.replay.pointer_diff import differences
+from refold.replay.observed.guarantee import MATCHED
+from refold.replay.pointer_diff import Difference, differences
 from refold.replay.refold import Refolded, refold_log, state
 
 _PAGE: Final = """
@@ -26,6 +28,8 @@ Exit code: 0 fine · 1 the digest is not the recorded one.
 
 
 _LAST: Final = -1
+_PLACES_SHOWN: Final = 8
+"""Of what was added to an array, or left it, between two states."""
 _RUNNING: Final = "running"
 
 
@@ -50,13 +54,13 @@ def command(*, log: Path, at: int | None, between: tuple[int, int] | None, as_js
             raise click.UsageError("--at shows one state and --diff compares two: give one of them")
         return _compare(log, *between, as_json=as_json)
     with opened_log(log) as opened, output.progress(f"folding {log}"):
-        started(opened.path)  # a file without a first entry has no state
+        first = started(opened.path)  # a file without a first entry has no state
         found, whole = _folded(opened.path, at)
         document = _document(found, whole, at, opened)
     if as_json:
         output.document(document)
     else:
-        _describe(found, document)
+        _describe(found, document, has_limits=first.guarantee != MATCHED)
     return DIFFERS if document["agrees"] is False else FINE
 
 
@@ -79,13 +83,35 @@ def _compare(log: Path, before: int, after: int, *, as_json: bool) -> int:
         return FINE
     span = f" from after entry {one.entries - 1} to after entry {other.entries - 1}"
     output.line((program, "bold"), span)
-    for difference in found:
-        output.wrapped(
-            "  ", (difference.pointer, "cyan"), str(difference)[len(difference.pointer) :]
-        )
+    for (parent, kind), same in itertools.groupby(found, key=_place):
+        _print_places(parent, kind, list(same))
     if not found:
         output.line("  the same state")
     return FINE
+
+
+def _place(difference: Difference) -> tuple[str, str]:
+    """Return what holds a place, and what happened there."""
+    return difference.pointer.rpartition("/")[0], difference.kind
+
+
+def _print_places(parent: str, kind: str, found: list[Difference]) -> None:
+    """Print places in one array or object; of many new or lost ones, the first and the last."""
+    first, last = found[: _PLACES_SHOWN - 1], found[-1:]
+    if kind == "changed" or len(found) <= _PLACES_SHOWN:
+        first, last = found, []
+    for difference in first:
+        _print_place(difference)
+    if last:
+        more = len(found) - _PLACES_SHOWN
+        output.wrapped("  ", (f"… {more:,} more {kind} in {parent or '/'}", "dim"))
+    for difference in last:
+        _print_place(difference)
+
+
+def _print_place(difference: Difference) -> None:
+    told = str(difference)[len(difference.pointer) :]
+    output.wrapped("  ", (difference.pointer, "cyan"), told)
 
 
 def _folded(path: Path, at: int | None) -> tuple[RunState, Refolded | None]:
@@ -111,7 +137,7 @@ def _document(
     }
 
 
-def _describe(state: RunState, document: dict[str, Any]) -> None:
+def _describe(state: RunState, document: dict[str, Any], *, has_limits: bool) -> None:
     output.line((f"{state.program}", "bold"), f" after entry {document['at']}")
     how = f" ({state.reason})" if state.reason and state.reason != "done" else ""
     output.line("  status     ", (state.status, output.status_style(state.status)), how)
@@ -137,7 +163,8 @@ def _describe(state: RunState, document: dict[str, Any]) -> None:
         output.line(
             f"  limit      {hit.limit} {hit.allowed:g}: hit {words.counted(hit.count, 'time')}"
         )
-    output.line(f"  left       {_left(state.left)}")
+    if has_limits:  # nobody limits a watched command
+        output.line(f"  left       {_left(state.left)}")
     output.line("  digest     ", document["digest"][:16], f"  {_agreement(document)}")
 
 

@@ -8,12 +8,18 @@ import shlex
 from typing import Any, Final
 
 from refold.cli import output, words
+from refold.cli.entries import compact
 from refold.cli.output import Part
 from refold.replay.tree import RunNode, ToolUse
 
 _STATUS_WIDTH: Final = 9
+"""Of the column that a status, or the name of a detail, stands in."""
 _PROMPT_MAX: Final = 160
 """Characters of what a conversation of a watched command was asked first."""
+_BRIEF_MAX: Final = 600
+"""Characters of a brief: it may be a prompt with all its documents."""
+_MESSAGE_MAX: Final = 2000
+"""Characters of why a run did not complete."""
 _LEVELS_MAX: Final = 12
 """Levels that are indented; what lies deeper is shown at this one."""
 
@@ -57,6 +63,9 @@ def _print_run(node: RunNode, lead: str, below: str, *, details: bool) -> None:
     inner = f"{below}{'│' if node.children else ' '}  "
     for fact in _facts(node, details=details):
         output.wrapped((inner, "dim"), *fact)
+    if details and node.log:  # a path is not broken, so that it can be copied
+        entries = words.counted(node.entries, "entry", "entries")
+        output.line((inner, "dim"), f"{'log':<{_STATUS_WIDTH}} {node.log}, {entries}")
 
 
 def run_name(name: str, given: Any) -> str:
@@ -78,8 +87,8 @@ def _told(node: RunNode) -> list[Part]:
     how = f" ({node.how})" if node.how else ""
     by = f" by {node.tool}{how}" if node.tool else ""
     brief = " ".join(str(node.brief).split())
-    if node.requests and not node.log and len(brief) > _PROMPT_MAX:  # a prompt, documents and all
-        brief = f"{brief[:_PROMPT_MAX]}…"
+    is_prompt = node.requests and not node.log  # of a conversation of a watched command
+    brief = compact(brief, _PROMPT_MAX + 1 if is_prompt else _BRIEF_MAX)
     return [f"{by}  {brief}"] if brief or by else []
 
 
@@ -87,7 +96,7 @@ def _facts(node: RunNode, *, details: bool) -> list[list[Part]]:
     """Return the lines below a run: why it did not complete, and, if asked for, the rest."""
     facts: list[list[Part]] = [] if details and not node.guarantee else _seen(node)
     if node.error is not None:
-        message = " ".join(node.error.message.split())
+        message = compact(" ".join(node.error.message.split()), _MESSAGE_MAX)
         facts.append([(node.error.code, "red"), f": {message}"])
     if not node.is_joined:
         facts.append([("its outcome was never joined", "yellow")])
@@ -110,9 +119,7 @@ def _seen(node: RunNode) -> list[list[Part]]:
         return [[f"tools: {uses}"]]
     if not node.requests or node.log or not node.is_joined:
         return []
-    spent = node.usage.input_tokens + node.usage.output_tokens
-    below = " with all below" if node.children and spent else ""
-    told = _asked(node) + below
+    told = _asked(node) + _with_below(node)
     return [[f"{told}; tools: {uses}" if uses else told]]
 
 
@@ -121,6 +128,12 @@ def _asked(node: RunNode) -> str:
     spent = node.usage.input_tokens + node.usage.output_tokens
     told = words.counted(node.requests, "request")
     return f"{told}, {spent:,} tokens" if spent else told
+
+
+def _with_below(node: RunNode) -> str:
+    """Return that the tokens of a conversation are those of all below it, too."""
+    is_sum = not node.log and node.children and node.usage.input_tokens + node.usage.output_tokens
+    return " with all below" if is_sum else ""
 
 
 def _use(use: ToolUse) -> str:
@@ -135,9 +148,8 @@ def _details(node: RunNode) -> list[str]:
     facts: dict[str, Any] = {
         "limits": limits,
         "tools": tools,
-        "model": _asked(node) if node.requests else "",
+        "model": _asked(node) + _with_below(node) if node.requests else "",
         "artifacts": artifacts,
         "call": ", run ".join(filter(None, (node.call, node.run_id))) if node.call else "",
-        "log": f"{node.log}, {words.counted(node.entries, 'entry', 'entries')}" if node.log else "",
     }
-    return [f"{name:<9} {fact}" for name, fact in facts.items() if fact]
+    return [f"{name:<{_STATUS_WIDTH}} {fact}" for name, fact in facts.items() if fact]

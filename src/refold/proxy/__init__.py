@@ -6,6 +6,7 @@
     keys                 which values are secret, and are in no log
     app, upstream, server  the HTTP side: one application, its client, its thread
     sessions             a command recorded, replayed or forked, from start to report
+    bookends             the first and the last entry of such a log
     command, signals     the command: its environment, its output, its end; what is sent to it
     mcp/                 MCP servers
 

@@ -21,6 +21,10 @@ Send = Callable[[Any], Awaitable[None]]
 
 _NOT_FOUND: Final = 404
 _FAULT: Final = 500
+_NOT_IMPLEMENTED: Final = 501
+_NO_WEBSOCKETS: Final = (
+    "WebSockets do not pass, for they cannot be recorded: let the client ask over HTTP"
+)
 
 
 class Application:
@@ -54,6 +58,9 @@ class Application:
         if incoming.route not in self._routes:
             known = ", ".join(f"/{name}/…" for name in sorted(self._routes))
             await answer.refused(_NOT_FOUND, f"no route /{incoming.route}: expected {known}")
+            return
+        if incoming.header("upgrade").lower() == "websocket":
+            await answer.refused(_NOT_IMPLEMENTED, _NO_WEBSOCKETS)
             return
         decided = self._desk.begin(incoming)
         if isinstance(decided, Serve):
@@ -118,6 +125,7 @@ class _Answer:
         """Go on; an empty chunk is none."""
         if content:
             await self._send({"type": "http.response.body", "body": content, "more_body": True})
+            await asyncio.sleep(0)  # others go on, and a program that has left is noticed
 
     async def end(self) -> None:
         """End."""
@@ -136,7 +144,10 @@ class _Answer:
 def _incoming(scope: Any, body: bytes) -> Incoming:
     # The path as it came: what was escaped in it stays so.
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
-    route, slash, rest = raw.decode("latin-1").removeprefix("/").partition("/")
+    target = raw.decode("latin-1")
+    if not target.startswith("/"):  # a whole URL, as clients of HTTP proxies send it
+        target = target.partition("://")[2].partition("/")[2]
+    route, slash, rest = target.removeprefix("/").partition("/")
     query = scope["query_string"].decode("latin-1")
     return Incoming(
         route=route,

@@ -50,6 +50,8 @@ class Ended:
     """The beginning of what it printed: of `KEPT_BYTES`, and some more."""
     printed_bytes: int
     """Of all that it printed."""
+    lost: str = ""
+    """Why not all of it could be passed on; empty where it was, or where its reader had left."""
 
 
 def terminal_here() -> Size | None:
@@ -132,6 +134,7 @@ class _Output:
         self._write = write
         self._kept = bytearray()
         self._bytes = 0
+        self._lost = ""
 
     @contextlib.contextmanager
     def drained(self) -> Iterator[None]:
@@ -158,7 +161,8 @@ class _Output:
             until = self._bytes + _LEFT_BYTES
             while self._bytes < until and poll.poll(_LEFT_MS) and self._took():
                 pass
-        except OSError:  # nobody reads any more: the command is to learn it, as it would
+        except OSError as error:  # nobody reads any more: the command is to learn it, as it would
+            self._lost = "" if isinstance(error, BrokenPipeError) else str(error.strerror or error)
             self._refuse()
 
     def _took(self) -> bool:
@@ -179,7 +183,12 @@ class _Output:
 
     def ended(self, code: int) -> Ended:
         """Return all of it, with the exit code."""
-        return Ended(exit_code=code, printed=bytes(self._kept), printed_bytes=self._bytes)
+        return Ended(
+            exit_code=code,
+            printed=bytes(self._kept),
+            printed_bytes=self._bytes,
+            lost=self._lost,
+        )
 
 
 def _printed(content: bytes) -> None:
@@ -190,4 +199,9 @@ def _printed(content: bytes) -> None:
         sys.stdout.buffer.write(content)
         return
     while content:
-        content = content[os.write(descriptor, content) :]
+        try:
+            content = content[os.write(descriptor, content) :]
+        except BlockingIOError:  # whoever shares it does not wait, which holds for this end, too
+            room = select.poll()
+            room.register(descriptor, select.POLLOUT)
+            room.poll()

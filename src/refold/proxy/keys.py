@@ -17,7 +17,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from refold.engine import redaction
-from refold.engine.redaction import Redaction, pattern_of
+from refold.engine.redaction import Redaction, marker_of, pattern_of
 from refold.engine.vault import Vault
 
 ADDRESS: Final = "refold.proxy"
@@ -36,6 +36,8 @@ _SIGNED: Final = "aws4"
 """How schemes begin of which only a signature passes: another one each time."""
 _HEADERS: Final = re.compile(r"(?:proxy-)?authorization|.*(?:key|token|secret|auth|password).*")
 _COOKIES: Final = frozenset({"cookie", "set-cookie"})
+_COOKIES_MAX: Final = 32
+"""Of those that answers set: a server may set another one with each, for ever."""
 _ACCOUNTS: Final = frozenset({"openai-organization", "openai-project", "x-goog-user-project"})
 """Headers that name an account: no key, and nobody else's business."""
 _QUERY: Final = re.compile(r"(?i).*(?:key|token|secret|signature|password)|sig|auth|code")
@@ -80,11 +82,14 @@ class Secrets(Vault):
     """The secrets of one watched command."""
 
     def __init__(self, redaction: Redaction | None = None) -> None:
+        self.generation = 0
+        """Another number, when more is known to be secret."""
         self._address = ""
         self._shown = b""
         self._looked_for: tuple[str, ...] = ()
         self._shaped_left = _SHAPED_MAX
         self._variables: set[str] = set()
+        self._cookies: tuple[str, ...] = ()
         super().__init__(redaction)
 
     def hide_address(self, base: str) -> None:
@@ -99,8 +104,11 @@ class Secrets(Vault):
         super()._compile()
         exact, names = pattern_of(self._known)
         found = "|".join(filter(None, (exact.pattern if exact else "", _SHAPED)))
+        self.generation += 1
         self._finder = _Finder(
-            re.compile(found + self._address), (*names, *_SHAPES, *self._looked_for)
+            re.compile(found + self._address),
+            (*names, *_SHAPES, *self._looked_for),
+            self._cookies,
         )
         self.is_active = True
 
@@ -184,6 +192,17 @@ class Secrets(Vault):
                 if scheme.lower() == "basic":
                     self._learn(name, _password_in(rest))
 
+    def learn_cookie(self, value: str) -> None:
+        """Look for a cookie that an answer sets, as it is, from now on.
+
+        Nothing that was there before can hold it.  Where a request sends it back, it is a secret
+        like any other.
+        """
+        cookie = value.partition(";")[0].partition("=")[2].strip()
+        if len(cookie) >= _LENGTH_MIN and cookie not in self._cookies:
+            self._cookies = (*self._cookies, cookie)[-_COOKIES_MAX:]
+            self._finder.cookies = self._cookies
+
     def learn_url(self, url: str, name: str = "url") -> None:
         """Make secrets of the password of a URL, and of members of its query."""
         try:
@@ -209,18 +228,26 @@ class Secrets(Vault):
 class _Finder:
     """Looks for all secrets at once; in long texts, only where one of them can stand."""
 
-    def __init__(self, pattern: re.Pattern[str], sought: tuple[str, ...]) -> None:
+    def __init__(
+        self, pattern: re.Pattern[str], sought: tuple[str, ...], cookies: tuple[str, ...]
+    ) -> None:
+        self.cookies = cookies
         self._pattern = pattern
         self._sought = sought
 
-    def search(self, text: str) -> re.Match[str] | None:
-        """Return the first, or `None`."""
+    def search(self, text: str) -> object | None:
+        """Return what was found first, or `None`."""
+        for cookie in self.cookies:
+            if cookie in text:
+                return cookie
         if len(text) >= _SHORT_CHARS and not any(each in text for each in self._sought):
             return None
         return self._pattern.search(text)
 
     def sub(self, stands_for: Callable[[re.Match[str]], str], text: str) -> str:
         """Return `text` with something else in their place."""
+        for cookie in self.cookies:
+            text = text.replace(cookie, marker_of("set-cookie"))
         return self._pattern.sub(
             lambda found: ADDRESS if found.lastgroup == "address" else stands_for(found), text
         )

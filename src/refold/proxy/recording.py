@@ -17,6 +17,7 @@ from refold.engine.events import ModelAnswered
 from refold.engine.observed.apis import read_request, reader_of
 from refold.engine.observed.exchange import Answered, Asked
 from refold.engine.observed.observer import Journal, Observer, Turn
+from refold.engine.observed.remembered import Remembered
 from refold.engine.observed.wire import Wire, kept_headers, pieces
 from refold.proxy.keys import Secrets
 from refold.proxy.routes import Route
@@ -41,6 +42,7 @@ class Recording:
         self._log = log
         self._secrets = secrets
         self._routes = {route.name: route for route in routes}
+        self._remembered = Remembered()
         self._observer = Observer(log)
 
     def begin(self, incoming: Incoming) -> Forward:
@@ -49,7 +51,7 @@ class Recording:
         Raises:
             LogPoisoned: the log cannot be written: nothing passes any more.
         """
-        asked = asked_of(incoming, self._secrets)
+        asked = asked_of(incoming, self._secrets, self._remembered)
         turn = observed(self._observer, asked, incoming, self._secrets)
         self._log.sync()
         passing = Kept(self._log, self._observer, turn, self._secrets)
@@ -62,13 +64,25 @@ def forwarded(route: Route, incoming: Incoming, passing: "Kept") -> Forward:
     return Forward(url=url, passing=passing, redirected=partial(route.redirected, url))
 
 
-def asked_of(incoming: Incoming, secrets: Secrets) -> Asked:
-    """Return what a request asks, without secrets."""
+def asked_of(incoming: Incoming, secrets: Secrets, remembered: Remembered) -> Asked:
+    """Return what a request asks, without secrets.
+
+    A message that was read before is not searched again, unless there are more secrets now.
+    """
     secrets.learn_headers(incoming.headers)
     secrets.learn_url(incoming.target)
-    asked = read_request(incoming.method, incoming.target, incoming.body)
-    scrubbed: Asked = secrets.scrubbed(asked)
-    return scrubbed
+    asked = read_request(incoming.method, incoming.target, incoming.body, remembered)
+    state = secrets.generation
+    said = asked.said_series().each(secrets.scrubbed, state)
+    offered = asked.offered_series().each(secrets.scrubbed, state)
+    rest: Asked = secrets.scrubbed(attrs.evolve(asked, messages=(), tools=()))
+    return attrs.evolve(
+        rest,
+        messages=tuple(said.values),
+        tools=tuple(offered.values),
+        said=said,
+        offered=offered,
+    )
 
 
 def observed(observer: Observer, asked: Asked, incoming: Incoming, secrets: Secrets) -> Turn:
@@ -127,7 +141,7 @@ class Kept:
             if name == "location":
                 self._secrets.learn_url(value)
             elif name == "set-cookie":
-                self._secrets.learn_headers([(name, value.partition(";")[0])])
+                self._secrets.learn_cookie(value)
         kept = kept_headers(headers)
         self._has_begun = True
         self._wire.head(status, kept)

@@ -11,6 +11,7 @@ from typing import Final, Literal
 from refold.engine.events import Recorded
 from refold.engine.observed.exchange import Answered, Asked
 from refold.engine.observed.observer import Observer, Turn
+from refold.engine.observed.remembered import Remembered
 from refold.proxy.command import BY_SIGNAL
 from refold.proxy.keys import Secrets
 from refold.proxy.recording import Kept, Log, asked_of, forwarded, observed
@@ -70,6 +71,7 @@ class Replaying:
         self._advice = advice
         self._is_kept = log is not None
         self._log = log or Nowhere()
+        self._remembered = Remembered()
         self._observer = Observer(self._log)
         self.matcher = Matcher(record, until=until)
         self.divergences: list[Divergence] = []
@@ -83,9 +85,10 @@ class Replaying:
 
     def begin(self, incoming: Incoming) -> Forward | Serve:
         """Return the recorded answer; without one, refuse the request or pass it on."""
-        asked = asked_of(incoming, self._secrets)
+        asked = asked_of(incoming, self._secrets, self._remembered)
         turn = observed(self._observer, asked, incoming, self._secrets)
-        found = self.matcher.take(asked, turn.thread.scope, turn.prefix.end)
+        thread = turn.thread
+        found = self.matcher.take(asked, thread.scope, turn.prefix.end, thread.agent)
         if isinstance(found, Miss):
             return self._missed(found, turn, incoming)
         self.served += 1

@@ -51,6 +51,8 @@ ANTHROPIC: Final = Route(
 KNOWN: Final = (OPENAI, ANTHROPIC)
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_BASE_URL: Final = re.compile(r"[A-Z0-9_]*(BASE_URL|BASE|ENDPOINT|HOST|API_URL)")
+"""How variables of clients are called that say where a model is."""
 
 
 def routes_of(
@@ -82,6 +84,21 @@ def routes_of(
                 "VARIABLE=URL, where VARIABLE is what the client reads its base URL from"
             )
     return tuple(known.values())
+
+
+def past_the_proxy(
+    upstreams: Iterable[str] = (), environment: Mapping[str, str] | None = None
+) -> list[str]:
+    """Return the variables that look like the base URL of a client and do not lead to a route."""
+    found = os.environ if environment is None else environment
+    led = {variable for route in routes_of(upstreams, found) for variable in route.variables}
+    return sorted(
+        name
+        for name, value in found.items()
+        if name not in led
+        and _BASE_URL.fullmatch(name)
+        and value.startswith(("http://", "https://"))
+    )
 
 
 def others_of(routes: Iterable[Route]) -> list[str]:

@@ -6,29 +6,38 @@ Rules: CONTRACT.md §16.
 
 import contextlib
 import os
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
 from refold.engine.canonical import Json
 from refold.engine.errors import UsageError
-from refold.engine.log.names import blobs_of, default_path
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.volatile import VolatileRules
-from refold.engine.outcome import Fault
 from refold.engine.redaction import Redaction
-from refold.proxy.command import KEPT_BYTES, Ended, Size, run_command, terminal_here
+from refold.proxy.bookends import (
+    fresh_path,
+    input_of,
+    new_log,
+    others_in,
+    output_of,
+    placeholders,
+    program_of,
+    redaction_in,
+    remove,
+    seal,
+    terminal_in,
+)
+from refold.proxy.command import Ended, Size, run_command, terminal_here
 from refold.proxy.keys import Secrets
 from refold.proxy.mcp.hub import ROUTE, Hub
 from refold.proxy.mcp.recording import McpRecording
-from refold.proxy.mcp.sessions import serving_of, with_mcp
+from refold.proxy.mcp.sessions import notes_on, serving_of, with_mcp
 from refold.proxy.recording import Recording
 from refold.proxy.replaying import OnMiss, Pace, Replaying
-from refold.proxy.routes import Route, environment_of, others_of, routes_of, with_recorded
+from refold.proxy.routes import Route, environment_of, routes_of, with_recorded
 from refold.proxy.server import served
 from refold.proxy.signals import Signals
 from refold.replay.divergence import Divergence
@@ -37,10 +46,9 @@ from refold.replay.observed.forking import kept_record
 from refold.replay.observed.record import ObservedRecord, read_record
 from refold.replay.observed.report import ObservedReport, report_of
 
-PLACEHOLDER: Final = "refold-replay"
-"""How the keys begin that a replay gives where one is missing."""
-_WANTED: Final = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
-"""Keys that clients want where none is needed."""
+_NOTHING: Final = (
+    "the record has no request: if the command asks a model, it does so past Refold, now too"
+)
 
 Write = Callable[[bytes], None]
 
@@ -89,18 +97,18 @@ def record_command(
     routes = routes_of(upstreams)
     secrets = _secrets(redaction, command, routes)
     terminal = terminal_here() if write is None else None
-    given = _input(command, terminal, routes)
+    given = input_of(command, terminal, routes)
     told = (rules or VolatileRules()).as_json()
-    path = Path(log) if log is not None else _fresh(command)
+    path = Path(log) if log is not None else fresh_path(command)
     with (
         Signals() as signals,
-        _log(path, given, secrets, told) as journal,
+        new_log(path, given, secrets, told) as journal,
     ):
         mcp = McpRecording(journal, secrets)
         desk = Hub(Recording(journal, secrets, routes), mcp.connect)
         run = _Run(command, routes, secrets, signals, write, terminal)
         ended = run.through(desk, journal)
-        _seal(journal, ended, secrets)
+        seal(journal, ended, secrets)
         return RecordedCommand(path, journal.head, journal.entries, ended)
 
 
@@ -124,10 +132,10 @@ def replay_command(
         UsageError: the command cannot be started, or an option has no such form.
     """
     record = read_record(log, rules)
-    others = _others_of(record)
+    others = others_in(record)
     routes = with_recorded(routes_of(upstreams), others, is_live=on_miss == "live")
-    secrets = _secrets(_redaction(record), command, routes)
-    keys = _placeholders(record)
+    secrets = _secrets(redaction_in(record), command, routes)
+    keys = placeholders(record)
     secrets.learn_environment(keys)
     with (
         Signals() as signals,
@@ -135,16 +143,18 @@ def replay_command(
     ):
         journal: ObservedLog | None = None
         if into is not None:
-            given = _input(command, _terminal_of(record), routes)
-            made = _log(Path(into), given, secrets, record.rules.as_json())
+            given = input_of(command, terminal_in(record), routes)
+            made = new_log(Path(into), given, secrets, record.rules.as_json())
             journal = stack.enter_context(made)
         desk = Replaying(record, secrets, routes=routes, on_miss=on_miss, pace=pace, log=journal)
         mcp = serving_of(record.path, record.rules, journal, secrets)
-        run = _Run(command, routes, secrets, signals, write, _terminal_of(record))
+        run = _Run(command, routes, secrets, signals, write, terminal_in(record))
         ended = run.through(Hub(desk, mcp.connect), journal, keys)
         if journal is not None:
-            _seal(journal, ended, secrets)
-        return with_mcp(_report(record, desk, ended, secrets), mcp)
+            seal(journal, ended, secrets)
+        report = with_mcp(_report(record, desk, ended, secrets), mcp)
+        notes = [] if report.requests else [_NOTHING]
+        return attrs.evolve(report, notes=(*report.notes, *notes, *notes_on(mcp, on_miss, pace)))
 
 
 def fork_command(
@@ -181,20 +191,20 @@ def fork_command(
     """
     kept = kept_record(log, at, edits or {}, rules)
     record = kept.record
-    routes = with_recorded(routes_of(upstreams), _others_of(record), is_live=True)
-    secrets = _secrets(_redaction(record), command, routes)
-    path = Path(into) if into is not None else _fresh([f"{program_of(command)}-fork"])
+    routes = with_recorded(routes_of(upstreams), others_in(record), is_live=True)
+    secrets = _secrets(redaction_in(record), command, routes)
+    path = Path(into) if into is not None else fresh_path([f"{program_of(command)}-fork"])
     terminal = terminal_here() if write is None else None
-    given = _input(command, terminal, routes)
+    given = input_of(command, terminal, routes)
     with (
         Signals() as signals,
-        _log(path, given, secrets, record.rules.as_json(), kept.origin) as journal,
+        new_log(path, given, secrets, record.rules.as_json(), kept.origin) as journal,
     ):
         desk = Replaying(record, secrets, routes=routes, on_miss="live", log=journal)
         mcp = McpRecording(journal, secrets)
         run = _Run(command, routes, secrets, signals, write, terminal)
         ended = run.through(Hub(desk, mcp.connect), journal)
-        _seal(journal, ended, secrets)
+        seal(journal, ended, secrets)
         return ForkedCommand(
             origin=Path(log),
             at=kept.at,
@@ -238,7 +248,7 @@ class _Run:
                 )
             except UsageError:
                 if journal is not None:
-                    _removed(journal)
+                    remove(journal)
                 raise
 
 
@@ -253,106 +263,8 @@ def _secrets(
     return secrets
 
 
-def _input(
-    command: Sequence[str], terminal: Size | None, routes: Iterable[Route]
-) -> dict[str, Json]:
-    """Return what `run.started` has as input: {command, terminal?: [columns, rows], variables?}."""
-    given: dict[str, Json] = {"command": list(command)}
-    if terminal:
-        given["terminal"] = list(terminal)
-    if others := others_of(routes):
-        given["variables"] = others
-    return given
-
-
-def _others_of(record: ObservedRecord) -> list[str]:
-    """Return the variables that `--upstream` added when a command was recorded."""
-    given = record.started.input
-    return [str(name) for name in given.get("variables", ())] if isinstance(given, dict) else []
-
-
-def _terminal_of(record: ObservedRecord) -> Size | None:
-    """Return the size of the terminal that a command had as standard output, if it had one."""
-    given = record.started.input
-    size = given.get("terminal") if isinstance(given, dict) else None
-    return (int(size[0]), int(size[1])) if size else None
-
-
-def _placeholders(record: ObservedRecord) -> dict[str, str]:
-    """Return keys for the variables that held one when it was recorded, and do not now."""
-    held = record.started.rules.get("redaction", {}).get("environment", ())
-    return {name: f"{PLACEHOLDER}-{name}" for name in (*_WANTED, *held) if not os.environ.get(name)}
-
-
-def _log(
-    path: Path,
-    given: dict[str, Any],
-    secrets: Secrets,
-    rules: dict[str, Json],
-    origin: dict[str, Any] | None = None,
-) -> ObservedLog:
-    program = program_of(given["command"])
-    return ObservedLog(
-        path, program=program, input=given, vault=secrets, rules=rules, origin=origin
-    )
-
-
-def _removed(journal: ObservedLog) -> None:
-    """Take a log away that holds nothing but its first line."""
-    journal.close()
-    journal.path.unlink()
-    shutil.rmtree(blobs_of(journal.path), ignore_errors=True)
-
-
 def _report(
     record: ObservedRecord, desk: Replaying, ended: Ended, secrets: Secrets
 ) -> ObservedReport:
     output = output_of(ended, secrets)
     return report_of(record, desk.matcher, live=desk.live, output=output)
-
-
-def program_of(command: Sequence[str]) -> str:
-    """Return what a command is called: its script, else the command itself."""
-    interpreters = ("python", "node", "bun", "deno", "ruby", "uv", "npx", "bash", "sh")
-    name = Path(command[0]).name
-    if name.startswith(interpreters):
-        script = next((each for each in command[1:] if Path(each).suffix), None)
-        return Path(script).name if script else name
-    return name
-
-
-def output_of(ended: Ended, secrets: Secrets) -> dict[str, Json]:
-    """Return how a command ended as `run.finished` has it, without secrets.
-
-    Where something was taken out of what it printed, its bytes are counted without that.
-    """
-    printed = secrets.scrubbed_bytes(ended.printed)
-    beyond = ended.printed_bytes - len(ended.printed)
-    return {
-        "exit_code": ended.exit_code,
-        "stdout": printed[:KEPT_BYTES].decode(errors="replace"),
-        "stdout_bytes": len(printed) + beyond,
-    }
-
-
-def _seal(journal: ObservedLog, ended: Ended, secrets: Secrets) -> None:
-    output = output_of(ended, secrets)
-    if ended.exit_code == 0:
-        journal.seal("completed", "done", output)
-    else:
-        fault = Fault(code="exit", message=f"the command ended with exit code {ended.exit_code}")
-        journal.seal("failed", "error", output, fault)
-
-
-def _redaction(record: ObservedRecord) -> Redaction:
-    told = record.started.rules.get("redaction", {})
-    return Redaction(
-        paths=told.get("paths", {}),
-        tools=told.get("tools", ()),
-    )
-
-
-def _fresh(command: Sequence[str]) -> Path:
-    return default_path(
-        Path("runs"), program_of(command), time=datetime.now(UTC), short_id=os.urandom(3).hex()
-    )

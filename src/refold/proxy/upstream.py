@@ -5,6 +5,7 @@ it leaves, so does the request.  Redirects and cookies are the program's, too: n
 one request to the next.  Rules: CONTRACT.md §16.1.
 """
 
+import os
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from functools import cached_property
@@ -41,6 +42,9 @@ _HOP: Final = frozenset(
 """Headers that belong to one connection, or to the proxy."""
 _UNPACKED: Final = frozenset({"deflate", "gzip", "identity", ""})
 """Encodings that are taken off an answer; one with any other passes as it is."""
+
+_STATUSES: Final = range(200, 600)
+"""Those that answers have; what has another cannot be passed on as it is."""
 
 CONNECT_SECONDS: Final = 30.0
 
@@ -136,9 +140,13 @@ class Upstream:
             request = self._client.build_request(
                 method, url, headers=passed_on(headers), content=body
             )
-            return await self._client.send(request, stream=True)
+            answer = await self._client.send(request, stream=True)
+            if answer.status_code not in _STATUSES:
+                await answer.aclose()
+                raise httpx.RemoteProtocolError(f"no status of an answer: {answer.status_code}")
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise _unreachable(url, error) from None
+        return answer
 
     async def close(self) -> None:
         """Close all connections."""
@@ -151,4 +159,17 @@ def _unreachable(url: str, error: Exception) -> Unreachable:
     code = "timed_out" if isinstance(error, httpx.TimeoutException) else "connection"
     server = urlsplit(url).netloc.rpartition("@")[2]
     told = f"{server}: {type(error).__name__}: {error}".rstrip(": ")
-    return Unreachable(code, told)
+    why = _why(error)
+    return Unreachable(code, f"{told} ({why})" if why and why not in told else told)
+
+
+def _why(error: BaseException) -> str:
+    """Return what the system said, which the errors of clients leave out; empty for nothing."""
+    found: BaseException | None = error
+    said = ""
+    while found is not None:
+        if isinstance(found, OSError) and (found.errno or 0) > 0:
+            said = os.strerror(found.errno or 0)
+        below = found.__cause__ or found.__context__
+        found = found.exceptions[0] if isinstance(found, BaseExceptionGroup) else below
+    return said

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from refold.engine.observed.delegations import delegated
+from refold.engine.observed.delegations import delegated, observation_in, written
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,43 @@ def test_what_names_nobody_in_text_is_named_by_the_tool() -> None:
 
     assert found is not None
     assert found.agent == "Task"
+
+
+ACTION = 'Thought: x\nAction: Delegate work to coworker \nAction Input: {"coworker": "Writer"}\n'
+
+
+def test_a_call_may_be_written_as_text() -> None:
+    """By a model that is told to; only what hands work over is of interest."""
+    assert written(ACTION) == ("Delegate work to coworker", {"coworker": "Writer"})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        None,
+        ["Action:"],
+        "",
+        ACTION.replace("Delegate work to coworker", "Search"),
+        ACTION.replace('{"coworker": "Writer"}', "{nothing}"),
+        ACTION.replace('{"coworker": "Writer"}', '{"a": 1e999}'),
+        ACTION.replace("\nAction Input", " Action Input"),
+    ],
+)
+def test_other_text_is_none(content: Any) -> None:
+    """Nor is what is no object that a log can hold."""
+    assert written(content) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, None),
+        ("no Observation: here", None),
+        ("Observation: sun", "sun"),
+        (f"{ACTION}Observation: one\nAction: x\nObservation: two\n", "two"),
+        ("\nObservation:", ""),
+    ],
+)
+def test_a_result_is_written_below(content: Any, said: str | None) -> None:
+    """The last one is the newest."""
+    assert observation_in(content) == said

@@ -1,22 +1,13 @@
 """What passes between an MCP client and its server becomes events (CONTRACT.md §16.11)."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from refold.engine.codec import kind_of, unstructure
 from refold.engine.events import Recorded
-from refold.engine.observed import mcp
-from refold.engine.observed.mcp import McpObserver, McpRequest
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=10,
-)
+from refold.engine.observed.mcp import MCP, McpObserver
+from refold.engine.observed.mcp_messages import scope_of
 
 
 class Kept:
@@ -33,7 +24,7 @@ class Kept:
     def kinds(self) -> list[str]:
         """Return the kinds, those beside with what they are."""
         return [
-            kind if kind != mcp.MCP else f"{data['from']} {data['kind']}"
+            kind if kind != MCP else f"{data['from']} {data['kind']}"
             for kind, _, _, data in self.entries
         ]
 
@@ -94,7 +85,7 @@ def test_a_connection_says_how_it_began_and_ended() -> None:
 )
 def test_a_name_is_made_fit_for_a_call_key(name: str, plain: str) -> None:
     """Letters, digits, dots, underscores and hyphens."""
-    assert mcp.scope_of(name, 1) == f"0/mcp-{plain}"
+    assert scope_of(name, 1) == f"0/mcp-{plain}"
 
 
 def test_a_response_belongs_to_the_request_of_its_id() -> None:
@@ -225,55 +216,3 @@ def test_a_stream_that_ends_otherwise_fails_its_calls() -> None:
         ("tool.returned", "0/mcp-tiny#2"),
         ("effect.cancelled", "0/mcp-tiny#1"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        (request(1, name="a"), request(2, name="a", arguments={})),
-        (request(1, name="a"), request("x", name="a", arguments=None, _meta={"n": 1})),
-        (request(1, "a/list"), {"jsonrpc": "2.0", "id": 1, "method": "a/list"}),
-    ],
-)
-def test_notation_makes_no_difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> None:
-    """Nor do ids and `_meta`."""
-    assert mcp.request_of(dict(one)).key() == mcp.request_of(dict(other)).key()
-
-
-def test_all_else_makes_a_difference() -> None:
-    """Method, name, arguments, and what else a call has."""
-    asked = [
-        request(1, name="a"),
-        request(1, name="b"),
-        request(1, name="a", arguments={"x": 1}),
-        request(1, name="a", requestState="s"),
-        request(1, "a"),
-        request(1, "a", x=1),
-    ]
-
-    assert len({mcp.request_of(each).key() for each in asked}) == len(asked)
-
-
-@given(JSON)
-def test_whatever_is_held_comes_back(value: Any) -> None:
-    """As an object where a log can hold one, else as text."""
-    kept = mcp.held(value)
-
-    assert isinstance(kept, dict | str)
-    assert mcp.given(kept) == value
-
-
-@given(st.binary() | JSON.map(lambda value: str(value).encode()))
-def test_reading_a_line_never_raises(content: bytes) -> None:
-    """It is messages, or it is none."""
-    found = mcp.messages_in(content)
-
-    assert found is None or all(isinstance(each, dict) for each in found)
-
-
-def test_a_request_that_no_entry_can_hold_is_compared_all_the_same() -> None:
-    """By its text."""
-    large = [mcp.request_of(request(1, name="a", arguments={"n": 2**70 + n})) for n in (0, 1, 0)]
-
-    assert large[0].key() == large[2].key() != large[1].key()
-    assert large[0] == McpRequest("a", {"json": f'{{"n": {2**70}}}'}, {})

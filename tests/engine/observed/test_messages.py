@@ -5,7 +5,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from anthropic.types import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -205,6 +204,8 @@ def test_a_stream_says_the_same_as_a_body(body: dict[str, Any], random: Random) 
 @given(body=MESSAGES_BODY)
 def test_an_answer_equals_what_a_client_repeats(body: dict[str, Any]) -> None:
     """The content of the answer as it came, and as the SDK sends its objects."""
+    from anthropic.types import Message  # noqa: PLC0415 - takes seconds, and only this test needs it
+
     said = read_body("messages", body).message
     blocks = Message.model_validate(body).content
     sent = [block.model_dump(exclude_unset=True, mode="json") for block in blocks]

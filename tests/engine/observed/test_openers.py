@@ -66,6 +66,16 @@ def test_calls_that_pass_the_same_open_one_conversation_each() -> None:
     assert _told(opener_of(_asked("A tip about food"), [thread])) == ("0/1", "0/1-1", "prompt")
 
 
+def test_of_calls_whose_texts_are_found_one_that_hands_work_over_goes_first() -> None:
+    """A path that another agent reads at that moment stands in many prompts."""
+    above = _thread("0/1", ("Task", {"prompt": "Read docs/one.md"}), ("Task", {"prompt": "Go on"}))
+    beside = _thread("0/2", ("Read", {"path": "docs/one.md"}))
+
+    found = opener_of(_asked("Read docs/one.md"), [above, beside])
+
+    assert _told(found) == ("0/1", "0/1-0", "prompt")
+
+
 def test_open_calls_of_several_conversations_say_nothing() -> None:
     """It could be below either."""
     threads = [_thread("0/1", WEATHER), _thread("0/2", WEATHER)]

@@ -4,6 +4,8 @@
 """
 
 import contextlib
+import http.client
+import json
 import threading
 from collections.abc import Generator
 from pathlib import Path
@@ -120,6 +122,25 @@ def test_what_belongs_to_no_request_comes_by_the_stream_of_a_get(tmp_path: Path)
 
     assert now == before
     assert before["method"] == "notifications/resources/list_changed"
+
+
+def test_a_stream_that_broke_is_taken_up_by_another(tmp_path: Path) -> None:
+    """In a replay nothing breaks, and the response comes at once."""
+    log = tmp_path / "log.jsonl"
+
+    def use(client: HttpClient) -> Any:
+        with client.tool("broken") as answer:
+            if answer.headers["content-type"] == "application/json":
+                return json.loads(answer.read())["result"]
+            with pytest.raises(http.client.IncompleteRead):
+                answer.read()
+        with client.request("GET", more={"last-event-id": "e-1"}) as answer:
+            return next(events(answer))["result"]
+
+    before, now = twice(log, use)
+
+    assert before == now == {"content": [{"type": "text", "text": "done"}]}
+    assert kinds(log) == ["tool.called", "tool.returned", "server response"]
 
 
 def test_a_notification_is_accepted_and_a_session_ends(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from refold.engine.observed.mcp import McpRequest
+from refold.engine.observed.mcp_messages import McpRequest
 from refold.proxy.mcp.misses import first_of_each, item_of, place_of
 from refold.proxy.mcp.record import Connection, McpRecord
 from refold.replay.divergence import Category, Divergence

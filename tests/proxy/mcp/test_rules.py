@@ -2,7 +2,7 @@
 
 import pytest
 
-from refold.engine.observed.mcp import McpRequest
+from refold.engine.observed.mcp_messages import McpRequest
 from refold.engine.observed.volatile import VolatileRules
 from refold.proxy.mcp.rules import compared_key
 

@@ -6,8 +6,12 @@ import pytest
 
 import refold
 from refold.engine.errors import LogMissing, LogObserved
-from refold.proxy.mcp.sessions import server_of
+from refold.engine.observed.volatile import VolatileRules
+from refold.proxy.keys import Secrets
+from refold.proxy.mcp.sessions import notes_on, server_of, serving_of
+from refold.proxy.replaying import OnMiss, Pace
 from tests.support.mcp_clients import client, entries, recording, replaying
+from tests.support.watched import record
 
 
 @pytest.mark.parametrize(
@@ -76,3 +80,30 @@ def test_a_record_that_is_not_there_is_said(tmp_path: Path) -> None:
 
     assert isinstance(missing.error, LogMissing)
     assert isinstance(other.error, LogObserved)
+
+
+@pytest.mark.parametrize(
+    ("on_miss", "pace", "told"),
+    [
+        ("fail", "full", []),
+        ("live", "full", ["--on-miss live"]),
+        ("fail", "recorded", ["--pace recorded"]),
+        ("live", "recorded", ["--on-miss live", "--pace recorded"]),
+    ],
+)
+def test_what_options_do_not_do_for_servers_is_told(
+    on_miss: OnMiss, pace: Pace, told: list[str], tmp_path: Path
+) -> None:
+    """Where there are any in the record."""
+    log, other = tmp_path / "log.jsonl", tmp_path / "other.jsonl"
+    with recording(log) as each:
+        each.called("echo", text="a")
+    record(other, [])
+
+    notes, none = (
+        notes_on(serving_of(path, VolatileRules(), None, Secrets()), on_miss, pace)
+        for path in (log, other)
+    )
+
+    assert [note.partition(" is for models")[0] for note in notes] == told
+    assert none == []

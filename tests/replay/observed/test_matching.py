@@ -1,6 +1,7 @@
 """A request is served what was recorded for exactly the same one, once, whatever is interleaved."""
 
 import tempfile
+from itertools import zip_longest
 from pathlib import Path
 
 import attrs
@@ -8,12 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refold.engine.observed.exchange import Asked
+from refold.engine.observed.journal import ObservedLog
+from refold.engine.observed.observer import Observer
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.redaction import Redaction
 from refold.engine.vault import Vault
 from refold.replay.observed.matching import Matcher, Miss
-from refold.replay.observed.record import read_record
+from refold.replay.observed.record import RecordedTurn, read_record
 from tests.support.watched import (
+    DONE,
     Exchange,
     ask,
     record,
@@ -23,6 +27,7 @@ from tests.support.watched import (
     system,
     talk,
     user,
+    wire,
 )
 
 WORDS = st.sampled_from(["harbour", "rain", "fish", "walk", "museum", "tower", "boat", "café"])
@@ -154,3 +159,89 @@ def test_rules_that_are_added_are_used(tmp_path: Path) -> None:
     assert first == "ignored: 1 value not as recorded"
     assert second.startswith('  model:gpt-5  /messages/0/content: "It is 12:30. Go." → "It is 09')
     assert second.endswith(r"(\d\d:\d\d)")
+
+
+# --- equal requests ----------------------------------------------------------------------------
+
+
+def at_once(path: Path, *talks: list[Exchange], hints: tuple[str, ...] = ()) -> Path:
+    """Write the log of a command whose conversations each wait for the others' answers."""
+    with ObservedLog(path, program="a", input={"command": ["a"]}, vault=Vault()) as log:
+        observer = Observer(log)
+        for row in zip_longest(*talks):
+            there = [(at, one) for at, one in enumerate(row) if one is not None]
+            turns = [observer.asked(one.asked, hints[at] if hints else "") for at, one in there]
+            for turn, (_, one) in zip(turns, there, strict=True):
+                observer.wire(turn, wire(one))
+                observer.answered(turn, one.answered())
+        log.seal("completed", "done", DONE)
+    return path
+
+
+def test_that_order_alone_decided_is_told(tmp_path: Path) -> None:
+    """Two that ask the same at the same time, and are answered otherwise."""
+    twins = talk(user("Draw a number"), says("4")), talk(user("Draw a number"), says("7"))
+    log = at_once(tmp_path / "a.jsonl", *twins)
+
+    report = replayed(log, [one.asked for each in twins for one in each])
+
+    assert report.identical
+    assert report.as_json()["notes"] == list(report.notes)
+    assert str(report).count("note: 1 request was asked at the same time as an equal one") == 1
+
+
+def test_nothing_is_told_where_order_says_nothing(tmp_path: Path) -> None:
+    """Equal answers; or one after the other, as when a request is made again."""
+    same = talk(user("Draw"), says("4")), talk(user("Draw"), says("4"))
+    retried = [Exchange(ask(user("Draw")), None, error="http_429"), *talk(user("Draw"), says("4"))]
+
+    for path in (at_once(tmp_path / "a.jsonl", *same), record(tmp_path / "b.jsonl", retried)):
+        assert replayed(path, [ask(user("Draw"))] * 2).notes == ()
+
+
+def test_an_equal_request_is_told_by_its_agent(tmp_path: Path) -> None:
+    """One that names its conversation gets the answer of that name, whoever comes first."""
+    twins = talk(user("Draw"), says("4")), talk(user("Draw"), says("7"))
+    matcher = Matcher(read_record(at_once(tmp_path / "a.jsonl", *twins, hints=("ann", "bob"))))
+
+    found = [matcher.take(ask(user("Draw")), f"0/{name}", agent=name) for name in ("bob", "ann")]
+
+    assert [said_of(each) for each in found] == ["7", "4"]
+    assert matcher.by_order == 0
+
+
+def test_an_equal_request_is_told_by_the_conversation_above(tmp_path: Path) -> None:
+    """Two that delegate the same get the answers of their own."""
+    calls = says("", ("c", "delegate_to_digger", {"brief": "Dig here"}))
+    talks = [
+        [
+            Exchange(ask(system(name), user("Go")), calls),
+            Exchange(ask(user("Dig here")), says(f"dug for {name}")),
+        ]
+        for name in ("ann", "bob")
+    ]
+    matcher = Matcher(read_record(at_once(tmp_path / "a.jsonl", *talks)))
+
+    (ann, dig), (bob, _) = talks
+    for top, scope in ((bob, "0/1"), (ann, "0/2")):
+        matcher.take(top.asked, scope)
+    found = [matcher.take(dig.asked, scope, agent="digger") for scope in ("0/1/1", "0/2/1")]
+
+    assert [said_of(each) for each in found] == ["dug for bob", "dug for ann"]
+
+
+def test_a_conversation_of_its_own_is_left_to_whom_it_belongs(tmp_path: Path) -> None:
+    """A twin that comes later does not take the second try of the first."""
+    first = [Exchange(ask(user("Draw")), None, error="http_429"), *talk(user("Draw"), says("4"))]
+    log = at_once(tmp_path / "a.jsonl", first, talk(user("Draw"), says("7")))
+    matcher = Matcher(read_record(log))
+
+    asked = [matcher.take(ask(user("Draw")), scope) for scope in ("0/1", "0/2", "0/1")]
+
+    assert [said_of(each) for each in asked] == ["", "7", "4"]
+
+
+def said_of(found: object) -> str:
+    assert isinstance(found, RecordedTurn)
+    assert found.answer is not None
+    return str((found.answer.message or {}).get("content", ""))

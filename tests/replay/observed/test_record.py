@@ -150,3 +150,19 @@ def test_a_blob_that_is_not_what_it_was_is_damage(tmp_path: Path) -> None:
 
     with pytest.raises(LogDamaged, match="blob missing"):
         read_record(log)
+
+
+def test_what_was_taken_out_of_a_request_is_known(tmp_path: Path) -> None:
+    """From the first message that lacks something on; and of parameters and tools."""
+    exchanges = [
+        *talk(user("Plain"), says("x")),
+        *talk(
+            user("Hello"), says("a"), user("Use [redacted:KEY]"), says("b"), user("c"), says("d")
+        ),
+        *talk(user("Hello"), says("a"), metadata={"user": "[redacted]"}),
+    ]
+
+    found = read_record(record(tmp_path / "a.jsonl", exchanges))
+
+    assert [turn.is_marked for turn in found.turns] == [False, False, True, True, True]
+    assert [turn.asked for turn in found.turns] == [one.asked for one in exchanges]

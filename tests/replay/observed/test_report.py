@@ -87,3 +87,10 @@ def test_what_a_server_is_asked_otherwise_comes_before_what_follows(log: Path) -
     assert "though all that it asked was answered" in alone[-1].cause
     assert "that may follow from the first difference" in joined(alone, [asked])[-1].cause
     assert joined(alone, []) == alone
+
+
+def test_one_request_is_one(tmp_path: Path) -> None:
+    """In the singular."""
+    found = record(tmp_path / "one.jsonl", talk(user("Hello"), says("x")))
+
+    assert "0 of 1 recorded request served, in 1 conversation;" in str(replayed(found, []))

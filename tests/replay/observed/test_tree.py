@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from refold.engine.log import read_entries
 from refold.replay.log_text import log_text
 from refold.replay.tree import RunNode, delegation_tree, render_text
+from refold.replay.verify import verify
 from tests.support.watched import Exchange, ask, record, result, says, system, talk, user
 
 BRIEF = "Find three restaurants near the harbour"
@@ -68,17 +70,37 @@ def test_a_delegation_without_a_result_is_unfinished(tmp_path: Path) -> None:
     assert [child.status for child in lead.children] == ["unfinished"]
 
 
+WRITTEN = (
+    "Thought: I need help.\n"
+    "Action: Delegate work to coworker\n"
+    'Action Input: {"task": "Find a hall", "context": "Bergen", "coworker": "scout"}\n'
+)
+
+
 def test_a_delegation_that_stands_in_a_text_is_a_leaf(tmp_path: Path) -> None:
     """Frameworks that let the model write its calls."""
-    text = (
-        "Thought: I need help.\n"
-        "Action: Delegate work to coworker\n"
-        'Action Input: {"task": "Find a hall", "context": "Bergen", "coworker": "scout"}\n'
-    )
-    (lead,) = tree(tmp_path, talk(system("You lead."), user("Plan."), says(text))).children
+    (lead,) = tree(tmp_path, talk(system("You lead."), user("Plan."), says(WRITTEN))).children
 
     (leaf,) = lead.children
     assert (leaf.name, leaf.brief, leaf.how) == ("scout", "Find a hall", "observed")
+    assert (leaf.call, leaf.status) == ("0/1#2", "unfinished")
+
+
+def test_a_conversation_stands_below_the_text_that_opened_it(tmp_path: Path) -> None:
+    """And the result that is written below that text is the call's."""
+    (ask_lead,) = talk(system("You lead."), user("Plan."), says(WRITTEN))
+    (scout,) = talk(system("You scout."), user("Current Task: Find a hall"), says("The old hall."))
+    shown = says(f"{WRITTEN}Observation: The old hall.")
+    going_on = talk(system("You lead."), user("Plan."), shown, user("Go on."), says("Done."))[-1:]
+
+    (lead,) = tree(tmp_path, [ask_lead, scout, *going_on]).children
+
+    (below,) = lead.children
+    assert (below.agent, below.tool, below.how) == ("scout", "Delegate work to coworker", "prompt")
+    assert (below.call, below.requests) == ("0/1#2", 1)
+    (entry,) = [each for each in read_entries(tmp_path / "a.jsonl") if each.kind == "tool.returned"]
+    assert (entry.call, entry.data["result"]) == ("0/1#2", "The old hall.")
+    assert verify(tmp_path / "a.jsonl").complete
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from refold.engine.canonical import Json
 from refold.engine.errors import UsageError
-from refold.engine.observed.mcp import is_request, messages_in, plain_name
+from refold.engine.observed.mcp_messages import is_request, messages_in, plain_name
 from refold.engine.observed.sse import EventParser
 from refold.engine.observed.volatile import VolatileRules
 from refold.proxy.keys import Secrets

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from refold.engine.canonical import encode
-from refold.engine.observed.mcp import PREFIX, McpRequest
+from refold.engine.observed.mcp_messages import PREFIX, McpRequest
 from refold.proxy.mcp.record import Connection, Cue, McpRecord, Step, is_ping
 from refold.replay.divergence import Divergence, between
 from refold.replay.text_diff import text_changes

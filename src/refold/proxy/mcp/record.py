@@ -25,7 +25,8 @@ from refold.engine.log import read_entries
 from refold.engine.log.blobs import BlobStore
 from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import nonsense, whole_data
-from refold.engine.observed.mcp import MCP, PING, SCOPES, McpRequest, given
+from refold.engine.observed.mcp import MCP
+from refold.engine.observed.mcp_messages import PING, SCOPES, McpRequest, given
 from refold.engine.observed.volatile import VolatileRules
 from refold.proxy.mcp.rules import compared_key
 
@@ -192,6 +193,8 @@ class _Reading:
             case "server", "request":
                 self._asks.add(seq)
                 _add(cue, Step(kind="request", data=data, seq=seq, asks=seq))
+            case "server", "response" if call in self._cues:  # by a stream that took up another
+                cue.steps[-1] = Step(kind="response", data=_answer(data), seq=seq)
             case "server", ("notification" | "text") as kind:
                 asks = cause if data.get("method") == "notifications/cancelled" else None
                 _add(cue, Step(kind=kind, data=data, seq=seq, asks=asks))
@@ -229,6 +232,10 @@ def _response(event: ToolReturned) -> dict[str, Json]:
     if code == "json_rpc":
         return {"error": given(event.result)}
     return {"failed": event.result or {}}
+
+
+def _answer(data: dict[str, Any]) -> dict[str, Json]:
+    return {name: given(data[name]) for name in ("result", "error") if name in data}
 
 
 def content_of(data: dict[str, Any]) -> bytes:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from refold.engine.canonical import Json
-from refold.engine.observed.mcp import McpObserver, Side, messages_in
+from refold.engine.observed.mcp import McpObserver, Side
+from refold.engine.observed.mcp_messages import messages_in
 from refold.proxy.keys import Secrets
 from refold.proxy.mcp.parties import NOTHING, Hello, Party, Reply
 from refold.proxy.recording import Log

@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from refold.engine.canonical import Json
-from refold.engine.observed.mcp import McpRequest
+from refold.engine.observed.mcp_messages import McpRequest
 from refold.engine.observed.volatile import MARK, VolatileRules
 from refold.engine.redaction import replaced
 

@@ -14,8 +14,9 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.canonical import Json
-from refold.engine.observed import mcp
-from refold.engine.observed.mcp import McpObserver, McpRequest, id_key
+from refold.engine.observed import mcp_messages as messages
+from refold.engine.observed.mcp import McpObserver
+from refold.engine.observed.mcp_messages import McpRequest, id_key
 from refold.engine.observed.volatile import VolatileRules
 from refold.proxy.keys import Secrets
 from refold.proxy.mcp.misses import Miss, answered_otherwise, divergence_of
@@ -116,14 +117,14 @@ class _Served:
 
     def client(self, content: bytes, channel: str = "") -> Reply:
         """Return what the server said to that."""
-        for message in mcp.messages_in(content) or ():
+        for message in messages.messages_in(content) or ():
             scrubbed = self._serving.secrets.scrubbed(message)
             self._observer.client(scrubbed, channel)
-            if mcp.is_request(message):
-                self._request(message, mcp.request_of(scrubbed), channel)
-            elif mcp.is_notification(message):
+            if messages.is_request(message):
+                self._request(message, messages.request_of(scrubbed), channel)
+            elif messages.is_notification(message):
                 self._notification(message)
-            elif mcp.is_response(message):
+            elif messages.is_response(message):
                 self._response(message, scrubbed)
         return self._reply()
 
@@ -152,7 +153,7 @@ class _Served:
         if isinstance(found, Miss):
             self._missed(divergence_of(self._serving.record, found), message["id"], channel)
             return
-        token = mcp.meta_of(message).get("progressToken")
+        token = messages.meta_of(message).get("progressToken")
         self._run(_Running(found, found.steps, channel, message["id"], token))
 
     def _missed(self, divergence: Divergence, request_id: Json, channel: str) -> None:
@@ -232,7 +233,7 @@ class _Served:
             self._ids[step.seq], self._asked[id_key(number)] = number, step.seq
             message["id"] = number
         if "params" in step.data:
-            params = mcp.given(step.data["params"])
+            params = messages.given(step.data["params"])
             if isinstance(params, dict):
                 params = self._tied(params, step, running)
             message["params"] = params
@@ -246,19 +247,20 @@ class _Served:
         if method == "notifications/cancelled" and step.asks in self._ids:
             return {"requestId": self._ids[step.asks], **params}
         if step.data.get("subscribed"):
-            return mcp.with_subscription(params, running.id)
+            return messages.with_subscription(params, running.id)
         return params
 
     def _is_as_recorded(self, step: Step, running: _Running) -> bool:
         """Return whether the client answers the server as it did; refuse the rest if not."""
         said = self._responses[step.asks or 0]
         before: dict[str, Any] = {
-            str(name): mcp.given(value)
+            str(name): messages.given(value)
             for name, value in step.data.items()
             if name in ("result", "error")
         }
         recorded, now = (
-            McpRequest("mcp.response", {"said": mcp.compared(each)}, {}) for each in (before, said)
+            McpRequest("mcp.response", {"said": messages.compared(each)}, {})
+            for each in (before, said)
         )
         if compared_key(recorded, self._serving.rules) == compared_key(now, self._serving.rules):
             return True

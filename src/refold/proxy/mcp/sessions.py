@@ -17,7 +17,7 @@ from refold.engine.canonical import Json
 from refold.engine.errors import RefoldError, UsageError
 from refold.engine.log.names import default_path
 from refold.engine.observed.journal import ObservedLog
-from refold.engine.observed.mcp import plain_name
+from refold.engine.observed.mcp_messages import plain_name
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.outcome import Fault
 from refold.proxy.keys import Secrets
@@ -30,7 +30,7 @@ from refold.proxy.mcp.remote import Remote, recording_here
 from refold.proxy.mcp.serving import McpServing
 from refold.proxy.mcp.stdio import STANDARD, Descriptors, EndedServer
 from refold.proxy.recording import Log
-from refold.proxy.replaying import Nowhere
+from refold.proxy.replaying import Nowhere, OnMiss, Pace
 from refold.replay.divergence import Divergence
 from refold.replay.observed.record import read_record
 from refold.replay.observed.report import ObservedReport, joined
@@ -96,6 +96,21 @@ def with_mcp(report: ObservedReport, serving: McpServing) -> ObservedReport:
         served=report.served + mcp.served,
         divergences=joined(report.divergences, mcp.divergences),
     )
+
+
+def notes_on(serving: McpServing, on_miss: OnMiss, pace: Pace) -> list[str]:
+    """Return what options of a replay do not do for MCP servers, if the record has any."""
+    if not serving.record.counted():
+        return []
+    notes = []
+    if on_miss == "live":
+        notes.append(
+            "--on-miss live is for models: MCP servers are not started in a replay, and what was "
+            "not recorded of them is refused; `refold fork LOG -- COMMAND` goes on live with both"
+        )
+    if pace == "recorded":
+        notes.append("--pace recorded is for models: MCP servers were served at full speed")
+    return notes
 
 
 def server_of(command: Sequence[str]) -> str:

@@ -1,0 +1,109 @@
+"""Values of one request, the first maybe those of an earlier one, and what is made of them.
+
+A program sends its whole conversation with each request.  What is made of each message (its neutral
+form, that without secrets, its digest) is made once: a series takes over what was made of those
+values that it shares with its base, as long as that stands.  Nothing is guessed: results are those
+of making all of it anew.  Nobody changes a value, or what is made of it.  Pure.
+Rules: CONTRACT.md §16.9.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+Take = Callable[[list[Any], Sequence[Any], int], int]
+"""`take(found, values, at)` appends what the values from `at` on are, and returns where the next
+begin; it may look at what was found before, and changes nothing of that."""
+
+
+class Series:
+    """Some values; the first `shared` are those of `base`: the same objects."""
+
+    def __init__(self, values: list[Any], base: "Series | None" = None, shared: int = 0) -> None:
+        self.values = values
+        self.shared = shared
+        self._base = base
+        self._made: dict[Hashable, Any] = {}
+        self._first: list[Any] = []
+        self._starts: list[tuple[int, int]] = []
+        """Of a series made by `grouped`: where each group begins, among the values and in here."""
+        if base is not None:
+            base._base = None  # noqa: SLF001 - nobody looks further back, and all of it would stay
+
+    def _before(self, key: Hashable) -> "Series | None":
+        """Return what was made of the base."""
+        found: Series | None = self._base._made.get(key) if self._base is not None else None  # noqa: SLF001 - of its own kind
+        return found
+
+    def each(self, make: Callable[[Any], Any], state: Hashable = None) -> "Series":
+        """Return the series of `make(value)`, as it is under `state`."""
+        key = (make, state)
+        if key not in self._made:
+            before = self._before(key)
+            shared = self.shared if before is not None else 0
+            made = before.values[:shared] if before is not None else []
+            made += map(make, self.values[shared:])
+            self._made[key] = Series(made, before, shared)
+        found: Series = self._made[key]
+        return found
+
+    def running(self, make: Callable[[str, Any], str]) -> "Series":
+        """Return the series of `make(what was made of the value before, value)`; "" at first."""
+        if make not in self._made:
+            before = self._before(make)
+            shared = self.shared if before is not None else 0
+            made = before.values[:shared] if before is not None else []
+            at = made[-1] if made else ""
+            for value in self.values[shared:]:
+                at = make(at, value)
+                made.append(at)
+            self._made[make] = Series(made, before, shared)
+        found: Series = self._made[make]
+        return found
+
+    def grouped(self, take: Take, first: Sequence[Any] = ()) -> "Series":
+        """Return the series of `first` and what `take` finds, group by group.
+
+        The last group that is shared is taken again: it may go on.
+        """
+        found: Series | None = self._made.get(take)
+        if found is None or found._first != [*first]:  # noqa: SLF001 - of its own kind
+            before = self._before(take)
+            if before is not None and before._first != [*first]:  # noqa: SLF001 - of its own kind
+                before = None
+            found = self._made[take] = self._grouped(take, [*first], before)
+        return found
+
+    def _grouped(self, take: Take, first: list[Any], before: "Series | None") -> "Series":
+        starts: list[tuple[int, int]] = []
+        found, at = [*first], 0
+        if before is not None:
+            known = before._starts  # noqa: SLF001 - of its own kind
+            last = bisect_left(known, (self.shared, -1)) - 1
+            if last >= 0:
+                starts, (at, count) = known[:last], known[last]
+                found = before.values[:count]
+        made = Series(found, before, len(found) if before is not None else 0)
+        while at < len(self.values):
+            starts.append((at, len(found)))
+            at = take(found, self.values, at)
+        made._first, made._starts = first, starts
+        return made
+
+    def whole(self, make: Callable[[list[Any]], T]) -> T:
+        """Return `make(values)`."""
+        if make not in self._made:
+            self._made[make] = make(self.values)
+        found: T = self._made[make]
+        return found
+
+
+NO_LISTS: Final[Mapping[str, Series]] = MappingProxyType({})
+
+
+def series_in(lists: Mapping[str, Series], name: str, values: list[Any]) -> Series:
+    """Return the series of a list of that name, if it is known; else a new one."""
+    found = lists.get(name)
+    return found if found is not None and found.values is values else Series(values)

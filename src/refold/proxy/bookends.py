@@ -1,0 +1,133 @@
+"""The first and the last entry of a watched command's log, and what a replay takes from them.
+
+What stands between the two is `proxy.recording`'s; who runs a command, `proxy.sessions`'s.
+Rules: CONTRACT.md §16.2.
+"""
+
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from refold.engine.canonical import Json
+from refold.engine.log.names import blobs_of, default_path
+from refold.engine.observed.journal import ObservedLog
+from refold.engine.outcome import Fault
+from refold.engine.redaction import Redaction
+from refold.proxy.command import KEPT_BYTES, Ended, Size
+from refold.proxy.keys import Secrets
+from refold.proxy.routes import Route, others_of
+from refold.replay.observed.record import ObservedRecord
+
+PLACEHOLDER: Final = "refold-replay"
+"""How the keys begin that a replay gives where one is missing."""
+_WANTED: Final = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
+"""Keys that clients want where none is needed."""
+
+
+def input_of(
+    command: Sequence[str], terminal: Size | None, routes: Iterable[Route]
+) -> dict[str, Json]:
+    """Return what `run.started` has as input: {command, terminal?: [columns, rows], variables?}."""
+    given: dict[str, Json] = {"command": list(command)}
+    if terminal:
+        given["terminal"] = list(terminal)
+    if others := others_of(routes):
+        given["variables"] = others
+    return given
+
+
+def others_in(record: ObservedRecord) -> list[str]:
+    """Return the variables that `--upstream` added when a command was recorded."""
+    given = record.started.input
+    return [str(name) for name in given.get("variables", ())] if isinstance(given, dict) else []
+
+
+def terminal_in(record: ObservedRecord) -> Size | None:
+    """Return the size of the terminal that a command had as standard output, if it had one."""
+    given = record.started.input
+    size = given.get("terminal") if isinstance(given, dict) else None
+    return (int(size[0]), int(size[1])) if size else None
+
+
+def placeholders(record: ObservedRecord) -> dict[str, str]:
+    """Return keys for the variables that held one when it was recorded, and do not now."""
+    held = record.started.rules.get("redaction", {}).get("environment", ())
+    return {name: f"{PLACEHOLDER}-{name}" for name in (*_WANTED, *held) if not os.environ.get(name)}
+
+
+def new_log(
+    path: Path,
+    given: dict[str, Any],
+    secrets: Secrets,
+    rules: dict[str, Json],
+    origin: dict[str, Any] | None = None,
+) -> ObservedLog:
+    """Begin the log of a command.
+
+    Raises:
+        LogExists: a log is never overwritten.
+    """
+    program = program_of(given["command"])
+    return ObservedLog(
+        path, program=program, input=given, vault=secrets, rules=rules, origin=origin
+    )
+
+
+def remove(journal: ObservedLog) -> None:
+    """Take a log away that holds nothing but its first line."""
+    journal.close()
+    journal.path.unlink()
+    shutil.rmtree(blobs_of(journal.path), ignore_errors=True)
+
+
+def program_of(command: Sequence[str]) -> str:
+    """Return what a command is called: its script, else the command itself."""
+    interpreters = ("python", "node", "bun", "deno", "ruby", "uv", "npx", "bash", "sh")
+    name = Path(command[0]).name
+    if name.startswith(interpreters):
+        script = next((each for each in command[1:] if Path(each).suffix), None)
+        return Path(script).name if script else name
+    return name
+
+
+def output_of(ended: Ended, secrets: Secrets) -> dict[str, Json]:
+    """Return how a command ended as `run.finished` has it, without secrets.
+
+    Where something was taken out of what it printed, its bytes are counted without that.
+    """
+    printed = secrets.scrubbed_bytes(ended.printed)
+    beyond = ended.printed_bytes - len(ended.printed)
+    return {
+        "exit_code": ended.exit_code,
+        "stdout": printed[:KEPT_BYTES].decode(errors="replace"),
+        "stdout_bytes": len(printed) + beyond,
+    }
+
+
+def seal(journal: ObservedLog, ended: Ended, secrets: Secrets) -> None:
+    """Write how a command ended, and close its log."""
+    output = output_of(ended, secrets)
+    if ended.exit_code == 0:
+        journal.seal("completed", "done", output)
+    else:
+        fault = Fault(code="exit", message=f"the command ended with exit code {ended.exit_code}")
+        journal.seal("failed", "error", output, fault)
+
+
+def redaction_in(record: ObservedRecord) -> Redaction:
+    """Return the paths and tools that are taken out by the rules of a record."""
+    told = record.started.rules.get("redaction", {})
+    return Redaction(
+        paths=told.get("paths", {}),
+        tools=told.get("tools", ()),
+    )
+
+
+def fresh_path(command: Sequence[str]) -> Path:
+    """Return a name under runs/ that nobody has."""
+    return default_path(
+        Path("runs"), program_of(command), time=datetime.now(UTC), short_id=os.urandom(3).hex()
+    )

@@ -1,0 +1,175 @@
+"""What the proxy of a watched command costs: a request through it, against the same one straight.
+
+A client sends its whole conversation with each request, as real ones do; the server answers at
+once, which no model does.  All is in this process, and its time on processors is what is measured.
+"""
+
+import atexit
+import contextlib
+import functools
+import http.client
+import http.server
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, Self
+
+import attrs
+
+from refold.engine.observed.journal import ObservedLog
+from refold.proxy.keys import Secrets
+from refold.proxy.recording import Recording
+from refold.proxy.replaying import Replaying
+from refold.proxy.routes import routes_of
+from refold.proxy.server import served
+from refold.proxy.turns import Incoming, Serve
+from refold.replay.observed.record import read_record
+from tests.benchmarks.measure import Job
+
+TURNS = 10
+"""Requests of one run of a job."""
+SHORT, LONG = 10, 500
+PATH: Final = "/chat/completions"
+_ANSWER: Final = json.dumps(
+    {
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": "found it " * 30},
+                "finish_reason": "stop",
+            }
+        ],
+        "usage": {"prompt_tokens": 1, "completion_tokens": 1},
+    }
+).encode()
+
+
+def jobs(folder: Path) -> list[Job]:
+    """Return what is timed; servers and the log end with this process."""
+    stack = contextlib.ExitStack()
+    atexit.register(stack.close)
+    straight = stack.enter_context(_Model()).url
+    through = stack.enter_context(_recorded(folder / "watched.jsonl", straight))
+    kept = _record(folder / "replayed.jsonl", LONG)
+    found = []
+    for turn in (SHORT, LONG):
+        base = f"turn {turn}, straight to the model"
+        found += [
+            _job(base, _Client(straight, PATH, turn)),
+            _job(f"turn {turn}, recorded", _Client(through, f"/openai{PATH}", turn), base),
+        ]
+    name = f"a turn of {LONG}, replayed, log read"
+    return [
+        *found,
+        Job(name=name, run=lambda: _replay(kept), base=base, count=LONG, clock=time.process_time),
+    ]
+
+
+def _job(name: str, client: "_Client", base: str = "") -> Job:
+    return Job(name=name, run=client.go_on, base=base, count=TURNS, clock=time.process_time)
+
+
+@attrs.define
+class _Client:
+    """Goes on with a conversation, in one connection."""
+
+    url: str
+    path: str
+    turn: int
+    _connection: http.client.HTTPConnection = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._connection = http.client.HTTPConnection(self.url.partition("://")[2])
+        self.go_on(1)
+
+    def go_on(self, turns: int = TURNS) -> None:
+        """Make some requests at that turn, and after it."""
+        for turn in range(self.turn, self.turn + turns):
+            self._connection.request("POST", self.path, _body(turn))
+            assert len(self._connection.getresponse().read()) == len(_ANSWER)
+
+
+@functools.cache
+def _body(turn: int) -> bytes:
+    """Return the request of a turn: all that was said before, and a question."""
+    return json.dumps({"model": "bench", "messages": _TALK[: 2 * turn + 1]}).encode()
+
+
+def _message(place: int) -> dict[str, Any]:
+    if place % 2:
+        found: dict[str, Any] = json.loads(_ANSWER)["choices"][0]["message"]
+        return found
+    return {"role": "user", "content": f"question {place}: {'what about this one ' * 20}"}
+
+
+_TALK: Final = [_message(place) for place in range(2 * (LONG + TURNS))]
+
+
+class _Model:
+    """A server that answers everything the same, at once."""
+
+    def __init__(self) -> None:
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        head = (
+            f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(_ANSWER)}"
+        )
+        self.wfile.write(f"{head}\r\n\r\n".encode() + _ANSWER)
+
+
+@contextlib.contextmanager
+def _recorded(log: Path, upstream: str) -> Iterator[str]:
+    """Give the base URL of a proxy before a server."""
+    secrets, routes = Secrets(), routes_of([f"openai={upstream}"])
+    given = {"command": ["bench"]}
+    with ObservedLog(log, program="bench", input=given, vault=secrets) as journal:
+        desk = Recording(journal, secrets, routes)
+        with served(desk, ["openai"]) as base:
+            secrets.hide_address(base)
+            yield base
+
+
+def _record(path: Path, turns: int) -> Path:
+    """Record a conversation of so many turns, without a server."""
+    secrets, routes = Secrets(), routes_of([])
+    with ObservedLog(path, program="bench", input={"command": ["bench"]}, vault=secrets) as log:
+        desk = Recording(log, secrets, routes)
+        for turn in range(turns):
+            passing = desk.begin(_incoming(turn)).passing
+            passing.head(200, [("content-type", "application/json")])
+            passing.chunk(_ANSWER)
+            passing.end()
+        log.seal("completed", "done", {"exit_code": 0, "stdout": "", "stdout_bytes": 0})
+    return path
+
+
+def _replay(log: Path) -> None:
+    """Read a log, and ask all of it again, without a server."""
+    desk = Replaying(read_record(log), Secrets(), routes=routes_of([]))
+    for turn in range(LONG):
+        found = desk.begin(_incoming(turn))
+        assert isinstance(found, Serve)
+        assert sum(len(content) for _, content in found.pieces) == len(_ANSWER)
+    assert not desk.divergences
+
+
+def _incoming(turn: int) -> Incoming:
+    return Incoming(route="openai", method="POST", target=PATH, headers=(), body=_body(turn))

@@ -1,0 +1,92 @@
+"""A watched command's log says what was run and how it ended, and a replay goes by it (§16.2)."""
+
+from pathlib import Path
+
+import pytest
+
+import refold
+from refold.engine.log import read_entries
+from refold.proxy.bookends import (
+    PLACEHOLDER,
+    fresh_path,
+    input_of,
+    new_log,
+    others_in,
+    output_of,
+    placeholders,
+    program_of,
+    redaction_in,
+    remove,
+    seal,
+    terminal_in,
+)
+from refold.proxy.command import Ended
+from refold.proxy.keys import Secrets
+from refold.proxy.routes import routes_of
+from refold.replay.observed.record import read_record
+
+DRAWN = "a8f3k2m9x7q1z5w4"
+
+
+@pytest.mark.parametrize(
+    ("command", "program"),
+    [
+        (["python3", "agent.py", "--fast"], "agent.py"),
+        (["/usr/bin/node", "src/agent.mjs"], "agent.mjs"),
+        (["python", "-m", "agent"], "python"),
+        (["./agent.sh", "x.txt"], "agent.sh"),
+        (["uv", "run", "tools/agent.py"], "agent.py"),
+    ],
+)
+def test_a_command_is_called_after_its_script(command: list[str], program: str) -> None:
+    """Else as itself; so is a new log."""
+    assert program_of(command) == program
+    assert program.partition(".")[0] in fresh_path(command).name
+
+
+@pytest.mark.parametrize("terminal", [None, (80, 24)])
+def test_a_replay_is_told_what_the_command_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: tuple[int, int] | None
+) -> None:
+    """The variables that lead to the proxy, its terminal, and keys in the place of those it had."""
+    monkeypatch.setenv("GROQ_API_KEY", DRAWN)
+    secrets, routes = Secrets(), routes_of(["GROQ_BASE_URL=http://127.0.0.1:9"])
+    secrets.learn_environment({"GROQ_API_KEY": DRAWN})
+    given = input_of(["agent"], terminal, routes)
+    with new_log(tmp_path / "a.jsonl", given, secrets, {}) as log:
+        seal(log, Ended(exit_code=0, printed=b"", printed_bytes=0), secrets)
+    monkeypatch.delenv("GROQ_API_KEY")
+
+    record = read_record(tmp_path / "a.jsonl")
+
+    assert others_in(record) == ["GROQ_BASE_URL"]
+    assert terminal_in(record) == terminal
+    assert placeholders(record)["GROQ_API_KEY"] == f"{PLACEHOLDER}-GROQ_API_KEY"
+    assert redaction_in(record).paths == {}
+
+
+@pytest.mark.parametrize(("code", "status"), [(0, "completed"), (3, "failed"), (130, "failed")])
+def test_the_last_entry_says_how_it_ended(tmp_path: Path, code: int, status: str) -> None:
+    """With what it printed, without secrets."""
+    secrets = Secrets()
+    secrets.learn_environment({"API_KEY": DRAWN})
+    printed = f"my key: {DRAWN}\n".encode()
+    ended = Ended(exit_code=code, printed=printed, printed_bytes=len(printed) + 100)
+    with new_log(tmp_path / "a.jsonl", input_of(["a"], None, ()), secrets, {}) as log:
+        seal(log, ended, secrets)
+
+    *_, last = read_entries(tmp_path / "a.jsonl")
+    said = "my key: [redacted:API_KEY]\n"
+    output = {"exit_code": code, "stdout": said, "stdout_bytes": len(said) + 100}
+    assert last.data["status"] == status
+    assert last.data["output"] == output == output_of(ended, secrets)
+    assert refold.verify(tmp_path / "a.jsonl").complete
+
+
+def test_a_command_that_cannot_be_started_leaves_nothing(tmp_path: Path) -> None:
+    """Neither a log nor a folder of blobs."""
+    given = input_of(["a"], None, ())
+    with new_log(tmp_path / "a.jsonl", {**given, "command": ["x" * 50_000]}, Secrets(), {}) as log:
+        remove(log)
+
+    assert list(tmp_path.iterdir()) == []
