@@ -2,7 +2,7 @@
 
 The log, its data digest, the state and the causes of lines to come grow together, one line at a
 time, so that none of them can be told something that the others were not.  What is written, and
-when, is `engine.recorder`'s to say.  Rules: CONTRACT.md §2.1 (causes), §4.3 (one writer), §6.
+when, is `engine.recorder`'s to say.  Rules: CONTRACT.md §3.2 (causes), §4.3 (one writer), §6.
 """
 
 import threading
@@ -46,6 +46,7 @@ class Ledger:
     step: int = 0
     """The seq of the line that opened this step: the cause of what the program does now."""
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+    """Held while the writer is used: `fence` closes it from another thread."""
 
     @classmethod
     def begun(cls, writer: LogWriter, started: RunStarted) -> "Ledger":
@@ -121,7 +122,21 @@ class Ledger:
         self.digest.add_call(call, called, returned)
         tool_served(self.fold, tool)
 
+    def barrier(self) -> None:
+        """Return when all lines are as safe as the log's mode promises.
+
+        Raises:
+            RefoldError: whatever `LogWriter.barrier` raises.
+        """
+        with self._lock:
+            self.writer.barrier()
+
     # -- the end --------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Let go of the log; calling it again, from any thread, does nothing."""
+        with self._lock:
+            self.writer.close()
 
     def fence(self) -> tuple[str, int]:
         """Refuse every further line, from any thread; return the head and how many there are."""
@@ -138,7 +153,8 @@ class Ledger:
             fold=self.fold,
             leaves=[leaf for _, leaf in sorted(self.leaves)],
         )
-        seq = self.writer.append(finished, None, self.step, meta=meta)
+        with self._lock:
+            seq = self.writer.append(finished, None, self.step, meta=meta)
         self.fold.apply(finished, None, seq)
-        self.writer.barrier()
+        self.barrier()
         return finished

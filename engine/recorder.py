@@ -196,7 +196,7 @@ class Recorder:
         )
 
     def _let_go(self) -> None:
-        self._ledger.writer.close()
+        self._ledger.close()
 
     def _stands(self) -> tuple[str, int]:
         """Return the log's head and entries."""
@@ -280,7 +280,7 @@ class Recorder:
             return Taken.REQUEST
         is_guarded = tool.effect in _GUARDED
         if is_guarded:
-            ledger.writer.barrier()
+            ledger.barrier()
         returned = self._driver.in_place(tool, arguments, self._context(call))
         if returned is None:
             ledger.called(call, seq, data, _tool_called(name, arguments, tool.effect))
@@ -296,7 +296,7 @@ class Recorder:
             ledger.step = append(b"tool.returned", key, seq, result)
             ledger.served(key, name, data, result)
         if is_guarded:
-            ledger.writer.barrier()
+            ledger.barrier()
         return returned
 
     def at_once(self, effect: CallTool) -> ToolReturned | None:
@@ -334,7 +334,7 @@ class Recorder:
         """Launch what is wanted, then take one thing from the world."""
         alone = self._launch()
         if alone is not None and (returned := self._in_place(alone)) is not None:
-            self._deliver(self._take_tool(alone.call, returned), alone.call)
+            self._kernel.deliver(self._take_tool(alone.call, returned), alone.call)
             self._after(alone.tool)
             return True
         while True:
@@ -390,12 +390,12 @@ class Recorder:
                 self._driver.call_tool(revealed, self._context(call))
                 self._timers.watch(effect)
             case AskModel():
-                self._ledger.writer.barrier()
+                self._ledger.barrier()
                 self._driver.ask_model(effect)
             case RunChild():
                 self._start_child(effect)
             case AskPerson():
-                self._ledger.writer.barrier()
+                self._ledger.barrier()
                 self._ask(effect)
             case GiveUp(call) if call in self._paused:
                 paused = self._paused.pop(call)
@@ -441,7 +441,7 @@ class Recorder:
         for paused in self._paused.values():
             questions += paused.questions
         self._questions = tuple(sorted(questions, key=lambda question: question.place))
-        self._ledger.writer.barrier()
+        self._ledger.barrier()
         kernel.world = Silent(self.fold)
         return True
 
@@ -450,7 +450,7 @@ class Recorder:
         return RunFinished("suspended", "input")
 
     def _start_child(self, effect: RunChild) -> None:
-        self._ledger.writer.barrier()
+        self._ledger.barrier()
         wanted = child_request(
             effect,
             self.request,
@@ -517,7 +517,7 @@ class Recorder:
             if due.call not in self._kernel.open:
                 return False
             returned = overdue(due.tool.timeout_seconds or 0)
-            self._deliver(self._take_tool(due.call, returned), due.call)
+            self._kernel.deliver(self._take_tool(due.call, returned), due.call)
             self._driver.give_up(due.call)
             return True
         if due.key not in self._kernel.loop.timers:
@@ -544,7 +544,7 @@ class Recorder:
             refused = failed("malformed", "output", str(error))
             refused = attrs.evolve(refused, duration_ms=outcome.duration_ms, child=outcome.child)
             self._world(ChildFinished(refused), call, cause)
-        self._ledger.writer.barrier()
+        self._ledger.barrier()
 
     def _take_arrival(self, arrival: Arrival | CancelRun | SharedChange) -> bool:
         """Append and deliver an arrival; False where it completes nothing yet."""
@@ -574,15 +574,15 @@ class Recorder:
                 self._late(arrival.call, event)
                 return False
             case ToolReturned():
-                self._deliver(self._take_tool(arrival.call, arrival.event), arrival.call)
+                self._kernel.deliver(self._take_tool(arrival.call, arrival.event), arrival.call)
                 if flight is not None and isinstance(flight.effect, CallTool):
                     self._after(flight.effect.tool)
             case ModelAnswered():
-                self._deliver(self._take_answer(arrival.call, arrival.event), arrival.call)
-                self._ledger.writer.barrier()
+                self._kernel.deliver(self._take_answer(arrival.call, arrival.event), arrival.call)
+                self._ledger.barrier()
             case InputGiven():
                 self._world(arrival.event, arrival.call, self._ledger.cause_of(arrival.call))
-                self._ledger.writer.barrier()
+                self._ledger.barrier()
         return True
 
     def _set_aside(self, call: str, ended: Outcome | Suspended) -> None:
@@ -616,9 +616,6 @@ class Recorder:
             event = ModelAnswered("error", error={"code": "malformed", "message": str(error)})
             self._ledger.open_step(event, call, cause)
         return event
-
-    def _deliver(self, event: Event, call: str | None) -> None:
-        self._kernel.deliver(event, call)
 
     def _world(self, event: Event, call: str | None, cause: int | None) -> None:
         """Append a line from the world, which opens the next step, and deliver it."""
@@ -706,7 +703,7 @@ class Recorder:
 
     def _before(self, tool: Tool) -> None:
         if tool.effect in _GUARDED:
-            self._ledger.writer.barrier()
+            self._ledger.barrier()
 
     _after = _before
 

@@ -113,6 +113,11 @@ def fork(
         UsageError: nor was a model; or an edit has a value of another kind.
     """
     check_not_importing()
+    if at is not None and type(at) is not int:
+        raise UsageError(
+            f"fork(log, at, program, into=…) takes the seq of an entry second, found {at!r:.60}; "
+            "a program without one is passed by name: program=…"
+        )
     source, target = Path(log), Path(into)
     root = root_of(source)
     changed = {key: to_json(value) for key, value in (edits or {}).items()}

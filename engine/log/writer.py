@@ -367,9 +367,20 @@ class LogWriter:
             self.durable_seq = -1  # it was on disk, and is gone
         if found.st_nlink == 0:
             raise OSError(errno.ESTALE, "the log was removed or replaced while it was written")
+        if not self._is_there(found):
+            raise OSError(errno.ESTALE, "the log, or its folder, was moved while it was written")
         if found.st_size != self._offset:
             why = f"the log has {found.st_size} bytes where {self._offset} were written"
             raise OSError(errno.ESTALE, why)
+
+    def _is_there(self, found: os.stat_result) -> bool:
+        """Return whether the log's path still leads to it; children and blobs go by the path."""
+        try:
+            return os.path.samestat(os.lstat(self.path), found)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:  # a folder that may not be looked into any more
+            return True
 
     # --- failing -------------------------------------------------------------------------
 

@@ -1,5 +1,7 @@
-"""The log, its digest, the state and the causes to come grow together (CONTRACT.md §2.1, §6)."""
+"""The log, its digest, the state and the causes to come grow together (CONTRACT.md §3.2, §6)."""
 
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,13 +17,12 @@ from refold.engine.events import (
 )
 from refold.engine.ledger import Ledger
 from refold.engine.log import LogWriter, read_entries
+from refold.engine.log.writer import SystemDisk
 from refold.engine.outcome import ChildRef
 from refold.replay.refold import refold_log
 from refold.replay.verify import verify
 
 CALLED = ToolCalled("find", {"q": 1}, "reads")
-
-
 STARTED = RunStarted(
     program="p",
     input=None,
@@ -125,3 +126,59 @@ def test_behind_a_fence_nothing_is_written(tmp_path: Path) -> None:
     assert ledger.fence() == (ledger.head, 1)
     with pytest.raises(UsageError):
         ledger.append(NoteAdded("late"), "0#1", 0)
+
+
+class HeldDisk(SystemDisk):
+    """A disk on which a sync takes until it is let go, once it is held."""
+
+    def __init__(self) -> None:
+        self.is_held = False
+        self.begun, self.let_go = threading.Event(), threading.Event()
+
+    def sync(self, descriptor: int, /) -> None:
+        """Return when what was written is on disk, and the disk was let go."""
+        if self.is_held:
+            self.begun.set()
+            assert self.let_go.wait(10)
+        SystemDisk.sync(descriptor)
+
+
+def ends(ledger: Ledger) -> None:
+    ledger.seal(RunFinished("completed", "done"), {})
+
+
+@pytest.mark.parametrize("end", [Ledger.fence, Ledger.close])
+@pytest.mark.parametrize("write", [Ledger.barrier, ends])
+def test_the_log_is_let_go_of_when_nobody_uses_it(
+    tmp_path: Path, write: Callable[[Ledger], object], end: Callable[[Ledger], object]
+) -> None:
+    """Or a descriptor would be synced that is another file's by then."""
+    disk = HeldDisk()
+    log = tmp_path / "a.jsonl"
+    ledger = Ledger.begun(LogWriter.create(log, STARTED, disk=disk), STARTED)
+    ledger.append(NoteAdded("hello"), "0#1", 0)
+    disk.is_held = True
+    failures: list[Exception] = []
+
+    def writes() -> None:
+        try:
+            write(ledger)
+        except UsageError:
+            pass  # sealed, and closed before it was made sure of again
+        except Exception as error:  # noqa: BLE001 - looked at below
+            failures.append(error)
+
+    writing = threading.Thread(target=writes)
+    writing.start()
+    assert disk.begun.wait(10)
+    ending = threading.Thread(target=end, args=(ledger,))
+    ending.start()
+    ending.join(0.1)
+    had_to_wait = ending.is_alive()
+    disk.let_go.set()
+    writing.join(10)
+    ending.join(10)
+
+    assert had_to_wait
+    assert failures == []
+    ledger.close()

@@ -298,6 +298,16 @@ def test_a_fork_of_nowhere_is_refused(
     assert not into.exists()
 
 
+def test_a_program_in_the_place_of_the_entry_is_told_apart(
+    tmp_path: Path, origin: Recording
+) -> None:
+    """The functions beside it take the program second."""
+    with pytest.raises(UsageError, match="passed by name: program"):
+        refold.fork(origin.log, report, into=tmp_path / "f.jsonl")  # type: ignore[arg-type]  # what people write
+
+    assert not (tmp_path / "f.jsonl").exists()
+
+
 def test_an_existing_log_is_never_overwritten(origin: Recording) -> None:
     """Neither another one nor the origin itself."""
     before = bytes_of(origin.log)

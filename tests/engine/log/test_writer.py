@@ -423,12 +423,13 @@ def test_an_interrupt_never_breaks_the_chain(
     assert (found.entries, found.damage, found.torn) == (entries, None, None)
 
 
-@pytest.mark.parametrize("change", ["removed", "replaced", "cut", "grown"])
+@pytest.mark.parametrize("change", ["removed", "replaced", "moved", "folder", "cut", "grown"])
 @pytest.mark.parametrize("mode", ["fast", "group"])
 def test_a_log_changed_under_the_writer_is_noticed(
-    path: Path, started: RunStarted, mode: Durability, change: str
+    tmp_path: Path, started: RunStarted, mode: Durability, change: str
 ) -> None:
     """Case 62: at the next barrier, in every mode, and it poisons."""
+    path = tmp_path / "runs" / "audit.jsonl"
     log = LogWriter.create(path, started, durability=mode)
     log.append(NOTE)
     match change:
@@ -437,6 +438,10 @@ def test_a_log_changed_under_the_writer_is_noticed(
         case "replaced":
             path.with_name("other").write_bytes(path.read_bytes())
             path.with_name("other").rename(path)
+        case "moved":
+            path.rename(tmp_path / "elsewhere.jsonl")
+        case "folder":
+            path.parent.rename(tmp_path / "elsewhere")
         case "cut":
             os.truncate(path, 10)
         case _:
@@ -448,7 +453,11 @@ def test_a_log_changed_under_the_writer_is_noticed(
     with pytest.raises(LogPoisoned):
         log.append(NOTE)
     log.close()
-    is_lost = mode == "fast" or change != "grown"  # what was on disk went with the file
+    is_lost = mode == "fast" or change in (
+        "removed",
+        "replaced",
+        "cut",
+    )  # what was on disk went with the file
     assert poisoned.value.durable_seq == (-1 if is_lost else 0)
     assert ("No entry is known" in str(poisoned.value)) is is_lost
 
