@@ -25,7 +25,7 @@ from cattrs import (
 from cattrs.fns import identity
 from cattrs.gen import make_dict_unstructure_fn, override
 
-from refold.engine.canonical import Json, encode, join
+from refold.engine.canonical import Json, join
 from refold.engine.errors import EventMalformed, LogUnsupported
 from refold.engine.events import KIND_OF, KINDS, TAILS, Event, Extension, Recorded
 
@@ -45,15 +45,6 @@ def kind_of(event: Recorded) -> str:
 def unstructure(event: Recorded) -> Data:
     """Return the data of `event`; members in the order of its fields, `None` left out."""
     return DUMPS[event.__class__](event)
-
-
-def encode_input(value: Json) -> bytes:
-    """Return the canonical bytes of a run's input: what the program gets is what was written.
-
-    Raises:
-        NotCanonical: with the place under `/input`.
-    """
-    return encode(value, "/input")
 
 
 def structure(kind: str, data: Json) -> Recorded:

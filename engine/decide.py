@@ -2,8 +2,9 @@
 
 `decide` takes a state and a command and returns the events to be appended: the request itself, or
 what refuses it.  Pure, and it changes nothing: `engine.state` records, the kernel appends and acts.
-Only what a limit may refuse is judged here.  Time and bytes are judged where they are measured: by
-the driver and the runners, and by the kernel when a program returns.
+Only what a limit may refuse is judged here, and no limit refuses a tool call.  Time and bytes are
+judged where they are measured: by the driver and the runners, and by the kernel when a program
+returns.
 
 The rules are CONTRACT.md §8: limits only narrow, a refusal is written down before the program
 hears of it, and a rejected child leaves no `child.started` and no log.
@@ -21,19 +22,10 @@ from refold.engine.events import (
     Event,
     LimitHit,
     ModelAsked,
-    ToolCalled,
 )
 from refold.engine.limits import Limits
 from refold.engine.outcome import failed
 from refold.engine.state import Fold, RunState
-
-
-@attrs.frozen(weakref_slot=False)
-class RequestTool:
-    """Call a tool.  No limit refuses it."""
-
-    called: ToolCalled
-    """What the log holds once it is granted."""
 
 
 @attrs.frozen(weakref_slot=False)
@@ -57,7 +49,7 @@ class RequestChild:
     """The child's, derived from the root's id and the child's path."""
 
 
-Command = RequestTool | RequestModel | RequestChild
+Command = RequestModel | RequestChild
 
 
 def decide(state: Fold | RunState, command: Command) -> tuple[Event, ...]:
@@ -92,10 +84,6 @@ def granted(state: Fold | RunState, delegation: Delegation) -> Limits:
 # --- one judge a command -------------------------------------------------------------------
 
 
-def _tool(_state: Fold | RunState, command: RequestTool) -> tuple[Event, ...]:
-    return (command.called,)
-
-
 def _model(state: Fold | RunState, command: RequestModel) -> tuple[Event, ...]:
     cap = state.limits.max_iterations
     if cap is not None and state.iterations >= cap:
@@ -122,7 +110,6 @@ def _child(state: Fold | RunState, command: RequestChild) -> tuple[Event, ...]:
 
 
 _JUDGES: Final[dict[type, Callable[[Fold | RunState, Any], tuple[Event, ...]]]] = {
-    RequestTool: _tool,
     RequestModel: _model,
     RequestChild: _child,
 }

@@ -58,6 +58,8 @@
       Diverged                   a re-execution asked for something else than the record
       Nondeterministic           … right after the run, under `record(check=True)`
 
+Apart stands `SecondInterrupt`, a `KeyboardInterrupt` that no caller sees by this class.
+
 Data as attributes, positional so that every error survives pickling; the message is built in
 `__str__`: where, what was expected, what was found, what to do.
 """
@@ -426,6 +428,12 @@ class LogError(RefoldError):
 
 _SUMS: Final = frozenset({"entries", "data digest", "children root", "another end", "another head"})
 """Damage that may lie in any line before the one that it is told of."""
+_MEANINGS: Final = {"hash": "the line was altered or replaced"}
+
+
+def damage_meaning(what: str) -> str:
+    """Return what a kind of damage means, where its name does not say so: `""` for the others."""
+    return _MEANINGS.get(what, "")
 
 
 class LogDamaged(Detailed, LogError):
@@ -444,15 +452,20 @@ class LogDamaged(Detailed, LogError):
     def __str__(self) -> str:
         return (
             f"{self.path}:{self.line} (byte {self.byte}): {self.what}: "
-            f"expected {self.expected}, found {self.found}.{self._kept()}"
+            f"expected {self.expected}, found {self.found}{self._meant()}.{self._kept()}"
         )
+
+    def _meant(self) -> str:
+        meaning = damage_meaning(self.what)
+        return f": {meaning}" if meaning else ""
 
     def _kept(self) -> str:
         """Return what is known of the lines before; nothing, where a sum over them is wrong."""
         kept = self.line - 1
         if not kept or self.what in _SUMS:
             return ""
-        return " Line 1 is intact." if kept == 1 else f" Lines 1-{kept} are intact."
+        lines = "Line 1 is" if kept == 1 else f"Lines 1-{kept} are"
+        return f" {lines} intact: `refold recover` says what can be kept."
 
 
 class LogUnsupported(Detailed, LogError):

@@ -145,7 +145,10 @@ class Ledger:
             return self.writer.head, self.writer.entries
 
     def seal(self, said: RunFinished, meta: Mapping[str, int | str]) -> RunFinished:
-        """Write the last line, with all that it says of those before it, and return it."""
+        """Write the last line, with all that it says of those before it, and return it.
+
+        The writer makes sure of a last line by itself: no barrier has to follow.
+        """
         finished = sealed(
             said,
             entries=self.writer.entries,
@@ -156,5 +159,4 @@ class Ledger:
         with self._lock:
             seq = self.writer.append(finished, None, self.step, meta=meta)
         self.fold.apply(finished, None, seq)
-        self.barrier()
         return finished

@@ -196,7 +196,7 @@ class Model(Protocol):
 
 
 Draw = Callable[[str, str, Callable[[], Json]], Json]
-"""Source, name, what produces the value live → the value: `Kernel.draw`."""
+"""Source, name, what produces the value live → the value: `engine.values.Values.draw`."""
 
 
 class SessionPort(Protocol):
@@ -450,7 +450,7 @@ class ChildRequest:
     vault: Vault | None = None
     """Redaction, secrets and volatile paths of the whole tree."""
     host: Any = None
-    """The `engine.driver.Host` on which asynchronous tools of an in-process child run."""
+    """The `engine.host.Host` on which asynchronous tools of an in-process child run."""
 
 
 class ChildRunner(Protocol):

@@ -183,6 +183,8 @@ def check_not_importing() -> None:
 
 
 _FILE_PREFIX: Final = "refold_program_"
+_of_file: Final[dict[str, threading.RLock]] = {}
+"""By module name: held while the file is executed, or another thread would be given half of it."""
 
 
 def _module(source: str) -> ModuleType:
@@ -214,8 +216,11 @@ def _from_file(source: str) -> ModuleType:
     if not path.is_file():
         raise ProgramNotFound(source, "no such file")
     name = _FILE_PREFIX + hashlib.sha256(source.encode()).hexdigest()[:12] + "_" + path.stem
-    if name in sys.modules:
-        return sys.modules[name]
+    with _of_file.setdefault(name, threading.RLock()):
+        return sys.modules.get(name) or _executed(name, source, path)
+
+
+def _executed(name: str, source: str, path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ProgramNotFound(source, "not a Python file")

@@ -5,7 +5,6 @@ A shell file.  Here a request is completed (ids, seed, log path, limits) and han
 """
 
 import asyncio
-import contextlib
 import contextvars
 import datetime as dt
 import os
@@ -431,18 +430,6 @@ def reply_frame(recorded: Recorded) -> bytes:
         tools_used=state.tools_used,
         usage=state.usage.plus(state.children_usage),
     )
-
-
-def record_child(request: RunRequest, host: Host) -> Recorded:
-    """Record a child in this thread.
-
-    Raises:
-        RefoldError: its log cannot be made or written.
-    """
-    recorded = Recorder(request, host).record()
-    with contextlib.suppress(RuntimeWarning):  # as an error, it is still no failure of the child
-        tell(recorded.slips)
-    return recorded
 
 
 def outcome_of_recorded(recorded: Recorded, request: ChildRequest) -> Outcome:

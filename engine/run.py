@@ -438,6 +438,11 @@ def faces_of(kernel: Kernel) -> Faces:
     return Faces(asynchronous, PlainRun(kernel, asynchronous))
 
 
+def asynchronous_face(run: Any) -> Any:
+    """Return the face of a run that its delegation tools are given, whichever of them `run` is."""
+    return run._asynchronous if isinstance(run, PlainRun) else run  # noqa: SLF001 - its own module
+
+
 def current_run() -> Run | None:
     """Return the run whose program calls this, in a task of its own; `None` outside of one."""
     loop = asyncio._get_running_loop()  # noqa: SLF001 - None instead of an error

@@ -6,6 +6,7 @@ form which is no handle, one that a model wrote, is data like any other and reve
 Values live in `engine.vault`.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -34,12 +35,20 @@ def handles_in(value: Any, pointer: str = "") -> tuple[tuple[str, str], ...]:
         parts = [handles_in(item, join(pointer, key)) for key, item in value.items()]
     elif isinstance(value, list | tuple):
         parts = [handles_in(item, f"{pointer}/{at}") for at, item in enumerate(value)]
-    elif attrs.has(type(value)):
-        names = [field.name for field in attrs.fields(type(value)) if field.init]
-        parts = [handles_in(getattr(value, name), join(pointer, name)) for name in names]
     else:
-        return ()
+        names = _init_fields(type(value))
+        parts = [handles_in(getattr(value, name), join(pointer, name)) for name in names]
     return tuple(found for part in parts for found in part)
+
+
+def _init_fields(kind: type) -> list[str]:
+    """Return the fields that `engine.plain` writes of a class; none of any other value's."""
+    fields: Any = ()
+    if attrs.has(kind):
+        fields = attrs.fields(kind)
+    elif dataclasses.is_dataclass(kind):
+        fields = dataclasses.fields(kind)
+    return [field.name for field in fields if field.init]
 
 
 def put(value: Json, pointer: str, inside: Json) -> Json:

@@ -6,6 +6,7 @@ run has ended: as `Recording.warnings`, and as Python's warnings in the place of
 whenever the coroutine happens to be collected.  The rule is CONTRACT.md §9.10.
 """
 
+import contextlib
 import functools
 import sys
 import warnings
@@ -101,6 +102,12 @@ def tell(slips: Iterable[Slip]) -> None:
     """Say slips as Python's warnings, each at its place."""
     for slip in slips:
         warnings.warn_explicit(slip.message, RuntimeWarning, slip.file, slip.line)
+
+
+def tell_of_child(slips: Iterable[Slip]) -> None:
+    """Say a child's slips; where warnings are errors, they are no failure of the child."""
+    with contextlib.suppress(RuntimeWarning):
+        tell(slips)
 
 
 def _is_fresh(coroutine: Any) -> bool:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from refold.engine.canonical import Json
-from refold.engine.errors import NotCanonical
 from refold.engine.events import ClockRead, NoteAdded, ValueDrawn
 from refold.engine.plain import to_json
 
@@ -53,12 +52,17 @@ class Values:
     # -- values ---------------------------------------------------------------------------
 
     def draw(self, source: str, name: str, produce: Callable[[], Json]) -> Json:
-        """Return a value from outside the run; `produce` is called live and never in replay."""
+        """Return a value from outside the run; `produce` is called live and never in replay.
+
+        Raises:
+            NotCanonical: a log cannot hold the value.
+            Exception: whatever `produce` raises; there is no line of that.
+        """
         scope, call = self._kernel.key()
         try:
             return self._kernel.world.draw(source, name, call, produce)
-        except NotCanonical:
-            scope.calls -= 1
+        except Exception:
+            scope.calls -= 1  # nothing was drawn: ordinals stay dense
             raise
 
     def uuid(self) -> str:

@@ -24,6 +24,7 @@ from refold.engine.process import Bounds, child_environment, run_bounded, take_p
 from refold.engine.programs import load, load_program, reference_of
 from refold.engine.runners.in_subprocess import STUB
 from refold.replay.divergence import Divergence
+from refold.replay.excuses import Ignored
 
 WALL_SECONDS: Final = 60.0
 """For the whole re-execution of one unfinished run and its children."""
@@ -42,10 +43,12 @@ _MARKS: Final = (_BEGUN, _REACHED)
 class Part:
     """The part of a report that comes from a run which was re-executed apart."""
 
-    divergences: tuple[Divergence, ...]
-    ends_early: tuple[str, ...]
-    entries: int
-    children: int
+    divergences: tuple[Divergence, ...] = ()
+    ends_early: tuple[str, ...] = ()
+    entries: int = 0
+    children: int = 0
+    ignored: tuple[Ignored, ...] = ()
+    ignored_count: int = 0
 
 
 @attrs.frozen
@@ -66,6 +69,8 @@ def reexecute_apart(
     tools: Mapping[str, Tool],
     names: tuple[str, ...],
     session: SessionPort | None = None,
+    *,
+    volatile: tuple[str, ...] = (),
 ) -> Answer:
     """Re-execute the unfinished record `log` and return what came of it.
 
@@ -74,12 +79,16 @@ def reexecute_apart(
     Raises:
         RefoldError: the re-execution refused: a tool has to be passed, a program cannot be found.
     """
+
+    def on_a_thread() -> Answer:
+        return _on_a_thread(log, program, tools, names, session, volatile)
+
     try:
         reference = reference_of(program)
     except ProgramNotFound:
-        return _on_a_thread(log, program, tools, names, session)
+        return on_a_thread()
     if session is not None or any(tool.reference is None for tool in tools.values()):
-        return _on_a_thread(log, program, tools, names, session)
+        return on_a_thread()
     references = [tool.reference for tool in tools.values() if tool.reference is not None]
     envelope: dict[str, Json] = {
         "entry": _ENTRY,
@@ -87,6 +96,7 @@ def reexecute_apart(
         "names": list(names),
         "program": attrs.asdict(reference),
         "tools": [attrs.asdict(each) for each in references],
+        "volatile": list(volatile),
         "sys_path": [os.path.abspath(entry) for entry in sys.path],  # noqa: PTH100 - the same
         "cwd": os.getcwd(),  # noqa: PTH109 - the same
     }
@@ -100,7 +110,7 @@ def reexecute_apart(
     )
     lines = ended.reply.split(b"\n")[:-1]
     if _BEGUN not in lines:  # it cannot be imported there: a script that needs its arguments, say
-        return _on_a_thread(log, program, tools, names, session)
+        return on_a_thread()
     report = next((loads(line) for line in reversed(lines) if line not in _MARKS), None)
     how = f"exit code {ended.code}" if ended.how == "exited" else ended.how
     return Answer(_part(report) if report else None, _REACHED in lines, how)
@@ -112,6 +122,8 @@ def _part(report: dict[str, Any]) -> Part:
         tuple(report["ends_early"]),
         report["entries"],
         report["children"],
+        tuple(Ignored(**one) for one in report["ignored"]),
+        report["ignored_count"],
     )
 
 
@@ -121,6 +133,7 @@ def _on_a_thread(
     tools: Mapping[str, Tool],
     names: tuple[str, ...],
     session: SessionPort | None,
+    volatile: tuple[str, ...],
 ) -> Answer:
     from refold.replay.reexecute import Watch, replay_tree  # noqa: PLC0415 - it imports this module
 
@@ -131,7 +144,9 @@ def _on_a_thread(
 
     def run() -> None:
         try:
-            box.append(replay_tree(log, program, tools, names, watch, session=session))
+            box.append(
+                replay_tree(log, program, tools, names, watch, session=session, volatile=volatile)
+            )
         except BaseException as error:  # noqa: BLE001 - raised again below
             box.append(error)
         finally:
@@ -143,13 +158,13 @@ def _on_a_thread(
             ended.wait(STILL_SECONDS)
             break
     if not box and seen:
-        return Answer(Part((seen[0],), (), 0, 0), reached.is_set(), "stood still")
+        return Answer(Part((seen[0],)), reached.is_set(), "stood still")
     if not box:
         return Answer(None, reached.is_set(), "stood still")
     if isinstance(box[0], BaseException):
         raise box[0]
     report = box[0]
-    part = Part(report.divergences, report.ends_early, report.entries, report.children)
+    part = Part(**{field.name: getattr(report, field.name) for field in attrs.fields(Part)})
     return Answer(part, reached.is_set(), "returned")
 
 
@@ -175,6 +190,8 @@ def answer(line: bytes) -> None:
             "ends_early": [],
             "entries": 0,
             "children": 0,
+            "ignored": [],
+            "ignored_count": 0,
         }
         write_all(reply, orjson.dumps(told) + b"\n")
 
@@ -187,6 +204,7 @@ def answer(line: bytes) -> None:
         {tool.name: tool for tool in tools},
         tuple(envelope["names"]),
         Watch(reached, differed),
+        volatile=tuple(envelope["volatile"]),
     )
     write_all(reply, orjson.dumps(report.as_json()) + b"\n")
     os._exit(0)  # the program may have left threads behind

@@ -55,6 +55,11 @@ def likely_cause(
     tools = sorted(name for name in fingerprints if name.startswith("tool "))
     if tools:
         return f"the definition of {', '.join(tools)} has changed"
+    if any(name.startswith("prompt, ") for name in fingerprints):
+        return (
+            "the prompt has changed since it was recorded; if that was meant, record it again, and "
+            "if not, something outside run decides it"
+        )
     return _BY_KIND.get(kind, _ANYTHING)
 
 

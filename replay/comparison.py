@@ -135,8 +135,8 @@ class Comparison:
         if session is not None and event.session_digest:
             recorded["session_digest"] = event.session_digest
             now["session_digest"] = session.digest()
-        diff = between(_unplaced(recorded), _unplaced(now))
         pair = (_unplaced(recorded), _unplaced(now))
+        diff = between(*pair)
         if not diff or replayed.excuses.excused("run.finished", None, entry.seq, pair):
             return None
         sides = _Sides(recorded=recorded, now=now, seq=entry.seq)

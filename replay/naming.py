@@ -278,7 +278,7 @@ def _twin(mismatch: Mismatch, explorer: Explorer, found: list[Found]) -> Found |
     emitted = explorer.asked_items[0] if mismatch.event_kind and explorer.asked_items else None
     if emitted is None or emitted.is_mark or emitted.kind == "clock":
         return None
-    more = [one for one in found if one.category == "extra_call" and one.now is not None]
+    more = (one for one in found if one.category == "extra_call")
     return next((one for one in more if one.now and one.now.key == emitted.key), None)
 
 

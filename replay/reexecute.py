@@ -235,12 +235,14 @@ class _Tree:
         started = first_event(log)
         code = program if program is not None else program_of(None, started.program)
         names = above or (started.program,)
-        answer = reexecute_apart(log, code, tools, names, session)
+        answer = reexecute_apart(log, code, tools, names, session, volatile=self._volatile)
         if answer.report is not None:
             self.divergences += answer.report.divergences
             self.ends_early += answer.report.ends_early
             self.entries += answer.report.entries
             self.runs += answer.report.children
+            self.ignored += answer.report.ignored
+            self.ignored_count += answer.report.ignored_count
         elif answer.reached_end:
             self.ends_early.append(log.name)
             self.entries += scan(log).entries

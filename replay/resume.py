@@ -8,6 +8,7 @@ How an unfinished record stands is read by `replay.standing`.
 """
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -221,9 +222,14 @@ class Continued(Recorder):
             attrs.evolve(request, resume=CONTINUED), host, kernel=self._replayed.kernel
         )
         self._has_writer = False
+        self._is_fenced = False
+        self._lock = threading.Lock()
+        """Held while the log is taken over: a fence comes before that, or after."""
 
     def fence(self) -> tuple[str, int]:
         """Refuse what this run may still append; return its head and entries."""
+        with self._lock:
+            self._is_fenced = True
         return super().fence() if self._has_writer else self._stands()
 
     def _let_go(self) -> None:
@@ -271,7 +277,8 @@ class Continued(Recorder):
         if self._waits_only():
             return self._at_rest()
         try:
-            self.take_over(self._handed())
+            with self._lock:
+                self.take_over(self._handed())
         except BaseException as error:
             kernel.failure = kernel.failure or error  # the program may swallow it
             raise
@@ -314,6 +321,8 @@ class Continued(Recorder):
         return found.head, found.entries
 
     def _handed(self) -> Handed:
+        if self._is_fenced:
+            raise UsageError(f"{self.request.log} is closed")
         replayed, standing = self._replayed, Standing(self.request.log)
         effects, arrivals, doubts = self._decided(standing)
         resumed = LogWriter.resume(self.request.log, durability=self.request.durability)

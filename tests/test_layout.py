@@ -190,6 +190,7 @@ SHELL: Final = {
     "replay/fork.py": ("files", "takes a copy away that nothing came of"),
     "replay/network.py": ("threads", "tells threads that were there before a replay"),
     "replay/recordings.py": ("files random", "renames and removes recordings; temporary names"),
+    "replay/resume.py": ("threads", "a run may be fenced from another thread"),
     "replay/stage.py": ("clock threads", "leaves behind a program that comes to no end"),
     "replay/transplant.py": ("random", "the nonce of a new log"),
     "replay/tripwire.py": ("environment random", "knows by sight what reads them"),

@@ -498,6 +498,20 @@ def test_a_test_that_fails_leaves_no_recording(mode: str, suite: Watched, *, kep
     assert suite.logs() == ["test_ask.models.jsonl"]
 
 
+def test_a_recording_that_cannot_be_ended_is_kept_beside(suite: Watched) -> None:
+    """What went wrong fails the test; the log is let go of, and has its name, not a hidden one."""
+    lines = "    with refold_models.log.open('ab') as log:\n        log.write(b'x')\n"
+    suite.write(test_it=TEST + lines)
+
+    result = suite.live("--refold-record=once")
+
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*bytes where * were written*"])
+    assert [path.name for path in (suite.folder / LOG).parent.glob("[.t]*.jsonl")] == [
+        "test_ask.models.failed.jsonl"
+    ]
+
+
 @pytest.mark.parametrize(
     ("ends", "files"), [("fail()", ["failed.jsonl"]), ("skipTest('')", []), ("id()", ["jsonl"])]
 )

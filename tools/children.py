@@ -232,8 +232,8 @@ class Equipped:
 
     @property
     def bare(self) -> Any:
-        """The `run` itself."""
-        return self._run
+        """The `run` itself, below all that add tools to it."""
+        return getattr(self._run, "bare", self._run)
 
     @property
     def tools(self) -> tuple[Tool, ...]:

@@ -16,13 +16,11 @@ Rules: CONTRACT.md §10.17.
 import html
 import os
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any, Final
 
 import attrs
 
 from refold.engine.agent import caller
-from refold.engine.errors import ConfigRefused
 from refold.engine.run import Run
 
 BOOTSTRAP_FILES: Final = ("AGENTS.md", "ENVIRONMENT.md")
@@ -147,21 +145,6 @@ def profiles_block(profiles: Mapping[str, SpawnProfile]) -> str:
 def with_profiles(system: str, profiles: Mapping[str, SpawnProfile]) -> str:
     """Return a system prompt with that block at its end."""
     return "\n\n".join(filter(None, [system, profiles_block(profiles)]))
-
-
-def check_tools(profiles: Mapping[str, SpawnProfile], known: Iterable[str]) -> None:
-    """Refuse profiles that name tools which nobody has.
-
-    Raises:
-        ConfigRefused: with the nearest names.
-    """
-    names = sorted(known)
-    for profile, name in ((each, name) for each in profiles for name in profiles[each].tools):
-        if name not in names:
-            near = get_close_matches(name, names, n=2)
-            nearest = f"; the nearest: {', '.join(near)}" if near else ""
-            why = f"no tool is named {name!r}{nearest}; there are: {', '.join(names) or 'none'}"
-            raise ConfigRefused("profiles", 0, f"tools.spawn.profiles.{profile}.tools", why)
 
 
 def _described(profile: SpawnProfile) -> str:

@@ -23,6 +23,7 @@ from refold.engine.errors import PromptRefused, ToolRefused, ToolValidationError
 from refold.engine.events import EffectClass
 from refold.engine.plain import field_names, to_json
 from refold.engine.ports import CallContext, Reference, Tool, ToolDefinition
+from refold.engine.run import asynchronous_face
 from refold.tools import shapes, strict
 from refold.tools.contract import checked_name
 from refold.tools.delegation import memory_of
@@ -268,8 +269,9 @@ def use_prompt(run: Any, rendered: RenderedPrompt) -> None:
 
 
 def _prompt_of(run: Any) -> list[RenderedPrompt]:
-    # A plain program and its delegation tools see two faces of one run.
-    return memory_of(getattr(run, "_asynchronous", run), "rendered prompts", list)
+    # A plain program and its delegation tools see two faces of one run, `Equipped` hides either.
+    face = asynchronous_face(getattr(run, "bare", run))
+    return memory_of(face, "rendered prompts", list)
 
 
 @attrs.frozen(kw_only=True, slots=False)

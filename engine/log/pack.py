@@ -1,10 +1,10 @@
 """One file of a whole tree of logs, to attach to a report; and any such file read like a log.
 
 A packed file (`.refold`) is a zip archive: the log that was asked for first (a root's, or a
-child's with what lies below it), then its children's, then blobs,
-under the names that the rule gives them, without folders above, times or owners, so that packing
-the same tree twice gives the same bytes.  Nothing in an archive is trusted: names that the rule
-does not give are refused, and sizes are capped.  Rules: CONTRACT.md §4.6.
+child's with what lies below it), then its children's, then blobs, under the names that the rule
+gives them, without folders above, times or owners, so that packing the same tree twice gives the
+same bytes.  Nothing in an archive is trusted: names that the rule does not give are refused, and
+sizes are capped.  Rules: CONTRACT.md §4.6.
 """
 
 import contextlib

@@ -19,13 +19,20 @@ from typing import Final
 import attrs
 
 from refold.engine.errors import EventMalformed, LogDamaged, LogExists, LogUnsupported, UsageError
-from refold.engine.events import ChildFinished, ChildStarted, Extension, RunFinished, RunStarted
+from refold.engine.events import (
+    ChildFinished,
+    ChildStarted,
+    Extension,
+    Recorded,
+    RunFinished,
+    RunStarted,
+)
 from refold.engine.log.blobs import BlobStore
 from refold.engine.log.damage import Damage, Place
 from refold.engine.log.gaps import named_blobs
 from refold.engine.log.line import NO_HASH, is_well_formed
 from refold.engine.log.names import blobs_of, check_root, child_path
-from refold.engine.log.reader import open_log, read_entries
+from refold.engine.log.reader import Entry, open_log, read_entries
 from refold.engine.log.recovery import sync_folder
 from refold.engine.log.writer import LogWriter
 from refold.engine.outcome import ChildRef
@@ -101,20 +108,11 @@ def prefix_of(path: str | os.PathLike[str]) -> Prefix:
     try:
         for entry in read_entries(log, resolve=True):
             line = entry.offset
-            if not is_well_formed(entry.line):
-                place = Place(str(log), entry.seq, entry.offset, NO_HASH)
-                what = ("no entry", "the members of an entry, in their order", "others")
-                raise place.damage(*what).as_error()
+            _refuse_misshapen(entry, log)
             event = entry.event
-            match event:
-                case RunStarted():
-                    parent = str((event.parent or {}).get("hash", ""))
-                case ChildStarted():
-                    starts[entry.call or ""] = Start(event.number, entry.hash)
-                case ChildFinished() if entry.call in starts:
-                    starts[entry.call].anchor = event.outcome.child
-                case _:
-                    pass
+            _take_note(starts, entry, event)
+            if isinstance(event, RunStarted):
+                parent = str((event.parent or {}).get("hash", ""))
             is_sealed = isinstance(event, RunFinished)
             entries, head = entry.seq + 1, entry.hash
             offset = entry.offset + len(entry.line)
@@ -131,6 +129,25 @@ def prefix_of(path: str | os.PathLike[str]) -> Prefix:
     size = log.stat().st_size
     named = tuple(starts.values())
     return Prefix(log, entries, head, offset, size, is_sealed, parent, named, wrong)
+
+
+def _refuse_misshapen(entry: Entry, log: Path) -> None:
+    """Raise LogDamaged if what stands around an entry's data is not as the writer makes it."""
+    if not is_well_formed(entry.line):
+        place = Place(str(log), entry.seq, entry.offset, NO_HASH)
+        expected = "the members of an entry, in their order"
+        raise place.damage("no entry", expected, "others").as_error()
+
+
+def _take_note(starts: dict[str, Start], entry: Entry, event: Recorded) -> None:
+    """Keep what an entry tells of a child, by the call key of its start."""
+    match event:
+        case ChildStarted():
+            starts[entry.call or ""] = Start(event.number, entry.hash)
+        case ChildFinished() if entry.call in starts:
+            starts[entry.call].anchor = event.outcome.child
+        case _:
+            pass
 
 
 def salvage(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Salvaged:

@@ -125,15 +125,19 @@ class LogWriter:
         Raises:
             LogExists: there is one; it is never overwritten.
             LogLocked: there is one, and it is being written.
-            LogNameRefused: the path cannot be a root's, or no file can be made there.
+            LogNameRefused: the path cannot be a root's, or no file can be made there, durably
+                where that is asked for; no file is left.
             LogPoisoned: the first line could not be written; no file is left.
             NotCanonical: `started` cannot be held exactly; no file is left.
         """
         place = Path(path).absolute()
         if started.parent is None:
             check_root(place)
-        descriptor = _made(place, sync=durability != "fast")
+        is_synced = durability != "fast"
+        descriptor = _made(place, sync=is_synced)
         try:
+            if is_synced:
+                _sync_name(place)
             lock.lock(descriptor, place)
             writer = cls(place, descriptor, durability=durability, disk=disk or SystemDisk())
             writer.append(started, meta=meta)
@@ -450,9 +454,16 @@ def _made(path: Path, *, sync: bool) -> int:
         raise LogExists(str(path)) from None
     except OSError as error:
         raise LogNameRefused(str(path), error.strerror or str(error)) from None
-    if sync:
-        sync_folder(path.parent)
     return descriptor
+
+
+def _sync_name(path: Path) -> None:
+    """Make the name of a new log durable."""
+    try:
+        sync_folder(path.parent)
+    except OSError as error:
+        why = f"its folder cannot be synced: {error.strerror or error}"
+        raise LogNameRefused(str(path), why) from None
 
 
 def _make_folders(folder: Path, *, sync: bool) -> None:

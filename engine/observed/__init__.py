@@ -1,9 +1,11 @@
 """Programs that Refold does not run: what passes between them and their models, as events.
 
     exchange                 the values: a request, an answer
-    sse, chat, responses,    the interfaces that providers speak, read from outside; `apis`: which
-      messages, apis           one a request speaks; `notation`, `gathered`, `reading`: what
-                               they share
+    chat, responses,         requests of the interfaces that providers speak, read from outside;
+      messages, apis           `apis`: which one a request speaks; `notation`: what they share
+    chat_answers,            their answers; `sse`, `gathered`, `reading`: what they share
+      responses_answers,
+      messages_answers
     remembered, series       what a request repeats of an earlier one, and what was made of it
     threads                  which conversation a request belongs to
     openers, delegations     which tool call opened a conversation; names that hand work over

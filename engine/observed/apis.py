@@ -1,7 +1,7 @@
 """Which interface a request speaks, and how to read it: the door to the readers.
 
-To add one: a module like `observed.chat`, a name in `exchange.ApiName`, a line in both tables here.
-Pure.  Rules: CONTRACT.md §16.9.
+To add one: modules like `observed.chat` and `observed.chat_answers`, a name in `exchange.ApiName`,
+a line in each table here.  Pure.  Rules: CONTRACT.md §16.9.
 """
 
 import base64
@@ -12,7 +12,14 @@ import attrs
 
 from refold.engine.canonical import Json
 from refold.engine.models.wire import text_of
-from refold.engine.observed import chat, messages, responses
+from refold.engine.observed import (
+    chat,
+    chat_answers,
+    messages,
+    messages_answers,
+    responses,
+    responses_answers,
+)
 from refold.engine.observed.exchange import ApiName, Asked, Reader
 from refold.engine.observed.notation import held, read_json
 from refold.engine.observed.reading import OtherReader
@@ -32,9 +39,9 @@ _READ: Final[dict[ApiName, tuple[Callable[..., bool], Callable[..., Asked]]]] = 
     "messages": (messages.is_shaped, messages.asked),
 }
 _READERS: Final[dict[ApiName, Callable[..., Reader]]] = {
-    "chat": chat.reader,
-    "responses": responses.reader,
-    "messages": messages.reader,
+    "chat": chat_answers.reader,
+    "responses": responses_answers.reader,
+    "messages": messages_answers.reader,
 }
 _DEPLOYMENT: Final = "/deployments/"
 

@@ -1,20 +1,17 @@
-"""The OpenAI chat-completions interface, read from outside.
+"""The OpenAI chat-completions interface, read from outside: requests.
 
-Requests and answers become the neutral messages of CONTRACT.md §11.1.  Notations of the same:
-a text, or one text part; of a message, null or no member, `annotations` or `tool_calls` that are
-empty or not there; of an assistant's message, no content or empty content; the JSON of a call's
-arguments, and its `index` where it is its place.  What the neutral shape has no place for stands
-in `provider.chat`.  Pure.  Rules: CONTRACT.md §16.9, §16.10.
+They become the neutral messages of CONTRACT.md §11.1.  Notations of the same: a text, or one text
+part; of a message, null or no member, `annotations` or `tool_calls` that are empty or not there; of
+an assistant's message, no content or empty content; the JSON of a call's arguments, and its `index`
+where it is its place.  What the neutral shape has no place for stands in `provider.chat`.  Answers
+are `observed.chat_answers`'s.  Pure.  Rules: CONTRACT.md §16.9.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-import attrs
-
 from refold.engine.models.wire import text_of
-from refold.engine.observed.exchange import Answered, Asked, Reader
-from refold.engine.observed.gathered import Budget, Gathered
+from refold.engine.observed.exchange import Asked
 from refold.engine.observed.notation import (
     bare,
     call_of,
@@ -23,18 +20,9 @@ from refold.engine.observed.notation import (
     is_name,
     is_offer,
     is_text,
-    object_in,
     plain_json,
     says,
     with_original,
-)
-from refold.engine.observed.reading import (
-    Fault,
-    answered_with,
-    objects,
-    reader_for,
-    usage_of,
-    words_in,
 )
 from refold.engine.observed.series import NO_LISTS, Series, series_in
 
@@ -56,10 +44,6 @@ _MEMBERS: Final = {
     "tool": {"role", "content", "tool_call_id"},
 }
 """What the neutral shape has a place for."""
-_STOPS: Final = {"function_call": "tool_calls"}
-
-
-# --- requests --------------------------------------------------------------------------------
 
 
 def is_shaped(body: dict[str, Any], lists: Mapping[str, Series] = NO_LISTS) -> bool:
@@ -191,144 +175,3 @@ def _is_plain_call(call: Any) -> bool:
     if function.keys() != {"name", "arguments"} or not is_text(function["arguments"]):
         return False
     return is_text(call["id"]) and is_text(function["name"]) and function["arguments"].strip() != ""
-
-
-# --- answers ---------------------------------------------------------------------------------
-
-
-def reader(asked: Asked, *, status: int, content_type: str) -> Reader:
-    """Return what reads the answer to `asked` from its bytes."""
-    return reader_for(_Speaker, asked, status=status, content_type=content_type)
-
-
-class _Speaker:
-    """What an answer of this interface says."""
-
-    def __init__(self) -> None:
-        self._budget = Budget()
-        self._choices: dict[int, _Choice] = {}
-        self._usage: Any = None
-        self._fault = Fault()
-        self._is_over = False
-
-    def whole(self, body: dict[str, Any], /) -> None:
-        """Take an answer that is not streamed: one delta."""
-        self._take(body, "message")
-        self._is_over = True
-        if body.get("error"):
-            self._fault.found("failed", words_in(body))
-
-    def event(self, _name: str, data: bytes, /) -> None:
-        """Take a chunk of a streamed answer, or its end."""
-        if self._is_over:
-            return
-        if data.strip() == b"[DONE]":
-            self._is_over = True
-            return
-        chunk = object_in(data)
-        if chunk is None:
-            self._fault.found("malformed", f"a chunk is no JSON object: {data[:80]!r}")
-            return
-        self._take(chunk, "delta")
-        if chunk.get("error"):
-            self._fault.found("stream", words_in(chunk))
-
-    def _take(self, chunk: dict[str, Any], member: str) -> None:
-        for place, given in enumerate(objects(chunk.get("choices"))):
-            index = given.get("index")
-            at = index if type(index) is int else place
-            if at not in self._choices and not self._budget.part():
-                continue
-            if at not in self._choices:
-                self._choices[at] = _Choice(self._budget, is_streamed=member == "delta")
-            self._choices[at].take(given, member)
-        self._usage = chunk.get("usage") or self._usage
-
-    def answered(self, fault: Fault, /) -> Answered:
-        """Return what was said so far."""
-        fault.found(self._fault.code, self._fault.message)
-        choices = [self._choices[at] for at in sorted(self._choices)]
-        if not self._is_over and not (choices and all(choice.stop for choice in choices)):
-            fault.found("cut", "the stream ends before its end")
-        if not any(choice.is_said for choice in choices):
-            fault.found("malformed", "the answer holds no choice with a message")
-            return answered_with(fault, None)
-        message = self._message(choices)
-        return answered_with(
-            fault,
-            message,
-            usage=usage_of(self._usage, ("prompt_tokens",), "completion_tokens"),
-            stop_reason=choices[0].stop_reason,
-        )
-
-    def _message(self, choices: list["_Choice"]) -> dict[str, Any]:
-        message, *others = [message_of(choice.message()) for choice in choices]
-        if others:
-            message["provider"] = {**message.get("provider", {}), "choices": others}
-        if truncated := self._budget.truncated():
-            message["truncated"] = truncated
-        return message
-
-
-class _Choice:
-    """One of the answers that were asked for."""
-
-    def __init__(self, budget: Budget, *, is_streamed: bool) -> None:
-        self._budget = budget
-        self._is_streamed = is_streamed
-        self._said = Gathered(budget, by_index=is_streamed)
-        self._calls: list[_Call] = []
-        self._open: dict[int, _Call] = {}
-        """By the index that deltas give."""
-        self._last: _Call | None = None
-        self.stop = ""
-        self.is_said = False
-
-    def take(self, given: dict[str, Any], member: str) -> None:
-        """Take what one chunk says of this choice."""
-        self.stop = text_of(given.get("finish_reason")) or self.stop
-        delta = given.get(member)
-        if not isinstance(delta, dict):
-            return
-        self.is_said = True
-        self._said.add({name: delta[name] for name in delta if name not in ("role", "tool_calls")})
-        for call in objects(delta.get("tool_calls")):
-            self._take_call(call)
-
-    def _take_call(self, delta: dict[str, Any]) -> None:
-        index, call_id = delta.get("index"), text_of(delta.get("id"))
-        call = self._open.get(index) if type(index) is int else self._last
-        if call is None or (call_id and call.id not in ("", call_id)):
-            if not self._budget.part():
-                return
-            place = index if type(index) is int else len(self._calls)
-            call = _Call(Gathered(self._budget, by_index=self._is_streamed), place)
-            self._calls.append(call)
-        if type(index) is int:
-            self._open[index] = call
-        self._last = call
-        call.id = call.id or call_id
-        call.said.add({name: delta[name] for name in delta if name != "index"})
-
-    @property
-    def stop_reason(self) -> str:
-        """Why it ended, in neutral words."""
-        return "refusal" if self._said.value().get("refusal") else _STOPS.get(self.stop, self.stop)
-
-    def message(self) -> dict[str, Any]:
-        """Return the message as an answer that is not streamed has it."""
-        said: dict[str, Any] = {**self._said.value(), "role": "assistant"}
-        calls = [call.said.value() for call in sorted(self._calls, key=lambda call: call.place)]
-        for call in calls:
-            if "function" in call:
-                call.setdefault("type", "function")
-        return {**said, "tool_calls": calls} if calls else said
-
-
-@attrs.define
-class _Call:
-    """One tool call of an answer.  A new id begins a new one, whatever its index."""
-
-    said: Gathered
-    place: int
-    id: str = ""

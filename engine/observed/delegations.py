@@ -1,8 +1,8 @@
 """Which tool calls of other frameworks hand work to another agent: by their names.
 
 A convention is what a framework calls such tools; some let a model write its calls as text, and
-write the result below it (ReAct).  What an observer sees besides (a conversation
-that begins while a call is open) is `observed.threads`'s.  Pure.  Rules: CONTRACT.md §16.5.
+write the result below it (ReAct).  What else tells who opened a conversation is
+`observed.openers`'s.  Pure.  Rules: CONTRACT.md §16.5.
 """
 
 import re

@@ -151,6 +151,3 @@ def compared(response: Message) -> Json:
     if isinstance(result, dict):
         return {"result": {name: value for name, value in result.items() if name != "_meta"}}
     return {name: response[name] for name in ("result", "error") if name in response}
-
-
-# --- events ----------------------------------------------------------------------------------

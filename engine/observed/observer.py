@@ -38,7 +38,6 @@ MESSAGES: Final = "x-refold.messages"
 TOOLS: Final = "x-refold.tools"
 """Tool definitions that requests offer from here on: {digest, tools}."""
 
-
 _ENTRY_BYTES: Final = 256 * 1024
 """Of messages in one entry, where there are several."""
 

@@ -69,9 +69,9 @@ class Series:
         The last group that is shared is taken again: it may go on.
         """
         found: Series | None = self._made.get(take)
-        if found is None or found._first != [*first]:  # noqa: SLF001 - of its own kind
+        if found is None or not _are_same(found._first, [*first]):  # noqa: SLF001 - of its own kind
             before = self._before(take)
-            if before is not None and before._first != [*first]:  # noqa: SLF001 - of its own kind
+            if before is not None and not _are_same(before._first, [*first]):  # noqa: SLF001 - of its own kind
                 before = None
             found = self._made[take] = self._grouped(take, [*first], before)
         return found
@@ -98,6 +98,11 @@ class Series:
             self._made[make] = make(self.values)
         found: T = self._made[make]
         return found
+
+
+def _are_same(one: list[Any], other: list[Any]) -> bool:
+    """Return whether two lists say the same: 1, 1.0 and true are equal, and do not."""
+    return one == other and repr(one) == repr(other)
 
 
 NO_LISTS: Final[Mapping[str, Series]] = MappingProxyType({})

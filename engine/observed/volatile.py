@@ -67,17 +67,22 @@ class VolatileRules:
             return text
         return re.sub("|".join(f"(?:{each})" for each in self.texts), MARK, text)
 
+    def applied_to(self, value: Any, what: str) -> Any:
+        """Return a JSON value with all that is not compared taken out of it.
+
+        `what` is the request that it says, as rules name it: `model:NAME`, `tool:NAME`.
+        """
+        for path in self.paths:
+            selector, _, pointer = path.partition("/")
+            if fnmatch.fnmatchcase(what, selector):
+                value = replaced(value, pointer.split("/"), MARK)
+        return _mapped(value, self.text) if self.texts else value
+
     def applied(self, asked: Asked) -> Asked:
         """Return a request with all that is not compared taken out of it."""
         if not self:
             return asked
-        value: Any = asked.as_json()
-        for path in self.paths:
-            kind, _, pointer = path.partition("/")
-            if fnmatch.fnmatchcase(f"model:{asked.model}", kind):
-                value = replaced(value, pointer.split("/"), MARK)
-        if self.texts:
-            value = _mapped(value, self.text)
+        value = self.applied_to(asked.as_json(), f"model:{asked.model}")
         return Asked(
             api=asked.api,
             model=value["model"],

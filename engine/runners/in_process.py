@@ -18,6 +18,7 @@ from refold.engine.recording import outcome_of_recorded, stopped_or_failed, susp
 from refold.engine.run_request import Recorded
 from refold.engine.runners.anchor import anchored
 from refold.engine.runners.unfinished import recorder_of
+from refold.engine.unawaited import tell_of_child
 
 _SLACK_SECONDS: Final = 0.2
 """Beyond the grace that the child's own kernel gives: it seals its log within that."""
@@ -47,6 +48,8 @@ class InProcess:
             except BaseException as error:  # noqa: BLE001 - becomes the child's outcome
                 box.append(error)
             finally:
+                if request.host is None:
+                    host.close()
                 ended.set()
 
         threading.Thread(
@@ -89,6 +92,8 @@ _POLL_SECONDS: Final = 0.05
 
 
 def _outcome(result: Any, request: ChildRequest) -> Outcome | Suspended:
+    if isinstance(result, Recorded):
+        tell_of_child(result.slips)
     if isinstance(result, Recorded) and result.questions:
         return suspended(result, request)
     if isinstance(result, RefoldError):

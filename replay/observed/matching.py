@@ -22,6 +22,10 @@ from refold.replay.observed.record import ObservedRecord, RecordedTurn
 _WORDS_MAX: Final = 1000
 """Words of a message by which likeness is judged."""
 _CHARACTERS_MAX: Final = 8000
+LIKE_MIN: Final = 0.3
+"""From so much in common on, one request is said to be another one changed."""
+_ELSEWHERE: Final = 0.8
+"""What the same text counts at another place."""
 
 
 @attrs.frozen(eq=False)
@@ -177,14 +181,6 @@ def _is_twin(one: RecordedTurn, other: RecordedTurn) -> bool:
 def _said(turn: RecordedTurn) -> Any:
     answer = turn.answer
     return (turn.how, answer and (answer.status, answer.message, answer.error))
-
-
-LIKE_MIN: Final = 0.3
-"""From so much in common on, one request is said to be another one changed."""
-
-
-_ELSEWHERE: Final = 0.8
-"""What the same text counts at another place."""
 
 
 def likest(

@@ -1,7 +1,7 @@
 """The last entry says what is so of all before it; the first, its versions (§2.2, §15.1)."""
 
 from refold.engine.bookends import declared_volatile, nonce, sealed, versions
-from refold.engine.codec import encode_input
+from refold.engine.canonical import encode
 from refold.engine.data_digest import DataDigest
 from refold.engine.events import NoteAdded, RunFinished
 from refold.engine.state import Fold, state_digest
@@ -13,7 +13,7 @@ def test_the_last_entry_counts_itself_and_digests_what_stood_before() -> None:
     fold, digest = Fold(), DataDigest()
     note = NoteAdded("hello")
     fold.apply(note)
-    digest.add("note.added", None, encode_input({"text": "hello"}))
+    digest.add("note.added", None, encode({"text": "hello"}))
     before = digest.hexdigest()
 
     last = sealed(RunFinished("completed", "done"), entries=1, digest=digest, fold=fold)

@@ -10,7 +10,7 @@ import pytest
 
 from refold.engine import codec, events
 from refold.engine.canonical import encode, loads
-from refold.engine.errors import EventMalformed, LogUnsupported, NotCanonical
+from refold.engine.errors import EventMalformed, LogUnsupported
 from refold.engine.outcome import Artifact, ChildRef, Fault, Outcome, Truncated, Usage
 
 OUTCOME = Outcome(
@@ -212,14 +212,6 @@ def test_unknown_kinds_are_refused_unless_they_are_extensions() -> None:
         codec.structure("x-seen", [])
     with pytest.raises(LogUnsupported, match=r"dream\.dreamt"):
         codec.structure("dream.dreamt", {})
-
-
-def test_an_input_that_no_log_holds_is_refused_with_its_place() -> None:
-    """Before anything is written."""
-    with pytest.raises(NotCanonical) as refused:
-        codec.encode_input({"a": [float("nan")]})
-
-    assert refused.value.pointer == "/input/a/0"
 
 
 # --- volatile tails ------------------------------------------------------------------------------

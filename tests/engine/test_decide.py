@@ -3,15 +3,14 @@ from typing import Any
 import attrs
 import pytest
 
-from refold.engine.decide import RequestChild, RequestModel, RequestTool, decide, granted
+from refold.engine.decide import RequestChild, RequestModel, decide, granted
 from refold.engine.delegation import Delegation
-from refold.engine.events import ChildFinished, ChildStarted, LimitHit, ModelAsked, ToolCalled
+from refold.engine.events import ChildFinished, ChildStarted, LimitHit, ModelAsked
 from refold.engine.limits import Limits
 from refold.engine.outcome import Usage
 from refold.engine.state import Fold, RunState
 
 ASKED = ModelAsked("scripted", "", 0, [], {})
-CALLED = ToolCalled("search", {"q": "x"}, "reads")
 
 
 def start(**asks: Any) -> RequestChild:
@@ -28,10 +27,6 @@ def reject(state: RunState, command: RequestChild) -> tuple[LimitHit, str, str]:
     return hit, finished.outcome.error.code, finished.outcome.error.message
 
 
-def test_a_tool_call_is_granted_as_it_is() -> None:
-    assert decide(RunState(), RequestTool(CALLED)) == (CALLED,)
-
-
 def test_a_model_request_is_granted_as_it_is() -> None:
     assert decide(RunState(), RequestModel(ASKED)) == (ASKED,)
 
@@ -40,7 +35,7 @@ def test_a_fold_is_judged_like_the_state_that_it_makes() -> None:
     """The kernel passes its fold, a test a state; the answer is one."""
     state = RunState(depth=1, limits=Limits(max_depth=1, max_iterations=2), iterations=2)
 
-    for command in (start(), RequestModel(ASKED), RequestTool(CALLED)):
+    for command in (start(), RequestModel(ASKED)):
         assert decide(Fold.of(state), command) == decide(state, command)
 
 

@@ -100,15 +100,15 @@ def _drawn_below(kind: type) -> str:
 @pytest.mark.parametrize(
     ("line", "what", "said"),
     [
-        (1, "hash", ""),
-        (2, "hash", " Line 1 is intact."),
-        (9, "schema", " Lines 1-8 are intact."),
-        (9, "data digest", ""),
-        (9, "another end", ""),
+        (1, "hash", ": the line was altered or replaced."),
+        (2, "line deleted", ". Line 1 is intact: `refold recover` says what can be kept."),
+        (9, "schema", ". Lines 1-8 are intact: `refold recover` says what can be kept."),
+        (9, "data digest", "."),
+        (9, "another end", "."),
     ],
 )
 def test_damage_tells_of_the_lines_before_it_what_is_known(line: int, what: str, said: str) -> None:
     """Where a sum over them is wrong, any of them may be altered."""
     damaged = errors.LogDamaged("a.jsonl", line, 7, "one", "other", what)
 
-    assert str(damaged) == f"a.jsonl:{line} (byte 7): {what}: expected one, found other.{said}"
+    assert str(damaged) == f"a.jsonl:{line} (byte 7): {what}: expected one, found other{said}"

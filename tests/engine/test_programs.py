@@ -2,7 +2,9 @@
 
 import functools
 import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -71,6 +73,35 @@ def test_a_program_is_loaded_from_its_file_once(tmp_path: Path) -> None:
     assert found(None, None) == 7
     assert load_program(f"{file}:program") is found
     assert reference_of(found) == Reference(str(file), "program")
+
+
+def test_nobody_is_given_half_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who needs a file that another thread is executing waits for its end."""
+    gate = SimpleNamespace(begun=threading.Event(), go_on=threading.Event())
+    monkeypatch.setitem(sys.modules, "gate_of_the_test", gate)
+    path = tmp_path / "slow.py"
+    path.write_text(
+        "import gate_of_the_test as gate\n"
+        "gate.begun.set()\n"
+        "assert gate.go_on.wait(10)\n"
+        "def program(run, given): ...\n"
+    )
+    found: list[object] = []
+
+    def load() -> None:
+        found.append(load_program(f"{path}:program"))
+
+    loading = [threading.Thread(target=load) for _ in range(2)]
+    loading[0].start()
+    assert gate.begun.wait(10)
+    loading[1].start()
+    loading[1].join(0.1)
+    gate.go_on.set()
+    for thread in loading:
+        thread.join(10)
+
+    assert len(found) == 2
+    assert found[0] is found[1]
 
 
 @pytest.mark.parametrize(

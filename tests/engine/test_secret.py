@@ -1,5 +1,6 @@
 """A program holds a secret by its name, and a tool is given the value (CONTRACT.md §3.9)."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,35 @@ def test_a_tool_is_given_the_value_and_the_log_the_name(tmp_path: Path) -> None:
         "extra": {"again": {"$secret": "TOKEN"}},
     }
     assert "twelve-chars" not in recording.log.read_text()
+
+
+@dataclasses.dataclass
+class Account:
+    """A class of the standard library."""
+
+    user: str
+    password: Any
+    length: int = dataclasses.field(default=0, init=False)
+
+
+@refold.tool(effect="reads")
+def enter(login: dict[str, Any]) -> str:
+    """Tell the password backwards."""
+    return str(login["password"])[::-1]
+
+
+@pytest.mark.parametrize("kind", [Login, Account])
+def test_a_handle_in_an_object_is_one(tmp_path: Path, kind: Any) -> None:
+    """Whatever is written as an object: attrs classes and dataclasses."""
+
+    async def program(run: refold.Run, _input: object) -> Any:
+        return await run.tool(enter, login=kind("me", run.secret("TOKEN")))
+
+    recording = refold.record(program, log=tmp_path / "a.jsonl", secrets={"TOKEN": "twelve-chars"})
+
+    assert recording.output == "srahc-evlewt"
+    asked = list(read_entries(recording.log, resolve=True))[1]
+    assert asked.data["arguments"]["login"]["password"] == {"$secret": "TOKEN"}
 
 
 def test_a_plain_program_has_secrets_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

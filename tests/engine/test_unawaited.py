@@ -115,13 +115,26 @@ def test_what_has_begun_is_let_go_of() -> None:
     assert kept.taken() == ()
 
 
-@TOLD
+async def parent(run: refold.Run, _: Any) -> Any:
+    """Have a child that forgets."""
+    return (await run.delegate(refold.Delegation(program=forgets))).status
+
+
 def test_of_a_child_python_is_told(tmp_path: Path) -> None:
-    """Its own recording is nobody's; and where warnings are errors, it does not fail for it."""
+    """At the places of its calls; its own recording is nobody's."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        recording = refold.record(parent, log=tmp_path / "a.jsonl", tools=[fetch], check=False)
+        told = [(each.category, each.filename, each.lineno) for each in seen]
 
-    async def parent(run: refold.Run, _: Any) -> Any:
-        return (await run.delegate(refold.Delegation(program=forgets))).status
+    assert (recording.output, recording.warnings) == ("completed", ())
+    assert told == [
+        (RuntimeWarning, __file__, line_of(forgets, text)) for text in ("n=1", "Really")
+    ]
 
+
+def test_a_child_does_not_fail_for_it(tmp_path: Path) -> None:
+    """Where warnings are errors."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         recording = refold.record(parent, log=tmp_path / "a.jsonl", tools=[fetch], check=False)

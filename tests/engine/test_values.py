@@ -107,6 +107,28 @@ def test_what_no_log_can_hold_leaves_the_ordinals_dense(tmp_path: Path) -> None:
     assert refold.verify(recording.log).intact
 
 
+def test_so_does_what_cannot_be_read(tmp_path: Path) -> None:
+    """No line says so, and the log is whole all the same."""
+    no_text = tmp_path / "no_text"
+    no_text.write_bytes(b"\xff\xfe")
+
+    def no_settings() -> Any:
+        raise LookupError("none")
+
+    async def program(run: Run, path: str) -> str:
+        with pytest.raises(UnicodeDecodeError):
+            run.read_text(path)
+        with pytest.raises(LookupError):
+            run.settings("s", no_settings)
+        return run.uuid()
+
+    recording = refold.record(program, str(no_text), log=tmp_path / "a.jsonl")
+
+    assert recording.ok
+    assert [entry.call for entry in read_entries(recording.log) if entry.call] == ["0#1"]
+    assert refold.verify(recording.log).intact
+
+
 def test_the_first_answer_to_a_marker_holds(tmp_path: Path) -> None:
     """One line however often it is asked, in whichever scope; it takes no ordinal."""
 

@@ -36,6 +36,9 @@ DRAWN = "a8f3k2m9x7q1z5w4"
         (["python", "-m", "agent"], "python"),
         (["./agent.sh", "x.txt"], "agent.sh"),
         (["uv", "run", "tools/agent.py"], "agent.py"),
+        (["python3.13", "-c", "print(1.5)"], "python3.13"),
+        (["sh", "-c", "./agent.sh --fast"], "sh"),
+        (["ship", "--to", "fleet.toml"], "ship"),
     ],
 )
 def test_a_command_is_called_after_its_script(command: list[str], program: str) -> None:

@@ -95,14 +95,17 @@ def test_a_changed_script_is_told_apart(
     log = tmp_path / "run.jsonl"
     with Upstream() as upstream:
         command = ["--", *script.command(folder)]
-        refold_does("record", "--log", str(log), *command, folder=folder, upstream=upstream)
+        recorded = refold_does(
+            "record", "--log", str(log), *command, folder=folder, upstream=upstream
+        )
+    assert (recorded.returncode, recorded.stdout) == (0, script.output), recorded.stderr
 
     changed = foreign.changed_copy(script, tmp_path)
     replayed = refold_does(
         "replay", "--json", str(log), "--", *script.command(changed), folder=changed
     )
 
+    assert replayed.returncode == 1, replayed.stderr
     report = json.loads(replayed.stdout)
-    assert replayed.returncode == 1
     assert report["identical"] is False
     assert "at length" in json.dumps(report["divergences"][0])

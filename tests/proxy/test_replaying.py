@@ -23,6 +23,9 @@ from tests.support.proxied import (
 )
 from tests.support.upstream import Upstream
 
+NUMBERS = [10**17] * 60_000
+"""More than an entry can hold: only texts are kept apart."""
+
 
 @pytest.fixture
 def hello(tmp_path: Path) -> Path:
@@ -71,6 +74,30 @@ def test_what_was_not_recorded_may_go_on_live(hello: Path) -> None:
 
     assert (status, received, desk.live) == (200, 1, 1)
     assert b"Which city" in body
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/openai/embeddings", {"input": [NUMBERS]}),
+        ("/openai/chat/completions", question("Hello", seed=NUMBERS)),
+        ("/openai/chat/completions", question("Hello", tools=[{"x": NUMBERS}])),
+    ],
+)
+def test_a_request_that_no_entry_can_hold_is_served_again(
+    path: str, body: dict[str, object], tmp_path: Path
+) -> None:
+    """It is recorded as its text, and is the same text when it comes again."""
+    log = tmp_path / "run.jsonl"
+    with Upstream() as upstream, recorded(log, f"{upstream.url}/v1") as base:
+        live = said(base, body, path=path)
+    with replayed(log) as (base, desk):
+        again = said(base, body, path=path)
+        other = said(base, {**body, "user": "x"}, path=path)
+
+    assert live[0] == 200
+    assert again == live
+    assert (other[0], desk.served, len(desk.divergences)) == (400, 1, 1)
 
 
 def test_pace_may_be_as_recorded(tmp_path: Path) -> None:

@@ -1,10 +1,13 @@
 """A run that crashed or stood still is re-executed out of harm's way (CONTRACT.md §12.3)."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import refold
+from tests.support.unfinished import lines_of
 
 PROGRAMS = """
 import os, refold
@@ -65,3 +68,46 @@ def test_a_child_that_does_something_else_before_it_crashes_diverges(
     assert Path(divergence.log).name == "a.1.jsonl"
     assert (divergence.category, divergence.call, divergence.seq) == ("args_changed", "0#1", 1)
     assert [str(one) for one in divergence.diff] == ['/arguments/text: "hello" → "hello!"']
+
+
+@refold.tool(effect="reads")
+def fetch(url: str, ts: str) -> str:
+    """Return the address."""
+    return url + ts[:0]
+
+
+def program_at(ts: str) -> Callable[[refold.PlainRun, Any], str]:
+    """Return a program that no other process can import."""
+
+    def fetching(run: refold.PlainRun, _input: Any) -> str:
+        found: str = run.tool(fetch, url="u", ts=ts)
+        return found
+
+    return fetching
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+def test_what_is_volatile_is_passed_over_and_listed(tmp_path: Path, *, is_local: bool) -> None:
+    """§12.7: in an unfinished record as in any other, in this process or in one of its own."""
+    path = tmp_path / "dated.py"
+    texts = [
+        f"def fetching(run, _input):\n    return run.tool('fetch', url='u', ts={ts!r})\n"
+        for ts in ("monday", "friday")
+    ]
+    then, now = map(program_at, ("monday", "friday")) if is_local else (f"{path}:fetching",) * 2
+    path.write_text(texts[0])
+    recording = refold.record(then, log=tmp_path / "a.jsonl", tools=[fetch])
+    recording.log.write_bytes(b"".join(lines_of(recording.log)[:-1]))
+    path.write_text(texts[1])
+
+    plain = refold.reexecute(recording.log, now, tools=[fetch])
+    excused = refold.reexecute(
+        recording.log, now, tools=[fetch], volatile=["tool:fetch/arguments/ts"]
+    )
+
+    assert [one.category for one in plain.divergences] == ["args_changed"]
+    assert excused.identical, str(excused)
+    assert excused.ends_early == ("a.jsonl",)
+    assert excused.ignored_count == 1
+    (ignored,) = excused.ignored
+    assert (ignored.pointer, ignored.recorded, ignored.now) == ("/arguments/ts", "monday", "friday")

@@ -32,6 +32,7 @@ def test_the_likely_cause_of_what_differs(recorded_value: Any, now: Any, advice:
     [
         ("args_changed", {"source": ("1", "2")}, "the program has changed"),
         ("args_changed", {"python": ("3.11", "3.12")}, "another version of Python"),
+        ("args_changed", {"prompt, message 0 (system)": ("", "")}, "the prompt has changed"),
         ("args_changed", {"tool search": ("1", "2")}, "the definition of tool search"),
         ("reordered", {}, "sort"),
         ("unrecorded_await", {}, "await"),

@@ -17,6 +17,7 @@ from refold.engine.run import PlainRun, Run
 from refold.engine.session import Session
 from refold.tools.children import Equipped, forked, own_or_new, recorded, reporting
 from refold.tools.plans import PlanSetUp, planning_tools, register_plans
+from refold.tools.prompts import RenderedPrompt, context_of, use_prompt
 
 MADE = Artifact(kind="path", value="made.md")
 
@@ -131,7 +132,8 @@ def test_an_equipped_run_has_more_tools_and_no_name_twice(tmp_path: Path) -> Non
         twice = Equipped(equipped, planning_tools())
         await twice.tool("planning_setup_plan", objective="x")
         names = [tool.name for tool in twice.tools]
-        return [names, equipped.bare is run, equipped.id == run.id]
+        is_bare = equipped.bare is twice.bare is run
+        return [names, is_bare, equipped.id == run.id]
 
     tools = planning_tools()[:1]
     recording = record(program, log=tmp_path / "run.jsonl", tools=tools, session=Session())
@@ -169,3 +171,22 @@ def test_options_are_those_that_the_run_recorded_first(tmp_path: Path) -> None:
         )
 
     assert record(program, log=tmp_path / "run.jsonl").output is True
+
+
+def test_a_prompt_is_the_runs_whatever_face_says_so(tmp_path: Path) -> None:
+    """A delegation tool is given the run itself, and builds on it."""
+    rendered = RenderedPrompt(ns="n", key="k", text="Do it.")
+
+    def found_of(run: Any) -> Any:
+        return getattr(context_of(run).rendered_prompt, "key", None)
+
+    async def asynchronous(run: Run, _: Any) -> Any:
+        use_prompt(Equipped(run, planning_tools()), rendered)
+        return [found_of(run), found_of(Equipped(run, planning_tools()))]
+
+    def plain(run: PlainRun, _: Any) -> Any:
+        use_prompt(Equipped(run, planning_tools()), rendered)
+        return [found_of(run), found_of(Equipped(run, planning_tools()))]
+
+    for name, program in (("a", asynchronous), ("b", plain)):
+        assert record(program, log=tmp_path / f"{name}.jsonl").output == ["k", "k"]

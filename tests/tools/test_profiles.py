@@ -5,14 +5,12 @@ from typing import Any
 
 import pytest
 
-from refold.engine.errors import ConfigRefused
 from refold.engine.log import read_entries
 from refold.engine.recording import record
 from refold.replay.reexecute import reexecute
 from refold.tools.profiles import (
     SpawnProfile,
     SubAgentFactory,
-    check_tools,
     profiles_block,
     with_profiles,
 )
@@ -59,11 +57,3 @@ def test_a_prompt_gets_the_block_at_its_end() -> None:
     assert with_profiles("You lead.", profiles) == f"You lead.\n\n{profiles_block(profiles)}"
     assert with_profiles("", profiles) == profiles_block(profiles)
     assert with_profiles("You lead.", {}) == "You lead."
-
-
-def test_names_of_tools_can_be_checked() -> None:
-    profiles = {"sage": SpawnProfile(tools=("red_file",))}
-
-    check_tools(profiles, ["red_file"])
-    with pytest.raises(ConfigRefused, match=r"profiles\.sage\.tools.*the nearest: read_file"):
-        check_tools(profiles, ["read_file"])

@@ -5,6 +5,7 @@ Rules: CONTRACT.md §16.2.
 """
 
 import os
+import re
 import shutil
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -25,6 +26,11 @@ PLACEHOLDER: Final = "refold-replay"
 """How the keys begin that a replay gives where one is missing."""
 _WANTED: Final = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
 """Keys that clients want where none is needed."""
+_INTERPRETERS: Final = re.compile(
+    r"(?:python|pypy|node|nodejs|bun|deno|ruby|uv|npx|bash|sh)[0-9.]*"
+)
+_SCRIPT: Final = re.compile(r"[^-\s]\S*\.\w+")
+"""An argument with a suffix, that is no option and no code."""
 
 
 def input_of(
@@ -85,10 +91,9 @@ def remove(journal: ObservedLog) -> None:
 
 def program_of(command: Sequence[str]) -> str:
     """Return what a command is called: its script, else the command itself."""
-    interpreters = ("python", "node", "bun", "deno", "ruby", "uv", "npx", "bash", "sh")
     name = Path(command[0]).name
-    if name.startswith(interpreters):
-        script = next((each for each in command[1:] if Path(each).suffix), None)
+    if _INTERPRETERS.fullmatch(name):
+        script = next(filter(_SCRIPT.fullmatch, command[1:]), None)
         return Path(script).name if script else name
     return name
 

@@ -8,7 +8,9 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Final, Literal
 
+from refold.engine.codec import unstructure
 from refold.engine.events import Recorded
+from refold.engine.log.blobs import encode_data
 from refold.engine.observed.exchange import Answered, Asked
 from refold.engine.observed.observer import Observer, Turn
 from refold.engine.observed.remembered import Remembered
@@ -42,8 +44,13 @@ class Nowhere:
         """Do nothing."""
 
     def append(self, event: Recorded, call: str | None = None, cause: int | None = None) -> int:
-        """Count an entry."""
-        del event, call, cause
+        """Count an entry.
+
+        Raises:
+            NotCanonical: no log could hold it; what recording refused is to be refused again.
+        """
+        del call, cause
+        encode_data(unstructure(event))
         self._entries += 1
         return self._entries
 
@@ -88,7 +95,7 @@ class Replaying:
         asked = asked_of(incoming, self._secrets, self._remembered)
         turn = observed(self._observer, asked, incoming, self._secrets)
         thread = turn.thread
-        found = self.matcher.take(asked, thread.scope, turn.prefix.end, thread.agent)
+        found = self.matcher.take(turn.asked, thread.scope, turn.prefix.end, thread.agent)
         if isinstance(found, Miss):
             return self._missed(found, turn, incoming)
         self.served += 1

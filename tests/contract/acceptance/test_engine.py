@@ -153,7 +153,7 @@ def test_119_a_replay_executes_nothing_and_derives_every_state_again(
         "refold.engine.runners.in_process.InProcess.run",
         "refold.engine.runners.in_subprocess.InSubprocess.run",
         "refold.tools.contract.FunctionTool.call",
-        "refold.engine.driver.Workers.submit",
+        "refold.engine.workers.Workers.submit",
         "refold.engine.run._text_of",
     ):
         monkeypatch.setattr(port, touched)

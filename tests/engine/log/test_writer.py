@@ -210,6 +210,27 @@ def test_a_path_that_cannot_be_made_is_a_usage_error(tmp_path: Path, started: Ru
         LogWriter.create(tmp_path / "audit.1.jsonl", started)
 
 
+def test_a_folder_that_cannot_be_synced_leaves_no_file(
+    path: Path, started: RunStarted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name that may be lost is refused in words, no descriptor stays; `fast` asks for none."""
+    sync = os.fsync
+
+    def failing(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", failing)
+    before = _descriptors()
+    with pytest.raises(LogNameRefused, match="its folder cannot be synced"):
+        LogWriter.create(path, started)
+
+    assert not path.exists()
+    assert _descriptors() == before
+    LogWriter.create(path, started, durability="fast").close()
+
+
 def test_a_child_may_have_a_childs_name(tmp_path: Path, started: RunStarted) -> None:
     """The rule for roots holds for roots."""
     child = attrs.evolve(started, parent={"run": "r", "call": "0#1", "hash": "0" * 64}, depth=1)

@@ -88,6 +88,16 @@ def test_what_comes_first_is_part_of_what_is_made() -> None:
         assert after.grouped(runs, first).values == Series([1, 2]).grouped(runs, first).values
 
 
+def test_what_comes_first_is_another_where_only_its_kind_is() -> None:
+    """1, 1.0 and true are equal in Python, and say different things."""
+    before = Series([2])
+    before.grouped(runs, [1])
+    after = Series([2, 3], before, 1)
+
+    for first in (True, 1.0, 1):
+        assert type(after.grouped(runs, [first]).values[0]) is type(first)
+
+
 def test_nobody_looks_further_back_than_one() -> None:
     """Or all that was ever said would stay in memory."""
     first = Series([1])

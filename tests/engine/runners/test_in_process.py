@@ -5,12 +5,16 @@ import time
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from refold.engine.limits import Limits
-from refold.engine.log import read_entries
+from refold.engine.log import read_entries, scan
 from refold.engine.ports import CancelSignal
 from refold.engine.run import PlainRun
 from refold.engine.runners.in_process import InProcess
+from refold.replay.resume import CONTINUED
 from tests.engine.runners.conftest import Make, ended
+from tests.support.unfinished import lines_of
 
 LET_GO = threading.Event()
 
@@ -19,6 +23,14 @@ def will_not_yield(run: PlainRun, _input: Any) -> None:
     """Take no notice of anything, and write once it is let go."""
     LET_GO.wait(60)
     run.annotate("too late")
+
+
+def let_go() -> None:
+    """Let the child above go on, and wait until it has ended."""
+    LET_GO.set()
+    thread = next((t for t in threading.enumerate() if t.name == "refold-run-child"), None)
+    if thread is not None:
+        thread.join(10)
 
 
 def test_a_child_that_never_yields_is_abandoned_and_fenced(
@@ -35,14 +47,28 @@ def test_a_child_that_never_yields_is_abandoned_and_fenced(
     assert (outcome.status, outcome.child is not None) == ("timed_out", True)
     assert outcome.error is not None
     assert "abandoned" in outcome.error.message
-    LET_GO.set()
-    thread = next((t for t in threading.enumerate() if t.name == "refold-run-child"), None)
-    if thread is not None:
-        thread.join(10)
+    let_go()
     entries = list(read_entries(tmp_path / "a.1.jsonl"))
     assert outcome.child is not None
     assert (outcome.child.head, outcome.child.events) == (entries[-1].hash, len(entries))
     assert [entry.kind for entry in entries] == ["run.started"]
+
+
+def test_so_is_one_that_was_to_go_on_in_its_log(request_for: Make) -> None:
+    """Abandoned while its record is still re-executed, it does not take the log over later."""
+    LET_GO.set()
+    request = request_for(will_not_yield, limits=Limits(timeout_seconds=0.1))
+    assert ended(InProcess().run(request)).ok
+    assert request.log is not None
+    request.log.write_bytes(lines_of(request.log)[0])
+    LET_GO.clear()
+
+    outcome = ended(InProcess().run(attrs.evolve(request, resume=CONTINUED)))
+    let_go()
+
+    assert outcome.status == "timed_out"
+    assert outcome.child is not None
+    assert (outcome.child.head, outcome.child.events) == (scan(request.log).head, 1)
 
 
 def test_so_is_one_that_is_cancelled(request_for: Make) -> None:

@@ -162,6 +162,25 @@ def test_a_notification_is_accepted_and_a_session_ends(tmp_path: Path) -> None:
     assert before == now == [202, 200, True]
 
 
+def test_each_session_of_a_replay_has_an_id_of_its_own(tmp_path: Path) -> None:
+    """Also one that begins when another has ended."""
+    log = tmp_path / "log.jsonl"
+
+    def begun(client: HttpClient) -> str:
+        with client.posted("initialize", params={}) as answer:
+            answer.read()
+            return str(answer.headers["mcp-session-id"])
+
+    def use(client: HttpClient) -> list[str]:
+        first, second = begun(client), begun(client)
+        with HttpClient(f"http://{client._place}/mcp", mcp_session_id=first).request("DELETE"):
+            return [first, second, begun(client)]
+
+    _, now = twice(log, use)
+
+    assert len(set(now)) == 3
+
+
 @pytest.mark.parametrize(("tool", "status"), [("locked", 401), ("text", 200)])
 def test_what_comes_in_the_place_of_a_response_comes_again(
     tmp_path: Path, tool: str, status: int

@@ -36,6 +36,8 @@ _JSON: Final = "application/json"
 _ERRORS: Final = 400
 _KEPT_CHARS: Final = 64 * 1024
 """Of an answer that is no message."""
+_SHOWN: Final = 200
+"""Characters of it in an error."""
 _PLAIN: Final = frozenset({"accept", "content-length", "content-type", "host", "user-agent"})
 """Headers that hold no secret."""
 
@@ -117,8 +119,9 @@ class McpDesk:
         self._parties: dict[str, Party] = {}
         """By session; the one without has an empty name."""
         self._latest: list[Party] = []
-        """All, in the order of their beginning."""
+        """All that have not ended, in the order of their beginning."""
         self._served: dict[Party, _Streams] = {}
+        """In a replay: all, also those that have ended."""
         self._count = 0
         self._known: set[tuple[str, str]] = set()
 
@@ -129,7 +132,7 @@ class McpDesk:
         self._count += 1
         channel = f"{incoming.method.lower()}-{self._count}"
         if party.is_replay:
-            return self._streams(party).served(incoming, channel)
+            return self._served[party].served(incoming, channel)
         if incoming.method == "POST":
             party.client(incoming.body, channel)
         url = self._url + incoming.target.removeprefix("/")
@@ -159,11 +162,8 @@ class McpDesk:
             self._latest.append(found)
             self._parties[session] = found
             if found.is_replay:
-                self._served[found] = _Streams(self, found, len(self._latest))
+                self._served[found] = _Streams(self, found, len(self._served) + 1)
         return found
-
-    def _streams(self, party: Party) -> "_Streams":
-        return self._served[party]
 
     def _learn(self, party: Party, incoming: Incoming) -> None:
         """Tell of headers that have not been seen: what authorises is in no log."""
@@ -245,10 +245,6 @@ class _Kept:
         if not self._is_over:
             self._is_over = True
             self._party.gone(self._channel)
-
-
-_SHOWN: Final = 200
-"""Characters of an answer in an error."""
 
 
 class _Streams:

@@ -5,15 +5,18 @@ Rules: CONTRACT.md §12.4, §16.11.
 
 import difflib
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
 from refold.engine.canonical import encode
 from refold.engine.observed.mcp_messages import PREFIX, McpRequest
 from refold.proxy.mcp.record import Connection, Cue, McpRecord, Step, is_ping
-from refold.replay.divergence import Divergence, between
+from refold.replay.divergence import Category, Divergence, between
 from refold.replay.text_diff import text_changes
+
+_COMPARED: Final = 4000
+"""Characters of arguments by which likeness is judged."""
 
 
 @attrs.frozen
@@ -50,7 +53,7 @@ def divergence_of(record: McpRecord, miss: Miss) -> Divergence:
     )
 
 
-def _category(near: Cue | None, request: McpRequest) -> Any:
+def _category(near: Cue | None, request: McpRequest) -> Category:
     if near is None or near.request is None:
         return "extra_call"
     return "args_changed" if near.request.name == request.name else "name_changed"
@@ -75,10 +78,6 @@ def _likeness(recorded: McpRequest | None, now: McpRequest) -> float:
         return 0.0
     before, after = (encode(each.arguments).decode()[:_COMPARED] for each in (recorded, now))
     return difflib.SequenceMatcher(None, before, after, autojunk=False).quick_ratio()
-
-
-_COMPARED = 4000
-"""Characters of arguments by which likeness is judged."""
 
 
 def _cause(record: McpRecord, miss: Miss, near: Cue | None) -> str:

@@ -29,6 +29,8 @@ from refold.replay.divergence import Divergence
 
 REFUSED: Final = -32000
 """The error code of a request that was not recorded."""
+_SHOWN: Final = 200
+"""Characters of recorded arguments in an error."""
 
 
 class McpServing:
@@ -284,7 +286,3 @@ def _refusal(divergence: Divergence) -> str:
         shown = json.dumps(recorded["arguments"], ensure_ascii=False)[:_SHOWN]
         text += f". Nearest recorded: {recorded['name']} {shown} ({recorded['call']})"
     return text
-
-
-_SHOWN: Final = 200
-"""Characters of recorded arguments in an error."""
