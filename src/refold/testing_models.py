@@ -86,6 +86,7 @@ class RefoldModels:
         self._watch = NetworkWatch("any" if settings.network == "any" else "loopback")
         self._base = ""
         self._is_over = False
+        self._is_settled = False
         self._is_judged = False
         self._fault = ""
         self.recorded: list[Path] = []
@@ -232,13 +233,13 @@ class RefoldModels:
             LogDamaged: the recording does not verify.
         """
         __tracebackhide__ = True
-        if self._is_over:
+        if self._is_settled:
             return
         self._is_judged = True
         self._front.wait(_WAIT_SECONDS)
         self._stop()
         if isinstance(self._side, Live):
-            self._keep(self._side)
+            self._keep(self._side)  # where this fails, `give_up` puts the log away
         elif self._watch.seen:
             _fail(self._network_text())
         elif isinstance(self._side, Recorded):
@@ -251,8 +252,9 @@ class RefoldModels:
 
         The test has a failure of its own: what goes wrong here is told beside it.
         """
-        if self._is_over:
+        if self._is_settled:
             return
+        self._is_settled = True
         try:
             self._stop()
         except (RefoldError, OSError) as error:
@@ -284,6 +286,7 @@ class RefoldModels:
             return
         side.seal(is_passed=True)
         move_over(side.made, self._log)
+        self._is_settled = True
         remove(failed_beside(self._log))
         self.recorded.append(self._log)
 

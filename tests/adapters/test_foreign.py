@@ -1,7 +1,6 @@
 """One call of a framework's tool, or one request to its model, is an effect like any other."""
 
 import asyncio
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +26,20 @@ def foreign(work: Any) -> ForeignTool:
 
 
 def test_its_work_is_done_on_the_host_and_never_in_a_replay(tmp_path: Path) -> None:
-    """The log has arguments and result; the replay reads them there."""
-    threads: list[str] = []
+    """On a loop that is not the program's.  The log has what came of it; the replay reads it."""
+    of_work: list[object] = []
+    of_programs: list[object] = []
 
     async def work() -> list[int]:
-        threads.append(threading.current_thread().name)
+        of_work.append(asyncio.get_running_loop())
         return [1]
 
     async def answer() -> refold.ModelReply:
-        threads.append(threading.current_thread().name)
+        of_work.append(asyncio.get_running_loop())
         return refold.ModelReply(message={"role": "assistant", "content": "ok"}, usage=Usage())
 
     async def program(run: refold.Run, _input: None) -> list[Any]:
+        of_programs.append(asyncio.get_running_loop())
         model = ForeignModel(name="theirs", work=answer)
         reply = await run.model([{"role": "user", "content": "hi"}], model=model)
         return [await run.tool(foreign(work), place="Dover"), reply.message["content"]]
@@ -47,8 +48,8 @@ def test_its_work_is_done_on_the_host_and_never_in_a_replay(tmp_path: Path) -> N
     assert refold.reexecute(recording, program).identical
 
     assert recording.output == [[1], "ok"]
-    assert len(threads) == 2
-    assert threading.current_thread().name not in threads
+    assert len(of_work) == len(of_programs) == 2
+    assert not any(loop in of_programs for loop in of_work)
 
 
 def test_a_failure_says_class_and_words_and_no_key() -> None:

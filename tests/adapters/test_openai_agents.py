@@ -25,6 +25,7 @@ from agents import (
 )
 from agents.items import ModelResponse
 from agents.models.interface import Model, ModelProvider
+from agents.retry import ModelRetryAdvice, ModelRetryAdviceRequest
 from agents.usage import Usage
 from openai import AsyncOpenAI
 from openai.types.responses import (
@@ -159,6 +160,31 @@ def test_outside_of_a_run_it_is_an_ordinary_configuration() -> None:
 
     assert type(config) is RunConfig
     assert asyncio.run(Runner.run(agent, "hi", run_config=config)).final_output == "plain"
+
+
+def test_a_wrapped_model_still_advises_and_closes(
+    record: Callable[..., refold.Recording],
+) -> None:
+    """In a recorded run it advises nothing: what it goes by is not there in a replay."""
+    closed: list[str] = []
+
+    class Careful(Script):
+        def get_retry_advice(self, request: ModelRetryAdviceRequest) -> ModelRetryAdvice | None:
+            return ModelRetryAdvice(suggested=False, reason=str(request.error))
+
+        async def close(self) -> None:
+            closed.append("closed")
+
+    model = RecordedModel(Careful())
+    request = ModelRetryAdviceRequest(error=ValueError("busy"), attempt=1, stream=False)
+
+    async def ask(_run: refold.Run, _question: str) -> bool:
+        return model.get_retry_advice(request) is None
+
+    assert model.get_retry_advice(request) == ModelRetryAdvice(suggested=False, reason="busy")
+    assert record(ask).output is True
+    asyncio.run(model.close())
+    assert closed == ["closed"]
 
 
 def test_models_are_asked_by_name(record: Callable[..., refold.Recording]) -> None:

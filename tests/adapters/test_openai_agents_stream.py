@@ -13,6 +13,7 @@ from openai.types.responses import (
     ResponseOutputMessage,
     ResponseOutputText,
 )
+from openai.types.responses.response import IncompleteDetails
 
 from refold.adapters.openai_agents_stream import drained, events_of
 
@@ -62,11 +63,15 @@ def test_items_may_be_missing_at_the_end() -> None:
 
 
 def test_a_stream_that_breaks_off_is_no_answer() -> None:
-    """Whether it says so or not."""
+    """Whether it says so or not; if it does, the error says why."""
     events = events_of(answer(), "small", 0.0)
 
     with pytest.raises(ModelBehaviorError, match="without a completed response"):
         asyncio.run(drained(streamed(events[:-1])))
-    events[-1].response.status = "incomplete"  # type: ignore[union-attr]  # the last has one
-    with pytest.raises(ModelBehaviorError, match="without a completed response"):
+    last = events[-1].response  # type: ignore[union-attr]  # the last has one
+    last.status = "incomplete"
+    with pytest.raises(ModelBehaviorError, match=r"response: incomplete\Z"):
+        asyncio.run(drained(streamed(events)))
+    last.incomplete_details = IncompleteDetails(reason="max_output_tokens")
+    with pytest.raises(ModelBehaviorError, match=r"response: incomplete: max_output_tokens\Z"):
         asyncio.run(drained(streamed(events)))

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from refold.cli.replay import describe, load_tools
-from refold.engine.errors import ProgramNotFound, ToolRefused
+from refold.cli.loading import load_tools
+from refold.cli.replay import describe
 from refold.engine.log.pack import pack
 from refold.engine.recording import record
 from refold.replay.divergence import Divergence
@@ -124,20 +124,6 @@ def test_a_program_that_cannot_be_found_is_usage(
 
     assert said.exit_code == 2
     assert "Traceback" not in said.output
-
-
-def test_tools_are_named_alone_or_in_lists(program: Path) -> None:
-    found = load_tools(f"{program}:TOOLS, {program}:add")
-
-    assert [tool.name for tool in found] == ["add", "add"]
-    assert load_tools("") == ()
-
-
-def test_what_is_no_tool_is_refused(program: Path) -> None:
-    with pytest.raises(ToolRefused):
-        load_tools("os:sep")
-    with pytest.raises(ProgramNotFound):
-        load_tools(f"{program}:missing")
 
 
 def test_a_program_that_is_not_named_gets_a_line_to_copy(log: Path, invoke: Invoke) -> None:

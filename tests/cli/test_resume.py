@@ -56,6 +56,15 @@ def test_a_run_that_broke_off_goes_on(broken_off: Path, invoke: Invoke) -> None:
     assert invoke("verify", broken_off).exit_code == 0
 
 
+def test_tools_may_be_named_one_by_one(broken_off: Path, invoke: Invoke) -> None:
+    """As `refold drift` takes them: the last `--tools` does not hide the others."""
+    each = [word for tool in TOOLS for word in ("--tools", f"{HERE}:{tool.name}")]
+
+    said = invoke("resume", broken_off, "--program", f"{HERE}:sequential", *each, "--retry", "0#4")
+
+    assert said.exit_code == 0, said.output
+
+
 def test_what_is_in_doubt_is_listed_with_options_that_work(
     broken_off: Path, invoke: Invoke
 ) -> None:

@@ -59,6 +59,7 @@ def test_only_names_restrict_a_survey(sources: Path, tmp_path: Path) -> None:
     recording = _survey(sources, tmp_path / "a.jsonl", only=["beta"])
 
     assert [part["name"] for part in recording.output["parts"]] == ["package beta"]
+    assert recording.summary.endswith(" in 1 part")
 
 
 def test_a_folder_without_python_is_a_failure_that_says_so(tmp_path: Path) -> None:

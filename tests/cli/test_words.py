@@ -31,3 +31,11 @@ def test_durations_have_the_unit_that_fits(duration_ms: int, text: str) -> None:
 )
 def test_sizes_have_the_unit_that_fits(size_bytes: int, text: str) -> None:
     assert words.size(size_bytes) == text
+
+
+@pytest.mark.parametrize(
+    ("what", "text"),
+    [("hash", "hash: the line was altered or replaced"), ("line deleted", "line deleted")],
+)
+def test_damage_is_said_in_words_that_explain_themselves(what: str, text: str) -> None:
+    assert words.damage(what) == text

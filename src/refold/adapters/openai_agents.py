@@ -39,6 +39,7 @@ from agents.items import ModelResponse, TResponseInputItem, TResponseStreamEvent
 from agents.model_settings import ModelSettings
 from agents.models.interface import Model, ModelProvider, ModelTracing
 from agents.models.multi_provider import MultiProvider
+from agents.retry import ModelRetryAdvice, ModelRetryAdviceRequest
 from agents.run_config import CallModelData, ModelInputData
 from agents.tool import Tool, ToolOutputFileContent, ToolOutputImage, ToolOutputText
 from agents.tool_context import ToolContext
@@ -170,6 +171,16 @@ class RecordedModel(Model):
     def _supports_default_prompt_cache_key(self) -> bool:
         supports = getattr(self._made, "_supports_default_prompt_cache_key", None)
         return bool(supports()) if callable(supports) else False
+
+    def get_retry_advice(self, request: ModelRetryAdviceRequest) -> ModelRetryAdvice | None:
+        """Return what the model advises; nothing in a recorded run: a replay has no such error."""
+        is_recorded = program_run(self._recorder.run if self._recorder else None) is not None
+        return None if is_recorded else self._model().get_retry_advice(request)
+
+    async def close(self) -> None:
+        """Close the model, if it was made."""
+        if self._made is not None:
+            await self._made.close()
 
     async def get_response(
         self,

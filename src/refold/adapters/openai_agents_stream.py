@@ -30,9 +30,19 @@ async def drained(stream: AsyncIterator[TResponseStreamEvent]) -> ModelResponse:
         elif event.type in ("response.completed", "response.incomplete", "response.failed"):
             last = event.response
     if last is None or last.status in ("failed", "incomplete"):
-        why = last.error.message if last is not None and last.error is not None else "no answer"
+        why = _unfinished(last)
         raise ModelBehaviorError(f"the stream ended without a completed response: {why}")
     return ModelResponse(output=last.output or done, usage=_usage(last.usage), response_id=last.id)
+
+
+def _unfinished(last: Response | None) -> str:
+    """Return why a response is not completed, as its provider says."""
+    if last is None:
+        return "no answer"
+    if last.error is not None:
+        return last.error.message
+    details = last.incomplete_details
+    return f"{last.status}: {details.reason}" if details and details.reason else str(last.status)
 
 
 def _usage(usage: ResponseUsage | None) -> Usage:

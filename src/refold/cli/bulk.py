@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from refold.cli import output, words
 from refold.cli.errors import DAMAGED, DIFFERS, FAULT, FINE, USAGE
+from refold.cli.loading import load_tools
 from refold.cli.logs import OpenedLog
 from refold.engine.errors import UsageError
 from refold.engine.ports import Reference
@@ -79,8 +80,6 @@ def replay_many(
         LogMissing: a path is not there, or there are no logs.
         ProgramNotFound: a program that was named cannot be imported.
     """
-    from refold.cli.replay import load_tools  # noqa: PLC0415 - it imports this module
-
     logs = find_logs(paths)
     with output.stdout_kept():
         for program in programs.values():
@@ -105,7 +104,7 @@ def replay_many(
 
 def replayer(programs: dict[str, str], tools: str, volatile: Sequence[str]) -> Execute:
     """Return what re-executes one log as `refold replay LOG` does; called in another process."""
-    from refold.cli.replay import load_tools, replayed  # noqa: PLC0415 - it imports this module
+    from refold.cli.replay import replayed  # noqa: PLC0415 - it imports this module
 
     for program in programs.values():
         load_program(program)

@@ -1,7 +1,7 @@
 """The JSON schema of a log's lines, made from the event classes, so that it cannot fall behind.
 
 A text of 32 KiB or more stands in a line as a reference to a blob; wherever a text may stand, the
-schema allows for that.  Rules: CONTRACT.md §2, §3.3 (lines), §3.6 (blobs).
+schema allows for that.  Rules: CONTRACT.md §2, §3.1 (lines), §3.6 (blobs).
 """
 
 import types

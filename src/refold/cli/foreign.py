@@ -154,8 +154,17 @@ def sessions() -> Any:
     Raises:
         ExtraMissing: what it needs is not installed.
     """
+    return proxy_module("sessions")
+
+
+def proxy_module(name: str) -> Any:
+    """Return a module of `refold.proxy`, all of which need the extra `proxy`.
+
+    Raises:
+        ExtraMissing: what it needs is not installed.
+    """
     try:
-        return import_module("refold.proxy.sessions")
+        return import_module(f"refold.proxy.{name}")
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("refold"):
             raise

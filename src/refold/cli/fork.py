@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from refold.cli import output, words
+from refold.cli import output
 from refold.cli.errors import FINE, MISSING, NOT_COMPLETED
 from refold.cli.foreign import (
     WithCommand,
@@ -18,11 +18,12 @@ from refold.cli.foreign import (
     rules_of,
 )
 from refold.cli.live import edits_of, is_all_recorded, live_of, live_options
-from refold.cli.logs import LOG, json_option, opened_log, started
+from refold.cli.loading import import_from_here
+from refold.cli.logs import LOG, OpenedLog, json_option, opened_log, started
 from refold.cli.pages import page
 from refold.engine.log.names import default_path
 from refold.face import fork
-from refold.replay.diff import diff
+from refold.replay.diff import LogDiff, diff
 from refold.replay.fork import Fork
 
 _PAGE: Final = """
@@ -107,8 +108,6 @@ def command(
     if upstreams or volatile or volatile_texts:
         option = "--upstream" if upstreams else "--volatile" if volatile else "--volatile-text"
         raise click.UsageError(f"{option} is for -- COMMAND, and there is none")
-    from refold.cli.replay import import_from_here  # noqa: PLC0415 - as in `cli.live`
-
     import_from_here()
     with opened_log(log) as opened:
         given = live_of(opened, program, "recorded", **live)
@@ -125,12 +124,11 @@ def command(
                 models=given.models,
                 session=given.session,
             )
-        document = document_of(forked)
-        document["origin"] = document["diff"]["a"] = opened.shown(forked.origin)
+        found = diff(forked.origin, forked.log)
         if as_json:
-            output.document(document)
+            output.document(_document(forked, found, opened))
         else:
-            _describe(forked, document, log)
+            _describe(forked, found, log)
     if forked.missing:
         return MISSING
     return FINE if forked.recording is not None and forked.recording.ok else NOT_COMPLETED
@@ -142,28 +140,31 @@ def _fresh(program: str) -> Path:
     return default_path(Path("runs"), f"{program}-fork", time=now, short_id=os.urandom(3).hex())
 
 
-def document_of(forked: Fork) -> dict[str, Any]:
-    """Return a fork as one document; `diff` is that of the origin and the fork."""
-    recording = forked.recording
+def _document(forked: Fork, found: LogDiff, log: OpenedLog) -> dict[str, Any]:
+    """Return a fork as one document; `found` is how it differs from its origin."""
+    origin = log.shown(forked.origin)
     return {
-        "origin": output.shown_path(forked.origin),
+        "origin": origin,
         "at": forked.at,
         "log": output.shown_path(forked.log),
-        "status": recording.status if recording is not None else "open",
-        "output": recording.output if recording is not None else None,
+        "status": _status(forked),
+        "output": forked.recording.output if forked.recording is not None else None,
         "missing": [
             {"call": one.call, "nearest": one.nearest, "why": one.why} for one in forked.missing
         ],
-        "diff": diff(forked.origin, forked.log).as_json(),
+        "diff": {**found.as_json(), "a": origin},
     }
 
 
-def _describe(forked: Fork, document: dict[str, Any], log: Path) -> None:
-    status = document["status"]
+def _status(forked: Fork) -> str:
+    return forked.recording.status if forked.recording is not None else "open"
+
+
+def _describe(forked: Fork, found: LogDiff, log: Path) -> None:
+    status = _status(forked)
     output.line((status, output.status_style(status)), f"  forked from {log} at entry {forked.at}")
     for one in forked.missing:
         output.complain(f"{one}; say where it is to come from: --model, --tools, --children")
-    found = diff(forked.origin, forked.log)
     output.lines(str(found))
     shown = shlex.quote(output.shown_path(forked.log))
-    output.hint(f"\n{words.counted(1, 'log')}: {shown}; refold show {shown}")
+    output.hint(f"\n1 log: {shown}; refold show {shown}")

@@ -12,8 +12,10 @@ from typing import Any, Final
 import attrs
 import click
 
+from refold.cli.loading import load_tools
 from refold.cli.logs import OpenedLog, program_started, refuse_damaged, started
 from refold.cli.people import said
+from refold.cli.shipped import session_of, tools_of
 from refold.engine.canonical import Json
 from refold.engine.errors import UsageError
 from refold.engine.log.names import tree
@@ -104,8 +106,6 @@ def live_of(
         UsageError: an option says what cannot be.
         ProgramNotFound: a tool cannot be imported.
     """
-    from refold.cli.replay import load_tools, session_of, tools_of  # noqa: PLC0415 - it uses this file
-
     name = program_started(log).program
     refuse_damaged(log)
     modes, places = modes_and_tools(tools)

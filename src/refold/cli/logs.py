@@ -90,10 +90,8 @@ def opened_log(given: Path) -> Iterator[OpenedLog]:
             error.path = output.shown_path(given)
             raise
         except (LogDamaged, LogUnsupported, LogMissing, EntryMissing) as error:
-            if isinstance(error, LogUnsupported) and not error.path:
-                raise (
-                    _damage(log, error) or error
-                ) from None  # an unknown kind, and nobody said where
+            if isinstance(error, LogUnsupported) and not error.path:  # a kind, and not said where
+                raise _damage(log, error) or error from None
             if path != given:
                 error.path = log.shown(error.path)
             raise

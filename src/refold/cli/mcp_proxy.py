@@ -4,7 +4,6 @@ Standard output is the protocol's: whatever is told stands on standard error.
 Rules: CONTRACT.md §16.11.
 """
 
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,10 +11,9 @@ import click
 
 from refold.cli import output, words
 from refold.cli.errors import DIFFERS, FINE
-from refold.cli.foreign import WithCommand, command_given, rules_of
+from refold.cli.foreign import WithCommand, command_given, proxy_module, rules_of
 from refold.cli.logs import LOG, opened_log
 from refold.cli.pages import page
-from refold.engine.errors import ExtraMissing
 
 _PAGE: Final = """
 Examples:
@@ -99,18 +97,8 @@ def command(
 
 def _passed(given: tuple[str, ...] | None, url: str | None, port: int, **options: Any) -> Any:
     if given is not None:
-        return _sessions("sessions").proxy_command(given, **options)
-    return _sessions("http").proxy_url(url, port=port, announce=click.echo, **options)
-
-
-def _sessions(module: str) -> Any:
-    try:
-        return import_module(f"refold.proxy.mcp.{module}")
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("refold"):
-            raise
-        missing = error.name or "httpx"
-    raise ExtraMissing(missing, "proxy")
+        return proxy_module("mcp.sessions").proxy_command(given, **options)
+    return proxy_module("mcp.http").proxy_url(url, port=port, announce=click.echo, **options)
 
 
 def _told(passed: Any) -> int:

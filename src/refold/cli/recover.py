@@ -155,7 +155,8 @@ def _describe(log: dict[str, Any]) -> None:
     output.line("  ", (state, _STYLES.get(state, "bold red")), f"  {count} verify")
     if log["damage"] is not None and state in ("damaged", "missing"):
         damage = log["damage"]
-        output.line(f"  line {damage['line']} (byte {damage['byte']}): {damage['what']}")
+        what = words.damage(damage["what"])
+        output.line(f"  line {damage['line']} (byte {damage['byte']}): {what}")
         output.line(f"    expected {damage['expected']}")
         output.line(f"    found    {damage['found']}")
     if log["tail"] is not None:

@@ -15,6 +15,7 @@ import attrs
 import click
 
 from refold.cli import output
+from refold.cli.loading import import_from_here, joined, load_tools
 from refold.cli.logs import (
     OpenedLog,
     complain_of_unnamed,
@@ -22,8 +23,7 @@ from refold.cli.logs import (
     program_started,
     refuse_damaged,
 )
-from refold.cli.replay import import_from_here, load_tools, session_of
-from refold.cli.shipped import tools_of
+from refold.cli.shipped import session_of, tools_of
 from refold.engine.ports import SessionPort, Tool
 from refold.engine.programs import SHIPPED
 
@@ -34,7 +34,7 @@ program_option: Final[Callable[[Command], Command]] = click.option(
     help="The program as it is now: module:name or file.py:name; not for shipped ones.",
 )  # fmt: skip
 tools_option: Final[Callable[[Command], Command]] = click.option(
-    "--tools", metavar="MODULE:NAME,…", default="",
+    "--tools", metavar="MODULE:NAME,…", multiple=True, callback=joined,
     help="Tools that the program calls by name, or lists of them.  None is executed.",
 )  # fmt: skip
 
@@ -67,7 +67,7 @@ def subject(
             return
         refuse_damaged(opened)
         given = load_tools(tools)
-        own = () if program is not None else tools_of(name, os.curdir)
+        own = () if program is not None else tools_of(name)
         known = {tool.name: tool for tool in (*own, *given)}
         session = session_of(opened.path) if program is None else None
         yield Subject(opened, program, tuple(known.values()), session)

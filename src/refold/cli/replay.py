@@ -4,10 +4,7 @@ One log is described in full here; what is said of many is in `cli.bulk`.
 """
 
 import contextlib
-import itertools
-import os
 import shlex
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +26,7 @@ from refold.cli.foreign import (
     rules_of,
 )
 from refold.cli.live import is_all_recorded, live_of, live_options, modes_and_tools
+from refold.cli.loading import import_from_here, load_tools
 from refold.cli.logs import (
     LOG,
     SAY_IT,
@@ -40,12 +38,11 @@ from refold.cli.logs import (
     started,
 )
 from refold.cli.pages import page
-from refold.engine.errors import ProgramNotFound, RefoldError, ToolRefused
-from refold.engine.log import read_entries
+from refold.cli.shipped import session_of, tools_of
+from refold.engine.errors import ProgramNotFound, RefoldError
 from refold.engine.log.damage import TORN_TAIL
 from refold.engine.ports import Tool
-from refold.engine.programs import SHIPPED, load, reference_from
-from refold.engine.session import Session
+from refold.engine.programs import SHIPPED
 from refold.face import reexecute
 from refold.replay.excuses import IGNORED_SHOWN
 from refold.replay.reexecute import ReplayReport
@@ -363,48 +360,6 @@ def _describe_ignored(report: ReplayReport, *, is_all: bool) -> None:
     rest = report.ignored_count - len(shown)
     if rest:
         output.line((f"  … and {rest} more{'' if is_all else ': --all shows each'}", "dim"))
-
-
-def load_tools(text: str) -> tuple[Tool, ...]:
-    """Return the tools that `module:name,file.py:name` names; a name may be a list of tools.
-
-    Raises:
-        ProgramNotFound: nothing is found there.
-        ToolRefused: what is found is no tool.
-    """
-    from refold.tools.contract import as_tool  # noqa: PLC0415 - only where tools are named
-
-    found: list[Tool] = []
-    for each in filter(None, (part.strip() for part in text.split(","))):
-        thing = load(reference_from(each))
-        if isinstance(thing, str):
-            raise ToolRefused(each, "--tools", "a text, and no tool")
-        found += map(as_tool, thing if isinstance(thing, (list, tuple)) else (thing,))
-    return tuple(found)
-
-
-def session_of(log: Path) -> Session | None:
-    """Return what a shipped program's run had: a session with plans, or none."""
-    second = next(itertools.islice(read_entries(log, torn_ok=True), 1, None), None)
-    if second is None or second.kind != "session.seeded":
-        return None
-    from refold.tools.configured import planned  # noqa: PLC0415 - imports all tools
-
-    return planned()
-
-
-def tools_of(program: str) -> tuple[Tool, ...]:
-    """Return the tools whose types a shipped program's log needs; none of them is executed."""
-    from refold.cli import shipped  # noqa: PLC0415 - imports the tools
-
-    return shipped.tools_of(program, os.curdir)
-
-
-def import_from_here() -> None:
-    """`module:name` is found in the working directory, as `python -m` would find it."""
-    here = os.getcwd()  # noqa: PTH109 - sys.path holds text
-    if here not in sys.path:
-        sys.path.insert(0, here)
 
 
 def _code(report: ReplayReport) -> int:

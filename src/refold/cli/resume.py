@@ -14,9 +14,11 @@ import click
 
 from refold.cli import output, people, words
 from refold.cli.errors import FINE, NOT_COMPLETED, USAGE
+from refold.cli.loading import import_from_here, joined, load_tools
 from refold.cli.logs import LOG, complain_of_unnamed, json_option, opened_log, place_of, started
 from refold.cli.pages import page
 from refold.cli.recorded import describe, document_of
+from refold.cli.shipped import session_of, tools_of
 from refold.engine.errors import InDoubt, LogSealed, ToolNeeded, UsageError
 from refold.engine.events import RunStarted
 from refold.engine.log import scan
@@ -55,7 +57,7 @@ is recorded · 3 the log is damaged or has ended.
     help="The program as it is now: module:name or file.py:name; not for shipped ones.",
 )  # fmt: skip
 @click.option(
-    "--tools", metavar="MODULE:NAME,…", default="",
+    "--tools", metavar="MODULE:NAME,…", multiple=True, callback=joined,
     help="Tools that the run was offered, or lists of them.  They are executed.",
 )  # fmt: skip
 @click.option("--agent", type=LOG, metavar="AGENT.md", help="Of `refold run`: the agent's file.")
@@ -224,8 +226,6 @@ def _check_plain(log: Path) -> None:
 
 
 def _resumed(given: Given) -> Recording:
-    from refold.cli.replay import import_from_here  # noqa: PLC0415 - executes programs
-
     import_from_here()
     progress = contextlib.nullcontext() if given.ask else output.progress(f"{given.log} goes on")
     with output.stdout_kept(), progress:
@@ -242,8 +242,6 @@ def until_answered(recording: Recording, given: Given) -> Recording:
 
 
 def _once(given: Given, answers: dict[str, Any]) -> Recording:
-    from refold.cli.replay import session_of  # noqa: PLC0415 - as above
-
     start = started(given.log)
     try:
         return resume(
@@ -271,8 +269,6 @@ def _once(given: Given, answers: dict[str, Any]) -> Recording:
 
 
 def _tools(given: Given, start: RunStarted) -> tuple[Tool, ...]:
-    from refold.cli.replay import load_tools  # noqa: PLC0415 - executes programs
-
     own = _own_tools(given, start) if given.program is None else ()
     known = {tool.name: tool for tool in (*own, *load_tools(given.tools))}
     return tuple(known.values())
@@ -280,11 +276,9 @@ def _tools(given: Given, start: RunStarted) -> tuple[Tool, ...]:
 
 def _own_tools(given: Given, start: RunStarted) -> tuple[Tool, ...]:
     """Return the tools of a shipped program: those of the agent's file, else as the log says."""
-    from refold.cli.shipped import tools_of  # noqa: PLC0415 - imports the tools
-
     if start.program != "agent":
         return tools_of(start.program, given.root)
-    from refold.tools import configured  # noqa: PLC0415 - the same
+    from refold.tools import configured  # noqa: PLC0415 - imports the tools
 
     if given.agent is None:
         return configured.tools_offered(start.tools, given.root)

@@ -175,9 +175,8 @@ async def survey_tree(run: Run, task: dict[str, Any]) -> Report:
         {"name": part["name"], "status": outcome.status}
         for part, outcome in zip(parts, outcomes, strict=True)
     ]
-    return _report(
-        {**found, "parts": statuses}, f"{task['title']}: {counts(found)} in {len(parts)} parts"
-    )
+    in_parts = words.counted(len(parts), "part")
+    return _report({**found, "parts": statuses}, f"{task['title']}: {counts(found)} in {in_parts}")
 
 
 @attrs.frozen

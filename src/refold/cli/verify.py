@@ -4,6 +4,7 @@ A log is described in full; of a folder, each root log is a row, and what is wro
 """
 
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -103,6 +104,9 @@ def _one(given: Path, expect_head: str | None, *, is_told: bool) -> _Verified:
         verified = _Verified(verify(log.path, expect_head=expect_head), log)
     if is_told:
         describe(verified.verification, log)
+        if any(each.what != OTHER_HEAD for each in verified.verification.damage):
+            name = shlex.quote(output.shown_path(given))
+            output.hint(f"what is left of it: refold recover {name}")
     return verified
 
 
@@ -205,7 +209,7 @@ def describe(verification: Verification, log: OpenedLog) -> None:
     for damage in verification.damage[:_SHOWN]:
         output.line(
             (f"  {log.shown(damage.path)}:{damage.line}", "red"),
-            f" (byte {damage.byte}): {damage.what}",
+            f" (byte {damage.byte}): {words.damage(damage.what)}",
         )
         output.line(f"    expected {damage.expected}")
         output.line(f"    found    {damage.found}")

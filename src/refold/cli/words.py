@@ -1,6 +1,8 @@
-"""Numbers as people read them: counts with their noun, durations, sizes."""
+"""Numbers as people read them: counts with their noun, durations, sizes; and kinds of damage."""
 
 from typing import Final
+
+from refold.engine.errors import damage_meaning
 
 _SECOND_MS: Final = 1000
 _LONG_MS: Final = 100 * _SECOND_MS
@@ -31,3 +33,9 @@ def size(size_bytes: int) -> str:
     if size_bytes < _MEGA:
         return f"{size_bytes / _KILO:.0f} kB"
     return f"{size_bytes / _MEGA:.1f} MB"
+
+
+def damage(what: str) -> str:
+    """Return a kind of damage, and what it means where its name does not say so."""
+    meaning = damage_meaning(what)
+    return f"{what}: {meaning}" if meaning else what

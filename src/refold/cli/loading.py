@@ -1,0 +1,46 @@
+"""Tools that are named on the command line: `module:name` or `file.py:name`, alone or in lists.
+
+How a name leads to what it names is `engine.programs`'s; what the programs that Refold ships come
+with is `cli.shipped`'s.  Rules: CONTRACT.md §14.9.
+"""
+
+import os
+import sys
+
+import click
+
+from refold.engine.errors import ToolRefused
+from refold.engine.ports import Tool
+from refold.engine.programs import load, reference_from
+
+
+def import_from_here() -> None:
+    """`module:name` is found in the working directory, as `python -m` would find it."""
+    here = os.getcwd()  # noqa: PTH109 - sys.path holds text
+    if here not in sys.path:
+        sys.path.insert(0, here)
+
+
+def joined(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> str:
+    """Return as one text what an option that may come several times was given."""
+    return ",".join(given)
+
+
+def load_tools(text: str) -> tuple[Tool, ...]:
+    """Return the tools that `module:name,file.py:name` names; a name may be a list of tools.
+
+    Raises:
+        ProgramNotFound: nothing is found there.
+        ToolRefused: what is found is no tool, or a file is named alone.
+    """
+    from refold.tools.contract import as_tool  # noqa: PLC0415 - only where tools are named
+
+    found: list[Tool] = []
+    for each in filter(None, (part.strip() for part in text.split(","))):
+        if ":" not in each and each.endswith(".py"):
+            raise ToolRefused(each, "--tools", f"a file: say which of its tools, {each}:NAME")
+        thing = load(reference_from(each))
+        if isinstance(thing, str):
+            raise ToolRefused(each, "--tools", "a text, and no tool")
+        found += map(as_tool, thing if isinstance(thing, (list, tuple)) else (thing,))
+    return tuple(found)
