@@ -9,6 +9,7 @@ is allowed may do what it can.  Rules: CONTRACT.md §10.19.
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -154,15 +155,17 @@ def _make_folders(root: Root, path: str) -> None:
 
 def _replaced(root: Root, folder: int, name: str, path: str, data: bytes) -> bool:
     """Write `data` beside and move it into place; return whether nothing was there."""
-    try:
-        there = kind_of(os.stat(name, dir_fd=folder, follow_symlinks=False))
-    except FileNotFoundError:
-        there = None
+    found = None
+    with suppress(FileNotFoundError):
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    there = kind_of(found) if found is not None else None
     root.require(there in ("file", None), f"{path} is a {there}, no file", code="not_a_file")
     temporary = f".{name[:100]}.{secrets.token_hex(4)}"
     try:
         with os.fdopen(os.open(temporary, _NEW, 0o644, dir_fd=folder), "wb") as file:
             file.write(data)
+            if found is not None:  # a script stays executable, a private file private
+                os.fchmod(file.fileno(), stat.S_IMODE(found.st_mode) & 0o777)
         os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except OSError as error:
         with suppress(OSError):

@@ -1,6 +1,7 @@
 """`write_file` stays below its folder; `run_command` runs what is allowed, without a shell."""
 
 import os
+import stat
 import sys
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,18 @@ def test_a_file_is_written_and_written_over(root: Path) -> None:
     assert (second.size_bytes, second.created) == (3, False)
     assert (root / "a/b/c.txt").read_text() == "two"
     assert sorted(path.name for path in (root / "a/b").iterdir()) == ["c.txt"]
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o600])
+def test_a_file_that_is_written_over_keeps_its_permissions(root: Path, mode: int) -> None:
+    """A script stays executable, and what others may not read stays so."""
+    script = root / "run.sh"
+    script.write_text("#!/bin/sh")
+    script.chmod(mode)
+
+    write_file_tool(root)(path="run.sh", content="#!/bin/sh\ntrue\n")
+
+    assert stat.S_IMODE(script.stat().st_mode) == mode
 
 
 @pytest.mark.parametrize(
