@@ -21,6 +21,9 @@ from refold.engine.errors import SecondInterrupt
 
 _Ts = TypeVarTuple("_Ts")
 
+_GRACE_SECONDS: Final = 2.0
+"""What tasks may take to end that are cancelled with their loop."""
+
 _LEFT_MAX: Final = 256
 """Tasks and timers of one call that are kept before it is looked which of them are over."""
 
@@ -87,24 +90,24 @@ class Host:
             return loop
 
     def close(self) -> None:
-        """End the loop if it is ours; tasks that still run there are cancelled first."""
+        """End the loop if it is ours; tasks that still run there are cancelled first.
+
+        One that will not end keeps its loop, on a thread that ends with the process.
+        """
         if self._is_callers or self._loop is None:
             return
         loop = self._loop
-        if self._thread is None:
-            self._cancel_here(loop)
-        else:
-            asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result()
-            loop.call_soon_threadsafe(loop.stop)
-            self._thread.join()
-        loop.close()
+        if self._thread is not None:
+            _end(loop, self._thread)
+        elif self._is_rid_of_all(loop):
+            loop.close()
 
     @staticmethod
-    def _cancel_here(loop: asyncio.AbstractEventLoop) -> None:
+    def _is_rid_of_all(loop: asyncio.AbstractEventLoop) -> bool:
         running = asyncio._get_running_loop()  # noqa: SLF001 - exported for loops, as uvloop uses it
         asyncio._set_running_loop(None)  # noqa: SLF001 - the same; `record` may be called inside one
         try:
-            loop.run_until_complete(_cancel_all())
+            return loop.run_until_complete(_cancel_all())
         finally:
             asyncio._set_running_loop(running)  # noqa: SLF001 - the same
 
@@ -186,10 +189,7 @@ class _Lasting:
     @staticmethod
     def _close(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
         if thread.is_alive():
-            asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result()
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
-            loop.close()
+            _end(loop, thread)
 
 
 _lasting: Final = _Lasting()
@@ -201,8 +201,22 @@ def _keep(task: asyncio.Task[Any]) -> None:
     task.add_done_callback(_kept.discard)
 
 
-async def _cancel_all() -> None:
+def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+    """End a loop that `thread` runs, unless something on it will not end."""
+    try:
+        is_over = asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result(2 * _GRACE_SECONDS)
+    except TimeoutError:  # something blocks the loop itself
+        return
+    if is_over:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+async def _cancel_all() -> bool:
+    """Cancel all other tasks; return whether they ended in time."""
     others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     for task in others:
         task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
+    left = (await asyncio.wait(others, timeout=_GRACE_SECONDS))[1] if others else ()
+    return not left

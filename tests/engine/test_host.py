@@ -1,6 +1,7 @@
 """The loops that asynchronous tools run on (CONTRACT.md §9.2)."""
 
 import asyncio
+import contextlib
 import socket
 import threading
 from pathlib import Path
@@ -185,3 +186,24 @@ def test_a_host_loop_of_our_own_ends_with_its_tasks_cancelled() -> None:
         return asyncio.get_running_loop().is_running()
 
     assert asyncio.run(caller())
+
+
+def test_a_task_that_will_not_end_does_not_keep_the_run_from_ending() -> None:
+    """It is left on a thread that ends with the process."""
+    host = Host()
+    begun, is_over = threading.Event(), threading.Event()
+
+    async def deaf() -> None:
+        begun.set()
+        while not is_over.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.01)
+
+    host.run(deaf)
+    assert begun.wait(10)
+    closing = threading.Thread(target=host.close, daemon=True)
+    closing.start()
+    closing.join(20)
+
+    assert not closing.is_alive()
+    is_over.set()
