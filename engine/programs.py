@@ -8,6 +8,7 @@ import contextlib
 import functools
 import hashlib
 import importlib
+import importlib.machinery
 import importlib.util
 import inspect
 import os
@@ -15,7 +16,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, Final
 
 from refold.engine.errors import ProgramNotFound, ProgramRefused, RecordingRefused
@@ -220,8 +221,20 @@ def _from_file(source: str) -> ModuleType:
         return sys.modules.get(name) or _executed(name, source, path)
 
 
+class _Fresh(importlib.machinery.SourceFileLoader):
+    """Compiles the source each time: Python's cache goes by size and by whole seconds.
+
+    A program that is recorded, edited and replayed within one of them would be taken as it was.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Return the code of the source as it is now."""
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
 def _executed(name: str, source: str, path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=_Fresh(name, str(path)))
     if spec is None or spec.loader is None:
         raise ProgramNotFound(source, "not a Python file")
     if str(path.parent) not in sys.path:

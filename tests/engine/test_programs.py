@@ -1,6 +1,8 @@
 """Finding programs: an object, a module or a file and a name, a name that Refold ships."""
 
 import functools
+import os
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -195,3 +197,22 @@ def test_a_fingerprint_tells_texts_apart() -> None:
     assert fingerprint_of(one)["source"] != fingerprint_of(two)["source"]
     assert "source" not in fingerprint_of(print)
     assert "hash_seed" in fingerprint_of(print)
+
+
+def test_a_file_that_was_edited_within_a_second_is_read_anew(tmp_path: Path) -> None:
+    """Python's cache of bytecode would take it for the old one, where its size is the same."""
+    file = tmp_path / "edited.py"
+    code = (
+        "import sys; from refold.engine.programs import load_program; "
+        "print(load_program(sys.argv[1])(None, None))"
+    )
+    caching = {name: value for name, value in os.environ.items() if "BYTECODE" not in name}
+    said = []
+    for word in ("one", "two"):
+        file.write_text(f"def program(_run, _input):\n    return {word!r}\n")
+        os.utime(file, (1_000_000_000, 1_000_000_000))
+        argv = [sys.executable, "-c", code, f"{file}:program"]
+        ran = subprocess.run(argv, check=True, capture_output=True, text=True, env=caching)
+        said.append(ran.stdout)
+
+    assert said == ["one\n", "two\n"]
