@@ -498,9 +498,9 @@ def test_drift_fork_and_check_know_agents(tmp_path: Path) -> None:
 
 def test_children_have_agents_of_their_own(record: Callable[..., refold.Recording]) -> None:
     """Each run is known by its loop; the tree of delegations is as without a framework."""
-    agent = Agent(Script(say("twice")).model, capabilities=[Refold()])
 
     async def expert(_run: refold.Run, question: str) -> str:
+        agent = Agent(Script(say("twice")).model, capabilities=[Refold()])
         return (await agent.run(question)).output
 
     async def ask(run: refold.Run, questions: list[str]) -> list[Any]:
