@@ -6,7 +6,8 @@ tool while nothing else is live, which saves a sequential program two changes of
 by a thread of its own from the first moment that this would not do: where something else is live,
 and where a tool has left something on the loop that goes on after its call.
 
-Models run on the caller's loop, too, or on one that outlives the run (CONTRACT.md §11.7).
+Models run on the caller's loop, too, or on one that outlives the run.
+Rules: CONTRACT.md §9.7 (where tools run), §11.7 (models).
 """
 
 import asyncio
