@@ -16,6 +16,7 @@
         ToolUnknown              a name that no given tool has
         ToolNeeded               replay needs the tool's types to give its result back
           ToolAbsent             a run that goes on live needs a tool that nobody passed
+        SessionNeeded            the run had a session with reducers that nobody passed
         ArgumentsRefused         arguments that do not fit the tool's signature
         InvalidDefError          an agent's definition file that is none
         DefNotFoundError         no agent has that id
@@ -258,6 +259,20 @@ class ToolAbsent(ToolNeeded):
         return (
             f"the run was offered the {told}, and goes on live: pass tools=[{', '.join(names)}] "
             "(--tools on the command line)"
+        )
+
+
+class SessionNeeded(Detailed, UsageError):
+    """The run had a session whose reducers only a session like it knows (CONTRACT.md §6.3)."""
+
+    log: str
+    held: str
+    """What the session held that an empty one cannot take."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.log}: the run had a session ({self.held}): pass a fresh one with the same "
+            "reducers, session=… (--session FILE.py:NAME on the command line)"
         )
 
 

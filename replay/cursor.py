@@ -43,7 +43,7 @@ class Cursor:
 
     def __init__(self, log: str | os.PathLike[str], *, verified: bool = False) -> None:
         """Open a log; `verified`: its scan has just found it sealed and undamaged."""
-        self._path = os.fspath(log)
+        self.path = os.fspath(log)
         self._lines = lines_of(log) if verified else iter(())
         self._line = next(self._lines, b"")
         """Of a verified log, the next line that is not parsed yet; empty for none."""
@@ -113,7 +113,7 @@ class Cursor:
     def parsed(self, unparsed: Unparsed) -> Entry:
         """Return a line that was taken as it was."""
         line, seq, offset = unparsed
-        return entry_of(line, Place(self._path, seq, offset, b""))
+        return entry_of(line, Place(self.path, seq, offset, b""))
 
     def step(self) -> Iterator[Entry]:
         """Yield the lines that the program emitted in this step, from the next one on."""
@@ -148,7 +148,7 @@ class Cursor:
             return resolved(entry.data, self._blobs.get)
         except BlobBroken as found:
             place = (entry.seq + 1, entry.offset, found.expected, found.found, found.what)
-            self.broken = LogDamaged(self._path, *place)
+            self.broken = LogDamaged(self.path, *place)
             raise self.broken from None
 
     def event(self, entry: Entry) -> Recorded:

@@ -5,9 +5,13 @@ they are; so whoever asks gives a session with the reducers that the run's had. 
 §6.3; the state of the run itself is `replay.refold`.
 """
 
+import contextlib
+from collections.abc import Callable
+from itertools import islice
 from os import PathLike, fspath
+from pathlib import Path
 
-from refold.engine.errors import UsageError
+from refold.engine.errors import LogDamaged, SnapshotRestoreError, UsageError
 from refold.engine.events import (
     RunFinished,
     SessionChanged,
@@ -17,6 +21,8 @@ from refold.engine.events import (
     ToolReturned,
 )
 from refold.engine.log import read_entries
+from refold.engine.log.names import tree
+from refold.engine.session import slices
 from refold.engine.session.session import Session
 
 
@@ -50,3 +56,45 @@ def refold_session(log: str | PathLike[str], session: Session) -> bool | None:
     if not seeded:
         raise UsageError(f"{path}: the run had no session of its own: there is nothing to refold")
     return agrees
+
+
+def had_session(log: str | PathLike[str]) -> bool:
+    """Return whether the run of `log` had a session of its own: it stands in the second line."""
+    second = None
+    with contextlib.suppress(LogDamaged):  # then there is nothing to go by
+        second = next(islice(read_entries(log, torn_ok=True), 1, None), None)
+    return second is not None and second.kind == "session.seeded"
+
+
+def beyond(log: str | PathLike[str], make: Callable[[], Session]) -> str:
+    """Return what the sessions of a run and of those below it held that one of `make` cannot take.
+
+    In words; empty where such a session is all that a re-execution needs.
+
+    Raises:
+        LogDamaged: an entry does not verify.
+    """
+    logs = [path for path in tree(Path(log)) if path.exists()]
+    known = {slices.name_of(kind) for kind in (*make().slice_types, *make().event_types)}
+    held = dict.fromkeys(name for path in logs for name in _held(path) if name not in known)
+    if held:
+        return ", ".join(held)
+    try:
+        ends = [refold_session(path, make()) for path in logs if had_session(path)]
+    except SnapshotRestoreError as error:
+        return str(error)
+    return "what its reducers made of tools' results" if False in ends else ""
+
+
+def _held(log: Path) -> list[str]:
+    """Return the names of the slices and events that a log's session lines have."""
+    names = []
+    for entry in read_entries(log, resolve=True, torn_ok=True):
+        match entry.event:
+            case SessionSeeded(snapshot) | SessionRestored(snapshot):
+                names += [part["slice_type"] for part in snapshot["slices"]]
+            case SessionChanged() as changed:
+                names.append(changed.event)
+            case _:
+                pass
+    return names

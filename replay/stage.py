@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from refold.engine.errors import Diverged, UsageError
+from refold.engine.errors import Diverged, SessionNeeded, UsageError
 from refold.engine.ports import Program, SessionPort, Tool
 from refold.replay.book import Book
 from refold.replay.excuses import Excuses
@@ -42,12 +42,10 @@ class Stage:
         """Take the record and what was passed with it.
 
         Raises:
-            UsageError: the run had a session, and none was passed.
+            SessionNeeded: the run had a session, and none was passed.
         """
         if book.snapshot is not None and session is None:
-            raise UsageError(
-                "the run had a session: pass one with the same reducers, session=Session()"
-            )
+            raise SessionNeeded(str(book.log), "of its own")
         self.book = book
         self._program = program
         self._given = tools

@@ -22,7 +22,13 @@ from refold.engine.bookends import ENGINE_VERSION
 from refold.engine.canonical import Json, encode, loads
 from refold.engine.codec import kind_of, structure, unstructure
 from refold.engine.effects import CallTool, Effect, GiveUp, RunChild
-from refold.engine.errors import EventMalformed, LogUnsupported, ToolNeeded, UsageError
+from refold.engine.errors import (
+    EventMalformed,
+    LogUnsupported,
+    SessionNeeded,
+    ToolNeeded,
+    UsageError,
+)
 from refold.engine.events import (
     KIND_OF,
     ChildFinished,
@@ -288,14 +294,11 @@ class Replayed:
         """Say what is missing where the run had a session and none was given.
 
         Raises:
-            UsageError: pass one.
+            SessionNeeded: pass one.
         """
         entry = self.cursor.peek()
         if entry is not None and entry.kind == "session.seeded" and self.kernel.session is None:
-            raise UsageError(
-                "the run had a session: pass a fresh one with the same reducers, "
-                "reexecute(log, program, session=…)"
-            )
+            raise SessionNeeded(self.cursor.path, "of its own")
 
     def advance(self) -> bool:
         """Deliver the next line; it has to be one that the program waits for."""

@@ -149,6 +149,11 @@ class Session:
         return tuple(self._items)
 
     @property
+    def event_types(self) -> tuple[type, ...]:
+        """The classes of the events that some reducer takes, in the order of registration."""
+        return tuple(dict.fromkeys(one.event for one in self._registered))
+
+    @property
     def failures(self) -> tuple[ReducerFailure, ...]:
         """What reducers failed with, the latest 100, oldest first."""
         return tuple(self._failures)

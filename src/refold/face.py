@@ -5,6 +5,7 @@ those that are given, and plain functions become tools.
 """
 
 import asyncio
+import contextlib
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -131,8 +132,8 @@ def reexecute(
 
     The delegation tools that Refold ships are known; own ones, and own tools with typed results
     that the program calls by name, are passed as `tools`; for a run that had a session, a fresh
-    one with the same reducers is passed as `session`.  `volatile` are paths that are not compared,
-    besides those that the log lists: `tool:fetch/arguments/ts`.
+    one with the same reducers is passed as `session`, unless it held nothing but plans.  `volatile`
+    are paths that are not compared, besides those that the log lists: `tool:fetch/arguments/ts`.
 
     Chains and the heads of children are verified on the way.  Whether entries make sense together
     (CONTRACT.md §5.2) is for `verify` to say, which `refold replay` asks first.
@@ -146,6 +147,7 @@ def reexecute(
 
     path = _path_of(log)
     known = _with_shipped(path, tools)
+    session = _session_for(path, session)
     return replay.reexecute(path, program, tools=known, session=session, volatile=volatile)
 
 
@@ -179,7 +181,7 @@ def resume(
     from refold.replay.resume import resume as go_on  # noqa: PLC0415 - as in `reexecute`
 
     path = _path_of(log)
-    return go_on(path, program, tools=_with_shipped(path, tools), **options)
+    return go_on(path, program, **_given(path, tools, options))
 
 
 def open_ends(log: "str | os.PathLike[str] | refold.Recording") -> "OpenEnds":
@@ -300,7 +302,7 @@ def explore(
     from refold.replay import explore as replay  # noqa: PLC0415 - as in `reexecute`
 
     path = _path_of(log)
-    return replay.explore(path, program, tools=_with_shipped(path, tools), **options)
+    return replay.explore(path, program, **_given(path, tools, options))
 
 
 def sensitivity(
@@ -323,7 +325,7 @@ def sensitivity(
     from refold.replay import sensitivity as replay  # noqa: PLC0415 - as in `reexecute`
 
     path = _path_of(log)
-    return replay.sensitivity(path, program, tools=_with_shipped(path, tools), **options)
+    return replay.sensitivity(path, program, **_given(path, tools, options))
 
 
 def drift(
@@ -347,7 +349,7 @@ def drift(
     from refold.replay.drift import drift as live  # noqa: PLC0415 - as in `reexecute`
 
     path = _path_of(log)
-    return live(path, program, tools=_with_shipped(path, tools), **options)
+    return live(path, program, **_given(path, tools, options))
 
 
 def fork(
@@ -374,11 +376,38 @@ def fork(
     from refold.replay.fork import fork as forked  # noqa: PLC0415 - as in `reexecute`
 
     path = _path_of(log)
-    return forked(path, at, program, into=into, tools=_with_shipped(path, tools), **options)
+    return forked(path, at, program, into=into, **_given(path, tools, options))
 
 
 def _path_of(log: "str | os.PathLike[str] | refold.Recording") -> str | os.PathLike[str]:
     return log.log if isinstance(log, Recording) else log
+
+
+def _given(log: str | os.PathLike[str], tools: Tools, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options with what every run of a recorded program takes."""
+    session = _session_for(log, options.get("session"))
+    return {**options, "tools": _with_shipped(log, tools), "session": session}
+
+
+def _session_for(log: str | os.PathLike[str], given: "SessionPort | None") -> "SessionPort | None":
+    """Return the session that is passed, else an empty one where the run had no other.
+
+    Raises:
+        SessionNeeded: the run's held what only its own reducers know.
+    """
+    from refold.engine.errors import LogDamaged, SessionNeeded  # noqa: PLC0415 - as above
+    from refold.replay.session_fold import beyond, had_session  # noqa: PLC0415 - as above
+
+    if given is not None or not had_session(log):
+        return given
+    from refold.tools.configured import planned  # noqa: PLC0415 - few runs have a session
+
+    held = ""
+    with contextlib.suppress(LogDamaged):  # which the re-execution tells
+        held = beyond(log, planned)
+    if held:
+        raise SessionNeeded(os.fspath(log), held)
+    return planned()
 
 
 def _with_shipped(log: str | os.PathLike[str], tools: Tools) -> list[Tool]:

@@ -1,12 +1,19 @@
-"""Tools are named as programs are: by module or file, alone or in lists (CONTRACT.md §14.9)."""
+"""Tools and sessions are named as programs are: by module or file (CONTRACT.md §14.9)."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 
-from refold.cli.loading import import_from_here, load_tools
-from refold.engine.errors import ProgramNotFound, ToolRefused
+from refold.cli.loading import import_from_here, load_session, load_tools
+from refold.engine.errors import ProgramNotFound, ToolRefused, UsageError
+from refold.engine.programs import load, reference_from
+from refold.engine.recording import record
+from tests.support.unfinished import cut
+
+Invoke = Callable[..., Result]
 
 TOOLS = """
 import refold.tools.contract as contract
@@ -55,3 +62,108 @@ def test_modules_are_found_in_the_working_directory(
     import_from_here()
 
     assert sys.path.count(str(tmp_path)) == 1
+
+
+SESSION = """
+import attrs
+import refold
+
+@attrs.frozen
+class Finding:
+    text: str
+
+def findings() -> refold.Session:
+    session = refold.Session()
+    session.register(Finding)
+    return session
+
+FINDINGS = findings()
+FINDINGS.dispatch(Finding("of the file"))
+
+async def main(run, given):
+    run.session.dispatch(Finding(given))
+    return [each.text for each in run.session.select_all(Finding)]
+
+async def idle(run, given):
+    return run.uuid()
+"""
+COMMANDS = ("replay", "explore", "sensitivity", "drift", "fork --at 3", "resume")
+
+
+@pytest.fixture
+def findings(tmp_path: Path) -> Path:
+    path = tmp_path / "findings.py"
+    path.write_text(SESSION)
+    return path
+
+
+def recorded(command: str, file: Path, program: str) -> list[str]:
+    """Return a command over the log of a run that had a session of its own."""
+    found = load(reference_from(f"{file}:{program}"))
+    session = load_session(f"{file}:findings", _with_session(file))
+    log = record(found, "new", log=file.with_name("run.jsonl"), session=session).log
+    given = log if command != "resume" else cut(log, file.with_name("cut.jsonl"), 3)
+    into = ["--into", str(file.with_name("into.jsonl"))] if command.startswith("fork") else []
+    name, *more = command.split()
+    return [name, str(given), *more, *into, "--program", f"{file}:{program}"]
+
+
+def _with_session(file: Path) -> Path:
+    log = file.with_name("empty.jsonl")
+    made = load(reference_from(f"{file}:findings"))()
+    return record(load(reference_from(f"{file}:idle")), log=log, session=made).log
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("name", ["findings", "FINDINGS"])
+def test_every_command_that_runs_a_program_again_takes_its_session(
+    command: str, name: str, findings: Path, invoke: Invoke
+) -> None:
+    """A function that makes one, or one as it is, whose items are not the run's."""
+    given = recorded(command, findings, "main")
+
+    said = invoke(*given, "--session", f"{findings}:{name}")
+
+    assert said.exit_code == 0, said.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_that_needs_a_session_and_got_none_says_so(
+    command: str, findings: Path, invoke: Invoke
+) -> None:
+    said = invoke(*recorded(command, findings, "main"))
+
+    assert said.exit_code == 2
+    assert "had a session (Finding)" in said.stderr
+    assert "--session FILE.py:NAME" in said.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_run_whose_session_was_empty_needs_none(
+    command: str, findings: Path, invoke: Invoke
+) -> None:
+    said = invoke(*recorded(command, findings, "idle"))
+
+    assert said.exit_code == 0, said.stderr
+
+
+def test_several_logs_get_a_session_each_if_they_had_one(findings: Path, invoke: Invoke) -> None:
+    """One that had none is replayed without."""
+    recorded("replay", findings, "main")
+    record(load(reference_from(f"{findings}:idle")), log=findings.with_name("none.jsonl"))
+    programs = ["--program", f"{findings}:main", "--program", f"{findings}:idle"]
+
+    said = invoke("replay", findings.parent, *programs, "--session", f"{findings}:findings")
+
+    assert said.exit_code == 0, said.stdout
+    assert "3 identical" in said.stdout
+
+
+def test_what_is_no_session_is_refused(findings: Path) -> None:
+    """And so is a name behind which there is nothing, whatever the run had."""
+    log = _with_session(findings)
+
+    with pytest.raises(UsageError, match=r"--session .*: expected a session, or a function"):
+        load_session("os:sep", log)
+    with pytest.raises(ProgramNotFound):
+        load_session(f"{findings}:missing", log)

@@ -18,7 +18,7 @@ def test_prints_are_dropped(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_shipped_program_has_its_tools(survey_log: Path) -> None:
-    with subject(survey_log, None, "", command="explore") as given:
+    with subject(survey_log, None, "", None, command="explore") as given:
         assert given is not None
         assert given.program is None
         assert "list_files" in {tool.name for tool in given.tools}
@@ -35,7 +35,7 @@ def test_own_tools_are_loaded(survey_log: Path, tmp_path: Path) -> None:
         "    return a\n"
     )
 
-    with subject(survey_log, "x:y", f"{path}:add", command="explore") as given:
+    with subject(survey_log, "x:y", f"{path}:add", None, command="explore") as given:
         assert given is not None
         assert given.program == "x:y"
         assert [tool.name for tool in given.tools] == ["add"]

@@ -11,7 +11,8 @@ from refold.engine.errors import SnapshotRestoreError, UsageError
 from refold.engine.recording import record
 from refold.engine.run import Run
 from refold.engine.session import Session, ToolInvoked, append_all
-from refold.replay.session_fold import refold_session
+from refold.replay.session_fold import beyond, refold_session
+from refold.tools.configured import planned
 from refold.tools.contract import tool
 
 
@@ -119,3 +120,35 @@ def test_a_run_without_a_session_of_its_own_has_none_to_refold(tmp_path: Path, n
 
     with pytest.raises(UsageError, match="no session of its own"):
         refold_session(tmp_path / name, fresh())
+
+
+async def looks(run: Run, _input: Any) -> None:
+    await run.tool(look, path="x")
+
+
+async def has_a_child_that_finds(run: Run, _input: Any) -> None:
+    own = run.session.clone()
+    await run.delegate(Delegation(program=shares, session=own, shared=False))
+
+
+async def idle(_run: Run, _input: Any) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("program", "held"),
+    [
+        (idle, ""),
+        (program, "Finding"),
+        (looks, "what its reducers made of tools' results"),
+        (has_a_child_that_finds, "Finding"),
+    ],
+)
+def test_what_an_empty_session_cannot_take_is_named(
+    tmp_path: Path, program: Any, held: str
+) -> None:
+    """§6.3: of the run, of its children, and what no line of its own says."""
+    log = record(program, log=tmp_path / "run.jsonl", session=fresh(), tools=[look]).log
+
+    assert beyond(log, planned) == held
+    assert beyond(log, fresh) == ""

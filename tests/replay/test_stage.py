@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
-from refold.engine.errors import Diverged, ToolNeeded, UsageError
+from refold.engine.errors import Diverged, SessionNeeded, ToolNeeded, UsageError
 from refold.engine.recording import record as refold_record
 from refold.engine.run import Run
 from refold.engine.session import Session
@@ -95,7 +95,7 @@ def test_a_session_has_to_be_passed_and_starts_afresh(tmp_path: Path) -> None:
     """The same object serves every rehearsal: each begins with the recorded snapshot."""
     log = recorded(tmp_path / "a.jsonl", remembering, session=session()).log
 
-    with pytest.raises(UsageError, match="had a session"):
+    with pytest.raises(SessionNeeded, match="had a session"):
         stage_of(log, remembering)
     stage = Stage(Book(log), remembering, tools={}, session=session())
     assert stage.baseline().end["output"] == 1

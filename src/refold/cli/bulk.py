@@ -70,6 +70,7 @@ def replay_many(
     programs: Mapping[str, str],
     tools: str,
     volatile: Sequence[str] = (),
+    session: str | None = None,
     jobs: int | None,
     fail_fast: bool,
     timeout_seconds: float | None = None,
@@ -85,7 +86,12 @@ def replay_many(
         for program in programs.values():
             load_program(program)
         load_tools(tools)
-    given = {"programs": dict(programs), "tools": tools, "volatile": list(volatile)}
+    given = {
+        "programs": dict(programs),
+        "tools": tools,
+        "volatile": list(volatile),
+        "session": session,
+    }
     execute = Reference(__name__, "replayer", given)
     with tempfile.TemporaryDirectory(prefix="refold-replay-") as folder:
         tally = Path(folder) / "done"
@@ -102,7 +108,9 @@ def replay_many(
             )
 
 
-def replayer(programs: dict[str, str], tools: str, volatile: Sequence[str]) -> Execute:
+def replayer(
+    programs: dict[str, str], tools: str, volatile: Sequence[str], session: str | None
+) -> Execute:
     """Return what re-executes one log as `refold replay LOG` does; called in another process."""
     from refold.cli.replay import replayed  # noqa: PLC0415 - it imports this module
 
@@ -114,7 +122,11 @@ def replayer(programs: dict[str, str], tools: str, volatile: Sequence[str]) -> E
         return replay_row(
             log,
             lambda path, name: replayed(
-                OpenedLog(path, log), _text(program_for(name, programs)), known, volatile
+                OpenedLog(path, log),
+                _text(program_for(name, programs)),
+                known,
+                volatile,
+                session=session,
             ),
         )
 

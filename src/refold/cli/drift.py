@@ -8,7 +8,7 @@ import click
 from refold.cli import bulk, output
 from refold.cli.errors import DIFFERS, FINE, MISSING
 from refold.cli.live import Live, live_of, live_options, pair
-from refold.cli.loading import import_from_here
+from refold.cli.loading import import_from_here, session_option
 from refold.cli.logs import LOG, OpenedLog, json_option, opened_log, started
 from refold.cli.pages import page
 from refold.engine.log.names import tree
@@ -38,6 +38,7 @@ recorded and may not run.
     help="The program as it is now: module:name or file.py:name; not for shipped ones.",
 )  # fmt: skip
 @live_options
+@session_option
 @click.option(
     "--compare", "rules", metavar="NAME=RULE", multiple=True,
     help="When results of a tool (or of `model`, `child`, `*`) count as the same: exact, text, "

@@ -10,6 +10,7 @@ import click
 
 from refold.cli import output, words
 from refold.cli.errors import DIFFERS, FINE, MISSING, USAGE
+from refold.cli.loading import session_option
 from refold.cli.logs import LOG, OpenedLog, json_option
 from refold.cli.pages import page
 from refold.cli.rehearsals import dropped_prints, program_option, subject, tools_option
@@ -48,6 +49,7 @@ Exit code: 0 every order ends as recorded · 1 an order ends otherwise
 @click.option("--children", is_flag=True, help="Explore each child, too, against its own log.")
 @click.option("--all", "is_all", is_flag=True, help="Every other end, not just the first few.")
 @tools_option
+@session_option
 @json_option
 def command(
     *,
@@ -59,6 +61,7 @@ def command(
     children: bool,
     is_all: bool,
     tools: str,
+    session: str | None,
     as_json: bool,
 ) -> int:
     """Run a recorded program under other orders of completion.
@@ -71,7 +74,7 @@ def command(
     program would have made of it is not known.
     """
     tried = [0]
-    with subject(log, program, tools, command="explore") as given:
+    with subject(log, program, tools, session, command="explore") as given:
         if given is None:
             return USAGE
         with dropped_prints(), output.progress(lambda: _progress(log, tried[0])):

@@ -18,7 +18,7 @@ from refold.cli.foreign import (
     rules_of,
 )
 from refold.cli.live import edits_of, is_all_recorded, live_of, live_options
-from refold.cli.loading import import_from_here
+from refold.cli.loading import import_from_here, session_option
 from refold.cli.logs import LOG, OpenedLog, json_option, opened_log, started
 from refold.cli.pages import page
 from refold.engine.log.names import default_path
@@ -67,6 +67,7 @@ not recorded and may not run · 1 an edit changes what is kept before it.
     help="The root's program: module:name or file.py:name; not for shipped ones.",
 )  # fmt: skip
 @live_options
+@session_option
 @click.option(
     "--into", type=LOG, metavar="FILE", help="The new log; by default a new file in runs/."
 )
@@ -95,7 +96,7 @@ def command(
     """
     foreign = command_given()
     if foreign is not None:
-        if program is not None or not is_all_recorded(**live):
+        if program is not None or live["session"] is not None or not is_all_recorded(**live):
             raise click.UsageError(
                 "with -- COMMAND, --at, --set, --into, --upstream, --volatile and --volatile-text "
                 "say it all"

@@ -12,10 +12,10 @@ from typing import Any, Final
 import attrs
 import click
 
-from refold.cli.loading import load_tools
+from refold.cli.loading import load_session, load_tools
 from refold.cli.logs import OpenedLog, program_started, refuse_damaged, started
 from refold.cli.people import said
-from refold.cli.shipped import session_of, tools_of
+from refold.cli.shipped import tools_of
 from refold.engine.canonical import Json
 from refold.engine.errors import UsageError
 from refold.engine.log.names import tree
@@ -99,6 +99,7 @@ def live_of(
     single: Iterable[str],
     stubs: Iterable[str],
     may_change: bool,
+    session: str | None,
 ) -> Live:
     """Return what the options mean for this log; what is not said of is as `default`.
 
@@ -123,8 +124,8 @@ def live_of(
         may_change=may_change,
     )
     _check_names(log, known, tool, sources.stubs)
-    session = session_of(log.path) if program is None else None
-    return Live(sources=sources, tools=tuple(known.values()), models=asked, session=session)
+    made = load_session(session, log.path)
+    return Live(sources=sources, tools=tuple(known.values()), models=asked, session=made)
 
 
 def _check_names(

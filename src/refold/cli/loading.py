@@ -1,4 +1,4 @@
-"""Tools that are named on the command line: `module:name` or `file.py:name`, alone or in lists.
+"""Tools and sessions named on the command line: `module:name` or `file.py:name`, tools in lists.
 
 How a name leads to what it names is `engine.programs`'s; what the programs that Refold ships come
 with is `cli.shipped`'s.  Rules: CONTRACT.md §14.9.
@@ -6,12 +6,18 @@ with is `cli.shipped`'s.  Rules: CONTRACT.md §14.9.
 
 import os
 import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from refold.engine.errors import ToolRefused
+from refold.engine.errors import ToolRefused, UsageError
 from refold.engine.ports import Tool
 from refold.engine.programs import load, reference_from
+
+if TYPE_CHECKING:
+    from refold.engine.session import Session
 
 
 def import_from_here() -> None:
@@ -44,3 +50,32 @@ def load_tools(text: str) -> tuple[Tool, ...]:
             raise ToolRefused(each, "--tools", "a text, and no tool")
         found += map(as_tool, thing if isinstance(thing, (list, tuple)) else (thing,))
     return tuple(found)
+
+
+session_option: Final[Callable[[Callable[..., Any]], Callable[..., Any]]] = click.option(
+    "--session", metavar="MODULE:NAME",
+    help="What makes a session with the reducers of the run's, or such a session.  A run whose "
+    "session was empty, or held only plans, needs none.",
+)  # fmt: skip
+
+
+def load_session(text: str | None, log: Path) -> "Session | None":
+    """Return an empty session for the run of `log`, as `text` names it; `None` if it had none.
+
+    Raises:
+        ProgramNotFound: nothing is found there.
+        UsageError: what is found is no session, and makes none.
+    """
+    if text is None:
+        return None
+    from refold.engine.session import Session  # noqa: PLC0415 - only where one is named
+    from refold.replay.session_fold import had_session  # noqa: PLC0415 - the same
+
+    found = load(reference_from(text))
+    made = found.empty() if isinstance(found, Session) else found() if callable(found) else found
+    if not isinstance(made, Session):
+        raise UsageError(
+            f"--session {text}: expected a session, or a function that returns one; found "
+            f"{made!r:.60}"
+        )
+    return made if had_session(log) else None

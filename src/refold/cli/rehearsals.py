@@ -15,7 +15,7 @@ import attrs
 import click
 
 from refold.cli import output
-from refold.cli.loading import import_from_here, joined, load_tools
+from refold.cli.loading import import_from_here, joined, load_session, load_tools
 from refold.cli.logs import (
     OpenedLog,
     complain_of_unnamed,
@@ -23,7 +23,7 @@ from refold.cli.logs import (
     program_started,
     refuse_damaged,
 )
-from refold.cli.shipped import session_of, tools_of
+from refold.cli.shipped import tools_of
 from refold.engine.ports import SessionPort, Tool
 from refold.engine.programs import SHIPPED
 
@@ -51,7 +51,7 @@ class Subject:
 
 @contextlib.contextmanager
 def subject(
-    log: Path, program: str | None, tools: str, *, command: str
+    log: Path, program: str | None, tools: str, session: str | None, *, command: str
 ) -> Iterator[Subject | None]:
     """Give what a rehearsal takes; `None` where the program has to be named, which is then said.
 
@@ -69,8 +69,8 @@ def subject(
         given = load_tools(tools)
         own = () if program is not None else tools_of(name)
         known = {tool.name: tool for tool in (*own, *given)}
-        session = session_of(opened.path) if program is None else None
-        yield Subject(opened, program, tuple(known.values()), session)
+        made = load_session(session, opened.path)
+        yield Subject(opened, program, tuple(known.values()), made)
 
 
 def _say_which(log: OpenedLog, name: str, command: str) -> None:

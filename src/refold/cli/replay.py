@@ -26,7 +26,7 @@ from refold.cli.foreign import (
     rules_of,
 )
 from refold.cli.live import is_all_recorded, live_of, live_options, modes_and_tools
-from refold.cli.loading import import_from_here, load_tools
+from refold.cli.loading import import_from_here, load_session, load_tools, session_option
 from refold.cli.logs import (
     LOG,
     SAY_IT,
@@ -38,7 +38,7 @@ from refold.cli.logs import (
     started,
 )
 from refold.cli.pages import page
-from refold.cli.shipped import session_of, tools_of
+from refold.cli.shipped import tools_of
 from refold.engine.errors import ProgramNotFound, RefoldError
 from refold.engine.log.damage import TORN_TAIL
 from refold.engine.ports import Tool
@@ -76,6 +76,7 @@ is missing while something is live.  Of several logs, the worst: 3, 1
     "Of several logs, each gets the one of its name; NAME= says another.",
 )  # fmt: skip
 @live_options
+@session_option
 @replay_options
 @click.option("--all", "is_all", is_flag=True, help="Every divergence, and what comes after it.")
 @click.option(
@@ -111,6 +112,7 @@ def command(
     junit: Path | None,
     volatile: tuple[str, ...],
     tripwire: bool,
+    session: str | None,
     as_json: bool,
     on_miss: OnMiss,
     pace: Pace,
@@ -150,7 +152,7 @@ def command(
     import_from_here()
     if junit is not None and not junit.absolute().parent.is_dir():
         raise click.UsageError(f"--junit: {output.shown_path(junit.parent)}: no such folder")
-    way = _Way(is_all=is_all, tripwire=tripwire, volatile=volatile)
+    way = _Way(is_all=is_all, tripwire=tripwire, volatile=volatile, session=session)
     if not is_all_recorded(**live):
         if timeout is not None:
             raise click.UsageError("--timeout is for what is replayed from the record alone")
@@ -167,6 +169,7 @@ def command(
         programs=_by_name(programs, logs),
         tools=tools,
         volatile=volatile,
+        session=session,
         jobs=jobs,
         fail_fast=fail_fast,
         timeout_seconds=timeout,
@@ -195,7 +198,7 @@ def _replay_live(
         raise click.UsageError("one log at a time where anything is live")
     with opened_log(logs[0]) as opened:
         program = _named(programs, opened)
-        sources = live_of(opened, program, "recorded", **live)
+        sources = live_of(opened, program, "recorded", session=way.session, **live)
         report = drifted(opened, program, sources, volatile=way.volatile)
         return tell(report, opened, junit=junit, as_json=as_json)
 
@@ -207,6 +210,7 @@ class _Way:
     is_all: bool
     tripwire: bool
     volatile: tuple[str, ...]
+    session: str | None
 
 
 def _replay_one(log: Path, programs: Sequence[str], tools: str, way: _Way, *, as_json: bool) -> int:
@@ -218,7 +222,7 @@ def _replay_one(log: Path, programs: Sequence[str], tools: str, way: _Way, *, as
         given = load_tools(tools)
 
         def again() -> ReplayReport:
-            return replayed(opened, program, given, way.volatile)
+            return replayed(opened, program, given, way.volatile, session=way.session)
 
         seen = watched(again) if way.tripwire else None
         report = seen.report if seen else again()
@@ -281,8 +285,12 @@ def replayed(
     program: str | None,
     tools: Iterable[Tool] = (),
     volatile: Iterable[str] = (),
+    *,
+    session: str | None = None,
 ) -> ReplayReport:
     """Re-execute a log; a shipped program is known by its name, and gets its tools' types.
+
+    `session` names what makes the run's session, as `--session` does.
 
     Raises:
         ProgramNotFound: it is none that Refold ships, and none was named.
@@ -294,9 +302,9 @@ def replayed(
     known = {tool.name: tool for tool in (*own, *tools)}
     said = f"re-executing {log.given}"
     with output.stdout_kept(), output.marked_as_replay(), output.progress(said):
-        session = session_of(log.path) if program is None else None
+        made = load_session(session, log.path)
         given = tuple(known.values())
-        return reexecute(log.path, program, tools=given, session=session, volatile=volatile)
+        return reexecute(log.path, program, tools=given, session=made, volatile=volatile)
 
 
 def _is_shipped(log: OpenedLog) -> bool:

@@ -14,11 +14,11 @@ import click
 
 from refold.cli import output, people, words
 from refold.cli.errors import FINE, NOT_COMPLETED, USAGE
-from refold.cli.loading import import_from_here, joined, load_tools
+from refold.cli.loading import import_from_here, joined, load_session, load_tools, session_option
 from refold.cli.logs import LOG, complain_of_unnamed, json_option, opened_log, place_of, started
 from refold.cli.pages import page
 from refold.cli.recorded import describe, document_of
-from refold.cli.shipped import session_of, tools_of
+from refold.cli.shipped import tools_of
 from refold.engine.errors import InDoubt, LogSealed, ToolNeeded, UsageError
 from refold.engine.events import RunStarted
 from refold.engine.log import scan
@@ -60,6 +60,7 @@ is recorded · 3 the log is damaged or has ended.
     "--tools", metavar="MODULE:NAME,…", multiple=True, callback=joined,
     help="Tools that the run was offered, or lists of them.  They are executed.",
 )  # fmt: skip
+@session_option
 @click.option("--agent", type=LOG, metavar="AGENT.md", help="Of `refold run`: the agent's file.")
 @click.option(
     "--model", "spec", metavar="SPEC",
@@ -132,6 +133,7 @@ class Given:
     log: Path
     program: str | None = None
     tools: str = ""
+    session: str | None = None
     agent: Path | None = None
     spec: str | None = None
     base_url: str | None = None
@@ -152,6 +154,7 @@ class Given:
             self.log,
             program=self.program,
             tools=self.tools,
+            session=self.session,
             agent=self.agent,
             model=self.spec,
             base_url=self.base_url,
@@ -250,7 +253,7 @@ def _once(given: Given, answers: dict[str, Any]) -> Recording:
             tools=_tools(given, start),
             models=_models(given, start),
             runner=given.runner,
-            session=session_of(given.log) if given.program is None else None,
+            session=load_session(given.session, given.log),
             answers=answers,
             by=given.by,
             ask=people.ask if given.ask else None,

@@ -10,6 +10,7 @@ import click
 
 from refold.cli import output, words
 from refold.cli.errors import FINE, USAGE
+from refold.cli.loading import session_option
 from refold.cli.logs import LOG, OpenedLog, json_option
 from refold.cli.pages import page
 from refold.cli.rehearsals import dropped_prints, program_option, subject, tools_option
@@ -44,9 +45,17 @@ _LABEL_MAX: Final = 44
     help="Alter only outcomes of calls whose name or arguments hold TEXT.",
 )  # fmt: skip
 @tools_option
+@session_option
 @json_option
 def command(
-    *, log: Path, program: str | None, errors: bool, only: str, tools: str, as_json: bool
+    *,
+    log: Path,
+    program: str | None,
+    errors: bool,
+    only: str,
+    tools: str,
+    session: str | None,
+    as_json: bool,
 ) -> int:
     """Find out which recorded outcomes a run depends on.
 
@@ -55,7 +64,7 @@ def command(
     runs, no model is asked.  What nothing depends on was got for nothing.
     """
     done = [0, 0]
-    with subject(log, program, tools, command="sensitivity") as given:
+    with subject(log, program, tools, session, command="sensitivity") as given:
         if given is None:
             return USAGE
         with dropped_prints(), output.progress(lambda: _progress(log, done)):

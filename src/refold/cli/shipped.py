@@ -1,19 +1,12 @@
-"""What the programs that Refold ships come with: their leaf tools, and their session.
+"""What the programs that Refold ships come with: their leaf tools.
 
-Replaying their logs needs the types of the tools' results.  Delegation tools that Refold ships are
-found by `refold.face`.
+Replaying their logs needs the types of the tools' results.  Delegation tools that Refold ships, and
+an empty session for a run that had one, are found by `refold.face`.
 """
 
-import itertools
 import os
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from refold.engine.log import read_entries
 from refold.engine.ports import Tool
-
-if TYPE_CHECKING:
-    from refold.engine.session import Session
 
 
 def tools_of(program: str, root: str | os.PathLike[str] = os.curdir) -> tuple[Tool, ...]:
@@ -31,13 +24,3 @@ def tools_of(program: str, root: str | os.PathLike[str] = os.curdir) -> tuple[To
 
         return file_tools(root)
     return ()
-
-
-def session_of(log: Path) -> "Session | None":
-    """Return what a shipped program's run had: a session with plans, or none."""
-    second = next(itertools.islice(read_entries(log, torn_ok=True), 1, None), None)
-    if second is None or second.kind != "session.seeded":
-        return None
-    from refold.tools.configured import planned  # noqa: PLC0415 - imports all tools
-
-    return planned()
