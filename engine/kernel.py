@@ -129,8 +129,9 @@ class Kernel:
         """Whether it is an end like any other; else `execute` raises it."""
         self.unknown: dict[str, str] = {}
         """Tools asked for that the run does not have, by the call key that they would have had."""
-        self.gives_secrets = False
-        """Whether the program asked for a handle: arguments are searched for them from then on."""
+        self.secrets: dict[str, None] = {}
+        """Names that the program asked handles for; arguments are searched for handles from then
+        on."""
         self.unawaited = Unawaited()
         self.slips: tuple[Slip, ...] = ()
         """Calls that the program made and never awaited, once it has ended."""
@@ -504,14 +505,14 @@ class Kernel:
         scope, call = self.key()
         pending = Pending(call, "tool", tool.name, tool, plain)
         is_alone = not (self.open or self.children or self.wanted) and self.loop.is_idle()
-        goes_straight = is_alone and not self.gives_secrets
+        goes_straight = is_alone and not self.secrets
         taken = self._straight(pending, scope) if goes_straight else Taken.NOTHING
         if taken.__class__ is ToolReturned:
             return None, self._had_at_once(pending, taken)
         if taken is Taken.NOTHING:
             self._ask_as(_tool_called(tool.name, plain, tool.effect), scope, call)
         effect = _call_tool(call, tool, plain)
-        if self.gives_secrets and (handles := handles_in(arguments)):
+        if self.secrets and (handles := handles_in(arguments)):
             effect = CallTool(call, tool, plain, handles)
         if is_alone and taken is Taken.NOTHING:
             self.open[call] = pending
@@ -572,6 +573,11 @@ class Kernel:
                 f"{getattr(which, '__name__', which)!r} is no tool: decorate it with @refold.tool"
             )
         return which
+
+    def hand_out(self, name: str) -> None:
+        """Take note that the program has a handle to a secret, and tell the world."""
+        self.secrets[name] = None
+        self.world.secret_named(name)
 
     @staticmethod
     def plain_arguments(arguments: dict[str, Any]) -> dict[str, Json]:

@@ -153,6 +153,8 @@ class Recorder:
             self._arrivals.put(arrival)
         self._kernel.wanted = handed.effects
         self._kernel.world = self
+        for name in self._kernel.secrets:
+            self.secret_named(name)
 
     def _keep(self, ledger: Ledger) -> None:
         self._ledger, self.fold = ledger, ledger.fold
@@ -247,6 +249,10 @@ class Recorder:
         """Append the marker: a run that is recorded goes the new way."""
         self.emit(PatchMarked(marker), None)
         return True
+
+    def secret_named(self, name: str) -> None:
+        """Take the value out of all that comes from now on."""
+        self._vault.value(name)
 
     def seed(self, session: SessionPort) -> None:
         """Append the session that the run starts with."""
@@ -695,10 +701,9 @@ class Recorder:
 
     def _revealed(self, effect: CallTool) -> CallTool | ToolReturned:
         """Return the effect with secrets in the place of their handles, or the call's failure."""
-        arguments, missing = self._vault.revealed(effect.arguments, effect.secrets)
-        if not missing:
+        arguments, message = self._vault.revealed(effect.arguments, effect.secrets)
+        if not message:
             return attrs.evolve(effect, arguments=arguments) if effect.secrets else effect
-        message = f"no secret {missing}: set the variable, or record(secrets={{{missing!r}: …}})"
         return ToolReturned("error", error={"code": "secret", "message": message, "type": ""})
 
     def _before(self, tool: Tool) -> None:

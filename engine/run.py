@@ -27,7 +27,7 @@ from refold.engine.outcome import Outcome
 from refold.engine.pending import Child
 from refold.engine.people import APPROVAL, approval_question, check_approved, needs_approval
 from refold.engine.ports import Model, ModelReply, ModelRequest, Tool, ToolDefinition
-from refold.engine.secret import Secret
+from refold.engine.secret import Secret, handles_in
 from refold.engine.unawaited import Add, to_be_awaited
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -144,9 +144,10 @@ class _Face:
         """Return a handle to a secret: an argument for tools, which are given its value.
 
         The value is that of `record(secrets={name: …})`, else of the environment variable.  It is
-        read just before a tool runs, stands in no log, and is taken out of whatever comes back.
+        read just before a tool runs, stands in no log, and is taken out of whatever comes back from
+        now on.
         """
-        self._kernel.gives_secrets = True
+        self._kernel.hand_out(name)
         return Secret(name)
 
     def settings(self, name: str, make: Callable[[], Json]) -> Any:
@@ -194,6 +195,11 @@ class _Face:
     ) -> ModelRequest:
         offered = tuple(self._definition(tool) for tool in tools)
         plain = _messages(messages)
+        if self._kernel.secrets and (handles := handles_in([plain, parameters])):
+            raise UsageError(
+                f"run.model was given the handle run.secret({handles[0][1]!r}): only tools are "
+                "given the value of a secret"
+            )
         return ModelRequest(messages=plain, tools=offered, parameters=parameters)
 
     def _definition(self, tool: Tool | ToolDefinition | str) -> ToolDefinition:

@@ -8,29 +8,53 @@ Values live in `engine.vault`.
 
 import dataclasses
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any, Final
 
 import attrs
 
 from refold.engine.canonical import Json, join, unescaped
+from refold.engine.errors import UsageError
 
 MEMBER: Final = "$secret"
 
 
 @attrs.frozen
 class Secret:
-    """A handle to a secret; its text and its JSON hold the name alone."""
+    """A handle to a secret; its `repr` and its JSON hold the name alone, and it has no text.
+
+    Raises:
+        UsageError: it is formatted, or turned into a text.
+    """
 
     name: str
 
     def __str__(self) -> str:
-        return f"[secret {self.name}]"
+        # f"Bearer {handle}" would send the name instead of the value, and no error would say so.
+        raise UsageError(
+            f"run.secret({self.name!r}) was put into a text, and a handle is none: pass the handle "
+            f"itself to a tool, run.tool(…, key=handle), and write the text around it in the tool, "
+            'f"Bearer {key}"'
+        )
+
+    def __format__(self, _spec: str) -> str:
+        return str(self)
 
 
 def handles_in(value: Any, pointer: str = "") -> tuple[tuple[str, str], ...]:
-    """Return the places of handles in arguments, as {JSON pointer, name}: in containers only."""
+    """Return the places of handles in arguments, as {JSON pointer, name}: in containers only.
+
+    Raises:
+        UsageError: one is in a set, which has no places.
+    """
     if isinstance(value, Secret):
         return ((pointer, value.name),)
+    if isinstance(value, Enum):
+        return handles_in(value.value, pointer)
+    if isinstance(value, set | frozenset):
+        if any(handles_in(item) for item in value):
+            raise UsageError("a handle to a secret stands in a set: pass it in a list")
+        return ()
     if isinstance(value, Mapping):
         parts = [handles_in(item, join(pointer, key)) for key, item in value.items()]
     elif isinstance(value, list | tuple):

@@ -70,10 +70,7 @@ class Vault:
     @staticmethod
     def _check(name: str, value: str) -> None:
         if len(value) < LENGTH_MIN:
-            raise UsageError(
-                f"the secret {name} has fewer than {LENGTH_MIN} characters: it would be found in "
-                "any text"
-            )
+            raise UsageError(_too_short(name))
 
     def _compile(self) -> None:
         self._pattern, names = pattern_of(self._known)
@@ -89,10 +86,8 @@ class Vault:
         value = self._given.get(name) or self._passed.get(name) or os.environ.get(name)
         if value is None:
             return None
-        with self._lock:
-            if self._known.get(name) != value and len(value) >= LENGTH_MIN:
-                self._known[name] = value
-                self._compile()
+        if len(value) >= LENGTH_MIN:
+            self.learn(name, value)  # beside what the variable was before: that stays secret
         return value
 
     def learn(self, name: str, value: str) -> None:
@@ -111,11 +106,14 @@ class Vault:
     def revealed(
         self, arguments: dict[str, Json], handles: Iterable[tuple[str, str]]
     ) -> tuple[dict[str, Json], str]:
-        """Return arguments with values in the place of handles; or the name of one that is not."""
+        """Return arguments with values in the place of handles; or why that cannot be."""
         for pointer, name in handles:
             value = self.value(name)
             if value is None:
-                return arguments, name
+                advice = f"set the variable, or record(secrets={{{name!r}: …}})"
+                return arguments, f"no secret {name}: {advice}"
+            if len(value) < LENGTH_MIN:
+                return arguments, _too_short(name)
             arguments = put(arguments, pointer, value)
         return arguments, ""
 
@@ -154,14 +152,17 @@ class Vault:
             "tools": list(rules.tools),
             "environment": list(rules.environment),
             "secrets": list(rules.secrets),
-            "given": {**{name: self._known[name] for name in self._named()}, **self._given},
+            "given": {**self._known, **self._given},
             "named": sorted(self._given),
             "keys": list(self._keys),
             "volatile": list(self.volatile),
         }
 
-    def _named(self) -> list[str]:
-        return [name for name in self._known if not name.endswith(_UNNAMED)]
+
+def _too_short(name: str) -> str:
+    return (
+        f"the secret {name} has fewer than {LENGTH_MIN} characters: it would be found in any text"
+    )
 
 
 def vault_of(

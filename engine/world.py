@@ -64,6 +64,10 @@ class World(Protocol):
         """Take a change marker as a line, and return whether the run has it; live, it has."""
         ...
 
+    def secret_named(self, name: str) -> None:
+        """Be told that the program has a handle to a secret: its value is hidden from now on."""
+        ...
+
     def seed(self, session: SessionPort) -> None:
         """Take the session that the run starts with as a line."""
         ...
@@ -124,6 +128,9 @@ class Silent:
     def patched(self, marker: str) -> NoReturn:  # noqa: ARG002 - the port's
         """Let go of whoever asks."""
         raise RecordEnded
+
+    def secret_named(self, name: str) -> None:
+        """Do nothing."""
 
     def seed(self, session: SessionPort) -> None:
         """Do nothing."""

@@ -41,6 +41,7 @@ from refold.engine.events import (
 from refold.engine.log import Entry, read_entries
 from refold.engine.log.names import child_path
 from refold.engine.outcome import Usage
+from refold.engine.secret import MEMBER
 from refold.replay.ends import end_of
 from refold.replay.excuses import without_volatile
 from refold.replay.items import Item, item_of
@@ -121,6 +122,7 @@ class Book:
         """Behind the first: the seq of the last."""
         self._asked_us: dict[str, int] = {}
         self._finished: RunFinished | None = None
+        self._has_handles = False
         entries = read_entries(log, resolve=True, torn_ok=True)
         self.started = _started(log, next(entries, None))
         for entry in entries:
@@ -167,8 +169,9 @@ class Book:
 
     @property
     def rules(self) -> dict[str, Any]:
-        """Redaction and volatile rules that the log was made under."""
-        return self.started.rules
+        """Redaction and volatile rules that the log was made under; handles make secrets, too."""
+        rules = self.started.rules
+        return {**rules, "redaction": rules.get("redaction", {})} if self._has_handles else rules
 
     @property
     def whole_end(self) -> dict[str, Json]:
@@ -200,6 +203,7 @@ class Book:
         self.entries += 1
         call, event = entry.call or "", entry.event
         at_us = int(entry.meta.get("mono_us", 0))
+        self._has_handles = self._has_handles or _HANDLE in entry.line
         match event:
             case ToolCalled() | ModelAsked() | ChildStarted() | InputAsked():
                 self.requests[call] = asked_of(event, call, entry.seq)
@@ -247,6 +251,7 @@ class Book:
         self.answers[key] = Answer(key, call, event, len(self.answers))
 
 
+_HANDLE: Final = f'"{MEMBER}"'.encode()
 _PLACED: Final = {
     "session": "a child's change of the session",
     "timeout": "the run's timeout",

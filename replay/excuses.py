@@ -101,8 +101,15 @@ class Excuses:
         self._has_other_chain = False
         self.ignored: list[Ignored] = []
         self.count = 0
-        self.is_any = bool(self.paths or self._is_redacted)
+
+    @property
+    def is_any(self) -> bool:
         """Whether there is anything to excuse at all."""
+        return bool(self.paths or self._is_redacted)
+
+    def expect_markers(self) -> None:
+        """Take a marker for whatever stands in its place: the program asked for a secret."""
+        self._is_redacted = True
 
     def excused(self, kind: str, call: str | None, seq: int, pair: tuple[Any, Any]) -> bool:
         """Return whether all that differs between recorded and present data may; list it then."""

@@ -209,6 +209,9 @@ class Rehearsal:
             self.emit(PatchMarked(marker), None)
         return is_there
 
+    def secret_named(self, name: str) -> None:
+        """Do nothing: no tool runs."""
+
     def seed(self, session: SessionPort) -> None:
         """Start the session as it was recorded."""
         if self._book.snapshot is not None:

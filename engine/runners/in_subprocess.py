@@ -19,6 +19,7 @@ from refold.engine.recording import outcome_of_error
 from refold.engine.reply import outcome_of
 from refold.engine.runners.anchor import anchored
 from refold.engine.runners.envelope import pack
+from refold.engine.vault import Vault
 
 STUB: Final = Path(__file__).with_name("stub.py")
 """The file that a process of ours executes first."""
@@ -121,10 +122,11 @@ def _outcome(ended: Ended, request: ChildRequest, duration_ms: int) -> Outcome:
             status, code, message = "limit", "memory_bytes", "it used more memory than allowed"
         case "signalled":
             status, code = "failed", "crashed"
-            message = f"ended by signal {ended.signal}{_last_words(ended.stderr)}"
+            message = f"ended by signal {ended.signal}{_last_words(ended.stderr, request.vault)}"
         case "exited":
             status, code = "failed", "crashed"
-            message = f"exit code {ended.code} without a reply{_last_words(ended.stderr)}"
+            words = _last_words(ended.stderr, request.vault)
+            message = f"exit code {ended.code} without a reply{words}"
     return failed(
         _status(status), code, message, duration_ms=duration_ms, truncated=_truncated(ended)
     )
@@ -143,7 +145,11 @@ def _truncated(ended: Ended) -> Truncated | None:
     )
 
 
-def _last_words(stderr: Captured) -> str:
-    """Return the end of what a crashed child wrote to standard error, for the message."""
-    lines = stderr.kept.decode(errors="backslashreplace").strip().splitlines()
+def _last_words(stderr: Captured, vault: Vault | None) -> str:
+    """Return the end of what a crashed child wrote to standard error, for the message.
+
+    Secrets are taken out before lines are cut: half of a secret would not be found.
+    """
+    said = stderr.kept.decode(errors="backslashreplace").strip()
+    lines = (vault.scrubbed(said) if vault else said).splitlines()
     return ": " + " | ".join(line.strip()[:200] for line in lines[-2:]) if lines else ""

@@ -94,7 +94,7 @@ def test_no_sink_has_a_secret(canary: str, tmp_path: Path) -> None:
         outcome = await run.delegate(refold.Delegation(program=child, input=str(given)))
         run.annotate("seen", {"given": given, "read": read})
         failure = outcome.error.message if outcome.error else ""
-        return [leaked, str(caught.value), reply.message, failure, given, str(handle)]
+        return [leaked, str(caught.value), reply.message, failure, given, repr(handle)]
 
     log = tmp_path / "a.jsonl"
     recording = refold.record(

@@ -8,11 +8,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from refold.engine.ports import Reference
 from refold.engine.run import PlainRun
 from refold.engine.runners.in_subprocess import STUB, InSubprocess
+from refold.engine.vault import Vault
 from tests.engine.runners.conftest import Make, ended
 
 HERE = str(Path(__file__).resolve())
@@ -73,6 +75,25 @@ def test_the_last_words_of_a_crash_are_in_its_message(request_for: Make) -> None
     assert outcome.error is not None
     assert outcome.status == "failed"
     assert "no.such" in outcome.error.message
+
+
+def says_much(_run: PlainRun, words: str) -> None:
+    """Write a long line and crash."""
+    sys.stderr.write(f"{'.' * 190}{words}")
+    sys.stderr.flush()
+    os._exit(3)
+
+
+def test_no_half_of_a_secret_is_left_of_last_words(request_for: Make) -> None:
+    """It is taken out before the line is cut: what is left of it would not be found."""
+    request = request_for(Reference(HERE, "says_much"), "k3y-of-the-shop-that-is-long")
+    request = attrs.evolve(request, vault=Vault(secrets={"KEY": "k3y-of-the-shop-that-is-long"}))
+
+    outcome = ended(InSubprocess().run(request))
+
+    assert outcome.error is not None
+    assert ".[redacted" in outcome.error.message
+    assert "k3y" not in outcome.error.message
 
 
 def test_the_stub_imports_only_what_starts_fast() -> None:
