@@ -4,7 +4,8 @@ Imports nothing of ours.  `tools` and `replay` stand on it; `refold` itself name
 
     events, effects, outcome, limits,  the words: what happened, what is asked for, how it ended,
       delegation, ports, errors          what it may use up, what the outside is to be
-    kernel, loop, stdlib, pending,     one program, one completion at a time
+    kernel, loop, stdlib, pending,     one program, one completion at a time, by the rules that
+      flags                              its log names
       decide, verdict, interrupts        (`values`: time, seeds, files)
     run                                what a program sees; `agent`: the agent loop over it;
                                          `unawaited`: calls that it forgets

@@ -13,6 +13,7 @@ import attrs
 from refold.engine import codec, data_digest
 from refold.engine import digest as digests
 from refold.engine.events import RunFinished, RunStarted
+from refold.engine.flags import NOW
 from refold.engine.log.blobs import encode_data
 from refold.engine.offers import offer_of
 from refold.engine.ports import Tool
@@ -32,6 +33,7 @@ def versions() -> dict[str, Any]:
         "engine": ENGINE_VERSION,
         "state": STATE_VERSION,
         "python": ".".join(platform.python_version_tuple()[:2]),
+        "flags": NOW.as_json(),
     }
 
 

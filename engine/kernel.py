@@ -52,6 +52,7 @@ from refold.engine.events import (
     ToolCalled,
     ToolReturned,
 )
+from refold.engine.flags import NOW, Flags
 from refold.engine.limits import Limits
 from refold.engine.loop import Loop, Scope, Task, Timer, inside_collector
 from refold.engine.outcome import Outcome
@@ -98,6 +99,7 @@ class Kernel:
         tools: Mapping[str, Tool],
         models: Mapping[str, Model] | None = None,
         session: SessionPort | None = None,
+        flags: Flags = NOW,
     ) -> None:
         stdlib.install()
         self.world = world
@@ -111,6 +113,7 @@ class Kernel:
             look=self.values.look_seconds,
             glance=self.values.glance_seconds,
             arm=self._arm,
+            flags=flags,
         )
         self.open: dict[str, Pending] = {}
         """Tool, model and input effects without an outcome, in the order asked."""

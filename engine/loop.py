@@ -3,7 +3,8 @@
 Programs run on it (CONTRACT.md §9).  The same program, given the same completions in the same
 order, runs its callbacks in the same order in every process:
 
-- tasks and futures hash to their creation number, so that sets of them iterate alike;
+- tasks hash to their scope and futures to the order of their first use, so that sets of them
+  iterate alike, and a future more somewhere else turns none around;
 - a task's scope is its place in the tree of tasks, kept on the task and not in a context
   variable, which frameworks share between tasks;
 - timers fire one at a time, when the pump says so; the clock moves only between steps;
@@ -21,12 +22,14 @@ import itertools
 import sys
 import threading
 import weakref
+import zlib
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from types import FrameType
 from typing import Any, Final, NoReturn
 
 from refold.engine.errors import OutsideLoop
+from refold.engine.flags import NOW, Flags
 
 _ASYNCIO_FILES: Final = asyncio.__file__.rpartition("/")[0]
 _OURS: Final = __file__.rpartition("/")[0]
@@ -85,21 +88,30 @@ def inside_collector() -> bool:
 gc.callbacks.append(_mark_collection)
 
 
+_SIBLING_BITS: Final = 24
+"""Of a hash: room for the tasks of one scope; what stands above tells those of two apart."""
+
+
 class Scope:
     """A place in a program's tree of tasks, and the counters that name what happens there."""
 
-    __slots__ = ("calls", "path", "tasks", "timers")
+    __slots__ = ("_below", "calls", "hash", "path", "tasks", "timers")
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, hash_: int = 0) -> None:
         self.path = path
+        self.hash = hash_
+        """Of its task.  Siblings have successive ones, so that small sets keep their order."""
+        self._below = -1
         self.tasks = 0
         self.calls = 0
         self.timers = 0
 
     def child(self) -> "Scope":
         """Return the next scope below this one: `0/2` has `0/2/1`, then `0/2/2`."""
+        if self._below < 0:
+            self._below = zlib.crc32(self.path.encode()) << _SIBLING_BITS if self.hash else 0
         self.tasks += 1
-        return Scope(f"{self.path}/{self.tasks}")
+        return Scope(f"{self.path}/{self.tasks}", self._below + self.tasks)
 
     def next_call(self) -> str:
         """Return the next call key: `0/2#1`, then `0/2#2`."""
@@ -201,24 +213,25 @@ def _microseconds(seconds: float) -> int:
 
 
 class Future(asyncio.Future[Any]):
-    """A future that hashes to its creation number."""
+    """A future that hashes to a number that it draws when it is first put into a set."""
 
     def __init__(self, *, loop: "Loop") -> None:
-        self.number = loop.next_number()
+        self.number = 0 if loop.flags.scope_hashes else loop.next_number()
         super().__init__(loop=loop)
 
     def __hash__(self) -> int:
+        self.number = self.number or self.get_loop().next_hash()  # type: ignore[attr-defined]  # ours
         return self.number
 
 
 class Task(asyncio.Task[Any]):
-    """A task that hashes to its creation number and knows its scope."""
+    """A task that knows its scope, and hashes to it."""
 
     def __init__(
         self, coro: Coroutine[Any, Any, Any], *, loop: "Loop", scope: Scope, **options: Any
     ) -> None:
         # Both before the base class: it adds the task to a set, and an eager start runs it.
-        self.number = loop.next_number()
+        self.number = scope.hash if loop.flags.scope_hashes else loop.next_number()
         self.scope = scope
         super().__init__(coro, loop=loop, **options)
 
@@ -235,12 +248,14 @@ class Loop(asyncio.AbstractEventLoop):
         look: Callable[[], float],
         glance: Callable[[], float],
         arm: Callable[[Timer], None],
+        flags: Flags = NOW,
     ) -> None:
         """Take the clock.
 
         `look` records that the program saw the time, `glance` gives the last time recorded, both
-        in seconds; `arm` is told of every timer.
+        in seconds; `arm` is told of every timer; `flags` are the rules of the run's log.
         """
+        self.flags = flags
         self.root = Scope("0")
         self.timers: dict[str, Timer] = {}
         self.unfinished: dict[asyncio.Task[Any], None] = {}
@@ -251,6 +266,7 @@ class Loop(asyncio.AbstractEventLoop):
         self._arm = arm
         self._ready: deque[Handle] = deque()
         self._numbers = itertools.count(1)
+        self._hashes = itertools.count(1)
         self._eager = False
         self._foreign: dict[asyncio.Task[Any], Scope] = {}
         self._generators: dict[int, weakref.ref[AsyncGenerator[Any, Any]]] = {}
@@ -338,6 +354,10 @@ class Loop(asyncio.AbstractEventLoop):
     def next_number(self) -> int:
         """Return the next creation number."""
         return next(self._numbers)
+
+    def next_hash(self) -> int:
+        """Return the next hash of a future, drawn when somebody asks for it."""
+        return next(self._hashes if self.flags.scope_hashes else self._numbers)
 
     def scope(self) -> Scope:
         """Return the scope that the code running now belongs to."""

@@ -108,5 +108,5 @@ def _numbered_hash(future: Any) -> int:
         return object.__hash__(future)
     number: int | None = getattr(future, "number", None)
     if number is None:
-        number = future.number = loop.next_number()
+        number = future.number = loop.next_hash()
     return number

@@ -24,6 +24,7 @@ from refold.engine.events import (
     ToolReturned,
     ValueDrawn,
 )
+from refold.engine.flags import Flags
 from refold.engine.kernel import Kernel
 from refold.engine.limits import Limits
 from refold.engine.loop import Timer
@@ -133,6 +134,7 @@ class Rehearsal:
             tools=tools,
             models={name: RecordedModel(full) for name, full in started.models.items()},
             session=session,
+            flags=Flags.of_log(started.versions),
         )
         self._kernel.reseeded = frozenset(_purposes(book, plan.seeds))
 

@@ -41,6 +41,7 @@ from refold.engine.events import (
     ToolReturned,
     ValueDrawn,
 )
+from refold.engine.flags import Flags, unknown_flags
 from refold.engine.kernel import Kernel
 from refold.engine.limits import Limits
 from refold.engine.log import Entry
@@ -126,6 +127,7 @@ class Replayed:
                 **(models or {}),
             },
             session=session,
+            flags=Flags.of_log(started.versions),
         )
         self.mismatch: Mismatch | None = None
         self.explorer: Explorer | None = None
@@ -461,6 +463,10 @@ def _check_rules(log: Path, started: RunStarted) -> None:
     if recorded != ENGINE_VERSION:
         raise LogUnsupported(
             str(log), f"scheduling rules {ENGINE_VERSION}", f"rules {recorded!a:.40}"
+        )
+    if unknown := unknown_flags(started.versions):
+        raise LogUnsupported(
+            str(log), "flags of scheduling that this release knows", ", ".join(unknown)
         )
 
 

@@ -1,5 +1,7 @@
 """A program that was edited after it was recorded: what each edit is called (CONTRACT.md §12.4)."""
 
+import asyncio
+import contextlib
 import itertools
 from pathlib import Path
 from typing import Any
@@ -239,3 +241,52 @@ def test_a_divergence_is_data_or_an_exception(tmp_path: Path) -> None:
 
     assert caught.value.divergence == report.divergences[0]
     reexecute(log, program_of(A, B)).check()
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 7])
+@pytest.mark.parametrize("waits", ["group", "wait", "kept"])
+def test_a_future_more_does_not_turn_a_set_of_tasks_around(
+    tmp_path: Path, waits: str, size: int
+) -> None:
+    """Tasks are given up in one order, whatever else the program makes before them."""
+
+    async def program(run: Run, padding: int) -> Any:
+        for _ in range(padding):
+            asyncio.get_running_loop().create_future()
+            await asyncio.sleep(0)
+
+        async def given_up(number: int) -> None:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                run.annotate(str(number))
+                raise
+
+        async def fails() -> None:
+            raise ValueError(await run.tool("search", q="now"))
+
+        coroutines = [*(given_up(number) for number in range(size)), fails()]
+        if waits == "group":
+            with contextlib.suppress(ExceptionGroup):
+                async with asyncio.TaskGroup() as group:
+                    _ = [group.create_task(each) for each in coroutines]
+            return None
+        tasks = {asyncio.create_task(each) for each in coroutines}
+        if waits == "wait":
+            _, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        else:
+            await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return None
+
+    def padded(padding: int) -> Any:
+        async def program_of_padding(run: Run, _input: Any) -> Any:
+            return await program(run, padding)
+
+        return program_of_padding
+
+    log = recorded(tmp_path / "a.jsonl", program=padded(0)).log
+
+    assert [reexecute(log, padded(more)).divergences for more in range(1, 9)] == [()] * 8

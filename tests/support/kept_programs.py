@@ -1,6 +1,7 @@
 """The programs of the logs under `fixtures/logs`: never edited, for they have to do the same."""
 
 import asyncio
+import contextlib
 from typing import Any
 
 import refold
@@ -72,6 +73,41 @@ async def failing(run: refold.Run, _: Any) -> None:
     await run.tool("fetch", name="missing")
 
 
-PROGRAMS: dict[str, Any] = {"everything": everything, "plainly": plainly, "failing": failing}
-INPUTS: dict[str, Any] = {"everything": ["short", "long"], "plainly": 4, "failing": None}
+async def aborting(run: refold.Run, padding: int) -> list[str]:
+    """Give up on three tasks; before the flag `scope_hashes`, futures shifted their order."""
+    for _ in range(padding):
+        asyncio.get_running_loop().create_future()
+    given_up = []
+
+    async def waits(name: str) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            run.annotate(name)
+            given_up.append(name)
+            raise
+
+    async def fails() -> None:
+        raise ValueError(await run.tool("fetch", name="short"))
+
+    with contextlib.suppress(ExceptionGroup):
+        async with asyncio.TaskGroup() as group:
+            for name in "abc":
+                group.create_task(waits(name))
+            group.create_task(fails())
+    return given_up
+
+
+PROGRAMS: dict[str, Any] = {
+    "everything": everything,
+    "plainly": plainly,
+    "failing": failing,
+    "aborting": aborting,
+}
+INPUTS: dict[str, Any] = {
+    "everything": ["short", "long"],
+    "plainly": 4,
+    "failing": None,
+    "aborting": 4,
+}
 MODEL = ScriptedModel(["They have read two texts.", "Nothing more."])

@@ -1,0 +1,51 @@
+"""Rules of scheduling that came within one engine version, each with a flag in `run.started`.
+
+A log is re-executed by the rules that its flags name; where a flag is missing, by the rule that
+held before it.  So old logs replay as they did, and new ones by what is better now.  Rules:
+CONTRACT.md §15.1.
+
+To add one: a field whose default is the old rule, its value in `NOW`, a sentence in §15.1.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, Self
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class Flags:
+    """The rules that one run follows; a default is what a log without the flag followed."""
+
+    scope_hashes: bool = False
+    """Whether a task hashes to its scope, and a future to the order of first use, not both to one
+    number in the order of creation: a lock or a time limit more turns no set of tasks around."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what `run.started.versions.flags` says."""
+        return attrs.asdict(self)
+
+    @classmethod
+    def of_log(cls, versions: Mapping[str, Any]) -> Self:
+        """Return the rules of a log by its `versions`; `unknown_flags` says which it cannot."""
+        recorded = versions.get("flags")
+        known = recorded if isinstance(recorded, Mapping) else {}
+        return cls(**{name: known[name] for name in _TYPES if name in known})
+
+
+NOW: Final = Flags(scope_hashes=True)
+"""The rules of runs that are recorded now."""
+
+_TYPES: Final = {name: type(value) for name, value in NOW.as_json().items()}
+
+
+def unknown_flags(versions: Mapping[str, Any]) -> list[str]:
+    """Return what this release does not know of a log's flags: a later one made it."""
+    recorded = versions.get("flags", {})
+    if not isinstance(recorded, Mapping):
+        return [f"{recorded!a:.40}"]
+    return [
+        f"{name}={value!a:.40}"
+        for name, value in sorted(recorded.items())
+        if type(value) is not _TYPES.get(name)
+    ]
