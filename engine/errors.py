@@ -15,6 +15,7 @@
         ToolRefused              a tool that cannot be registered
         ToolUnknown              a name that no given tool has
         ToolNeeded               replay needs the tool's types to give its result back
+          DelegationNeeded       … or its code, for a delegation tool is executed again
           ToolAbsent             a run that goes on live needs a tool that nobody passed
         SessionNeeded            the run had a session with reducers that nobody passed
         ArgumentsRefused         arguments that do not fit the tool's signature
@@ -244,6 +245,16 @@ class ToolNeeded(Detailed, UsageError):
             f"{self.call}: {self.tool!r} was called by name and returns a typed value; replay "
             f"needs its types, and never runs it: pass tools=[{self.tool}] (--tools on the "
             "command line)"
+        )
+
+
+class DelegationNeeded(ToolNeeded):
+    """A delegation tool was called, and the re-execution was not given it (CONTRACT.md §10.4)."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.tool!r} is a delegation tool: program code, which a replay executes again. "
+            f"Pass tools=[{self.tool}] (--tools on the command line)"
         )
 
 

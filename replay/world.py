@@ -23,6 +23,7 @@ from refold.engine.canonical import Json, encode, loads
 from refold.engine.codec import kind_of, structure, unstructure
 from refold.engine.effects import CallTool, Effect, GiveUp, RunChild
 from refold.engine.errors import (
+    DelegationNeeded,
     EventMalformed,
     LogUnsupported,
     SessionNeeded,
@@ -491,7 +492,7 @@ class RecordedTool:
 
     async def delegate(self, run: Any, arguments: Any, /) -> Json:  # noqa: ARG002 - the port's
         """Refuse: a delegation tool is program code, and has to be passed."""
-        raise ToolNeeded(self.name, self.name)
+        raise DelegationNeeded(self.name, self.name)
 
     def dump(self, result: Any, /) -> Json:
         """Return it as it is."""

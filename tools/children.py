@@ -23,7 +23,13 @@ from refold.engine.ports import Policy, Program, Reference, Tool
 from refold.engine.programs import load_program, program_name, reference_of
 from refold.engine.run import PlainRun
 from refold.engine.session.session import Session
-from refold.tools.delegation import call_begins, call_ends, delegate_all, settings_of
+from refold.tools.delegation import (
+    call_begins,
+    call_ends,
+    delegate_all,
+    settings_of,
+    why_missing,
+)
 from refold.tools.plans import Plan, planning_tools
 
 R = TypeVar("R")
@@ -177,6 +183,11 @@ def recorded(run: Any, name: str, options: T) -> T:
 
 
 def _plain(options: Any) -> dict[str, Json]:
+    missing = why_missing(options.program)
+    return _values(options) | ({"missing": missing} if missing else {})
+
+
+def _values(options: Any) -> dict[str, Json]:
     names = [field.name for field in attrs.fields(type(options)) if field.name not in _CODE]
     values = {name: getattr(options, name) for name in names}
     return {
@@ -196,8 +207,8 @@ def _value(options: Any, name: str, plain: Json) -> Any:
             return type(now)[plain] if isinstance(now, Enum) else plain
 
 
-_CODE: Final = ("program", "prompts")
-"""Options that are code."""
+_CODE: Final = ("program", "prompts", "missing")
+"""Options that are code, and what is said of it where it cannot be had."""
 
 
 # --- sessions ------------------------------------------------------------------------------------

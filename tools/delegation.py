@@ -17,8 +17,11 @@ import attrs
 
 from refold.engine.canonical import Json
 from refold.engine.delegation import Delegation
+from refold.engine.errors import UsageError
 from refold.engine.outcome import Outcome, Truncated
 from refold.engine.pending import Child
+from refold.engine.ports import Program, Reference
+from refold.engine.programs import found_program
 from refold.engine.run import Run
 
 T = TypeVar("T")
@@ -94,6 +97,18 @@ def call_ends(run: Run, ticket: Ticket, **status: Json) -> None:
     if structlog is not None and structlog.is_configured():
         told = {**note, "task_sha256": ticket.task_sha256, "started_at": ticket.started_at}
         structlog.get_logger("refold.delegation").info(ticket.tool, **told)
+
+
+def why_missing(program: Program | Reference | str) -> str:
+    """Return why a child's program cannot be had; empty where it can.
+
+    Without the places that were searched: they are this machine's, and models read this.
+    """
+    try:
+        found_program(program)
+    except UsageError as error:
+        return str(error).partition("; sys.path ")[0]
+    return ""
 
 
 # --- outcomes as text --------------------------------------------------------------------------

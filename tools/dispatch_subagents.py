@@ -111,6 +111,8 @@ class DispatchSubagentsOptions:
     policy: Policy = POLICIES[NAME].policy
     runner: str = ""
     """What children run on; empty for the run's default."""
+    missing: str = ""
+    """Why the program cannot be had; found out at the first call of a run."""
 
     @property
     def reference(self) -> Reference | None:
@@ -139,6 +141,8 @@ def _asked(
         return _refused("Parent prompt must declare a dataclass output type for delegation.")
     if not params.tasks:
         return ToolResult("No tasks supplied.", ())
+    if options.missing:
+        return _refused(f"{FAILED}: {options.missing}")
     sessions: Sequence[Any] = [context.session] * len(params.tasks)
     if options.isolation_level is FULL:
         cloned = _cloned(context.session, params.tasks)
@@ -305,7 +309,7 @@ class SubagentsSection(MarkdownSection[Any]):
         super().__init__(
             title="Parallel work",
             key="subagents",
-            template=_GUIDANCE,
+            template=_GUIDANCE if isolation_level is FULL else _SHARED_GUIDANCE,
             section_tools=(tool,),
             accepts_overrides=accepts_overrides,
         )
@@ -316,6 +320,13 @@ _GUIDANCE: Final = """
     Steps that can run in parallel MUST be handed to subagents with `dispatch_subagents`, not done
     one after the other. Each task becomes a Plan in the subagent's isolated session; each returns
     one result, in the order of the tasks.
+    """
+
+_SHARED_GUIDANCE: Final = """
+    Steps that can run in parallel MUST be handed to subagents with `dispatch_subagents`, not done
+    one after the other. The subagents work on this session itself, together: each sees what the
+    others change, and no Plan is made of a task. Each returns one result, in the order of the
+    tasks.
     """
 
 _FULL_PROMPT: Final = MarkdownSection[Any](

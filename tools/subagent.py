@@ -6,10 +6,12 @@
 The child sees the task, the context and the hints, and nothing of the caller's conversation.  Every
 way in which it can end, and every refusal, has the same six keys in the same order; nothing raises
 out of the tool.  Arguments are checked strictly, and what is asked for above a hard cap is clamped,
-which the log says.  What it has in common with other dialects is `tools.delegation`; the child's
-own loop is `engine.agent`.  Rules: CONTRACT.md §10.7.
+which the log says.  Several calls of one run take turns.  What it has in common with other dialects
+is `tools.delegation`; the child's own loop is `engine.agent`.  Rules: CONTRACT.md §10.7.
 """
 
+import asyncio
+import contextlib
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -30,8 +32,10 @@ from refold.tools.delegation import (
     call_ends,
     delegate_all,
     error_of,
+    memory_of,
     settings_of,
     truncation_text,
+    why_missing,
 )
 
 NAME: Final = "subagent"
@@ -71,6 +75,12 @@ class SubagentOptions:
     """A call that asks for more gets this."""
     max_iterations_cap: int = 50
     """A call that asks for more gets this."""
+    request_bytes: int | None = 256 * 1024
+    """The most that a task, a context or all file hints may have, in bytes of UTF-8; a call with
+    more starts nothing.  `None` for no cap of the tool's own."""
+    parallel: bool = False
+    """Whether several calls of one run may work at once; else they take turns, in the order of the
+    calls."""
     policy: Policy = attrs.field(factory=Policy)
     """Caps on what comes back, and the kinds of artifacts allowed."""
     runner: str = ""
@@ -79,6 +89,8 @@ class SubagentOptions:
     def __attrs_post_init__(self) -> None:
         least = {"max_depth": 0, "timeout_seconds": 1, "max_iterations": 1}
         least |= {f"{name}_cap": least[name] for name in ("timeout_seconds", "max_iterations")}
+        if self.request_bytes is not None:
+            least["request_bytes"] = 1
         for name, smallest in least.items():
             value = getattr(self, name)
             if type(value) is not int or value < smallest:
@@ -109,8 +121,9 @@ def subagent_tool(options: SubagentOptions | None = None, /, **changes: Any) -> 
     chosen = attrs.evolve(options or SubagentOptions(), **changes)
 
     async def handler(run: Run, arguments: dict[str, Json], /) -> Json:
-        settings = settings_of(run, NAME, lambda: _plain(chosen))
-        return await _handled(run, _set_up(chosen, settings), arguments)
+        settings = dict(settings_of(run, NAME, lambda: _settings(chosen)))
+        missing = settings.pop("missing", "")
+        return await _handled(run, _set_up(chosen, settings), arguments, missing)
 
     return DelegationTool(
         name=NAME,
@@ -129,8 +142,19 @@ def remade(**plain: Any) -> DelegationTool:
 
 
 def _set_up(given: SubagentOptions, settings: Mapping[str, Any]) -> SubagentOptions:
-    """Return the options that the log of the run has; what a child runs is code, and given."""
-    return SubagentOptions(program=given.program, runner=given.runner, **_values(settings))
+    """Return the options that the log of the run has; what a child runs is code, and given.
+
+    Logs from before there was a cap on requests, and turns, say nothing of either.
+    """
+    values = _values({"request_bytes": None, "parallel": True, **settings})
+    return SubagentOptions(program=given.program, runner=given.runner, **values)
+
+
+def _settings(options: SubagentOptions) -> dict[str, Any]:
+    """Return what the log of a run has; `missing` says why the program cannot be had, if so."""
+    always = {"request_bytes": options.request_bytes, "parallel": options.parallel}
+    missing = why_missing(options.program)
+    return _plain(options) | always | ({"missing": missing} if missing else {})
 
 
 def _plain(options: SubagentOptions) -> dict[str, Any]:
@@ -167,24 +191,40 @@ def _frozen(value: Any) -> Any:
 # --- one call ----------------------------------------------------------------------------------
 
 
-async def _handled(run: Run, options: SubagentOptions, arguments: dict[str, Json]) -> Json:
+async def _handled(
+    run: Run, options: SubagentOptions, arguments: dict[str, Json], missing: str
+) -> Json:
     """Return the six keys for one call; it is logged whatever comes of it."""
-    problems = _problems(arguments) if options.enabled else ()
-    if not options.enabled or problems:
-        ticket = call_begins(run, NAME, arguments.get("task"))
-        error = f"arguments: {'; '.join(problems)}"
-        if not options.enabled:
-            error = f"disabled: {NAME} is not enabled in this phase"
-        result = _refusal(error)
-    else:
-        limits, clamped = _granted(run.limits, options, arguments)
-        details = {"limits": _shown(limits), "clamped": clamped}
-        ticket = call_begins(run, NAME, arguments["task"], **details)
-        (outcome,) = await delegate_all(run, [_delegation(options, arguments, limits)])
-        result = result_of(outcome, seconds=limits.timeout_seconds)
-    told = ("success", "timed_out", "error", "duration_ms")
-    call_ends(run, ticket, **{name: result[name] for name in told})
+    refused = _refused(options, arguments, missing)
+    async with contextlib.nullcontext() if options.parallel or refused else _turn_of(run):
+        if refused:
+            ticket = call_begins(run, NAME, arguments.get("task"))
+            result = _refusal(refused)
+        else:
+            limits, clamped = _granted(run.limits, options, arguments)
+            details = {"limits": _shown(limits), "clamped": clamped}
+            ticket = call_begins(run, NAME, arguments["task"], **details)
+            (outcome,) = await delegate_all(run, [_delegation(options, arguments, limits)])
+            result = result_of(outcome, seconds=limits.timeout_seconds)
+        told = ("success", "timed_out", "error", "duration_ms")
+        call_ends(run, ticket, **{name: result[name] for name in told})
     return result
+
+
+def _turn_of(run: Run) -> asyncio.Lock:
+    """Return what calls of one run wait for: the document rules out children at once."""
+    return memory_of(run, "turn of subagent", asyncio.Lock)
+
+
+def _refused(options: SubagentOptions, arguments: Mapping[str, Json], missing: str) -> str:
+    """Return why a call starts nothing; empty where it starts a child."""
+    if not options.enabled:
+        return f"disabled: {NAME} is not enabled in this phase"
+    if problems := _problems(arguments):
+        return f"arguments: {'; '.join(problems)}"
+    if large := _too_large(arguments, options.request_bytes):
+        return f"rejected: {'; '.join(large)}"
+    return missing if missing.startswith("program") else missing and f"program: {missing}"
 
 
 def result_of(outcome: Outcome, *, seconds: float | None = None) -> dict[str, Json]:
@@ -306,6 +346,18 @@ def _problems(arguments: Mapping[str, Json]) -> tuple[str, ...]:
         f"/{name}: expected one of {known}" for name in sorted(arguments) if name not in _EXPECTED
     ]
     return tuple(found)
+
+
+def _too_large(arguments: Mapping[str, Json], allowed: int | None) -> list[str]:
+    """Return what is larger than a request may be, each with its size."""
+    texts = {"task": [arguments["task"]], "context": [arguments.get("context", "")]}
+    texts["files"] = arguments.get("files", [])
+    sizes = {name: sum(len(text.encode()) for text in texts[name]) for name in texts}
+    return [
+        f"/{name}: expected at most {allowed} bytes, found {size}"
+        for name, size in sizes.items()
+        if allowed is not None and size > allowed
+    ]
 
 
 def _fits(name: str, value: Json) -> bool:

@@ -146,6 +146,20 @@ def test_030_the_section_takes_two_arguments_and_hands_one_on() -> None:
             SubagentsSection(**{unknown: 1})  # type: ignore[arg-type]  # which is the point
 
 
+def test_030_the_section_says_what_its_level_of_isolation_does() -> None:
+    """No plan is made where children act on the caller's session, and none is promised."""
+    texts = {
+        level: Prompt[str](ns="n", key="k", sections=(SubagentsSection(isolation_level=level),))
+        .render()
+        .text
+        for level in (FULL, NONE)
+    }
+
+    assert "Plan in the subagent's isolated session" in " ".join(texts[FULL].split())
+    assert "isolated" not in texts[NONE]
+    assert "no Plan is made" in " ".join(texts[NONE].split())
+
+
 def test_031_tasks_become_a_tuple_and_steps_default_to_none() -> None:
     task = SubagentTask("gather")
     asked = DispatchSubagentsParams(tasks=[task])
@@ -165,6 +179,15 @@ def test_032_a_prompt_that_was_not_rendered_is_a_failing_result(log: Path) -> No
     assert (result.success, result.value) == (False, None)
     assert result.message == "dispatch_subagents requires the parent prompt to be rendered."
     assert entries(log, "child.started") == []
+
+
+def test_032_so_is_a_program_that_cannot_be_found(log: Path) -> None:
+    result = dispatched(log, tasks("a"), program="no_such_module_x:leaf")
+
+    assert (result.success, result.value) == (False, None)
+    assert result.message == (
+        "Subagent execution failed: program 'no_such_module_x': No module named 'no_such_module_x'"
+    )
 
 
 def test_033_no_tasks_are_a_success_with_nothing(log: Path) -> None:

@@ -299,6 +299,54 @@ def test_080_so_is_a_runner_that_raises_and_one_that_nobody_gave(tmp_path: Path)
     assert absent["error"].startswith("runner: no runner is named 'cluster'")
 
 
+def test_080_so_is_a_program_that_cannot_be_found_and_the_replay_needs_none(log: Path) -> None:
+    """The reason stands in the log, so a replay tells it where the program exists by now."""
+    result = call(log, TASK, program="no_such_module_x:leaf")
+
+    error = "program 'no_such_module_x': No module named 'no_such_module_x'"
+    assert result == dict(zip(KEYS, (False, "", [], error, False, 0), strict=True))
+    assert entries(log, "child.started") == []
+    assert reexecute(log, program=ask, tools=[subagent_tool()]).identical
+
+
+@pytest.mark.parametrize(
+    ("argument", "size"),
+    [("context", "é" * 131_073), ("task", "a" * 262_145), ("files", ["a" * 200_000, "b" * 62_145])],
+)
+def test_089_a_request_above_256_kib_is_rejected_with_its_size(
+    log: Path, argument: str, size: Any
+) -> None:
+    """Phase 3 of the document: delegated payloads have a size that a transport can rely on."""
+    result = call(log, TASK | {argument: size}, runner=Scripted(REPLY))
+
+    found = 262_146 if argument == "context" else 262_145
+    assert result["error"] == f"rejected: /{argument}: expected at most 262144 bytes, found {found}"
+    assert tuple(result) == KEYS
+    assert entries(log, "child.started") == []
+
+
+def test_089_a_request_of_256_kib_is_not(log: Path) -> None:
+    assert call(log, TASK | {"context": "a" * 262_144}, runner=Scripted(REPLY))["success"]
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_078_calls_of_one_reply_take_turns_unless_set_up_otherwise(
+    log: Path,
+    parallel: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    """The document rules out children at once: the second starts when the first has ended."""
+    calls = [{"name": "subagent", "arguments": {"task": task}} for task in ("one", "two")]
+    model = ScriptedModel({"agent": [{"tool_calls": calls}, "done"], "subagent": ["found"]})
+
+    record("agent", {"task": "x"}, log=log, tools=[subagent_tool(parallel=parallel)], model=model)
+
+    kinds = [each.kind for each in read_entries(log) if each.kind.startswith("child.")]
+    started, finished = "child.started", "child.finished"
+    at_once = [started, started, finished, finished]
+    assert kinds == (at_once if parallel else [started, finished] * 2)
+    assert reexecute(log, tools=[subagent_tool()]).identical
+
+
 @pytest.mark.parametrize("frame", [b"", b"3 files", b'{"status":', b"\xff\xfe"])
 def test_081_a_reply_that_is_no_json_is_a_schema_error(log: Path, frame: bytes) -> None:
     result = call(log, TASK, runner=Scripted(frame))
