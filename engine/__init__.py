@@ -8,7 +8,8 @@ Imports nothing of ours.  `tools` and `replay` stand on it; `refold` itself name
       flags                              its log names
       decide, verdict, interrupts        (`values`: time, seeds, files)
     run                                what a program sees; `agent`: the agent loop over it;
-                                         `unawaited`: calls that it forgets
+                                         `unawaited`: calls that it forgets; `nested`: runs that it
+                                         may not start; `executed`: tools that it calls past it
     world                              what stands behind a kernel; `replay` has others
     recorder, driver, clock            the one that writes a log (`ledger`), keeps time (`timers`)
                                          and does the work, on `workers`, on the loops of `host` and

@@ -8,6 +8,7 @@
         LogObserved              a watched command's log where a program's is needed, or the reverse
         LogNameRefused           a path that the naming rule does not allow
         RecordingRefused         `record` while a program is being imported
+        NestedRun                `record`, `resume`, `reexecute` … inside of a program
         ProgramRefused           a program that does not take a run and its input
         ProgramNotFound          a program that cannot be imported or is none
         ModelNotFound            a model named in a form that does not exist
@@ -158,6 +159,20 @@ class RecordingRefused(Detailed, UsageError):
         return (
             f"{self.file} calls refold.record while it is being imported for its program: "
             'put the call under `if __name__ == "__main__":`'
+        )
+
+
+class NestedRun(Detailed, UsageError):
+    """A program records, resumes or re-executes by itself: a replay would do so for real."""
+
+    function: str
+    """`record`, `resume`, `reexecute`, …"""
+
+    def __str__(self) -> str:
+        return (
+            f"refold.{self.function} was called inside of a program, where a replay would run it "
+            "again for real: start a child, run.delegate(refold.Delegation(…)), or call it in a "
+            "tool (@refold.tool)"
         )
 
 
@@ -670,6 +685,7 @@ class OutsideLoop(Detailed, ProgramError):
     line: int
     adapter: str = ""
     """The module that records agents of the framework which tried; empty where none did."""
+    remedy: str = "Make it a tool (@refold.tool) and call it through run.tool"
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}: {self.method} would leave the recorded run. "
@@ -678,7 +694,7 @@ class OutsideLoop(Detailed, ProgramError):
                 f"{where}{self.adapter} records the models and tools of an agent; what else it "
                 "opens, make a tool (@refold.tool) and call it through run.tool"
             )
-        return f"{where}Make it a tool (@refold.tool) and call it through run.tool"
+        return f"{where}{self.remedy}"
 
 
 class Stuck(Detailed, ProgramError):

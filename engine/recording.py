@@ -21,6 +21,7 @@ from refold.engine.errors import ChildStopped, NotCanonical, RefoldError, UsageE
 from refold.engine.host import Host
 from refold.engine.limits import CEILINGS, Limits
 from refold.engine.log.names import default_path
+from refold.engine.nested import check_may_start
 from refold.engine.outcome import Artifact, ChildRef, Fault, Outcome, Usage, failed
 from refold.engine.plain import to_json
 from refold.engine.ports import (
@@ -39,7 +40,7 @@ from refold.engine.ports import (
     Suspended,
     Tool,
 )
-from refold.engine.programs import check_not_importing, load_program, program_name
+from refold.engine.programs import load_program, program_name
 from refold.engine.recorder import Recorder
 from refold.engine.redaction import Redaction, check_named
 from refold.engine.reply import checked_frame, outcome_of
@@ -137,6 +138,7 @@ def record(
         UsageError: the call is wrong in another way; nothing was recorded.
         LogPoisoned: the log could not be written to its end.
     """
+    check_may_start("record")
     request = _root_request(
         program,
         input,
@@ -189,6 +191,7 @@ async def record_async(
         LogExists: a log is never overwritten.
         UsageError: the call is wrong in another way; nothing was recorded.
     """
+    check_may_start("record_async")
     request = _root_request(program, input, **options)
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[Recorded] = loop.create_future()
@@ -268,7 +271,6 @@ def _root_request(
     redaction: Redaction | None = None,
     volatile: Sequence[str] = (),
 ) -> RunRequest:
-    check_not_importing()
     known = known_models(model, models)
     offered = by_name(tools)
     if redaction is not None:

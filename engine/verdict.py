@@ -15,6 +15,7 @@ from refold.engine.canonical import Json, encode
 from refold.engine.errors import (
     LimitReached,
     ModelError,
+    NestedRun,
     NotCanonical,
     OutsideLoop,
     ProgramError,
@@ -120,12 +121,19 @@ def failed(code: str, message: str, reason: str = "error") -> Verdict:
     return Verdict("failed", reason, error=Fault(code=code, message=message))
 
 
+_REFOLD: Final = __file__.rpartition("/")[0].rpartition("/")[0]
+"""The folder of Refold itself."""
+
+
 def place_of(error: BaseException) -> tuple[str, int] | None:
     """Return file and line of the innermost frame of the program that `error` went through."""
     place = None
     for frame, line in traceback.walk_tb(error.__traceback__):
-        if not is_engines(frame.f_code.co_filename):
-            place = frame.f_code.co_filename, line
+        file = frame.f_code.co_filename
+        if place is not None and isinstance(error, NestedRun) and file.startswith(_REFOLD):
+            break  # the program called it; below are calls of ours, not all of the engine
+        if not is_engines(file):
+            place = file, line
     return place
 
 

@@ -47,6 +47,7 @@ class Part:
     ends_early: tuple[str, ...] = ()
     entries: int = 0
     children: int = 0
+    tools_executed: int = 0
     ignored: tuple[Ignored, ...] = ()
     ignored_count: int = 0
 
@@ -122,6 +123,7 @@ def _part(report: dict[str, Any]) -> Part:
         tuple(report["ends_early"]),
         report["entries"],
         report["children"],
+        report["tools_executed"],
         tuple(Ignored(**one) for one in report["ignored"]),
         report["ignored_count"],
     )
@@ -190,6 +192,7 @@ def answer(line: bytes) -> None:
             "ends_early": [],
             "entries": 0,
             "children": 0,
+            "tools_executed": 0,
             "ignored": [],
             "ignored_count": 0,
         }

@@ -13,7 +13,14 @@ from typing import Final
 import attrs
 
 from refold.engine.canonical import Json
-from refold.engine.errors import LogDamaged, LogError, NotCanonical, RefoldError, UsageError
+from refold.engine.errors import (
+    LogDamaged,
+    LogError,
+    NotCanonical,
+    OutsideLoop,
+    RefoldError,
+    UsageError,
+)
 from refold.engine.events import RunFinished
 from refold.engine.log import read_entries
 from refold.engine.ports import Program
@@ -32,6 +39,7 @@ from refold.replay.divergence import (
 from refold.replay.ends import end_of, end_of_verdict
 from refold.replay.items import Item, item_of, scope_of
 from refold.replay.naming import Found, Named, named
+from refold.replay.network import ProgramWatch
 from refold.replay.pointer_diff import Difference
 from refold.replay.run_on import Mismatch
 from refold.replay.text_diff import TextChange, message_changes, text_changes
@@ -71,11 +79,16 @@ class Comparison:
         replayed.kernel.seals_interrupts = True
         replayed.check_session()
         try:
-            verdict = replayed.kernel.execute(
-                self.program, (faces.asynchronous, faces.plain), replayed.started.input
-            )
+            with ProgramWatch(self._refuse):
+                verdict = replayed.kernel.execute(
+                    self.program, (faces.asynchronous, faces.plain), replayed.started.input
+                )
         except LogDamaged as error:
             return damaged(self.log, self.names, error)
+        except OutsideLoop as error:
+            if replayed.mismatch is None:
+                return self._unrecorded(error)
+            return self._named(replayed.mismatch)  # it came first
         except RefoldError as error:
             if replayed.mismatch is None and isinstance(error, NotCanonical) and replayed.last:
                 return self._unfit(error)
@@ -92,6 +105,20 @@ class Comparison:
         if replayed.has_ended:
             return None
         return self._compare_end(verdict)
+
+    def _refuse(self, error: OutsideLoop) -> None:
+        """End the run, whatever the program makes of it: it went past the record."""
+        kernel = self.replayed.kernel
+        kernel.failure = kernel.failure or error
+
+    def _unrecorded(self, error: OutsideLoop) -> Divergence:
+        """Return that the program asked something of the network: live, it is in no log."""
+        self.raised = (error.file, error.line)
+        sides = _Sides(
+            recorded=None, now={"kind": "network", "name": error.method.rpartition(" ")[2]}
+        )
+        found = self._divergence("extra_call", sides)
+        return attrs.evolve(found, cause=str(error))
 
     def _unfit(self, error: NotCanonical) -> Divergence:
         """Return that a recorded result no longer fits the type that its tool returns now."""

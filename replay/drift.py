@@ -17,8 +17,8 @@ import attrs
 from refold.engine.bookends import declared_volatile
 from refold.engine.errors import UsageError
 from refold.engine.log.names import tree
+from refold.engine.nested import check_may_start
 from refold.engine.ports import Model, Program, Reference, SessionPort, Tool
-from refold.engine.programs import check_not_importing
 from refold.engine.recording import known_models
 from refold.engine.vault import checked_volatile
 from refold.replay.book import Book
@@ -73,7 +73,7 @@ def drift(
         UsageError: nor was a model; a comparator has no such name, or is for nothing that the
             record has; a volatile path is none.
     """
-    check_not_importing()
+    check_may_start("drift")
     path = Path(log)
     book = Book(path)
     known = {tool.name: tool for tool in tools}

@@ -22,8 +22,9 @@ from refold.engine.errors import LogUnsealed, RefoldError, UsageError
 from refold.engine.kernel import Kernel
 from refold.engine.log.names import child_path
 from refold.engine.loop import Task
+from refold.engine.nested import check_may_start
 from refold.engine.ports import Program, Reference, SessionPort, Tool
-from refold.engine.programs import check_not_importing, program_name
+from refold.engine.programs import program_name
 from refold.replay.book import Book, label_of
 from refold.replay.items import scope_of
 from refold.replay.order_report import HEADLINES, ExploreReport, Kind, OrderFinding, Step
@@ -78,7 +79,7 @@ def explore(
         Diverged: the program does not do what its log says, in the recorded order.
         UsageError: the program cannot be run again, or gives another end the second time.
     """
-    check_not_importing()
+    check_may_start("explore")
     if orders < 1:
         raise UsageError(f"orders is a number of at least 1, found {orders}")
     options = _Options(orders, timers, seed, children, on_order)

@@ -37,6 +37,7 @@ from refold.engine.events import (
 )
 from refold.engine.log import read_entries, scan
 from refold.engine.log.names import blobs_of, child_path, children, root_of, tree
+from refold.engine.nested import check_may_start
 from refold.engine.outcome import Outcome
 from refold.engine.plain import to_json
 from refold.engine.ports import (
@@ -47,7 +48,6 @@ from refold.engine.ports import (
     SessionPort,
     Tool,
 )
-from refold.engine.programs import check_not_importing
 from refold.engine.recording import Recording, known_models, run_to_end
 from refold.engine.supplied import Supplied
 from refold.replay.book import Book
@@ -112,7 +112,7 @@ def fork(
         ToolNeeded: a tool that is to run live was not passed.
         UsageError: nor was a model; or an edit has a value of another kind.
     """
-    check_not_importing()
+    check_may_start("fork")
     if at is not None and type(at) is not int:
         raise UsageError(
             f"fork(log, at, program, into=…) takes the seq of an entry second, found {at!r:.60}; "

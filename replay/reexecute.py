@@ -14,12 +14,14 @@ import attrs
 from refold.engine.canonical import Json
 from refold.engine.effects import RunChild
 from refold.engine.errors import Diverged, ProgramNotFound
+from refold.engine.executed import counted
 from refold.engine.kernel import Kernel
 from refold.engine.log import Scan, scan
 from refold.engine.log.names import child_path
+from refold.engine.nested import check_may_start
 from refold.engine.outcome import ChildRef
 from refold.engine.ports import Program, Reference, SessionPort, Tool
-from refold.engine.programs import SHIPPED, check_not_importing, load_program, program_name
+from refold.engine.programs import SHIPPED, load_program, program_name
 from refold.engine.recording import in_thread
 from refold.engine.vault import checked_volatile
 from refold.replay.apart import reexecute_apart
@@ -42,7 +44,8 @@ class ReplayReport:
     children: int
     """Child runs that were re-executed, at every depth."""
     tools_executed: int = 0
-    """Always 0: outcomes come from the record."""
+    """Calls of leaf tools that programs and delegation tools made past `run`; else 0, for outcomes
+    come from the record."""
     ends_early: tuple[str, ...] = ()
     """Logs whose record ends before its run did, and that match up to there."""
     ignored: tuple[Ignored, ...] = ()
@@ -82,7 +85,8 @@ class ReplayReport:
         if self.divergences:
             return "\n\n".join(str(divergence) for divergence in self.divergences)
         runs = f"{self.children} child run{'s' * (self.children != 1)}"
-        text = f"identical: {self.entries} entries, {runs}; tool calls executed: 0"
+        text = f"identical: {self.entries} entries, {runs}; "
+        text += f"tool calls executed: {self.tools_executed}"
         if self.ends_early:
             text += f"; the record of {', '.join(self.ends_early)} ends before its run did"
         if self.ignored_count:
@@ -114,7 +118,7 @@ def reexecute(
         ProgramNotFound: no program was given and the log's is none that Refold ships.
         ToolNeeded: a tool has to be passed.
     """
-    check_not_importing()
+    check_may_start("reexecute")
     if asyncio._get_running_loop() is not None:  # noqa: SLF001 - None instead of an error
         again: ReplayReport = in_thread(
             lambda: reexecute(log, program, tools=tools, session=session, volatile=volatile)
@@ -150,12 +154,14 @@ def replay_tree(
     With a `watch`, the run is re-executed in this thread even if its record is unfinished.
     """
     tree = _Tree(watch, volatile)
-    tree.replay(log, program, names, session, tools)
+    with counted() as executed:
+        tree.replay(log, program, names, session, tools)
     return ReplayReport(
         log=log,
         divergences=tuple(tree.divergences),
         entries=tree.entries,
         children=tree.runs - 1,
+        tools_executed=executed.tools + tree.tools_executed,
         ends_early=tuple(tree.ends_early),
         ignored=tuple(tree.ignored),
         ignored_count=tree.ignored_count,
@@ -174,6 +180,8 @@ class _Tree:
         self.ends_early: list[str] = []
         self.entries = 0
         self.runs = 0
+        self.tools_executed = 0
+        """In runs that were re-executed apart: what this process executes is counted as it is."""
 
     def replay(
         self,
@@ -241,6 +249,7 @@ class _Tree:
             self.ends_early += answer.report.ends_early
             self.entries += answer.report.entries
             self.runs += answer.report.children
+            self.tools_executed += answer.report.tools_executed
             self.ignored += answer.report.ignored
             self.ignored_count += answer.report.ignored_count
         elif answer.reached_end:

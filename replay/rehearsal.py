@@ -15,6 +15,7 @@ import attrs
 
 from refold.engine.canonical import Json, encode, loads
 from refold.engine.effects import CallTool, RunChild
+from refold.engine.errors import OutsideLoop
 from refold.engine.events import (
     ClockRead,
     Event,
@@ -36,6 +37,7 @@ from refold.replay.book import Asked, Book, asked_of
 from refold.replay.ends import end_of_verdict
 from refold.replay.items import Item, scope_of
 from refold.replay.matcher import Looks, Matcher
+from refold.replay.network import ProgramWatch
 from refold.replay.outstanding import Choice, Outstanding
 from refold.replay.pointer_diff import same
 from refold.replay.world import RecordedModel, identity_of, waiting_place
@@ -144,7 +146,8 @@ class Rehearsal:
         faces = faces_of(kernel)
         argument = loads(encode(self._book.started.input))  # a copy: a program may change its own
         try:
-            verdict = kernel.execute(program, (faces.asynchronous, faces.plain), argument)
+            with ProgramWatch(self._refuse):
+                verdict = kernel.execute(program, (faces.asynchronous, faces.plain), argument)
         finally:
             self._close()
         has_ended = self._over is None
@@ -159,6 +162,11 @@ class Rehearsal:
             children=tuple(self._children),
             tools=self._tools,
         )
+
+    def _refuse(self, error: OutsideLoop) -> None:
+        """Let the run end as one that left the kernel (CONTRACT.md §12.13)."""
+        loop = self._kernel.loop
+        loop.refusal = loop.refusal or error
 
     def _close(self) -> None:
         """End what was left waiting, here and not in a finaliser, where it would be told."""

@@ -24,6 +24,7 @@ from refold.engine.errors import (
     InDoubt,
     LogLocked,
     LogSealed,
+    OutsideLoop,
     RefoldError,
     ToolAbsent,
     UsageError,
@@ -36,6 +37,7 @@ from refold.engine.log import LogWriter, read_entries, scan
 from refold.engine.log.lock import refuse_if_locked
 from refold.engine.log.names import child_path
 from refold.engine.loop import Timer
+from refold.engine.nested import check_may_start
 from refold.engine.outcome import ChildRef, Outcome, failed
 from refold.engine.people import check_answer
 from refold.engine.plain import to_json
@@ -51,7 +53,6 @@ from refold.engine.ports import (
     SessionPort,
     Tool,
 )
-from refold.engine.programs import check_not_importing
 from refold.engine.recorder import Recorder
 from refold.engine.recording import (
     Recording,
@@ -65,6 +66,7 @@ from refold.engine.runners import default_runners
 from refold.engine.vault import Vault, vault_of
 from refold.engine.verdict import Verdict
 from refold.engine.world import Silent, World
+from refold.replay.network import ProgramWatch
 from refold.replay.observed.guarantee import refuse_observed
 from refold.replay.reexecute import program_of, reexecute
 from refold.replay.standing import OpenEnds, Standing, open_ends
@@ -138,7 +140,7 @@ def resume(
         ProgramNotFound: no program was given and the log's is none that Refold ships.
         ToolNeeded: a tool has to be passed.
     """
-    check_not_importing()
+    check_may_start("resume")
     path = Path(log)
     _check_open(path)
     people = People(
@@ -245,7 +247,13 @@ class Continued(Recorder):
             LogPoisoned: the log cannot be written; what was appended stays.
         """
         self._replayed.check_session()
-        return super().record()
+        with ProgramWatch(self._refuse, applies=lambda: not self._has_writer):
+            return super().record()
+
+    def _refuse(self, error: OutsideLoop) -> None:
+        """End the resume: in the part that is re-executed, the program goes past the record."""
+        kernel = self._replayed.kernel
+        kernel.failure = kernel.failure or error
 
     def _seal(self, verdict: Verdict) -> RunFinished:
         replayed = self._replayed

@@ -18,8 +18,9 @@ import attrs
 from refold.engine.canonical import Json
 from refold.engine.errors import RefoldError
 from refold.engine.events import Event, ToolReturned
+from refold.engine.nested import check_may_start
 from refold.engine.ports import Program, Reference, SessionPort, Tool
-from refold.engine.programs import check_not_importing, program_name
+from refold.engine.programs import program_name
 from refold.replay.alter import altered_draw, altered_event, altered_within, failed_event
 from refold.replay.book import Asked, Book, label_of
 from refold.replay.items import Item
@@ -213,7 +214,7 @@ def sensitivity(
         Diverged: the program does not do what its log says.
         UsageError: the program cannot be run again, or gives another end the second time.
     """
-    check_not_importing()
+    check_may_start("sensitivity")
     book = Book(Path(log))
     code = program_of(program, book.started.program)
     known = {tool.name: tool for tool in tools}

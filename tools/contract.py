@@ -19,6 +19,7 @@ import attrs
 from refold.engine.canonical import Json
 from refold.engine.errors import LimitRefused, ToolRefused
 from refold.engine.events import EffectClass
+from refold.engine.executed import count_tool
 from refold.engine.plain import to_json
 from refold.engine.ports import CallContext, Reference, Tool
 from refold.engine.programs import load
@@ -83,6 +84,7 @@ class FunctionTool(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself; nothing is recorded."""
+        count_tool()
         return self._function(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -119,6 +121,7 @@ class FunctionTool(Generic[P, R]):
             Exception: whatever the function raises.
         """
         function: Callable[..., Any] = self._function
+        count_tool()
         return function(**self._parameters.read(self.name, arguments, context))
 
     def delegate(self, _run: Any, _arguments: Mapping[str, Json], /) -> Awaitable[Json]:

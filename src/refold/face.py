@@ -225,10 +225,10 @@ def replay_all(
         UsageError: the call is wrong in another way; a limit of time is, where programs or tools
             can be imported nowhere else.
     """
-    from refold.engine.programs import check_not_importing  # noqa: PLC0415 - as in `reexecute`
+    from refold.engine.nested import check_may_start  # noqa: PLC0415 - as in `reexecute`
     from refold.replay.bulk import find_logs, named, replay_logs  # noqa: PLC0415 - the same
 
-    check_not_importing()
+    check_may_start("replay_all")
     given = [paths] if isinstance(paths, str | os.PathLike) else paths
     execute = _replayer(named(program), [as_tool(tool) for tool in tools], tuple(volatile))
     return replay_logs(

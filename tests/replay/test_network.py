@@ -1,13 +1,17 @@
-"""A replay needs no network, and is given none (CONTRACT.md §13.14)."""
+"""A replay needs no network, and is given none (CONTRACT.md §12.13, §13.14)."""
 
+import contextlib
+import logging.handlers
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from refold.engine.errors import OutsideLoop
+import refold
+from refold.engine.errors import Diverged, OutsideLoop
 from refold.replay.network import NetworkWatch
 
 
@@ -120,3 +124,136 @@ def test_a_thread_that_was_there_before_is_left_alone(listening: tuple[str, int]
         thread.join()
 
     assert (found, watch.seen) == (["connected"], [])
+
+
+# --- programs that are re-executed -------------------------------------------------------------
+
+
+@pytest.fixture
+def asking(listening: tuple[str, int]) -> Callable[[refold.Run, Any], Any]:
+    """A program that connects by itself, and swallows whatever comes of that."""
+
+    async def asks(run: refold.Run, _input: Any) -> int:
+        with contextlib.suppress(Exception):
+            _connect(listening)
+        found: int = await run.tool(look, x=1)
+        return found
+
+    return asks
+
+
+@refold.tool(effect="reads")
+def look(x: int) -> int:
+    """Look."""
+    return x
+
+
+def test_a_program_that_connects_is_an_extra_call(asking: Any, tmp_path: Path) -> None:
+    """What is in no log would be asked again, live: host, port, line and what to do are told."""
+    log = refold.record(asking, log=tmp_path / "a.jsonl", tools=[look]).log
+
+    (found,) = refold.reexecute(log, asking).divergences
+
+    assert (found.category, found.file) == ("extra_call", __file__)
+    assert "create_connection" in Path(__file__).read_text().splitlines()[found.line - 1]
+    assert found.now["name"].startswith("127.0.0.1:")
+    assert "Make it a tool" in found.cause
+    assert "run.model" in found.cause
+
+
+def test_a_plain_program_that_connects_at_its_end_is_found(
+    listening: tuple[str, int], tmp_path: Path
+) -> None:
+    """Though nothing comes after it, and it swallows the refusal."""
+
+    def asks(_run: refold.PlainRun, _input: Any) -> int:
+        with contextlib.suppress(Exception):
+            _connect(listening)
+        return 1
+
+    log = refold.record(asks, log=tmp_path / "a.jsonl").log
+
+    assert refold.reexecute(log, asks).divergences[0].category == "extra_call"
+
+
+@pytest.mark.parametrize("call", [refold.explore, refold.sensitivity])
+def test_a_rehearsal_refuses_it_too(call: Any, asking: Any, tmp_path: Path) -> None:
+    """It is no replay of what the log says."""
+    log = refold.record(asking, log=tmp_path / "a.jsonl", tools=[look]).log
+
+    with pytest.raises(Diverged, match="network access"):
+        call(log, asking)
+
+
+def test_a_resume_refuses_it_where_it_re_executes(asking: Any, tmp_path: Path) -> None:
+    """Behind the end of the record it is as when it was recorded; the log is as it was."""
+    log = refold.record(asking, log=tmp_path / "a.jsonl", tools=[look]).log
+    whole = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(whole[0] + whole[1])
+
+    with pytest.raises(OutsideLoop, match=r"run\.model"):
+        refold.resume(log, asking, tools=[look])
+
+    assert log.read_bytes() == whole[0] + whole[1]
+    log.write_bytes(whole[0])
+    with pytest.raises(OutsideLoop):
+        refold.resume(log, asking, tools=[look])
+
+
+def test_what_runs_live_may_connect(
+    asking: Any, listening: tuple[str, int], tmp_path: Path
+) -> None:
+    """A drift and the tools of a fork ask the world on purpose, and so does what is resumed."""
+
+    @refold.tool(effect="reads")
+    def fetch() -> str:
+        _connect(listening)
+        return "there"
+
+    async def fetches(run: refold.Run, _input: Any) -> str:
+        await run.tool(look, x=1)
+        found: str = await run.tool(fetch)
+        return found
+
+    drifting = refold.record(asking, log=tmp_path / "a.jsonl", tools=[look]).log
+    log = refold.record(fetches, log=tmp_path / "b.jsonl", tools=[look, fetch]).log
+    live = refold.Sources(tools="live")
+    log_of_fork = tmp_path / "c.jsonl"
+
+    assert not refold.drift(drifting, asking, tools=[look]).missing
+    forked = refold.fork(
+        log, 2, fetches, into=log_of_fork, tools=[look, fetch], sources=live
+    ).recording
+
+    assert forked is not None
+    assert forked.output == "there"
+
+
+def test_other_threads_and_handlers_of_logging_are_left_alone(
+    listening: tuple[str, int], tmp_path: Path
+) -> None:
+    """A thread may be anybody's; a line of diagnostics is no part of a run."""
+    logger = logging.getLogger("tests.network")
+    logger.propagate = False
+
+    async def program(_run: refold.Run, _input: Any) -> None:
+        thread = threading.Thread(target=_connect, args=(listening,))
+        thread.start()
+        thread.join()
+        handler = logging.handlers.SysLogHandler(("127.0.0.1", 9))
+        logger.addHandler(handler)
+        logger.warning("said")
+        logger.removeHandler(handler)
+        handler.close()
+
+    log = refold.record(program, log=tmp_path / "a.jsonl").log
+
+    assert refold.reexecute(log, program).identical
+
+
+def test_a_test_may_allow_its_program_the_loopback(asking: Any, tmp_path: Path) -> None:
+    """The marker's `network` holds for the programs that the test replays."""
+    log = refold.record(asking, log=tmp_path / "a.jsonl", tools=[look]).log
+
+    with NetworkWatch("loopback"):
+        assert refold.reexecute(log, asking).identical

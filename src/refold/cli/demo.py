@@ -234,7 +234,8 @@ class _Demo:
             f"({time.monotonic() - self.began:.1f} s in all)",
         )
         output.line(f"  {runs} did real work, and {entries} say what every run did.")
-        output.line("  Run again from the logs: tool calls executed: 0, differences: 0.")
+        ran = self.replay.tools_executed
+        output.line(f"  Run again from the logs: tool calls executed: {ran}, differences: 0.")
         if self.faults:
             output.line(
                 "  The faults were asked for: each is an outcome in the log, and replays too."

@@ -332,7 +332,8 @@ def describe(report: ReplayReport, *, is_all: bool = False) -> None:
     if report.identical:
         entries = words.counted(report.entries, "entry", "entries")
         runs = words.counted(report.children, "child run")
-        output.line(("identical", "green"), f": {entries}, {runs}; tool calls executed: 0")
+        ran = f"tool calls executed: {report.tools_executed}"
+        output.line(("identical", "green"), f": {entries}, {runs}; {ran}")
         if report.ends_early:
             records = words.counted(len(report.ends_early), "record")
             output.line(
