@@ -16,6 +16,7 @@ Rules: CONTRACT.md §10.17.
 import html
 import os
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any, Final
 
 import attrs
@@ -107,6 +108,23 @@ class SubAgentFactory:
             model=profile.pool or self.default_pool or caller().model,
         )
 
+    def unknown(self, run: Run, tools_filter: Iterable[str] = (), profile_name: str = "") -> str:
+        """Return which name of a tool or of a pool leads nowhere, in words; empty for none.
+
+        A child would else begin without the tools that it was to have, or fail for want of a model.
+        """
+        profile = self.profiles[profile_name] if profile_name else SpawnProfile()
+        asked = tuple(tools_filter)
+        names = {name.strip() for name in asked or profile.tools} - {"", *SPAWN_TOOLS}
+        has, of = _had(run), "" if asked else f"profile '{profile_name}': "
+        for name in sorted(names - has):
+            return f"{of}unknown tool '{name}'{_nearest(name, has - {*SPAWN_TOOLS})}"
+        pool, models = profile.pool or self.default_pool, {*run.models} - {""}
+        if not pool or pool in models:
+            return ""
+        of = f"profile '{profile_name}': " if profile.pool else "default "
+        return f"{of}unknown pool '{pool}'{_nearest(pool, models)}"
+
     def as_json(self) -> dict[str, Any]:
         """Return it as a log holds it."""
         return {
@@ -159,6 +177,17 @@ def _place(workspace: str, name: str) -> str:
 def _tools(run: Run, wanted: tuple[str, ...]) -> tuple[str, ...]:
     """Return those of the caller's tools that are wanted; all of them where nothing is named."""
     names = {name.strip() for name in wanted} - {""}
-    own = caller().tools
-    has = {tool.name for tool in run.tools} if own is None else set(own)
+    has = _had(run)
     return tuple(sorted((has & names if names else has) - set(SPAWN_TOOLS)))
+
+
+def _had(run: Run) -> set[str]:
+    """Return the names of the tools that the caller has."""
+    own = caller().tools
+    return {tool.name for tool in run.tools} if own is None else set(own)
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name, sorted(known), n=1)
+    nearest = f"; did you mean '{near[0]}'?" if near else ""
+    return f"{nearest}; there are: {', '.join(sorted(known)) or 'none'}".replace("?;", "?")

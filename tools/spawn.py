@@ -33,6 +33,9 @@ from refold.tools.profiles import SPAWN_TOOLS, SpawnSettings, SubAgent, SubAgent
 _SPAWN, _AWAIT = SPAWN_TOOLS
 _ROW: Final = POLICIES[_SPAWN]
 _ID_DIGITS: Final = 6
+_RULES: Final = 2
+"""In the settings of a run's log; 1, from before unknown names were errors, where they say nothing.
+"""
 
 
 class JobStore:
@@ -99,8 +102,9 @@ class SpawnTool(DelegationTool):
         plain = (factory or SubAgentFactory()).as_json()
 
         async def handler(run: Run, arguments: dict[str, Json], /) -> Json:
-            settings = settings_of(run, _SPAWN, lambda: plain)
-            return await _spawned(run, SubAgentFactory.from_json(settings), arguments)
+            settings = dict(settings_of(run, _SPAWN, lambda: {**plain, "rules": _RULES}))
+            rules = settings.pop("rules", 1)
+            return await _spawned(run, SubAgentFactory.from_json(settings), arguments, rules)
 
         super().__init__(
             name=_SPAWN,
@@ -169,8 +173,8 @@ def job_id_of(run_id: str, taken: Container[str]) -> str:
 
 def _spawn_schema(profiles: list[str]) -> dict[str, Any]:
     profile: dict[str, Any] = {"type": "string", "description": "Named profile of the sub-agent"}
+    task = {"type": "string", "description": "The task for the sub-agent, complete in itself"}
     texts = {
-        "task": "The task for the sub-agent, complete in itself",
         "context": "What it needs to know beyond the task",
         "system_prompt": "Takes the place of the profile's own prompt",
         "tools": "Comma-separated names of tools; takes the place of the profile's",
@@ -178,18 +182,24 @@ def _spawn_schema(profiles: list[str]) -> dict[str, Any]:
     described = {name: {"type": "string", "description": text} for name, text in texts.items()}
     return {
         "type": "object",
-        "properties": {"profile": profile | ({"enum": profiles} if profiles else {}), **described},
+        "properties": {
+            "task": task,
+            "profile": profile | ({"enum": profiles} if profiles else {}),
+            **described,
+        },
         "required": ["task"],
     }
 
 
-async def _spawned(run: Run, factory: SubAgentFactory, arguments: Mapping[str, Json]) -> str:
+async def _spawned(
+    run: Run, factory: SubAgentFactory, arguments: Mapping[str, Json], rules: int
+) -> str:
     """Start one child and return its job id."""
     task, profile = arguments.get("task"), arguments.get("profile") or ""
     ticket = call_begins(run, _SPAWN, task, profile=profile)
     told: dict[str, Json] = {"success": True, "timed_out": False, "error": None, "duration_ms": 0}
     try:
-        child = await run.start(_delegation(run, factory, arguments))
+        child = await run.start(_delegation(run, factory, arguments, rules))
         if child.outcome is not None and child.outcome.error is not None:
             raise _refused(child.outcome.error.message)
     except ToolError as error:
@@ -202,7 +212,9 @@ async def _spawned(run: Run, factory: SubAgentFactory, arguments: Mapping[str, J
     return job_id
 
 
-def _delegation(run: Run, factory: SubAgentFactory, arguments: Mapping[str, Json]) -> Delegation:
+def _delegation(
+    run: Run, factory: SubAgentFactory, arguments: Mapping[str, Json], rules: int
+) -> Delegation:
     task, profile = arguments.get("task"), arguments.get("profile") or ""
     if type(task) is not str or not task.strip():
         raise _refused("task is required")
@@ -212,6 +224,8 @@ def _delegation(run: Run, factory: SubAgentFactory, arguments: Mapping[str, Json
     if profile and profile not in factory.profiles:
         raise _refused(f"unknown profile '{profile}'")
     override, names = arguments.get("system_prompt") or "", arguments.get("tools") or ""
+    if rules > 1 and (unknown := factory.unknown(run, _split(names), profile)):
+        raise _refused(unknown)
     agent = factory.build(run, override, _split(names), profile)
     context = arguments.get("context") or ""
     message = f"{context}\n\n{task}" if context else task

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,15 @@ from typing import Any
 import pytest
 import yaml
 
-from refold.engine.errors import ConfigRefused, ToolError
+from refold.engine.delegation import Delegation
+from refold.engine.errors import ConfigRefused, ModelError, ToolError
+from refold.engine.limits import Limits
 from refold.engine.log import read_entries
 from refold.engine.models.scripted import FunctionModel, Reply, ScriptedModel
 from refold.engine.ports import Model, ModelReply, ModelRequest, Tool
 from refold.engine.recording import Recording, record
 from refold.replay.reexecute import reexecute
+from refold.tools import spawn
 from refold.tools.config import load_config, spawn_settings
 from refold.tools.configured import prepare_run
 from refold.tools.contract import tool
@@ -28,7 +32,7 @@ from refold.tools.profiles import (
 )
 from refold.tools.registry import Registry
 from refold.tools.shipped import offered_tools
-from refold.tools.spawn import CollectingChannel, job_id_of, spawn_tools
+from refold.tools.spawn import CollectingChannel, JobStore, job_id_of, spawn_tools
 
 PATIENCE_SECONDS = 30
 SAMPLE = """
@@ -116,13 +120,18 @@ def recorded(
 
 def spawned(log: Path, given: tuple[Tool, ...], /, **arguments: Any) -> dict[str, Any]:
     """Spawn once, wait, and return the first entry of the child's log."""
+    recorded(log, spawning_once(**arguments), given)
+    return first_of(log.with_name(f"{log.stem}.1.jsonl"))
+
+
+def spawning_once(**arguments: Any) -> Any:
+    """Return a program that spawns once, and waits."""
 
     async def once(run: Any, _: Any) -> Any:
         await run.tool("spawn", **{"task": "dig", **arguments})
         return await run.tool("spawn_await", job_ids="*")
 
-    recorded(log, once, given)
-    return first_of(log.with_name(f"{log.stem}.1.jsonl"))
+    return once
 
 
 def first_of(log: Path) -> dict[str, Any]:
@@ -138,7 +147,7 @@ def names_of(first: dict[str, Any]) -> list[str]:
     return [offer["name"] for offer in first["tools"]]
 
 
-def refused(log: Path, tools: tuple[Tool, ...], which: str = "spawn", **arguments: Any) -> str:
+def refused(log: Path, given: tuple[Tool, ...], which: str = "spawn", /, **arguments: Any) -> str:
     """Return the words of a call that is an error; through an agent, it is told the same."""
 
     async def once(run: Any, _: Any) -> Any:
@@ -146,10 +155,10 @@ def refused(log: Path, tools: tuple[Tool, ...], which: str = "spawn", **argument
             await run.tool(which, **arguments)
         return caught.value.message
 
-    message: str = recorded(log, once, tools).output
+    message: str = recorded(log, once, given).output
     calls: list[Reply] = [{"name": which, "arguments": arguments}, "done"]
     again = log.with_name("agent.jsonl")
-    recorded(again, "agent", tools, ScriptedModel(calls), {"task": "go"})
+    recorded(again, "agent", given, ScriptedModel(calls), {"task": "go"})
     (told,) = [
         one
         for entry in read_entries(again)
@@ -202,6 +211,31 @@ def test_095_a_job_id_is_short_hex_unique_and_stable_under_replay(
     assert re.fullmatch(f"{taken}[0-9a-f]", job_id_of("run", {taken}))
 
 
+def test_095_a_job_whose_id_is_taken_gets_a_longer_one_and_replaces_nobody(
+    log: Path, workspace: Path
+) -> None:
+    """The id that the second child would have is taken before it starts, by a first job."""
+    spawning = tools_of(workspace)
+    ids: list[str] = []
+
+    async def program(run: Any, _: Any) -> Any:
+        first = await run.start(Delegation(program="agent", input={"task": "a"}))
+        jobs = JobStore.of(run)
+        if ids:
+            jobs.start(ids[0], first)
+        second = await run.tool("spawn", task="b")
+        ids.append(second)
+        return [second, await run.tool("spawn_await", job_ids="*")]
+
+    model = FunctionModel(meeting({"a": "did a", "b": "did b"}))
+    alone = recorded(log, program, spawning, model).output[0]
+    taken = log.with_name("taken.jsonl")
+    second, text = recorded(taken, program, spawning, model).output
+
+    assert re.fullmatch(f"{alone}[0-9a-f]", second)
+    assert text == f"[{alone}: OK]\ndid a\n\n[{second}: OK]\ndid b"
+
+
 @pytest.mark.parametrize(
     "arguments", [{}, {"task": ""}, {"task": " \n"}, {"task": None}, {"task": 3}]
 )
@@ -219,6 +253,45 @@ def test_097_an_unknown_profile_is_an_error_that_names_it(
 
     assert message == "Error: unknown profile 'poet'"
     assert not log.with_name("run.1.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            {"tools": "serch"},
+            "unknown tool 'serch'; did you mean 'search'? there are: read, search",
+        ),
+        ({"tools": "read, shell"}, "unknown tool 'shell'; there are: read, search"),
+        (
+            {"profile": "coder"},
+            "profile 'coder': unknown tool 'shell'; there are: read, search",
+        ),
+        ({"profile": "sage"}, "profile 'sage': unknown pool 'smart'; there are: none"),
+    ],
+)
+def test_097_so_is_an_unknown_tool_and_an_unknown_pool(
+    log: Path, workspace: Path, arguments: dict[str, Any], words: str
+) -> None:
+    """Told when it is named, not by a child without tools or a job that fails."""
+    coder = SpawnProfile(tools=("shell", "read", "spawn"))
+    profiles = {"coder": coder, "sage": SpawnProfile(pool="smart")}
+
+    assert refused(log, tools_of(workspace, profiles), task="dig", **arguments) == f"Error: {words}"
+    assert not log.with_name("run.1.jsonl").exists()
+    replayed = tools_of(workspace, profiles)
+    assert reexecute(log.with_name("agent.jsonl"), tools=replayed).identical
+
+
+def test_097_runs_recorded_before_that_was_an_error_replay(
+    log: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then a name that led nowhere was left out: the settings in the log say which rule it was."""
+    with monkeypatch.context() as patched:
+        patched.setattr(spawn, "_RULES", 1)
+        assert names_of(spawned(log, tools_of(workspace), tools="shell,read")) == ["read"]
+
+    assert reexecute(log, spawning_once(tools="shell,read"), tools=tools_of(workspace)).identical
 
 
 def test_098_the_profile_is_an_enum_where_there_are_profiles(workspace: Path) -> None:
@@ -409,13 +482,46 @@ def test_109_a_block_is_its_head_and_its_text_and_blank_lines_part_them(
     assert both == f"[{a}: OK]\none\ntwo\n\n[{b}: OK]\n"
 
 
-def test_110_what_fails_is_an_error_and_never_ok(log: Path, workspace: Path) -> None:
-    """A model error, and a child's own end."""
-    (a,), failed = awaited(log, workspace, {"a": "raise overloaded"}, "0")
+ENDINGS = {"raise": "kaput", "fail": "failed", "time": "timeout_seconds", "limit": "max_iterations"}
+"""Ways in which a child does not complete, and what its message says of it."""
 
-    assert failed.startswith(f"[{a}: ERROR]\n")
-    assert "overloaded" in failed
-    assert "OK]" not in failed
+
+def endings(request: ModelRequest) -> ModelReply:
+    """Answer a child in the way that its task names; `ok` completes."""
+    match request.messages[-1]["content"]:
+        case "raise":
+            raise RuntimeError("kaput")
+        case "fail":
+            raise ModelError("failed", "the model failed")
+        case "time":
+            time.sleep(1.5)  # past the deadline of its run, which is 1 s
+            return ModelReply(message={"role": "assistant", "content": "late"})
+        case "ok":
+            return ModelReply(message={"role": "assistant", "content": "did it"})
+    call = {"id": "c", "name": "read", "arguments": {}}
+    return ModelReply(message={"role": "assistant", "content": "", "tool_calls": [call]})
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_110_what_fails_is_an_error_and_never_ok(log: Path, workspace: Path, ending: str) -> None:
+    """A child's exception, a model error, an end in time, and a limit."""
+
+    async def program(run: Any, _: Any) -> Any:
+        job = await run.tool("spawn", task="limit" if ending == "limit" else ending)
+        return [job, await run.tool("spawn_await", job_ids=job)]
+
+    limits = {
+        "time": Limits(join_seconds=1),
+        "limit": Limits(max_iterations=1),
+    }.get(ending, Limits())
+    job, text = recorded(
+        log, program, tools_of(workspace), FunctionModel(endings), limits=limits
+    ).output
+
+    assert text.startswith(f"[{job}: ERROR]\n")
+    assert "OK]" not in text
+    assert text.partition("\n")[2].strip()
+    assert reexecute(log, program, tools=offered_tools(first_of(log)["tools"])).identical
 
 
 def test_111_an_unknown_id_is_told_at_its_place(log: Path, workspace: Path) -> None:
@@ -439,6 +545,14 @@ def test_113_jobs_never_make_it_an_error_and_a_missing_argument_does(
         f"[{a}: OK]",
         f"[{b}: ERROR]",
         "[none: NOT FOUND]",
+    ]
+    all_failed = log.with_name("failed.jsonl")
+    (c, d), text = awaited(all_failed, workspace, {"a": "raise no", "b": "raise oh"}, "*")
+    assert re.findall(r"\[.*\]", text) == [f"[{c}: ERROR]", f"[{d}: ERROR]"]
+    nobody = log.with_name("nobody.jsonl")
+    assert awaited(nobody, workspace, {}, "none,neither") == [
+        [],
+        "[none: NOT FOUND]\n\n[neither: NOT FOUND]",
     ]
     wrong: list[dict[str, Any]] = [{}, *({"job_ids": each} for each in ("", "  ", ",", 3))]
     for number, arguments in enumerate(wrong):
