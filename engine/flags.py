@@ -21,6 +21,10 @@ class Flags:
     """Whether a task hashes to its scope, and a future to the order of first use, not both to one
     number in the order of creation: a lock or a time limit more turns no set of tasks around."""
 
+    no_collector: bool = False
+    """Whether nothing that a program sees hangs on Python's garbage collector or on addresses:
+    generators that have ended, `asyncio.all_tasks()`, what the callers of a failed call held."""
+
     def as_json(self) -> dict[str, Any]:
         """Return what `run.started.versions.flags` says."""
         return attrs.asdict(self)
@@ -33,7 +37,7 @@ class Flags:
         return cls(**{name: known[name] for name in _TYPES if name in known})
 
 
-NOW: Final = Flags(scope_hashes=True)
+NOW: Final = Flags(scope_hashes=True, no_collector=True)
 """The rules of runs that are recorded now."""
 
 _TYPES: Final = {name: type(value) for name, value in NOW.as_json().items()}

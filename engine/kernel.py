@@ -268,13 +268,26 @@ class Kernel:
             if not self._turn():
                 raise self.interrupt or asyncio.CancelledError
             if pending.is_done:
-                return pending.take()
+                try:
+                    return pending.take()
+                except Exception:
+                    self.forget(pending)
+                    raise
             if not self._advance():
                 raise asyncio.CancelledError
             if self.stopped is not None and not self._is_told:
                 self._is_told = True  # once: its clean-up may call and wait
                 self.give_up(pending)
                 raise asyncio.CancelledError
+
+    def forget(self, pending: Pending) -> None:
+        """Let go of an error that was raised: its traceback leads to the frame that has `pending`.
+
+        The cycle would keep what the program's functions on the way have made until the collector
+        comes by; a generator among it is to be closed when its function has failed.
+        """
+        if self.loop.flags.no_collector:
+            pending.forget()
 
     def wait_for_task(self, task: Task) -> Any:
         """Pump until `task` is done: how a plain program runs a delegation tool."""
@@ -548,8 +561,12 @@ class Kernel:
         self.values.clock = None
         self.loop.next_number()  # of the future that nobody needed: numbers are hashes
         value, error = self._tool_result(pending, returned)
-        if error is not None:
-            raise error
+        try:
+            if error is not None:
+                raise error
+        finally:
+            if self.loop.flags.no_collector:
+                error = None  # as in `forget`
         return value
 
     def _wait_for(self, pending: Pending, effect: Effect) -> None:

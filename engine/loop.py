@@ -24,7 +24,7 @@ import threading
 import weakref
 import zlib
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator
 from types import FrameType
 from typing import Any, Final, NoReturn
 
@@ -239,6 +239,23 @@ class Task(asyncio.Task[Any]):
         return self.number
 
 
+class TasksInOrder(set[asyncio.Task[Any]]):
+    """A set of tasks that gives them in the order in which it was made, whatever its layout is."""
+
+    def __init__(self, tasks: list[asyncio.Task[Any]]) -> None:
+        super().__init__(tasks)
+        self._in_order = tasks
+
+    def __iter__(self) -> Iterator[asyncio.Task[Any]]:
+        """Go through those that are still in it; what was added comes last."""
+        added = set(super().__iter__()).difference(self._in_order)
+        return iter([*(task for task in self._in_order if task in self), *added])
+
+    def __sub__(self, other: Any) -> "TasksInOrder":
+        """Leave some out, most often `{asyncio.current_task()}`."""
+        return TasksInOrder([task for task in self if task not in other])
+
+
 class Loop(asyncio.AbstractEventLoop):
     """The kernel's loop.  `step` runs everything that is ready; the pump feeds it in between."""
 
@@ -269,8 +286,8 @@ class Loop(asyncio.AbstractEventLoop):
         self._hashes = itertools.count(1)
         self._eager = False
         self._foreign: dict[asyncio.Task[Any], Scope] = {}
-        self._generators: dict[int, weakref.ref[AsyncGenerator[Any, Any]]] = {}
-        self._dropped: list[AsyncGenerator[Any, Any]] = []
+        self._generators: dict[int, tuple[int, weakref.ref[AsyncGenerator[Any, Any]]]] = {}
+        self._dropped: dict[int, AsyncGenerator[Any, Any]] = {}
         self._exception_handler: Any = None
         self._done = asyncio.Future[Any](loop=self)
         self._done.set_result(None)
@@ -311,6 +328,10 @@ class Loop(asyncio.AbstractEventLoop):
             raise
         except BaseException as error:  # noqa: BLE001 - as asyncio does for callbacks
             self.call_exception_handler({"message": "exception in a callback", "exception": error})
+        finally:
+            # From Python 3.12 on, the traceback of a failed task leads to this frame, and from here
+            # to the task: a cycle, which the collector would break at a time of its own.
+            del handle, args
 
     def _outcome_alone(self, future: asyncio.Future[Any]) -> asyncio.Future[Any]:
         """Return a future that wakes a task as `future` does, and leads to nothing else.
@@ -388,10 +409,24 @@ class Loop(asyncio.AbstractEventLoop):
         return self._new_task(coro, scope, name=None, context=None, eager=False)
 
     def open_generators(self) -> list[AsyncGenerator[Any, Any]]:
-        """Return async generators that were begun and not closed, in the order of their start."""
-        alive = [generator for ref in self._generators.values() if (generator := ref())]
+        """Return async generators that were begun and not closed, in the order of their start.
+
+        Those in reference cycles are among them whether or not the collector came by: when it does
+        is no matter of the program.  Whether one that has ended is still in memory is none either.
+        """
+        begun = {number: found for number, ref in self._generators.values() if (found := ref())}
+        begun.update(self._dropped)
         self._generators.clear()
-        return alive
+        self._dropped.clear()
+        in_order = (begun[number] for number in sorted(begun))
+        return [one for one in in_order if _is_open(one) or not self.flags.no_collector]
+
+    def all_tasks(self, found: Iterable[asyncio.Task[Any]]) -> set[asyncio.Task[Any]]:
+        """Return what `asyncio.all_tasks` found, out of a set of weak references, in order."""
+        places = {task: place for place, task in enumerate(self.unfinished)}
+        last = len(places)  # a task that starts eagerly is not among them yet
+        in_order = sorted(found, key=lambda task: (places.get(task, last), hash(task)))
+        return TasksInOrder(in_order) if self.flags.no_collector else set(in_order)
 
     # -- asyncio's side -------------------------------------------------------------------
 
@@ -559,17 +594,18 @@ class Loop(asyncio.AbstractEventLoop):
     # -- async generators -----------------------------------------------------------------
 
     def _generator_started(self, generator: AsyncGenerator[Any, Any]) -> None:
-        self._generators[self.next_number()] = weakref.ref(generator)
+        self._generators[id(generator)] = self.next_number(), weakref.ref(generator)
 
     def _generator_dropped(self, generator: AsyncGenerator[Any, Any]) -> None:
         """Close a generator that lost its last reference, as asyncio does.
 
-        Not one that the collector found, at a time of its own: that stays as it is, kept alive.
+        Not one that the collector found, at a time of its own: that is kept for the end of the run.
         """
+        number, _ = self._generators.pop(id(generator), (0, None))  # unknown: after the end
         if self.is_stepping():
             self.create_task(generator.aclose())
         else:
-            self._dropped.append(generator)
+            self._dropped[number] = generator
 
     # -- refusals -------------------------------------------------------------------------
 
@@ -589,6 +625,11 @@ class Loop(asyncio.AbstractEventLoop):
         if self.refusal is None:
             self.refusal = error
         raise error
+
+
+def _is_open(generator: AsyncGenerator[Any, Any]) -> bool:
+    """Return whether a generator has not ended; what is none of Python's own may not have."""
+    return getattr(generator, "ag_frame", generator) is not None
 
 
 def _refusing(name: str) -> Callable[..., NoReturn]:

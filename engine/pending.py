@@ -69,6 +69,10 @@ class Pending:
             raise self.error
         return self.value
 
+    def forget(self) -> None:
+        """Let go of the error, and of the future that has it, too."""
+        self.error = self.future = None
+
 
 @attrs.define(eq=False)
 class Child:

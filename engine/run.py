@@ -243,6 +243,9 @@ class Run(_Face):
             if pending.future.cancelled():
                 self._kernel.give_up(pending)
             raise
+        except Exception:
+            self._kernel.forget(pending)
+            raise
 
     async def _delegation_tool(self, tool: Tool, arguments: dict[str, Any]) -> Any:
         kernel = self._kernel

@@ -3,6 +3,8 @@
 - `as_completed` over bare coroutines puts them into a set before they are tasks: in the order of
   memory addresses.
 - `wait_for` makes a task of its own before Python 3.12, and so shifts scopes between versions.
+- `all_tasks` reads a set of weak references that all loops of the process share: its order is that
+  of the tasks that other loops have had.
 - `gather` returns a future of a private class that hashes to its address.
 - `run` says only that a loop runs already; here it is refused as all that leaves the loop is.
 - `wrap_future` would leave the loop in another thread, whose refusal could name no line of the
@@ -25,6 +27,7 @@ def install() -> None:
     if getattr(asyncio.as_completed, "refold", False):
         return
     _replace("as_completed", _ordered_as_completed(asyncio.as_completed))
+    _replace("all_tasks", _ordered_all_tasks(asyncio.all_tasks))
     _replace("run", _refused_run(asyncio.run), runners)
     _replace("wrap_future", _refused_wrap_future(asyncio.wrap_future), futures)
     if not hasattr(asyncio, "eager_task_factory"):  # before Python 3.12
@@ -52,6 +55,16 @@ def _ordered_as_completed(original: Callable[..., Any]) -> Callable[..., Any]:
 
     as_completed.__doc__ = original.__doc__
     return as_completed
+
+
+def _ordered_all_tasks(original: Callable[..., Any]) -> Callable[..., Any]:
+    def all_tasks(loop: Any = None) -> Any:
+        on = asyncio.get_running_loop() if loop is None else loop
+        found = original(on)
+        return on.all_tasks(found) if isinstance(on, Loop) else found
+
+    all_tasks.__doc__ = original.__doc__
+    return all_tasks
 
 
 def _taskless_wait_for(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -36,7 +36,16 @@ def test_a_kept_log_is_whole(log: Path) -> None:
     assert refold_log(log).agrees is True
 
 
-@pytest.mark.parametrize("log", LOGS, ids=_name)
+def _spins(log: Path) -> bool:
+    return log.stem == "polling"
+
+
+REEXECUTED: Final = [
+    pytest.param(log, marks=pytest.mark.long if _spins(log) else (), id=_name(log)) for log in LOGS
+]
+
+
+@pytest.mark.parametrize("log", REEXECUTED)
 def test_a_kept_log_is_reexecuted(log: Path) -> None:
     """Case 4: its program does the same now, under each supported version of Python."""
     report = refold.reexecute(log, PROGRAMS[log.stem], tools=[add, fetch])

@@ -6,6 +6,7 @@ import gc
 import itertools
 import math
 import sys
+import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
@@ -357,6 +358,69 @@ def test_a_generator_dropped_in_a_step_is_closed_at_once(bench: Bench) -> None:
         return list(seen)
 
     assert bench.start(program()).result() == ["closed"]
+
+
+def test_a_generator_in_a_cycle_is_closed_at_the_end_whether_it_was_collected_or_not(
+    bench: Bench,
+) -> None:
+    """When the collector comes by is no matter of the program."""
+
+    async def numbers(held: list[Any]) -> AsyncIterator[int]:
+        yield len(held)
+
+    async def begin(*, collects: bool) -> None:
+        for _ in range(2):
+            held: list[Any] = []
+            held.append(numbers(held))
+            await anext(held[0])
+            del held
+            if collects:
+                gc.collect()
+                collects = False
+
+    for collects in (True, False):
+        bench.start(begin(collects=collects))
+
+        opened = bench.loop.open_generators()
+        firsts = [generator.ag_frame.f_lineno for generator in opened]  # type: ignore[attr-defined]  # ours
+        assert len(firsts) == 2
+
+
+def test_a_generator_that_has_ended_is_not_open(bench: Bench) -> None:
+    """It may be in memory yet, or not: nobody can tell, and the scopes of others do not shift."""
+
+    async def numbers() -> AsyncIterator[int]:
+        yield 1
+
+    ended = numbers()
+
+    async def program() -> list[int]:
+        return [number async for number in ended]
+
+    assert bench.start(program()).result() == [1]
+    assert bench.loop.open_generators() == []
+
+
+def test_a_failed_task_goes_with_its_last_reference(bench: Bench) -> None:
+    """From Python 3.12 on, its traceback leads to the loop's frames: none may lead back."""
+    gone: list[str] = []
+
+    async def fails() -> None:
+        raise ValueError
+
+    async def program() -> list[str]:
+        task = asyncio.create_task(fails())
+        weakref.finalize(task, gone.append, "gone")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        del task
+        return list(gone)
+
+    gc.disable()
+    try:
+        assert bench.start(program()).result() == ["gone"]
+    finally:
+        gc.enable()
 
 
 def test_every_other_method_is_refused_by_its_name(bench: Bench) -> None:

@@ -41,6 +41,37 @@ def test_as_completed_over_coroutines_keeps_their_order() -> None:
     assert sorted(asyncio.run(program())) == list(range(40))
 
 
+def test_all_tasks_are_in_the_order_of_their_creation() -> None:
+    """A supervisor that cancels all others does so in one order, whatever other loops have had."""
+    bench = Bench()
+
+    async def waits() -> None:
+        await bench.loop.create_future()
+
+    async def program() -> list[list[str]]:
+        made = []
+        for gap in range(30):
+            _ = [bench.loop.create_future() for _ in range(gap)]  # takes numbers
+            made.append(asyncio.create_task(waits()))
+        me = asyncio.current_task()
+        others = asyncio.all_tasks() - {me}
+        others.discard(made.pop(7))
+        return [[task.get_name() for task in tasks] for tasks in (made, others)]
+
+    made, others = bench.start(program()).result()
+
+    assert made == others
+
+
+def test_all_tasks_of_another_loop_are_what_they_were() -> None:
+    """On any other loop the function is asyncio's own."""
+
+    async def program() -> bool:
+        return asyncio.all_tasks() == {asyncio.current_task()}
+
+    assert asyncio.run(program())
+
+
 def test_as_completed_gives_a_repeated_task_once() -> None:
     """As asyncio's set does."""
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
 from typing import Any
 
 import refold
@@ -98,16 +99,55 @@ async def aborting(run: refold.Run, padding: int) -> list[str]:
     return given_up
 
 
+async def dropping(run: refold.Run, _: Any) -> list[str]:
+    """Drop generators; before the flag `no_collector`, the error of a call kept one of them."""
+
+    async def pages(many: int) -> AsyncIterator[int]:
+        try:
+            for page in range(many):
+                yield page
+        finally:
+            run.annotate(f"closed {many}", await run.tool("add", a=many, b=0))
+
+    async def reads() -> None:
+        generator = pages(3)
+        await anext(generator)
+        await run.tool("fetch", name="missing")
+
+    with contextlib.suppress(refold.ToolError):
+        await reads()
+    await run.sleep(0.001)
+    run.annotate("goes on")
+    ended, begun = pages(1), pages(2)
+    cycle = [ended, begun]
+    cycle.append(cycle)  # type: ignore[arg-type]  # it keeps both
+    _ = [page async for page in ended]
+    await anext(begun)
+    return []
+
+
+async def polling(run: refold.Run, _: Any) -> str:
+    """Look again and again, beside a tool; before the flag `passes`, it ended as `spinning`."""
+    task = asyncio.create_task(run.tool("fetch", name="short"))
+    while not task.done():  # noqa: ASYNC110 - what it is about
+        await asyncio.sleep(0)
+    return "done"
+
+
 PROGRAMS: dict[str, Any] = {
     "everything": everything,
     "plainly": plainly,
     "failing": failing,
     "aborting": aborting,
+    "dropping": dropping,
+    "polling": polling,
 }
 INPUTS: dict[str, Any] = {
     "everything": ["short", "long"],
     "plainly": 4,
     "failing": None,
     "aborting": 4,
+    "dropping": None,
+    "polling": None,
 }
 MODEL = ScriptedModel(["They have read two texts.", "Nothing more."])
