@@ -28,11 +28,12 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Itera
 from types import FrameType
 from typing import Any, Final, NoReturn
 
+import refold.engine
 from refold.engine.errors import OutsideLoop
 from refold.engine.flags import NOW, Flags
 
 _ASYNCIO_FILES: Final = asyncio.__file__.rpartition("/")[0]
-_OURS: Final = __file__.rpartition("/")[0]
+_OURS: Final = refold.engine.__path__[0]
 _TIMEOUTS_FILE: Final = sys.modules["asyncio.timeouts"].__file__
 
 CALLBACKS_MAX: Final = 1_000_000

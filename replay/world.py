@@ -17,6 +17,8 @@ from typing import Any, Final, NoReturn
 
 import attrs
 
+import refold.engine
+import refold.replay
 from refold.engine import call_data
 from refold.engine.bookends import ENGINE_VERSION
 from refold.engine.canonical import Json, encode, loads
@@ -546,7 +548,7 @@ def known_tools(started: RunStarted, given: Mapping[str, Tool]) -> dict[str, Too
 
 _STDLIB: Final = asyncio.__file__.rpartition("/")[0]
 _OURS: Final = tuple(
-    str(Path(code.co_filename).resolve().parent) for code in (Loop.step.__code__, _is_of.__code__)
+    str(Path(folder).resolve()) for folder in (refold.engine.__path__[0], refold.replay.__path__[0])
 )
 
 

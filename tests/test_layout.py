@@ -200,8 +200,8 @@ SHELL: Final = {
     "tools/commands.py": ("files random", "tools that write files; a name for a new one"),
     "tools/config.py": ("files", "finds a configuration"),
     "tools/config_text.py": ("files", "reads a configuration"),
-    "tools/delegation.py": ("threads", "threads share what a tool remembers"),
     "tools/files.py": ("files", "tools that read files"),
+    "tools/memory.py": ("threads", "threads share what a tool remembers"),
     "tools/profiles.py": ("files", "calls `run.read_text`, which is recorded"),
     "tools/rooted.py": ("files", "opens files below one folder"),
 }

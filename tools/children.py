@@ -23,13 +23,8 @@ from refold.engine.ports import Policy, Program, Reference, Tool
 from refold.engine.programs import load_program, program_name, reference_of
 from refold.engine.run import PlainRun
 from refold.engine.session.session import Session
-from refold.tools.delegation import (
-    call_begins,
-    call_ends,
-    delegate_all,
-    settings_of,
-    why_missing,
-)
+from refold.tools.delegation import call_begins, call_ends, delegate_all, why_missing
+from refold.tools.memory import settings_of
 from refold.tools.plans import Plan, planning_tools
 
 R = TypeVar("R")

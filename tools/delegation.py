@@ -1,4 +1,4 @@
-"""What every delegation tool shares: start and join, say so in the log, remember for one run.
+"""What every delegation tool shares: start and join, and say so in the log.
 
 Thin by intent.  A dialect parses a payload into `Delegation`s and renders their outcomes; starting,
 limits, depth and logs are the engine's.  Nothing here reads a clock or an id but through `run`, so
@@ -8,10 +8,7 @@ that a replay tells the same.  Rules: CONTRACT.md §10.4; the tools: `tools.suba
 import asyncio
 import hashlib
 import sys
-import threading
-from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
-from weakref import WeakKeyDictionary
+from collections.abc import Sequence
 
 import attrs
 
@@ -23,8 +20,6 @@ from refold.engine.pending import Child
 from refold.engine.ports import Program, Reference
 from refold.engine.programs import found_program
 from refold.engine.run import Run
-
-T = TypeVar("T")
 
 
 async def delegate_one(run: Run, delegation: Delegation) -> Child:
@@ -147,31 +142,3 @@ def truncation_text(truncated: Truncated) -> str:
         f"truncated: kept_bytes={truncated.kept_bytes} seen_bytes={truncated.seen_bytes} "
         f"sha256={truncated.sha256}"
     )
-
-
-# --- what a stateless tool remembers for one run -------------------------------------------------
-
-_memories: Final[WeakKeyDictionary[Run, dict[str, Any]]] = WeakKeyDictionary()
-_lock: Final = threading.Lock()
-
-
-def memory_of(run: Run, name: str, make: Callable[[], T]) -> T:
-    """Return what a tool keeps under `name` for this run, made on first use.
-
-    It lives as long as the run and starts empty in a replay: keep there only what follows from the
-    calls and their outcomes.
-    """
-    with _lock:
-        memories = _memories.setdefault(run, {})
-    if name not in memories:
-        memories[name] = make()
-    found: T = memories[name]
-    return found
-
-
-def settings_of(run: Run, name: str, make: Callable[[], Json]) -> Any:
-    """Return how the tool `name` is set up in this run: recorded once, at its first use.
-
-    So a replay needs neither the files that it was read from nor the tool as it was set up.
-    """
-    return memory_of(run, f"settings of {name}", lambda: run.settings(name, make))

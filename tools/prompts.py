@@ -26,7 +26,7 @@ from refold.engine.ports import CallContext, Reference, Tool, ToolDefinition
 from refold.engine.run import asynchronous_face
 from refold.tools import shapes, strict
 from refold.tools.contract import checked_name
-from refold.tools.delegation import memory_of
+from refold.tools.memory import memory_of
 
 P = TypeVar("P")
 V = TypeVar("V")

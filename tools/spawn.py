@@ -26,7 +26,8 @@ from refold.engine.pending import Child
 from refold.engine.ports import Reference
 from refold.engine.run import Run
 from refold.tools.contract import DelegationTool
-from refold.tools.delegation import call_begins, call_ends, memory_of, settings_of, text_of
+from refold.tools.delegation import call_begins, call_ends, text_of
+from refold.tools.memory import memory_of, settings_of
 from refold.tools.policy import POLICIES
 from refold.tools.profiles import SPAWN_TOOLS, SpawnSettings, SubAgent, SubAgentFactory
 

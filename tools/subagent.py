@@ -32,11 +32,10 @@ from refold.tools.delegation import (
     call_ends,
     delegate_all,
     error_of,
-    memory_of,
-    settings_of,
     truncation_text,
     why_missing,
 )
+from refold.tools.memory import memory_of, settings_of
 
 NAME: Final = "subagent"
 KEYS: Final = ("success", "summary", "artifacts", "error", "timed_out", "duration_ms")

@@ -30,15 +30,8 @@ from refold.engine.run import Run
 from refold.tools.agent_loader import AgentLoader
 from refold.tools.agents import AgentDef
 from refold.tools.contract import DelegationTool
-from refold.tools.delegation import (
-    Ticket,
-    call_begins,
-    call_ends,
-    delegate_one,
-    memory_of,
-    settings_of,
-    text_of,
-)
+from refold.tools.delegation import Ticket, call_begins, call_ends, delegate_one, text_of
+from refold.tools.memory import memory_of, settings_of
 from refold.tools.policy import POLICIES
 
 NAME: Final = "subagent_dispatch"

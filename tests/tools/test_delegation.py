@@ -1,8 +1,6 @@
-"""What delegation tools share: order, cancelling with the caller, memory for one run only."""
+"""What delegation tools share: order, cancelling with the caller, notes, errors."""
 
 import asyncio
-import gc
-import weakref
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +11,8 @@ from refold.engine.log import read_entries
 from refold.engine.outcome import Outcome, Status, failed
 from refold.engine.recording import record
 from refold.engine.run import Run
-from refold.engine.runners.scripted import Scripted
 from refold.tools.contract import DelegationTool
-from refold.tools.delegation import call_begins, delegate_all, error_of, memory_of
+from refold.tools.delegation import call_begins, delegate_all, error_of
 
 
 async def echo(_run: Any, given: Any) -> Any:
@@ -96,25 +93,3 @@ def test_an_error_is_told_by_its_code_the_same_for_every_runner(
 def test_what_completed_has_no_error() -> None:
     assert error_of(Outcome(status="completed")) is None
     assert error_of(failed("timed_out", "x", "y")) == "timed_out: no result in time"
-
-
-def test_a_tool_remembers_for_one_run_and_no_longer(tmp_path: Path) -> None:
-    class Jobs(list[str]):
-        """A list that can be referred to weakly."""
-
-    kept: list[weakref.ref[Jobs]] = []
-
-    async def program(run: Run, _input: Any) -> list[bool]:
-        jobs = memory_of(run, "jobs", Jobs)
-        jobs.append("a")
-        kept.append(weakref.ref(jobs))
-        return [memory_of(run, "jobs", Jobs) is jobs, memory_of(run, "other", Jobs) is jobs]
-
-    outputs = [
-        record(program, log=tmp_path / name, runners={"x": Scripted(b"")}).output
-        for name in ("one.jsonl", "two.jsonl")
-    ]
-
-    gc.collect()
-    assert outputs == [[True, False], [True, False]]
-    assert [reference() for reference in kept] == [None, None]
