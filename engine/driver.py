@@ -47,6 +47,7 @@ from refold.engine.ports import (
     Tool,
 )
 from refold.engine.quick import quick
+from refold.engine.runners.unfinished import take_up
 from refold.engine.verdict import text_of
 from refold.engine.workers import WORKERS_MAX, Workers
 
@@ -349,8 +350,6 @@ def _taken_up(request: ChildRequest) -> Outcome | ChildRequest:
     Raises:
         ChildStopped: its log cannot be read, or somebody still writes it.
     """
-    from refold.engine.runners.unfinished import take_up  # noqa: PLC0415 - it needs this file
-
     try:
         return take_up(request)
     except RefoldError as error:

@@ -17,16 +17,15 @@ import attrs
 
 from refold.engine import digest
 from refold.engine.canonical import Json
-from refold.engine.errors import ChildStopped, NotCanonical, RefoldError, UsageError
+from refold.engine.errors import NotCanonical, UsageError
 from refold.engine.host import Host
 from refold.engine.limits import CEILINGS, Limits
 from refold.engine.log.names import default_path
 from refold.engine.nested import check_may_start
-from refold.engine.outcome import Artifact, ChildRef, Fault, Outcome, Usage, failed
+from refold.engine.outcome import Artifact, Fault, Usage
 from refold.engine.plain import to_json
 from refold.engine.ports import (
     CancelSignal,
-    ChildRequest,
     ChildRunner,
     Clock,
     Durability,
@@ -37,13 +36,11 @@ from refold.engine.ports import (
     Question,
     Reference,
     SessionPort,
-    Suspended,
     Tool,
 )
 from refold.engine.programs import load_program, program_name
 from refold.engine.recorder import Recorder
 from refold.engine.redaction import Redaction, check_named
-from refold.engine.reply import checked_frame, outcome_of
 from refold.engine.run_request import Recorded, RunRequest, by_name
 from refold.engine.runners import default_runners
 from refold.engine.unawaited import tell
@@ -387,87 +384,3 @@ def usage_of(recorded: Recorded) -> Usage:
     """Return what a run and its children spent."""
     state = recorded.fold.state()
     return state.usage.plus(state.children_usage)
-
-
-# -- children ---------------------------------------------------------------------------------
-
-
-def child_run_request(request: ChildRequest, *, runner_name: str) -> RunRequest:
-    """Return the recording of a child, as its runner was asked for it.
-
-    Raises:
-        ProgramNotFound: the child's program cannot be imported.
-        UsageError: there is nowhere to write its log.
-    """
-    if request.log is None:
-        raise UsageError("a child run needs a place for its log")
-    return RunRequest(
-        program=load_program(request.program),
-        program_name=request.program_name,
-        input=request.input,
-        identity=request.identity,
-        limits=request.limits,
-        log=request.log,
-        tools=by_name(request.tools),
-        models=request.models,
-        runners=request.runners or default_runners(),
-        runner=request.runner,
-        durability=request.durability,
-        clock=request.clock,
-        session=request.session,
-        people=request.people,
-        supply=request.supply,
-        resume=request.resume,
-        cancel=request.cancel,
-        meta={"runner": runner_name},
-        vault=request.vault or Vault(),
-    )
-
-
-def reply_frame(recorded: Recorded) -> bytes:
-    """Return what a child hands back to its parent."""
-    state = recorded.fold.state()
-    return checked_frame(
-        recorded.finished,
-        tools_used=state.tools_used,
-        usage=state.usage.plus(state.children_usage),
-    )
-
-
-def outcome_of_recorded(recorded: Recorded, request: ChildRequest) -> Outcome:
-    """Return a child's outcome, capped by its policy."""
-    return outcome_of(
-        reply_frame(recorded),
-        request.policy,
-        duration_ms=recorded.duration_ms,
-        child=ChildRef(run=request.identity.run_id, head=recorded.head, events=recorded.entries),
-    )
-
-
-def suspended(recorded: Recorded, request: ChildRequest) -> Suspended:
-    """Return what a child's runner says of a run that waits for a person."""
-    child = ChildRef(run=request.identity.run_id, head=recorded.head, events=recorded.entries)
-    return Suspended(questions=recorded.questions, child=child)
-
-
-def outcome_of_error(error: RefoldError) -> Outcome:
-    """Return the outcome of a child that could not be recorded."""
-    return failed("failed", type(error).__name__, str(error))
-
-
-def stopped_or_failed(error: RefoldError, request: ChildRequest) -> Outcome:
-    """Return the outcome of a child that could not be recorded, unless it was to be resumed.
-
-    Raises:
-        ChildStopped: it was; its log stays as it is, and so does its parent's.
-    """
-    if request.resume is not None:
-        raise ChildStopped(str(request.log), *why_stopped(error))
-    return outcome_of_error(error)
-
-
-def why_stopped(error: RefoldError) -> tuple[str, str]:
-    """Return code and message of what keeps a child, or one below it, from being resumed."""
-    if isinstance(error, ChildStopped):
-        return error.code, error.message
-    return type(error).__name__, str(error)

@@ -93,6 +93,7 @@ _TESTED_ELSEWHERE: Final = {
     "engine/process/__init__.py": "names; used by every test of a process",
     "engine/runners/__init__.py": "tests/contract/test_runners.py",
     "engine/runners/child.py": "runs in a subprocess: tests/contract/test_runners.py",
+    "engine/runners/child_run.py": "tests/contract/test_runners.py",
     "engine/runners/stub.py": "runs in a subprocess: tests/contract/test_runners.py",
     "engine/session/__init__.py": "names that load lazily; used by every test of a session",
     "engine/state/__init__.py": "names; used by every test of a state",

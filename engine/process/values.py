@@ -1,8 +1,11 @@
 """What bounds a process, and how it ended.  Pure values (CONTRACT.md §7.3)."""
 
-from typing import Literal
+from typing import Final, Literal
 
 import attrs
+
+BY_SIGNAL: Final = 128
+"""With the number of a signal: the exit code of a command that it ended, as a shell says it."""
 
 How = Literal[
     "exited",

@@ -9,9 +9,8 @@ from refold.engine.descriptors import write_all
 from refold.engine.errors import RefoldError
 from refold.engine.host import Host
 from refold.engine.process import apply_rlimits, leave_with_parent, take_protocol
-from refold.engine.recording import reply_frame, suspended, why_stopped
+from refold.engine.runners.child_run import recorder_of, reply_frame, suspended, why_stopped
 from refold.engine.runners.envelope import unpack
-from refold.engine.runners.unfinished import recorder_of
 
 
 def run_envelope(line: bytes) -> None:

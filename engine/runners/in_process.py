@@ -14,10 +14,14 @@ from refold.engine.host import Host
 from refold.engine.outcome import ChildRef, Outcome, failed
 from refold.engine.ports import ChildRequest, Suspended
 from refold.engine.recorder import GRACE_SECONDS, Recorder
-from refold.engine.recording import outcome_of_recorded, stopped_or_failed, suspended
 from refold.engine.run_request import Recorded
 from refold.engine.runners.anchor import anchored
-from refold.engine.runners.unfinished import recorder_of
+from refold.engine.runners.child_run import (
+    outcome_of_recorded,
+    recorder_of,
+    stopped_or_failed,
+    suspended,
+)
 from refold.engine.unawaited import tell_of_child
 
 _SLACK_SECONDS: Final = 0.2

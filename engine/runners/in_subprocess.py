@@ -15,9 +15,9 @@ from refold.engine.errors import ChildStopped, RefoldError
 from refold.engine.outcome import ChildRef, Outcome, Status, Truncated, failed
 from refold.engine.ports import ChildRequest, Question, Suspended
 from refold.engine.process import Bounds, Captured, Ended, child_environment, run_bounded
-from refold.engine.recording import outcome_of_error
 from refold.engine.reply import outcome_of
 from refold.engine.runners.anchor import anchored
+from refold.engine.runners.child_run import outcome_of_error
 from refold.engine.runners.envelope import pack
 from refold.engine.vault import Vault
 

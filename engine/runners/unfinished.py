@@ -13,18 +13,13 @@ import attrs
 from refold.engine.codec import structure
 from refold.engine.errors import LogLocked, UsageError
 from refold.engine.events import RunFinished
-from refold.engine.host import Host
 from refold.engine.log import Scan, read_entries, scan
 from refold.engine.log.lock import refuse_if_locked
 from refold.engine.outcome import ChildRef, Outcome
 from refold.engine.ports import ChildRequest
-from refold.engine.programs import load
-from refold.engine.recorder import Recorder
-from refold.engine.recording import child_run_request
 from refold.engine.reply import checked_frame, outcome_of
 from refold.engine.runners.anchor import anchored
 from refold.engine.state import Fold
-from refold.engine.supplied import recorder_for
 
 _PATIENCE_SECONDS: Final = 5.0
 """For a child of the broken-off run that still writes: it leaves within 2 s of its parent."""
@@ -52,14 +47,6 @@ def take_up(request: ChildRequest) -> Outcome | ChildRequest:
     if found.sealed:
         return anchored(_outcome(request, found), request)
     return request
-
-
-def recorder_of(request: ChildRequest, host: Host, *, runner_name: str) -> Recorder:
-    """Return what records a child: from its beginning, or from where its log breaks off."""
-    wanted = child_run_request(request, runner_name=runner_name)
-    if request.resume is None:
-        return recorder_for(wanted, host)
-    return load(request.resume)(wanted, host)  # type: ignore[no-any-return]  # the port says so
 
 
 def _check_is_its(request: ChildRequest) -> None:

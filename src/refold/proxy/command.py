@@ -21,12 +21,11 @@ from typing import Final
 import attrs
 
 from refold.engine.errors import UsageError
+from refold.engine.process.values import BY_SIGNAL
 from refold.proxy.signals import Signals
 
 KEPT_BYTES: Final = 1024 * 1024
 """Of standard output."""
-BY_SIGNAL: Final = 128
-"""With the number of a signal: the exit code of a command that it ended, as a shell says it."""
 
 _READ_BYTES: Final = 64 * 1024
 _LEFT_BYTES: Final = 1024 * 1024

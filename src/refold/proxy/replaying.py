@@ -14,7 +14,7 @@ from refold.engine.log.blobs import encode_data
 from refold.engine.observed.exchange import Answered, Asked
 from refold.engine.observed.observer import Observer, Turn
 from refold.engine.observed.remembered import Remembered
-from refold.proxy.command import BY_SIGNAL
+from refold.engine.process.values import BY_SIGNAL
 from refold.proxy.keys import Secrets
 from refold.proxy.recording import Kept, Log, asked_of, forwarded, observed
 from refold.proxy.routes import Route

@@ -17,11 +17,11 @@ import attrs
 
 from refold.engine.descriptors import write_all
 from refold.engine.errors import RefoldError, UsageError
+from refold.engine.process.values import BY_SIGNAL
 from refold.proxy.mcp.hub import RECORDING
 from refold.proxy.mcp.parties import Party, Reply
 
 _READ_BYTES: Final = 256 * 1024
-_BY_SIGNAL: Final = 128
 
 Descriptors = tuple[int, int]
 """Where a client writes to us, and where it reads."""
@@ -143,7 +143,7 @@ class _Passage:
                 raise self._fault
             ended = EndedServer(
                 "client" if self._has_client_left else "server",
-                code if code >= 0 else _BY_SIGNAL - code,
+                code if code >= 0 else BY_SIGNAL - code,
             )
             self._party.ended(ended.left, ended.exit_code)
         return ended

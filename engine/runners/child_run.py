@@ -1,0 +1,106 @@
+"""A child as a recording of its own: what is recorded, and what its runner hands back of it.
+
+The same for every runner: where the recording runs, and how it is bounded, is each runner's.
+Rules: CONTRACT.md §7.1 (outcomes and runners), §4.7 (children that are resumed).
+"""
+
+from refold.engine.errors import ChildStopped, RefoldError, UsageError
+from refold.engine.host import Host
+from refold.engine.outcome import ChildRef, Outcome, failed
+from refold.engine.ports import ChildRequest, Suspended
+from refold.engine.programs import load, load_program
+from refold.engine.recorder import Recorder
+from refold.engine.reply import checked_frame, outcome_of
+from refold.engine.run_request import Recorded, RunRequest, by_name
+from refold.engine.runners import default_runners
+from refold.engine.supplied import recorder_for
+from refold.engine.vault import Vault
+
+
+def recorder_of(request: ChildRequest, host: Host, *, runner_name: str) -> Recorder:
+    """Return what records a child: from its beginning, or from where its log breaks off."""
+    wanted = child_run_request(request, runner_name=runner_name)
+    if request.resume is None:
+        return recorder_for(wanted, host)
+    return load(request.resume)(wanted, host)  # type: ignore[no-any-return]  # the port says so
+
+
+def child_run_request(request: ChildRequest, *, runner_name: str) -> RunRequest:
+    """Return the recording of a child, as its runner was asked for it.
+
+    Raises:
+        ProgramNotFound: the child's program cannot be imported.
+        UsageError: there is nowhere to write its log.
+    """
+    if request.log is None:
+        raise UsageError("a child run needs a place for its log")
+    return RunRequest(
+        program=load_program(request.program),
+        program_name=request.program_name,
+        input=request.input,
+        identity=request.identity,
+        limits=request.limits,
+        log=request.log,
+        tools=by_name(request.tools),
+        models=request.models,
+        runners=request.runners or default_runners(),
+        runner=request.runner,
+        durability=request.durability,
+        clock=request.clock,
+        session=request.session,
+        people=request.people,
+        supply=request.supply,
+        resume=request.resume,
+        cancel=request.cancel,
+        meta={"runner": runner_name},
+        vault=request.vault or Vault(),
+    )
+
+
+def reply_frame(recorded: Recorded) -> bytes:
+    """Return what a child hands back to its parent."""
+    state = recorded.fold.state()
+    return checked_frame(
+        recorded.finished,
+        tools_used=state.tools_used,
+        usage=state.usage.plus(state.children_usage),
+    )
+
+
+def outcome_of_recorded(recorded: Recorded, request: ChildRequest) -> Outcome:
+    """Return a child's outcome, capped by its policy."""
+    return outcome_of(
+        reply_frame(recorded),
+        request.policy,
+        duration_ms=recorded.duration_ms,
+        child=ChildRef(run=request.identity.run_id, head=recorded.head, events=recorded.entries),
+    )
+
+
+def suspended(recorded: Recorded, request: ChildRequest) -> Suspended:
+    """Return what a child's runner says of a run that waits for a person."""
+    child = ChildRef(run=request.identity.run_id, head=recorded.head, events=recorded.entries)
+    return Suspended(questions=recorded.questions, child=child)
+
+
+def outcome_of_error(error: RefoldError) -> Outcome:
+    """Return the outcome of a child that could not be recorded."""
+    return failed("failed", type(error).__name__, str(error))
+
+
+def stopped_or_failed(error: RefoldError, request: ChildRequest) -> Outcome:
+    """Return the outcome of a child that could not be recorded, unless it was to be resumed.
+
+    Raises:
+        ChildStopped: it was; its log stays as it is, and so does its parent's.
+    """
+    if request.resume is not None:
+        raise ChildStopped(str(request.log), *why_stopped(error))
+    return outcome_of_error(error)
+
+
+def why_stopped(error: RefoldError) -> tuple[str, str]:
+    """Return code and message of what keeps a child, or one below it, from being resumed."""
+    if isinstance(error, ChildStopped):
+        return error.code, error.message
+    return type(error).__name__, str(error)
