@@ -19,12 +19,13 @@ import os
 import random
 import sys
 import sysconfig
+from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any, Final, Self
 
 import attrs
 
-import refold
+import refold.replay
 from refold.engine.kernel import Kernel
 from refold.engine.loop import Loop, inside_collector
 
@@ -146,7 +147,7 @@ _ADAPTED: Final = tuple(
     for name in ("agents", "pydantic_ai", "pydantic_graph")
 )
 """Frameworks with an adapter, which keeps what they read out of all that is compared (§17.2)."""
-_OURS: Final = f"{refold.__path__[0]}{os.sep}"
+_OURS: Final = f"{Path(refold.replay.__path__[0]).parent}{os.sep}"
 """The folder of Refold itself: its frames are no program's."""
 _OUTERMOST: Final = (Loop.step.__code__, Kernel.execute.__code__)
 """Where the program ends and Refold begins."""
