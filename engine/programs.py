@@ -237,15 +237,19 @@ def _executed(name: str, source: str, path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path, loader=_Fresh(name, str(path)))
     if spec is None or spec.loader is None:
         raise ProgramNotFound(source, "not a Python file")
-    if str(path.parent) not in sys.path:
-        sys.path.insert(0, str(path.parent))  # as running the file would
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    folder = str(path.parent)
+    sys.path.insert(0, folder)  # as running the file would
     try:
         spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise
+    finally:
+        sys.path.remove(folder)
+        if folder not in sys.path:  # last: what we import later is not to be found there
+            sys.path.append(folder)
     return module
 
 

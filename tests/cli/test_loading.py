@@ -1,5 +1,6 @@
 """Tools and sessions are named as programs are: by module or file (CONTRACT.md §14.9)."""
 
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -8,9 +9,13 @@ import pytest
 from click.testing import Result
 
 from refold.cli.loading import import_from_here, load_session, load_tools
+from refold.engine.agent import agent
 from refold.engine.errors import ProgramNotFound, ToolRefused, UsageError
+from refold.engine.models.scripted import FunctionModel
+from refold.engine.ports import ModelReply
 from refold.engine.programs import load, reference_from
 from refold.engine.recording import record
+from refold.engine.run import Run
 from tests.support.unfinished import cut
 
 Invoke = Callable[..., Result]
@@ -54,14 +59,71 @@ def test_what_is_no_tool_is_refused(file: Path) -> None:
 def test_modules_are_found_in_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As `python -m` would find them; the folder is named once, however often it is asked for."""
+    """Last, and only where a name asks for it; once, however often it does."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
 
-    import_from_here()
-    import_from_here()
+    import_from_here(None, "", "agent", "recorded")
+    assert str(tmp_path) not in sys.path
+    import_from_here(None, "app:main")
+    import_from_here("app:TOOLS,recorded")
 
+    assert sys.path[-1] == str(tmp_path)
     assert sys.path.count(str(tmp_path)) == 1
+
+
+_DEPENDENCIES = ("attr", "attrs", "cattrs", "click", "jsonschema", "orjson", "psutil", "rich",
+                 "structlog", "yaml", "httpx", "uvicorn")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def traps(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with logs, a program, and a file named like each of our dependencies."""
+    folder = tmp_path_factory.mktemp("traps")
+    (folder / "own.py").write_text("async def own(run, _input):\n    return 1\n")
+    for name in _DEPENDENCIES:
+        (folder / f"{name}.py").write_text(f"open('executed-{name}', 'w').close()\n")
+
+    async def own(_run: Run, _input: object) -> int:
+        return 1
+
+    record(own, log=folder / "own.jsonl")
+    model = FunctionModel(lambda _: ModelReply(message={"role": "assistant", "content": "done"}))
+    log = record(agent, {"task": "t"}, log=folder / "a.jsonl", model=model).log
+    cut(log, folder / "cut.jsonl", 1)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["replay", "."],
+        ["resume", "cut.jsonl"],
+        ["replay", ".", "--program", "own:own", "--jobs", "1"],
+        *(
+            pytest.param(arguments.split(), marks=pytest.mark.long)
+            for arguments in (
+                "replay a.jsonl",
+                "explore a.jsonl",
+                "replay own.jsonl --program own:own",
+                "replay own.jsonl --program own.py:own",
+                "replay . --program own.py:own",
+            )
+        ),
+    ],
+    ids=" ".join,
+)
+def test_no_file_of_the_working_directory_is_taken_for_a_dependency(
+    arguments: list[str], traps: Path
+) -> None:
+    """Without a program, and with one that is there, in the processes of many replays too."""
+    said = subprocess.run(
+        [sys.executable, "-m", "refold", *arguments],
+        cwd=traps, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert "identical" in said.stdout or arguments[0] != "replay", said.stderr
+    assert sorted(path.name for path in traps.glob("executed-*")) == []
 
 
 SESSION = """

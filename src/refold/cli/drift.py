@@ -8,7 +8,7 @@ import click
 from refold.cli import bulk, output
 from refold.cli.errors import DIFFERS, FINE, MISSING
 from refold.cli.live import Live, live_of, live_options, pair
-from refold.cli.loading import import_from_here, session_option
+from refold.cli.loading import session_option
 from refold.cli.logs import LOG, OpenedLog, json_option, opened_log, started
 from refold.cli.pages import page
 from refold.engine.log.names import tree
@@ -70,7 +70,6 @@ def command(
     Same, another result, other arguments, new, missing; what may follow from
     an earlier result that changed is marked as consequent.
     """
-    import_from_here()
     with opened_log(log) as opened:
         given = live_of(opened, program, "live", **live)
         way: dict[str, Any] = {"rules": rules, "volatile": volatile, "twice": twice, "into": into}

@@ -18,7 +18,7 @@ from refold.cli.foreign import (
     rules_of,
 )
 from refold.cli.live import edits_of, is_all_recorded, live_of, live_options
-from refold.cli.loading import import_from_here, session_option
+from refold.cli.loading import session_option
 from refold.cli.logs import LOG, OpenedLog, json_option, opened_log, started
 from refold.cli.pages import page
 from refold.engine.log.names import default_path
@@ -109,7 +109,6 @@ def command(
     if upstreams or volatile or volatile_texts:
         option = "--upstream" if upstreams else "--volatile" if volatile else "--volatile-text"
         raise click.UsageError(f"{option} is for -- COMMAND, and there is none")
-    import_from_here()
     with opened_log(log) as opened:
         given = live_of(opened, program, "recorded", **live)
         target = into or _fresh(started(opened.path).program)

@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 import click
 
-from refold.cli.loading import load_session, load_tools
+from refold.cli.loading import import_from_here, load_session, load_tools
 from refold.cli.logs import OpenedLog, program_started, refuse_damaged, started
 from refold.cli.people import said
 from refold.cli.shipped import tools_of
@@ -110,6 +110,7 @@ def live_of(
     name = program_started(log).program
     refuse_damaged(log)
     modes, places = modes_and_tools(tools)
+    import_from_here(program, places, session)
     given = load_tools(places)
     own = tools_of(name) if program is None and name in SHIPPED else ()
     known = {tool.name: tool for tool in (*own, *given)}

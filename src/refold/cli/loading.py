@@ -20,11 +20,15 @@ if TYPE_CHECKING:
     from refold.engine.session import Session
 
 
-def import_from_here() -> None:
-    """`module:name` is found in the working directory, as `python -m` would find it."""
+def import_from_here(*named: str | None) -> None:
+    """Let `module:name` be found in the working directory, if one of `named` is one.
+
+    Last on the path, and not without need: else a file there that is named like a dependency of
+    ours would be executed in its place, `orjson.py` say.
+    """
     here = os.getcwd()  # noqa: PTH109 - sys.path holds text
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    if here not in sys.path and any(":" in each for each in named if each):
+        sys.path.append(here)
 
 
 def joined(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> str:

@@ -58,7 +58,7 @@ def subject(
     Raises:
         ProgramNotFound: a tool is not where it was said to be.
     """
-    import_from_here()
+    import_from_here(program, tools, session)
     with opened_log(log) as opened:
         name = program_started(opened).program
         if program is None and name not in SHIPPED:

@@ -229,7 +229,7 @@ def _check_plain(log: Path) -> None:
 
 
 def _resumed(given: Given) -> Recording:
-    import_from_here()
+    import_from_here(given.program, given.tools, given.session)
     progress = contextlib.nullcontext() if given.ask else output.progress(f"{given.log} goes on")
     with output.stdout_kept(), progress:
         recording = _once(given, people.said("--answer", given.answers))
