@@ -24,9 +24,11 @@ from refold.engine.events import (
     ValueDrawn,
 )
 from refold.engine.outcome import Artifact, Fault, Outcome
+from refold.engine.ports import Tool
 from refold.replay.pointer_diff import same
 
 _MARK: Final = " (altered)"
+_NEVER_RECORDED: Final = "(never recorded)"
 _INTEGER_MAX: Final = 2**63 - 1
 _LAST_DIGIT: Final = re.compile(r"\d(?=\D*\Z)")
 _STAMP: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d.*)?\Z")
@@ -88,6 +90,36 @@ def failed_event(event: Event) -> Event | None:
             return attrs.evolve(event, outcome=failed)
         case _:
             return None
+
+
+def stand_in(kind: str, alike: ToolReturned | None) -> Event | None:
+    """Return an outcome for a request of this kind that has none; `None` where nothing will do.
+
+    `alike` is what its tool gave elsewhere: another value of that type, so that whoever looks at
+    it is seen.
+    """
+    match kind:
+        case "tool" if alike is not None:
+            return next(altered_event(alike), alike)
+        case "tool":
+            return ToolReturned("ok", _NEVER_RECORDED)
+        case "model":
+            return ModelAnswered("ok", {"role": "assistant", "content": _NEVER_RECORDED})
+        case _:
+            return None
+
+
+def fits(tool: Tool | None, event: Event) -> bool:
+    """Return whether the tool's type, if it has one, can be read from a result."""
+    if tool is None or not tool.typed:
+        return True
+    if not isinstance(event, ToolReturned) or event.status != "ok":
+        return True
+    try:
+        tool.load(event.result)
+    except RefoldError:
+        return False
+    return True
 
 
 def altered_draw(drawn: ValueDrawn) -> Json:

@@ -110,6 +110,9 @@ class Book:
         """By key, in the order of delivery."""
         self.values: dict[str, ValueDrawn] = {}
         """By call key, in the order drawn."""
+        self.given_up_after: dict[str, str] = {}
+        """By call key of tools and models that the program gave up on: the key of what was
+        delivered last before it did; empty for nothing."""
         self.looks: list[ClockRead] = []
         self.markers: set[str] = set()
         self.snapshot: dict[str, Any] | None = None
@@ -142,6 +145,16 @@ class Book:
         return tuple(
             one.call for one in asked if not one.delegates and one.call not in self.answers
         )
+
+    def example(self, tool: str) -> ToolReturned | None:
+        """Return a result that a tool gave; `None` where it gave none."""
+        for call, answer in self.answers.items():
+            event = answer.event
+            if isinstance(event, ToolReturned) and event.status == "ok":
+                asked = self.requests.get(call)
+                if asked is not None and asked.item.name == tool:
+                    return event
+        return None
 
     def position(self, key: str) -> int | None:
         """Return the place of a key in the recorded order; `None` if it was not delivered."""
@@ -218,6 +231,8 @@ class Book:
                 self.looks.append(event)
             case PatchMarked():
                 self.markers.add(event.id)
+            case EffectCancelled(kind="tool" | "model"):
+                self.given_up_after[call] = next(reversed(self.answers), "")
             case RunFinished():
                 self._finished = event
             case _:
@@ -251,6 +266,8 @@ class Book:
         self.answers[key] = Answer(key, call, event, len(self.answers))
 
 
+OUTSIDE: Final = frozenset({"timeout", "cancellation"})
+"""Keys of what ends a run from outside."""
 _HANDLE: Final = f'"{MEMBER}"'.encode()
 _PLACED: Final = {
     "session": "a child's change of the session",

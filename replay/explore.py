@@ -121,7 +121,10 @@ def _explored(
         findings=tuple(search.findings()),
         outstanding=max(map(len, baseline.choices), default=0),
         given_up=tuple(book.label(call) for call in book.given_up),
+        untried=tuple(book.label(call) for call in book.given_up if call not in search.keys),
         timers=options.timers,
+        timers_armed=baseline.timers,
+        children_left=0 if options.children else len(baseline.children),
         seed=options.seed,
     )
     if not options.children:
@@ -179,10 +182,13 @@ class _Search:
     def __init__(self, stage: Stage, baseline: Rehearsed, options: _Options) -> None:
         self._stage, self._baseline, self._options = stage, baseline, options
         self._recorded: Order = baseline.delivered
-        self._keys = dict.fromkeys(self._recorded)
+        self.keys = dict.fromkeys(self._recorded)
+        """All that could be delivered in any order that was tried."""
         self._own = digest_of(baseline)
         self.seen: set[Order] = {baseline.delivered}
         """What was delivered, in each order that was tried."""
+        self._aside: set[Order] = set()
+        """Those that were tried out of turn: what is one deviation away is not lined up yet."""
         self._ends: dict[str, _End] = {self._own: _End(baseline, baseline.delivered, 1)}
         self._waiting: list[list[_Deviation]] = []
         """Deviations to be tried, by how many they come on top of."""
@@ -199,6 +205,7 @@ class _Search:
         """Try orders until there are enough, or no more."""
         most = self._options.orders
         self._branch(self._first(), 0, 0)
+        self._try_aside(self._recorded[::-1])
         self._systematic(max(1, most // 2))
         if any(self._waiting):
             self._defer()
@@ -235,13 +242,24 @@ class _Search:
         found = self._stage.rehearse(self._plan(order))
         self._is_over = found.how == "hung"  # it goes on in its thread: enough is known
         if found.delivered in self.seen and not self._is_over:
-            return None
+            if found.delivered not in self._aside:
+                return None
+            self._aside.remove(found.delivered)
+            return found
         self.seen.add(found.delivered)
         end = self._ends.setdefault(digest_of(found), _End(found, order))
         end.orders += 1
         if self._options.on_order is not None:
             self._options.on_order(len(self.seen))
         return found
+
+    def _try_aside(self, order: Order) -> bool:
+        """Try an order out of turn; return whether it was another than any before."""
+        known = len(self.seen)
+        found = None if self._is_done(self._options.orders) else self._try(order)
+        if found is not None:
+            self._aside.add(found.delivered)
+        return len(self.seen) > known
 
     def _is_done(self, most: int) -> bool:
         return self._is_over or len(self.seen) >= most
@@ -266,7 +284,7 @@ class _Search:
         lined: list[tuple[int, _Deviation]] = []
         for at, choices in enumerate(found.choices[start:], start):
             self._is_cut = self._is_cut or len(choices) == CHOICES_MAX
-            self._keys.update(dict.fromkeys(choices))
+            self.keys.update(dict.fromkeys(choices))
             others = enumerate(choices[1:])
             lined += [(nth, _Deviation(found.delivered, at, key)) for nth, key in others]
         lined.sort(key=lambda one: (-one[0], -one[1].at))  # taken from the end: the nearest first
@@ -283,20 +301,20 @@ class _Search:
             others = [each for each in choices[1:] if each in self._recorded]
             if len(others) > 1:
                 last = max(others, key=self._recorded.index)
-                self._try(deferred(self._recorded, key, last))
+                self._try_aside(deferred(self._recorded, key, last))
 
     def _random(self, most: int) -> None:
         repeats = number = 0
         while not self._is_done(most) and repeats < _REPEATS_MAX:
-            order = list(self._keys)
+            order = list(self.keys)
             random.Random(f"{self._options.seed} {number}").shuffle(order)  # noqa: S311 - to be repeatable
             number += 1
-            repeats = 0 if self._try(tuple(order)) is not None else repeats + 1
+            repeats = 0 if self._try_aside(tuple(order)) else repeats + 1
 
     # -- telling --------------------------------------------------------------------------
 
     def _finding(self, key: str, end: _End, *, is_shrunk: bool) -> OrderFinding:
-        places = continued(self._recorded, tuple(self._keys))
+        places = continued(self._recorded, tuple(self.keys))
         found, order = end.found, continued(end.found.delivered, places)
         steps: tuple[Move, ...] = ()
         place: tuple[str, int] | None = None
@@ -314,6 +332,7 @@ class _Search:
             end=found.end,
             diff=differences(self._baseline.end, found.end) if found.end else (),
             missing={**missing.as_json(), "label": label_of(missing)} if missing else None,
+            is_given_up=found.is_given_up,
             file=place[0] if place else "",
             line=place[1] if place else 0,
             order=found.delivered,

@@ -57,7 +57,10 @@ class OrderFinding:
     diff: tuple[Difference, ...]
     """From the recorded end to this one, by JSON pointers."""
     missing: dict[str, Json] | None = None
-    """{kind, name, call, arguments} of the call that was never recorded."""
+    """{kind, name, call, arguments, label} of the call that was never recorded, or never ended."""
+    is_given_up: bool = False
+    """Whether the record has that call and gave up on it: here it comes to an end in time, with an
+    outcome that was made up, and the run does not end as recorded."""
     file: str = ""
     """Of the program: where both of what changed places are awaited; empty where not known."""
     line: int = 0
@@ -67,7 +70,7 @@ class OrderFinding:
     @property
     def headline(self) -> str:
         """What happened, in a few words."""
-        return HEADLINES[self.kind]
+        return _GIVEN_UP if self.is_given_up else HEADLINES[self.kind]
 
     def as_json(self) -> dict[str, Any]:
         """Return the finding as `refold explore --json` prints it."""
@@ -80,6 +83,7 @@ class OrderFinding:
             "end": self.end,
             "diff": [difference.as_json() for difference in self.diff],
             "missing": self.missing,
+            "is_given_up": self.is_given_up,
             "file": self.file,
             "line": self.line,
             "order": list(self.order),
@@ -91,7 +95,8 @@ class OrderFinding:
         if self.file:
             lines.append(f"  awaited   {self.file}:{self.line}")
         if self.missing is not None:
-            lines.append(f"  asks for  {self._missing()}")
+            verb = "given up" if self.is_given_up else "asks for"
+            lines.append(f"  {verb}  {self._missing()}")
         lines += [f"  differs   {one}" for one in self.diff[:_DIFFS_SHOWN]]
         if len(self.diff) > _DIFFS_SHOWN:
             lines.append(f"            … and in {len(self.diff) - _DIFFS_SHOWN} more places")
@@ -121,9 +126,15 @@ class ExploreReport:
     outstanding: int
     """Most completions that were outstanding at once; with 1 there is but one order."""
     given_up: tuple[str, ...]
-    """Calls that the record gave up on: they have no outcome, so no order here has them first."""
+    """Calls that the record gave up on: they have no outcome."""
     timers: bool
     seed: int
+    untried: tuple[str, ...] = ()
+    """Those of them that come first in no order here; of the others, something stood in."""
+    timers_armed: int = 0
+    """How many timers the run as recorded armed; unless `timers`, they did not race."""
+    children_left: int = 0
+    """Child runs that were not explored themselves: `children` was not asked for."""
     children: tuple["ExploreReport", ...] = ()
     skipped: tuple[str, ...] = ()
     """Children that were not explored, and why."""
@@ -150,7 +161,10 @@ class ExploreReport:
             "is_exhaustive": self.is_exhaustive,
             "outstanding": self.outstanding,
             "given_up": list(self.given_up),
+            "untried": list(self.untried),
             "timers": self.timers,
+            "timers_armed": self.timers_armed,
+            "children_left": self.children_left,
             "seed": self.seed,
             "findings": [finding.as_json() for finding in self.findings],
             "children": [child.as_json() for child in self.children],
@@ -160,16 +174,18 @@ class ExploreReport:
     def headline(self) -> str:
         """Return in one line how many orders were tried, and what came of them."""
         if self.is_exhaustive and self.orders == 1:
+            if self.left_out():
+                return "there is no other order of what was let race"
             return "there is no other order: never were two outcomes outstanding at once"
-        tried = f"{_counted(self.orders, 'order')} tried"
-        if self.is_exhaustive:
-            tried += " (all there are)"
+        more = "all there are of what was let race" if self.left_out() else "all there are"
+        more = more if self.is_exhaustive else "there are more"
+        tried = f"{_counted(self.orders, 'order')} tried ({more})"
         counts = Counter[Kind]()
         for finding in self.findings:
             counts[finding.kind] += finding.orders
         others = [
             _ending(counts["output"] + counts["error"], "end", "otherwise than recorded"),
-            _ending(counts["missing"], "lead", "to calls that were never recorded"),
+            _ending(counts["missing"], "lead", "to what was never recorded"),
             _ending(counts["endless"], "come", "to no end"),
         ]
         said = ", ".join(filter(None, others)) or "every one ends as recorded"
@@ -182,17 +198,24 @@ class ExploreReport:
         ends = f"{_counted(len(rest), 'more end')}, in {_counted(orders, 'order')}"
         return f"and {ends}" if rest else ""
 
-    def untried(self) -> str:
-        """Return in one line what could not be tried; empty for nothing."""
-        if not self.given_up:
-            return ""
-        rest = len(self.given_up) - _GIVEN_UP_SHOWN
-        more = f" and {rest} more" if rest > 0 else ""
-        shown = ", ".join(self.given_up[:_GIVEN_UP_SHOWN])
-        return f"given up in the record, so in no order here: {shown}{more}"
+    def left_out(self) -> list[str]:
+        """Return what no order here could show, a line each; empty for nothing."""
+        lines = []
+        if self.untried:
+            rest = len(self.untried) - _GIVEN_UP_SHOWN
+            more = f" and {rest} more" if rest > 0 else ""
+            shown = ", ".join(self.untried[:_GIVEN_UP_SHOWN])
+            lines.append(f"given up in the record, so in no order here: {shown}{more}")
+        if self.timers_armed and not self.timers:
+            timers = _counted(self.timers_armed, "timer")
+            lines.append(f"not raced: {timers}; let them with timers=True (--timers)")
+        if self.children_left:
+            runs = _counted(self.children_left, "child run")
+            lines.append(f"not explored themselves: {runs}; ask with children=True (--children)")
+        return lines
 
     def __str__(self) -> str:
-        parts = ["\n  ".join(filter(None, [f"{self.where}: {self.headline()}", self.untried()]))]
+        parts = ["\n  ".join([f"{self.where}: {self.headline()}", *self.left_out()])]
         parts += [str(finding) for finding in self.findings[:FINDINGS_SHOWN]]
         parts += filter(None, [self.rest()])
         parts += [str(child) for child in self.children]
@@ -200,6 +223,7 @@ class ExploreReport:
         return "\n\n".join(parts)
 
 
+_GIVEN_UP: Final = "an order lets in an outcome that was never recorded"
 FINDINGS_SHOWN: Final = 4
 """Findings that people are shown unless they ask for all."""
 _DIFFS_SHOWN: Final = 8

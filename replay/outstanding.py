@@ -15,6 +15,7 @@ import attrs
 from refold.engine.events import Event, SessionChanged, TimerFired
 from refold.engine.kernel import Kernel
 from refold.engine.loop import Timer
+from refold.replay.alter import fits
 from refold.replay.book import Answer, Book
 
 CHOICES_MAX: Final = 24
@@ -36,11 +37,13 @@ class Choice:
     event: Event
     position: int = _NEVER
     """Its place in the record; very large for a timer that never fired there."""
+    is_made_up: bool = False
+    """Whether the record gave up on the call, and this stands in for what it would have given."""
 
     @property
     def is_new(self) -> bool:
         """Whether it is a timer that never fired in the record."""
-        return self.position == _NEVER
+        return self.position == _NEVER and not self.is_made_up
 
 
 class Outstanding:
@@ -55,18 +58,28 @@ class Outstanding:
         """Outcomes of calls that were asked, by rank; what was given up on is dropped late."""
         self._by_call: dict[str, Choice] = {}
         self._placed = [one for one in book.answers.values() if one.call is None]
+        self._made_up: dict[str, Choice] = {}
+        """By call: what stands in for outcomes that never came; never first unless asked for."""
         self._due: dict[str, int] = {}
         self._now_us = 0
+        self.timers = 0
+        """How many were armed."""
 
     def arm(self, timer: Timer) -> None:
         """Remember when a timer is due, by a clock that only timers move."""
         self._due[timer.key] = self._now_us + timer.delay_us
+        self.timers += 1
 
     def add(self, call: str, key: str, event: Event) -> None:
         """Take note that the outcome recorded under `key` answers `call`."""
         choice = Choice(self._rank(key), key, call, event, self._book.answers[key].position)
         self._by_call[call] = choice
         insort(self._ready, choice, key=lambda one: one.rank)
+
+    def add_made_up(self, call: str, key: str, event: Event) -> None:
+        """Take note of what may stand in for the outcome that `call` never had."""
+        rank = (0, self._order[key], 0) if key in self._order else (3, len(self._made_up), 0)
+        self._made_up[call] = Choice(rank, key, call, event, is_made_up=True)
 
     def alone(self, call: str) -> Choice | None:
         """Return what answers a call beside which nothing else is outstanding."""
@@ -76,7 +89,23 @@ class Outstanding:
         return choice
 
     def choices(self, kernel: Kernel) -> list[Choice]:
-        """Return what could be delivered now, at most `CHOICES_MAX`, first what is to be first."""
+        """Return what could be delivered now, at most `CHOICES_MAX`, first what is to be first.
+
+        What is made up may only come before something recorded; before a timer, only where timers
+        are free.
+        """
+        found = self._recorded(kernel)
+        is_bound = all(isinstance(one.event, TimerFired) for one in found)
+        if not found or not self._made_up or (is_bound and not self._free_timers):
+            return found
+        made_up = [
+            one
+            for call, one in self._made_up.items()
+            if (pending := kernel.open.get(call)) and fits(pending.tool, one.event)
+        ]
+        return sorted([*found, *made_up], key=lambda one: one.rank)[:CHOICES_MAX]
+
+    def _recorded(self, kernel: Kernel) -> list[Choice]:
         calls = self._calls(kernel)
         placed = self._next_placed(kernel) if self._placed else None
         if not kernel.loop.timers and placed is None:
@@ -90,7 +119,9 @@ class Outstanding:
 
     def take(self, choice: Choice) -> None:
         """Take note that something is delivered."""
-        if isinstance(choice.event, TimerFired):
+        if choice.is_made_up:
+            del self._made_up[choice.call or ""]
+        elif isinstance(choice.event, TimerFired):
             self._now_us = max(self._now_us, self._due.pop(choice.key, 0))
         elif choice.call is None:
             del self._placed[0]

@@ -33,7 +33,8 @@ from refold.engine.ports import Program, SessionPort, Tool
 from refold.engine.run import faces_of
 from refold.engine.state import Fold
 from refold.engine.world import REQUESTS, RecordEnded, Taken
-from refold.replay.book import Asked, Book, asked_of
+from refold.replay.alter import stand_in
+from refold.replay.book import OUTSIDE, Asked, Book, asked_of
 from refold.replay.ends import end_of_verdict
 from refold.replay.items import Item, scope_of
 from refold.replay.matcher import Looks, Matcher
@@ -83,6 +84,9 @@ class Rehearsed:
     """File and line of the program that raised, or where it waits for what is `missing`."""
     missing: Item | None = None
     """What was asked for and never recorded."""
+    is_given_up: bool = False
+    """Whether the record has the request of what is `missing`, and gave up on it: under this order
+    its outcome, which was made up, comes first, and the run does not end as recorded."""
     delivered: tuple[str, ...] = ()
     """Keys of what was delivered, in order."""
     choices: tuple[tuple[str, ...], ...] = ()
@@ -92,6 +96,8 @@ class Rehearsed:
     children: tuple[RunChild, ...] = ()
     tools: Mapping[str, Tool] = attrs.field(factory=dict)
     """Leaf tools that were called, by call key."""
+    timers: int = 0
+    """How many were armed."""
 
     def is_end(self, end: Mapping[str, Json]) -> bool:
         """Return whether the run ended so."""
@@ -121,6 +127,8 @@ class Rehearsal:
         self._steps_left = _STEPS_MIN + _STEPS_PER_ENTRY * book.entries
         self._over: How | None = None
         self._missing: Item | None = None
+        self._made_up: Item | None = None
+        """The first request whose outcome was made up."""
         self._place: tuple[str, int] | None = None
         self._asked: dict[str, Asked] = {}
         self._unknown: dict[str, None] = {}
@@ -151,16 +159,21 @@ class Rehearsal:
         finally:
             self._close()
         has_ended = self._over is None
+        end = self._book.stable(end_of_verdict(verdict)) if has_ended else {}
+        if self._made_up is not None and not (has_ended and same(end, self._book.end)):
+            self._over, self._missing, has_ended, end = "missing", self._made_up, False, {}
         return Rehearsed(
             how=self._over or "ended",
-            end=self._book.stable(end_of_verdict(verdict)) if has_ended else {},
+            end=end,
             place=verdict.place if has_ended else self._place,
             missing=self._missing,
+            is_given_up=self._missing is not None and self._missing is self._made_up,
             delivered=tuple(keys[0] for keys in self._given),
             choices=tuple(self._given),
             asked=tuple(self._asked.values()),
             children=tuple(self._children),
             tools=self._tools,
+            timers=self._outstanding.timers,
         )
 
     def _refuse(self, error: OutsideLoop) -> None:
@@ -263,6 +276,9 @@ class Rehearsal:
             return False
         if self._plan.before is not None:
             self._plan.before(kernel, chosen.key)
+        if chosen.is_made_up and self._made_up is None:
+            self._made_up = self._asked[chosen.call or ""].item
+            self._place = waiting_place(kernel)
         self._take(chosen, choices)
         kernel.deliver(chosen.event, chosen.call)
         return True
@@ -298,6 +314,19 @@ class Rehearsal:
         if answer is not None:
             event = self._plan.answers.get(answer.key, answer.event)
             self._outstanding.add(asked.call, answer.key, event)
+        elif key in self._book.given_up_after and (made_up := self._stand_in(asked, key)):
+            self._outstanding.add_made_up(asked.call, key, made_up)
+
+    def _stand_in(self, asked: Asked, key: str) -> Event | None:
+        """Return what may stand in for the outcome of a call that the record gave up on.
+
+        Not where a timer made it so, unless timers race, nor what ended the run from outside.
+        """
+        after = self._book.given_up_after[key]
+        is_late = "@" in after and not self._plan.free_timers
+        if is_late or after in OUTSIDE:
+            return None
+        return stand_in(asked.item.kind, self._book.example(asked.item.name))
 
     def _first_unanswered(self) -> Item | None:
         """Return what the program waits for, and was never recorded or never came."""

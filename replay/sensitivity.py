@@ -21,7 +21,13 @@ from refold.engine.events import Event, ToolReturned
 from refold.engine.nested import check_may_start
 from refold.engine.ports import Program, Reference, SessionPort, Tool
 from refold.engine.programs import program_name
-from refold.replay.alter import altered_draw, altered_event, altered_within, failed_event
+from refold.replay.alter import (
+    altered_draw,
+    altered_event,
+    altered_within,
+    failed_event,
+    fits,
+)
 from refold.replay.book import Asked, Book, label_of
 from refold.replay.items import Item
 from refold.replay.pointer_diff import Difference, differences, same
@@ -278,12 +284,12 @@ class _Trial:
         if tool is None or not tool.typed or not isinstance(event, ToolReturned):
             yield from altered_event(event)
             return
-        fitting = [one for one in altered_event(event) if _is_read(tool, one)]
+        fitting = [one for one in altered_event(event) if fits(tool, one)]
         if fitting or event.status != "ok":
             yield from fitting
             return
         result = altered_within(
-            event.result, lambda value: _is_read(tool, attrs.evolve(event, result=value))
+            event.result, lambda value: fits(tool, attrs.evolve(event, result=value))
         )
         if not same(result, event.result):
             yield attrs.evolve(event, result=result)
@@ -328,16 +334,6 @@ class _Trial:
         made = {asked.call for asked in found.asked}
         gone = next((one for call, one in self._asked.items() if call not in made), None)
         return gone, gone is not None
-
-
-def _is_read(tool: Tool, event: Event) -> bool:
-    if not isinstance(event, ToolReturned) or event.status != "ok":
-        return True
-    try:
-        tool.load(event.result)
-    except RefoldError:
-        return False
-    return True
 
 
 def _item_of(book: Book, key: str) -> Item:

@@ -19,6 +19,7 @@ from refold.engine.run import PlainRun, Run
 from refold.replay.book import Book
 from refold.replay.explore import explore
 from refold.replay.order_report import ExploreReport
+from refold.tools.contract import tool
 from tests.support.racing import fetch, followed, gathered, raced, recorded, timed
 
 
@@ -82,9 +83,9 @@ def test_a_call_that_was_never_recorded_is_kept_apart(tmp_path: Path) -> None:
         assert len(finding.moves) == 1
 
 
-async def first_completed(run: Run, names: list[str]) -> Any:
+async def hedged(run: Run, names: list[str]) -> Any:
     """Goes on with whoever is first, and stops the others."""
-    tasks = [asyncio.ensure_future(run.tool("fetch", name=name)) for name in names]
+    tasks = [asyncio.ensure_future(run.tool("late", name=name)) for name in names]
     done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in rest:
         task.cancel()
@@ -106,15 +107,121 @@ async def first_exception(run: Run, names: list[str]) -> Any:
     return sorted(tasks.index(task) for task in done)
 
 
-def test_whoever_was_given_up_cannot_be_first(tmp_path: Path) -> None:
-    """Case 33: what the record gave up on has no outcome; it cannot win here, and is named."""
-    report = explored(tmp_path, first_completed, ["a", "b"])
+async def first_error(run: Run, names: list[str]) -> Any:
+    """Returns the words of whoever fails first."""
 
-    assert report.identical
-    if report.orders == 1:  # the loser may have come in time to be recorded
-        assert len(report.given_up) == 1
-        assert report.given_up[0].startswith("fetch#1 in 0/")
-        assert "given up" in str(report)
+    async def fails(name: str) -> None:
+        await run.tool("late", name=name)
+        raise ValueError(name)
+
+    try:
+        await asyncio.gather(*(fails(name) for name in names))
+    except ValueError as error:
+        return str(error)
+
+
+async def whoever_comes(run: Run, names: list[str]) -> Any:
+    """Does not look at what the first gave, nor at who it was."""
+    tasks = [asyncio.ensure_future(run.tool("late", name=name)) for name in names]
+    _, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in rest:
+        task.cancel()
+    return "somebody"
+
+
+async def too_late(run: Run, names: list[str]) -> Any:
+    """Gives up on a call by the clock."""
+    try:
+        async with asyncio.timeout(0.001):
+            return await run.tool("late", name=names[-1])
+    except TimeoutError:
+        return "late"
+
+
+def recorded_with_late(tmp_path: Path, program: Any) -> Path:
+    """Record with a tool that comes to an end for `a`, and for nobody else."""
+
+    @tool(effect="reads")
+    async def late(name: str) -> str:
+        """Get something, or wait."""
+        if name != "a":
+            await asyncio.Event().wait()
+        return f"page {name}"
+
+    return recorded(tmp_path / "a.jsonl", program, ["a", "b"], tools=[fetch, late]).log
+
+
+@pytest.mark.parametrize("program", [hedged, first_error])
+def test_whoever_was_given_up_may_have_been_first(tmp_path: Path, program: Any) -> None:
+    """Case 33: an outcome stands in for it; that the end hangs on it is all that is said."""
+    report = explore(recorded_with_late(tmp_path, program), program)
+
+    (finding,) = report.findings
+    assert (finding.kind, finding.is_given_up, finding.end) == ("missing", True, {})
+    assert (finding.missing or {})["call"] == "0/2#1"
+    assert [move.call for move in finding.moves] == ["0/2#1"]
+    assert not report.changes
+    assert (report.orders, report.outstanding, report.untried) == (2, 2, ())
+    assert "an order lets in an outcome that was never recorded" in str(report)
+    assert "never were two outcomes outstanding" not in str(report)
+
+
+def test_who_was_given_up_may_be_all_the_same(tmp_path: Path) -> None:
+    """A run that ends as recorded whoever is first has no race."""
+    report = explore(recorded_with_late(tmp_path, whoever_comes), whoever_comes)
+
+    assert (report.orders, report.identical, len(report.given_up)) == (2, True, 1)
+
+
+def test_what_a_timer_gave_up_on_races_where_timers_do(tmp_path: Path) -> None:
+    """Otherwise it is listed, and the report does not read as an all-clear."""
+    log = recorded_with_late(tmp_path, too_late)
+
+    bound, free = explore(log, too_late), explore(log, too_late, timers=True)
+
+    assert (bound.orders, bound.findings) == (1, ())
+    assert bound.headline() == "there is no other order of what was let race"
+    assert bound.left_out() == [
+        'given up in the record, so in no order here: late#1 (name="b")',
+        "not raced: 1 timer; let them with timers=True (--timers)",
+    ]
+    (finding,) = free.findings
+    assert finding.is_given_up
+    assert free.left_out() == []
+
+
+async def reversed_order(run: Run, names: list[str]) -> Any:
+    """Goes wrong only where all come in the opposite order."""
+    order: list[str] = []
+
+    async def one(name: str) -> None:
+        await run.tool("fetch", name=name)
+        order.append(name)
+
+    await asyncio.gather(*(one(name) for name in names))
+    return order == names[::-1]
+
+
+@pytest.mark.parametrize("count", [3, 5, 7])
+def test_the_opposite_order_is_among_the_first_ten(tmp_path: Path, count: int) -> None:
+    """Of seven calls there are 5,040 orders."""
+    names = [str(number) for number in range(count)]
+    log = recorded(tmp_path / "a.jsonl", reversed_order, names).log
+    in_order = Book(log).delivered == tuple(f"0/{number + 1}#1" for number in range(count))
+
+    report = explore(log, reversed_order, orders=10)
+
+    assert report.changes or not in_order
+
+
+@pytest.mark.parametrize(("orders", "seed"), [(40, 0), (121, 0), (121, 2), (150, 0)])
+def test_all_orders_are_all_there_are(tmp_path: Path, orders: int, seed: int) -> None:
+    """A search says so only where it tried every one, whatever it tried out of turn."""
+    report = explored(tmp_path, gathered, list("abcde"), orders=orders, seed=seed)
+
+    assert report.orders == min(orders, 120)
+    assert report.is_exhaustive == (orders > 120)
+    assert ("there are more" in str(report)) == (orders < 120)
 
 
 def test_first_exception_depends_on_who_was_before_it(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def report(*findings: OrderFinding, **more: Any) -> ExploreReport:
 
 def test_nothing_found_is_said_in_one_line() -> None:
     """Whether there are more orders is part of it."""
-    assert str(report()) == "race: 6 orders tried: every one ends as recorded"
+    assert str(report()) == "race: 6 orders tried (there are more): every one ends as recorded"
     assert "6 orders tried (all there are)" in str(report(is_exhaustive=True))
     assert "no other order" in str(report(orders=1, is_exhaustive=True))
 
@@ -57,8 +57,8 @@ def test_findings_say_what_to_do_to_see_them() -> None:
     text = str(report(OTHER, MISSING))
 
     assert text == (
-        "race: 6 orders tried: 3 end otherwise than recorded, "
-        "1 leads to calls that were never recorded\n"
+        "race: 6 orders tried (there are more): 3 end otherwise than recorded, "
+        "1 leads to what was never recorded\n"
         "\n"
         "an order changes the output (3 orders)\n"
         "  order     deliver f#1 in 0/2 before f#1 in 0/1\n"
@@ -80,9 +80,21 @@ def test_only_other_ends_are_changes() -> None:
 
 
 def test_what_was_given_up_is_named() -> None:
-    said = str(report(given_up=("a#1", "b#1", "c#1", "d#1")))
+    said = str(report(untried=("a#1", "b#1", "c#1", "d#1")))
 
     assert "given up in the record, so in no order here: a#1, b#1, c#1 and 1 more" in said
+
+
+def test_what_could_not_be_seen_keeps_a_report_from_reading_as_an_all_clear() -> None:
+    """Timers that did not race, children that were not explored: never "no other order", bare."""
+    said = str(report(orders=1, is_exhaustive=True, timers_armed=2, children_left=1))
+
+    assert said == (
+        "race: there is no other order of what was let race\n"
+        "  not raced: 2 timers; let them with timers=True (--timers)\n"
+        "  not explored themselves: 1 child run; ask with children=True (--children)"
+    )
+    assert "(all there are)" not in str(report(is_exhaustive=True, timers_armed=2))
 
 
 def test_the_first_few_findings_are_told() -> None:

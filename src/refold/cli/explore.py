@@ -111,10 +111,11 @@ def _document(report: ExploreReport, log: OpenedLog) -> dict[str, Any]:
 
 def describe(report: ExploreReport, *, is_all: bool = False) -> None:
     """Print how many orders were tried, and what each other end takes; then of each child."""
-    style = "green" if report.identical else "bold red" if report.changes else "bold yellow"
+    is_clear = report.identical and report.is_exhaustive and not report.left_out()
+    style = "green" if is_clear else "bold red" if report.changes else "bold yellow"
     output.line((f"{report.where}: {report.headline()}", style))
-    if report.given_up:
-        output.line((f"  {report.untried()}", "dim"))
+    for line in report.left_out():
+        output.line((f"  {line}", "yellow"))
     for finding in report.findings[: None if is_all else FINDINGS_SHOWN]:
         output.line()
         output.lines(str(finding))
