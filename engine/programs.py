@@ -19,6 +19,8 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, Final
 
+import attrs
+
 from refold.engine.errors import ProgramNotFound, ProgramRefused, RecordingRefused
 from refold.engine.ports import Program, Reference
 
@@ -130,7 +132,7 @@ def reference_of(program: Program | Reference | str) -> Reference:
         ProgramNotFound: a lambda, a nested function, or one typed into a prompt.
     """
     if isinstance(program, Reference):
-        return program
+        return elsewhere(program)
     if isinstance(program, str):
         return reference_from(program)
     if isinstance(own := getattr(program, "reference", None), Reference):
@@ -148,6 +150,39 @@ def reference_of(program: Program | Reference | str) -> Reference:
     return Reference(source, name)
 
 
+def elsewhere(reference: Reference) -> Reference:
+    """Return `reference` as another process finds it: `__main__` is another module there.
+
+    `Reference(__name__, …)` in a script is one to `__main__` when the script is run; so are those
+    among the arguments of factories that wrap it.
+
+    Raises:
+        ProgramNotFound: what runs here as `__main__` has no file.
+    """
+    return Reference(**_elsewhere(attrs.asdict(reference)))
+
+
+def _elsewhere(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_elsewhere(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    found = {name: _elsewhere(item) for name, item in value.items()}
+    if found.get("source") != "__main__" or found.keys() != _REFERENCE:
+        return found
+    source = module_source("__main__")
+    if source is None:
+        raise ProgramNotFound(
+            f"__main__:{found['name']}",
+            "what runs here as __main__ has no file that another process could import; put it into "
+            "a module, and refer to that: Reference('package.module', name)",
+        )
+    return found | {"source": source}
+
+
+_REFERENCE: Final = {field.name for field in attrs.fields(Reference)}
+
+
 def module_source(module: str) -> str | None:
     """Return how another process imports a module: its name, or the file that runs as main."""
     found = sys.modules.get(module)
@@ -160,7 +195,9 @@ def module_source(module: str) -> str | None:
     if spec is not None and spec.name:
         return str(spec.name.removesuffix(".__main__")) if spec.name != "__main__" else None
     file = getattr(found, "__file__", None)
-    return os.path.abspath(file) if file else None  # noqa: PTH100 - links stay as they were given
+    if not file or file.startswith("<"):  # a script from standard input
+        return None
+    return os.path.abspath(file)  # noqa: PTH100 - links stay as they were given
 
 
 def fingerprint_of(program: Program) -> dict[str, str]:

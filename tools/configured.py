@@ -20,7 +20,14 @@ from refold.engine.ports import Model, Reference, Tool
 from refold.engine.session import Session
 from refold.tools.agent_loader import AgentLoader
 from refold.tools.agent_prompts import agent_prompts
-from refold.tools.agents import FILE_NAME, SHIPPED_TOOLS, AgentDef, agent_input, load_agent
+from refold.tools.agents import (
+    FILE_NAME,
+    NAMEABLE_TOOLS,
+    SHIPPED_TOOLS,
+    AgentDef,
+    agent_input,
+    load_agent,
+)
 from refold.tools.commands import run_command_tool, write_file_tool
 from refold.tools.config import Config
 from refold.tools.contract import with_approval
@@ -42,6 +49,7 @@ def prepare_run(
     task: str,
     root: str | os.PathLike[str],
     config: Config | None = None,
+    own: Iterable[Tool] = (),
 ) -> tuple[dict[str, Json], tuple[Tool, ...], Limits]:
     """Return what `record("agent", input, tools=tools, limits=limits)` needs to run an agent file.
 
@@ -50,13 +58,16 @@ def prepare_run(
         task: What the agent is to do.
         root: The folder that its file tools read.
         config: What the project says; nothing by default.
+        own: Tools beyond the shipped ones, which files may name like these; an agent that names no
+            tools has them.  One takes the place of a shipped one of its name.
 
     Raises:
         InvalidDefError: the file does not define an agent, or names what cannot be had.
         ToolRefused: `root` is no folder.
     """
-    agent = load_agent(agent_path)
-    shelf = _Shelf(agent, Path(agent_path), root, config or Config())
+    added = {tool.name: tool for tool in own}
+    agent = load_agent(agent_path, known_tools=(*NAMEABLE_TOOLS, *added))
+    shelf = _Shelf(agent, Path(agent_path), root, config or Config(), added)
     tools = shelf.tools()
     names = [tool.name for tool in tools]
     if SPAWN_TOOLS[0] in names:
@@ -109,6 +120,8 @@ class _Shelf:
     path: Path
     root: str | os.PathLike[str]
     config: Config
+    own: dict[str, Tool]
+    """Tools that are not shipped, by name."""
 
     @property
     def spawn(self) -> SpawnSettings:
@@ -118,7 +131,8 @@ class _Shelf:
 
     def tools(self) -> tuple[Tool, ...]:
         """Return the tools that the agent has, sorted by name."""
-        has = [tool for make in self._makers() for tool in make() if self._may(tool.name)]
+        shipped = {tool.name: tool for make in self._makers() for tool in make()}
+        has = [tool for name, tool in (shipped | self.own).items() if self._may(name)]
         asked = [with_approval(tool) if self._asks(tool) else tool for tool in has]
         return tuple(sorted(asked, key=lambda tool: tool.name))
 
@@ -153,7 +167,8 @@ class _Shelf:
         return name == "subagent" or self.config.allows(name)
 
     def _is_default(self, name: str) -> bool:
-        return name in SHIPPED_TOOLS or name in SPAWN_TOOLS or name == "subagent_dispatch"
+        shipped = name in SHIPPED_TOOLS or name in SPAWN_TOOLS or name == "subagent_dispatch"
+        return shipped or name in self.own
 
     def _spawning(self) -> tuple[Tool, ...]:
         folder = self.config.folder
@@ -162,11 +177,12 @@ class _Shelf:
 
     def _loader(self) -> AgentLoader:
         """Return the other agents: of the configured folder, else those beside this one."""
+        known = (*NAMEABLE_TOOLS, *self.own)
         if self.config.agents is not None:
-            return AgentLoader(self.config.agents)
+            return AgentLoader(self.config.agents, known_tools=known)
         file = self.path.absolute()
         own = file.parent if file.name == FILE_NAME else file
-        return AgentLoader(own.parent)
+        return AgentLoader(own.parent, known_tools=known)
 
     def _dispatching(self) -> list[Tool]:
         tool = create_subagent_dispatch_tool(self._loader(), self.agent.id)

@@ -26,7 +26,7 @@ from refold.engine.ports import (
     Reference,
     Tool,
 )
-from refold.engine.programs import load, reference_of
+from refold.engine.programs import elsewhere, load, reference_of
 from refold.engine.vault import unpacked
 
 VERSION: Final = 1
@@ -118,7 +118,7 @@ def _tool_reference(tool: Tool) -> dict[str, Json]:
             "a subprocess child",
             "another process cannot import it; define it at the top level of a module",
         )
-    return attrs.asdict(tool.reference)
+    return attrs.asdict(elsewhere(tool.reference))
 
 
 def _people(people: People) -> dict[str, Json]:
@@ -144,9 +144,10 @@ def _session(session: Any) -> Json:
     if getattr(session, "factory", None) is None:
         raise UsageError(
             "a subprocess child gets a session only if the session says how to make an empty one: "
-            "Session(factory=Reference(module, name))"
+            "Session(factory=Reference(__name__, 'make_it', {}))"
         )
-    return {"factory": attrs.asdict(session.factory), "snapshot": session.snapshot().as_json()}
+    factory = attrs.asdict(elsewhere(session.factory))
+    return {"factory": factory, "snapshot": session.snapshot().as_json()}
 
 
 def _made_session(packed: Any) -> Any:
@@ -163,4 +164,4 @@ def _model_reference(model: Model) -> dict[str, Json]:
         raise UsageError(
             f"model {model.name!r}: another process cannot make it; give it a `reference`"
         )
-    return attrs.asdict(model.reference)
+    return attrs.asdict(elsewhere(model.reference))

@@ -235,3 +235,99 @@ def test_the_default_pool_is_the_model_where_none_is_named(tmp_path: Path, invok
 
     assert said.exit_code == 0, said.output
     assert "hello" in said.stdout
+
+
+OWN = """
+import refold
+from refold.engine.delegation import Delegation
+from refold.tools import DelegationTool
+
+
+@refold.tool(effect="reads")
+def web_search(query: str) -> str:
+    \"\"\"Search the web.\"\"\"
+    return f"a page on {query}"
+
+
+@refold.tool
+def shell(command: str) -> str:
+    \"\"\"Run a command.\"\"\"
+    return "ran"
+
+
+async def twice(run, arguments):
+    child = Delegation(program="agent", input={"task": arguments["task"]}, tools=(), tool="twice")
+    return [(await run.delegate(child)).summary for _ in range(2)]
+
+
+TWICE = DelegationTool(
+    name="twice",
+    description="Ask two agents the same.",
+    parameters={"type": "object", "properties": {"task": {"type": "string"}}},
+    handler=twice,
+)
+TOOLS = [web_search, shell, TWICE]
+"""
+PROFILES = """
+tools:
+  spawn:
+    enabled: true
+    profiles:
+      researcher:
+        system_prompt: "Focus on academic sources."
+        tools: [web_search, shell, read_file]
+"""
+
+
+@pytest.fixture
+def lead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with an agent that names no tools, tools of one's own, and a profile with them."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "AGENT.md").write_text("---\nname: lead\ndescription: Leads.\n---\nYou lead.\n")
+    (tmp_path / "mine.py").write_text(OWN)
+    (tmp_path / "refold.yaml").write_text(PROFILES)
+    return tmp_path
+
+
+def test_tools_of_ones_own_can_be_named_by_profiles(lead: Path, invoke: Invoke) -> None:
+    """So the sample of the `spawn` document runs: `web_search` and `shell` are for users to add."""
+    (lead / "replies.yaml").write_text(
+        """
+lead:
+  - {name: spawn, arguments: {task: dig, profile: researcher}}
+  - {name: spawn_await, arguments: {job_ids: "*"}}
+  - "done"
+researcher:
+  - {name: web_search, arguments: {query: salt}}
+  - "dug"
+"""
+    )
+    words = ["--model", "scripted:replies.yaml", "--tools", "mine.py:TOOLS", "--log", "a.jsonl"]
+
+    said = invoke("run", "AGENT.md", "--task", "go", *words)
+
+    assert said.exit_code == 0, said.output
+    assert "a page on salt" in (lead / "a.1.jsonl").read_text()
+    assert invoke("replay", "a.jsonl").exit_code == 0
+    without = invoke("run", "AGENT.md", "--task", "go", *words[:2])
+    assert without.exit_code == 2
+    assert "refold.yaml:8" in without.stderr
+    assert "'web_search' is no tool that is registered" in without.stderr
+
+
+def test_so_can_a_delegation_tool_of_ones_own(lead: Path, invoke: Invoke) -> None:
+    (lead / "replies.yaml").write_text(
+        """
+lead: [{name: twice, arguments: {task: think}}, "done"]
+agent: ["once"]
+"""
+    )
+    words = ["--model", "scripted:replies.yaml", "--tools", "mine.py:TOOLS", "--log", "a.jsonl"]
+
+    said = invoke("run", "AGENT.md", "--task", "go", *words)
+
+    assert said.exit_code == 0, said.output
+    assert [node.tool for node in delegation_tree(lead / "a.jsonl").children] == ["twice", "twice"]
+    assert invoke("replay", "a.jsonl", "--tools", "mine.py:TOOLS").exit_code == 0
+    told = invoke("replay", "a.jsonl").stderr
+    assert "which a replay executes again" in " ".join(told.split())

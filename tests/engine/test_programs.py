@@ -9,12 +9,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import attrs
 import pytest
 
 from refold.engine.errors import ProgramNotFound
 from refold.engine.ports import Reference
 from refold.engine.programs import (
     SHIPPED,
+    elsewhere,
     fingerprint_of,
     load,
     load_program,
@@ -181,7 +183,17 @@ def test_a_program_typed_into_a_prompt_has_no_file(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(main, "__file__", None, raising=False)
     assert module_source("__main__") is None
 
+    monkeypatch.setattr(main, "__file__", "<stdin>", raising=False)
+    with pytest.raises(ProgramNotFound, match="put it into a module"):
+        elsewhere(Reference("__main__", "make"))
     monkeypatch.setattr(main, "__file__", "script.py", raising=False)
+    of_script = Reference(str(Path("script.py").absolute()), "make", {})
+    wrapped = {"factory": {"source": "__main__", "name": "make", "arguments": {}}}
+    assert elsewhere(Reference("__main__", "make", {})) == of_script
+    assert elsewhere(Reference("m", "wrap", wrapped)).arguments == {
+        "factory": attrs.asdict(of_script)
+    }
+    assert elsewhere(Reference("m", "make", {"n": [1]})) == Reference("m", "make", {"n": [1]})
     assert module_source("__main__") == str(Path("script.py").absolute())
 
 

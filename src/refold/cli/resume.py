@@ -287,7 +287,11 @@ def _own_tools(given: Given, start: RunStarted) -> tuple[Tool, ...]:
         return configured.tools_offered(start.tools, given.root)
     task = start.input.get("task", "") if isinstance(start.input, dict) else ""
     _, tools, _ = configured.prepare_run(
-        given.agent, task=str(task), root=given.root, config=_project(given)
+        given.agent,
+        task=str(task),
+        root=given.root,
+        config=_project(given),
+        own=load_tools(given.tools),
     )
     return tools
 
@@ -296,7 +300,8 @@ def _project(given: Given) -> Any:
     from refold.tools.agents import NAMEABLE_TOOLS  # noqa: PLC0415 - imports the tools
     from refold.tools.config import load_config  # noqa: PLC0415 - the same
 
-    return load_config(given.config or Path(), known_tools=NAMEABLE_TOOLS)
+    own = (tool.name for tool in load_tools(given.tools))
+    return load_config(given.config or Path(), known_tools=(*NAMEABLE_TOOLS, *own))
 
 
 def _models(given: Given, start: RunStarted) -> dict[str, Model]:

@@ -10,6 +10,7 @@ import click
 
 from refold.cli import output
 from refold.cli.errors import FINE, NOT_COMPLETED
+from refold.cli.loading import import_from_here, joined, load_tools
 from refold.cli.logs import LOG, json_option
 from refold.cli.pages import page
 from refold.cli.recorded import describe, document_of
@@ -19,7 +20,7 @@ from refold.engine.models import model_from
 from refold.engine.ports import Model, Question
 from refold.engine.recording import Recording, record
 from refold.engine.redaction import narrowed
-from refold.tools.agents import NAMEABLE_TOOLS, load_agent
+from refold.tools.agents import NAMEABLE_TOOLS, AgentDef, load_agent
 from refold.tools.config import Config, load_config
 from refold.tools.configured import pool_models, prepare_run, session_for
 
@@ -29,6 +30,7 @@ Examples:
   refold run AGENT.md --task - --model openai:llama3:8b \\
          --base-url http://localhost:8000/v1 < task.txt
   refold run AGENT.md --task "try it" --model scripted:replies.yaml
+  refold run AGENT.md --task "find it" --tools mytools.py:TOOLS
 
 Exit code: 0 completed · 5 it did not, and is recorded all the same; a run
 that waits for a person goes on with `refold resume`.
@@ -57,6 +59,11 @@ that waits for a person goes on with `refold resume`.
 @click.option(
     "--root", type=click.Path(path_type=Path), default=Path(), metavar="DIR",
     help="The folder that its file tools read; by default this one.",
+)  # fmt: skip
+@click.option(
+    "--tools", metavar="MODULE:NAME,…", multiple=True, callback=joined,
+    help="Tools of your own, or lists of them, that agents and profiles may name; an agent\n"
+    "that names no tools has them.  A delegation tool is one too.",
 )  # fmt: skip
 @click.option(
     "--max-depth", type=click.IntRange(min=0), metavar="N", help="Levels of subagents; 0 for none."
@@ -89,6 +96,7 @@ def command(
     runner: Literal["in-process", "subprocess"],
     log: Path | None,
     root: Path,
+    tools: str,
     max_depth: int | None,
     max_turns: int | None,
     timeout: float | None,
@@ -100,23 +108,31 @@ def command(
 
     Keys are read from OPENAI_API_KEY and ANTHROPIC_API_KEY, and never written.
     """
-    project = load_config(config or Path(), known_tools=NAMEABLE_TOOLS)
-    given, tools, limits = prepare_run(agent, task=_task(task), root=root, config=project)
+    import_from_here()
+    own = load_tools(tools)
+    known = (*NAMEABLE_TOOLS, *(tool.name for tool in own))
+    project = load_config(config or Path(), known_tools=known)
+    given, offered, limits = prepare_run(
+        agent, task=_task(task), root=root, config=project, own=own
+    )
     asked = Limits(max_depth=max_depth, max_iterations=max_turns, timeout_seconds=timeout)
     words: dict[str, Any] = {"agent": agent, "model": spec, "base_url": base_url, "config": config}
-    words |= {"root": None if root == Path() else root, "runner": runner}
-    model, models = _model(agent, spec, base_url, project), pool_models(project)
-    names = {tool.name for tool in tools}, {each.name for each in (model, *models.values())}
+    words |= {"root": None if root == Path() else root, "runner": runner, "tools": tools}
+    model, models = (
+        _model(load_agent(agent, known_tools=known), spec, base_url, project),
+        pool_models(project),
+    )
+    names = {tool.name for tool in offered}, {each.name for each in (model, *models.values())}
     progress = contextlib.nullcontext() if ask else output.progress(f"{agent} is at work")
     with output.stdout_kept(), progress:
         recording = record(
             "agent",
             given,
             log=log,
-            tools=tools,
+            tools=offered,
             model=model,
             models=models,
-            session=session_for(tools),
+            session=session_for(offered),
             runner=runner,
             limits=limits.narrowed(asked),
             redaction=narrowed(project.redaction, *names) if project.redaction else None,
@@ -141,8 +157,8 @@ def _task(task: str) -> str:
     return text
 
 
-def _model(agent: Path, spec: str | None, base_url: str | None, project: Config) -> Model:
-    named = spec or load_agent(agent).model_spec
+def _model(agent: AgentDef, spec: str | None, base_url: str | None, project: Config) -> Model:
+    named = spec or agent.model_spec
     if not named and project.default_pool:
         return pool_models(project)[project.default_pool]
     if not named:

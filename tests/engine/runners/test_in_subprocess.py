@@ -4,6 +4,7 @@ The contract suite is `tests/contract/test_runners.py`.
 """
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -101,3 +102,49 @@ def test_the_stub_imports_only_what_starts_fast() -> None:
     code = Path(STUB).read_text(encoding="utf-8").split("def main")[0]
 
     assert "refold" not in code.partition('"""')[2].partition('"""')[2]
+
+
+SCRIPT = """
+import attrs
+import refold
+from refold import Reference, Session
+from refold.engine.delegation import Delegation
+from refold.engine.session import append_all
+
+
+@attrs.frozen
+class Finding:
+    text: str
+
+
+def empty():
+    session = Session(factory=Reference(__name__, "empty", {}))
+    session.register(Finding, Finding, append_all)
+    return session
+
+
+def leaf(run, given):
+    run.session.dispatch(Finding("child"))
+    return [each.text for each in run.session.select_all(Finding)]
+
+
+async def parent(run, given):
+    run.session.dispatch(Finding("parent"))
+    return (await run.delegate(Delegation(program=leaf, session=run.session.clone()))).output
+
+
+if __name__ == "__main__":
+    ended = refold.record(parent, session=empty(), runner="subprocess", log="run.jsonl")
+    print(ended.output, ended.error)
+"""
+
+
+def test_a_script_may_refer_to_itself_by_its_name(tmp_path: Path) -> None:
+    """Its `__main__` is the stub in the child: the file that runs is referred to instead."""
+    (tmp_path / "script.py").write_text(SCRIPT)
+
+    ended = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert ended.stdout == "['parent', 'child'] None\n", ended.stderr
