@@ -122,6 +122,8 @@ class Recorder:
         self._questions: tuple[Question, ...] = ()
         self._stop_us: int | None = None
         self._interrupted = False
+        self.is_settling = False
+        """Whether the program has ended, and what it left may still come to its end."""
         self._is_over = False
         self._place: tuple[str, int] | None = None
         self._origin = f"{request.identity.root_id}\0{request.identity.path}"
@@ -174,7 +176,7 @@ class Recorder:
                 verdict = self._kernel.execute(
                     request.program, (faces.asynchronous, faces.plain), argument
                 )
-            finished = self._suspended() if self._questions else self._seal(verdict)
+                finished = self._suspended() if self._questions else self._seal(verdict)
         except SecondInterrupt as error:  # Python ends as interrupted by the very class alone
             raise KeyboardInterrupt().with_traceback(error.__traceback__) from None
         finally:
@@ -349,17 +351,21 @@ class Recorder:
                 return True
             if self._is_given_up() or self._pauses():
                 return False
-            try:
-                arrival = self._arrivals.get(timeout=self._patience())
-            except queue.Empty:
-                continue
-            except KeyboardInterrupt:
-                if self._interrupted:
-                    raise
-                self._interrupted = True
-                arrival = CancelRun()
-            if self._take_arrival(arrival):
+            arrival = self._arrival(self._patience())
+            if arrival is not None and self._take_arrival(arrival):
                 return True
+
+    def _arrival(self, seconds: float | None) -> Arrival | CancelRun | SharedChange | None:
+        """Return what arrives next; `None`: nothing did in time.  `None` seconds wait for ever."""
+        try:
+            return self._arrivals.get(timeout=seconds)
+        except queue.Empty:
+            return None
+        except KeyboardInterrupt:  # of a handler that is not ours
+            if self._interrupted:
+                raise
+            self._interrupted = True
+            return CancelRun()
 
     # -- launching ------------------------------------------------------------------------
 
@@ -671,17 +677,20 @@ class Recorder:
         return finished
 
     def _settle(self) -> list[str]:
-        """Wait for given-up effects that may change the world; return what still runs (§9.4)."""
+        """Wait for given-up effects that may change the world; return what still runs (§9.4).
+
+        The program has ended, and with it what is compared: nobody in a replay would take a line
+        that says that the run was cancelled now, or that a child it gave up changed its session.
+        """
+        self.is_settling = True
         until = self._timers.now_us() + _GRACE_US
         while doubtful := self._doubtful():
             left = (until - self._timers.now_us()) / 1_000_000
             if left <= 0:
                 return doubtful
-            try:
-                arrival = self._arrivals.get(timeout=left)
-            except queue.Empty:
-                continue
-            self._take_arrival(arrival)
+            arrival = self._arrival(left)
+            if isinstance(arrival, Arrival):
+                self._take_arrival(arrival)
         return []
 
     def _doubtful(self) -> list[str]:

@@ -59,7 +59,7 @@ class InProcess:
         threading.Thread(
             target=run, name=f"refold-run-{request.identity.run_id}", daemon=True
         ).start()
-        status = _wait(ended, request, began)
+        status = _wait(ended, request, began, recorder)
         if status == "ended":
             return _outcome(box[0], request)
         return self._abandoned(recorder, request, status, began)
@@ -77,17 +77,22 @@ class InProcess:
         return failed("timed_out", "timeout_seconds", message, duration_ms=duration_ms, child=child)
 
 
-def _wait(ended: threading.Event, request: ChildRequest, began: float) -> str:
-    """Return `ended`, or why the child has to be abandoned: `timed_out` or `cancelled`."""
+def _wait(ended: threading.Event, request: ChildRequest, began: float, recorder: Recorder) -> str:
+    """Return `ended`, or why the child has to be abandoned: `timed_out` or `cancelled`.
+
+    Its program has its time to clean up, and what that leaves has as much again (§9.4).
+    """
     seconds = request.limits.timeout_seconds
     patience = GRACE_SECONDS + _SLACK_SECONDS
     request.cancel.on_set(lambda: None)
     while not ended.is_set():
         if request.cancel.is_set():
-            return "ended" if ended.wait(patience) else "cancelled"
+            has_ended = ended.wait(patience) or (recorder.is_settling and ended.wait(patience))
+            return "ended" if has_ended else "cancelled"
         left = None if seconds is None else began + seconds + patience - time.monotonic()
         if left is not None and left <= 0:
-            return "timed_out"
+            has_ended = recorder.is_settling and ended.wait(patience)
+            return "ended" if has_ended else "timed_out"
         ended.wait(min(left, _POLL_SECONDS) if left is not None else _POLL_SECONDS)
     return "ended"
 

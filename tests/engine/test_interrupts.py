@@ -50,6 +50,23 @@ def test_the_first_ctrl_c_ends_the_run_as_cancelled(tmp_path: Path, program: str
     assert report.identical, str(report)
 
 
+def test_the_first_ctrl_c_when_the_program_has_ended(tmp_path: Path) -> None:
+    """What it left still comes to its end; then the log is sealed, and says nothing of it."""
+    log = tmp_path / "a.jsonl"
+    argv = [sys.executable, str(interrupted.__file__), "has_ended", str(log)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=30)
+
+    assert child.returncode == -signal.SIGINT
+    last = list(read_entries(log))[-1]
+    assert (last.kind, last.data["status"]) == ("run.finished", "completed")
+    report = reexecute(log, interrupted.has_ended)
+    assert report.identical, str(report)
+
+
 def test_a_second_ctrl_c_is_not_withheld(tmp_path: Path) -> None:
     """A program that never yields is left with its log unsealed."""
     log = tmp_path / "a.jsonl"

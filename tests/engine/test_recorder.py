@@ -3,6 +3,7 @@
 import asyncio
 import math
 import threading
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from refold.replay.reexecute import reexecute
 from refold.replay.refold import refold_log
 from refold.replay.verify import verify
 from refold.tools.contract import tool
+from tests.support.interrupted import wait_until_given_up
 from tests.support.steps import search
 
 
@@ -372,6 +374,86 @@ def test_a_change_that_ends_within_the_grace_is_late_and_no_doubt(tmp_path: Path
 
     assert lines(recording)[-1].data["in_doubt"] == []
     assert [entry.call for entry in lines(recording, "effect.late")] == ["0/1#1"]
+
+
+@pytest.mark.parametrize("how", ["end", "cancel", "timeout"])
+def test_a_child_that_is_cancelled_when_its_program_has_ended(tmp_path: Path, how: str) -> None:
+    """What it left still drains: nothing is cancelled any more, and no line says that it was."""
+    drains = threading.Event()
+
+    @tool(effect="changes")
+    def store() -> None:
+        wait_until_given_up(tmp_path / "a.1.jsonl")
+        drains.set()
+        time.sleep(0.1)  # while it is cancelled
+
+    @tool(effect="reads")
+    def wait_for_drain() -> bool:
+        return drains.wait(30)
+
+    async def child(run: Run, _input: Any) -> str:
+        asyncio.create_task(run.tool(store))  # noqa: RUF006 - left behind, on purpose
+        await asyncio.sleep(0.001)
+        return "ended"
+
+    async def hurried(run: Run) -> None:
+        async def hurry() -> None:
+            await run.tool(wait_for_drain)
+            limit.reschedule(0)
+
+        async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as group:
+            group.create_task(hurry())
+            await run.delegate(Delegation(program=child))
+
+    async def parent(run: Run, _input: Any) -> None:
+        if how == "timeout":
+            with pytest.raises(TimeoutError):
+                await hurried(run)
+            return
+        started = await run.start(Delegation(program=child))
+        await run.tool(wait_for_drain)
+        if how == "cancel":
+            run.cancel(started)
+            assert (await run.join(started))[0].status == "completed"
+
+    recording = ran(tmp_path, parent)
+
+    assert recording.ok, recording
+    said = [entry.kind for entry in read_entries(tmp_path / "a.1.jsonl") if entry.call is None]
+    assert said == ["run.started", "run.finished"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["timed_out", "cancelled"])
+def test_a_stopped_child_that_cleans_up_and_drains_is_not_abandoned(
+    tmp_path: Path, how: str
+) -> None:
+    """Its program has 2 s, and what that leaves has 2 s more: its log is sealed."""
+
+    @tool(effect="changes")
+    def store() -> None:
+        time.sleep(1.4)
+
+    async def child(run: Run, _input: Any) -> None:
+        try:
+            await run.sleep(60)
+        finally:
+            await run.tool(store)
+            asyncio.create_task(run.tool(store))  # noqa: RUF006 - left behind, on purpose
+            await asyncio.sleep(0.01)
+
+    async def parent(run: Run, _input: Any) -> str:
+        seconds = 0.05 if how == "timed_out" else None
+        limits = Limits(timeout_seconds=seconds)
+        started = await run.start(Delegation(program=child, limits=limits))
+        if how == "cancelled":
+            await run.sleep(0.05)
+            run.cancel(started)
+        (outcome,) = await run.join(started)
+        return outcome.status
+
+    assert ran(tmp_path, parent).output == how
+    assert list(read_entries(tmp_path / "a.1.jsonl"))[-1].kind == "run.finished"
 
 
 # --- limits ------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from refold.engine.recording import record
@@ -89,6 +90,28 @@ async def computes(run: Run, _input: Any) -> None:
     await run.sleep(60)
 
 
+def wait_until_given_up(log: Path) -> None:
+    """Wait until the program of a log has ended, and given up on what it left."""
+    until = time.monotonic() + 30
+    while b'"effect.cancelled"' not in log.read_bytes() and time.monotonic() < until:
+        time.sleep(0.001)
+
+
+@tool(effect="changes")
+def drains(log: str) -> None:
+    """Take a little longer than the program."""
+    wait_until_given_up(Path(log))
+    say("ready")
+    time.sleep(0.5)
+
+
+async def has_ended(run: Run, log: str) -> str:
+    """Return while a tool is under way that changes the world."""
+    asyncio.create_task(run.tool(drains, log=log))  # noqa: RUF006 - left behind, on purpose
+    await asyncio.sleep(0.001)
+    return "ended"
+
+
 def plainly(run: PlainRun, _input: Any) -> None:
     """Wait for a tool in a plain program."""
     run.tool(blocks)
@@ -112,4 +135,4 @@ def never_yields(_run: PlainRun, _input: Any) -> None:
 
 
 if __name__ == "__main__":
-    record(globals()[sys.argv[1]], log=sys.argv[2], durability="fast")
+    record(globals()[sys.argv[1]], sys.argv[2], log=sys.argv[2], durability="fast")
