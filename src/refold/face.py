@@ -181,7 +181,10 @@ def resume(
     from refold.replay.resume import resume as go_on  # noqa: PLC0415 - as in `reexecute`
 
     path = _path_of(log)
-    return go_on(path, program, **_given(path, tools, options))
+    if program is None:
+        return go_on(path, program, **_given(path, tools, options))
+    # What an own program would still do with its session cannot be read in a log that broke off.
+    return go_on(path, program, tools=_with_shipped(path, tools), **options)
 
 
 def open_ends(log: "str | os.PathLike[str] | refold.Recording") -> "OpenEnds":

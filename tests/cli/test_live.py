@@ -14,7 +14,7 @@ from tests.support.forks import TOOLS, model, report
 PROGRAM = "tests.support.forks:report"
 NOTHING: dict[str, Any] = {
     "models": (), "base_url": None, "tools": (), "children": None, "single": (), "stubs": (),
-    "may_change": False,
+    "may_change": False, "session": None,
 }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from refold.cli.loading import import_from_here, load_session, load_tools, models_said
+from refold.cli.loading import import_from_here, load_session, load_tools
 from refold.engine.agent import agent
 from refold.engine.errors import ProgramNotFound, ToolRefused, UsageError
 from refold.engine.models.scripted import FunctionModel
@@ -196,17 +196,28 @@ def test_a_command_that_needs_a_session_and_got_none_says_so(
     said = invoke(*recorded(command, findings, "main"))
 
     assert said.exit_code == 2
-    assert "had a session (Finding)" in said.stderr
+    held = "of its own" if command == "resume" else "Finding"
+    assert f"had a session ({held})" in said.stderr
     assert "--session FILE.py:NAME" in said.stderr
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [each for each in COMMANDS if each != "resume"])
 def test_a_run_whose_session_was_empty_needs_none(
     command: str, findings: Path, invoke: Invoke
 ) -> None:
     said = invoke(*recorded(command, findings, "idle"))
 
     assert said.exit_code == 0, said.stderr
+
+
+def test_a_run_that_goes_on_needs_its_session_even_if_it_was_empty(
+    findings: Path, invoke: Invoke
+) -> None:
+    """An empty one without its reducers would take what the program still does, and lose it."""
+    given = recorded("resume", findings, "idle")
+
+    assert invoke(*given).exit_code == 2
+    assert invoke(*given, "--session", f"{findings}:findings").exit_code == 0
 
 
 def test_several_logs_get_a_session_each_if_they_had_one(findings: Path, invoke: Invoke) -> None:
@@ -229,14 +240,3 @@ def test_what_is_no_session_is_refused(findings: Path) -> None:
         load_session("os:sep", log)
     with pytest.raises(ProgramNotFound):
         load_session(f"{findings}:missing", log)
-
-
-def test_a_model_is_said_alone_or_for_a_name() -> None:
-    """A NAME may hold colons and a FILE an equals sign; what has no form is refused later."""
-    said = models_said(["openai:a", "openai:b=openai:c:d", "sage=scripted:x=y"])
-
-    assert said == {"": "openai:a", "openai:b": "openai:c:d", "sage": "scripted:x=y"}
-    assert models_said(["scripted:a=b.yaml"]) == {"": "scripted:a=b.yaml"}
-    assert models_said(["sage=gpt-4o"]) == {"": "sage=gpt-4o"}
-    with pytest.raises(UsageError, match="twice"):
-        models_said(["a=openai:x", "a=openai:y"])
