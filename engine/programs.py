@@ -194,7 +194,7 @@ def module_source(module: str) -> str | None:
     spec = getattr(found, "__spec__", None)
     if spec is not None and spec.name:
         return str(spec.name.removesuffix(".__main__")) if spec.name != "__main__" else None
-    file: str | None = getattr(found, "__file__", None)
+    file = getattr(found, "__file__", None)
     if not file or file.startswith("<"):  # a script from standard input
         return None
     return os.path.abspath(file)  # noqa: PTH100 - links stay as they were given

@@ -14,7 +14,7 @@ import attrs
 
 from refold.engine import events
 from refold.engine.errors import EventMalformed, LogDamaged, LogMissing
-from refold.engine.limits import ceilings_of
+from refold.engine.limits import CEILINGS
 from refold.engine.log import Entry, read_entries
 from refold.engine.log.names import child_path
 from refold.engine.outcome import Outcome, Usage
@@ -75,7 +75,6 @@ class _Reading:
         self._uses: dict[str, ToolUse] = {}
         self._open: dict[str, str] = {}
         self._delegating: dict[str, str] = {}
-        self._models: dict[str, None] = {}
         self._requests = 0
         self._usage = Usage()
 
@@ -104,7 +103,6 @@ class _Reading:
                 self._tool_ended(call, is_failed=data.get("status") == "error")
             case "model.asked":
                 self._requests += 1
-                self._models[str(data.get("model"))] = None
             case "effect.cancelled":
                 self._tool_cancelled(call)
             case "effect.late" if call in self._starts:
@@ -177,7 +175,7 @@ class _Reading:
                 "input": own.input,
                 "depth": own.depth,
                 "limits": own.limits,
-                "narrowed": _other(own.limits, ceilings_of(own.limits).as_json()),
+                "narrowed": _other(own.limits, CEILINGS.as_json()),
                 "run_id": own.run_id,
                 "duration_ms": self.walk.duration_ms() if ended else None,
                 "usage": self._usage,
@@ -191,7 +189,6 @@ class _Reading:
             **told,
             reason=ended.reason if ended else "",
             tools=tuple(self._uses.values()),
-            models=tuple(self._models),
             requests=self._requests,
             children=tuple(self._child(each) for each in self._starts.values()),
             log_state=self.walk.log_state,

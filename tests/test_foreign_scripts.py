@@ -17,7 +17,7 @@ from tests.support.upstream import PLACEHOLDER_KEY, Upstream
 WATCHED = ("pydantic_delegate.py", "openai_stream.py")
 """Scripts that are watched while they work; starting one twice costs seconds of imports."""
 SLOW = ("agents_handoff.py", "anthropic_stream.py")
-"""Scripts that import for seconds as well; their recording shows in a short run that they work."""
+"""Scripts that import for seconds as well."""
 EACH = pytest.mark.parametrize("script", SCRIPTS.values(), ids=list(SCRIPTS))
 
 
@@ -48,6 +48,7 @@ def test_a_script_does_its_work_alone(name: str, pytestconfig: pytest.Config) ->
         ends_well(script, process, upstream)
 
 
+@pytest.mark.long  # `.ci/run` runs all of this file
 def test_a_second_agent_is_asked_twice_at_once(pytestconfig: pytest.Config) -> None:
     """Both requests of the guide are open before either is answered."""
     script = SCRIPTS["pydantic_delegate.py"]

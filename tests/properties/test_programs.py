@@ -22,9 +22,9 @@ from refold.replay.reexecute import reexecute
 from tests.support import reexecute_logs
 from tests.support.trees import Latency, Node, random_tree, tools_with, tree_program
 
-CASES: Final = 2_000
+CASES: Final = 1_000
 CHUNK: Final = 100
-LONG_CASES: Final = 10_000
+LONG_CASES: Final = 11_000
 
 
 def record_tree(folder: Path, seed: int, tree: Node, *, most: float = 0.001) -> Recording:

@@ -54,7 +54,8 @@ def measured(folder: Path, *arguments: str, upstream: Upstream | None = None) ->
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux for the memory")
-@pytest.mark.parametrize("megabytes", [24, pytest.param(100, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("megabytes", [24, 100])
 def test_a_long_stream_takes_no_memory(megabytes: int, tmp_path: Path) -> None:
     """Of either; all of it is there, byte by byte."""
     (tmp_path / "reader.py").write_text(textwrap.dedent(READER))
