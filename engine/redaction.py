@@ -7,15 +7,14 @@ that a program receives exactly what a replay gives it (CONTRACT.md §3.9).
 """
 
 import binascii
-import json
 import re
 import string
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, Protocol, get_origin
 
 import attrs
 
-from refold.engine.canonical import Json, encode, unescaped
+from refold.engine.canonical import Json, unescaped
 from refold.engine.errors import UsageError
 from refold.engine.events import (
     Event,
@@ -79,7 +78,7 @@ class Redaction:
     """
 
     secrets: tuple[str, ...] = attrs.field(default=(), converter=_texts, repr=False)
-    """Exact values; found as they are, and in base64, hex, URL and JSON form."""
+    """Exact values; found as they are, and percent-encoded, in JSON, `repr`, base64 and hex."""
     environment: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     """Names of environment variables whose values are secret."""
     paths: dict[str, tuple[str, ...]] = attrs.field(factory=dict, converter=_paths)
@@ -157,43 +156,103 @@ def _matches(pattern: str, name: str) -> bool:
 # --- exact secrets ---------------------------------------------------------------------------
 
 
-def forms_of(secret: str) -> frozenset[str]:
-    """Return the texts in which a secret may stand: itself, JSON, URL, hex and base64 of it.
+def forms_of(secret: str) -> tuple[str, ...]:
+    """Return expressions that together match a secret in whichever form it may stand.
 
-    Base64 in all three places that it can have in what was encoded, without the characters that
-    depend on its neighbours.
+    As it is, percent-encoded, in JSON in JSON to depth 3 or Python's `repr` of that, character by
+    character, since encoders differ in what they escape; and base64 and hex of it.  Base64 in all
+    three places that it can have in what was encoded, without the characters that depend on its
+    neighbours.  Each begins with a literal: `re` then looks at the rest only where that stands.
     """
-    raw = secret.encode()
-    escaped = encode(secret).decode()[1:-1]
-    ascii_only = json.dumps(secret)[1:-1]
-    found = {secret, escaped, escaped.replace("/", "\\/"), ascii_only}
-    found.add(secret.encode("unicode_escape").decode())
-    for url in (_quoted(raw, _UNRESERVED), _quoted(raw, _UNRESERVED | {"/"})):
-        found |= {url, re.sub("%..", lambda part: part[0].lower(), url), url.replace("%20", "+")}
-    encoded = {raw.hex(), raw.hex().upper()}
+    found = _as_text(secret)
+    for form in _encoded(secret.encode()):
+        found += _branches(form, _PACKED)
+    return tuple(dict.fromkeys(found))
+
+
+def plain_parts(secret: str) -> tuple[str, ...]:
+    """Return texts of which one stands wherever a secret does, in whichever form; `""` for none."""
+    forms = (secret, *_encoded(secret.encode()))
+    return tuple(max(re.findall("[A-Za-z0-9]*", form), key=len) for form in forms)
+
+
+def _encoded(raw: bytes) -> list[str]:
+    """Return hex and base64 of a secret, as far as they are long enough to be looked for."""
+    forms = [raw.hex(), raw.hex().upper()]
     for before in range(3):
         text = binascii.b2a_base64(b"\0" * before + raw, newline=False).decode().rstrip("=")
         start = (0, 2, 3)[before]
-        end = len(text) - (1 if (before + len(raw)) % 3 else 0)
-        encoded |= {text[start:end], text[start:end].translate(_URL_SAFE)}
-    return frozenset(found | {form for form in encoded if len(form) >= _ENCODED_MIN})
+        forms.append(text[start : len(text) - (1 if (before + len(raw)) % 3 else 0)])
+    return [form for form in forms if len(form) >= _ENCODED_MIN]
 
 
-_UNRESERVED: Final = frozenset(string.ascii_letters + string.digits + "_.-~")
-_URL_SAFE: Final = str.maketrans("+/", "-_")
+_PLAIN: Final = frozenset(string.ascii_letters + string.digits + "-_")
+"""Characters that no encoder touches."""
+_PACKED: Final = {
+    "+": ("\\+", "-", "%2[Bb]"),
+    "/": ("/", "_", "%2[Ff]", r"\\\\{0,62}/"),
+}
+"""What base64 has in the place of two of its characters: in URLs, and in JSON."""
+_CONTROLS: Final = dict(zip("\b\t\n\f\r", "btnfr", strict=True))
+_ESCAPE: Final = r"\\\\{0,62}"
+"""Backslashes before a character, one at least; begins with a literal."""
+_POWERS: Final = (64, 32, 16, 8, 4, 2, 1)
+_LATIN: Final = 0xFF
+_RUN: Final = re.compile(r"\\+|[\s\S]")
 
 
-def _quoted(raw: bytes, safe: frozenset[str]) -> str:
-    return "".join(chr(byte) if chr(byte) in safe else f"%{byte:02X}" for byte in raw)
+def _as_text(secret: str) -> tuple[str, ...]:
+    units = _RUN.findall(secret)
+    return _branches(units, {unit: _ways(unit) for unit in {*units} - _PLAIN})
 
 
-def pattern_of(secrets: Mapping[str, str]) -> "tuple[re.Pattern[str] | None, dict[str, str]]":
-    """Return one expression for all forms of all secrets, longest first, and the name of each."""
-    names = {form: name for name, value in secrets.items() for form in forms_of(value)}
-    if not names:
-        return None, {}
-    ordered = sorted(names, key=len, reverse=True)
-    return re.compile("|".join(map(re.escape, ordered))), names
+def _branches(units: Iterable[str], ways: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Return an expression for each way in which the first unit may be written."""
+    first, *rest = (ways.get(unit, (unit,)) for unit in units)
+    after = "".join(each[0] if len(each) == 1 else f"(?:{'|'.join(each)})" for each in rest)
+    return tuple(each + after for each in first)
+
+
+def _ways(unit: str) -> tuple[str, ...]:
+    """Return expressions for the ways in which one character, or a run of backslashes, is written.
+
+    Each level of JSON or `repr` doubles backslashes; six levels of them are found.  In the place of
+    one stands a power of two: else one that escapes what follows would be taken, too.
+    """
+    own, codes = re.escape(unit), [f"{byte:02x}" for byte in unit.encode()]
+    percent = "".join(f"%(?:25)?{_any_case(code)}" for code in codes)
+    if unit[0] == "\\":
+        return (
+            *(rf"\\\\{{{len(unit) * times - 1}}}" for times in _POWERS),
+            (_ESCAPE + "u005[Cc]") * len(unit),
+            percent,
+        )
+    raw = unit.encode("utf-16-be").hex()
+    escaped = [
+        own,
+        *(_CONTROLS.get(unit, ())),
+        _ESCAPE.join(f"u{_any_case(raw[at : at + 4])}" for at in range(0, len(raw), 4)),
+        _ESCAPE.join(f"x{_any_case(code)}" for code in codes),  # the repr of bytes
+        *([f"x{_any_case(f'{ord(unit):02x}')}"] if ord(unit) <= _LATIN else ()),
+        f"U{_any_case(f'{ord(unit):08x}')}",
+    ]
+    space = (r"\+",) if unit == " " else ()
+    return (own, f"{_ESCAPE}(?:{'|'.join(dict.fromkeys(escaped))})", percent, *space)
+
+
+def _any_case(code: str) -> str:
+    """Return an expression for a hexadecimal number with letters in either case."""
+    return re.sub("[a-f]", lambda letter: f"[{letter[0].upper()}{letter[0]}]", code)
+
+
+def expression_of(secrets: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+    """Return one expression for all forms of all secrets, longest first, and whose they are.
+
+    An empty group ends each form: `lastindex` of what is found says which name is its own.
+    """
+    ordered = sorted(secrets, key=lambda name: len(secrets[name]), reverse=True)
+    forms = [(form, name) for name in ordered for form in forms_of(secrets[name])]
+    return "|".join(f"{form}()" for form, _ in forms), tuple(name for _, name in forms)
 
 
 _NAME: Final = frozenset(string.ascii_letters + string.digits + "_.-")
@@ -216,29 +275,29 @@ class Finder(Protocol):
         ...
 
 
-def scrubbed(value: Any, pattern: Finder, names: Mapping[str, str]) -> Any:
+def scrubbed(value: Any, pattern: Finder, name_of: Callable[[re.Match[str]], str]) -> Any:
     """Return `value`, an event or a JSON value, without exact secrets; itself if it has none."""
     kind = type(value)
     if kind is str:
         if pattern.search(value) is None:
             return value
-        return pattern.sub(lambda found: marker_of(names[found[0]]), value)
+        return pattern.sub(lambda found: marker_of(name_of(found)), value)
     if kind is dict:
         members = {
-            scrubbed(key, pattern, names): scrubbed(item, pattern, names)
+            scrubbed(key, pattern, name_of): scrubbed(item, pattern, name_of)
             for key, item in value.items()
         }
         same = all(a is b for a, b in zip(members, value, strict=False))
         same = same and all(members.get(key) is item for key, item in value.items())
         return value if same else members
     if kind is list or kind is tuple:
-        items = [scrubbed(item, pattern, names) for item in value]
+        items = [scrubbed(item, pattern, name_of) for item in value]
         return value if all(a is b for a, b in zip(items, value, strict=True)) else kind(items)
     if attrs.has(kind) and kind not in _WHOLE:
         changed = {}
         for field in attrs.fields(kind):
             old = getattr(value, field.name)
-            new = old if get_origin(field.type) is Literal else scrubbed(old, pattern, names)
+            new = old if get_origin(field.type) is Literal else scrubbed(old, pattern, name_of)
             if new is not old:
                 changed[field.name] = new
         return attrs.evolve(value, **changed) if changed else value

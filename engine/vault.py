@@ -6,6 +6,7 @@ value makes it an exact secret from then on.  The rules are CONTRACT.md §3.9.
 """
 
 import os
+import re
 import threading
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -14,9 +15,10 @@ from refold.engine.canonical import Json
 from refold.engine.errors import UsageError
 from refold.engine.redaction import (
     LENGTH_MIN,
+    Finder,
     Redaction,
     check_pointer,
-    pattern_of,
+    expression_of,
     scrubbed,
 )
 from refold.engine.secret import put
@@ -73,10 +75,16 @@ class Vault:
             raise UsageError(_too_short(name))
 
     def _compile(self) -> None:
-        self._pattern, names = pattern_of(self._known)
-        self._names = {form: name.rstrip(_UNNAMED) for form, name in names.items()}
+        expression, names = expression_of(self._known)
+        finder = self._finder_of(expression)
+        # One value: a thread that searches never has the names of another expression.
+        self._sought = finder, tuple(name.rstrip(_UNNAMED) for name in names)
         rules = self.redaction
-        self.is_active = bool(self._pattern or rules.paths or rules.tools)
+        self.is_active = bool(finder or rules.paths or rules.tools)
+
+    def _finder_of(self, expression: str) -> Finder | None:
+        """Return what looks for secrets, given what they look like; `None` for nothing."""
+        return re.compile(expression) if expression else None
 
     def value(self, name: str) -> str | None:
         """Return the value of a secret: as it was given, or the variable's; `None` if neither.
@@ -119,8 +127,10 @@ class Vault:
 
     def scrubbed(self, value: Any) -> Any:
         """Return an event or JSON value without exact secrets; itself if it has none."""
-        pattern, names = self._pattern, self._names
-        return value if pattern is None else scrubbed(value, pattern, names)
+        finder, names = self._sought
+        if finder is None:
+            return value
+        return scrubbed(value, finder, lambda found: names[(found.lastindex or 0) - 1])
 
     def rules(self, volatile: Iterable[str] = ()) -> dict[str, Any]:
         """Return what `run.started` lists: names and paths, never a value.

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.proxied import RawServer, all_bytes
+from tests.support import secretive
+from tests.support.proxied import RawServer, all_bytes, data_of, question, recorded, said
 
 PLACES = (
     "bearer", "x_api_key", "api_key", "query", "cookie", "organization", "proxy_authorization",
@@ -205,3 +206,25 @@ def test_it_is_replayed_without_the_keys_of_the_environment(folder: Path) -> Non
     assert done.returncode == 0, done.stderr.decode()
     assert leaked(done.stderr) == []
     assert leaked(all_bytes(folder / "kept")) == []
+
+
+@pytest.mark.parametrize("count", [8, pytest.param(120, marks=pytest.mark.long)])
+def test_keys_that_encoders_escape_are_in_no_record(tmp_path: Path, count: int) -> None:
+    """Each in each encoding, in what is asked, in what is answered, and as the name of a member."""
+    answers: list[bytes] = []
+
+    def answer(connection: socket.socket, _head: bytes) -> None:
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: "
+        connection.sendall(head + b"%d\r\n\r\n%b" % (len(answers[-1]), answers[-1]))
+
+    log = tmp_path / "run.jsonl"
+    with RawServer(answer) as server, recorded(log, server.url) as base:
+        for key in secretive.keys(count).values():
+            said_so = {name: encode(key) for name, encode in secretive.ENCODINGS.items()}
+            message = {"role": "assistant", "content": json.dumps(said_so), key: said_so}
+            answers.append(json.dumps({"choices": [{"message": message}], "model": key}).encode())
+            body = question(json.dumps(said_so), user=said_so, **{key: key})
+            assert said(base, body, headers={"x-api-key": key}) == (200, answers[-1])
+
+    assert not secretive.leaked(all_bytes(tmp_path).decode(errors="replace"), count)
+    assert len(data_of(log, "model.answered")) == count

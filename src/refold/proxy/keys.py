@@ -11,13 +11,13 @@ import base64
 import binascii
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from refold.engine import redaction
-from refold.engine.redaction import Redaction, marker_of, pattern_of
+from refold.engine.redaction import Redaction, marker_of, plain_parts
 from refold.engine.vault import Vault
 
 ADDRESS: Final = "refold.proxy"
@@ -89,7 +89,7 @@ class Secrets(Vault):
         self._looked_for: tuple[str, ...] = ()
         self._shaped_left = _SHAPED_MAX
         self._variables: set[str] = set()
-        self._cookies: tuple[str, ...] = ()
+        self._cookies: list[str] = []
         super().__init__(redaction)
 
     def hide_address(self, base: str) -> None:
@@ -102,24 +102,30 @@ class Secrets(Vault):
 
     def _compile(self) -> None:
         super()._compile()
-        exact, names = pattern_of(self._known)
-        found = "|".join(filter(None, (exact.pattern if exact else "", _SHAPED)))
         self.generation += 1
-        self._finder = _Finder(
-            re.compile(found + self._address),
-            (*names, *_SHAPES, *self._looked_for),
-            self._cookies,
-        )
-        self.is_active = True
+
+    def _finder_of(self, expression: str) -> "_Finder":
+        found = "|".join(filter(None, (expression, _SHAPED)))
+        parts = {part for value in self._known.values() for part in plain_parts(value)}
+        sought = (*parts, *_SHAPES, *self._looked_for)
+        return _Finder(re.compile(found + self._address), sought, self._cookies)
 
     def scrubbed(self, value: Any) -> Any:
         """Return an event or JSON value without secrets; itself if it has none.
 
         What was found by its shape is known from then on, so that it is found packed, too.
         """
-        met = _Names(self._names)
-        kept = redaction.scrubbed(value, self._finder, met)
-        for shaped in met.unnamed:
+        finder, names = self._sought
+        met: dict[str, None] = {}
+
+        def name_of(found: re.Match[str]) -> str:
+            if found.lastindex is not None:
+                return names[found.lastindex - 1]
+            met[found[0]] = None
+            return _SHAPE
+
+        kept = redaction.scrubbed(value, finder, name_of) if finder else value
+        for shaped in met:
             if self._shaped_left:
                 self._shaped_left -= 1
                 self._learn(_SHAPE, shaped)
@@ -200,8 +206,7 @@ class Secrets(Vault):
         """
         cookie = value.partition(";")[0].partition("=")[2].strip()
         if len(cookie) >= _LENGTH_MIN and cookie not in self._cookies:
-            self._cookies = (*self._cookies, cookie)[-_COOKIES_MAX:]
-            self._finder.cookies = self._cookies
+            self._cookies[:] = [*self._cookies, cookie][-_COOKIES_MAX:]
 
     def learn_url(self, url: str, name: str = "url") -> None:
         """Make secrets of the password of a URL, and of members of its query."""
@@ -229,15 +234,15 @@ class _Finder:
     """Looks for all secrets at once; in long texts, only where one of them can stand."""
 
     def __init__(
-        self, pattern: re.Pattern[str], sought: tuple[str, ...], cookies: tuple[str, ...]
+        self, pattern: re.Pattern[str], sought: tuple[str, ...], cookies: Sequence[str]
     ) -> None:
-        self.cookies = cookies
+        self._cookies = cookies  # as they are: more are met on the way
         self._pattern = pattern
         self._sought = sought
 
     def search(self, text: str) -> object | None:
         """Return what was found first, or `None`."""
-        for cookie in self.cookies:
+        for cookie in self._cookies:
             if cookie in text:
                 return cookie
         if len(text) >= _SHORT_CHARS and not any(each in text for each in self._sought):
@@ -246,33 +251,11 @@ class _Finder:
 
     def sub(self, stands_for: Callable[[re.Match[str]], str], text: str) -> str:
         """Return `text` with something else in their place."""
-        for cookie in self.cookies:
+        for cookie in self._cookies:
             text = text.replace(cookie, marker_of("set-cookie"))
         return self._pattern.sub(
             lambda found: ADDRESS if found.lastgroup == "address" else stands_for(found), text
         )
-
-
-class _Names(Mapping[str, str]):
-    """The name of each form of a secret; what has none was found by its shape."""
-
-    def __init__(self, names: Mapping[str, str]) -> None:
-        self._names = names
-        self.unnamed: dict[str, None] = {}
-        """Those, in the order in which they were found."""
-
-    def __getitem__(self, form: str) -> str:
-        name = self._names.get(form)
-        if name is None:
-            self.unnamed[form] = None
-            return _SHAPE
-        return name
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
 
 
 def _is_secret_name(name: str) -> bool:
