@@ -11,7 +11,7 @@ Pure.  The events are `ToolCalled` and `ToolReturned`; their form is CONTRACT.md
 import functools
 from typing import Final
 
-from refold.engine.canonical import DEPTH_MAX, Json, encode
+from refold.engine.canonical import DEPTH_MAX, TAG, Json, encode
 from refold.engine.errors import NotCanonical
 from refold.engine.log.blobs import BLOB_MIN, DOLLAR
 
@@ -29,7 +29,7 @@ def called(tool: str, effect: str, arguments: dict[str, Json]) -> bytes | None:
         encoded = encode(arguments)
     except NotCanonical:
         return None  # the event's data will say where
-    if around is None or DOLLAR in encoded:
+    if around is None or DOLLAR in encoded or TAG in encoded:
         return None
     if len(encoded) > _SURELY_FLAT and not _is_small(encoded):
         return None
@@ -44,7 +44,11 @@ def returned(result: Json) -> bytes | None:
         encoded = encode(result)
     except NotCanonical:
         return None
-    if DOLLAR in encoded or (len(encoded) > _SURELY_FLAT and not _is_small(encoded)):
+    if (
+        DOLLAR in encoded
+        or TAG in encoded
+        or (len(encoded) > _SURELY_FLAT and not _is_small(encoded))
+    ):
         return None
     return b'{"status":"ok","result":' + encoded + b"}"
 

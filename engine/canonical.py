@@ -44,6 +44,9 @@ _BITS_SHOWN: Final = 128
 _UNSAFE: Final = re.compile(
     "[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]"
 )
+TAG: Final = b"\xf3\xa0"
+"""How characters of that block begin in UTF-8."""
+_TAGS: Final = re.compile(rb"\xf3\xa0(?:\x80[\xa0-\xbf]|\x81[\x80-\xbf])")
 
 
 def encode(value: Json, pointer: str = "") -> bytes:
@@ -87,6 +90,17 @@ def escape(encoded: bytes) -> bytes:
     if _UNSAFE.search(text) is None:
         return encoded
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()
+
+
+def escape_tags(encoded: bytes) -> bytes:
+    """Return JSON bytes in which no tag character hides text: U+E0020 to E007F, as two escapes.
+
+    For the lines of a log alone.  What digests of values are made of has them as they are: it did
+    so in logs that were written before, and nobody prints it.
+    """
+    if TAG not in encoded:
+        return encoded
+    return _TAGS.sub(lambda found: b"\\udb40\\udc%02x" % (ord(found[0].decode()) & 0x7F), encoded)
 
 
 def check(value: Json, pointer: str = "") -> None:

@@ -17,7 +17,7 @@ CHARACTERS_MAX: Final = 500
 """Of a brief or an input, where the text is for a screen."""
 
 _CONTROL: Final = re.compile(
-    "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]"
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\U000e0020-\U000e007f]"
 )
 _PATH: Final = re.compile(r"(?<![\w.:/<])/(?:[\w.@+~-]+/)+[\w.@+~-]+")
 _HEX: Final = re.compile(r"\b[0-9a-f]{16,64}\b")
@@ -46,7 +46,12 @@ def heading(node: RunNode) -> str:
 
 def printable(text: str) -> str:
     r"""Return `text` with what a terminal could obey as `\uXXXX`; line ends are kept."""
-    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _CONTROL.sub(
+        lambda found: (
+            f"\\u{ord(found[0]):04x}" if found[0] <= "\uffff" else f"\\U{ord(found[0]):08x}"
+        ),
+        text,
+    )
 
 
 def scrubbed(message: str) -> str:

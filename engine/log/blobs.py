@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from refold.engine import digest
-from refold.engine.canonical import DEPTH_MAX, Json, encode
+from refold.engine.canonical import DEPTH_MAX, Json, encode, escape_tags
 from refold.engine.descriptors import write_all
 from refold.engine.errors import NotCanonical
 
@@ -77,14 +77,14 @@ def encode_data(
     """
     encoded = encode(data)
     if len(encoded) < BLOB_MIN and not is_marked(encoded):
-        return encoded
+        return escape_tags(encoded)
     outside = externalised(data, put)
-    whole = encoded if outside is data else encode(outside)
+    whole = escape_tags(encoded if outside is data else encode(outside))
     least = BLOB_MIN
     for smaller in BLOB_MIN_CROWDED if is_crowded else ():
         if len(whole) > bytes_max:
             least = smaller
-            whole = encode(externalised(data, put, least))
+            whole = escape_tags(encode(externalised(data, put, least)))
     if len(whole) > bytes_max:
         apart = f"texts of {least} and more not counted, which are kept apart"
         expected = f"data of at most {bytes_max} bytes in one entry, {apart}"

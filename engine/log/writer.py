@@ -23,7 +23,7 @@ from typing import Final, Protocol, Self
 
 import attrs
 
-from refold.engine.canonical import encode
+from refold.engine.canonical import TAG, encode
 from refold.engine.codec import DUMPS, Data, unstructure
 from refold.engine.digest import EVENT, HEADER
 from refold.engine.errors import (
@@ -253,7 +253,7 @@ class LogWriter:
         name = _KINDS.get(kind) or _extension(event)
         members = DUMPS[kind](event)
         data = encode(members)
-        if len(data) >= BLOB_MIN or (DOLLAR in data and is_marked(data)):
+        if len(data) >= BLOB_MIN or TAG in data or (DOLLAR in data and is_marked(data)):
             data = self._outside(members)
         seq = self.entries
         wall_us, mono_us = _time_ns() // 1000, _monotonic_ns() // 1000

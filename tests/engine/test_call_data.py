@@ -14,7 +14,9 @@ from refold.engine.errors import NotCanonical
 from refold.engine.events import Event, ToolCalled, ToolReturned
 from refold.engine.log.blobs import BLOB_MIN, encode_data
 
-TEXTS = st.text() | st.sampled_from(["$esc", "\x7f", "\u202e", "\ud800", "x" * 300, "null"])
+TEXTS = st.text() | st.sampled_from(
+    ["$esc", "\x7f", "\u202e", "\ud800", "\U000e0041", "x" * 300, "null"]
+)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),

@@ -1,5 +1,6 @@
 """Values become canonical bytes exactly, or are refused with their place (CONTRACT.md §3.5)."""
 
+import json
 from collections import OrderedDict
 from typing import Any
 
@@ -11,6 +12,7 @@ from refold.engine.canonical import (
     DEPTH_MAX,
     encode,
     encode_sorted,
+    escape_tags,
     join,
     loads,
     unescaped,
@@ -63,6 +65,20 @@ def test_bytes_hold_nothing_that_a_terminal_obeys(text: str) -> None:
 
     assert not any(ord(each) < 0x20 or 0x7F <= ord(each) <= 0x9F for each in shown)
     assert not set(shown) & set("\xad\u061c\u200b\u200f\u2028\u2029\u202e\u2066\u2069\ufeff\ufffb")
+
+
+@pytest.mark.parametrize("tag", ["\U000e0020", "\U000e0041", "\U000e007f"])
+def test_a_line_hides_no_tag(tag: str) -> None:
+    """Tags spell a text that nobody sees; their neighbours, and digests, have no part in it."""
+    value = {"\U000e001f": f"{tag}x{tag}\U000e0080"}
+    encoded = encode(value)
+    shown = escape_tags(encoded)
+
+    assert tag.encode() in encoded
+    assert shown.isascii() is False
+    assert tag.encode() not in shown
+    assert loads(shown) == value
+    assert json.loads(shown) == value
 
 
 @pytest.mark.parametrize(

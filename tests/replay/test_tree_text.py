@@ -102,11 +102,11 @@ def test_siblings_stand_in_the_order_of_their_call_keys() -> None:
 
 
 def test_nothing_from_a_log_moves_the_cursor() -> None:
-    node = RunNode(name="a\x1b[2Jb", brief="c\u202ed\re", tool="f\x07g", input=None)
+    node = RunNode(name="a\x1b[2Jb", brief="c\u202ed\re\U000e0041", tool="f\x07g", input=None)
 
     text = render_text(node, volatile=True)
 
-    assert printable("a\x1b\n\u200b") == "a\\u001b\n\\u200b"
+    assert printable("a\x1b\n\u200b\U000e0041") == "a\\u001b\n\\u200b\\U000e0041"
     assert text.replace("\n", "").isprintable()
 
 

@@ -134,6 +134,14 @@ async def polling(run: refold.Run, _: Any) -> str:
     return "done"
 
 
+async def tagged(run: refold.Run, hidden: str) -> Any:
+    """Say tag characters everywhere; the log of 0.1.0 has them as they are, later ones escaped."""
+    fetched = await run.tool("fetch", name=hidden)
+    run.annotate(hidden, {hidden: fetched})
+    reply = await run.model([{"role": "user", "content": hidden}])
+    return {"fetched": fetched, hidden: reply.message}
+
+
 PROGRAMS: dict[str, Any] = {
     "everything": everything,
     "plainly": plainly,
@@ -141,6 +149,7 @@ PROGRAMS: dict[str, Any] = {
     "aborting": aborting,
     "dropping": dropping,
     "polling": polling,
+    "tagged": tagged,
 }
 INPUTS: dict[str, Any] = {
     "everything": ["short", "long"],
@@ -149,5 +158,6 @@ INPUTS: dict[str, Any] = {
     "aborting": 4,
     "dropping": None,
     "polling": None,
+    "tagged": "a\U000e0041\U000e007fb",
 }
 MODEL = ScriptedModel(["They have read two texts.", "Nothing more."])
