@@ -17,7 +17,7 @@ from refold.engine.flags import NOW
 from refold.engine.log.blobs import encode_data
 from refold.engine.offers import offer_of
 from refold.engine.ports import Tool
-from refold.engine.programs import fingerprint_of
+from refold.engine.programs import fingerprint_of, is_shipped
 from refold.engine.run_request import RunRequest
 from refold.engine.state import STATE_VERSION, Fold, state_digest
 
@@ -62,6 +62,7 @@ def started_of(request: RunRequest) -> RunStarted:
         root_id=identity.root_id,
         parent=attrs.asdict(parent) if parent else None,
         nonce=nonce(),
+        shipped=is_shipped(request.program) or None,
     )
 
 

@@ -56,6 +56,8 @@ class RunStarted:
     """{run, call, hash} of the `child.started` that this run answers; `None` for a root."""
     nonce: str = ""
     """Hex, drawn for each log, so that no two logs share a hash."""
+    shipped: bool | None = None
+    """True where the program is one that Refold ships: not another of its name."""
     origin: dict[str, Any] | None = None
     """Of a fork's root: {nonce, head, at, edits}: the log that it was forked from, the hash and
     seq of the last entry that they share but for edits, and the call keys that were edited."""

@@ -22,6 +22,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.errors import ProgramNotFound, ProgramRefused, RecordingRefused
+from refold.engine.events import RunStarted
 from refold.engine.ports import Program, Reference
 
 SHIPPED: Final[dict[str, Reference]] = {
@@ -35,7 +36,42 @@ SHIPPED: Final[dict[str, Reference]] = {
 }
 """Programs that every installation has, by the name that a log shows."""
 
+_UNMARKED: Final = {
+    "agent": "c5a734a57ab606923c7f30f3de766e4f1eb024bcf2c8d2a483456f5d18db20e5",
+    "survey_tree": "7368dc1b5208edd24dca0d1b387b73ebd5bb2127e8293bfa898c5edfb1251904",
+    "survey_package": "16c0afc27a585f53e843063106b3a1225fafdbbbeb3530ea4f2d16ed9d9a784c",
+    "survey_with_faults": "5168ac08fa77790820ac8d9fdfeb1dbddee919e1091bda2c4e66430423224d51",
+    "never_ends": "5905b7dd6b48ce29141546447aff4fef11170d171a1bfc45275f4ce9f89a69c4",
+    "floods": "3c0aca8f232768feb311a613ba7e49594964df6f53d19b3396b39be150710887",
+    "crashes": "76b23aa555d42ff27b54b498a457fdcd07537bfa66f36a3f0a36da342f9b375c",
+}
+"""Fingerprints of these programs in 0.1.0, whose first logs do not say `shipped`.  Complete: what
+records now says it."""
+
+UNRULY: Final = frozenset({"never_ends", "floods", "crashes"})
+"""Those that do not end as a program does: never in a process that somebody else needs."""
+
 _importing = threading.local()
+
+
+def is_shipped(program: Program) -> bool:
+    """Return whether `program` is one that Refold ships: that very function, whatever its name."""
+    reference = SHIPPED.get(program_name(program))
+    module = sys.modules.get(reference.source) if reference is not None else None
+    return reference is not None and getattr(module, reference.name, None) is program
+
+
+def names_shipped(started: RunStarted) -> bool:
+    """Return whether the program of a log is one that Refold ships, and may be run for it.
+
+    A program of somebody else's may have the same name.  The log says which it was; of those that
+    were made before they said so, the fingerprint does.
+    """
+    if started.program not in SHIPPED:
+        return False
+    return bool(started.shipped) or (
+        started.fingerprint.get("source") == _UNMARKED[started.program]
+    )
 
 
 def program_name(program: Program | Reference | str) -> str:

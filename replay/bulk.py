@@ -32,13 +32,14 @@ from refold.engine.log.damage import TORN_TAIL
 from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, check_root
 from refold.engine.log.pack import opened
 from refold.engine.ports import Program, Reference
-from refold.engine.programs import SHIPPED, load, program_name
+from refold.engine.programs import load, names_shipped, program_name
 from refold.replay.bulk_process import count, in_processes
 from refold.replay.bulk_report import BulkReport, LogResult, Result, is_bad, not_run
 from refold.replay.divergence import HEADLINES
 from refold.replay.observed.guarantee import is_observed
 from refold.replay.reexecute import ReplayReport
 from refold.replay.verify import verify
+from refold.replay.world import first_event
 
 Programs = Mapping[str, Program | Reference | str]
 """By the name that the logs show."""
@@ -107,15 +108,15 @@ def named(program: Program | Reference | str | Programs | None) -> Programs:
     return {program_name(program): program}
 
 
-def program_for(name: str, programs: Programs) -> Program | Reference | str | None:
-    """Return the program of a log that names it `name`; `None` for one that Refold ships.
+def program_for(log: Path, name: str, programs: Programs) -> Program | Reference | str | None:
+    """Return the program of `log`, which names it `name`; `None` for one that Refold ships.
 
     Raises:
         ProgramNotFound: it is neither given nor shipped.
     """
     if name in programs:
         return programs[name]
-    if name in SHIPPED:
+    if names_shipped(first_event(log)):
         return None
     given = ", ".join(map(repr, programs)) or "none"
     raise ProgramNotFound(

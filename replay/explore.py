@@ -106,7 +106,7 @@ def _explored(
     above: tuple[str, ...],
 ) -> ExploreReport:
     book = Book(log)
-    code = program_of(program, book.started.program)
+    code = program_of(program, book.started)
     stage = Stage(book, code, tools=tools, session=session)
     baseline = stage.baseline()
     names = above or (program_name(code),)

@@ -131,7 +131,7 @@ def fork(
         sources=sources or Sources(),
     )
     check_given(book.started, again)
-    again = attrs.evolve(again, program=program_of(program, book.started.program))
+    again = attrs.evolve(again, program=program_of(program, book.started))
     origin = {
         "nonce": book.started.nonce,
         "head": last.hash,

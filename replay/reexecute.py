@@ -14,6 +14,7 @@ import attrs
 from refold.engine.canonical import Json
 from refold.engine.effects import RunChild
 from refold.engine.errors import Diverged, ProgramNotFound
+from refold.engine.events import RunStarted
 from refold.engine.executed import counted
 from refold.engine.kernel import Kernel
 from refold.engine.log import Scan, scan
@@ -21,7 +22,7 @@ from refold.engine.log.names import child_path
 from refold.engine.nested import check_may_start
 from refold.engine.outcome import ChildRef
 from refold.engine.ports import Program, Reference, SessionPort, Tool
-from refold.engine.programs import SHIPPED, load_program, program_name
+from refold.engine.programs import UNRULY, load_program, names_shipped, program_name
 from refold.engine.recording import in_thread
 from refold.engine.vault import checked_volatile
 from refold.replay.apart import reexecute_apart
@@ -200,7 +201,7 @@ class _Tree:
             self.divergences.append(damaged(log, above, damage.as_error() if damage else None))
             return
         watch, self._watch = self._watch, None
-        if not found.sealed and watch is None:
+        if watch is None and (not found.sealed or (program is None and _is_unruly(log))):
             self._replay_unfinished(log, program, above, tools, session)
             return
         on_end = watch.on_end if watch else None
@@ -212,7 +213,7 @@ class _Tree:
             verified=found.sealed,  # then it need not be verified again, line by line
             volatile=self._volatile,
         )
-        code = program_of(program, replayed.started.program)
+        code = program_of(program, replayed.started)
         names = above or (replayed.started.program,)
         run = Comparison(log, replayed, code, names)
         if watch is not None:
@@ -241,7 +242,7 @@ class _Tree:
     ) -> None:
         """Replay a run whose record stops: it may crash or stand still again, out of harm's way."""
         started = first_event(log)
-        code = program if program is not None else program_of(None, started.program)
+        code = program if program is not None else program_of(None, started)
         names = above or (started.program,)
         answer = reexecute_apart(log, code, tools, names, session, volatile=self._volatile)
         if answer.report is not None:
@@ -285,6 +286,11 @@ class _Tree:
         self.replay(path, given.program, place, session, {**tools, **own}, found)
 
 
+def _is_unruly(log: Path) -> bool:
+    """Return whether a log names a program of ours that would take this process with it."""
+    return first_event(log).program in UNRULY
+
+
 def _session_of(child: RunChild, kernel: Kernel) -> SessionPort | None:
     """Return the session that the child's re-execution starts with."""
     if not child.delegation.shared or kernel.session is None:
@@ -294,18 +300,18 @@ def _session_of(child: RunChild, kernel: Kernel) -> SessionPort | None:
     return share(kernel.session, kernel.child_path(child.call), None)
 
 
-def program_of(program: Program | Reference | str | None, recorded: str) -> Program:
-    """Return the program that was given, or the shipped one that the log names.
+def program_of(program: Program | Reference | str | None, started: RunStarted) -> Program:
+    """Return the program that was given, or the shipped one whose log begins with `started`.
 
     Raises:
         ProgramNotFound: it is neither.
     """
     if program is not None:
         return load_program(program)
-    if recorded in SHIPPED:
-        return load_program(recorded)
+    if names_shipped(started):
+        return load_program(started.program)
     raise ProgramNotFound(
-        recorded,
+        started.program,
         "the log names its program but never says what code to import; "
         "pass it (--program module:name or file.py:name)",
     )

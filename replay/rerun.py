@@ -74,7 +74,7 @@ def request_again(book: Book, again: Again, log: Path, supply: BookSupply) -> Ru
     """Return what is asked of a recorder that does again, into `log`, what `book` recorded."""
     started = book.started
     return RunRequest(
-        program=program_of(again.program, started.program),
+        program=program_of(again.program, started),
         program_name=started.program,
         input=started.input,
         identity=identity_of(started),

@@ -161,7 +161,7 @@ def resume(
     chosen = runner or _recorded_runner(path)
     known = known_models(model, models)
     request = RunRequest(
-        program=program_of(program, started.program),
+        program=program_of(program, started),
         program_name=started.program,
         input=started.input,
         identity=identity_of(started),

@@ -222,7 +222,7 @@ def sensitivity(
     """
     check_may_start("sensitivity")
     book = Book(Path(log))
-    code = program_of(program, book.started.program)
+    code = program_of(program, book.started)
     known = {tool.name: tool for tool in tools}
     stage = Stage(book, code, tools=known, session=session)
     baseline = stage.baseline()

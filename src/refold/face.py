@@ -277,7 +277,7 @@ def _executing(programs: "Programs", tools: Sequence[Tool], volatile: Sequence[s
         return replay_row(
             log,
             lambda path, name: reexecute(
-                path, program_for(name, programs), tools=tools, volatile=volatile
+                path, program_for(path, name, programs), tools=tools, volatile=volatile
             ),
         )
 

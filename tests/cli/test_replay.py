@@ -4,15 +4,21 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import attrs
 import pytest
 from click.testing import Result
 
 from refold.cli.loading import load_tools
 from refold.cli.replay import describe
+from refold.engine.events import RunStarted
+from refold.engine.limits import Limits
+from refold.engine.log import LogWriter, read_entries
 from refold.engine.log.pack import pack
 from refold.engine.recording import record
+from refold.engine.run import Run
 from refold.replay.divergence import Divergence
 from refold.replay.reexecute import ReplayReport
+from tests.support.unfinished import cut
 
 Invoke = Callable[..., Result]
 
@@ -59,6 +65,49 @@ def test_any_other_program_has_to_be_named(log: Path, invoke: Invoke) -> None:
 
     assert said.exit_code == 2
     assert "--program" in said.stderr
+
+
+COMMANDS = ["replay", "replay --jobs 1 --junit none.xml", "drift", "fork --at 0", "explore",
+            "sensitivity", "resume"]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_program_of_a_shipped_name_has_to_be_named(
+    command: str, tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What Refold ships under that name would be run in its place."""
+
+    async def crashes(run: Run, _input: object) -> object:
+        return await run.tool("add", a=1)
+
+    monkeypatch.chdir(tmp_path)
+    log = record(crashes, log=tmp_path / "a.jsonl").log
+    given = cut(log, tmp_path / "cut.jsonl", 1) if command == "resume" else log
+    name, *more = command.split()
+
+    said = invoke(name, given, *more)
+
+    assert said.exit_code == 2
+    assert "program" in said.stderr + said.stdout
+    assert given.read_bytes() == log.read_bytes()[: given.stat().st_size]
+
+
+def test_a_shipped_program_that_ends_its_process_ends_no_other(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    """A log that says it was sealed all the same is re-executed in a process of its own."""
+    log = record("never_ends", log=tmp_path / "a.jsonl", limits=Limits(timeout_seconds=0.01)).log
+    first, *rest = read_entries(log)
+    assert isinstance(first.event, RunStarted)
+    started = attrs.evolve(first.event, program="crashes")
+    with LogWriter.create(tmp_path / "b.jsonl", started) as writer:
+        for entry in rest:
+            writer.append(entry.event, entry.call, entry.cause)
+
+    said = invoke("replay", tmp_path / "b.jsonl")
+
+    assert said.exit_code == 1
+    assert "environment" in said.stdout
 
 
 def test_a_program_is_named_by_file_and_its_tools_too(

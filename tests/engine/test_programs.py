@@ -12,19 +12,25 @@ from typing import Any
 import attrs
 import pytest
 
+import refold
 from refold.engine.errors import ProgramNotFound
+from refold.engine.events import RunStarted
+from refold.engine.log import read_entries
 from refold.engine.ports import Reference
 from refold.engine.programs import (
+    _UNMARKED,
     SHIPPED,
     elsewhere,
     fingerprint_of,
     load,
     load_program,
     module_source,
+    names_shipped,
     program_name,
     reference_from,
     reference_of,
 )
+from refold.engine.recording import record
 from tests.support import child_programs
 from tests.support.child_programs import HERE, works
 
@@ -64,6 +70,64 @@ def test_what_is_no_name_is_refused(text: str) -> None:
 @pytest.mark.parametrize("name", sorted(SHIPPED))
 def test_every_shipped_name_is_a_program(name: str) -> None:
     assert callable(load_program(name))
+
+
+def _first(program: Any, log: Path) -> RunStarted:
+    record(program, log=log)
+    event = next(read_entries(log)).event
+    assert isinstance(event, RunStarted)
+    return event
+
+
+def test_a_log_says_that_its_program_is_shipped(tmp_path: Path) -> None:
+    """That very function, passed or named; what is made of it is another."""
+    agent = load_program("agent")
+
+    assert _first("agent", tmp_path / "a.jsonl").shipped
+    assert _first(agent, tmp_path / "b.jsonl").shipped
+    assert _first(functools.partial(agent), tmp_path / "c.jsonl").shipped is None
+
+
+@pytest.mark.parametrize("name", sorted(SHIPPED))
+def test_a_program_of_a_shipped_name_is_never_taken_for_it(name: str, tmp_path: Path) -> None:
+    """By its log alone it cannot be run again: what would run is another program."""
+
+    async def own(_run: Any, _input: Any) -> int:
+        return 1
+
+    own.__name__ = own.__qualname__ = name
+    log = tmp_path / "a.jsonl"
+    started = _first(own, log)
+
+    assert (started.program, started.shipped, names_shipped(started)) == (name, None, False)
+    for again in (refold.reexecute, refold.explore, refold.sensitivity):
+        with pytest.raises(ProgramNotFound, match="--program"):
+            again(log)
+    assert [row.result for row in refold.replay_all(log).logs] == ["program needed"]
+    assert refold.reexecute(log, own).identical
+
+
+@pytest.mark.parametrize("name", sorted(SHIPPED))
+def test_logs_that_do_not_say_so_go_by_their_fingerprint(name: str, tmp_path: Path) -> None:
+    """Those of 0.1.0; any other that has the name alone is not run."""
+    released = {
+        "agent": "c5a734a5",
+        "survey_tree": "7368dc1b",
+        "survey_package": "16c0afc2",
+        "survey_with_faults": "5168ac08",
+        "never_ends": "5905b7dd",
+        "floods": "3c0aca8f",
+        "crashes": "76b23aa5",
+    }
+    started = attrs.evolve(_first(works, tmp_path / "a.jsonl"), program=name)
+    unmarked = _UNMARKED[name]
+
+    assert unmarked.startswith(released[name])
+    assert names_shipped(attrs.evolve(started, fingerprint={"source": unmarked}))
+    assert not names_shipped(attrs.evolve(started, fingerprint={"source": "0" * 64}))
+    assert not names_shipped(attrs.evolve(started, fingerprint={}))
+    assert names_shipped(attrs.evolve(started, shipped=True))
+    assert not names_shipped(attrs.evolve(started, shipped=True, program="another"))
 
 
 def test_a_program_is_loaded_from_its_file_once(tmp_path: Path) -> None:

@@ -98,12 +98,15 @@ def test_a_program_that_cannot_be_imported_is_an_error_at_once(record: Record) -
 
 def test_programs_go_by_the_names_of_the_logs(record: Record) -> None:
     """One alone by its own; what Refold ships needs none."""
-    assert program_for("a", {"a": "m:b"}) == "m:b"
-    assert program_for("agent", {}) is None
-    with pytest.raises(ProgramNotFound, match="by this name"):
-        program_for("b", {"a": "m:b"})
+    log = record("a", 1)
+    shipped = refold.record("agent", log=log.with_name("agent.jsonl")).log
 
-    report = refold.replay_all(record("a", 1), {"doubling": programs.counting})
+    assert program_for(log, "a", {"a": "m:b"}) == "m:b"
+    assert program_for(shipped, "agent", {}) is None
+    with pytest.raises(ProgramNotFound, match="by this name"):
+        program_for(log, "b", {"a": "m:b"})
+
+    report = refold.replay_all(log, {"doubling": programs.counting})
 
     assert _results(report) == ["diverged"]
 

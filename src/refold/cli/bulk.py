@@ -123,7 +123,7 @@ def replayer(
             log,
             lambda path, name: replayed(
                 OpenedLog(path, log),
-                _text(program_for(name, programs)),
+                _text(program_for(path, name, programs)),
                 known,
                 volatile,
                 session=session,

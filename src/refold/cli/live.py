@@ -20,7 +20,7 @@ from refold.engine.canonical import Json
 from refold.engine.errors import UsageError
 from refold.engine.log.names import tree
 from refold.engine.ports import Model, SessionPort, Tool
-from refold.engine.programs import SHIPPED
+from refold.engine.programs import names_shipped
 from refold.replay.sources import MODES, Mode, Sources
 
 _MODEL: Final = "recorded|live|stub|SPEC"
@@ -107,12 +107,12 @@ def live_of(
         UsageError: an option says what cannot be.
         ProgramNotFound: a tool cannot be imported.
     """
-    name = program_started(log).program
+    run = program_started(log)
     refuse_damaged(log)
     modes, places = modes_and_tools(tools)
     import_from_here(program, places, session)
     given = load_tools(places)
-    own = tools_of(name) if program is None and name in SHIPPED else ()
+    own = tools_of(run.program) if program is None and names_shipped(run) else ()
     known = {tool.name: tool for tool in (*own, *given)}
     chosen, asked = _models(models, base_url, log)
     tool: dict[str, Any] = dict(pair(each, "--tool") for each in single)

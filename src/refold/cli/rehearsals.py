@@ -25,7 +25,7 @@ from refold.cli.logs import (
 )
 from refold.cli.shipped import tools_of
 from refold.engine.ports import SessionPort, Tool
-from refold.engine.programs import SHIPPED
+from refold.engine.programs import names_shipped
 
 Command = Callable[..., Any]
 
@@ -60,8 +60,9 @@ def subject(
     """
     import_from_here(program, tools, session)
     with opened_log(log) as opened:
-        name = program_started(opened).program
-        if program is None and name not in SHIPPED:
+        run = program_started(opened)
+        name = run.program
+        if program is None and not names_shipped(run):
             _say_which(opened, name, command)
             yield None
             return

@@ -42,7 +42,7 @@ from refold.cli.shipped import tools_of
 from refold.engine.errors import ProgramNotFound, RefoldError
 from refold.engine.log.damage import TORN_TAIL
 from refold.engine.ports import Tool
-from refold.engine.programs import SHIPPED
+from refold.engine.programs import names_shipped
 from refold.face import reexecute
 from refold.replay.excuses import IGNORED_SHOWN
 from refold.replay.reexecute import ReplayReport
@@ -295,8 +295,9 @@ def replayed(
     Raises:
         ProgramNotFound: it is none that Refold ships, and none was named.
     """
-    name = started(log.path).program
-    if program is None and name not in SHIPPED:
+    run = started(log.path)
+    name = run.program
+    if program is None and not names_shipped(run):
         raise ProgramNotFound(name, SAY_IT)
     own = tools_of(name) if program is None else ()
     known = {tool.name: tool for tool in (*own, *tools)}
@@ -308,7 +309,7 @@ def replayed(
 
 
 def _is_shipped(log: OpenedLog) -> bool:
-    return started(log.path).program in SHIPPED
+    return names_shipped(started(log.path))
 
 
 def _unnamed(log: OpenedLog) -> int:

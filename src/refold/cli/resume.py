@@ -24,7 +24,7 @@ from refold.engine.events import RunStarted
 from refold.engine.log import scan
 from refold.engine.log.names import PACKED_SUFFIX
 from refold.engine.ports import Model, Tool
-from refold.engine.programs import SHIPPED
+from refold.engine.programs import names_shipped
 from refold.engine.recording import Recording
 from refold.face import open_ends, resume
 from refold.replay.observed.guarantee import refuse_observed
@@ -178,7 +178,7 @@ def again(log: Path, **options: Any) -> str:
 def resume_line(log: Path) -> str:
     """Return the `refold resume` command of a log of which no more is known: what to fill in."""
     run = started(log)
-    if run.program in SHIPPED:
+    if names_shipped(run):
         return again(log)
     return again(log, program=place_of(run.program), tools="FILE.py:TOOLS" if run.tools else "")
 
@@ -186,9 +186,9 @@ def resume_line(log: Path) -> str:
 def _gone_on(given: Given, *, as_json: bool) -> int:
     """Go on with the run, and say how it ended."""
     log = given.log
-    name = refuse_observed(log, started(log)).program
-    if _is_unnamed(given, name):
-        return _unnamed(given, name)
+    run = refuse_observed(log, started(log))
+    if given.program is None and not names_shipped(run):
+        return _unnamed(given, run.program)
     try:
         recording = _resumed(given)
     except InDoubt:
@@ -201,11 +201,6 @@ def _gone_on(given: Given, *, as_json: bool) -> int:
     else:
         describe(recording, again=given.again())
     return FINE if recording.ok else NOT_COMPLETED
-
-
-def _is_unnamed(given: Given, name: str) -> bool:
-    """Return whether the program has to be named."""
-    return given.program is None and name not in SHIPPED
 
 
 def _unnamed(given: Given, name: str) -> int:
