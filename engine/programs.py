@@ -230,10 +230,10 @@ def module_source(module: str) -> str | None:
     spec = getattr(found, "__spec__", None)
     if spec is not None and spec.name:
         return str(spec.name.removesuffix(".__main__")) if spec.name != "__main__" else None
-    file = getattr(found, "__file__", None)
-    if not file or file.startswith("<"):  # a script from standard input
+    script: str | None = getattr(found, "__file__", None)
+    if not script or script.startswith("<"):  # a script from standard input
         return None
-    return os.path.abspath(file)  # noqa: PTH100 - links stay as they were given
+    return os.path.abspath(script)  # noqa: PTH100 - links stay as they were given
 
 
 def fingerprint_of(program: Program) -> dict[str, str]:

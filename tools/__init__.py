@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from refold.tools.config import Config, load_config, spawn_settings
     from refold.tools.configured import prepare_run
     from refold.tools.contract import DelegationTool, FunctionTool, as_tool, tool
+    from refold.tools.delegation import (
+        call_begins,
+        call_ends,
+        delegate_all,
+        delegate_one,
+        error_of,
+        text_of,
+    )
     from refold.tools.dispatch_subagent import (
         DispatchSubagent,
         DispatchSubagentResult,
@@ -30,6 +38,7 @@ if TYPE_CHECKING:
         subagents_tool,
     )
     from refold.tools.files import file_tools
+    from refold.tools.memory import settings_of
     from refold.tools.plans import (
         Plan,
         PlanningToolsSection,
@@ -112,9 +121,14 @@ __all__ = [
     "agent_input",
     "as_tool",
     "build_dispatch_subagents_tool",
+    "call_begins",
+    "call_ends",
     "context_of",
     "create_subagent_dispatch_tool",
+    "delegate_all",
+    "delegate_one",
     "dispatch_subagent_tool",
+    "error_of",
     "file_tools",
     "load_agent",
     "load_config",
@@ -124,11 +138,13 @@ __all__ = [
     "profiles_block",
     "register_plans",
     "run_command_tool",
+    "settings_of",
     "shipped_tools",
     "spawn_settings",
     "spawn_tools",
     "subagent_tool",
     "subagents_tool",
+    "text_of",
     "tool",
     "use_prompt",
     "with_profiles",
@@ -139,6 +155,9 @@ _HOMES = {
     "AgentLoader": "agent_loader",
     "run_command_tool": "commands",
     "write_file_tool": "commands",
+    **dict.fromkeys(("call_begins", "call_ends", "delegate_all", "delegate_one"), "delegation"),
+    **dict.fromkeys(("error_of", "text_of"), "delegation"),
+    "settings_of": "memory",
     "Config": "config",
     "load_config": "config",
     "spawn_settings": "config",

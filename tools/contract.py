@@ -272,6 +272,9 @@ def as_tool(thing: Tool | Callable[..., Any], /) -> Tool:
     """
     if is_tool(thing):
         return thing  # type: ignore[return-value]  # seen by its attributes
+    if _is_meant_as_tool(thing) and (missing := [one for one in _PARTS if not hasattr(thing, one)]):
+        why = f"a tool of one's own has all members of refold.Tool; it lacks {', '.join(missing)}"
+        raise ToolRefused(str(getattr(thing, "name", thing))[:60], "tools", why)
     if not callable(thing):
         raise ToolRefused(repr(thing)[:60], "tools", "no tool and no function: pass one of these")
     return FunctionTool(thing)
@@ -298,6 +301,12 @@ def approving(*, tool: dict[str, Any]) -> Tool:
 def is_tool(thing: object) -> bool:
     """Return whether `thing` has what `engine.ports.Tool` asks for."""
     return not isinstance(thing, type) and all(hasattr(thing, part) for part in _PARTS)
+
+
+def _is_meant_as_tool(thing: object) -> bool:
+    """Return whether `thing` is no function, and has a member by which Refold would run it."""
+    runs = hasattr(thing, "call") or hasattr(thing, "delegate")
+    return not isinstance(thing, type) and hasattr(thing, "name") and runs
 
 
 def remade(*, source: str, function: str, **options: Any) -> FunctionTool[..., Any]:

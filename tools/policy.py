@@ -1,8 +1,10 @@
 """What each delegation tool grants its children, as data: one row a tool.
 
 A row says what kind of child it is; the numbers are what a dialect asks for, and the engine grants
-the lower of these and the caller's own (CONTRACT.md §8).  To add a dialect: its file, and a row in
-`POLICIES`; `tools.shipped` makes the tools of the rows, and nothing else knows them by name.
+the lower of these and the caller's own (CONTRACT.md §8).  To add a dialect that Refold ships: its
+file, and a row in `POLICIES`; `tools.shipped` makes the tools of the rows, also for a replay that
+is given none, and nothing else knows them by name.  A dialect outside the package needs no row: it
+is passed (CONTRACT.md §10.4).
 """
 
 from typing import Final, Literal, get_args

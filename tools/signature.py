@@ -33,6 +33,8 @@ class Parameters:
     required: frozenset[str]
     context: tuple[str, ...]
     """Parameters that take the `CallContext`."""
+    rest: strict.Hook | None = None
+    """Reads an argument that no parameter names, where the function has `**arguments`."""
 
     def read(
         self, tool: str, arguments: Mapping[str, Json], context: CallContext
@@ -44,15 +46,21 @@ class Parameters:
         """
         try:
             plain = arguments if type(arguments) is dict else dict(arguments)
-            read = strict.read_members(self.hooks, self.required, plain)
+            read = strict.read_members(self._hooks_of(plain), self.required, plain)
         except Exception as error:  # noqa: BLE001  what a hook raises is explained, not handled
             raise ArgumentsRefused(tool, tuple(self._problems(arguments, error))) from None
         return read | dict.fromkeys(self.context, context) if self.context else read
 
+    def _hooks_of(self, arguments: Mapping[str, Json]) -> dict[str, strict.Hook]:
+        if self.rest is None:
+            return self.hooks
+        more = (name for name in arguments if name not in self.context)
+        return dict.fromkeys(more, self.rest) | self.hooks
+
     def _problems(self, arguments: Mapping[str, Json], error: Exception) -> Iterator[str]:
         """Yield what is wrong with a call: names first, then values, each with its pointer."""
         missing = [name for name in self.hooks if name in self.required and name not in arguments]
-        unknown = [name for name in arguments if name not in self.hooks]
+        unknown = [name for name in arguments if name not in self._hooks_of(arguments)]
         for name in missing:
             yield f"argument {name!r} is missing"
         for name in unknown:
@@ -136,12 +144,17 @@ def parameters_of(function: Callable[..., Any], tool: str) -> Parameters:
     properties: dict[str, Any] = {}
     hooks: dict[str, strict.Hook] = {}
     required, context = [], []
+    rest: strict.Hook | None = None
+    others: dict[str, Any] | bool = False
     for name, parameter in _signature(function, tool):
         hint = annotations[name]
         if _is_context(hint):
             context.append(name)
             continue
         shape = shapes.shape_of(hint, tool=tool, where=f"parameter {name!r}")
+        if parameter.kind is parameter.VAR_KEYWORD:
+            rest, others = strict.hook_for(hint), _described(shape.schema, notes.get(name, ""))
+            continue
         hooks[name] = strict.hook_for(hint)
         properties[name] = _described(shape.schema, notes.get(name, ""))
         if parameter.default is parameter.empty:
@@ -151,9 +164,9 @@ def parameters_of(function: Callable[..., Any], tool: str) -> Parameters:
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     if required:
         schema["required"] = required
-    schema["additionalProperties"] = False
+    schema["additionalProperties"] = others
     return Parameters(
-        schema=schema, hooks=hooks, required=frozenset(required), context=tuple(context)
+        schema=schema, hooks=hooks, required=frozenset(required), context=tuple(context), rest=rest
     )
 
 
@@ -212,7 +225,7 @@ def _signature(function: Callable[..., Any], tool: str) -> Iterator[tuple[str, i
     for name, parameter in parameters.items():
         if name in given:
             continue
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        if parameter.kind is parameter.VAR_POSITIONAL:
             raise ToolRefused(tool, f"parameter {name!r}", "spell out what it takes, by name")
         if parameter.kind is parameter.POSITIONAL_ONLY:
             raise ToolRefused(
@@ -220,6 +233,8 @@ def _signature(function: Callable[..., Any], tool: str) -> Iterator[tuple[str, i
             )
         if name not in annotations:
             raise ToolRefused(tool, f"parameter {name!r}", _unannotated(name))
+        if parameter.kind is parameter.VAR_KEYWORD and _is_context(annotations[name]):
+            raise ToolRefused(tool, f"parameter {name!r}", "a context is one parameter, without **")
         yield name, parameter
 
 

@@ -34,7 +34,7 @@ def run_in(folder: Path, example: Path) -> str:
 def test_each_tool_has_an_example_with_a_line_in_the_readme() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
 
-    assert {path.stem for path in EXAMPLES} == set(POLICIES)
+    assert {path.stem for path in EXAMPLES} == {*POLICIES, "second_opinion"}
     assert [path.name for path in EXAMPLES if f"examples/{path.name}" not in readme] == []
 
 

@@ -2,7 +2,7 @@ import asyncio
 import functools
 import re
 from pathlib import Path
-from typing import Annotated, Any, assert_type
+from typing import Annotated, Any, ClassVar, assert_type
 
 import attrs
 import pytest
@@ -351,3 +351,23 @@ def test_a_tool_of_another_kind_cannot() -> None:
 
     with pytest.raises(ToolRefused, match="other"):
         with_approval(Other())  # type: ignore[arg-type]  # that is the point
+
+
+def test_a_tool_of_ones_own_that_lacks_a_member_is_refused_with_its_name() -> None:
+    """Not as something that is no tool at all."""
+
+    class Own:
+        name = "own"
+        description = "It is mine."
+        parameters: ClassVar[dict[str, Any]] = {"type": "object"}
+        delegates = is_async = typed = False
+        timeout_seconds = reference = None
+
+        def call(self, _arguments: Any, _context: Any, /) -> int:
+            return 1
+
+        def dump(self, result: Any, /) -> Any:
+            return result
+
+    with pytest.raises(ToolRefused, match=r"own.*it lacks effect, delegate, load"):
+        as_tool(Own())  # type: ignore[arg-type]  # that is the point

@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from refold.engine.canonical import encode, loads
-from refold.engine.errors import ToolRefused
+from refold.engine.errors import ArgumentsRefused, ToolRefused
 from refold.engine.ports import CallContext
 from refold.tools.contract import tool
 
@@ -70,8 +70,8 @@ def _starred(*values: int) -> int:
     return sum(values)
 
 
-def _keyed(**values: int) -> int:
-    return sum(values.values())
+def _keyed(**context: CallContext) -> int:
+    return len(context)
 
 
 def _positional(value: int, /) -> int:
@@ -103,7 +103,7 @@ class Shelf:
     ("function", "where", "advice"),
     [
         (_starred, "parameter 'values'", "spell out"),
-        (_keyed, "parameter 'values'", "spell out"),
+        (_keyed, "parameter 'context'", "without"),
         (_positional, "parameter 'value'", "remove the `/`"),
         (_bare, "parameter 'value'", "annotate it"),
         (_generating, "return", "return a list"),
@@ -195,3 +195,42 @@ def test_a_plain_result_shares_nothing_with_what_was_returned(size: int) -> None
     dumped[2]["b"]["c"] = 1
     assert inner == {"a": [1, -0.0, "é" * size, None, True], "b": {}}
     assert dumped[2]["a"] == inner["a"]
+
+
+@tool(effect="pure")
+def label(title: str, context: CallContext, **labels: int) -> str:
+    """Put labels on a thing.
+
+    Args:
+        title: The thing.
+        context: Of the call.
+        **labels: How often, by label.
+    """
+    return f"{title} {sorted(labels.items())} {context.call}"
+
+
+def test_arguments_of_any_name_are_taken_with_a_type() -> None:
+    """The schema says which values they may have; what is named is still the function's own."""
+    assert label.parameters["additionalProperties"] == {
+        "type": "integer",
+        "description": "How often, by label.",
+    }
+    assert list(label.parameters["properties"]) == label.parameters["required"] == ["title"]
+    assert label.call({"title": "a", "x": 1, "y z": 2}, CONTEXT) == "a [('x', 1), ('y z', 2)] 0#1"
+    assert label.call({"title": "a"}, CONTEXT) == "a [] 0#1"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"title": "a", "x": "1"}, "at /x: expected an integer, found string '1'"),
+        ({"title": 1, "x": 1}, "at /title: expected a string, found integer 1"),
+        ({"x": 1}, "argument 'title' is missing"),
+        ({"title": "a", "context": 1}, "unknown argument 'context' (it takes title)"),
+    ],
+)
+def test_their_values_are_not_coerced_either(arguments: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ArgumentsRefused) as refused:
+        label.call(arguments, CONTEXT)
+
+    assert refused.value.problems == (problem,)
