@@ -184,7 +184,10 @@ class Driver:
         def run() -> None:
             self._arrivals.put(Arrival(call, _run_child(runner, request)))
 
-        threading.Thread(target=run, name=f"refold-child-{call}", daemon=True).start()
+        try:
+            threading.Thread(target=run, name=f"refold-child-{call}", daemon=True).start()
+        except RuntimeError as error:  # the system has no more threads
+            self._arrivals.put(Arrival(call, failed("failed", "runner", str(error))))
 
     def give_up(self, call: str) -> None:
         """Ask an effect to end; it may arrive all the same."""

@@ -84,10 +84,9 @@ class Host:
             if self._thread is None and not self._is_callers:
                 if isinstance(loop, _Own):
                     loop.is_watched = False
-                self._thread = threading.Thread(
-                    target=loop.run_forever, name="refold-host", daemon=True
-                )
-                self._thread.start()
+                thread = threading.Thread(target=loop.run_forever, name="refold-host", daemon=True)
+                thread.start()
+                self._thread = thread  # only now: where none can be started, nobody waits for it
             return loop
 
     def close(self) -> None:

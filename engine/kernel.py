@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import inspect
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -81,7 +81,7 @@ from refold.engine.verdict import (
     verdict_of_error,
     verdict_of_value,
 )
-from refold.engine.world import Taken, World
+from refold.engine.world import Silent, Taken, World
 
 _tool_called = quick(ToolCalled)
 _call_tool = quick(CallTool)
@@ -125,7 +125,7 @@ class Kernel:
         self.stopped: Verdict | None = None
         """Why the run was stopped from outside; what the program makes of it does not count."""
         self.failure: BaseException | None = None
-        """The first error that ends the run whatever the program swallowed."""
+        """The first error that ends the run whatever the program swallowed: see `fail`."""
         self.interrupt: KeyboardInterrupt | None = None
         """Raised by the program itself: the run ends with it (CONTRACT.md §9.6)."""
         self.seals_interrupts = False
@@ -169,14 +169,15 @@ class Kernel:
                 result = self._execute_async(program(runs[0], argument))
             else:
                 result = self._execute_plain(program, runs[1], argument)
-            self._close()
+            if self.failure is None:
+                self._close()
         finally:
             self._thread = 0
             self.slips = self.unawaited.taken()
             if self.session is not None:
                 self.session.unbind()
         if self.failure is not None:
-            raise self.failure  # a plain program may have swallowed it in its last call
+            raise self.failure  # a plain program may have swallowed it
         if self.interrupt is not None:
             if not self.seals_interrupts:
                 raise self.interrupt
@@ -250,7 +251,39 @@ class Kernel:
                 self.stopped = stuck(self.loop)
             return False
         self.values.clock = None
-        return self.world.advance()
+        try:
+            return self.world.advance()
+        except RecursionError:
+            raise  # a plain program's own: its calls stand on the stack that is full
+        except Exception as error:
+            self.fail(error)
+            raise
+
+    def fail(self, error: BaseException) -> None:
+        """End the run with an error of the engine's, whatever the program makes of it (§9.5).
+
+        An asynchronous program is just not resumed.  A plain one stands inside its call, where it
+        may swallow the error: so nothing more is asked for or awaited from here on, for what was
+        about to start when the world failed never comes back.
+        """
+        if self.failure is None:
+            self.failure = error
+        self.world = Silent(self.world.fold)
+
+    @contextlib.contextmanager
+    def failing(self, apart_from: Sequence[BaseException] = ()) -> Iterator[None]:
+        """Let an error of the world, asked for something in the block, end the run.
+
+        Not one that says no more than that a log cannot hold a value, nor those `apart_from` it.
+        """
+        try:
+            yield
+        except NotCanonical:
+            raise
+        except RefoldError as error:
+            if error not in apart_from:
+                self.fail(error)
+            raise
 
     def had(self, value: Any) -> Any:
         """Return what is there already, as `wait` does: nothing is ready, so no step is missed.
@@ -369,13 +402,8 @@ class Kernel:
 
     def emit(self, event: Event, call: str | None) -> None:
         """Put a line that follows from the program into the log."""
-        try:
+        with self.failing():
             self.world.emit(event, call)
-        except NotCanonical:
-            raise
-        except RefoldError as error:
-            self.failure = self.failure or error
-            raise
 
     def deliver(self, event: Event, call: str | None) -> None:
         """Resolve what a line from the world completes; the line is in the log already."""
@@ -457,7 +485,7 @@ class Kernel:
         try:
             return tool.load(result), None
         except RefoldError as error:
-            self.failure = self.failure or error
+            self.fail(error)
             return None, error
 
     def _reply(self, pending: Pending, event: ModelAnswered) -> ModelReply:
@@ -508,7 +536,7 @@ class Kernel:
             scope.calls -= 1  # nothing was asked: ordinals stay dense
             raise
         except RefoldError as error:
-            self.failure = self.failure or error
+            self.fail(error)
             raise
 
     def ask_tool(self, tool: Tool, arguments: dict[str, Any]) -> tuple[Pending | None, Any]:
@@ -532,7 +560,8 @@ class Kernel:
             effect = CallTool(call, tool, plain, handles)
         if is_alone and taken is Taken.NOTHING:
             self.open[call] = pending
-            event = self.world.at_once(effect)
+            with self.failing():
+                event = self.world.at_once(effect)
             if event is not None:
                 return None, self._had_at_once(pending, event)
         self._wait_for(pending, effect)
@@ -549,7 +578,7 @@ class Kernel:
             scope.calls -= 1  # nothing was asked: ordinals stay dense
             raise
         except RefoldError as error:
-            self.failure = self.failure or error
+            self.fail(error)
             raise
         if returned is Taken.NOTHING:
             del self.open[call]
@@ -634,7 +663,7 @@ class Kernel:
                 self._observe(tool.name, arguments, returned)
                 return plain
         if isinstance(error, (Diverged, ToolNeeded)):
-            self.failure = self.failure or error
+            self.fail(error)
         if self.failure is not None:
             raise error
         fault = fault_of(error)

@@ -179,10 +179,12 @@ class Recorder:
                 finished = self._suspended() if self._questions else self._seal(verdict)
         except SecondInterrupt as error:  # Python ends as interrupted by the very class alone
             raise KeyboardInterrupt().with_traceback(error.__traceback__) from None
+        except Exception:
+            self._give_up()
+            self._await_children()
+            raise
         finally:
-            self._is_over = True
-            for call in list(self._driver.flights):
-                self._driver.give_up(call)
+            self._give_up()
             self._driver.close()
             self._let_go()
         head, entries = self._stands()
@@ -198,6 +200,23 @@ class Recorder:
             questions=self._questions,
             slips=self._kernel.slips,
         )
+
+    def _give_up(self) -> None:
+        self._is_over = True
+        for call in list(self._driver.flights):
+            self._driver.give_up(call)
+
+    def _await_children(self) -> None:
+        """Let the children of a run that failed leave: they write, and the run may be resumed."""
+        flights, until = self._driver.flights, self._timers.now_us() + _LEAVE_US
+        while any(isinstance(flight.effect, ChildRequest) for flight in flights.values()):
+            try:
+                left = max(0, until - self._timers.now_us())
+                arrival = self._arrivals.get(timeout=left / 1_000_000)
+            except queue.Empty:
+                return
+            if isinstance(arrival, Arrival):
+                flights.pop(arrival.call, None)
 
     def _let_go(self) -> None:
         self._ledger.close()
@@ -580,8 +599,7 @@ class Recorder:
                 self._unanswered[arrival.call] = str(arrival.event)
                 return False
             case Stopped(code=code, message=message):
-                self._kernel.failure = ChildStopped(str(self.request.log), code, message)
-                raise self._kernel.failure
+                raise ChildStopped(str(self.request.log), code, message)
             case event if arrival.call not in self._kernel.open:
                 self._late(arrival.call, event)
                 return False
@@ -734,6 +752,8 @@ class Recorder:
 
 _KIND_OF_LATE: Final = {ToolReturned: "tool", ModelAnswered: "model", InputGiven: "input"}
 _CHANGE_POLL_SECONDS: Final = 0.1
+_LEAVE_US: Final = 3_000_000
+"""What children may take that are cancelled because their parent's log, say, cannot be written."""
 _GRACE_US: Final = round(GRACE_SECONDS * 1_000_000)
 _KEY_MAX: Final = 4096
 _GUARDED: Final = frozenset({"idempotent", "changes"})

@@ -37,7 +37,8 @@ class Values:
         """Return the clock of this step; the first look of a step is a line."""
         self._kernel.check_inside()
         if self.clock is None:
-            self.clock = self._kernel.world.look()
+            with self._kernel.failing():
+                self.clock = self._kernel.world.look()
             self.virtual_us = self.clock.virtual_us
         return self.clock
 
@@ -59,8 +60,18 @@ class Values:
             Exception: whatever `produce` raises; there is no line of that.
         """
         scope, call = self._kernel.key()
+        raised: list[Exception] = []
+
+        def produced() -> Json:
+            try:
+                return produce()
+            except Exception as error:
+                raised.append(error)
+                raise
+
         try:
-            return self._kernel.world.draw(source, name, call, produce)
+            with self._kernel.failing(raised):
+                return self._kernel.world.draw(source, name, call, produced)
         except Exception:
             scope.calls -= 1  # nothing was drawn: ordinals stay dense
             raise
@@ -95,7 +106,8 @@ class Values:
         self._kernel.check_inside()
         found = self._patches.get(marker)
         if found is None:
-            found = self._patches[marker] = self._kernel.world.patched(marker)
+            with self._kernel.failing():
+                found = self._patches[marker] = self._kernel.world.patched(marker)
         return found
 
     def annotate(self, text: str, data: Json) -> None:

@@ -26,11 +26,16 @@ class Workers:
         self._threads = 0
 
     def submit(self, job: Callable[[], None]) -> None:
-        """Run `job` on a thread, as soon as one is free."""
-        self._jobs.put(job)
+        """Run `job` on a thread, as soon as one is free; here, where not one can be started."""
         if not self._idle.acquire(blocking=False) and self._threads < self._most:
-            self._threads += 1
-            threading.Thread(target=self._work, name="refold-worker", daemon=True).start()
+            try:
+                threading.Thread(target=self._work, name="refold-worker", daemon=True).start()
+            except RuntimeError:  # the system has no more threads
+                if self._threads == 0:
+                    return job()
+            else:
+                self._threads += 1
+        return self._jobs.put(job)
 
     def close(self) -> None:
         """Let idle threads end."""

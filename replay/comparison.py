@@ -108,8 +108,7 @@ class Comparison:
 
     def _refuse(self, error: OutsideLoop) -> None:
         """End the run, whatever the program makes of it: it went past the record."""
-        kernel = self.replayed.kernel
-        kernel.failure = kernel.failure or error
+        self.replayed.kernel.fail(error)
 
     def _unrecorded(self, error: OutsideLoop) -> Divergence:
         """Return that the program asked something of the network: live, it is in no log."""

@@ -63,6 +63,7 @@ from refold.engine.recording import (
 )
 from refold.engine.run_request import Handed, Recorded, RunRequest, by_name
 from refold.engine.runners import default_runners
+from refold.engine.runners.unfinished import await_writer
 from refold.engine.vault import Vault, vault_of
 from refold.engine.verdict import Verdict
 from refold.engine.world import Silent, World
@@ -252,8 +253,7 @@ class Continued(Recorder):
 
     def _refuse(self, error: OutsideLoop) -> None:
         """End the resume: in the part that is re-executed, the program goes past the record."""
-        kernel = self._replayed.kernel
-        kernel.failure = kernel.failure or error
+        self._replayed.kernel.fail(error)
 
     def _seal(self, verdict: Verdict) -> RunFinished:
         replayed = self._replayed
@@ -280,16 +280,11 @@ class Continued(Recorder):
 
     def _go_on(self) -> World:
         """Become the world of the kernel, where the record ends."""
-        kernel = self._replayed.kernel
         self._collect()
         if self._waits_only():
             return self._at_rest()
-        try:
-            with self._lock:
-                self.take_over(self._handed())
-        except BaseException as error:
-            kernel.failure = kernel.failure or error  # the program may swallow it
-            raise
+        with self._lock:
+            self.take_over(self._handed())
         return self
 
     def _collect(self) -> None:
@@ -421,7 +416,7 @@ class Continued(Recorder):
 
     def _of_cancelled(self, effect: RunChild) -> tuple[str, Any]:
         """Return the outcome of a child that was cancelled before the run broke off."""
-        path = child_path(self.request.log, effect.number)
+        path = self._left_by(effect)
         if path.exists() and scan(path).sealed:
             return "resumed", None
         outcome = failed("cancelled", "cancelled", "cancelled by its parent")
@@ -429,12 +424,20 @@ class Continued(Recorder):
 
     def _ended(self, effect: RunChild, outcome: Outcome) -> Outcome:
         """Return the outcome of a child that is not resumed, bound to its log as it stands."""
-        path = child_path(self.request.log, effect.number)
+        path = self._left_by(effect)
         found = scan(path) if path.exists() else None
         if found is None or found.entries == 0:
             return outcome
+        if found.torn is not None and found.damage is None and not found.ended:
+            LogWriter.resume(path).writer.close()  # cuts it off: the head is the file's
         child = ChildRef(run=effect.run_id, head=found.head, events=found.entries)
         return attrs.evolve(outcome, child=child)
+
+    def _left_by(self, effect: RunChild) -> Path:
+        """Return the log of a child of the attempt before, once that has left it."""
+        path = child_path(self.request.log, effect.number)
+        await_writer(path, self.request.cancel)
+        return path
 
 
 _CHILD_IN_DOUBT: Final = {

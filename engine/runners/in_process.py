@@ -56,9 +56,14 @@ class InProcess:
                     host.close()
                 ended.set()
 
-        threading.Thread(
+        thread = threading.Thread(
             target=run, name=f"refold-run-{request.identity.run_id}", daemon=True
-        ).start()
+        )
+        try:
+            thread.start()
+        except RuntimeError as error:  # the system has no more threads
+            recorder.fence()
+            return anchored(failed("failed", "runner", str(error)), request)
         status = _wait(ended, request, began, recorder)
         if status == "ended":
             return _outcome(box[0], request)

@@ -6,6 +6,7 @@ breaks off is resumed.  One that never wrote a whole line starts afresh.
 
 import os
 import time
+from pathlib import Path
 from typing import Any, Final
 
 import attrs
@@ -16,7 +17,7 @@ from refold.engine.events import RunFinished
 from refold.engine.log import Scan, read_entries, scan
 from refold.engine.log.lock import refuse_if_locked
 from refold.engine.outcome import ChildRef, Outcome
-from refold.engine.ports import ChildRequest
+from refold.engine.ports import CancelSignal, ChildRequest
 from refold.engine.reply import checked_frame, outcome_of
 from refold.engine.runners.anchor import anchored
 from refold.engine.state import Fold
@@ -36,7 +37,7 @@ def take_up(request: ChildRequest) -> Outcome | ChildRequest:
     log = request.log
     if log is None or not os.path.lexists(log):
         return attrs.evolve(request, resume=None)
-    _await_writer(request)
+    await_writer(log, request.cancel)
     found = scan(log)
     if found.damage is not None:
         raise found.damage.as_error()
@@ -61,20 +62,19 @@ def _check_is_its(request: ChildRequest) -> None:
         raise UsageError(f"{log} is in the way: it is another run's; move it elsewhere")
 
 
-def _await_writer(request: ChildRequest) -> None:
+def await_writer(log: Path, cancel: CancelSignal) -> None:
     """Wait until nobody writes the child's log any more.
 
     Raises:
         LogLocked: somebody still does.
     """
-    log, until = request.log, time.monotonic() + _PATIENCE_SECONDS
-    while log is not None:
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while True:
         try:
             return refuse_if_locked(log)
         except LogLocked:
-            if time.monotonic() > until or request.cancel.wait(_POLL_SECONDS):
+            if time.monotonic() > until or cancel.wait(_POLL_SECONDS):
                 raise
-    return None
 
 
 def _outcome(request: ChildRequest, found: Scan) -> Outcome:

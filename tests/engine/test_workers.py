@@ -40,3 +40,16 @@ def test_an_idle_worker_is_used_again() -> None:
 
     assert len(set(names)) < 20
     workers.close()
+
+
+def test_a_job_is_done_where_no_thread_can_be_started() -> None:
+    """By whoever hands it in, or nothing would ever come of it."""
+    before = threading.stack_size()
+    workers, done = Workers(3), threading.Event()
+    threading.stack_size(1 << 46)  # more than there is
+    try:
+        workers.submit(done.set)
+    finally:
+        threading.stack_size(before)
+
+    assert done.is_set()

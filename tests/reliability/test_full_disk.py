@@ -1,11 +1,18 @@
 """A disk that is full (CONTRACT.md §4.4): what stays is what was acknowledged."""
 
+import json
 import resource
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from refold.engine.log import LogWriter, read_entries, scan
+from tests.support import fault_programs
+from tests.support.fault_programs import PROGRAMS
+
+ROOT = Path(__file__).parents[2]
 
 PROGRAM = """
 import resource, sys
@@ -75,3 +82,37 @@ def test_a_log_that_met_a_full_disk_can_go_on(tmp_path: Path) -> None:
 
     assert resumed.cut is None
     assert resumed.writer.entries == len(entries) > 3
+
+
+def _ends_correctly(folder: Path, runner: str, limits: range, *names: str) -> None:
+    """Each run under its limit ends with the error that the disk is full, and goes on without."""
+    out = subprocess.run(
+        [sys.executable, "-m", fault_programs.__name__, str(folder), runner,
+         str(limits.start), str(limits.stop), str(limits.step), *names],
+        cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True,
+        timeout=30 + len(limits) * len(names) * 2,
+    ).stdout  # fmt: skip
+    rows = [json.loads(line) for line in out.splitlines()]
+
+    assert len(rows) == len(limits) * len(names)
+    for row in rows:
+        raised = row.get("raised")
+        assert raised == "LogPoisoned" or row.get("status") == "completed", row
+        if raised and "resumed" in row:
+            assert row["damaged"] == [], row
+            assert (row["resumed"], row["identical"], row["verified"]) == ("completed", True, True)
+    for name in names:
+        assert sum("resumed" in row for row in rows if row["name"] == name) > len(limits) // 4
+
+
+def test_a_run_ends_whose_disk_is_full(tmp_path: Path) -> None:
+    """Plain or asynchronous, with children or without, whatever it makes of the error."""
+    _ends_correctly(tmp_path, "in-process", range(1500, 7500, 1200), *PROGRAMS)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("runner", ["in-process", "subprocess"])
+def test_a_run_ends_wherever_its_disk_is_full(tmp_path: Path, runner: str) -> None:
+    """The same at each write of its log, and of those of its children."""
+    step = 61 if runner == "in-process" else 509
+    _ends_correctly(tmp_path, runner, range(0, 9000, step), *PROGRAMS)
