@@ -25,7 +25,7 @@ from typing import Any, Final, Self
 
 import attrs
 
-import refold.replay
+import refold.engine
 from refold.engine.kernel import Kernel
 from refold.engine.loop import Loop, inside_collector
 
@@ -147,7 +147,7 @@ _ADAPTED: Final = tuple(
     for name in ("agents", "pydantic_ai", "pydantic_graph")
 )
 """Frameworks with an adapter, which keeps what they read out of all that is compared (§17.2)."""
-_OURS: Final = f"{Path(refold.replay.__path__[0]).parent}{os.sep}"
+_OURS: Final = f"{Path(refold.engine.__path__[0]).parent}{os.sep}"
 """The folder of Refold itself: its frames are no program's."""
 _OUTERMOST: Final = (Loop.step.__code__, Kernel.execute.__code__)
 """Where the program ends and Refold begins."""

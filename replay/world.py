@@ -18,7 +18,6 @@ from typing import Any, Final, NoReturn
 import attrs
 
 import refold.engine
-import refold.replay
 from refold.engine import call_data
 from refold.engine.bookends import ENGINE_VERSION
 from refold.engine.canonical import Json, encode, loads
@@ -547,9 +546,8 @@ def known_tools(started: RunStarted, given: Mapping[str, Tool]) -> dict[str, Too
 
 
 _STDLIB: Final = asyncio.__file__.rpartition("/")[0]
-_OURS: Final = tuple(
-    str(Path(folder).resolve()) for folder in (refold.engine.__path__[0], refold.replay.__path__[0])
-)
+_ENGINE: Final = Path(refold.engine.__path__[0])
+_OURS: Final = tuple(str(folder.resolve()) for folder in (_ENGINE, _ENGINE.with_name("replay")))
 
 
 _OUTERMOST: Final = (Loop.step.__code__, Kernel.execute.__code__)
