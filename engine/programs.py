@@ -14,7 +14,7 @@ import inspect
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, Final
@@ -25,33 +25,27 @@ from refold.engine.errors import ProgramNotFound, ProgramRefused, RecordingRefus
 from refold.engine.events import RunStarted
 from refold.engine.ports import Program, Reference
 
-SHIPPED: Final[dict[str, Reference]] = {
-    "agent": Reference("refold.engine.agent", "agent"),
-    "survey_tree": Reference("refold.cli.survey", "survey_tree"),
-    "survey_package": Reference("refold.cli.survey", "survey_package"),
-    "survey_with_faults": Reference("refold.cli.survey", "survey_with_faults"),
-    "never_ends": Reference("refold.cli.survey", "never_ends"),
-    "floods": Reference("refold.cli.survey", "floods"),
-    "crashes": Reference("refold.cli.survey", "crashes"),
-}
-"""Programs that every installation has, by the name that a log shows."""
+SHIPPED: Final[dict[str, Reference]] = {}
+"""Programs that every installation has, by the name that a log shows; their owners `ship` them."""
 
-_UNMARKED: Final = {
-    "agent": "c5a734a57ab606923c7f30f3de766e4f1eb024bcf2c8d2a483456f5d18db20e5",
-    "survey_tree": "7368dc1b5208edd24dca0d1b387b73ebd5bb2127e8293bfa898c5edfb1251904",
-    "survey_package": "16c0afc27a585f53e843063106b3a1225fafdbbbeb3530ea4f2d16ed9d9a784c",
-    "survey_with_faults": "5168ac08fa77790820ac8d9fdfeb1dbddee919e1091bda2c4e66430423224d51",
-    "never_ends": "5905b7dd6b48ce29141546447aff4fef11170d171a1bfc45275f4ce9f89a69c4",
-    "floods": "3c0aca8f232768feb311a613ba7e49594964df6f53d19b3396b39be150710887",
-    "crashes": "76b23aa555d42ff27b54b498a457fdcd07537bfa66f36a3f0a36da342f9b375c",
-}
+_UNMARKED: Final[dict[str, str]] = {}
 """Fingerprints of these programs in 0.1.0, whose first logs do not say `shipped`.  Complete: what
 records now says it."""
 
-UNRULY: Final = frozenset({"never_ends", "floods", "crashes"})
+UNRULY: Final[set[str]] = set()
 """Those that do not end as a program does: never in a process that somebody else needs."""
 
 _importing = threading.local()
+
+
+def ship(source: str, unmarked: Mapping[str, str], *, unruly: Iterable[str] = ()) -> None:
+    """Make functions of the module `source` known by their names alone: those of `unmarked`.
+
+    It has the fingerprint of each in 0.1.0, see `_UNMARKED`; of a name that came later it is empty.
+    """
+    SHIPPED.update({name: Reference(source, name) for name in unmarked})
+    _UNMARKED.update(unmarked)
+    UNRULY.update(unruly)
 
 
 def is_shipped(program: Program) -> bool:

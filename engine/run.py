@@ -27,8 +27,15 @@ from refold.engine.outcome import Outcome
 from refold.engine.pending import Child
 from refold.engine.people import APPROVAL, approval_question, check_approved, needs_approval
 from refold.engine.ports import Model, ModelReply, ModelRequest, Tool, ToolDefinition
+from refold.engine.programs import ship
 from refold.engine.secret import Secret, handles_in
 from refold.engine.unawaited import Add, to_be_awaited
+
+# Wherever programs run, their children may be agents.
+ship(
+    "refold.engine.agent",
+    {"agent": "c5a734a57ab606923c7f30f3de766e4f1eb024bcf2c8d2a483456f5d18db20e5"},
+)
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _running: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, "weakref.ref[Run]"] = (

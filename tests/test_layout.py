@@ -100,6 +100,7 @@ _TESTED_ELSEWHERE: Final = {
     "engine/world.py": "a port; its two sides are in tests/engine and tests/replay",
     "src/refold/__init__.py": "the public names: below",
     "replay/observed/__init__.py": "a docstring",
+    "src/refold/programs/__init__.py": "names: tests/programs/test_shipped.py",
     "src/refold/proxy/__init__.py": "a docstring",
     "src/refold/proxy/mcp/__init__.py": "a docstring",
     "src/refold/proxy/mcp/parties.py": "values and ports; used by every test of MCP",

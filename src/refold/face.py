@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+import refold.programs  # `refold.record` knows them by name
 from refold.engine.canonical import Json
 from refold.engine.log import read_entries
 from refold.engine.ports import Program, Reference, SessionPort, Tool

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from refold.engine.errors import ProgramNotFound
 from refold.engine.ports import Program, Reference, Tool
-from refold.engine.programs import SHIPPED, reference_of
+from refold.engine.programs import reference_of
+from refold.programs import SHIPPED
 
 
 def shown(path: str | os.PathLike[str], base: Path, *, is_quoted: bool = False) -> str:

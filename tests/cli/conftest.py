@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from refold.cli.group import refold
-from refold.cli.survey import survey_tools
 from refold.engine.clock import FixedClock
 from refold.engine.recording import record
+from refold.programs.survey import survey_tools
 
 Invoke = Callable[..., Result]
 

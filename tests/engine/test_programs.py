@@ -12,7 +12,8 @@ from typing import Any
 import attrs
 import pytest
 
-import refold
+import refold.programs
+from refold.engine import programs
 from refold.engine.errors import ProgramNotFound
 from refold.engine.events import RunStarted
 from refold.engine.log import read_entries
@@ -29,6 +30,7 @@ from refold.engine.programs import (
     program_name,
     reference_from,
     reference_of,
+    ship,
 )
 from refold.engine.recording import record
 from tests.support import child_programs
@@ -67,9 +69,16 @@ def test_what_is_no_name_is_refused(text: str) -> None:
         reference_from(text)
 
 
-@pytest.mark.parametrize("name", sorted(SHIPPED))
-def test_every_shipped_name_is_a_program(name: str) -> None:
-    assert callable(load_program(name))
+def test_what_is_shipped_is_known_by_its_name_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By whom it belongs to: finding programs knows none by itself."""
+    monkeypatch.setattr(programs, "SHIPPED", {})
+    monkeypatch.setattr(programs, "_UNMARKED", {})
+    with pytest.raises(ProgramNotFound):
+        load_program("works")
+
+    ship(works.__module__, {"works": ""})
+
+    assert load_program("works") is works
 
 
 def _first(program: Any, log: Path) -> RunStarted:

@@ -1,8 +1,7 @@
 """The `refold` command: what composes engine, tools and replay for people.
 
-Kept light on purpose: `refold --version` imports nothing more, and a subprocess child that finds
-its program in `refold.cli.survey` passes here too.  The commands are listed in `cli.group`, one
-short file each.  Rules: CONTRACT.md §14.
+Kept light on purpose: `refold --version` imports nothing more.  The commands are listed in
+`cli.group`, one short file each.  Rules: CONTRACT.md §14.
 """
 
 import sys

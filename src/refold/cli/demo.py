@@ -1,8 +1,8 @@
 """`refold demo`: what Refold does, in ten seconds, without key, model or network.
 
 Records a survey of a source tree by subagents, shows its delegation tree, then verifies it,
-re-executes it, and compares two recordings of one part.  The programs are `cli.survey`'s; each step
-is what the command of the same name does.
+re-executes it, and compares two recordings of one part.  The programs are `programs.survey`'s; each
+step is what the command of the same name does.
 """
 
 import datetime as dt
@@ -23,13 +23,13 @@ from refold.cli.logs import LOG, OpenedLog, json_option
 from refold.cli.pages import page
 from refold.cli.replay import describe as describe_replay
 from refold.cli.replay import replayed
-from refold.cli.survey import PARTS, SKIPPED, TESTS, survey_tools
 from refold.cli.trees import print_tree
 from refold.cli.verify import describe as describe_verification
 from refold.engine.clock import FixedClock
 from refold.engine.errors import LogExists
 from refold.engine.log.names import SUFFIX, check_root, children, default_path
 from refold.engine.recording import Recording, record
+from refold.programs.survey import PARTS, SKIPPED, TESTS, survey_tools
 from refold.replay.diff import LogDiff, diff
 from refold.replay.reexecute import ReplayReport
 from refold.replay.tree import RunNode, delegation_tree

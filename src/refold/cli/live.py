@@ -15,12 +15,12 @@ import click
 from refold.cli.loading import import_from_here, load_session, load_tools
 from refold.cli.logs import OpenedLog, program_started, refuse_damaged, started
 from refold.cli.people import said
-from refold.cli.shipped import tools_of
 from refold.engine.canonical import Json
 from refold.engine.errors import UsageError
 from refold.engine.log.names import tree
 from refold.engine.ports import Model, SessionPort, Tool
 from refold.engine.programs import names_shipped
+from refold.programs.shipped import tools_of
 from refold.replay.sources import MODES, Mode, Sources
 
 _MODEL: Final = "recorded|live|stub|SPEC"

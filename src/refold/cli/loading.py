@@ -1,7 +1,7 @@
 """Tools and sessions named on the command line: `module:name` or `file.py:name`, tools in lists.
 
 How a name leads to what it names is `engine.programs`'s; what the programs that Refold ships come
-with is `cli.shipped`'s.  Rules: CONTRACT.md §14.9.
+with is `programs.shipped`'s.  Rules: CONTRACT.md §14.9.
 """
 
 import os

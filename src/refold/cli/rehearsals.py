@@ -23,9 +23,9 @@ from refold.cli.logs import (
     program_started,
     refuse_damaged,
 )
-from refold.cli.shipped import tools_of
 from refold.engine.ports import SessionPort, Tool
 from refold.engine.programs import names_shipped
+from refold.programs.shipped import tools_of
 
 Command = Callable[..., Any]
 

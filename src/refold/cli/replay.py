@@ -38,12 +38,12 @@ from refold.cli.logs import (
     started,
 )
 from refold.cli.pages import page
-from refold.cli.shipped import tools_of
 from refold.engine.errors import ProgramNotFound, RefoldError
 from refold.engine.log.damage import TORN_TAIL
 from refold.engine.ports import Tool
 from refold.engine.programs import names_shipped
 from refold.face import reexecute
+from refold.programs.shipped import tools_of
 from refold.replay.excuses import IGNORED_SHOWN
 from refold.replay.reexecute import ReplayReport
 from refold.replay.selfcheck import Watched, watched

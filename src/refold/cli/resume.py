@@ -18,7 +18,6 @@ from refold.cli.loading import import_from_here, joined, load_session, load_tool
 from refold.cli.logs import LOG, complain_of_unnamed, json_option, opened_log, place_of, started
 from refold.cli.pages import page
 from refold.cli.recorded import describe, document_of
-from refold.cli.shipped import tools_of
 from refold.engine.errors import InDoubt, LogSealed, ToolNeeded, UsageError
 from refold.engine.events import RunStarted
 from refold.engine.log import scan
@@ -27,6 +26,7 @@ from refold.engine.ports import Model, Tool
 from refold.engine.programs import names_shipped
 from refold.engine.recording import Recording
 from refold.face import open_ends, resume
+from refold.programs.shipped import tools_of
 from refold.replay.observed.guarantee import refuse_observed
 from refold.replay.resume import ATTEMPTS_MAX
 from refold.replay.standing import OpenEnds

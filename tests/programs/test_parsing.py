@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from refold.cli.parsing import largest, parse_tool
 from refold.engine.programs import load
+from refold.programs.parsing import largest, parse_tool
 
 
 def _parse(root: Path, *paths: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ def tools_of(program: str, root: str | os.PathLike[str] = os.curdir) -> tuple[To
         ToolRefused: `root` is no folder.
     """
     if program.startswith("survey"):
-        from refold.cli.survey import survey_tools  # noqa: PLC0415 - one of several
+        from refold.programs.survey import survey_tools  # noqa: PLC0415 - one of several
 
         return survey_tools(root)
     if program == "agent":

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from refold.cli import survey
-from refold.cli.survey import counts, merged, survey_package, survey_tools
 from refold.engine.clock import FixedClock
 from refold.engine.recording import Recording, record
+from refold.programs import survey
+from refold.programs.survey import counts, merged, survey_package, survey_tools
 from refold.replay.diff import diff
 from refold.replay.reexecute import reexecute
 from refold.replay.tree import delegation_tree

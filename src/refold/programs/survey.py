@@ -4,7 +4,7 @@
 a `survey_package` in a process of its own, a few at once.  The programs reach the world through
 tools alone and keep to the order of names, so they can be re-executed without the source tree.
 `survey_with_faults` adds children that hang, flood, crash and may not start.  Parsing is
-`cli.parsing`'s, the command `cli.demo`'s.  The names are known to `engine.programs.SHIPPED`.
+`programs.parsing`'s, the command `cli.demo`'s.  The names are in the package's table.
 """
 
 import asyncio
@@ -16,8 +16,6 @@ from typing import Any, Final
 
 import attrs
 
-from refold.cli import words
-from refold.cli.parsing import largest, parse_tool
 from refold.engine.canonical import Json, encode
 from refold.engine.delegation import Delegation
 from refold.engine.errors import RunEnded, ToolError
@@ -25,6 +23,7 @@ from refold.engine.limits import Limits
 from refold.engine.outcome import Artifact, Outcome, Report
 from refold.engine.ports import Tool
 from refold.engine.run import Run
+from refold.programs.parsing import largest, parse_tool
 from refold.tools.files import FileListing, FileText, file_tools
 from refold.tools.rooted import FileEntry
 
@@ -54,6 +53,10 @@ def survey_tools(root: str | os.PathLike[str]) -> tuple[Tool, ...]:
     """
     files = file_tools(root, max_entries=_ENTRIES_MAX)
     return (*files, parse_tool(root=os.fspath(root)))
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing if number == 1 else thing + 's'}"
 
 
 # --- one part --------------------------------------------------------------------------------
@@ -124,7 +127,7 @@ def merged(found: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 def counts(found: dict[str, Any]) -> str:
     """Return the numbers of a survey in a few words."""
-    text = ", ".join(words.counted(found[f"{thing}s"], thing) for thing in _COUNTED)
+    text = ", ".join(_counted(found[f"{thing}s"], thing) for thing in _COUNTED)
     return f"{text}, {len(found['unparsed'])} not parsed" if found["unparsed"] else text
 
 
@@ -175,7 +178,7 @@ async def survey_tree(run: Run, task: dict[str, Any]) -> Report:
         {"name": part["name"], "status": outcome.status}
         for part, outcome in zip(parts, outcomes, strict=True)
     ]
-    in_parts = words.counted(len(parts), "part")
+    in_parts = _counted(len(parts), "part")
     return _report({**found, "parts": statuses}, f"{task['title']}: {counts(found)} in {in_parts}")
 
 

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from refold.cli.shipped import tools_of
-from refold.engine.programs import SHIPPED, load
+from refold.engine.programs import load
+from refold.programs import SHIPPED
+from refold.programs.shipped import tools_of
 
 
 @pytest.mark.parametrize(

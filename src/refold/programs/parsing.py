@@ -2,7 +2,7 @@
 
 Files are opened below one root folder, as the file tools do it (`tools.rooted`), and parsed, never
 run.  A result is a few numbers and names a batch, so that the log of a survey stays small.  The
-programs that call the tool are `cli.survey`'s.  Rules: CONTRACT.md §10.
+programs that call the tool are `programs.survey`'s.  Rules: CONTRACT.md §10.
 """
 
 import ast
