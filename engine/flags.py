@@ -25,6 +25,10 @@ class Flags:
     """Whether nothing that a program sees hangs on Python's garbage collector or on addresses:
     generators that have ended, `asyncio.all_tasks()`, what the callers of a failed call held."""
 
+    like_asyncio: bool = False
+    """Whether an empty context is a context, `sys.exit` in a task ends the run, and handlers of
+    exceptions are called as asyncio calls them."""
+
     def as_json(self) -> dict[str, Any]:
         """Return what `run.started.versions.flags` says."""
         return attrs.asdict(self)
@@ -37,7 +41,7 @@ class Flags:
         return cls(**{name: known[name] for name in _TYPES if name in known})
 
 
-NOW: Final = Flags(scope_hashes=True, no_collector=True)
+NOW: Final = Flags(scope_hashes=True, no_collector=True, like_asyncio=True)
 """The rules of runs that are recorded now."""
 
 _TYPES: Final = {name: type(value) for name, value in NOW.as_json().items()}

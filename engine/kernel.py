@@ -14,7 +14,7 @@ import contextlib
 import inspect
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -63,7 +63,7 @@ from refold.engine.ports import Identity, Model, ModelReply, ModelRequest, Sessi
 from refold.engine.programs import found_program, program_name
 from refold.engine.quick import quick
 from refold.engine.secret import handles_in
-from refold.engine.unawaited import Slip, Unawaited
+from refold.engine.unawaited import Slip, Unawaited, Unheard
 from refold.engine.values import Values
 from refold.engine.verdict import (
     Result,
@@ -76,6 +76,7 @@ from refold.engine.verdict import (
     result_of,
     spinning,
     stuck,
+    text_of,
     timed_out,
     tool_error,
     verdict_of_error,
@@ -85,6 +86,9 @@ from refold.engine.world import Silent, Taken, World
 
 _tool_called = quick(ToolCalled)
 _call_tool = quick(CallTool)
+
+_UNHEARD_MAX: Final = 100
+"""So many exceptions that nobody awaited are told."""
 
 
 class Kernel:
@@ -113,6 +117,7 @@ class Kernel:
             look=self.values.look_seconds,
             glance=self.values.glance_seconds,
             arm=self._arm,
+            unheard=self._hear,
             flags=flags,
         )
         self.open: dict[str, Pending] = {}
@@ -128,6 +133,8 @@ class Kernel:
         """The first error that ends the run whatever the program swallowed: see `fail`."""
         self.interrupt: KeyboardInterrupt | None = None
         """Raised by the program itself: the run ends with it (CONTRACT.md §9.6)."""
+        self.left: SystemExit | None = None
+        """Raised by a task of the program: the run ends with it, as with one of its own."""
         self.seals_interrupts = False
         """Whether it is an end like any other; else `execute` raises it."""
         self.unknown: dict[str, str] = {}
@@ -138,6 +145,8 @@ class Kernel:
         self.unawaited = Unawaited()
         self.slips: tuple[Slip, ...] = ()
         """Calls that the program made and never awaited, once it has ended."""
+        self.unheard: list[Unheard] = []
+        """Exceptions of the program that nobody awaited."""
         self.main: Task | None = None
         self._joins: list[Join] = []
         self._conversations = Conversations()
@@ -146,6 +155,17 @@ class Kernel:
         self._is_told = False
         self._thread = 0
         """The thread that executes the program; 0 before and after."""
+
+    def _hear(self, message: str, error: BaseException | None) -> None:
+        """Keep what nobody awaited, as text: an exception keeps all that it went through."""
+        if len(self.unheard) == _UNHEARD_MAX:
+            self.unheard.append(Unheard("more exceptions that nobody awaited are not listed"))
+        if len(self.unheard) > _UNHEARD_MAX:
+            return
+        if error is not None:
+            message += f": {type(error).__name__}: {text_of(error)}"
+        place = place_of(error) if error is not None else None
+        self.unheard.append(Unheard(message, *(place or ())))
 
     def _arm(self, timer: Timer) -> None:
         self.world.arm(timer)  # the world changes where a run is resumed
@@ -173,6 +193,7 @@ class Kernel:
                 self._close()
         finally:
             self._thread = 0
+            self.loop.hear_failed_tasks()
             self.slips = self.unawaited.taken()
             if self.session is not None:
                 self.session.unbind()
@@ -182,6 +203,8 @@ class Kernel:
             if not self.seals_interrupts:
                 raise self.interrupt
             result = Result(error=self.interrupt)
+        elif self.left is not None:
+            result = Result(error=self.left)
         return self._judge(result)
 
     def _begin_session(self) -> None:
@@ -217,7 +240,8 @@ class Kernel:
     def _turn(self) -> bool:
         """Run until nothing is ready; False where the program is not to go on.
 
-        It is not where it spins, and where a task of it raises KeyboardInterrupt (§9.4).
+        It is not where it spins, and where a task of it raises KeyboardInterrupt or SystemExit
+        (§9.4).
 
         Raises:
             RefoldError: the first failure of the world, whatever the program made of it.
@@ -225,7 +249,7 @@ class Kernel:
         is_quiet = self._step()
         if self.failure is not None:
             raise self.failure
-        if not is_quiet and self.interrupt is None:
+        if not is_quiet and (self.interrupt or self.left) is None:
             if self._spins:
                 self.loop.forget_ready()  # while it was cancelled, too
             self._spins = True
@@ -233,7 +257,7 @@ class Kernel:
         return is_quiet
 
     def _step(self) -> bool:
-        """Step the loop; what clean-up raises after the first KeyboardInterrupt is passed over."""
+        """Step the loop; after the first, further attempts of tasks to leave are passed over."""
         while True:
             try:
                 return self.loop.step()
@@ -242,6 +266,10 @@ class Kernel:
             except KeyboardInterrupt as error:
                 if self.interrupt is None:
                     self.interrupt = error
+                    return False
+            except SystemExit as error:
+                if self.left is None:
+                    self.left = error
                     return False
 
     def _advance(self) -> bool:
@@ -299,7 +327,7 @@ class Kernel:
         """Pump until `pending` is done: how a plain program waits inside its call."""
         while True:
             if not self._turn():
-                raise self.interrupt or asyncio.CancelledError
+                raise self.interrupt or self.left or asyncio.CancelledError
             if pending.is_done:
                 try:
                     return pending.take()
@@ -326,7 +354,7 @@ class Kernel:
         """Pump until `task` is done: how a plain program runs a delegation tool."""
         while not task.done():
             if not self._turn():
-                raise self.interrupt or asyncio.CancelledError
+                raise self.interrupt or self.left or asyncio.CancelledError
             if not task.done() and not self._advance():
                 raise asyncio.CancelledError
         return task.result()
@@ -353,7 +381,7 @@ class Kernel:
                     task.cancel()
             goes_on = self._turn()
             if not goes_on and not self._spins:
-                continue  # KeyboardInterrupt, which stops a step once
+                continue  # KeyboardInterrupt and SystemExit stop a step once
             if not self.loop.unfinished or not goes_on or not self._advance():
                 break
         self._close_generators()

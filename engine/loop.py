@@ -17,6 +17,7 @@ functions of asyncio that need a wrapper to be deterministic here.
 
 import asyncio
 import contextvars
+import functools
 import gc
 import itertools
 import sys
@@ -25,7 +26,7 @@ import weakref
 import zlib
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator
-from types import FrameType
+from types import BuiltinFunctionType, FrameType
 from typing import Any, Final, NoReturn
 
 import refold.engine
@@ -148,6 +149,10 @@ class Handle:
         self.context = context
         self.is_cancelled = False
 
+    def get_context(self) -> contextvars.Context:
+        """Return what it is called in."""
+        return self.context
+
     def cancel(self) -> None:
         """Make sure that the callback never runs, and let go of it.
 
@@ -172,10 +177,14 @@ class _Since(float):
         return total if total is NotImplemented else _Since(total)
 
 
+@functools.total_ordering
 class Timer(Handle):
-    """A callback that waits for virtual time, named by its scope and number there."""
+    """A callback that waits for virtual time, named by its scope and number there.
 
-    __slots__ = ("_loop", "_when", "at_us", "delay_us", "key", "number")
+    Ordered by when it is due, as far as that can be told without a look at the clock.
+    """
+
+    __slots__ = ("_due", "_loop", "_when", "at_us", "delay_us", "key", "number")
 
     def __init__(
         self,
@@ -195,6 +204,15 @@ class Timer(Handle):
         """In virtual time, where the program said a time and not a delay."""
         self.key = loop.scope().next_timer()
         self.number = loop.next_number()
+        self._due = when if when is not None else loop.glance() + delay
+
+    def __lt__(self, other: object) -> bool:
+        if not isinstance(other, Timer):
+            return NotImplemented
+        return (self._due, self.number) < (other._due, other.number)
+
+    def __hash__(self) -> int:
+        return self.number
 
     def cancel(self) -> None:
         """Disarm the timer; the log never mentions it."""
@@ -266,12 +284,14 @@ class Loop(asyncio.AbstractEventLoop):
         look: Callable[[], float],
         glance: Callable[[], float],
         arm: Callable[[Timer], None],
+        unheard: Callable[[str, BaseException | None], None] = lambda _message, _error: None,
         flags: Flags = NOW,
     ) -> None:
         """Take the clock.
 
         `look` records that the program saw the time, `glance` gives the last time recorded, both
-        in seconds; `arm` is told of every timer; `flags` are the rules of the run's log.
+        in seconds; `arm` is told of every timer, `unheard` of exceptions that the program hears
+        nothing of, each with what asyncio says of it; `flags` are the rules of the run's log.
         """
         self.flags = flags
         self.root = Scope("0")
@@ -279,9 +299,11 @@ class Loop(asyncio.AbstractEventLoop):
         self.unfinished: dict[asyncio.Task[Any], None] = {}
         self.refusal: OutsideLoop | None = None
         """The first attempt to leave; the run ends with it whatever the program makes of it."""
+        self.glance = glance
         self._look = look
-        self._glance = glance
         self._arm = arm
+        self._unheard = unheard
+        self._failed: list[weakref.ref[asyncio.Task[Any]]] = []
         self._ready: deque[Handle] = deque()
         self._numbers = itertools.count(1)
         self._hashes = itertools.count(1)
@@ -321,18 +343,29 @@ class Loop(asyncio.AbstractEventLoop):
         if handle.is_cancelled:
             return
         args = handle.args
-        if args and getattr(handle.callback, "__name__", "") == "task_wakeup":
+        callback = handle.callback
+        # A program's own function may have that name, too.
+        if callback.__class__ is BuiltinFunctionType and callback.__name__ == "task_wakeup":
             args = handle.args = (self._outcome_alone(args[0]),)
         try:
-            handle.context.run(handle.callback, *args)
+            handle.context.run(callback, *args)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # noqa: BLE001 - as asyncio does for callbacks
-            self.call_exception_handler({"message": "exception in a callback", "exception": error})
+        except BaseException as error:
+            if isinstance(error, SystemExit) and self.flags.like_asyncio:
+                raise
+            self._callback_failed(handle, error)
         finally:
             # From Python 3.12 on, the traceback of a failed task leads to this frame, and from here
             # to the task: a cycle, which the collector would break at a time of its own.
-            del handle, args
+            del handle, args, callback
+
+    def _callback_failed(self, handle: Handle, error: BaseException) -> None:
+        message = "exception in a callback"
+        if self.flags.like_asyncio:
+            name = getattr(handle.callback, "__qualname__", type(handle.callback).__name__)
+            message = f"Exception in callback {name}"
+        self.call_exception_handler({"message": message, "exception": error, "handle": handle})
 
     def _outcome_alone(self, future: asyncio.Future[Any]) -> asyncio.Future[Any]:
         """Return a future that wakes a task as `future` does, and leads to nothing else.
@@ -438,7 +471,9 @@ class Loop(asyncio.AbstractEventLoop):
         context: contextvars.Context | None = None,
     ) -> Handle:
         """Make a callback ready."""
-        handle = Handle(callback, args, context or contextvars.copy_context())
+        if not context:  # none, or an empty one, which is a context all the same
+            context = self._context_of(context)
+        handle = Handle(callback, args, context)
         self._ready.append(handle)
         return handle
 
@@ -460,7 +495,7 @@ class Loop(asyncio.AbstractEventLoop):
         context: contextvars.Context | None = None,
     ) -> Timer:
         """Call back at the virtual time `when`, in seconds; it came from `time`."""
-        return self._start_timer(when - self._glance(), callback, args, context, when)
+        return self._start_timer(when - self.glance(), callback, args, context, when)
 
     def _start_timer(
         self,
@@ -470,10 +505,16 @@ class Loop(asyncio.AbstractEventLoop):
         context: contextvars.Context | None,
         when: float | None,
     ) -> Timer:
-        timer = Timer(self, delay, callback, args, context or contextvars.copy_context(), when)
+        if not context:
+            context = self._context_of(context)
+        timer = Timer(self, delay, callback, args, context, when)
         self.timers[timer.key] = timer
         self._arm(timer)
         return timer
+
+    def _context_of(self, given: contextvars.Context | None) -> contextvars.Context:
+        is_given = given is not None and self.flags.like_asyncio
+        return given if is_given else contextvars.copy_context()  # type: ignore[return-value]  # it is one
 
     def time(self) -> float:
         """Return virtual time in seconds.  A look at the clock, and recorded as one.
@@ -483,7 +524,7 @@ class Loop(asyncio.AbstractEventLoop):
         time that the program says itself (`timeout_at`) is kept to the moment.
         """
         if sys._getframe(1).f_code.co_filename == _TIMEOUTS_FILE:  # noqa: SLF001 - no other way
-            return _Since(self._glance())
+            return _Since(self.glance())
         return self._look()
 
     def create_future(self) -> Future:
@@ -528,6 +569,14 @@ class Loop(asyncio.AbstractEventLoop):
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self.unfinished.pop(task, None)
+        if _is_unheard(task):
+            self._failed.append(weakref.ref(task))
+
+    def hear_failed_tasks(self) -> None:
+        """Tell of tasks that have failed and that nobody has asked; those gone were told of."""
+        failed, self._failed = self._failed, []
+        for task in [task for ref in failed if (task := ref()) is not None and _is_unheard(task)]:
+            self._unheard("Task exception was never retrieved", task.exception())
 
     def _refuse_unordered(self) -> None:
         """Refuse `as_completed` imported before Refold wrapped it: its set has no fixed order."""
@@ -568,12 +617,30 @@ class Loop(asyncio.AbstractEventLoop):
         return False
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Hand an exception that nobody awaits to the program's handler, if it set one."""
-        if self._exception_handler is not None:
-            self._exception_handler(self, context)
+        """Hand an exception that nobody awaits to the program's handler, if it set one.
+
+        Not where the collector found it, or after the end: that is no time of the program's.
+        """
+        handler = self._exception_handler
+        if handler is None or not (self.is_stepping() or not self.flags.like_asyncio):
+            self.default_exception_handler(context)
+            return
+        thing: Any = context.get("task") or context.get("future") or context.get("handle")
+        try:
+            if self.flags.like_asyncio and hasattr(thing, "get_context"):
+                thing.get_context().run(handler, self, context)
+            else:
+                handler(self, context)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - as asyncio does
+            self.default_exception_handler(context)
+            said = {"message": "Unhandled error in exception handler", "exception": error}
+            self.default_exception_handler(said)
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
-        """Do nothing: asyncio would print, which is no business of a recorded run."""
+        """Make a warning of it: asyncio would print, which is no business of a recorded run."""
+        self._unheard(str(context.get("message", "")), context.get("exception"))
 
     def set_exception_handler(self, handler: Any) -> None:
         """Set what `call_exception_handler` calls."""
@@ -626,6 +693,11 @@ class Loop(asyncio.AbstractEventLoop):
         if self.refusal is None:
             self.refusal = error
         raise error
+
+
+def _is_unheard(task: asyncio.Task[Any]) -> bool:
+    """Return whether a task has failed, and nobody has asked for its exception."""
+    return bool(getattr(task, "_log_traceback", False))
 
 
 def _is_open(generator: AsyncGenerator[Any, Any]) -> bool:

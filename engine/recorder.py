@@ -199,6 +199,7 @@ class Recorder:
             place=self._place,
             questions=self._questions,
             slips=self._kernel.slips,
+            unheard=tuple(self._kernel.unheard),
         )
 
     def _give_up(self) -> None:

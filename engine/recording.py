@@ -43,7 +43,7 @@ from refold.engine.recorder import Recorder
 from refold.engine.redaction import Redaction, check_named
 from refold.engine.run_request import Recorded, RunRequest, by_name
 from refold.engine.runners import default_runners
-from refold.engine.unawaited import tell
+from refold.engine.unawaited import tell, tell_quietly
 from refold.engine.vault import Vault
 
 
@@ -76,7 +76,8 @@ class Recording:
     questions: tuple[Question, ...] = ()
     """What a suspended run waits for."""
     warnings: tuple[str, ...] = ()
-    """Calls of the program that were never awaited (§9.10); and, under `record(check=True)`, where
+    """Calls of the program that were never awaited, and exceptions that nobody awaited (§9.10);
+    and, under `record(check=True)`, where
     it read the world and not `run` (§12.12)."""
 
     @property
@@ -360,6 +361,7 @@ def _hosted(work: Callable[[Host], Recorded], loop: asyncio.AbstractEventLoop | 
 def recording_of(recorded: Recorded) -> Recording:
     """Return what a caller learns of a recorded run."""
     tell(recorded.slips)
+    tell_quietly(recorded.unheard)
     finished = recorded.finished
     return Recording(
         status=finished.status,
@@ -376,7 +378,7 @@ def recording_of(recorded: Recorded) -> Recording:
         duration_ms=recorded.duration_ms,
         data_digest=finished.data_digest,
         questions=recorded.questions,
-        warnings=tuple(map(str, recorded.slips)),
+        warnings=tuple(map(str, (*recorded.slips, *recorded.unheard))),
     )
 
 

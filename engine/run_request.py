@@ -31,7 +31,7 @@ from refold.engine.ports import (
     Tool,
 )
 from refold.engine.state import Fold
-from refold.engine.unawaited import Slip
+from refold.engine.unawaited import Slip, Unheard
 from refold.engine.vault import Vault
 
 if TYPE_CHECKING:
@@ -82,6 +82,8 @@ class Recorded:
     """What a suspended run waits for; its log has no `run.finished`."""
     slips: tuple[Slip, ...] = ()
     """Calls that the program never awaited."""
+    unheard: tuple[Unheard, ...] = ()
+    """Exceptions that nobody awaited."""
 
 
 @attrs.frozen(kw_only=True)

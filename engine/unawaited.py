@@ -3,7 +3,8 @@
 `run.tool(…)` without `await` asks for nothing: the coroutine is thrown away before it starts, so no
 event can say so.  What is made is kept here until it has begun, and what never did is told when the
 run has ended: as `Recording.warnings`, and as Python's warnings in the place of its own, which come
-whenever the coroutine happens to be collected.  The rule is CONTRACT.md §9.10.
+whenever the coroutine happens to be collected.  So are exceptions that nobody awaited, which
+asyncio would log.  The rule is CONTRACT.md §9.10.
 """
 
 import contextlib
@@ -44,6 +45,20 @@ class Slip:
     def message(self) -> str:
         """What is wrong, without the place."""
         return f"{self.call} was never awaited: nothing was asked for"
+
+
+@attrs.frozen
+class Unheard:
+    """An exception that nobody awaited: of a task, a callback, or a handler of exceptions."""
+
+    message: str
+    """What asyncio says of it, and the exception."""
+    file: str = ""
+    """Where it was raised; empty where the program has no part in that."""
+    line: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.message}" if self.file else self.message
 
 
 class Unawaited:
@@ -98,16 +113,17 @@ def to_be_awaited(
     return make
 
 
-def tell(slips: Iterable[Slip]) -> None:
+def tell(slips: Iterable[Slip | Unheard]) -> None:
     """Say slips as Python's warnings, each at its place."""
     for slip in slips:
-        warnings.warn_explicit(slip.message, RuntimeWarning, slip.file, slip.line)
+        warnings.warn_explicit(slip.message, RuntimeWarning, slip.file or "asyncio", slip.line)
 
 
-def tell_of_child(slips: Iterable[Slip]) -> None:
-    """Say a child's slips; where warnings are errors, they are no failure of the child."""
-    with contextlib.suppress(RuntimeWarning):
-        tell(slips)
+def tell_quietly(slips: Iterable[Slip | Unheard]) -> None:
+    """Say slips of a child, or what nobody awaited; it fails nobody where warnings are errors."""
+    for slip in slips:
+        with contextlib.suppress(RuntimeWarning):
+            tell([slip])
 
 
 def _is_fresh(coroutine: Any) -> bool:

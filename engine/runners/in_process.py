@@ -22,7 +22,7 @@ from refold.engine.runners.child_run import (
     stopped_or_failed,
     suspended,
 )
-from refold.engine.unawaited import tell_of_child
+from refold.engine.unawaited import tell_quietly
 
 _SLACK_SECONDS: Final = 0.2
 """Beyond the grace that the child's own kernel gives: it seals its log within that."""
@@ -107,7 +107,7 @@ _POLL_SECONDS: Final = 0.05
 
 def _outcome(result: Any, request: ChildRequest) -> Outcome | Suspended:
     if isinstance(result, Recorded):
-        tell_of_child(result.slips)
+        tell_quietly((*result.slips, *result.unheard))
     if isinstance(result, Recorded) and result.questions:
         return suspended(result, request)
     if isinstance(result, RefoldError):

@@ -1,0 +1,317 @@
+"""What a program does on the kernel's loop, it does on asyncio's (CONTRACT.md §9.11).
+
+And where it does not, on purpose, it does the same on every version of Python.
+"""
+
+import asyncio
+import contextvars
+import gc
+import sys
+import warnings
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import refold
+from refold.engine.delegation import Delegation
+from refold.engine.run import PlainRun, Run
+from refold.tools.contract import DelegationTool
+
+TENANT: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="unset")
+
+
+def recorded(folder: Path, program: Any, **options: Any) -> refold.Recording:
+    """Record a program; its log re-executes."""
+    recording = refold.record(program, None, log=folder / "a.jsonl", **options)
+    refold.reexecute(recording.log, program, tools=options.get("tools", ())).check()
+    return recording
+
+
+# --- as asyncio does ---------------------------------------------------------------------------
+
+
+async def an_empty_context() -> Any:
+    """It is a context, though an empty one is false: nothing of the caller's is in it."""
+    TENANT.set("mine")
+    loop, seen = asyncio.get_running_loop(), []
+
+    async def job() -> str:
+        return TENANT.get()
+
+    def call() -> None:
+        seen.append(TENANT.get())
+
+    loop.call_soon(call, context=contextvars.Context())
+    loop.call_later(0.001, call, context=contextvars.Context())
+    seen.append(await asyncio.create_task(job(), context=contextvars.Context()))
+    await asyncio.sleep(0.005)
+    return seen
+
+
+async def a_callback_of_any_name() -> Any:
+    """`task_wakeup` is what asyncio's own is called; it is given what others are."""
+    future, seen = asyncio.get_running_loop().create_future(), []
+
+    def task_wakeup(done: asyncio.Future[int]) -> None:
+        seen.append(done.result())
+
+    future.add_done_callback(task_wakeup)
+    future.set_result(42)
+    await asyncio.sleep(0)
+    return seen
+
+
+async def timers_have_an_order() -> Any:
+    """Handles of timers compare by when they are due."""
+    loop = asyncio.get_running_loop()
+    timers = [loop.call_later(delay, print) for delay in (2, 1, 3)]
+    timers.append(loop.call_at(loop.time() + 1.5, print))
+    order = [timers.index(timer) for timer in sorted(timers)]
+    for timer in timers:
+        timer.cancel()
+    return [order, timers[1] < timers[0], timers[0] >= timers[1], len(set(timers))]
+
+
+async def a_handler_is_told() -> Any:
+    """Of callbacks, tasks and futures that fail, in asyncio's words."""
+    loop, seen = asyncio.get_running_loop(), []
+
+    def handle(_loop: Any, context: dict[str, Any]) -> None:
+        message = context["message"].partition(" at ")[0]
+        seen.append([message.rstrip("()"), type(context["exception"]).__name__])
+
+    async def fails() -> None:
+        raise ValueError
+
+    def raises() -> None:
+        raise LookupError
+
+    loop.set_exception_handler(handle)
+    loop.call_soon(raises)
+    task = asyncio.create_task(fails())
+    await asyncio.sleep(0.001)
+    del task
+    future = loop.create_future()
+    future.set_exception(OSError())
+    del future
+    return seen
+
+
+async def a_handler_that_fails() -> Any:
+    """It ends nothing, and the next is told."""
+    loop, seen = asyncio.get_running_loop(), []
+
+    def handle(_loop: Any, context: dict[str, Any]) -> None:
+        seen.append(type(context["exception"]).__name__)
+        raise ZeroDivisionError
+
+    def raises() -> None:
+        raise LookupError
+
+    loop.set_exception_handler(handle)
+    loop.call_soon(raises)
+    loop.call_soon(raises)
+    await asyncio.sleep(0)
+    return seen
+
+
+ALIKE = [
+    an_empty_context,
+    a_callback_of_any_name,
+    timers_have_an_order,
+    a_handler_is_told,
+    a_handler_that_fails,
+]
+
+
+@pytest.mark.parametrize("body", ALIKE, ids=lambda body: body.__name__)
+def test_it_is_as_on_asyncios_own_loop(
+    tmp_path: Path, body: Callable[[], Coroutine[Any, Any, Any]]
+) -> None:
+    async def program(_run: Run, _input: Any) -> Any:
+        return await body()
+
+    assert recorded(tmp_path, program).output == asyncio.run(body())
+
+
+async def _leave(_run: Any = None, _arguments: Any = None, /) -> None:
+    sys.exit(3)
+
+
+LEAVING = DelegationTool(name="leaves", description="", parameters={}, handler=_leave)
+
+
+# --- leaving -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["task", "callback", "handler", "delegation", "twice"])
+def test_whoever_leaves_ends_the_run(tmp_path: Path, how: str) -> None:
+    """`sys.exit` in a task ends the program, not the task alone; the program cleans up."""
+
+    async def program(run: Run, _input: Any) -> str:
+        loop = asyncio.get_running_loop()
+        try:
+            if how in ("task", "twice"):
+                asyncio.create_task(_leave())  # noqa: RUF006 - it leaves
+            elif how == "callback":
+                loop.call_soon(sys.exit, 3)
+            elif how == "handler":
+                loop.set_exception_handler(lambda _loop, _context: sys.exit(3))
+                loop.call_soon(lambda: 1 / 0)
+            else:
+                await run.tool(LEAVING)
+            await asyncio.sleep(0.01)
+        finally:
+            if how == "twice":
+                asyncio.create_task(_leave())  # noqa: RUF006 - the same
+                await asyncio.sleep(0)
+            run.annotate("cleaned up")
+        return "went on"
+
+    recording = recorded(tmp_path, program, tools=[LEAVING])
+
+    assert recording.status == "failed"
+    assert recording.error is not None
+    assert recording.error.message == "SystemExit: 3"
+    assert recording.entries > 2
+
+
+def test_a_plain_program_is_left_as_well(tmp_path: Path) -> None:
+    """By its delegation tool, which is code of its own."""
+
+    def program(run: PlainRun, _input: Any) -> None:
+        run.tool(LEAVING)
+
+    recording = recorded(tmp_path, program, tools=[LEAVING])
+
+    assert recording.error is not None
+    assert recording.error.message == "SystemExit: 3"
+
+
+# --- what nobody awaits ------------------------------------------------------------------------
+
+
+async def _fails(text: str) -> None:
+    raise ValueError(text)
+
+
+async def _fails_when_cancelled() -> None:
+    try:
+        await asyncio.sleep(60)
+    finally:
+        raise ValueError("cleaning up")
+
+
+def test_an_exception_that_nobody_awaits_is_a_warning(tmp_path: Path) -> None:
+    """With its place: of tasks that are gone, that are held, and of callbacks."""
+
+    async def program(_run: Run, _input: Any) -> str:
+        gone = asyncio.create_task(_fails("gone"))
+        held = asyncio.create_task(_fails("held"))
+        asyncio.create_task(_fails_when_cancelled())  # noqa: RUF006 - left behind
+        asyncio.get_running_loop().call_soon(int, "one")
+        await asyncio.sleep(0.001)
+        del gone
+        asked = asyncio.create_task(_fails("asked"))
+        await asyncio.wait([asked])
+        return f"{held.done()} {asked.exception()}"
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        recording = recorded(tmp_path, program)
+
+    said = [text.rpartition("test_like_asyncio.py:")[2] for text in recording.warnings]
+    assert [text.partition(": ")[2] for text in said[1:]] == [
+        "Task exception was never retrieved: ValueError: gone",
+        "Task exception was never retrieved: ValueError: held",
+        "Task exception was never retrieved: ValueError: cleaning up",
+    ]
+    assert (
+        said[0]
+        == "Exception in callback int: ValueError: invalid literal for int() with base 10: 'one'"
+    )
+    assert recording.ok
+    assert len(told) == 4
+
+
+def test_it_fails_nobody_where_warnings_are_errors(tmp_path: Path) -> None:
+    """As they are here: asyncio would only log it.  Nor does it in a child."""
+
+    async def child(_run: Run, _input: Any) -> None:
+        asyncio.create_task(_fails("in a child"))  # noqa: RUF006 - nobody awaits it
+        await asyncio.sleep(0)
+
+    async def program(run: Run, _input: Any) -> str:
+        asyncio.create_task(_fails("in the root"))  # noqa: RUF006 - nobody awaits it
+        return (await run.delegate(Delegation(program=child))).status
+
+    recording = recorded(tmp_path, program)
+
+    assert recording.output == "completed"
+    assert len(recording.warnings) == 1
+
+
+def test_of_very_many_a_hundred_are_told(tmp_path: Path) -> None:
+    """And that there were more."""
+
+    async def program(_run: Run, _input: Any) -> None:
+        for number in range(105):
+            asyncio.create_task(_fails(str(number)))  # noqa: RUF006 - nobody awaits it
+        await asyncio.sleep(0.001)
+
+    told = recorded(tmp_path, program).warnings
+
+    assert len(told) == 101
+    assert told[-1] == "more exceptions that nobody awaited are not listed"
+
+
+def test_a_handler_is_not_called_by_the_collector(tmp_path: Path) -> None:
+    """That comes when it likes; what it finds is told by `Recording.warnings` alone."""
+
+    async def program(run: Run, _input: Any) -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _loop, context: run.annotate(context["message"]))
+        cycle: list[Any] = [asyncio.create_task(_fails("in a cycle"))]
+        cycle.append(cycle)
+        await asyncio.sleep(0.001)
+        del cycle
+        gc.collect()
+
+    recording = recorded(tmp_path, program)
+
+    assert [text.rpartition(": ")[2] for text in recording.warnings] == ["in a cycle"]
+    assert recording.entries == 3  # no note
+
+
+# --- not as asyncio does, on purpose -----------------------------------------------------------
+
+
+def test_wait_for_has_no_task_of_its_own(tmp_path: Path) -> None:
+    """As from Python 3.12 on: what is awaited runs in the task and the context of its caller."""
+
+    async def job() -> bool:
+        TENANT.set("set inside")
+        return asyncio.current_task() is caller[0]
+
+    caller: list[Any] = []
+
+    async def program(_run: Run, _input: Any) -> Any:
+        caller.append(asyncio.current_task())
+        return [await asyncio.wait_for(job(), 5), TENANT.get()]
+
+    assert refold.record(program, None, log=tmp_path / "a.jsonl").output == [True, "set inside"]
+
+
+def test_timers_that_are_due_at_once_fire_one_at_a_time(tmp_path: Path) -> None:
+    """The program runs on in between: the outer of two equal time limits is enough."""
+
+    async def program(_run: Run, _input: Any) -> Any:
+        try:
+            async with asyncio.timeout(0.01) as outer, asyncio.timeout(0.01) as inner:
+                await asyncio.sleep(9)
+        except TimeoutError:
+            return [outer.expired(), inner.expired()]
+
+    assert recorded(tmp_path, program).output == [True, False]
