@@ -15,7 +15,7 @@ import attrs
 import refold
 from refold.engine.models import ScriptedModel, model_from
 from refold.engine.session import Session
-from refold.replay.tree import render_text
+from refold.replay import render_text
 from refold.tools import MarkdownSection, Prompt, PromptRegistry, dispatch_subagent_tool
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import refold
 from refold.engine.models import ScriptedModel, model_from
-from refold.replay.tree import render_text
+from refold.replay import render_text
 from refold.tools import build_dispatch_subagents_tool, file_tools
 
 TASKS = [

@@ -14,7 +14,7 @@ from typing import Any
 
 import refold
 from refold.engine.models import ScriptedModel, model_from
-from refold.replay.tree import render_text
+from refold.replay import render_text
 from refold.tools import call_begins, call_ends, delegate_all, error_of, settings_of, text_of
 
 NAME = "second_opinion"

@@ -13,7 +13,7 @@ from typing import Any
 
 import refold
 from refold.engine.models import ScriptedModel, model_from
-from refold.replay.tree import render_text
+from refold.replay import render_text
 from refold.tools import SpawnProfile, SpawnSettings, file_tools, spawn_tools, with_profiles
 
 PROFILES = {

@@ -14,7 +14,7 @@ from typing import Any
 
 import refold
 from refold.engine.models import ScriptedModel, model_from
-from refold.replay.tree import render_text
+from refold.replay import render_text
 from refold.tools import AgentLoader, create_subagent_dispatch_tool, file_tools, load_session
 
 HERE = Path(__file__).parent

@@ -1,4 +1,4 @@
-"""What drifted, call by call: the report of `replay.drift`, for people, machines and CI services.
+"""What drifted, call by call: a report for people, machines and CI services.
 
 Pure: it says how a difference reads, not where it comes from.  The rules are CONTRACT.md §12.10.
 """

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from refold.engine.errors import ModelError
 from refold.engine.models import wire
+from refold.engine.observed.texts import text_of, tokens_of
 from refold.engine.outcome import Usage
 from refold.engine.ports import ModelReply, ModelRequest, Reference, ToolDefinition
 
@@ -182,13 +183,13 @@ def _reply(model: str, answer: dict[str, Any], request: ModelRequest) -> ModelRe
     if "content" not in answer:
         raise wire.malformed(model, f"the answer holds {answer.get('error') or 'no content'}")
     blocks = wire.objects_in(model, answer["content"], "content")
-    texts = [wire.text_of(block.get("text")) for block in blocks if block.get("type") == "text"]
+    texts = [text_of(block.get("text")) for block in blocks if block.get("type") == "text"]
     message: dict[str, Any] = {"role": "assistant", "content": "".join(texts)}
     if calls := _calls(model, blocks, request):
         message["tool_calls"] = calls
     if not _neutral(blocks):
         message["provider"] = {"anthropic": blocks}
-    stop = wire.text_of(answer.get("stop_reason"))
+    stop = text_of(answer.get("stop_reason"))
     return wire.reply_of(model, message, _usage(answer.get("usage")), _STOPS.get(stop, stop))
 
 
@@ -226,7 +227,7 @@ def _usage(usage: Any) -> Usage:
     """Return the usage; tokens read from and written to the cache are in `input_tokens`."""
     cached = ("cache_creation_input_tokens", "cache_read_input_tokens")
     return Usage(
-        input_tokens=wire.tokens_of(usage, "input_tokens", *cached),
-        output_tokens=wire.tokens_of(usage, "output_tokens"),
+        input_tokens=tokens_of(usage, "input_tokens", *cached),
+        output_tokens=tokens_of(usage, "output_tokens"),
         requests=1,
     )

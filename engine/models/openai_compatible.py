@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from refold.engine.errors import ModelError
 from refold.engine.models import wire
+from refold.engine.observed.texts import short, text_of, tokens_of
 from refold.engine.outcome import Usage
 from refold.engine.ports import ModelReply, ModelRequest, Reference, ToolDefinition
 
@@ -89,7 +90,7 @@ class OpenAICompatibleModel:
         try:
             return sdk.OpenAI(**options)
         except sdk.OpenAIError as error:
-            failure = ModelError(self.name, wire.short(str(error)), "credentials")
+            failure = ModelError(self.name, short(str(error)), "credentials")
         if self._endpoint.base_url is None:
             raise failure
         return sdk.OpenAI(api_key=wire.PLACEHOLDER_KEY, **options)
@@ -137,7 +138,7 @@ def _reply(model: str, answer: dict[str, Any], request: ModelRequest) -> ModelRe
         reason = answer.get("error") or "no choice with a message"
         raise wire.malformed(model, f"the answer holds {reason}")
     raw_calls = wire.objects_in(model, answered.get("tool_calls"), "tool_calls")
-    refusal = wire.text_of(answered.get("refusal"))
+    refusal = text_of(answered.get("refusal"))
     message: dict[str, Any] = {
         "role": "assistant",
         "content": _content(answered.get("content")) or refusal,
@@ -146,15 +147,15 @@ def _reply(model: str, answer: dict[str, Any], request: ModelRequest) -> ModelRe
         message["tool_calls"] = _calls(model, raw_calls, request)
     if kept := _kept(answered, raw_calls, message.get("tool_calls", [])):
         message["provider"] = {"openai": kept}
-    stop = "refusal" if refusal else wire.text_of(choices[0].get("finish_reason"))
+    stop = "refusal" if refusal else text_of(choices[0].get("finish_reason"))
     return wire.reply_of(model, message, _usage(answer.get("usage")), _STOPS.get(stop, stop))
 
 
 def _content(content: Any) -> str:
     """Return an answer's text; some servers give it as a list of parts."""
     if isinstance(content, list):
-        return "".join(wire.text_of(part.get("text")) for part in content if isinstance(part, dict))
-    return wire.text_of(content)
+        return "".join(text_of(part.get("text")) for part in content if isinstance(part, dict))
+    return text_of(content)
 
 
 def _calls(
@@ -193,7 +194,7 @@ def _kept(
 def _usage(usage: Any) -> Usage:
     """Return the usage; cached tokens are in `input_tokens`, reasoning in `output_tokens`."""
     return Usage(
-        input_tokens=wire.tokens_of(usage, "prompt_tokens"),
-        output_tokens=wire.tokens_of(usage, "completion_tokens"),
+        input_tokens=tokens_of(usage, "prompt_tokens"),
+        output_tokens=tokens_of(usage, "completion_tokens"),
         requests=1,
     )

@@ -7,9 +7,8 @@ members.  Rules: CONTRACT.md §11.
 """
 
 import json
-import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ import attrs
 
 from refold.engine.canonical import Json, check, encode
 from refold.engine.errors import ExtraMissing, ModelError, NotCanonical
+from refold.engine.observed.texts import short, text_of
 from refold.engine.outcome import Usage
 from refold.engine.ports import ModelReply, ModelRequest
 
@@ -29,9 +29,7 @@ OURS: Final = frozenset({"agent", "inherited"})
 _TAKEN: Final = frozenset({"model", "messages", "tools", "system", "stream"})
 """What an adapter says itself; as parameters they would contradict the log."""
 
-_MESSAGE_CHARS: Final = 300
 _KEY_CHARS_MIN: Final = 8
-_SECRET: Final = re.compile(r"(?i)\bsk-[\w*.-]{6,}|\bbearer\s+[\w*.+/=-]{12,}")
 
 
 class LazyClient:
@@ -133,14 +131,6 @@ def secrets_of(client: Any) -> tuple[str, ...]:
     return tuple(key for key in keys if len(key) >= _KEY_CHARS_MIN)
 
 
-def short(text: str, secrets: Iterable[str] = ()) -> str:
-    """Return `text` on one line, bounded, with keys blotted out."""
-    for secret in secrets:
-        text = text.replace(secret, "…")
-    text = " ".join(_SECRET.sub("…", text).split())
-    return text if len(text) <= _MESSAGE_CHARS else text[: _MESSAGE_CHARS - 1] + "…"
-
-
 def _failure(model: str, sdk: Any, error: Exception, secrets: tuple[str, ...]) -> ModelError:
     if isinstance(error, sdk.APITimeoutError):
         return ModelError(model, "no answer in time", "timed_out")
@@ -195,21 +185,6 @@ def objects_in(model: str, value: Json, where: str) -> list[dict[str, Any]]:
     if isinstance(items, list) and all(isinstance(item, dict) for item in items):
         return items
     raise malformed(model, f"{where}: expected a list of objects, found {type(value).__name__}")
-
-
-def text_of(value: Json) -> str:
-    """Return text that a log can hold: half a surrogate pair becomes U+FFFD; not text is empty."""
-    if not isinstance(value, str):
-        return ""
-    return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def tokens_of(usage: Json, *names: str) -> int:
-    """Return the sum of the named counts; what is missing, null or no count is 0."""
-    if not isinstance(usage, dict):
-        return 0
-    counts = (usage.get(name) for name in names)
-    return sum(count for count in counts if type(count) is int and count > 0)
 
 
 def call_of(model: str, call_id: str, name: Json, arguments: Json) -> dict[str, Any]:

@@ -11,6 +11,7 @@
     openers, delegations     which tool call opened a conversation; names that hand work over
     observer                 events of requests and answers
     mcp, mcp_messages        what passes between MCP clients and servers, as events
+    texts                    texts and counts that a server sent, as a log can hold them
     wire                     how an answer came, chunk by chunk
     volatile                 what is not compared, and when two requests are the same
     journal                  the log of a watched command

@@ -11,7 +11,6 @@ from typing import Final
 import attrs
 
 from refold.engine.canonical import Json
-from refold.engine.models.wire import text_of
 from refold.engine.observed import (
     chat,
     chat_answers,
@@ -24,6 +23,7 @@ from refold.engine.observed.exchange import ApiName, Asked, Reader
 from refold.engine.observed.notation import held, read_json
 from refold.engine.observed.reading import OtherReader
 from refold.engine.observed.remembered import Remembered
+from refold.engine.observed.texts import text_of
 
 PLACE: Final = "$path"
 """The parameter that holds the path and query of a request, where these say something too."""

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine.models.wire import text_of
 from refold.engine.observed.chat import message_of
 from refold.engine.observed.exchange import Answered, Asked, Reader
 from refold.engine.observed.gathered import Budget, Gathered
@@ -21,6 +20,7 @@ from refold.engine.observed.reading import (
     usage_of,
     words_in,
 )
+from refold.engine.observed.texts import text_of
 
 _STOPS: Final = {"function_call": "tool_calls"}
 

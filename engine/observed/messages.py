@@ -11,7 +11,6 @@ turn, or begins one, against what is usual, in `provider.turn`.  Answers are
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from refold.engine.models.wire import text_of
 from refold.engine.observed.exchange import Asked
 from refold.engine.observed.notation import (
     bare,
@@ -25,6 +24,7 @@ from refold.engine.observed.notation import (
     with_original,
 )
 from refold.engine.observed.series import NO_LISTS, Series, series_in
+from refold.engine.observed.texts import text_of
 
 API: Final = "messages"
 

@@ -6,7 +6,6 @@ Streamed or not, an answer is the message that a client which repeats it will se
 
 from typing import Any, Final
 
-from refold.engine.models.wire import text_of
 from refold.engine.observed.exchange import Answered, Asked, Reader
 from refold.engine.observed.gathered import Budget, Gathered, Text
 from refold.engine.observed.messages import answer_of
@@ -19,6 +18,7 @@ from refold.engine.observed.reading import (
     usage_of,
     words_in,
 )
+from refold.engine.observed.texts import text_of
 
 _STOPS: Final = {
     "end_turn": "stop",

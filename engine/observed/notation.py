@@ -15,7 +15,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.canonical import Json
-from refold.engine.models.wire import text_of
+from refold.engine.observed.texts import text_of
 
 AS_TEXT: Final = "$json"
 """The one member of an object that stands for a value as JSON text."""

@@ -10,10 +10,10 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from refold.engine.models.wire import short, text_of, tokens_of
 from refold.engine.observed.exchange import Answered, Asked, Reader
 from refold.engine.observed.notation import json_text, object_in
 from refold.engine.observed.sse import EventParser
+from refold.engine.observed.texts import short, text_of, tokens_of
 from refold.engine.outcome import Usage
 
 BODY_BYTES_MAX: Final = 32 * 1024 * 1024

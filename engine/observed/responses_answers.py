@@ -6,7 +6,6 @@ Streamed or not, an answer is the message that a client which repeats it will se
 
 from typing import Any, Final
 
-from refold.engine.models.wire import text_of
 from refold.engine.observed.exchange import Answered, Asked, Reader
 from refold.engine.observed.gathered import Budget, Gathered, Text
 from refold.engine.observed.notation import object_in
@@ -19,6 +18,7 @@ from refold.engine.observed.reading import (
     words_in,
 )
 from refold.engine.observed.responses import answer_of
+from refold.engine.observed.texts import text_of
 
 _STOPS: Final = {"completed": "stop", "max_output_tokens": "length"}
 _ENDS: Final = {"response.completed", "response.failed", "response.incomplete"}

@@ -16,7 +16,7 @@ import pydantic_core
 from refold.engine.canonical import Json
 from refold.engine.errors import ModelError, ToolRefused, UsageError
 from refold.engine.events import EffectClass
-from refold.engine.models import wire
+from refold.engine.observed.texts import short
 from refold.engine.plain import to_json
 from refold.engine.ports import CallContext, ModelReply, ModelRequest
 from refold.engine.run import PlainRun, Run, current_run
@@ -61,7 +61,7 @@ def checked_kind(name: str, kind: object) -> Kind:
 
 @attrs.frozen(kw_only=True, eq=False)
 class ForeignTool:
-    """One call of a framework's tool: an `engine.ports.Tool` whose arguments are held by `work`."""
+    """One call of a framework's tool: a `Tool` of the engine whose arguments `work` holds."""
 
     name: str
     description: str
@@ -98,7 +98,7 @@ class ForeignTool:
 
 @attrs.frozen(kw_only=True, eq=False)
 class ForeignModel:
-    """One request to a framework's model: an `engine.ports.Model` whose messages `work` holds."""
+    """One request to a framework's model: a `Model` of the engine whose messages `work` holds."""
 
     name: str
     work: Callable[[], Awaitable[ModelReply]]
@@ -128,7 +128,7 @@ def failure_of(model: str, error: Exception) -> ModelError:
     """Return what the log says of an error that a framework's model raised."""
     status = getattr(error, "status_code", None)
     code = f"http_{status}" if isinstance(status, int) else "raised"
-    return ModelError(model, wire.short(f"{type(error).__name__}: {error}"), code)
+    return ModelError(model, short(f"{type(error).__name__}: {error}"), code)
 
 
 def status_of(error: ModelError) -> int | None:

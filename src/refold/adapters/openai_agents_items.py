@@ -24,6 +24,7 @@ from refold.adapters.foreign import plain_of, without_empty
 from refold.engine.canonical import Json, encode_sorted
 from refold.engine.errors import ModelError
 from refold.engine.models import wire
+from refold.engine.observed.texts import short
 from refold.engine.outcome import Usage
 from refold.engine.ports import ModelReply, ToolDefinition
 
@@ -224,7 +225,7 @@ def answer_of(model: str, reply: ModelReply) -> ModelResponse:
             raw_usage=kept.get("raw_usage"),
         )
     except (ValueError, TypeError, KeyError) as error:
-        why = wire.short(f"this is no answer of OpenAI Agents: {error!r}")
+        why = short(f"this is no answer of OpenAI Agents: {error!r}")
     raise ModelError(model, why, "malformed")
 
 

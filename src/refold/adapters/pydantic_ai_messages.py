@@ -23,6 +23,7 @@ from refold.adapters.foreign import plain_of, without_empty
 from refold.engine.canonical import Json
 from refold.engine.errors import ModelError
 from refold.engine.models import wire
+from refold.engine.observed.texts import short
 from refold.engine.outcome import Usage
 from refold.engine.ports import ModelReply, ToolDefinition
 
@@ -249,5 +250,5 @@ def answer_of(model: str, reply: ModelReply, when: dt.datetime) -> pai.ModelResp
         plain = {"parts": _parts_of(reply.message), **kept, "timestamp": when}
         return _RESPONSE.validate_python(plain)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        why = wire.short(f"this is no answer of Pydantic AI: {error}")
+        why = short(f"this is no answer of Pydantic AI: {error}")
     raise ModelError(model, why, "malformed")

@@ -13,7 +13,7 @@ import pytest
 
 from refold.engine.errors import ExtraMissing, ModelError
 from refold.engine.models import AnthropicModel, OpenAICompatibleModel
-from refold.engine.models.wire import LazyClient, call_of, distinct_id, short, text_of, tokens_of
+from refold.engine.models.wire import LazyClient, call_of, distinct_id
 from refold.engine.ports import ModelRequest
 from tests.support.model_server import ANTHROPIC_PATH, OPENAI_PATH, Answer, ModelServer
 
@@ -267,25 +267,3 @@ def test_arguments_that_are_no_object_are_invalid(arguments: Any) -> None:
 
     assert call["arguments"] == {}
     assert call["invalid"] == (arguments if isinstance(arguments, str) else "[1]")
-
-
-def test_counts_that_are_none_count_nothing() -> None:
-    """Missing, null, negative, fractional and boolean counts are 0."""
-    usage = {"a": 3, "b": None, "c": -1, "d": 1.5, "e": True}
-
-    assert tokens_of(usage, *"abcdef") == 3
-    assert tokens_of(None, "a") == 0
-
-
-def test_half_a_surrogate_pair_is_replaced() -> None:
-    """A log holds no lone surrogates, and whole pairs stay."""
-    assert text_of("a\ud83cb") == "a\ufffdb"
-    assert text_of("\U0001f319") == "\U0001f319"
-
-
-def test_messages_are_short_and_hold_no_key() -> None:
-    """One line, 300 characters; keys by shape and by value."""
-    told = short("no\n sk-abcdef123 Bearer abcdefghijklmnop, not hush; bearer token", ["hush"])
-
-    assert told == "no … …, not …; bearer token"
-    assert len(short("x" * 1000)) == 300
