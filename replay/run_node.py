@@ -63,6 +63,8 @@ class RunNode:
     truncated: Truncated | None = None
     tools: tuple[ToolUse, ...] = ()
     """Calls by the run itself, in the order of first use."""
+    models: tuple[str, ...] = ()
+    """What the run itself asked, as `openai:gpt-4o`, in the order of first use."""
     requests: int = 0
     """Model requests of the run itself."""
     usage: Usage = attrs.field(factory=Usage)
@@ -93,6 +95,7 @@ class RunNode:
         for name in ("error", "truncated", "usage"):
             plain[name] = _fields(plain[name]) if plain[name] is not None else None
         plain["tools"] = [_fields(use) for use in self.tools]
+        plain["models"] = list(self.models)
         plain["tools_granted"] = self.tools_granted and list(self.tools_granted)
         plain["artifacts"] = [{"kind": kind, "name": name} for kind, name in self.artifacts]
         plain["children"] = [child.as_json() for child in self.children]

@@ -75,6 +75,7 @@ class _Reading:
         self._uses: dict[str, ToolUse] = {}
         self._open: dict[str, str] = {}
         self._delegating: dict[str, str] = {}
+        self._models: dict[str, None] = {}
         self._requests = 0
         self._usage = Usage()
 
@@ -103,6 +104,7 @@ class _Reading:
                 self._tool_ended(call, is_failed=data.get("status") == "error")
             case "model.asked":
                 self._requests += 1
+                self._models[str(data.get("model"))] = None
             case "effect.cancelled":
                 self._tool_cancelled(call)
             case "effect.late" if call in self._starts:
@@ -189,6 +191,7 @@ class _Reading:
             **told,
             reason=ended.reason if ended else "",
             tools=tuple(self._uses.values()),
+            models=tuple(self._models),
             requests=self._requests,
             children=tuple(self._child(each) for each in self._starts.values()),
             log_state=self.walk.log_state,

@@ -3,8 +3,8 @@
     ---
     name: reviewer
     description: Reads a change and says what is wrong with it.   # required
-    provider: openai          # with model: what `--model` names, here openai:gpt-4o
-    model: gpt-4o
+    provider: openai          # with model: openai:gpt-4o, its model wherever it runs
+    model: gpt-4o             # alone: a name, as in `--model NAME=openai:…`
     tools: [read_file, search_text]     # all shipped ones where it is left out
     disallowed_tools: [subagent]
     max_turns: 12
@@ -81,8 +81,11 @@ class AgentDef:
 
     @property
     def model_spec(self) -> str:
-        """What `engine.models.model_from` takes, `openai:gpt-4o`; empty where none is named."""
-        return f"{self.provider}:{self.model}" if self.provider and self.model else ""
+        """The name of the agent's model in a run: `openai:gpt-4o`; empty where none is named.
+
+        Without a provider it is a name such as `sonnet`, and who starts the run says which it is.
+        """
+        return f"{self.provider}:{self.model}" if self.provider and self.model else self.model
 
     @property
     def caps(self) -> Limits:
@@ -137,6 +140,8 @@ def load_agent(
     values = {key: reading.value(key, value) for key, value in reading.renamed(front).items()}
     if not values.get("description"):
         raise reading.refused("description is required: say what the agent is for, and when")
+    if values.get("provider") and not values.get("model"):
+        raise reading.refused("provider: of which model? Give `model`, or remove it")
     values = {key: value for key, value in values.items() if value not in (None, "")}
     return AgentDef(**{"id": reading.id, "name": reading.id, "system_prompt": body} | values)
 

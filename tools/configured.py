@@ -6,14 +6,14 @@ named.  Files are read in `tools.agents` and `tools.config`.  Rules: CONTRACT.md
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 
 from refold.engine.canonical import Json
-from refold.engine.errors import InvalidDefError
+from refold.engine.errors import InvalidDefError, UsageError
 from refold.engine.limits import Limits
 from refold.engine.models import model_from
 from refold.engine.ports import Model, Reference, Tool
@@ -38,7 +38,7 @@ from refold.tools.plans import planning_tools, register_plans
 from refold.tools.profiles import SPAWN_TOOLS, SpawnSettings, with_profiles
 from refold.tools.spawn import spawn_tools
 from refold.tools.subagent import subagent_tool
-from refold.tools.subagent_dispatch import create_subagent_dispatch_tool
+from refold.tools.subagent_dispatch import dispatch_tool
 
 PLANNING: Final = tuple(tool.name for tool in planning_tools())
 
@@ -65,16 +65,105 @@ def prepare_run(
         InvalidDefError: the file does not define an agent, or names what cannot be had.
         ToolRefused: `root` is no folder.
     """
+    found = prepared(agent_path, task=task, root=root, config=config, own=own)
+    return found.input, found.tools, found.limits
+
+
+@attrs.frozen(kw_only=True)
+class Prepared:
+    """What it takes to run an agent file."""
+
+    input: dict[str, Json]
+    tools: tuple[Tool, ...]
+    limits: Limits
+    agents: tuple[AgentDef, ...]
+    """The agent itself, and those that `subagent_dispatch` gives tasks to, by which run ever."""
+
+
+def prepared(
+    agent_path: str | os.PathLike[str],
+    *,
+    task: str,
+    root: str | os.PathLike[str],
+    config: Config | None = None,
+    own: Iterable[Tool] = (),
+) -> Prepared:
+    """Return what `prepare_run` does, and the agents that the run may come to.
+
+    Raises:
+        InvalidDefError: as for `prepare_run`.
+        ToolRefused: as for `prepare_run`.
+    """
     added = {tool.name: tool for tool in own}
     agent = load_agent(agent_path, known_tools=(*NAMEABLE_TOOLS, *added))
     shelf = _Shelf(agent, Path(agent_path), root, config or Config(), added)
     tools = shelf.tools()
     names = [tool.name for tool in tools]
+    told = agent
     if SPAWN_TOOLS[0] in names:
         prompt = with_profiles(agent.system_prompt, shelf.spawn.profiles)
-        agent = attrs.evolve(agent, system_prompt=prompt)
-    given = agent_input(attrs.evolve(agent, tools=None), task, known_tools=names)
-    return given, tools, agent.caps.narrowed(shelf.config.limits)
+        told = attrs.evolve(agent, system_prompt=prompt)
+    given = agent_input(attrs.evolve(told, tools=None), task, known_tools=names)
+    limits = agent.caps.narrowed(shelf.config.limits)
+    others = shelf.others if "subagent_dispatch" in names else []
+    return Prepared(input=given, tools=tools, limits=limits, agents=(agent, *others))
+
+
+def models_for(
+    agents: Sequence[AgentDef],
+    config: Config,
+    *,
+    said: Mapping[str, str],
+    base_url: str | None = None,
+) -> dict[str, Model]:
+    """Return the models of a run by their names; under the empty one, that of the first agent.
+
+    Args:
+        agents: As `Prepared.agents`.
+        config: Its pools are models of the run; a file may name one.
+        said: Which model a name means, as `engine.models.model_from` takes it; "" is the first
+            agent's whatever its file says, "*" all that files name.
+        base_url: The server of all models but those of pools and scripts.
+
+    Raises:
+        UsageError: a file names a model that nothing says, or `said` a name that no file has.
+        ModelNotFound: a model is named in a form that does not exist.
+    """
+    models = pool_models(config)
+    lead, *others = agents
+    named = [agent.model_spec for agent in agents if agent.model_spec]
+    if unknown := sorted(said.keys() - {*named, "", "*"}):
+        known = ", ".join(sorted(set(named))) or "none"
+        raise UsageError(f"--model {unknown[0]}=…: no agent names that model; named: {known}")
+    if "" in said:
+        models[""] = model_from(said[""], base_url)
+    elif lead.model_spec:
+        models[""] = _named(lead, said, models, base_url)
+    elif config.default_pool:
+        models[""] = models[config.default_pool]
+    for other in others:
+        if other.model_spec:
+            models[other.model_spec] = _named(other, said, models, base_url)
+    if others and lead.model_spec and "" in models:  # they may give it a task, too
+        models.setdefault(lead.model_spec, models[""])
+    return models
+
+
+def _named(
+    agent: AgentDef, said: Mapping[str, str], pools: Mapping[str, Model], base_url: str | None
+) -> Model:
+    """Return the model that an agent's file names."""
+    name = agent.model_spec
+    spec = said.get(name) or said.get("*")
+    if spec is None and name in pools:
+        return pools[name]
+    if spec is None and ":" not in name:
+        raise UsageError(
+            f"agent {agent.id!r} names the model {name!r}, and nothing says which that is: "
+            f"--model {name}=openai:NAME, or a pool of that name in refold.yaml"
+        )
+    spec = spec or name
+    return model_from(spec, None if spec.startswith("scripted:") else base_url)
 
 
 def pool_models(config: Config) -> dict[str, Model]:
@@ -122,6 +211,8 @@ class _Shelf:
     config: Config
     own: dict[str, Tool]
     """Tools that are not shipped, by name."""
+    others: list[AgentDef] = attrs.field(factory=list, init=False)
+    """Those that `subagent_dispatch` gives tasks to, once the tools are made."""
 
     @property
     def spawn(self) -> SpawnSettings:
@@ -146,20 +237,29 @@ class _Shelf:
             self._spawning,
             lambda: planning_tools() if self._names(*PLANNING) else (),
             lambda: [build_dispatch_subagents_tool()],
-            lambda: self._dispatching() if self._names("subagent_dispatch") else (),
+            lambda: self._dispatching() if self._dispatches else (),
             lambda: self._prompting() if self._names("dispatch_subagent") else (),
             lambda: [write_file_tool(self.root)] if self._names("write_file") else (),
             lambda: self._commands() if self._names("run_command") else (),
         )
 
     def _names(self, *names: str) -> bool:
-        """Return whether the agent names one of them; a folder of agents names its tool too."""
-        if self.agent.tools is None:
-            return "subagent_dispatch" in names and self.config.agents is not None
-        return any(name in self.agent.tools for name in names)
+        """Return whether the agent names one of them."""
+        return any(name in (self.agent.tools or ()) for name in names)
+
+    @property
+    def _dispatches(self) -> bool:
+        """Whether there are agents to dispatch to: a folder is configured, or the file asks."""
+        return self.config.agents is not None or self._names("subagent_dispatch")
 
     def _may(self, name: str) -> bool:
-        """Return whether the agent has a tool: what is disabled it lacks, but for `subagent`."""
+        """Return whether the agent has a tool: what is disabled it lacks, but for `subagent`.
+
+        `subagent_dispatch` it has wherever there are agents, as its children do (CONTRACT.md
+        §10.16): only what forbids it takes it away.
+        """
+        if name == "subagent_dispatch":
+            return name not in self.agent.disallowed_tools and self.config.allows(name)
         if name not in self.agent.tools_among([name]):
             return False
         if self.agent.tools is None and not self._is_default(name):
@@ -167,7 +267,7 @@ class _Shelf:
         return name == "subagent" or self.config.allows(name)
 
     def _is_default(self, name: str) -> bool:
-        shipped = name in SHIPPED_TOOLS or name in SPAWN_TOOLS or name == "subagent_dispatch"
+        shipped = name in SHIPPED_TOOLS or name in SPAWN_TOOLS
         return shipped or name in self.own
 
     def _spawning(self) -> tuple[Tool, ...]:
@@ -185,7 +285,10 @@ class _Shelf:
         return AgentLoader(own.parent, known_tools=known)
 
     def _dispatching(self) -> list[Tool]:
-        tool = create_subagent_dispatch_tool(self._loader(), self.agent.id)
+        loader = self._loader()
+        agents = loader.discover_agents()
+        self.others[:] = [one for one in agents if one.id != self.agent.id]
+        tool = dispatch_tool(self.agent.id, agents, loader.skipped)
         return [] if tool is None else [tool]
 
     def _prompting(self) -> list[Tool]:

@@ -146,9 +146,10 @@ def _made(catalog: _Catalog, context: SharedContext) -> DelegationTool:
         "catalog": attrs.asdict(catalog),
         "limits": context.limits.as_json(),
     }
+    recorded = {**plain, "models": "own"}
 
     async def handler(run: Run, arguments: dict[str, Json], /) -> Json:
-        return await _handled(run, settings_of(run, NAME, lambda: plain), context, arguments)
+        return await _handled(run, settings_of(run, NAME, lambda: recorded), context, arguments)
 
     is_shipped = context.program == "agent"
     reference = Reference(__name__, remade.__name__, {**plain, "runner": context.runner})
@@ -194,11 +195,12 @@ async def _handled(
 ) -> str:
     """Return the result and the session id for one call; it is logged whatever comes of it."""
     catalog = _Catalog(**settings["catalog"])
+    must = "models" in settings  # in older logs, a child without its model had its caller's
     shared = attrs.evolve(context, limits=Limits.from_json(settings["limits"]))
     ticket = call_begins(run, NAME, arguments.get("task"), agent=arguments.get("agent_id"))
     memory_of(run, f"{NAME} skipped", lambda: _tell_skipped(run, catalog))
     try:
-        delegation = _delegation(run, catalog, shared, arguments)
+        delegation = _delegation(run, catalog, shared, arguments, must=must)
     except (DefNotFoundError, ToolError) as error:
         call_ends(run, ticket, success=False, timed_out=False, error=str(error), duration_ms=0)
         raise
@@ -232,10 +234,33 @@ def _message(arguments: Mapping[str, Json]) -> str:
     return f"{task}\n\nContext:\n{context}" if context else str(task)
 
 
+def _model_of(run: Run, agent: AgentDef, *, must: bool) -> str:
+    """Return the child's model by its name in the run: its definition's, else its caller's."""
+    named = agent.model_spec
+    if named in run.models:
+        return named
+    if named and must:
+        known = ", ".join(filter(None, run.models)) or "none"
+        why = (
+            f"agent {agent.id!r} names the model {named!r}, and the run has none of that name; it "
+            f"has {known}. Pass models={{{named!r}: …}} (--model {named}=SPEC on the command line)"
+        )
+        raise ToolError(NAME, why, "model")
+    return caller().model
+
+
 def _delegation(
-    run: Run, catalog: _Catalog, context: SharedContext, arguments: Mapping[str, Json]
+    run: Run,
+    catalog: _Catalog,
+    context: SharedContext,
+    arguments: Mapping[str, Json],
+    *,
+    must: bool,
 ) -> Delegation:
-    """Return the child: another agent, with the tools of its definition and a tool of its own."""
+    """Return the child: another agent, with the tools of its definition and a tool of its own.
+
+    With `must`, a model that its definition names and the run has not is refused.
+    """
     agent = catalog.other(arguments.get("agent_id"))
     message = _message(arguments)
     own = dispatch_tool(agent.id, catalog.all, context=context)
@@ -246,7 +271,7 @@ def _delegation(
     given: dict[str, Json] = {"name": agent.name, "tools": sorted(offered)}
     if agent.system_prompt:
         given["system"] = agent.system_prompt
-    if model := agent.model_spec if agent.model_spec in run.models else caller().model:
+    if model := _model_of(run, agent, must=must):
         given["model"] = model
     return Delegation(
         program=context.program,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from refold.cli.loading import import_from_here, load_session, load_tools
+from refold.cli.loading import import_from_here, load_session, load_tools, models_said
 from refold.engine.agent import agent
 from refold.engine.errors import ProgramNotFound, ToolRefused, UsageError
 from refold.engine.models.scripted import FunctionModel
@@ -240,3 +240,14 @@ def test_what_is_no_session_is_refused(findings: Path) -> None:
         load_session("os:sep", log)
     with pytest.raises(ProgramNotFound):
         load_session(f"{findings}:missing", log)
+
+
+def test_a_model_is_said_alone_or_for_a_name() -> None:
+    """A NAME may hold colons and a FILE an equals sign; what has no form is refused later."""
+    said = models_said(["openai:a", "openai:b=openai:c:d", "sage=scripted:x=y"])
+
+    assert said == {"": "openai:a", "openai:b": "openai:c:d", "sage": "scripted:x=y"}
+    assert models_said(["scripted:a=b.yaml"]) == {"": "scripted:a=b.yaml"}
+    assert models_said(["sage=gpt-4o"]) == {"": "sage=gpt-4o"}
+    with pytest.raises(UsageError, match="twice"):
+        models_said(["a=openai:x", "a=openai:y"])

@@ -11,6 +11,9 @@ from click.testing import Result
 
 from refold.cli.schemas import schema
 from refold.replay.tree import delegation_tree
+from refold.tools.saved_sessions import load_session
+from refold.tools.subagent_dispatch import session_id_of
+from tests.support.unfinished import cut
 
 Invoke = Callable[..., Result]
 
@@ -331,3 +334,51 @@ agent: ["once"]
     assert invoke("replay", "a.jsonl", "--tools", "mine.py:TOOLS").exit_code == 0
     told = invoke("replay", "a.jsonl").stderr
     assert "which a replay executes again" in " ".join(told.split())
+
+
+@pytest.fixture
+def sages(tmp_path: Path) -> Path:
+    """A lead that dispatches to an agent whose file names a model, and a script for each."""
+    lead = "---\ndescription: Leads.\ntools: [subagent_dispatch]\n---\n"
+    for name, text in (("lead", lead), ("sage", "---\ndescription: d\nmodel: wise\n---\n")):
+        (tmp_path / "agents" / name).mkdir(parents=True)
+        (tmp_path / "agents" / name / "AGENT.md").write_text(text)
+    call = "{name: subagent_dispatch, arguments: {agent_id: sage, task: t}}"
+    (tmp_path / "lead.yaml").write_text(f"lead: [{call}, done]\n")
+    (tmp_path / "sage.yaml").write_text("sage: [it is so]\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize("runner", ["in-process", "subprocess"])
+def test_an_agents_own_model_answers_it(sages: Path, invoke: Invoke, runner: str) -> None:
+    """002: `--model NAME=…` says which the name in its file means; a resumed run has it, too."""
+    log = sages / "run.jsonl"
+    wise = f"wise=scripted:{sages}/sage.yaml"
+    models = ["--model", f"scripted:{sages}/lead.yaml", "--model", wise]
+    words = ["run", sages / "agents" / "lead", "--task", "t", *models, "--runner", runner]
+
+    said = invoke(*words, "--log", log)
+
+    assert said.exit_code == 0, said.output
+    shown = json.loads(invoke("show", log, "--json").stdout)
+    assert [node["models"] for node in (shown, *shown["children"])] == [["scripted"], ["scripted"]]
+    assert load_session(log, session_id_of(shown["children"][0]["run_id"])).messages[-1] == {
+        "role": "assistant",
+        "content": "it is so",
+    }
+    begun = cut(log, sages / "cut.jsonl", 3)
+    agent = ["--agent", sages / "agents" / "lead"]
+    resumed = invoke("resume", begun, *agent, *models)
+    assert resumed.exit_code == 0, resumed.output
+
+
+def test_a_model_that_nothing_names_is_refused_before_anything_is_recorded(
+    sages: Path, invoke: Invoke
+) -> None:
+    words = ["run", sages / "agents" / "lead", "--task", "t", "--log", sages / "run.jsonl"]
+
+    said = invoke(*words, "--model", f"scripted:{sages}/lead.yaml")
+
+    assert said.exit_code == 2
+    assert "agent 'sage' names the model 'wise'" in " ".join(said.stderr.split())
+    assert not (sages / "run.jsonl").exists()

@@ -33,6 +33,27 @@ def test_what_went_wrong_stands_below_the_run(capsys: pytest.CaptureFixture[str]
     ]
 
 
+@pytest.mark.parametrize("details", [True, False])
+def test_a_run_that_asks_another_model_than_its_caller_is_shown_with_it(
+    details: bool,  # noqa: FBT001 - of the test
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    same = RunNode(name="same", number=1, status="completed", models=("m:a",), requests=1)
+    other = RunNode(name="other", number=2, status="completed", models=("m:b",), requests=1)
+    root = RunNode(
+        name="root", status="completed", models=("m:a",), requests=2, children=(same, other)
+    )
+
+    print_tree(root, details=details)
+
+    lines = capsys.readouterr().out.splitlines()
+    told = [line.partition("model")[2].strip() for line in lines if "model" in line]
+    if details:
+        assert told == ["m:a, 2 requests", "m:a, 1 request", "m:b, 1 request"]
+    else:
+        assert told == ["m:a", "m:b"]
+
+
 def test_a_watched_command_is_shown_as_a_shell_takes_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

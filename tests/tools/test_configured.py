@@ -5,19 +5,24 @@ from typing import Any
 
 import pytest
 
-from refold.engine.errors import InvalidDefError
+from refold.engine.errors import InvalidDefError, UsageError
 from refold.engine.limits import Limits
 from refold.engine.models.scripted import Reply, ScriptedModel
 from refold.engine.recording import record
 from refold.tools.agents import DELEGATION_TOOLS
 from refold.tools.config import load_config
-from refold.tools.configured import PLANNING, pool_models, prepare_run, session_for
+from refold.tools.configured import (
+    PLANNING,
+    models_for,
+    pool_models,
+    prepare_run,
+    prepared,
+    session_for,
+)
 from refold.tools.plans import Plan
 
 
-def prepared(
-    folder: Path, front: str, config: str = ""
-) -> tuple[dict[str, Any], list[str], Limits]:
+def lead_of(folder: Path, front: str, config: str = "") -> tuple[dict[str, Any], list[str], Limits]:
     """Return the input, the names of the tools, and the limits of an agent in `folder/lead`."""
     lead = folder / "lead"
     lead.mkdir(exist_ok=True)
@@ -49,6 +54,9 @@ DEFAULT = ["list_files", "read_file", "search_text", "subagent"]
         ("", "tools: {spawn: {enabled: true}}", sorted([*DEFAULT, "spawn", "spawn_await"])),
         ("tools: [subagent_dispatch]\n", "", ["subagent_dispatch"]),
         ("", "agents: .", sorted([*DEFAULT, "subagent_dispatch"])),
+        ("tools: [read_file]\n", "agents: .", ["read_file", "subagent_dispatch"]),
+        ("tools: []\ndisallowed_tools: [subagent_dispatch]\n", "agents: .", []),
+        ("tools: []\n", "{agents: ., tools: {disabled: [subagent_dispatch]}}", []),
         ("tools: [dispatch_subagent]\n", "", ["dispatch_subagent"]),
         ("tools: [dispatch_subagents]\n", "", ["dispatch_subagents"]),
         ("tools: [planning_read_plan]\n", "", ["planning_read_plan"]),
@@ -65,25 +73,25 @@ DEFAULT = ["list_files", "read_file", "search_text", "subagent"]
 def test_an_agent_has_what_it_names_and_may(
     team: Path, front: str, config: str, names: list[str]
 ) -> None:
-    given, found, _ = prepared(team, front, config)
+    given, found, _ = lead_of(team, front, config)
 
     assert found == names
     assert given["agent"]["tools"] == names
 
 
 def test_all_five_can_be_named(team: Path) -> None:
-    _, names, _ = prepared(team, f"tools: [{', '.join(DELEGATION_TOOLS)}]\n")
+    _, names, _ = lead_of(team, f"tools: [{', '.join(DELEGATION_TOOLS)}]\n")
 
     assert names == sorted(DELEGATION_TOOLS)
 
 
 def test_alone_there_is_nobody_to_dispatch_to(tmp_path: Path) -> None:
-    assert prepared(tmp_path, "tools: [subagent_dispatch]\n")[1] == []
+    assert lead_of(tmp_path, "tools: [subagent_dispatch]\n")[1] == []
 
 
 def test_subagent_answers_that_it_is_not_enabled(team: Path, tmp_path: Path) -> None:
     lead = team / "lead"
-    prepared(team, "tools: [subagent]\n", "tools: {disabled: [subagent]}")
+    lead_of(team, "tools: [subagent]\n", "tools: {disabled: [subagent]}")
     given, tools, limits = prepare_run(lead, task="go", root=team, config=load_config(team))
     calls: list[Reply] = [{"name": "subagent", "arguments": {"task": "dig"}}, "done"]
 
@@ -97,7 +105,7 @@ def test_subagent_answers_that_it_is_not_enabled(team: Path, tmp_path: Path) -> 
 
 
 def test_limits_are_the_lower_of_both(team: Path) -> None:
-    _, _, limits = prepared(team, "max_turns: 3\n", "limits: {max_iterations: 9, max_depth: 2}")
+    _, _, limits = lead_of(team, "max_turns: 3\n", "limits: {max_iterations: 9, max_depth: 2}")
 
     assert limits == Limits(max_iterations=3, max_depth=2)
 
@@ -105,8 +113,8 @@ def test_limits_are_the_lower_of_both(team: Path) -> None:
 def test_profiles_stand_in_the_prompt_of_who_may_spawn(team: Path) -> None:
     config = "tools: {spawn: {enabled: true, profiles: {sage: {system_prompt: Be wise.}}}}"
 
-    with_block = prepared(team, "", config)[0]["agent"]["system"]
-    without = prepared(team, "tools: [read_file]\n", config)[0]["agent"]["system"]
+    with_block = lead_of(team, "", config)[0]["agent"]["system"]
+    without = lead_of(team, "tools: [read_file]\n", config)[0]["agent"]["system"]
 
     assert '<profile name="sage">Be wise. Tools: all.</profile>' in with_block
     assert without == "You lead."
@@ -114,7 +122,7 @@ def test_profiles_stand_in_the_prompt_of_who_may_spawn(team: Path) -> None:
 
 def test_without_a_list_no_command_can_be_had(team: Path) -> None:
     with pytest.raises(InvalidDefError, match=r"tools\.run_command\.allow"):
-        prepared(team, "tools: [run_command]\n")
+        lead_of(team, "tools: [run_command]\n")
 
 
 def test_pools_are_models(team: Path) -> None:
@@ -137,3 +145,48 @@ def test_who_plans_needs_a_session(team: Path) -> None:
     assert session is not None
     assert session.select_all(Plan) == ()
     assert session_for(()) is None
+
+
+A, B = "openai:a", "openai:b"
+
+
+def models_of(folder: Path, said: dict[str, str], lead: str = "", config: str = "") -> Any:
+    """Return the models of a lead beside two agents whose files name one each."""
+    front = f"tools: [subagent_dispatch]\n{lead}"
+    lead_of(folder, front, config)
+    (folder / "sage.md").write_text("---\ndescription: d\nmodel: wise\n---\n")
+    (folder / "clerk.md").write_text("---\ndescription: d\nprovider: openai\nmodel: small\n---\n")
+    settings = load_config(folder)
+    found = prepared(folder / "lead", task="go", root=folder, config=settings)
+    made = models_for(found.agents, settings, said=said, base_url="http://h/v1")
+    return {name: model.name for name, model in made.items()}
+
+
+@pytest.mark.parametrize(
+    ("said", "lead", "config", "found"),
+    [
+        ({"": A, "wise": B}, "", "", {"": A, "wise": B}),
+        ({"": A}, "", "llm: {pools: {wise: 'openai:b'}}", {"": A, "wise": B}),
+        ({"": A, "*": B}, "", "", {"": A, "wise": B, "openai:small": B}),
+        ({"wise": B}, "model: wise\n", "", {"": B, "wise": B}),
+        ({"": A, "wise": B}, "model: own\n", "", {"": A, "wise": B, "own": A}),
+    ],
+)
+def test_an_agents_own_model_is_a_model_of_the_run(
+    team: Path, said: dict[str, str], lead: str, config: str, found: dict[str, str]
+) -> None:
+    """§10.16: as its file names it, or as is said of the name; the lead's, too."""
+    assert models_of(team, said, lead, config) == {"openai:small": "openai:small", **found}
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"": "openai:a"}, "agent 'sage' names the model 'wise', and nothing says which that is"),
+        ({"wise": "openai:b", "wize": "openai:c"}, "--model wize=…: no agent names that model"),
+    ],
+)
+def test_a_name_without_a_model_is_refused(team: Path, said: dict[str, str], why: str) -> None:
+    """And so is a model for a name that no file has."""
+    with pytest.raises(UsageError, match=why):
+        models_of(team, said)

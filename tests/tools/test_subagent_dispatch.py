@@ -15,6 +15,7 @@ from refold.engine.recording import record
 from refold.replay.reexecute import reexecute
 from refold.tools.agents import AgentDef
 from refold.tools.contract import DelegationTool, tool
+from refold.tools.memory import settings_of
 from refold.tools.shipped import as_offered
 from refold.tools.subagent_dispatch import SharedContext, dispatch_tool, session_id_of
 
@@ -94,8 +95,42 @@ def test_it_has_its_own_model_where_the_run_has_it(tmp_path: Path) -> None:
     first = child_of(tmp_path, made(helper), models={"openai:gpt-4o": ScriptedModel(["helped"])})
 
     assert first["input"]["agent"]["model"] == "openai:gpt-4o"
-    (tmp_path / "again").mkdir()
-    assert "model" not in child_of(tmp_path / "again", made(helper))["input"]["agent"]
+
+
+@pytest.mark.parametrize("provider", ["openai", ""])
+def test_a_model_that_the_run_has_not_is_refused_by_name(tmp_path: Path, provider: str) -> None:
+    """§10.16: never another in its place."""
+    helper = defined("helper", provider=provider, model="gpt-4o")
+
+    async def program(run: Any, _: Any) -> Any:
+        with pytest.raises(ToolError) as refused:
+            await run.tool("subagent_dispatch", agent_id="helper", task="help")
+        return [refused.value.code, refused.value.message]
+
+    model = ScriptedModel(["helped"])
+    recording = record(program, log=tmp_path / "run.jsonl", tools=[made(helper)], model=model)
+
+    code, message = recording.output
+    assert code == "model"
+    assert f"agent 'helper' names the model {helper.model_spec!r}" in message
+    assert reexecute(recording.log, program, tools=[made(helper)]).identical
+
+
+def test_in_older_logs_such_a_child_had_its_callers_model(tmp_path: Path) -> None:
+    """What they have on record of the tool does not say whose model counts."""
+    helper = defined("helper", provider="openai", model="gpt-4o")
+    agents = {"helper": helper.as_json()}
+    older = {"catalog": {"caller": "lead", "agents": agents, "skipped": {}}, "limits": {}}
+
+    async def program(run: Any, _: Any) -> Any:
+        settings_of(run, "subagent_dispatch", lambda: older)
+        return await run.tool("subagent_dispatch", agent_id="helper", task="help")
+
+    log = tmp_path / "run.jsonl"
+    recording = record(program, log=log, tools=[made(helper)], model=ScriptedModel(["helped"]))
+
+    assert recording.ok, recording.error
+    assert reexecute(log, program, tools=[made(helper)]).identical
 
 
 def test_alone_with_its_caller_it_gets_no_tool(tmp_path: Path) -> None:

@@ -1,12 +1,13 @@
-"""Tools and sessions named on the command line: `module:name` or `file.py:name`, tools in lists.
+"""Tools, sessions and models as the command line names them: `file.py:name`, `NAME=openai:…`.
 
 How a name leads to what it names is `engine.programs`'s; what the programs that Refold ships come
 with is `programs.shipped`'s.  Rules: CONTRACT.md §14.9.
 """
 
 import os
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,6 +55,25 @@ def load_tools(text: str) -> tuple[Tool, ...]:
             raise ToolRefused(each, "--tools", "a text, and no tool")
         found += map(as_tool, thing if isinstance(thing, (list, tuple)) else (thing,))
     return tuple(found)
+
+
+_SPEC: Final = re.compile(r"(openai|anthropic|scripted):.")
+
+
+def models_said(texts: Iterable[str]) -> dict[str, str]:
+    """Return what `--model SPEC` and `--model NAME=SPEC` say, by name; a SPEC alone under "".
+
+    Raises:
+        UsageError: one name is said twice.
+    """
+    said: dict[str, str] = {}
+    for text in texts:
+        name, _, spec = text.partition("=")
+        key, value = (name, spec) if name and _SPEC.match(spec) else ("", text)
+        if said.setdefault(key, value) != value:
+            which = f"{key}=…" if key else "without a name"
+            raise UsageError(f"--model {which} is given twice: {said[key]} and {value}")
+    return said
 
 
 session_option: Final[Callable[[Callable[..., Any]], Callable[..., Any]]] = click.option(

@@ -14,7 +14,14 @@ import click
 
 from refold.cli import output, people, words
 from refold.cli.errors import FINE, NOT_COMPLETED, USAGE
-from refold.cli.loading import import_from_here, joined, load_session, load_tools, session_option
+from refold.cli.loading import (
+    import_from_here,
+    joined,
+    load_session,
+    load_tools,
+    models_said,
+    session_option,
+)
 from refold.cli.logs import LOG, complain_of_unnamed, json_option, opened_log, place_of, started
 from refold.cli.pages import page
 from refold.cli.recorded import describe, document_of
@@ -63,8 +70,9 @@ is recorded · 3 the log is damaged or has ended.
 @session_option
 @click.option("--agent", type=LOG, metavar="AGENT.md", help="Of `refold run`: the agent's file.")
 @click.option(
-    "--model", "spec", metavar="SPEC",
-    help="openai:NAME, anthropic:NAME or scripted:FILE; by default the one in the log.",
+    "--model", "specs", metavar="[NAME=]SPEC", multiple=True,
+    help="openai:NAME, anthropic:NAME or scripted:FILE; by default the one in the log.  NAME= "
+    "says which model of the run.",
 )  # fmt: skip
 @click.option(
     "--base-url", metavar="URL", help="Of a server that speaks the protocol of the model."
@@ -135,7 +143,7 @@ class Given:
     tools: str = ""
     session: str | None = None
     agent: Path | None = None
-    spec: str | None = None
+    specs: tuple[str, ...] = ()
     base_url: str | None = None
     runner: Literal["in-process", "subprocess"] | None = None
     root: Path = Path()
@@ -156,7 +164,7 @@ class Given:
             tools=self.tools,
             session=self.session,
             agent=self.agent,
-            model=self.spec,
+            model=self.specs,
             base_url=self.base_url,
             runner=self.runner,
             root=None if self.root == Path() else self.root,
@@ -169,9 +177,9 @@ def again(log: Path, **options: Any) -> str:
     """Return a `refold resume` command of a log with these options; empty ones are left out."""
     line = ["refold", "resume", output.shown_path(log)]
     for name, value in options.items():
-        if value:
+        for each in value if isinstance(value, tuple) else (value,) if value else ():
             line.append(f"--{name.replace('_', '-')}")
-            line += [] if value is True else [output.shown_path(value)]
+            line += [] if each is True else [output.shown_path(each)]
     return shlex.join(line)
 
 
@@ -300,21 +308,31 @@ def _project(given: Given) -> Any:
 
 
 def _models(given: Given, start: RunStarted) -> dict[str, Model]:
-    """Return the models that the run had, by name: as said, else of the pools, else as recorded."""
+    """Return the models that the run had, by name: as said, else of the pools, else as recorded.
+
+    What is said without a name is the default's; where the run had none, and of scripts, all.
+    """
     from refold.engine.models import model_from  # noqa: PLC0415 - only where a model is asked
 
-    names = start.models
-    if given.spec:
-        return dict.fromkeys(names or ("",), model_from(given.spec, given.base_url))
+    names, said = start.models, models_said(given.specs)
+    made = {spec: model_from(spec, given.base_url) for spec in said.values()}
+    if unknown := sorted(said.keys() - {*names, "", "*"}):
+        known = ", ".join(filter(None, names)) or "none"
+        raise UsageError(f"--model {unknown[0]}=…: the run had no such model; it had {known}")
     if not names:
-        return {}
+        return {"": made[said[""]]} if "" in said else {}
     from refold.tools.configured import pool_models  # noqa: PLC0415 - imports the tools
 
     pools = pool_models(_project(given))
-    return {
-        name: pools[name] if name in pools else _as_recorded(name, full, given.base_url)
-        for name, full in names.items()
-    }
+    found = {}
+    for name, full in names.items():
+        is_plain = not name or "" not in names or full.startswith("scripted")
+        spec = said.get(name) or said.get("*") or (said.get("") if is_plain else None)
+        if spec is not None:
+            found[name] = made[spec]
+        else:
+            found[name] = pools[name] if name in pools else _as_recorded(name, full, given.base_url)
+    return found
 
 
 def _as_recorded(name: str, full: str, base_url: str | None) -> Model:

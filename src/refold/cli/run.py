@@ -10,19 +10,18 @@ import click
 
 from refold.cli import output
 from refold.cli.errors import FINE, NOT_COMPLETED
-from refold.cli.loading import import_from_here, joined, load_tools
+from refold.cli.loading import import_from_here, joined, load_tools, models_said
 from refold.cli.logs import LOG, json_option
 from refold.cli.pages import page
 from refold.cli.recorded import describe, document_of
 from refold.engine.canonical import Json
 from refold.engine.limits import Limits
-from refold.engine.models import model_from
-from refold.engine.ports import Model, Question
+from refold.engine.ports import Question
 from refold.engine.recording import Recording, record
 from refold.engine.redaction import narrowed
-from refold.tools.agents import NAMEABLE_TOOLS, AgentDef, load_agent
-from refold.tools.config import Config, load_config
-from refold.tools.configured import pool_models, prepare_run, session_for
+from refold.tools.agents import NAMEABLE_TOOLS
+from refold.tools.config import load_config
+from refold.tools.configured import models_for, prepared, session_for
 
 _PAGE: Final = """
 Examples:
@@ -43,8 +42,9 @@ that waits for a person goes on with `refold resume`.
     "--task", required=True, help="What the agent is to do; - reads it from standard input."
 )
 @click.option(
-    "--model", "spec", metavar="SPEC",
-    help="openai:NAME, anthropic:NAME or scripted:FILE; by default as AGENT.md says.",
+    "--model", "specs", metavar="[NAME=]SPEC", multiple=True,
+    help="openai:NAME, anthropic:NAME or scripted:FILE; by default as AGENT.md says.  NAME= says "
+    "which model a name in the files of agents means; `*=`, any of them.",
 )  # fmt: skip
 @click.option(
     "--base-url", metavar="URL", help="Of a server that speaks the protocol of the model."
@@ -91,7 +91,7 @@ def command(
     *,
     agent: Path,
     task: str,
-    spec: str | None,
+    specs: tuple[str, ...],
     base_url: str | None,
     runner: Literal["in-process", "subprocess"],
     log: Path | None,
@@ -112,29 +112,28 @@ def command(
     own = load_tools(tools)
     known = (*NAMEABLE_TOOLS, *(tool.name for tool in own))
     project = load_config(config or Path(), known_tools=known)
-    given, offered, limits = prepare_run(
-        agent, task=_task(task), root=root, config=project, own=own
-    )
+    given = prepared(agent, task=_task(task), root=root, config=project, own=own)
     asked = Limits(max_depth=max_depth, max_iterations=max_turns, timeout_seconds=timeout)
-    words: dict[str, Any] = {"agent": agent, "model": spec, "base_url": base_url, "config": config}
+    words: dict[str, Any] = {"agent": agent, "model": specs, "base_url": base_url, "config": config}
     words |= {"root": None if root == Path() else root, "runner": runner, "tools": tools}
-    model, models = (
-        _model(load_agent(agent, known_tools=known), spec, base_url, project),
-        pool_models(project),
-    )
-    names = {tool.name for tool in offered}, {each.name for each in (model, *models.values())}
+    models = models_for(given.agents, project, said=models_said(specs), base_url=base_url)
+    if "" not in models:
+        raise click.UsageError(
+            "no model: give --model (openai:NAME, anthropic:NAME, scripted:FILE), "
+            "`provider` and `model` in AGENT.md, or `llm.default_pool` in refold.yaml"
+        )
+    names = {tool.name for tool in given.tools}, {each.name for each in models.values()}
     progress = contextlib.nullcontext() if ask else output.progress(f"{agent} is at work")
     with output.stdout_kept(), progress:
         recording = record(
             "agent",
-            given,
+            given.input,
             log=log,
-            tools=offered,
-            model=model,
+            tools=given.tools,
             models=models,
-            session=session_for(offered),
+            session=session_for(given.tools),
             runner=runner,
-            limits=limits.narrowed(asked),
+            limits=given.limits.narrowed(asked),
             redaction=narrowed(project.redaction, *names) if project.redaction else None,
             volatile=project.volatile,
             ask=_asker(is_on=ask),
@@ -157,18 +156,6 @@ def _task(task: str) -> str:
     return text
 
 
-def _model(agent: AgentDef, spec: str | None, base_url: str | None, project: Config) -> Model:
-    named = spec or agent.model_spec
-    if not named and project.default_pool:
-        return pool_models(project)[project.default_pool]
-    if not named:
-        raise click.UsageError(
-            "no model: give --model (openai:NAME, anthropic:NAME, scripted:FILE), "
-            "`provider` and `model` in AGENT.md, or `llm.default_pool` in refold.yaml"
-        )
-    return model_from(named, base_url)
-
-
 def _asker(*, is_on: bool) -> Callable[[Question], Json] | None:
     from refold.cli.people import ask  # noqa: PLC0415 - few runs ask
 
@@ -186,6 +173,6 @@ def _go_on(recording: Recording, words: dict[str, Any]) -> Recording:
     """Ask what children in other processes want to know."""
     from refold.cli.resume import Given, until_answered  # noqa: PLC0415 - as above
 
-    options = {**words, "spec": words["model"], "root": words["root"] or Path(), "ask": True}
+    options = {**words, "specs": words["model"], "root": words["root"] or Path(), "ask": True}
     del options["model"]
     return until_answered(recording, Given(log=recording.log, **options))

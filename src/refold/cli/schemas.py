@@ -306,6 +306,7 @@ def _show() -> Schema:
             "tools_granted": _or_null(_list(_TEXT)),
             "truncated": _or_null(_TRUNCATED),
             "tools": _list(tool),
+            "models": _list(_TEXT),
             "requests": _COUNT,
             "usage": _USAGE,
             "artifacts": _list(record({"kind": _TEXT, "name": _TEXT})),

@@ -26,25 +26,27 @@ _LEVELS_MAX: Final = 12
 
 def print_tree(node: RunNode, *, details: bool = False) -> None:
     """Print the tree below `node`; with `details`, what each run was granted and used too."""
-    stack: list[tuple[RunNode, str, str]] = [(node, "", "")]
+    stack: list[tuple[RunNode, str, str, tuple[str, ...]]] = [(node, "", "", ())]
     while stack:
-        current, lead, below = stack.pop()
-        _print_run(current, lead, below, details=details)
+        current, lead, below, above = stack.pop()
+        is_told = not details and current.models != above  # else it has its caller's
+        _print_run(current, lead, below, details=details, is_model_told=is_told)
         last = len(current.children) - 1
         nested = [
             (
                 child,
                 f"{below}{'└─ ' if at == last else '├─ '}",
                 f"{below}{'   ' if at == last else '│  '}",
+                current.models,
             )
             for at, child in enumerate(current.children)
         ]
         if len(below) >= 3 * _LEVELS_MAX:
-            nested = [(child, below, below) for child in current.children]
+            nested = [(child, below, below, current.models) for child in current.children]
         stack.extend(reversed(nested))
 
 
-def _print_run(node: RunNode, lead: str, below: str, *, details: bool) -> None:
+def _print_run(node: RunNode, lead: str, below: str, *, details: bool, is_model_told: bool) -> None:
     who = run_name(node.name, node.input) or "(never started)"
     number = f" {node.number}" if node.number else ""
     took = (
@@ -61,6 +63,8 @@ def _print_run(node: RunNode, lead: str, below: str, *, details: bool) -> None:
         cut=True,
     )
     inner = f"{below}{'│' if node.children else ' '}  "
+    if is_model_told and node.models:
+        output.line((inner, "dim"), f"{'model':<{_STATUS_WIDTH}} {', '.join(node.models)}")
     for fact in _facts(node, details=details):
         output.wrapped((inner, "dim"), *fact)
     if details and node.log:  # a path is not broken, so that it can be copied
@@ -148,7 +152,9 @@ def _details(node: RunNode) -> list[str]:
     facts: dict[str, Any] = {
         "limits": limits,
         "tools": tools,
-        "model": _asked(node) + _with_below(node) if node.requests else "",
+        "model": ", ".join([*node.models, _asked(node) + _with_below(node)])
+        if node.requests
+        else "",
         "artifacts": artifacts,
         "call": ", run ".join(filter(None, (node.call, node.run_id))) if node.call else "",
     }
