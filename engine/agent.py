@@ -242,7 +242,7 @@ class _Result:
 async def _result(run: Run, offered: Mapping[str, Tool], call: Mapping[str, Any]) -> _Result:
     """Return the message that answers a tool call: nothing a tool does raises here."""
     try:
-        content, fault = _text(await _called(run, offered, call)), ""
+        content, fault = _told(run, offered, call, await _called(run, offered, call))
     except ToolError as error:
         kind = error.error_type if error.code == "raised" and error.error_type else error.code
         content = error.message if error.code == REFUSED else f"{kind}: {error.message}"
@@ -269,6 +269,17 @@ async def _called(run: Run, offered: Mapping[str, Tool], call: Mapping[str, Any]
         return await run.tool(offered[name], **call["arguments"])
     except NotCanonical as error:
         raise ToolError(name, str(error), "arguments") from None
+
+
+def _told(
+    run: Run, offered: Mapping[str, Tool], call: Mapping[str, Any], result: Json
+) -> tuple[str, str]:
+    """Return what the model is told of a result, and the code of a failure that it is."""
+    tell = getattr(offered[call["name"]], "tell", None)
+    if tell is None or not run.flags.tools_tell:
+        return _text(result), ""
+    content, is_failure = tell(result)
+    return content, "failed" if is_failure else ""
 
 
 def _text(result: Json) -> str:

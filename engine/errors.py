@@ -45,6 +45,7 @@
         LogPoisoned              a write or sync failed; nothing more can be appended
       ProgramError               raised inside the program, by what it asked for
         ToolError                a tool failed
+          AgentUnknown           … because it was to dispatch to an agent that there is not
         ModelError               a model request failed
         LimitReached             a limit refused what was asked
         DispatchSubagentError    a child that a tool waited for did not complete
@@ -626,6 +627,13 @@ class ToolError(Detailed, ProgramError):
     def __str__(self) -> str:
         kind = f"{self.error_type}: " if self.error_type else ""
         return f"{self.tool}: {kind}{self.message}"
+
+
+class AgentUnknown(ToolError, ValueError):
+    """`subagent_dispatch` was given an id that no other agent has: a `ValueError` to the letter."""
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class ModelError(Detailed, ProgramError):

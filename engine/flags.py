@@ -29,6 +29,9 @@ class Flags:
     """Whether an empty context is a context, `sys.exit` in a task ends the run, and handlers of
     exceptions are called as asyncio calls them."""
 
+    tools_tell: bool = False
+    """Whether a model is told a tool's result as the tool words it (`Tool.tell`), where it does."""
+
     def as_json(self) -> dict[str, Any]:
         """Return what `run.started.versions.flags` says."""
         return attrs.asdict(self)
@@ -41,7 +44,7 @@ class Flags:
         return cls(**{name: known[name] for name in _TYPES if name in known})
 
 
-NOW: Final = Flags(scope_hashes=True, no_collector=True, like_asyncio=True)
+NOW: Final = Flags(scope_hashes=True, no_collector=True, like_asyncio=True, tools_tell=True)
 """The rules of runs that are recorded now."""
 
 _TYPES: Final = {name: type(value) for name, value in NOW.as_json().items()}

@@ -21,6 +21,7 @@ from refold.engine.canonical import Json
 from refold.engine.decide import tokens_left
 from refold.engine.delegation import Delegation
 from refold.engine.errors import UsageError
+from refold.engine.flags import Flags
 from refold.engine.kernel import Kernel
 from refold.engine.limits import Limits
 from refold.engine.outcome import Outcome
@@ -89,6 +90,11 @@ class _Face:
     def call(self) -> str:
         """The call key of the delegation tool that runs here; empty outside of one."""
         return _delegation.get()
+
+    @property
+    def flags(self) -> Flags:
+        """The rules that this run follows, for what Refold ships (CONTRACT.md §15.1)."""
+        return self._kernel.loop.flags
 
     @property
     def limits(self) -> Limits:

@@ -13,6 +13,8 @@ import attrs
 
 from refold.engine.canonical import Json, encode
 from refold.engine.errors import (
+    AgentUnknown,
+    DefNotFoundError,
     LimitReached,
     ModelError,
     NestedRun,
@@ -108,7 +110,9 @@ def text_of(error: BaseException) -> str:
 
 def tool_error(tool: str, fault: Mapping[str, Any]) -> ToolError:
     """Return the error that a failed tool raises in the program."""
-    return ToolError(
+    is_unknown = (fault.get("code"), fault.get("type")) == ("refused", DefNotFoundError.__name__)
+    kind = AgentUnknown if is_unknown else ToolError
+    return kind(
         tool,
         str(fault.get("message", "")),
         str(fault.get("code", "raised")),

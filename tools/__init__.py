@@ -8,6 +8,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from refold.engine.errors import (
+        DefNotFoundError,
+        DispatchSubagentError,
+        InvalidDefError,
+        ToolValidationError,
+    )
+    from refold.engine.session import Session
     from refold.tools.agent_loader import AgentLoader
     from refold.tools.agents import AgentDef, agent_input, load_agent
     from refold.tools.commands import run_command_tool, write_file_tool
@@ -26,6 +33,7 @@ if TYPE_CHECKING:
         DispatchSubagent,
         DispatchSubagentResult,
         PromptSubagentToolsSection,
+        SubagentMode,
         dispatch_subagent_tool,
     )
     from refold.tools.dispatch_subagents import (
@@ -87,12 +95,15 @@ __all__ = [
     "AgentLoader",
     "CollectingChannel",
     "Config",
+    "DefNotFoundError",
     "DelegationPolicy",
     "DelegationTool",
     "DispatchSubagent",
+    "DispatchSubagentError",
     "DispatchSubagentResult",
     "DispatchSubagentsParams",
     "FunctionTool",
+    "InvalidDefError",
     "JobStore",
     "MarkdownSection",
     "Plan",
@@ -104,6 +115,7 @@ __all__ = [
     "Registry",
     "RenderedPrompt",
     "SavedSession",
+    "Session",
     "SharedContext",
     "SilentFrontend",
     "SpawnAwaitTool",
@@ -112,12 +124,14 @@ __all__ = [
     "SpawnTool",
     "SubAgentFactory",
     "SubagentIsolationLevel",
+    "SubagentMode",
     "SubagentOptions",
     "SubagentResult",
     "SubagentTask",
     "SubagentsSection",
     "ToolContext",
     "ToolResult",
+    "ToolValidationError",
     "agent_input",
     "as_tool",
     "build_dispatch_subagents_tool",
@@ -152,6 +166,12 @@ __all__ = [
 ]
 
 _HOMES = {
+    "DefNotFoundError": "refold.engine.errors",
+    "DispatchSubagentError": "refold.engine.errors",
+    "InvalidDefError": "refold.engine.errors",
+    "ToolValidationError": "refold.engine.errors",
+    "Session": "refold.engine.session",
+    "SubagentMode": "dispatch_subagent",
     "AgentLoader": "agent_loader",
     "run_command_tool": "commands",
     "write_file_tool": "commands",
@@ -221,7 +241,8 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    home = _HOMES[name]  # the documents of the tools have errors and sessions beside them
+    return getattr(import_module(home if "." in home else f"{__name__}.{home}"), name)
 
 
 def __dir__() -> list[str]:

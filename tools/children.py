@@ -167,13 +167,14 @@ def _plan_of(run: Any) -> tuple[Artifact, ...]:
 # --- how a tool is set up ------------------------------------------------------------------------
 
 
-def recorded(run: Any, name: str, options: T) -> T:
+def recorded(run: Any, name: str, options: T, now: T | None = None) -> T:
     """Return the options of a tool as this run has them on record, from its first use on.
 
     So a replay needs no tool that is set up in the same way; only a program of one's own is not
-    on record, for a log never says what code to import.
+    on record, for a log never says what code to import.  `now` is what is put on record: it may
+    say more than `options`, whose values hold for older logs.
     """
-    plain = settings_of(run, name, lambda: _plain(options))
+    plain = settings_of(run, name, lambda: _plain(now or options))
     return attrs.evolve(options, **{key: _value(options, key, plain[key]) for key in plain})  # type: ignore[misc]  # an attrs class
 
 
@@ -202,7 +203,7 @@ def _value(options: Any, name: str, plain: Json) -> Any:
             return type(now)[plain] if isinstance(now, Enum) else plain
 
 
-_CODE: Final = ("program", "prompts", "missing")
+_CODE: Final = ("program", "prompts", "session", "missing")
 """Options that are code, and what is said of it where it cannot be had."""
 
 

@@ -158,6 +158,10 @@ class FunctionTool(Generic[P, R]):
         return Reference(__name__, "remade", arguments)
 
 
+Tell = Callable[[Json], tuple[str, bool]]
+"""Returns what a model is told of a result, as a log holds it, and whether it is a failure."""
+
+
 class Handler(Protocol):
     """Program code of a delegation tool: reaches the world through `run` only."""
 
@@ -179,6 +183,8 @@ class DelegationTool:
     effect: EffectClass = "changes"
     approval: bool = False
     """Whether a person is asked before each call."""
+    tell: Tell | None = None
+    """What a model is told of a result; without it, the result itself as JSON, a text as it is."""
     delegates: bool = attrs.field(default=True, init=False)
     is_async: bool = attrs.field(default=True, init=False)
     typed: bool = attrs.field(default=False, init=False)

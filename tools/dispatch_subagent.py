@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, get_args
 import attrs
 
 from refold.engine.agent import caller
+from refold.engine.canonical import encode
 from refold.engine.delegation import Delegation
 from refold.engine.errors import (
     DispatchSubagentError,
@@ -23,11 +24,13 @@ from refold.engine.errors import (
     SnapshotRestoreError,
     SnapshotSerializationError,
     ToolValidationError,
+    UsageError,
 )
 from refold.engine.limits import Limits
 from refold.engine.outcome import Outcome
 from refold.engine.ports import Policy, Program, Reference
 from refold.engine.session.session import Session
+from refold.engine.session.shared import SharedSession
 from refold.engine.session.snapshot import SCHEMA_VERSION, Snapshot
 from refold.tools.children import Asked, answered, forked, own_or_new, recorded
 from refold.tools.delegation import error_of, text_of
@@ -101,6 +104,12 @@ class DispatchSubagentOptions:
     policy: Policy = POLICIES[NAME].policy
     runner: str = ""
     """What the child runs on; empty for the run's default."""
+    session: Session | None = attrs.field(default=None, eq=False, repr=False)
+    """The section's: a run that calls has to have it, or one made of it; None: any run may."""
+    lacks_session: bool = False
+    """Whether the run has another one; on record."""
+    rules: int = 1
+    """By which a call is answered, on record: since 2, a child that cannot begin is a result."""
 
     @property
     def reference(self) -> Reference | None:
@@ -119,6 +128,11 @@ def _asked(
     options: DispatchSubagentOptions, params: DispatchSubagent, context: ToolContext
 ) -> Asked | ToolResult[DispatchSubagentResult]:
     run, params = context.run, validated(params)
+    if options.lacks_session:
+        raise ToolValidationError(
+            "The section's session is not the run's: pass the run the same one, "
+            "record(…, session=…)."
+        )
     name = f"{params.prompt_ns}/{params.prompt_key}"
     factory = options.prompts.resolve(params.prompt_ns, params.prompt_key)
     if not run.settings(f"{NAME} has {name}", lambda: factory is not None):
@@ -233,7 +247,11 @@ def _offered(context: ToolContext) -> tuple[str, ...] | None:
 # --- render --------------------------------------------------------------------------------------
 
 
-def _result(params: DispatchSubagent, outcome: Outcome) -> ToolResult[DispatchSubagentResult]:
+def _result(
+    options: DispatchSubagentOptions, params: DispatchSubagent, outcome: Outcome
+) -> ToolResult[DispatchSubagentResult]:
+    if options.rules > 1 and not outcome.ok and _never_began(outcome):
+        return ToolResult(f"Subagent execution failed: {error_of(outcome)}", None, success=False)
     if outcome.status == "malformed":
         raise DispatchSubagentError("Subagent execution failed: invalid result payload")
     if not outcome.ok:
@@ -248,6 +266,25 @@ def _result(params: DispatchSubagent, outcome: Outcome) -> ToolResult[DispatchSu
     return ToolResult(value.message_summary, value)
 
 
+def _never_began(outcome: Outcome) -> bool:
+    """Return whether the child could not be started: a limit, or what it was to run on."""
+    code = outcome.error.code if outcome.error is not None else ""
+    is_empty = outcome.child is None or outcome.child.events == 0
+    return outcome.status == "rejected" or (is_empty and code in _ORCHESTRATION)
+
+
+_ORCHESTRATION: Final = ("runner", "session")
+"""Codes of what went wrong before the child ran."""
+
+
+def told(result: Any) -> tuple[str, bool]:
+    """Return what the model is told: the summary, and below it what else there is."""
+    value = result["value"] or {}
+    more = {name: value[name] for name in ("artifacts", "tools_used") if value.get(name)}
+    text = f"{result['message']}\n\n{encode(more).decode()}" if more else result["message"]
+    return text, not result["success"]
+
+
 # --- the tool and its section --------------------------------------------------------------------
 
 
@@ -258,10 +295,12 @@ def dispatch_subagent_tool(
     chosen = attrs.evolve(options or DispatchSubagentOptions(), **changes)
 
     def handler(params: DispatchSubagent, *, context: ToolContext) -> Any:
+        now = attrs.evolve(chosen, rules=2, lacks_session=_lacks(context, chosen.session))
+        had = recorded(context.run, NAME, chosen, now)
         return answered(
             context.run,
-            _asked(recorded(context.run, NAME, chosen), params, context),
-            lambda outcomes: _result(params, outcomes[0]),
+            _asked(had, params, context),
+            lambda outcomes: _result(had, params, outcomes[0]),
         )
 
     return PromptTool(
@@ -271,7 +310,19 @@ def dispatch_subagent_tool(
         params=DispatchSubagent,
         handler=handler,
         reference=chosen.reference,
+        tell=told,
     )
+
+
+def _lacks(context: ToolContext, session: Session | None) -> bool:
+    """Return whether the run has neither the section's session nor one made of it."""
+    if session is None:
+        return False
+    own = getattr(context.session, "session", context.session)  # a child's face of a shared one
+    family = [session]
+    for one in family:
+        family.extend(one.children)
+    return not any(one is own for one in family)
 
 
 def remade(*, prompts: dict[str, Any]) -> PromptTool:
@@ -284,17 +335,23 @@ def remade(*, prompts: dict[str, Any]) -> PromptTool:
 class PromptSubagentToolsSection(MarkdownSection[Any]):
     """The section of a prompt that offers `dispatch_subagent`."""
 
-    def __init__(self, *, session: Session, **options: Any) -> None:
+    def __init__(self, *, session: Session | SharedSession, **options: Any) -> None:
         """Take the session whose snapshots the subagents start from.
 
-        A call uses the session of the run that makes it: this one, where it was given to `record`.
-        `options` are those of `dispatch_subagent_tool`.
+        The run that calls has to have it, `record(…, session=session)`, or, in a child, one made of
+        it; any other is refused.  `options` are those of `dispatch_subagent_tool`.
+
+        Raises:
+            UsageError: it is no session.
         """
+        if not isinstance(session, Session | SharedSession):
+            raise UsageError(f"session: expected a Session, found {session!r:.60}")
+        own = session.session if isinstance(session, SharedSession) else session
         super().__init__(
             title="Subagents",
             key="prompt-subagent-tools",
             template=_GUIDANCE,
-            section_tools=(dispatch_subagent_tool(**options),),
+            section_tools=(dispatch_subagent_tool(session=own, **options),),
         )
         self.session: Final = session
 

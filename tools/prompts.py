@@ -25,7 +25,7 @@ from refold.engine.plain import field_names, to_json
 from refold.engine.ports import CallContext, Reference, Tool, ToolDefinition
 from refold.engine.run import asynchronous_face
 from refold.tools import shapes, strict
-from refold.tools.contract import checked_name
+from refold.tools.contract import Tell, checked_name
 from refold.tools.memory import memory_of
 
 P = TypeVar("P")
@@ -290,6 +290,8 @@ class PromptTool:
     accepts_overrides: bool = False
     reference: Reference | None = None
     effect: EffectClass = "changes"
+    tell: Tell | None = None
+    """As `DelegationTool.tell`."""
     delegates: bool = attrs.field(default=True, init=False)
     is_async: bool = attrs.field(default=True, init=False)
     typed: bool = attrs.field(default=False, init=False)

@@ -54,6 +54,7 @@ def as_offered(name: str, description: str, schema: dict[str, Any]) -> Delegatio
         parameters=schema,
         handler=tool.delegate,
         effect=tool.effect,
+        tell=getattr(tool, "tell", None),
         reference=Reference(__name__, "as_offered", definition),
     )
 

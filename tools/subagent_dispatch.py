@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine.agent import caller
+from refold.engine.agent import REFUSED, caller
 from refold.engine.canonical import Json
 from refold.engine.delegation import Delegation
 from refold.engine.errors import DefNotFoundError, InvalidDefError, ToolError
@@ -195,14 +195,17 @@ async def _handled(
 ) -> str:
     """Return the result and the session id for one call; it is logged whatever comes of it."""
     catalog = _Catalog(**settings["catalog"])
-    must = "models" in settings  # in older logs, a child without its model had its caller's
+    strict = "models" in settings  # older logs: a child without its model had its caller's, and an
+    # unknown id was told with the name of the error
     shared = attrs.evolve(context, limits=Limits.from_json(settings["limits"]))
     ticket = call_begins(run, NAME, arguments.get("task"), agent=arguments.get("agent_id"))
     memory_of(run, f"{NAME} skipped", lambda: _tell_skipped(run, catalog))
     try:
-        delegation = _delegation(run, catalog, shared, arguments, must=must)
+        delegation = _delegation(run, catalog, shared, arguments, strict=strict)
     except (DefNotFoundError, ToolError) as error:
         call_ends(run, ticket, success=False, timed_out=False, error=str(error), duration_ms=0)
+        if strict and isinstance(error, DefNotFoundError):  # the model gets its text, and no more
+            raise ToolError(NAME, str(error), REFUSED, type(error).__name__) from None
         raise
     child = await delegate_one(run, delegation)
     session_id = session_id_of(child.run_id) if child.run_id else None
@@ -234,12 +237,12 @@ def _message(arguments: Mapping[str, Json]) -> str:
     return f"{task}\n\nContext:\n{context}" if context else str(task)
 
 
-def _model_of(run: Run, agent: AgentDef, *, must: bool) -> str:
+def _model_of(run: Run, agent: AgentDef, *, strict: bool) -> str:
     """Return the child's model by its name in the run: its definition's, else its caller's."""
     named = agent.model_spec
     if named in run.models:
         return named
-    if named and must:
+    if named and strict:
         known = ", ".join(filter(None, run.models)) or "none"
         why = (
             f"agent {agent.id!r} names the model {named!r}, and the run has none of that name; it "
@@ -255,11 +258,11 @@ def _delegation(
     context: SharedContext,
     arguments: Mapping[str, Json],
     *,
-    must: bool,
+    strict: bool,
 ) -> Delegation:
     """Return the child: another agent, with the tools of its definition and a tool of its own.
 
-    With `must`, a model that its definition names and the run has not is refused.
+    With `strict`, a model that its definition names and the run has not is refused.
     """
     agent = catalog.other(arguments.get("agent_id"))
     message = _message(arguments)
@@ -271,7 +274,7 @@ def _delegation(
     given: dict[str, Json] = {"name": agent.name, "tools": sorted(offered)}
     if agent.system_prompt:
         given["system"] = agent.system_prompt
-    if model := _model_of(run, agent, must=must):
+    if model := _model_of(run, agent, strict=strict):
         given["model"] = model
     return Delegation(
         program=context.program,

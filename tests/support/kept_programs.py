@@ -6,8 +6,13 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import refold
+from refold.engine.agent import agent
 from refold.engine.models import ScriptedModel
+from refold.tools.agent_prompts import agent_prompts
+from refold.tools.agents import AgentDef
 from refold.tools.contract import tool
+from refold.tools.dispatch_subagent import dispatch_subagent_tool
+from refold.tools.subagent_dispatch import dispatch_tool
 
 LONG = "a long text, kept beside the log. " * 2000
 
@@ -142,6 +147,44 @@ async def tagged(run: refold.Run, hidden: str) -> Any:
     return {"fetched": fetched, hidden: reply.message}
 
 
+HELPER = AgentDef(
+    id="helper", name="helper", description="Helps.", provider="openai", model="gpt-4o"
+)
+TEAM = [dispatch_subagent_tool(prompts=agent_prompts([HELPER])), dispatch_tool("lead", [HELPER])]
+
+
+async def delegating(run: refold.Run, task: str) -> str:
+    """Hand work on.
+
+    Before the flag `tools_tell`, a model got the whole result of `dispatch_subagent`; a child that
+    could not begin was an error, and one whose model the run had not got its caller's.
+    """
+    return (await agent(run, {"task": task})).summary
+
+
+def _calls(*calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+    return {"tool_calls": [{"name": name, "arguments": given} for name, given in calls]}
+
+
+_PROMPT = {"mode": "ad_hoc", "prompt_ns": "agents", "prompt_key": "helper", "instructions": "help"}
+SCRIPT: dict[str, Any] = {
+    "agent": [
+        _calls(
+            ("dispatch_subagent", _PROMPT),
+            ("subagent_dispatch", {"agent_id": "helper", "task": "help"}),
+        ),
+        _calls(
+            ("dispatch_subagent", _PROMPT),
+            ("subagent_dispatch", {"agent_id": "nobody", "task": "help"}),
+        ),
+        "done",
+    ],
+    "agents/helper": [{"name": "add", "arguments": {"a": 1, "b": 2}}, "3"],
+    "helper": ["helped"],
+}
+"""What the models say to `delegating`, which may start two children."""
+
+
 PROGRAMS: dict[str, Any] = {
     "everything": everything,
     "plainly": plainly,
@@ -150,6 +193,7 @@ PROGRAMS: dict[str, Any] = {
     "dropping": dropping,
     "polling": polling,
     "tagged": tagged,
+    "delegating": delegating,
 }
 INPUTS: dict[str, Any] = {
     "everything": ["short", "long"],
@@ -159,5 +203,6 @@ INPUTS: dict[str, Any] = {
     "dropping": None,
     "polling": None,
     "tagged": "a\U000e0041\U000e007fb",
+    "delegating": "hand it on",
 }
 MODEL = ScriptedModel(["They have read two texts.", "Nothing more."])

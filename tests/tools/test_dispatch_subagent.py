@@ -56,15 +56,16 @@ def test_it_can_be_made_elsewhere_if_its_registry_can() -> None:
 
 
 def test_a_section_takes_the_options_of_the_tool(tmp_path: Path) -> None:
+    session = Session()
     section = PromptSubagentToolsSection(
-        session=Session(), prompts=registry(), limits=Limits(max_iterations=2), levels=1
+        session=session, prompts=registry(), limits=Limits(max_iterations=2), levels=1
     )
 
     async def program(run: Run, _input: Any) -> Any:
         return await run.tool(section.tools()[0], **ARGUMENTS)
 
     log = tmp_path / "run.jsonl"
-    recording = record(program, log=log, model=ScriptedModel(["ok"]), session=Session())
+    recording = record(program, log=log, model=ScriptedModel(["ok"]), session=session)
 
     assert recording.output["message"] == "ok"
     (started,) = [entry.data for entry in read_entries(log) if entry.kind == "child.started"]

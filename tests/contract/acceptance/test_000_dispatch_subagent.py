@@ -1,6 +1,7 @@
 """The `dispatch_subagent` tool holds to the document that specifies it: checks 1 to 28."""
 
 import gc
+import json
 import threading
 import weakref
 from collections.abc import Callable
@@ -10,7 +11,8 @@ from typing import Any
 import attrs
 import pytest
 
-from refold.engine.errors import DispatchSubagentError, ToolError, ToolValidationError
+from refold.engine.errors import DispatchSubagentError, ToolError, ToolValidationError, UsageError
+from refold.engine.limits import Limits
 from refold.engine.log import read_entries
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.outcome import Artifact
@@ -34,6 +36,7 @@ from refold.tools.prompts import (
     context_of,
     use_prompt,
 )
+from refold.tools.shipped import offered_tools
 
 
 @attrs.frozen
@@ -162,6 +165,60 @@ def test_001_the_section_offers_one_tool_and_needs_a_session() -> None:
     assert [one.name for one in section.tools()] == ["dispatch_subagent"]
     with pytest.raises(TypeError, match="session"):
         PromptSubagentToolsSection()  # type: ignore[call-arg]  # which is the point
+    for no_session in (None, "x"):
+        with pytest.raises(UsageError, match="session: expected a Session, found"):
+            PromptSubagentToolsSection(session=no_session)  # type: ignore[arg-type]  # the same
+
+
+def dispatching(section: PromptSubagentToolsSection) -> Any:
+    """Return a program that dispatches by a section's tool, and returns what came of it."""
+
+    async def parent(run: Run, _input: Any) -> list[str]:
+        try:
+            result = await section.tools()[0].handler(params(), context=context_of(run))  # type: ignore[attr-defined]  # a `PromptTool`
+        except ToolValidationError as error:
+            return ["refused", str(error)]
+        return ["done", result.message]
+
+    return parent
+
+
+@pytest.mark.parametrize("other", [None, Session()])
+def test_001_a_session_that_the_run_has_not_is_an_error(log: Path, other: Session | None) -> None:
+    """Never an empty one in its place; a replay, whose session is a fresh one, gives the same."""
+    section = PromptSubagentToolsSection(session=with_files(), prompts=prompts())
+
+    recording = record(dispatching(section), log=log, session=other, model=ScriptedModel(["ok"]))
+
+    how, why = recording.output
+    assert how == "refused"
+    assert "The section's session is not the run's" in why
+    assert entries(log, "child.started") == []
+    again = PromptSubagentToolsSection(session=Session(), prompts=prompts())
+    given = None if other is None else Session()
+    assert reexecute(log, dispatching(again), session=given).identical
+
+
+def test_001_the_children_start_from_the_sections_session(log: Path) -> None:
+    """As does a child's own child, whose session was made of the first."""
+    session = with_files()
+    session.dispatch(Finding("before"))
+    section = PromptSubagentToolsSection(session=session, prompts=prompts())
+    inner = dispatching(section)
+
+    async def child(run: Run, given: Any) -> Any:
+        return (await inner(run, given))[0]
+
+    outer = PromptSubagentToolsSection(session=session, prompts=prompts(), program=child)
+
+    recording = record(dispatching(outer), log=log, session=session, model=ScriptedModel(["ok"]))
+
+    assert recording.output == ["done", "done"]
+    for each in (child_log(log), log.with_name("run.1.1.jsonl")):
+        (seeded,) = entries(each, "session.seeded")
+        assert seeded["snapshot"] == session.snapshot().as_json()
+    again = PromptSubagentToolsSection(session=Session(), prompts=prompts(), program=child)
+    assert reexecute(log, dispatching(again), session=with_files()).identical
 
 
 def test_001_its_text_says_when_to_call_it() -> None:
@@ -673,6 +730,27 @@ def test_026_a_prompt_may_use_them_by_name(log: Path) -> None:
     assert "ad_hoc none: summarize progress (empty)" in system_of(log)
 
 
+@pytest.mark.parametrize(
+    ("options", "limits", "why"),
+    [
+        ({"runner": "nowhere"}, {}, "runner: no runner is named 'nowhere'"),
+        ({}, {"max_depth": 0}, "max_depth"),
+    ],
+)
+def test_027_a_child_that_cannot_begin_is_a_failing_result(
+    log: Path, options: dict[str, Any], limits: dict[str, int], why: str
+) -> None:
+    """An orchestration error: its message explains it, and its payload is left out."""
+    program = parent_of(params(), **options)
+
+    recording = record(program, log=log, model=ScriptedModel(["ok"]), limits=Limits(**limits))
+
+    (result,) = recording.output
+    assert (result["success"], result["value"]) == (False, None)
+    assert result["message"].startswith(f"Subagent execution failed: {why}")
+    assert reexecute(log, program).identical
+
+
 # --- failures and the transcript ----------------------------------------------------------------
 
 
@@ -747,10 +825,34 @@ def test_028_the_parents_transcript_grows_by_one_result_and_no_child_snapshot_is
     assert len(entries(log, "model.answered")) == 2
     assert secret not in str(messages)
     assert "seen" not in str(messages)
-    assert '"message":"all is well"' in messages[-1]["content"]
+    assert messages[-1]["content"] == 'all is well\n\n{"tools_used":["child_tool"]}'
     assert len(entries(child_log(log), "session.seeded")) == 1
     assert entries(child_log(log), "session.restored") == []
     kinds = [entry.kind for entry in read_entries(log) if entry.kind.startswith("session.")]
     assert kinds == ["session.seeded"]
     report = reexecute(log, tools=[dispatch_subagent_tool(prompts=prompts())], session=with_files())
     assert report.identical, str(report)
+
+
+def test_028_the_summary_is_the_textual_reply_once(log: Path) -> None:
+    """Where nothing else comes of it, it is all of the reply; a failing result is an error."""
+    recording, messages = conversation(log, ["S" * 3000])
+
+    assert recording.ok
+    (reply,) = [message for message in messages if message["role"] == "tool"]
+    assert (reply["content"], reply["is_error"]) == ("S" * 3000, False)
+    offers = next(iter(read_entries(log))).data["tools"]
+    report = reexecute(log, tools=offered_tools(offers), session=with_files())
+    assert report.identical, str(report)
+
+
+def test_028_artifacts_and_tools_stand_below_the_summary(log: Path) -> None:
+    """Each member that is not empty, and no text twice."""
+    answer = '{"summary": "done", "artifacts": [{"kind": "path", "value": "b.md"}]}'
+
+    _, messages = conversation(log, [{"tool_calls": [{"name": "child_tool"}]}, answer])
+
+    summary, more = messages[-1]["content"].split("\n\n")
+    assert summary == "done"
+    found = json.loads(more)
+    assert (found["tools_used"], found["artifacts"][0]) == (["child_tool"], "b.md")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import structlog
 
-from refold.engine.errors import DefNotFoundError, InvalidDefError, SessionNotFound, ToolError
+from refold.engine.errors import InvalidDefError, SessionNotFound, ToolError
 from refold.engine.limits import Limits
 from refold.engine.log import read_entries
 from refold.engine.models.scripted import Reply, ScriptedModel
@@ -214,21 +214,24 @@ def test_063_a_replay_gives_the_same_session_id_and_reads_no_agent_file(
 def test_064_an_unknown_agent_is_a_value_error_to_the_letter(
     agents: AgentLoader, log: Path
 ) -> None:
-    """Through the model too: the enum of the schema does not come first."""
+    """To a program and to a model: the enum of the schema does not come first."""
     with pytest.raises(ValueError, match=r"^Agent 'x' not found$"):
         agents.load("x")
-    with pytest.raises(ValueError, match=r"^Agent 'x' not found$"):
-        raise DefNotFoundError("x")
 
-    failed = recorded(log, made(agents), {"agent_id": "x", "task": "t"}, {}, ask_and_catch).output
+    async def catches(run: Any, arguments: dict[str, Any]) -> str:
+        with pytest.raises(ValueError, match=r"^Agent 'x' not found$") as failed:
+            await run.tool("subagent_dispatch", **arguments)
+        return type(failed.value).__name__
 
-    assert failed["message"] == "Agent 'x' not found"
-    assert failed["type"] == "DefNotFoundError"
+    recording = recorded(log, made(agents), {"agent_id": "x", "task": "t"}, {}, catches)
+
+    assert recording.output == "AgentUnknown"
+    assert reexecute(log, catches, tools=[made(agents)]).identical
     model: dict[str, list[Reply]] = {"agent": [asks("x"), "done"]}
     recorded(log.with_name("two.jsonl"), made(agents), {"task": "go"}, model, "agent")
     (told,) = [one for one in messages(log.with_name("two.jsonl")) if one["role"] == "tool"]
     assert told["is_error"]
-    assert "Agent 'x' not found" in told["content"]
+    assert told["content"] == "Agent 'x' not found"
 
 
 def test_065_dispatching_to_oneself_is_the_same_error(agents: AgentLoader, log: Path) -> None:
