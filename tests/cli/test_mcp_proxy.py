@@ -63,6 +63,8 @@ def test_it_wants_a_server_or_a_url(invoke: Invoke) -> None:
         assert said.exit_code == 2
         assert said.stdout == ""
     both = invoke("mcp-proxy", "--log", "a.jsonl", "--replay", "b.jsonl", "--", "x")
+    short = invoke("mcp-proxy", "--url", "http://x", "--word", "short")
+    assert (short.exit_code, "16 or more" in short.stderr) == (2, True)
     assert both.exit_code == 2
     assert "one records, one serves" in both.stderr
 

@@ -3,12 +3,14 @@
 import contextlib
 import http.client
 import json
+import re
 import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlsplit
 
 import pytest
 
@@ -74,12 +76,13 @@ class Failing:
 @contextlib.contextmanager
 def sent(base: str, body: Any) -> Iterator[socket.socket]:
     """Send a request, give the connection, and leave when the block ends."""
-    with socket.create_connection(("127.0.0.1", int(base.rpartition(":")[2]))) as connection:
+    place = urlsplit(base)
+    with socket.create_connection((place.hostname, place.port)) as connection:
         connection.settimeout(TIMEOUT_SECONDS)
         content = json.dumps(body).encode()
         lines = [
-            "POST /openai/chat/completions HTTP/1.1",
-            "host: x",
+            f"POST {place.path}/openai/chat/completions HTTP/1.1",
+            f"host: {place.netloc}",
             f"authorization: {KEY['authorization']}",
             f"content-length: {len(content)}",
         ]
@@ -192,15 +195,98 @@ def test_a_route_that_is_none_is_named(tmp_path: Path) -> None:
 
 
 def test_a_whole_url_as_target_is_the_path_in_it(tmp_path: Path) -> None:
-    """As clients of HTTP proxies send it; one that leads elsewhere is no route."""
+    """As clients of HTTP proxies send it; one that leads elsewhere is refused."""
     log = tmp_path / "run.jsonl"
     with Upstream() as upstream, recorded(log, upstream.openai_url) as base:
         status, _ = said(base, method="GET", path=f"{base}/openai/models")
         refused, body = said(base, method="GET", path="http://api.openai.com/v1/models")
+        nowhere, known = said(base, method="GET", path=f"{base}/v1/models")
 
-    assert (status, refused) == (200, 404)
-    assert b"no route /v1: expected" in body
+    assert (status, refused, nowhere) == (200, 403, 404)
+    assert b"this proxy's own address as Host" in body
+    assert b"no route /v1: expected" in known
     assert kinds(log).count("model.asked") == 1
+
+
+ADDRESS = "127.0.0.1:PORT"
+CLIMBS = (
+    "/..", "/../x", "/../../x", "/a/../../x", "/%2e%2e/x", "/%2E%2e/x", "/.%2e/x", "/..%2f..%2fx",
+    "/%252e%252e/x", "/..\\x", "/..%5cx", "/..;a=1/x", "/..;/x", "/./x", "/a/%2e", "/..?x=/..",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ([("host", ADDRESS)], 200),
+        ([("host", "localhost:PORT")], 200),
+        ([("host", "LOCALHOST:PORT"), ("origin", "http://127.0.0.1:PORT")], 200),
+        ([("host", "evil.example:PORT")], 403),
+        ([("host", "127.0.0.1")], 403),
+        ([("host", "127.0.0.1:1")], 403),
+        ([("host", "127.0.0.1:PORT.evil.example")], 403),
+        ([("host", "evil.example@127.0.0.1:PORT")], 403),
+        ([("host", "")], 403),
+        ([("host", ADDRESS), ("origin", "http://evil.example")], 403),
+        ([("host", ADDRESS), ("origin", "https://127.0.0.1:PORT")], 403),
+        ([("host", ADDRESS), ("origin", "http://127.0.0.1:1")], 403),
+        ([("host", ADDRESS), ("origin", "null")], 403),
+        ([("host", ADDRESS), ("origin", ADDRESS), ("origin", "http://evil.example")], 403),
+    ],
+)
+def test_no_web_page_is_served(headers: list[tuple[str, str]], status: int, tmp_path: Path) -> None:
+    """One that has the name of its own server lead to this machine, too; nothing is passed on."""
+    log = tmp_path / "run.jsonl"
+    with Upstream() as upstream, recorded(log, upstream.openai_url) as base:
+        place = urlsplit(base)
+        with socket.create_connection((place.hostname, place.port)) as connection:
+            lines = [f"{name}: {value}".replace("PORT", str(place.port)) for name, value in headers]
+            head = [f"GET {place.path}/openai/models HTTP/1.1", *lines, "connection: close"]
+            head.append(f"authorization: {KEY['authorization']}")
+            connection.sendall("\r\n".join(head).encode() + b"\r\n\r\n")
+            with http.client.HTTPResponse(connection) as answer:
+                answer.begin()
+                assert answer.status == status
+
+    assert kinds(log).count("model.asked") == (status == 200)
+
+
+@pytest.mark.parametrize("word", ["", "/", "/0" * 16, "/%2e", "/openai", "/é"])
+def test_who_does_not_know_the_word_is_refused(word: str, tmp_path: Path) -> None:
+    """Any user of this machine can connect; another word is drawn each time."""
+    log = tmp_path / "run.jsonl"
+    with Upstream() as upstream, recorded(log, upstream.openai_url) as base:
+        place = urlsplit(base)
+        path = quote(f"{word}/openai/models", "/%")
+        refused, body = said(f"http://{place.netloc}", method="GET", path=path)
+
+    assert re.fullmatch("/[0-9a-f]{32}", place.path)
+    assert refused == 403
+    assert place.path[1:].encode() not in body
+    assert kinds(log) == []
+
+
+@pytest.mark.parametrize("path", CLIMBS)
+def test_no_path_leads_above_the_base_url(path: str, tmp_path: Path) -> None:
+    """However it is written: servers and clients read dots in more than one way."""
+    log = tmp_path / "run.jsonl"
+    with RawServer(answering(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")) as server:
+        with recorded(log, f"{server.url}/v1") as base:
+            status, body = said(base, method="GET", path=f"/openai{path}")
+
+        assert server.heads == []
+    assert status == 403
+    assert b"above the base URL" in body
+
+
+@pytest.mark.parametrize("path", ["/a..b", "/...", "/.well-known/x", "/a%2Fb", "/x?to=../y"])
+def test_dots_within_names_pass(path: str, tmp_path: Path) -> None:
+    with RawServer(answering(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")) as server:
+        with recorded(tmp_path / "run.jsonl", f"{server.url}/v1") as base:
+            assert said(base, method="GET", path=f"/openai{path}")[0] == 200
+        (head,) = server.heads
+
+    assert head.startswith(f"GET /v1{path} HTTP/1.1\r\n".encode())
 
 
 def test_a_change_to_websockets_is_refused(tmp_path: Path) -> None:

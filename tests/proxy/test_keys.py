@@ -153,13 +153,15 @@ def test_words_on_a_command_line_stay() -> None:
 def test_the_proxys_address_is_a_fixed_word() -> None:
     """In what is kept; and is itself again in what is served."""
     secrets = Secrets()
-    secrets.hide_address("http://127.0.0.1:4711")
-    text = "see http://127.0.0.1:4711/openai, localhost:4711, localhost%3A4711; not 127.0.0.1:47110"
+    secrets.hide_address("http://127.0.0.1:4711/w0rd")
+    text = "http://127.0.0.1:4711/w0rd/openai, localhost:4711, localhost%3A4711%2Fw0rd; not {}"
 
-    kept = scrub(secrets, text)
+    kept = scrub(secrets, text.format("127.0.0.1:47110"))
 
-    assert kept == (f"see http://{ADDRESS}/openai, {ADDRESS}, {ADDRESS}; not 127.0.0.1:47110")
-    assert secrets.shown(f"http://{ADDRESS}/a".encode()) == b"http://127.0.0.1:4711/a"
+    assert kept == f"http://{ADDRESS}/openai, host.{ADDRESS}, {ADDRESS}; not 127.0.0.1:47110"
+    assert secrets.shown(f"//{ADDRESS}/a host.{ADDRESS}".encode()) == (
+        b"//127.0.0.1:4711/w0rd/a 127.0.0.1:4711"
+    )
 
 
 def test_bytes_that_are_no_text_are_searched_too() -> None:

@@ -122,8 +122,9 @@ def test_the_proxys_own_address_is_a_fixed_word(tmp_path: Path) -> None:
         connection.sendall(JSON + b"content-length: %d\r\n\r\n" % len(body) + body)
 
     def ask(base: str) -> bytes:
-        body = said(base, question(f"I am at {base}"))[1]
-        return body.replace(base.encode(), b"HERE")
+        place = base.rpartition("/")[0]
+        body = said(base, question(f"I am at {base}, {base}/openai, {place} and {place}/other"))[1]
+        return body.replace(base.encode(), b"HERE").replace(place.encode(), b"PLACE")
 
     with RawServer(echo) as server, recorded(log, server.url) as base:
         first = ask(base)
@@ -131,7 +132,7 @@ def test_the_proxys_own_address_is_a_fixed_word(tmp_path: Path) -> None:
         second = ask(base)
 
     assert first == second
-    assert b"HERE" in second
+    assert b"HERE, HERE/openai, PLACE and PLACE/other" in second
     assert desk.divergences == []
     assert f"http://{ADDRESS}" in json.dumps(data_of(log, "model.asked"))
 

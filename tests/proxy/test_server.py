@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -46,10 +47,10 @@ def test_a_port_that_is_taken_is_refused() -> None:
 def test_no_chunk_waits_for_the_one_before() -> None:
     """Requests of one connection follow each other at once: 200 that wait take 8 seconds."""
     with served(Greeting(), ["openai"]) as base:
-        connection = http.client.HTTPConnection(base.partition("://")[2], timeout=20)
+        connection = http.client.HTTPConnection(urlsplit(base).netloc, timeout=20)
         started = time.monotonic()
         for _ in range(200):
-            connection.request("GET", "/openai/a")
+            connection.request("GET", f"{urlsplit(base).path}/openai/a")
             assert connection.getresponse().read() == b"/a"
         connection.close()
 
@@ -65,8 +66,9 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
             recorded(tmp_path / f"run{number}x.jsonl", upstream.openai_url) as base,
         ):
             said(base, question("Hello"))
-            idle = http.client.HTTPConnection(base.partition("://")[2], timeout=20)
-            idle.request("GET", "/openai/models", headers={"authorization": "Bearer k"})
+            idle = http.client.HTTPConnection(urlsplit(base).netloc, timeout=20)
+            path = f"{urlsplit(base).path}/openai/models"
+            idle.request("GET", path, headers={"authorization": "Bearer k"})
             idle.getresponse().read()
         with pytest.raises(ConnectionError):
             said(base, question("Hello"))
@@ -97,9 +99,10 @@ def test_of_a_program_that_leaves_nothing_is_said(caplog: pytest.LogCaptureFixtu
                 yield 0, b"x" * 1000
 
     with served(Long(), ["openai"]) as base:
-        host, _, port = base.partition("://")[2].partition(":")
-        with socket.create_connection((host, int(port))) as connection:
-            connection.sendall(b"GET /openai/a HTTP/1.1\r\nhost: a\r\n\r\n")
+        place = urlsplit(base)
+        with socket.create_connection((place.hostname, place.port)) as connection:
+            head = f"GET {place.path}/openai/a HTTP/1.1\r\nhost: {place.netloc}\r\n\r\n"
+            connection.sendall(head.encode())
             connection.recv(1)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         has_left.set()
@@ -116,6 +119,8 @@ def test_a_program_that_never_reads_does_not_hold_up_the_end() -> None:
             return Serve(status=200, headers={}, pieces=((0, b"x" * 65536) for _ in range(10_000)))
 
     with socket.socket() as connection, served(Flood(), ["openai"]) as base:
-        connection.connect((HOST, int(base.rpartition(":")[2])))
-        connection.sendall(b"GET /openai/ HTTP/1.1\r\nhost: x\r\n\r\n")
+        place = urlsplit(base)
+        connection.connect((HOST, place.port))
+        head = f"GET {place.path}/openai/ HTTP/1.1\r\nhost: {place.netloc}\r\n\r\n"
+        connection.sendall(head.encode())
         connection.recv(1)

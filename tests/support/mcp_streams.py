@@ -14,6 +14,7 @@ import threading
 from collections.abc import Generator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from refold.engine.observed.sse import EventParser
 
@@ -147,7 +148,7 @@ class HttpClient:
     """Posts messages, and reads what comes."""
 
     def __init__(self, url: str, **headers: str) -> None:
-        self._place = url.partition("://")[2].partition("/")[0]
+        self.url = url
         self._headers = {name.replace("_", "-"): value for name, value in headers.items()}
         self._ids = 0
 
@@ -156,10 +157,12 @@ class HttpClient:
         self, method: str, body: bytes | None = None, more: dict[str, str] | None = None
     ) -> Generator[http.client.HTTPResponse]:
         """Give an answer as far as its head, and leave when the block ends."""
-        connection = http.client.HTTPConnection(self._place, timeout=DEADLINE_SECONDS)
+        place = urlsplit(self.url)
+        target = place._replace(scheme="", netloc="").geturl()
+        connection = http.client.HTTPConnection(place.netloc, timeout=DEADLINE_SECONDS)
         headers = {"content-type": "application/json", "accept": "text/event-stream"}
         try:
-            connection.request(method, "/mcp", body, {**headers, **self._headers, **(more or {})})
+            connection.request(method, target, body, {**headers, **self._headers, **(more or {})})
             yield connection.getresponse()
         finally:
             connection.close()

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any, Final, Self
+from urllib.parse import urlsplit
 
 import attrs
 
@@ -70,10 +71,16 @@ def asked(
     headers: dict[str, str] | None = None,
 ) -> Generator[http.client.HTTPResponse]:
     """Send one request, give the answer as far as its head, and leave when the block ends."""
-    connection = http.client.HTTPConnection(base.partition("://")[2], timeout=TIMEOUT_SECONDS)
+    place = urlsplit(base)
+    connection = http.client.HTTPConnection(place.netloc, timeout=TIMEOUT_SECONDS)
     content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
     try:
-        connection.request(method, path, content, {**KEY, **(headers or {})})
+        connection.request(
+            method,
+            path if "://" in path else place.path + path,
+            content,
+            {**KEY, **(headers or {})},
+        )
         yield connection.getresponse()
     finally:
         connection.close()

@@ -4,6 +4,7 @@ Standard output is the protocol's: whatever is told stands on standard error.
 Rules: CONTRACT.md §16.11.
 """
 
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,6 +34,12 @@ recorded, or recorded and not asked.
 """
 
 
+def _word(_context: click.Context, _parameter: click.Parameter, word: str) -> str:
+    if word and not re.fullmatch(r"[A-Za-z0-9_-]{16,}", word):
+        raise click.BadParameter("expected 16 or more of A-Z a-z 0-9 _ -, drawn by you")
+    return word
+
+
 @click.command(
     "mcp-proxy",
     cls=WithCommand,
@@ -55,6 +62,11 @@ recorded, or recorded and not asked.
     help="With --url: listen at this port; by default at a free one.",
 )  # fmt: skip
 @click.option(
+    "--word", metavar="WORD", default="", callback=_word,
+    help="With --url: the secret part of the printed URL, for clients that are set up with it; by "
+         "default it is drawn at each start.",
+)  # fmt: skip
+@click.option(
     "--volatile", metavar="PATH", multiple=True,
     help="A place of calls that is not compared: tool:NAME/arguments/when.",
 )  # fmt: skip
@@ -69,6 +81,7 @@ def command(
     replay: Path | None,
     url: str | None,
     port: int,
+    word: str,
     volatile: tuple[str, ...],
     volatile_texts: tuple[str, ...],
 ) -> int:
@@ -90,15 +103,19 @@ def command(
         "rules": rules_of(volatile, volatile_texts),
     }
     if replay is None:
-        return _told(_passed(given, url, port, replay=None, **options))
+        return _told(_passed(given, url, (port, word), replay=None, **options))
     with opened_log(replay) as opened:
-        return _told(_passed(given, url, port, replay=opened.path, **options))
+        return _told(_passed(given, url, (port, word), replay=opened.path, **options))
 
 
-def _passed(given: tuple[str, ...] | None, url: str | None, port: int, **options: Any) -> Any:
+def _passed(
+    given: tuple[str, ...] | None, url: str | None, place: tuple[int, str], **options: Any
+) -> Any:
     if given is not None:
         return proxy_module("mcp.sessions").proxy_command(given, **options)
-    return proxy_module("mcp.http").proxy_url(url, port=port, announce=click.echo, **options)
+    port, word = place
+    proxy_url = proxy_module("mcp.http").proxy_url
+    return proxy_url(url, port=port, word=word, announce=click.echo, **options)
 
 
 def _told(passed: Any) -> int:

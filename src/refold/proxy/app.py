@@ -1,6 +1,9 @@
 """The proxy as one application: reads a request whole, asks the desk, passes on or serves.
 
-The first segment of a path names the route; the rest is the server's.  A program that leaves is
+The first segment of a path is a word that only those know who were given the base URL, the second
+names the route; the rest is the server's.  Whoever comes by another name, from a web page or
+without that word is refused: any page in a browser and any user of this machine can connect to a
+port of loopback, and what passes is sent with the keys of this user.  A program that leaves is
 noticed at once, and what it had asked for is given up.  Whatever goes wrong on this side is told to
 the program as status 500, or by breaking the connection where an answer has begun, and is kept in
 `fault` for whoever started the proxy.  Speaks ASGI 3.  Rules: CONTRACT.md §16.1.
@@ -8,8 +11,13 @@ the program as status 500, or by breaking the connection where an answer has beg
 
 import asyncio
 import json
+import re
+import secrets
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, MutableMapping
 from typing import Any, Final
+from urllib.parse import unquote
+
+import attrs
 
 from refold.engine.errors import RefoldError
 from refold.proxy.turns import Desk, Forward, Incoming, Serve
@@ -19,9 +27,11 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Any], Awaitable[None]]
 
+_FORBIDDEN: Final = 403
 _NOT_FOUND: Final = 404
 _FAULT: Final = 500
 _NOT_IMPLEMENTED: Final = 501
+_DECODED_MAX: Final = 4
 _NO_WEBSOCKETS: Final = (
     "WebSockets do not pass, for they cannot be recorded: let the client ask over HTTP"
 )
@@ -30,22 +40,31 @@ _NO_WEBSOCKETS: Final = (
 class Application:
     """What the server of the proxy calls for each request."""
 
-    def __init__(self, desk: Desk, routes: Collection[str], upstream: Upstream) -> None:
+    def __init__(
+        self, desk: Desk, routes: Collection[str], upstream: Upstream, *, port: int, word: str
+    ) -> None:
+        """Take what decides, the names of routes, and by which port and word programs come."""
         self.fault: Exception | None = None
         """The first thing that went wrong on this side."""
         self._desk = desk
         self._routes = routes  # as it is: whoever started the proxy may add some
         self._upstream = upstream
+        self._places = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
+        self._word = word
         self._closing = asyncio.Event()
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        answer = _Answer(send, self._word)
+        incoming = _incoming(scope)
+        if why := self._foreign(incoming):
+            await answer.refused(_FORBIDDEN, why)
+            return
         body = await _body_of(receive)
         if body is None:
             return
-        answer = _Answer(send)
         try:
-            await self._answered(_incoming(scope, body), answer, receive)
+            await self._answered(_below(incoming, body), answer, receive)
         except Exception as error:  # noqa: BLE001  # no text of it may reach the terminal from here
             self.fault = self.fault or error
             await answer.refused(_FAULT, _fault_text(error))
@@ -53,6 +72,19 @@ class Application:
     def close(self) -> None:
         """Give up all that is on its way, and whatever comes yet; from the loop's thread."""
         self._closing.set()
+
+    def _foreign(self, incoming: Incoming) -> str:
+        """Return why a request is none of the program's; empty for one that is."""
+        hosts, origins = incoming.all_of("host"), incoming.all_of("origin")
+        if len(hosts) != 1 or hosts[0].lower() not in self._places:
+            return "expected this proxy's own address as Host"
+        if any(each.lower().removeprefix("http://") not in self._places for each in origins):
+            return "no web page may ask here: found an Origin that is not this proxy"
+        if not secrets.compare_digest(incoming.route.encode(), self._word.encode()):
+            return "expected the whole base URL that the command was given, with all of its path"
+        if _climbs(incoming.target):
+            return "the path leads above the base URL"
+        return ""
 
     async def _answered(self, incoming: Incoming, answer: "_Answer", receive: Receive) -> None:
         if incoming.route not in self._routes:
@@ -111,15 +143,23 @@ class Application:
 class _Answer:
     """What the program gets; an answer without an end breaks its connection."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, word: str) -> None:
         self._send = send
+        self._word = word
         self.has_begun = False
 
     async def head(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
-        """Begin."""
-        raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        """Begin; a `location` on this proxy, `/ROUTE/…`, is led by the word of this one."""
+        raw = [
+            (name.encode("latin-1"), self._led(name, value).encode("latin-1"))
+            for name, value in headers
+        ]
         self.has_begun = True
         await self._send({"type": "http.response.start", "status": status, "headers": raw})
+
+    def _led(self, name: str, value: str) -> str:
+        is_here = name.lower() == "location" and value.startswith("/")
+        return f"/{self._word}{value}" if is_here and not value.startswith("//") else value
 
     async def body(self, content: bytes) -> None:
         """Go on; an empty chunk is none."""
@@ -141,12 +181,13 @@ class _Answer:
         await self.end()
 
 
-def _incoming(scope: Any, body: bytes) -> Incoming:
+def _incoming(scope: Any) -> Incoming:
+    """Return a request without its body; its route is the first segment of its path."""
     # The path as it came: what was escaped in it stays so.
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     target = raw.decode("latin-1")
     if not target.startswith("/"):  # a whole URL, as clients of HTTP proxies send it
-        target = target.partition("://")[2].partition("/")[2]
+        target = "/" + target.partition("://")[2].partition("/")[2]
     route, slash, rest = target.removeprefix("/").partition("/")
     query = scope["query_string"].decode("latin-1")
     return Incoming(
@@ -157,8 +198,30 @@ def _incoming(scope: Any, body: bytes) -> Incoming:
             (name.decode("latin-1").lower(), value.decode("latin-1"))
             for name, value in scope["headers"]
         ),
-        body=body,
+        body=b"",
     )
+
+
+def _below(incoming: Incoming, body: bytes) -> Incoming:
+    """Return a request as it is below the word that leads here, with its body."""
+    route, slash, rest = incoming.target.removeprefix("/").partition("/")
+    if not slash:
+        route, mark, query = route.partition("?")
+        rest = f"{mark}{query}"
+    return attrs.evolve(incoming, route=route, target=f"{slash}{rest}", body=body)
+
+
+def _climbs(target: str) -> bool:
+    """Return whether a server could take a path for one above where it begins.
+
+    Some decode twice, take a backslash for a slash, or leave out what follows a semicolon.
+    """
+    path = target.partition("?")[0]
+    for _ in range(_DECODED_MAX):
+        if any(part.partition(";")[0] in (".", "..") for part in re.split(r"[/\\]", path)):
+            return True
+        path = unquote(path, "latin-1")
+    return False
 
 
 async def _body_of(receive: Receive) -> bytes | None:

@@ -21,8 +21,11 @@ from refold.engine.redaction import Redaction, marker_of, plain_parts
 from refold.engine.vault import Vault
 
 ADDRESS: Final = "refold.proxy"
-"""What stands for the proxy's host and port."""
+"""What stands for the proxy's host and port, and the word behind them."""
+_PLACE: Final = f"host.{ADDRESS}"
+"""What stands for its host and port alone."""
 
+_OWN: Final = {"address": ADDRESS, "place": _PLACE}
 _LENGTH_MIN: Final = 8
 """Characters; what is shorter stands in for a key that nobody needs."""
 _SHORT_CHARS: Final = 2048
@@ -85,7 +88,7 @@ class Secrets(Vault):
         self.generation = 0
         """Another number, when more is known to be secret."""
         self._address = ""
-        self._shown = b""
+        self._shown: dict[bytes, bytes] = {}
         self._looked_for: tuple[str, ...] = ()
         self._shaped_left = _SHAPED_MAX
         self._variables: set[str] = set()
@@ -93,10 +96,13 @@ class Secrets(Vault):
         super().__init__(redaction)
 
     def hide_address(self, base: str) -> None:
-        """Let `ADDRESS` stand for the host and port of the proxy at `base` from now on."""
-        self._shown = base.partition("://")[2].encode()
-        port = base.rpartition(":")[2]
-        self._address = rf"|(?P<address>(?:127\.0\.0\.1|localhost)(?::|%3[Aa]){port}(?![0-9]))"
+        """Let `ADDRESS` stand for the place of the proxy at `base` from now on."""
+        there = base.partition("://")[2]
+        place, _, word = there.partition("/")
+        self._shown = {_PLACE.encode(): place.encode(), ADDRESS.encode(): there.encode()}
+        port = place.rpartition(":")[2]
+        here = rf"(?:127\.0\.0\.1|localhost)(?::|%3[Aa]){port}(?![0-9])"
+        self._address = rf"|(?P<address>{here}(?:/|%2[Ff]|\\+/){word})|(?P<place>{here})"
         self._looked_for = tuple(f"{colon}{port}" for colon in (":", "%3A", "%3a"))
         self._compile()
 
@@ -138,7 +144,9 @@ class Secrets(Vault):
 
     def shown(self, content: bytes) -> bytes:
         """Return bytes of a record with the proxy's address as it is now."""
-        return content.replace(ADDRESS.encode(), self._shown) if self._shown else content
+        for kept, now in self._shown.items():
+            content = content.replace(kept, now)
+        return content
 
     def shown_in(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return headers of a record with the proxy's address as it is now."""
@@ -254,7 +262,7 @@ class _Finder:
         for cookie in self._cookies:
             text = text.replace(cookie, marker_of("set-cookie"))
         return self._pattern.sub(
-            lambda found: ADDRESS if found.lastgroup == "address" else stands_for(found), text
+            lambda found: _OWN.get(found.lastgroup or "") or stands_for(found), text
         )
 
 

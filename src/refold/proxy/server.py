@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import secrets
 import socket
 import threading
 from collections.abc import Collection, Iterator
@@ -16,6 +17,7 @@ from refold.proxy.upstream import Upstream
 HOST: Final = "127.0.0.1"
 _FLUSH_SECONDS: Final = 0.5
 """In which a program may still read what it was sent when all ends."""
+_WORD_BYTES: Final = 16
 _POLL_SECONDS: Final = 0.002
 _IDLE_SECONDS: Final = 3600
 """After which an idle connection is closed: late, so that no client meets a closed one."""
@@ -63,9 +65,16 @@ class _Server(uvicorn.Server):
 
 @contextlib.contextmanager
 def served(
-    desk: Desk, routes: Collection[str], *, port: int = 0, passes_on: bool = True
+    desk: Desk,
+    routes: Collection[str],
+    *,
+    port: int = 0,
+    passes_on: bool = True,
+    word: str = "",
 ) -> Iterator[str]:
-    """Serve until the block ends; give the base URL, `http://127.0.0.1:PORT`.
+    """Serve until the block ends; give the base URL, `http://127.0.0.1:PORT/WORD`.
+
+    `word` is drawn, unless it is given: who does not know it is refused (CONTRACT.md §16.1).
 
     Routes that are added meanwhile are served, too.  Without `passes_on`, what asks real servers
     is made ready only if it is needed.
@@ -80,10 +89,14 @@ def served(
     with socket.create_server((HOST, port), backlog=2048) as listening:
         # Each connection has it, too: else a chunk waits 40 ms for the client to confirm the last.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        proxy = _Proxy(desk, routes, listening, passes_on=passes_on)
+        word = word or secrets.token_hex(_WORD_BYTES)
+        number = listening.getsockname()[1]
+        upstream = Upstream(at_once=passes_on)
+        application = Application(desk, routes, upstream, port=number, word=word)
+        proxy = _Proxy(application, upstream, listening)
         proxy.start()
         try:
-            yield f"http://{HOST}:{listening.getsockname()[1]}"
+            yield f"http://{HOST}:{number}/{word}"
         finally:
             proxy.stop()
         if proxy.fault is not None:
@@ -94,11 +107,11 @@ class _Proxy:
     """A server in a thread of its own."""
 
     def __init__(
-        self, desk: Desk, routes: Collection[str], listening: socket.socket, *, passes_on: bool
+        self, application: Application, upstream: Upstream, listening: socket.socket
     ) -> None:
         self.fault: BaseException | None = None
-        self._upstream = Upstream(at_once=passes_on)
-        self._application = Application(desk, routes, self._upstream)
+        self._upstream = upstream
+        self._application = application
         self._server = _Server(_config(self._application))
         self._listening = listening
         self._loop: asyncio.AbstractEventLoop | None = None

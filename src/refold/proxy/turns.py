@@ -30,7 +30,11 @@ class Incoming:
 
     def header(self, name: str) -> str:
         """Return the value of a header; empty if there is none."""
-        return next((value for key, value in self.headers if key == name), "")
+        return next(iter(self.all_of(name)), "")
+
+    def all_of(self, name: str) -> list[str]:
+        """Return the values of all headers of that name."""
+        return [value for key, value in self.headers if key == name]
 
 
 class Passing(Protocol):

@@ -10,15 +10,18 @@ import threading
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 import refold
 from refold.engine.errors import UsageError
+from refold.engine.log import read_entries
 from refold.proxy.mcp.http import proxy_url
 from refold.proxy.mcp.sessions import Passed
 from tests.support.mcp_clients import entries, kinds
 from tests.support.mcp_streams import DEADLINE_SECONDS, HttpClient, McpHttp, events, mcp_http
+from tests.support.proxied import RawServer, answering
 
 NOWHERE = "http://127.0.0.1:9/mcp"
 
@@ -151,7 +154,7 @@ def test_a_notification_is_accepted_and_a_session_ends(tmp_path: Path) -> None:
         with client.posted("initialize", params={}) as answer:
             answer.read()
             session = answer.headers["mcp-session-id"]
-        own = HttpClient(f"http://{client._place}/mcp", mcp_session_id=session)
+        own = HttpClient(client.url, mcp_session_id=session)
         with own.posted("notifications/initialized", id=None) as answer:
             statuses = [answer.status]
         with own.request("DELETE") as answer:
@@ -173,7 +176,7 @@ def test_each_session_of_a_replay_has_an_id_of_its_own(tmp_path: Path) -> None:
 
     def use(client: HttpClient) -> list[str]:
         first, second = begun(client), begun(client)
-        with HttpClient(f"http://{client._place}/mcp", mcp_session_id=first).request("DELETE"):
+        with HttpClient(client.url, mcp_session_id=first).request("DELETE"):
             return [first, second, begun(client)]
 
     _, now = twice(log, use)
@@ -226,7 +229,7 @@ def test_equal_ids_of_clients_without_a_session_are_told_apart(tmp_path: Path) -
     log = tmp_path / "log.jsonl"
 
     def use(client: HttpClient) -> Any:
-        other = HttpClient(f"http://{client._place}/mcp")
+        other = HttpClient(client.url)
         with client.tool("ask") as answer:
             stream = events(answer)
             asked = next(stream)
@@ -276,3 +279,41 @@ def test_a_url_is_asked_for(tmp_path: Path) -> None:
     """Anything else is refused before anything is listened to."""
     with pytest.raises(UsageError, match="expected http"):
         proxy_url("host/mcp", log=tmp_path / "log.jsonl")
+
+
+def test_no_page_and_nobody_without_the_word_reaches_the_server(tmp_path: Path) -> None:
+    """The server may change the world, and the client's token goes with each request."""
+    word = "a-word-of-our-own"
+    with mcp_http() as server, proxied(server.url, log=tmp_path / "a.jsonl", word=word) as made:
+        client, _ = made
+        assert urlsplit(client.url).path == f"/{word}/mcp"
+        told = []
+        for url, more in (
+            (client.url, {"origin": "http://evil.example"}),
+            (client.url, {"host": "evil.example"}),
+            (client.url.replace(word, "another-word-of-it"), {}),
+            (f"{client.url}/../../x", {}),
+            (client.url, {}),
+        ):
+            with HttpClient(url, **more).tool("echo", text="a") as answer:
+                told.append(answer.status)
+
+    assert told == [403, 403, 403, 403, 200]
+    assert [one.kind for one in read_entries(tmp_path / "a.jsonl")].count("tool.called") == 1
+
+
+@pytest.mark.parametrize(
+    "below", [".evil.example", "@127.0.0.1:9/", "/@127.0.0.1:9", "/a?b=1", "/"]
+)
+def test_what_stands_below_names_no_other_server(below: str, tmp_path: Path) -> None:
+    """A server's URL without a path is no beginning of another's."""
+    with RawServer(answering(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n")) as server:
+        with (
+            proxied(server.url, log=tmp_path / "a.jsonl") as (client, _),
+            HttpClient(client.url + below).request("GET") as answer,
+        ):
+            status = answer.status
+        heads = [head.split(b" ")[1].decode() for head in server.heads]
+
+    is_below = below.startswith("/")
+    assert (status, heads) == ((202, [below]) if is_below else (404, []))

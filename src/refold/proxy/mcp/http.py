@@ -26,6 +26,7 @@ from refold.proxy.mcp.remote import Remote, recording_here
 from refold.proxy.mcp.sessions import Passed, alone, known, own_log, report_of, seal
 from refold.proxy.mcp.stdio import EndedServer
 from refold.proxy.recording import BAD_GATEWAY
+from refold.proxy.routes import Route
 from refold.proxy.server import served
 from refold.proxy.turns import Forward, Incoming, Serve
 
@@ -48,6 +49,7 @@ def proxy_url(
     url: str,
     *,
     port: int = 0,
+    word: str = "",
     name: str = "",
     log: str | os.PathLike[str] | None = None,
     replay: str | os.PathLike[str] | None = None,
@@ -56,6 +58,8 @@ def proxy_url(
     until: Callable[[], None] | None = None,
 ) -> Passed:
     """Stand before the server at `url` until Ctrl-C or SIGTERM; `announce` gets the URL to use.
+
+    That is `http://127.0.0.1:PORT/WORD/mcp`; without a `word` one is drawn.
 
     With `replay`, or in a replay, the server is not asked.  `until` returns when it is to end.
 
@@ -75,7 +79,7 @@ def proxy_url(
 
     def serve(connect: Connect, hello: Hello = hello) -> None:
         desk = McpDesk(url, hello, connect)
-        with served(desk, [ROUTE], port=port) as base:
+        with served(desk, [ROUTE], port=port, word=word) as base:
             announce(f"{base}/{ROUTE}")
             wait()
         desk.ended()
@@ -113,7 +117,7 @@ class McpDesk:
     """Decides what becomes of each HTTP request of an MCP client."""
 
     def __init__(self, url: str, hello: Hello, connect: Connect) -> None:
-        self._url = url
+        self._route = Route(ROUTE, (), url.partition("#")[0])
         self._hello = hello
         self._connect = connect
         self._parties: dict[str, Party] = {}
@@ -135,7 +139,8 @@ class McpDesk:
             return self._served[party].served(incoming, channel)
         if incoming.method == "POST":
             party.client(incoming.body, channel)
-        url = self._url + incoming.target.removeprefix("/")
+        target = incoming.target
+        url = self._route.url_of(target[1:] if target[:2] in ("/", "/?") else target)
         return Forward(url=url, passing=_Kept(self, party, channel, incoming.method))
 
     def ended(self) -> None:
