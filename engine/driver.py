@@ -4,7 +4,7 @@ A shell file: it owns threads and waits on them, never on the program.  Each eff
 arrival in a queue, which the recorder takes one at a time.  A tool runs in the kernel's own thread
 while nothing else is live; else a synchronous one on a worker (`engine.workers`), an asynchronous
 one on the host's loop (`engine.host`), as asynchronous models do; a child on a thread of its own,
-because a bounded pool with nested joins would wait for itself.
+because a pool that runs share would, with nested joins, wait for itself.
 
 Threads cannot be killed: what a program gave up on may still end, and is recorded as late.
 """
@@ -13,6 +13,7 @@ import asyncio
 import contextvars
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +33,7 @@ from refold.engine.errors import (
 )
 from refold.engine.events import InputGiven, ModelAnswered, ToolReturned
 from refold.engine.host import Host
+from refold.engine.limits import CHILDREN_AT_ONCE
 from refold.engine.outcome import Outcome, failed
 from refold.engine.people import check_answer
 from refold.engine.plain import to_json
@@ -102,6 +104,10 @@ class Driver:
         self._host = host
         self._may_wait = may_wait
         self._workers = Workers(WORKERS_MAX)
+        self._lock = threading.Lock()
+        self._children = 0
+        """Threads of children; a lock guards this and those that wait."""
+        self._waiting: deque[Callable[[], None]] = deque()
         self._context = contextvars.copy_context()
 
     def has_place(self, tool: Tool) -> bool:
@@ -178,16 +184,38 @@ class Driver:
         self._later(effect.call, lambda: _ask_person(question, ask))
 
     def run_child(self, call: str, runner: ChildRunner, request: ChildRequest) -> None:
-        """Run a child on a thread of its own; its arrival follows."""
+        """Run a child on a thread of its own, as soon as there is room; its arrival follows.
+
+        The room is this run's alone: children of children have theirs, so that none waits for a
+        place that its own parent holds.
+        """
         self.flights[call] = Flight(request, request.cancel)
 
         def run() -> None:
             self._arrivals.put(Arrival(call, _run_child(runner, request)))
 
+        with self._lock:
+            if self._children >= CHILDREN_AT_ONCE:
+                self._waiting.append(run)
+                return
+            self._children += 1
+        work = threading.Thread(
+            target=self._run_children, args=(run,), name=f"refold-child-{call}", daemon=True
+        )
         try:
-            threading.Thread(target=run, name=f"refold-child-{call}", daemon=True).start()
+            work.start()
         except RuntimeError as error:  # the system has no more threads
+            with self._lock:
+                self._children -= 1
             self._arrivals.put(Arrival(call, failed("failed", "runner", str(error))))
+
+    def _run_children(self, run: Callable[[], None] | None) -> None:
+        while run is not None:
+            run()
+            del run  # and the child's request with it, before the next begins
+            with self._lock:
+                run = self._waiting.popleft() if self._waiting else None
+                self._children -= run is None
 
     def give_up(self, call: str) -> None:
         """Ask an effect to end; it may arrive all the same."""

@@ -5,6 +5,7 @@ driver and the runners watch time and bytes; each hit is a `limit.hit` event.
 """
 
 import math
+from collections.abc import Mapping
 from typing import Any, Final, Self
 
 import attrs
@@ -82,8 +83,19 @@ class Limits:
         return cls(**caps)
 
 
-CEILINGS: Final = Limits(max_depth=8, max_children=64, join_seconds=600)
+CEILINGS: Final = Limits(max_depth=8, max_children=1000, join_seconds=600)
 """What every root has unless it says otherwise."""
+_ONCE: Final = {"max_children": 64}
+"""Ceilings that roots had before, where they were others."""
+CHILDREN_AT_ONCE: Final = 64
+"""Children of one run that work at the same time; those that were started beyond wait their turn,
+and their time begins with it.  No log says so."""
+
+
+def ceilings_of(limits: Mapping[str, Any]) -> Limits:
+    """Return the ceilings that a root was recorded under: its own limits tell."""
+    before = {name: cap for name, cap in _ONCE.items() if limits.get(name) == cap}
+    return attrs.evolve(CEILINGS, **before)
 
 
 def _tighter(one: float | None, other: float | None) -> float | None:

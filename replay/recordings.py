@@ -23,7 +23,7 @@ from refold.engine import digest
 from refold.engine.canonical import Json
 from refold.engine.errors import LogDamaged, UsageError
 from refold.engine.events import RunFinished, RunStarted
-from refold.engine.limits import CEILINGS, Limits
+from refold.engine.limits import Limits, ceilings_of
 from refold.engine.log import scan
 from refold.engine.log.names import SUFFIX, blobs_of, root_of, tree
 from refold.engine.outcome import Artifact
@@ -213,7 +213,7 @@ def asked_otherwise(
     }
     if limits is not None:
         recorded["limits"] = started.limits
-        now["limits"] = limits.completed(CEILINGS).as_json()
+        now["limits"] = limits.completed(ceilings_of(started.limits)).as_json()
     if seed is not None:
         recorded["seed"], now["seed"] = started.seed, digest.of_value(digest.VALUE, seed)[:32]
     return differences(recorded, now)

@@ -14,7 +14,7 @@ import attrs
 
 from refold.engine import events
 from refold.engine.errors import EventMalformed, LogDamaged, LogMissing
-from refold.engine.limits import CEILINGS
+from refold.engine.limits import ceilings_of
 from refold.engine.log import Entry, read_entries
 from refold.engine.log.names import child_path
 from refold.engine.outcome import Outcome, Usage
@@ -177,7 +177,7 @@ class _Reading:
                 "input": own.input,
                 "depth": own.depth,
                 "limits": own.limits,
-                "narrowed": _other(own.limits, CEILINGS.as_json()),
+                "narrowed": _other(own.limits, ceilings_of(own.limits).as_json()),
                 "run_id": own.run_id,
                 "duration_ms": self.walk.duration_ms() if ended else None,
                 "usage": self._usage,

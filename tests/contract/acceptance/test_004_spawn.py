@@ -194,6 +194,19 @@ def test_094_spawn_returns_before_the_child_has_ended(log: Path, workspace: Path
     assert text.endswith("late")
 
 
+def test_094_jobs_are_started_however_many_there_are(log: Path, workspace: Path) -> None:
+    """More than work at once are queued."""
+
+    async def many(run: Any, _: Any) -> Any:
+        for number in range(70):
+            await run.tool("spawn", task=f"dig {number}")
+        return await run.tool("spawn_await", job_ids="*")
+
+    text = recorded(log, many, tools_of(workspace)).output
+
+    assert text.count(": OK]\ndone") == 70
+
+
 def test_095_a_job_id_is_short_hex_unique_and_stable_under_replay(
     log: Path, workspace: Path
 ) -> None:
