@@ -32,6 +32,11 @@ class Flags:
     tools_tell: bool = False
     """Whether a model is told a tool's result as the tool words it (`Tool.tell`), where it does."""
 
+    passes: int = 0
+    """After how many passes of the loop in which the program has asked for nothing the world may
+    deliver a line, though the program goes on; 0 for never.  A pass calls back once whatever was
+    ready when it began: `while not task.done(): await asyncio.sleep(0)` takes one a round."""
+
     def as_json(self) -> dict[str, Any]:
         """Return what `run.started.versions.flags` says."""
         return attrs.asdict(self)
@@ -44,7 +49,9 @@ class Flags:
         return cls(**{name: known[name] for name in _TYPES if name in known})
 
 
-NOW: Final = Flags(scope_hashes=True, no_collector=True, like_asyncio=True, tools_tell=True)
+NOW: Final = Flags(
+    scope_hashes=True, no_collector=True, like_asyncio=True, tools_tell=True, passes=1000
+)
 """The rules of runs that are recorded now."""
 
 _TYPES: Final = {name: type(value) for name, value in NOW.as_json().items()}

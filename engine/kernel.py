@@ -118,6 +118,7 @@ class Kernel:
             glance=self.values.glance_seconds,
             arm=self._arm,
             unheard=self._hear,
+            hears=self._hears,
             flags=flags,
         )
         self.open: dict[str, Pending] = {}
@@ -246,10 +247,11 @@ class Kernel:
         Raises:
             RefoldError: the first failure of the world, whatever the program made of it.
         """
+        before = self.interrupt, self.left
         is_quiet = self._step()
         if self.failure is not None:
             raise self.failure
-        if not is_quiet and (self.interrupt or self.left) is None:
+        if not is_quiet and (self.interrupt, self.left) == before:
             if self._spins:
                 self.loop.forget_ready()  # while it was cancelled, too
             self._spins = True
@@ -365,9 +367,13 @@ class Kernel:
 
     def is_stuck(self) -> bool:
         """Return whether nothing is ready, in flight or timed (CONTRACT.md §9.4)."""
-        if self.open or not self.loop.is_idle() or self._joins:
-            return False
-        return not (self.is_closing and self.children)
+        return self.loop.is_idle() and not self._hears()
+
+    def _hears(self) -> bool:
+        """Return whether anything is in flight or timed that the program may wait for."""
+        if self.open or self.loop.timers or self._joins:
+            return True
+        return bool(self.is_closing and self.children)
 
     # -- endings --------------------------------------------------------------------------
 
@@ -430,6 +436,7 @@ class Kernel:
 
     def emit(self, event: Event, call: str | None) -> None:
         """Put a line that follows from the program into the log."""
+        self.loop.idle_passes = 0
         with self.failing():
             self.world.emit(event, call)
 

@@ -34,6 +34,7 @@ from refold.engine.errors import OutsideLoop
 from refold.engine.flags import NOW, Flags
 
 _ASYNCIO_FILES: Final = asyncio.__file__.rpartition("/")[0]
+_STDLIB: Final = _ASYNCIO_FILES.rpartition("/")[0]
 _OURS: Final = refold.engine.__path__[0]
 _TIMEOUTS_FILE: Final = sys.modules["asyncio.timeouts"].__file__
 
@@ -59,6 +60,16 @@ def _adapter_for(frame: FrameType | None) -> str:
                 return adapter
         frame = frame.f_back
     return ""
+
+
+def _programs_own(frame: FrameType | None) -> FrameType | None:
+    """Return the first frame, from the innermost out to the step, that is no library's."""
+    while frame is not None and frame.f_code is not Loop.step.__code__:
+        name = frame.f_code.co_filename
+        if not name.startswith((_STDLIB, _OURS)) and "-packages/" not in name:
+            return frame
+        frame = frame.f_back
+    return None
 
 
 class _Collecting(threading.local):
@@ -285,13 +296,15 @@ class Loop(asyncio.AbstractEventLoop):
         glance: Callable[[], float],
         arm: Callable[[Timer], None],
         unheard: Callable[[str, BaseException | None], None] = lambda _message, _error: None,
+        hears: Callable[[], bool] = lambda: False,
         flags: Flags = NOW,
     ) -> None:
         """Take the clock.
 
         `look` records that the program saw the time, `glance` gives the last time recorded, both
         in seconds; `arm` is told of every timer, `unheard` of exceptions that the program hears
-        nothing of, each with what asyncio says of it; `flags` are the rules of the run's log.
+        nothing of, each with what asyncio says of it; `hears` says whether anything is under way
+        that the program may wait for; `flags` are the rules of the run's log.
         """
         self.flags = flags
         self.root = Scope("0")
@@ -303,6 +316,9 @@ class Loop(asyncio.AbstractEventLoop):
         self._look = look
         self._arm = arm
         self._unheard = unheard
+        self._hears = hears
+        self.idle_passes = 0
+        """Passes in which the program has asked for nothing; who asks sets it back."""
         self._failed: list[weakref.ref[asyncio.Task[Any]]] = []
         self._ready: deque[Handle] = deque()
         self._numbers = itertools.count(1)
@@ -319,7 +335,11 @@ class Loop(asyncio.AbstractEventLoop):
     # -- what the pump calls --------------------------------------------------------------
 
     def step(self) -> bool:
-        """Run callbacks until none is ready; False where `CALLBACKS_MAX` of them have run."""
+        """Run callbacks until none is ready; False where `CALLBACKS_MAX` of them have run.
+
+        Also until the program has asked for nothing in so many passes as the flag says, and there
+        is something that it may wait for: it looks again and again whether that is there.
+        """
         ready = self._ready
         if not ready:
             return True
@@ -329,15 +349,36 @@ class Loop(asyncio.AbstractEventLoop):
         sys.set_asyncgen_hooks(self._generator_started, self._generator_dropped)
         self._thread = threading.get_ident()
         try:
-            for _ in range(CALLBACKS_MAX):
-                if not ready:
-                    return True
-                self._run(ready.popleft())  # no name for it here: it would outlive the step
-            return False
+            return self._run_passes(ready) if self.flags.passes else self._run_all(ready)
         finally:
             self._thread = 0
             sys.set_asyncgen_hooks(*hooks)
             asyncio._set_running_loop(before)  # noqa: SLF001 - the same
+
+    def _run_passes(self, ready: deque[Handle]) -> bool:
+        left, most = CALLBACKS_MAX, self.flags.passes
+        self.idle_passes = 0
+        while ready:
+            many = len(ready)
+            for _ in range(many):
+                self._run(ready.popleft())  # no name for it here: it would outlive the step
+            self.idle_passes += 1
+            if self.idle_passes >= most:
+                self.idle_passes = 0
+                if self._hears():
+                    return True
+            left -= many
+            if left <= 0:
+                return False
+        return True
+
+    def _run_all(self, ready: deque[Handle]) -> bool:
+        """Run callbacks as logs without the flag `passes` had it."""
+        for _ in range(CALLBACKS_MAX):
+            if not ready:
+                return True
+            self._run(ready.popleft())
+        return False
 
     def _run(self, handle: Handle) -> None:
         if handle.is_cancelled:
@@ -427,6 +468,7 @@ class Loop(asyncio.AbstractEventLoop):
         """Return the scope of the code running now; `None` where `is_stepping` would be False."""
         if self._thread != threading.get_ident() or _collecting.on:
             return None
+        self.idle_passes = 0
         task = asyncio.current_task(self)
         return task.scope if task.__class__ is Task else self.scope()
 
@@ -681,15 +723,17 @@ class Loop(asyncio.AbstractEventLoop):
         """Refuse to leave the loop, and remember it: a framework may swallow the error.
 
         Raises:
-            OutsideLoop: always; names the first caller outside asyncio and the engine.
+            OutsideLoop: always; names the first caller outside asyncio and the engine, and of a
+                library the line of the program that calls it, where there is one.
         """
         frame = sys._getframe(1)  # noqa: SLF001 - the call site is the message
         while frame.f_back is not None and frame.f_code.co_filename.startswith(
             (_ASYNCIO_FILES, _OURS)
         ):
             frame = frame.f_back
+        place = _programs_own(frame) or frame
         adapter = _adapter_for(frame)
-        error = OutsideLoop(method, frame.f_code.co_filename, frame.f_lineno, adapter)
+        error = OutsideLoop(method, place.f_code.co_filename, place.f_lineno, adapter)
         if self.refusal is None:
             self.refusal = error
         raise error

@@ -7,6 +7,8 @@
   of the tasks that other loops have had.
 - `gather` returns a future of a private class that hashes to its address.
 - `run` says only that a loop runs already; here it is refused as all that leaves the loop is.
+- `Thread.start` is refused to anyio: its worker threads run what `to_thread` and `open_file` are
+  given, and their refusal would be an error in a thread, while the program waits for ever.
 - `wrap_future` would leave the loop in another thread, whose refusal could name no line of the
   program; it is refused where the program calls it.
 
@@ -14,6 +16,7 @@ Installed once, when the first kernel is made.
 """
 
 import asyncio
+import threading
 from asyncio import futures, runners, tasks
 from collections.abc import Callable
 from types import ModuleType
@@ -30,6 +33,7 @@ def install() -> None:
     _replace("all_tasks", _ordered_all_tasks(asyncio.all_tasks))
     _replace("run", _refused_run(asyncio.run), runners)
     _replace("wrap_future", _refused_wrap_future(asyncio.wrap_future), futures)
+    threading.Thread.start = _refused_start(threading.Thread.start)  # type: ignore[method-assign]  # see above
     if not hasattr(asyncio, "eager_task_factory"):  # before Python 3.12
         _replace("wait_for", _taskless_wait_for(asyncio.wait_for))
     gathering = getattr(tasks, "_GatheringFuture", None)
@@ -102,6 +106,18 @@ def _refused_wrap_future(original: Callable[..., Any]) -> Callable[..., Any]:
 
     wrap_future.__doc__ = original.__doc__
     return wrap_future
+
+
+def _refused_start(original: Callable[[threading.Thread], None]) -> Callable[..., None]:
+    def start(self: threading.Thread) -> None:
+        if type(self).__module__.startswith("anyio."):
+            loop = asyncio._get_running_loop()  # noqa: SLF001 - exported for loops
+            if isinstance(loop, Loop):
+                loop.refuse("anyio.to_thread (and open_file, and Path)")
+        original(self)
+
+    start.__doc__ = original.__doc__
+    return start
 
 
 async def _at_once(fut: Any) -> Any:

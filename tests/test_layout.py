@@ -180,6 +180,7 @@ SHELL: Final = {
     "engine/runners/unfinished.py": ("clock files", "waits for a child's old writer to leave"),
     "engine/session/bus.py": ("threads", "threads may publish"),
     "engine/session/session.py": ("threads", "one writer at a time"),
+    "engine/stdlib.py": ("threads", "refuses those of anyio, starts none"),
     "engine/timers.py": ("clock", "deadlines and timers go by the monotonic clock"),
     "engine/values.py": ("random", "from recorded seeds"),
     "engine/vault.py": ("threads environment", "knows the values of secrets"),

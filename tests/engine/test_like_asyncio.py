@@ -4,6 +4,7 @@ And where it does not, on purpose, it does the same on every version of Python.
 """
 
 import asyncio
+import contextlib
 import contextvars
 import gc
 import sys
@@ -16,8 +17,9 @@ import pytest
 
 import refold
 from refold.engine.delegation import Delegation
+from refold.engine.log import read_entries
 from refold.engine.run import PlainRun, Run
-from refold.tools.contract import DelegationTool
+from refold.tools.contract import DelegationTool, tool
 
 TENANT: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="unset")
 
@@ -283,6 +285,156 @@ def test_a_handler_is_not_called_by_the_collector(tmp_path: Path) -> None:
 
     assert [text.rpartition(": ")[2] for text in recording.warnings] == ["in a cycle"]
     assert recording.entries == 3  # no note
+
+
+# --- looking again and again -------------------------------------------------------------------
+
+
+@tool(effect="reads")
+def look_up(name: str) -> str:
+    """Look a name up."""
+    return name
+
+
+@tool(effect="reads")
+async def look_up_slowly(name: str) -> str:
+    """Look a name up, elsewhere."""
+    await asyncio.sleep(0.001)
+    return name
+
+
+async def _child(run: Run, _input: Any) -> str:
+    return await run.tool(look_up, name="in a child")  # type: ignore[no-any-return]  # it is one
+
+
+POLLED: dict[str, Callable[[Run], Any]] = {
+    "tool": lambda run: run.tool(look_up, name="x"),
+    "asynchronous": lambda run: run.tool(look_up_slowly, name="x"),
+    "timer": lambda run: run.sleep(0.001),
+    "child": lambda run: run.delegate(Delegation(program=_child)),
+    "several": lambda run: asyncio.gather(*(run.tool(look_up, name=name) for name in "abc")),
+}
+
+ROUNDS: dict[str, Callable[[], Any]] = {
+    "sleep": lambda: asyncio.sleep(0),
+    "task": lambda: asyncio.create_task(asyncio.sleep(0)),
+    "wait_for": lambda: asyncio.wait_for(asyncio.sleep(0), 60),
+}
+
+
+@pytest.mark.parametrize("polled", POLLED)
+@pytest.mark.parametrize("each", ROUNDS)
+def test_a_program_may_look_again_and_again(tmp_path: Path, polled: str, each: str) -> None:
+    """What it looks for comes, at the same round in every replay: it counts them."""
+
+    async def program(run: Run, _input: Any) -> int:
+        task = asyncio.ensure_future(POLLED[polled](run))
+        rounds = 0
+        while not task.done():
+            await ROUNDS[each]()
+            rounds += 1
+        await task
+        return rounds
+
+    assert 100 < recorded(tmp_path, program).output < 10_000
+
+
+def test_those_who_look_together_see_it_in_their_order(tmp_path: Path) -> None:
+    """A line from the world comes between two passes, never within one."""
+
+    async def program(run: Run, _input: Any) -> list[int]:
+        task = asyncio.create_task(run.tool(look_up, name="x"))
+        seen = []
+
+        async def look(number: int) -> None:
+            while not task.done():  # noqa: ASYNC110 - what it is about
+                await asyncio.sleep(0)
+            seen.append(number)
+
+        await asyncio.gather(*map(look, range(5)))
+        return seen
+
+    assert recorded(tmp_path, program).output == [0, 1, 2, 3, 4]
+
+
+def test_who_asks_for_something_in_between_is_not_interrupted(tmp_path: Path) -> None:
+    """Only passes without a request count: what is asked in one step stays in one."""
+
+    async def program(run: Run, _input: Any) -> None:
+        task = asyncio.create_task(run.tool(look_up, name="x"))
+        for _ in range(5):
+            for _ in range(400):
+                await asyncio.sleep(0)
+            run.annotate("here")
+        await task
+
+    kinds = [entry.kind for entry in read_entries(recorded(tmp_path, program).log)]
+
+    assert kinds[1:-1] == ["tool.called", *["note.added"] * 5, "tool.returned"]
+
+
+def test_who_looks_for_an_answer_is_suspended(tmp_path: Path) -> None:
+    """Where people alone can make it go on; and it goes on with the answer."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        task = asyncio.create_task(run.ask("Well?"))
+        while not task.done():  # noqa: ASYNC110 - what it is about
+            await asyncio.sleep(0)
+        return task.result()
+
+    waiting = refold.record(program, None, log=tmp_path / "a.jsonl")
+    (question,) = waiting.questions
+    ended = refold.resume(waiting.log, program, answers={question.key: "yes"})
+
+    assert (waiting.status, ended.output) == ("suspended", "yes")
+    refold.reexecute(ended.log, program).check()
+
+
+@pytest.mark.long
+def test_a_program_that_leaves_and_then_spins_comes_to_an_end(tmp_path: Path) -> None:
+    """Both end a step; the one is not taken for the other."""
+
+    async def program(_run: Run, _input: Any) -> None:
+        asyncio.create_task(_spins())  # noqa: RUF006 - it never ends
+        await asyncio.sleep(0)
+        sys.exit(3)
+
+    recording = recorded(tmp_path, program)
+
+    assert recording.error is not None
+    assert recording.error.code == "spinning"
+
+
+async def _spins() -> None:
+    while True:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("which", ["run_sync", "open_file", "Path"])
+def test_a_thread_of_anyio_is_refused_where_the_program_asks_for_it(
+    tmp_path: Path, which: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """And not in the thread, whose error would be a traceback beside a program that waits."""
+    anyio = pytest.importorskip("anyio")
+    ran: list[int] = []
+
+    async def program(_run: Run, _input: Any) -> None:
+        if which == "run_sync":
+            await anyio.to_thread.run_sync(ran.append, 1)
+        elif which == "open_file":
+            await anyio.open_file(__file__)
+        else:
+            await anyio.Path(__file__).exists()
+
+    recording = recorded(tmp_path, program)
+
+    assert recording.error is not None
+    assert recording.error.code == "outside_loop"
+    assert recording.error.message.startswith(f"{__file__}:")
+    assert "Make it a tool" in recording.error.message
+    assert not ran
+    assert capfd.readouterr().err == ""
 
 
 # --- not as asyncio does, on purpose -----------------------------------------------------------
