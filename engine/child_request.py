@@ -9,7 +9,14 @@ from typing import Any
 from refold.engine.delegation import Delegation
 from refold.engine.effects import RunChild
 from refold.engine.log.names import child_path
-from refold.engine.ports import ChildRequest, Identity, Parentage, SessionPort, Tool
+from refold.engine.ports import (
+    ChildRequest,
+    Identity,
+    MoreTokens,
+    Parentage,
+    SessionPort,
+    Tool,
+)
 from refold.engine.programs import found_program, program_name
 from refold.engine.run_request import RunRequest, by_name
 
@@ -22,10 +29,11 @@ def child_request(
     start_hash: str,
     session: SessionPort | None,
     host: Any,
+    tokens: MoreTokens | None = None,
 ) -> ChildRequest:
     """Return what the child's runner is asked for by the run `above`.
 
-    `path` is the child's, `start_hash` that of its `child.started`.
+    `path` is the child's, `start_hash` that of its `child.started`, `tokens` asks `above` for more.
     """
     delegation, identity = effect.delegation, above.identity
     return ChildRequest(
@@ -55,6 +63,7 @@ def child_request(
         resume=above.resume,
         vault=above.vault,
         host=host,
+        tokens=tokens,
     )
 
 

@@ -76,7 +76,8 @@ def granted(state: Fold | RunState, delegation: Delegation) -> Limits:
         limits = attrs.evolve(limits, max_depth=deepest)
     left = tokens_left(state)
     if left is not None:
-        wanted = left if limits.model_tokens is None else min(left, limits.model_tokens)
+        caps = (left, limits.model_tokens, delegation.part)
+        wanted = min(cap for cap in caps if cap is not None)
         limits = attrs.evolve(limits, model_tokens=max(1, wanted))
     return limits
 
@@ -113,6 +114,11 @@ _JUDGES: Final[dict[type, Callable[[Fold | RunState, Any], tuple[Event, ...]]]] 
     RequestModel: _model,
     RequestChild: _child,
 }
+
+
+def lacks_tokens(events: tuple[Event, ...]) -> bool:
+    """Return whether what was asked for is refused for want of tokens alone."""
+    return isinstance(events[0], LimitHit) and events[0].limit == "model_tokens"
 
 
 # --- refusals ------------------------------------------------------------------------------

@@ -31,6 +31,9 @@ class Delegation:
     """How many levels below the caller may exist; `None` for no cap of its own."""
     limits: Limits | None = None
     """Narrower caps for the child; `max_depth` here is absolute, `levels` is relative."""
+    part: int | None = None
+    """Of the caller's `model_tokens`, what the child reserves at its start; `None` for all that is
+    left.  It may ask for more, unless `limits` cap its tokens."""
     policy: Policy = Policy()
     session: Any = None
     """A session for the child: a fork of the caller's, or the caller's own where `shared`."""

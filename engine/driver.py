@@ -76,7 +76,22 @@ class SharedChange:
     done: threading.Event = attrs.field(factory=threading.Event)
 
 
-Arrivals = queue.SimpleQueue[Arrival | CancelRun | SharedChange]
+@attrs.define(eq=False)
+class TokensAsked:
+    """A child has used up its tokens; it waits until it is told how many more it has."""
+
+    call: str
+    """Of the child's start."""
+    given: int = 0
+    done: threading.Event = attrs.field(factory=threading.Event)
+
+    def answer(self, tokens: int) -> None:
+        """Let the child go on with so many."""
+        self.given = tokens
+        self.done.set()
+
+
+Arrivals = queue.SimpleQueue[Arrival | CancelRun | SharedChange | TokensAsked]
 
 
 _tool_returned = quick(ToolReturned)

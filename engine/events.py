@@ -159,9 +159,11 @@ class ClockRead:
 class ValueDrawn:
     """The program drew a value from outside itself."""
 
-    source: Literal["uuid", "random", "file", "environment", "session", "settings"]
+    source: Literal["uuid", "random", "file", "environment", "session", "settings", "tokens"]
+    """`tokens`: what its parent gave a run that had used up its `model_tokens`; 0 for none."""
     name: str
-    """The stream, the file's name, the variable, the slice, the tool; empty for a uuid."""
+    """The stream, the file's name, the variable, the slice, the tool; empty for a uuid and for
+    tokens."""
     value: Json
 
 
@@ -234,6 +236,15 @@ class SessionChanged:
     data: Json
     by: str = ""
     """The path of the child that shares the session and acted; empty for the run itself."""
+
+
+@attrs.frozen(weakref_slot=False)
+class TokensGranted:
+    """A child that had used up its `model_tokens` was given more of its parent's."""
+
+    tokens: int
+    to: str
+    """The call key of the child's start; empty where this run was given more for its children."""
 
 
 @attrs.frozen(weakref_slot=False)
@@ -318,6 +329,7 @@ Event = (
     | SessionSeeded
     | SessionRestored
     | SessionChanged
+    | TokensGranted
     | PatchMarked
     | NoteAdded
     | RunResumed
@@ -343,6 +355,7 @@ KINDS: Final[dict[str, type[Event]]] = {
     "session.seeded": SessionSeeded,
     "session.restored": SessionRestored,
     "session.changed": SessionChanged,
+    "tokens.granted": TokensGranted,
     "patch.marked": PatchMarked,
     "note.added": NoteAdded,
     "run.resumed": RunResumed,
@@ -367,7 +380,7 @@ TAILS: Final[dict[str, str]] = {
 WIRE: Final = "x-refold.wire"
 """How an answer of a watched command came, byte by byte (CONTRACT.md §16.4)."""
 
-UNDIGESTED: Final = frozenset({"clock.read", "effect.late", "run.resumed", WIRE})
+UNDIGESTED: Final = frozenset({"clock.read", "effect.late", "run.resumed", "tokens.granted", WIRE})
 """Kinds that the data digest leaves out whole."""
 
 COMPLETES: Final[dict[str, str]] = {
@@ -381,6 +394,6 @@ COMPLETES: Final[dict[str, str]] = {
 REQUEST_KINDS: Final = frozenset(COMPLETES.values())
 """Kinds that ask the world for something."""
 
-FROM_WORLD: Final = frozenset({*COMPLETES, "timer.fired", "effect.late"})
+FROM_WORLD: Final = frozenset({*COMPLETES, "timer.fired", "effect.late", "tokens.granted"})
 """Kinds that the world delivers, one a step.  A rejected child's `child.finished` follows from the
 program, as does a `limit.hit` other than wall time (CONTRACT.md §5.2)."""

@@ -37,6 +37,9 @@ class Flags:
     deliver a line, though the program goes on; 0 for never.  A pass calls back once whatever was
     ready when it began: `while not task.done(): await asyncio.sleep(0)` takes one a round."""
 
+    asks_tokens: bool = False
+    """Whether a child that has used up its `model_tokens` asks its parent for more."""
+
     def as_json(self) -> dict[str, Any]:
         """Return what `run.started.versions.flags` says."""
         return attrs.asdict(self)
@@ -50,7 +53,12 @@ class Flags:
 
 
 NOW: Final = Flags(
-    scope_hashes=True, no_collector=True, like_asyncio=True, tools_tell=True, passes=1000
+    scope_hashes=True,
+    no_collector=True,
+    like_asyncio=True,
+    tools_tell=True,
+    passes=1000,
+    asks_tokens=True,
 )
 """The rules of runs that are recorded now."""
 

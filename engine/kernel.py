@@ -21,7 +21,7 @@ import attrs
 from refold.engine import digest, stdlib
 from refold.engine.canonical import Json
 from refold.engine.conversation import Conversations
-from refold.engine.decide import RequestChild, RequestModel, decide
+from refold.engine.decide import Command, RequestChild, RequestModel, decide, lacks_tokens
 from refold.engine.delegation import Delegation
 from refold.engine.effects import AskModel, AskPerson, CallTool, Effect, GiveUp, RunChild
 from refold.engine.errors import (
@@ -49,6 +49,7 @@ from refold.engine.events import (
     ModelAsked,
     SessionChanged,
     TimerFired,
+    TokensGranted,
     ToolCalled,
     ToolReturned,
 )
@@ -148,6 +149,8 @@ class Kernel:
         """Calls that the program made and never awaited, once it has ended."""
         self.unheard: list[Unheard] = []
         """Exceptions of the program that nobody awaited."""
+        self.more_tokens: Callable[[], int] = lambda: 0
+        """Asks the parent for tokens and waits for them: how many it gave."""
         self.main: Task | None = None
         self._joins: list[Join] = []
         self._conversations = Conversations()
@@ -459,7 +462,7 @@ class Kernel:
             case SessionChanged() if self.session is not None:
                 self.session.take(event)
             case _:
-                pass  # an effect.late changes nothing
+                pass  # an effect.late changes nothing, and of tokens the fold knows
 
     def can_deliver(self, event: Event, call: str | None) -> bool:
         """Return whether the program waits for what this line from the world would complete."""
@@ -478,6 +481,8 @@ class Kernel:
                 return event.kind == "run"
             case SessionChanged():
                 return bool(event.by)
+            case TokensGranted():
+                return not event.to or event.to in self.children
             case _:
                 return False
 
@@ -737,7 +742,7 @@ class Kernel:
             if request.tools
             else "",
         )
-        call = self._grant(decide(self.world.fold, RequestModel(asked)))
+        call = self._grant(self._judged(lambda _call: RequestModel(asked)))
         pending = Pending(call, "model", asked.model)
         self._conversations.asked(prefix)
         pending.chain, pending.messages = prefix.end, prefix.messages
@@ -757,6 +762,23 @@ class Kernel:
         self._wait_for(pending, AskPerson(call, question, plain))
         return pending
 
+    def _judged(self, command: Callable[[str], Command]) -> tuple[Event, ...]:
+        """Return what is decided of the command that is made for the next call key.
+
+        A child that only lacks tokens asks its parent for more, once (CONTRACT.md §8.3).
+        """
+        events = decide(self.world.fold, command(self._next_call()))
+        asks = self.loop.flags.asks_tokens and self.identity.parent is not None
+        if asks and lacks_tokens(events) and self.values.draw("tokens", "", self.more_tokens):
+            events = decide(self.world.fold, command(self._next_call()))
+        return events
+
+    def _next_call(self) -> str:
+        """Return the call key that `_grant` takes next."""
+        scope, call = self.key()
+        scope.calls -= 1
+        return call
+
     def _grant(self, events: Iterable[Event]) -> str:
         """Emit what `decide` gave under one call key; raise where it refused."""
         first, *rest = events
@@ -769,9 +791,6 @@ class Kernel:
 
     def start(self, delegation: Delegation) -> Child:
         """Start a child, or reject it: then its outcome is there at once (CONTRACT.md §7)."""
-        scope, call = self.key()
-        scope.calls -= 1  # `_grant` takes it
-        run_id = self.child_run_id(call)
         name = program_name(delegation.program)
         delegation = attrs.evolve(
             delegation,
@@ -779,15 +798,18 @@ class Kernel:
             program=found_program(delegation.program),
         )
         number = self.world.fold.children_started + 1
-        granted = decide(
-            self.world.fold, RequestChild(delegation, program=name, number=number, run_id=run_id)
+        granted = self._judged(
+            lambda call: RequestChild(
+                delegation, program=name, number=number, run_id=self.child_run_id(call)
+            )
         )
-        self._grant(granted)
+        call = self._grant(granted)
         last = granted[-1]
         if isinstance(last, ChildFinished):
             return Child(call, 0, "", last.outcome)
         if not isinstance(last, ChildStarted):
             raise TypeError(f"decide gave {last!r} for a child")
+        run_id = last.run_id
         child = self.children[call] = Child(call, last.number, run_id)
         limits = Limits.from_json(last.delegation["limits"])
         self.wanted.append(RunChild(call, delegation, last.number, run_id, limits))

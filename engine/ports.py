@@ -449,8 +449,15 @@ class ChildRequest:
     """Where the child's outcomes come from; needs a runner that shares memory."""
     vault: Vault | None = None
     """Redaction, secrets and volatile paths of the whole tree."""
+    tokens: "MoreTokens | None" = None
+    """Asks the parent for more tokens; `None` where it gives none."""
     host: Any = None
     """The `engine.host.Host` on which asynchronous tools of an in-process child run."""
+
+
+MoreTokens = Callable[[Callable[[], bool]], int]
+"""Asks the run above for `model_tokens` and returns how many it gave; blocks until it answers, or
+until its argument says to give up."""
 
 
 class ChildRunner(Protocol):

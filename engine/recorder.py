@@ -24,6 +24,7 @@ from refold.engine.driver import (
     CancelRun,
     Driver,
     SharedChange,
+    TokensAsked,
     overdue,
 )
 from refold.engine.effects import AskModel, AskPerson, CallTool, Effect, GiveUp, RunChild
@@ -43,6 +44,7 @@ from refold.engine.events import (
     SessionChanged,
     SessionSeeded,
     TimerFired,
+    TokensGranted,
     ToolCalled,
     ToolReturned,
     ValueDrawn,
@@ -59,6 +61,7 @@ from refold.engine.ports import (
     CallContext,
     ChildRequest,
     ChildRunner,
+    MoreTokens,
     Question,
     SessionPort,
     Stopped,
@@ -114,11 +117,13 @@ class Recorder:
             session=request.session,
         )
         self._kernel.seals_interrupts = True
+        self._kernel.more_tokens = self._more_tokens
         self._asked: dict[str, AskPerson] = {}
         self._unanswered: dict[str, str] = {}
         self._outcomes: dict[str, Outcome] = {}
         self._changes_made: dict[str, int] = {}
         self._paused: dict[str, Suspended] = {}
+        self._askers: dict[str, TokensAsked] = {}
         self._questions: tuple[Question, ...] = ()
         self._stop_us: int | None = None
         self._interrupted = False
@@ -366,7 +371,7 @@ class Recorder:
             self._after(alone.tool)
             return True
         while True:
-            taken = self._take_due() or self._take_child()
+            taken = self._take_due() or self._take_child() or self._give_tokens()
             if taken:
                 return True
             if self._is_given_up() or self._pauses():
@@ -375,7 +380,9 @@ class Recorder:
             if arrival is not None and self._take_arrival(arrival):
                 return True
 
-    def _arrival(self, seconds: float | None) -> Arrival | CancelRun | SharedChange | None:
+    def _arrival(
+        self, seconds: float | None
+    ) -> Arrival | CancelRun | SharedChange | TokensAsked | None:
         """Return what arrives next; `None`: nothing did in time.  `None` seconds wait for ever."""
         try:
             return self._arrivals.get(timeout=seconds)
@@ -490,6 +497,7 @@ class Recorder:
             start_hash=self._ledger.hash_of_start(effect.call),
             session=self._session_for(effect),
             host=self._host,
+            tokens=self._tokens_for(effect),
         )
         self._run_child(effect, wanted)
 
@@ -527,6 +535,69 @@ class Recorder:
         while not change.done.wait(_CHANGE_POLL_SECONDS):
             if self._is_over:
                 return
+
+    # -- tokens: what children ask of this run, and this run of its parent ------------------
+
+    def _tokens_for(self, effect: RunChild) -> MoreTokens | None:
+        """Return how a child asks for more tokens; one that has a cap of its own may not."""
+        own = effect.delegation.limits
+        if effect.limits.model_tokens is None or (own and own.model_tokens is not None):
+            return None
+        return lambda gives_up: self._ask_for(effect.call, gives_up)
+
+    def _ask_for(self, call: str, gives_up: Callable[[], bool]) -> int:
+        """Ask this run for tokens; called in the child's thread, which waits."""
+        asked = TokensAsked(call)
+        self._arrivals.put(asked)
+        while not asked.done.wait(_CHANGE_POLL_SECONDS):
+            if self._is_over or gives_up():
+                return 0
+        return asked.given
+
+    def _more_tokens(self) -> int:
+        """Ask the run above, until it answers, or this one is cancelled or out of time."""
+        tokens, cancel, deadline = self.request.tokens, self.request.cancel, self._deadline_us
+        if tokens is None:
+            return 0
+        return tokens(
+            lambda: cancel.is_set() or (deadline is not None and self._timers.now_us() >= deadline)
+        )
+
+    def _give_tokens(self) -> bool:
+        """Give the first child that waits what is left; none, where nobody can give back any."""
+        waiting = [call for call in self._kernel.children if call in self._askers]
+        for call in [*self._askers]:
+            if call not in waiting or self._stop_us is not None or self._kernel.is_closing:
+                self._askers.pop(call).answer(0)
+                return self._give_tokens()
+        if not waiting:
+            return False
+        left = self._unspoken_for()
+        if left > 0:
+            self._world(TokensGranted(left, waiting[0]), None, self._ledger.step)
+            self._askers.pop(waiting[0]).answer(left)
+            return True
+        done = {*self._outcomes, *self._paused}
+        if any(call not in self._askers and call not in done for call in self._kernel.children):
+            return False  # it may give back some of its own
+        if more := self._more_tokens():
+            self._world(TokensGranted(more, ""), None, self._ledger.step)
+            return True
+        self._askers.pop(waiting[0]).answer(0)
+        return False
+
+    def _unspoken_for(self) -> int:
+        """Return the tokens that nobody has used or reserved.
+
+        Outcomes that nobody has joined yet count: what these children did not use is free.
+        """
+        fold = self.fold
+        reserved = fold.tokens_reserved
+        used = fold.tokens_used
+        for call, outcome in self._outcomes.items():
+            reserved -= fold.children[fold.places[call]].tokens_reserved
+            used += outcome.usage.input_tokens + outcome.usage.output_tokens
+        return (fold.limits.model_tokens or 0) - used - reserved
 
     # -- taking one thing from the world --------------------------------------------------
 
@@ -578,19 +649,10 @@ class Recorder:
             self._world(ChildFinished(refused), call, cause)
         self._ledger.barrier()
 
-    def _take_arrival(self, arrival: Arrival | CancelRun | SharedChange) -> bool:
+    def _take_arrival(self, arrival: Arrival | CancelRun | SharedChange | TokensAsked) -> bool:
         """Append and deliver an arrival; False where it completes nothing yet."""
-        if isinstance(arrival, SharedChange):
-            change = SessionChanged(arrival.event, arrival.data, arrival.by)
-            self._world(change, None, self._ledger.step)
-            arrival.done.set()
-            return True
-        if isinstance(arrival, CancelRun):
-            if self._stop_us is None:
-                self._stop_us = self._timers.now_us()
-                self._world(EffectCancelled("run"), None, self._ledger.step)
-                return True
-            return False
+        if not isinstance(arrival, Arrival):
+            return self._take_message(arrival)
         flight = self._driver.flights.pop(arrival.call, None)
         match arrival.event:
             case Outcome() | Suspended():
@@ -615,6 +677,24 @@ class Recorder:
                 self._world(arrival.event, arrival.call, self._ledger.cause_of(arrival.call))
                 self._ledger.barrier()
         return True
+
+    def _take_message(self, message: CancelRun | SharedChange | TokensAsked) -> bool:
+        """Append and deliver what is no outcome; False where nothing is appended."""
+        match message:
+            case TokensAsked():
+                self._askers[message.call] = message
+                return False
+            case SharedChange():
+                change = SessionChanged(message.event, message.data, message.by)
+                self._world(change, None, self._ledger.step)
+                message.done.set()
+                return True
+            case CancelRun():
+                if self._stop_us is not None:
+                    return False
+                self._stop_us = self._timers.now_us()
+                self._world(EffectCancelled("run"), None, self._ledger.step)
+                return True
 
     def _set_aside(self, call: str, ended: Outcome | Suspended) -> None:
         """Keep what a child's runner said until somebody joins the child, or it goes on."""

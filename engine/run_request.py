@@ -22,6 +22,7 @@ from refold.engine.ports import (
     Durability,
     Identity,
     Model,
+    MoreTokens,
     People,
     Program,
     Question,
@@ -61,6 +62,8 @@ class RunRequest:
     """What goes on in the unfinished logs of children; `None` in a run that was not resumed."""
     cancel: CancelSignal = attrs.field(factory=CancelSignal)
     meta: dict[str, int | str] = attrs.field(factory=dict)
+    tokens: MoreTokens | None = None
+    """Asks the run above for more `model_tokens`; `None` where there is nobody to ask."""
     vault: Vault = attrs.field(factory=Vault)
     """Redaction, secrets and volatile paths."""
 

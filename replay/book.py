@@ -34,6 +34,7 @@ from refold.engine.events import (
     SessionChanged,
     SessionSeeded,
     TimerFired,
+    TokensGranted,
     ToolCalled,
     ToolReturned,
     ValueDrawn,
@@ -244,6 +245,8 @@ class Book:
                 self.snapshot = event.snapshot
             case SessionChanged() if event.by:
                 self._answer(f"session {len(self.answers)}", None, event)
+            case TokensGranted():
+                self._answer(f"tokens {len(self.answers)}", None, event)
             case LimitHit(limit="timeout_seconds", scope="run"):
                 self._answer("timeout", None, event)
             case EffectCancelled(kind="run"):

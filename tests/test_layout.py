@@ -178,6 +178,7 @@ SHELL: Final = {
     "engine/runners/scripted.py": ("threads", "threads share a script"),
     "engine/runners/stub.py": ("files environment", "the first file of a subprocess child"),
     "engine/runners/unfinished.py": ("clock files", "waits for a child's old writer to leave"),
+    "engine/runners/tokens.py": ("files network threads", "a pair of sockets to a child's process"),
     "engine/session/bus.py": ("threads", "threads may publish"),
     "engine/session/session.py": ("threads", "one writer at a time"),
     "engine/stdlib.py": ("threads", "refuses those of anyio, starts none"),

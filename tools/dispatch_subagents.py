@@ -151,9 +151,10 @@ def _asked(
         sessions = cloned
     elif context.session is not None:
         register_plans(context.session)  # here, so that a replay of the caller knows them too
-    limits = _share(context.run.tokens_left, len(params.tasks), options.limits)
+    left = context.run.tokens_left
+    part = None if left is None else max(1, left // len(params.tasks))
     delegations = [
-        _delegation(options, task, rendered, session, limits)
+        _delegation(options, task, rendered, session, part)
         for task, session in zip(params.tasks, sessions, strict=True)
     ]
     briefs = "\n".join(task.objective for task in params.tasks)
@@ -181,20 +182,12 @@ def _cloned(parent: Any, tasks: Sequence[SubagentTask]) -> list[Session] | str:
     return cloned
 
 
-def _share(left: int | None, children: int, own: Limits | None) -> Limits | None:
-    """Return the caps of each child: the tokens that are left are theirs in equal parts."""
-    if left is None:
-        return own
-    part = Limits(model_tokens=max(1, left // children))
-    return part if own is None else part.narrowed(own)
-
-
 def _delegation(
     options: DispatchSubagentsOptions,
     task: SubagentTask,
     parent: RenderedPrompt,
     session: Any,
-    limits: Limits | None,
+    part: int | None,
 ) -> Delegation:
     is_full = options.isolation_level is FULL
     prompt = _FULL_PROMPT if is_full else _SHARED_PROMPT
@@ -213,7 +206,8 @@ def _delegation(
         tool=NAME,
         tools=tuple(tool.name for tool in parent.tools),
         levels=options.levels,
-        limits=limits,
+        limits=options.limits,
+        part=part,
         policy=options.policy,
         runner=options.runner,
         session=session,

@@ -40,14 +40,16 @@ def run_bounded(
     request: bytes,
     bounds: Bounds,
     cancel: CancelSignal,
+    pass_fds: Sequence[int] = (),
 ) -> Ended:
     """Run `argv` to its end and return how it ended; blocks.
 
     Any thread may call it, any number at once.  Nothing that the child does makes it raise.  `env`
     is the child's whole environment, but for three variables of ours.  `request` is written as it
     is to the descriptor `REFOLD_REQUEST_FD`, which then stays open: a request says itself where it
-    ends.  The reply is what the child writes to `REFOLD_REPLY_FD`.  An exception that arrives from
-    outside (an interrupt) still ends the child first.
+    ends.  `pass_fds` are inherited besides, under their numbers.  The reply is what the child
+    writes to `REFOLD_REPLY_FD`.  An exception that arrives from outside (an interrupt) still ends
+    the child first.
     """
     began = time.monotonic()
     if cancel.is_set():
@@ -56,7 +58,7 @@ def run_bounded(
         try:
             selector = stack.enter_context(selectors.DefaultSelector())
             waker = stack.enter_context(Waker())
-            child = start(argv, env=env, cwd=cwd)
+            child = start(argv, env=env, cwd=cwd, pass_fds=pass_fds)
         except (OSError, ValueError, IndexError) as refused:
             return _never_ran("spawn_failed", str(refused), began)
         cancel.on_set(waker.wake)

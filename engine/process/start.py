@@ -82,7 +82,9 @@ class Started:
                 os.close(fd)
 
 
-def start(argv: Sequence[str], *, env: Mapping[str, str], cwd: Path | str) -> Started:
+def start(
+    argv: Sequence[str], *, env: Mapping[str, str], cwd: Path | str, pass_fds: Sequence[int] = ()
+) -> Started:
     """Start `argv` in a session of its own, with an environment of `env` and our three variables.
 
     Raises:
@@ -103,7 +105,7 @@ def start(argv: Sequence[str], *, env: Mapping[str, str], cwd: Path | str) -> St
             stdin=subprocess.DEVNULL,
             stdout=stdout_write,
             stderr=stderr_write,
-            pass_fds=(request_read, reply_write),
+            pass_fds=(request_read, reply_write, *pass_fds),
             start_new_session=True,
             cwd=cwd,
             env=dict(env) | _ours(tag, request_read, reply_write),

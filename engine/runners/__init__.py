@@ -3,6 +3,7 @@
     in_process.py     own kernel on a thread of this process; cooperative deadline
     in_subprocess.py  own process, hard limits; `envelope.py` is what crosses, `stub.py` and
                       `child.py` are the other side
+    tokens.py         how a child in another process asks for more tokens
     child_run.py      a child as a recording of its own, and what it hands back
     scripted.py       fixed replies, and no runner at all: for tests
     anchor.py         what the parent reads of a child's log when it joins

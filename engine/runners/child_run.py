@@ -53,6 +53,7 @@ def child_run_request(request: ChildRequest, *, runner_name: str) -> RunRequest:
         resume=request.resume,
         cancel=request.cancel,
         meta={"runner": runner_name},
+        tokens=request.tokens,
         vault=request.vault or Vault(),
     )
 

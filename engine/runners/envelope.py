@@ -27,6 +27,7 @@ from refold.engine.ports import (
     Tool,
 )
 from refold.engine.programs import elsewhere, load, reference_of
+from refold.engine.runners.tokens import asking
 from refold.engine.vault import unpacked
 
 VERSION: Final = 1
@@ -34,8 +35,10 @@ ENTRY: Final = "refold.engine.runners.child:run_envelope"
 """What the stub calls with the envelope; a re-execution in a process of its own has another."""
 
 
-def pack(request: ChildRequest) -> bytes:
+def pack(request: ChildRequest, *, tokens_fd: int | None = None) -> bytes:
     """Return the envelope of a child, newline included.
+
+    `tokens_fd` is the descriptor, as the child has it, over which it asks for more tokens.
 
     Raises:
         ProgramNotFound: the program cannot be imported by another process.
@@ -65,6 +68,7 @@ def pack(request: ChildRequest) -> bytes:
         "people": _people(request.people),
         "resume": attrs.asdict(request.resume) if request.resume else None,
         "vault": request.vault.packed() if request.vault else None,
+        "tokens_fd": tokens_fd,
         "clock_us": request.clock.time_us() if request.clock else None,
         "sys_path": [os.path.abspath(entry) for entry in sys.path],  # noqa: PTH100 - the same
         "cwd": os.getcwd(),  # noqa: PTH109 - the same
@@ -108,6 +112,7 @@ def unpack(line: bytes) -> ChildRequest:
         vault=unpacked(envelope["vault"]) if envelope["vault"] else None,
         clock=fixed_at(clock_us) if clock_us is not None else None,
         cancel=CancelSignal(),
+        tokens=asking(envelope["tokens_fd"]) if envelope["tokens_fd"] is not None else None,
     )
 
 

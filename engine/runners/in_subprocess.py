@@ -19,6 +19,7 @@ from refold.engine.reply import outcome_of
 from refold.engine.runners.anchor import anchored
 from refold.engine.runners.child_run import outcome_of_error
 from refold.engine.runners.envelope import pack
+from refold.engine.runners.tokens import served
 from refold.engine.vault import Vault
 
 STUB: Final = Path(__file__).with_name("stub.py")
@@ -53,8 +54,12 @@ class InSubprocess:
 
     def run(self, request: ChildRequest, /) -> Outcome | Suspended:
         """Return how the child ended, or that it waits for a person; blocks."""
+        with served(request.tokens) as tokens_fd:
+            return self._run(request, tokens_fd)
+
+    def _run(self, request: ChildRequest, tokens_fd: int | None) -> Outcome | Suspended:
         try:
-            envelope = pack(request)
+            envelope = pack(request, tokens_fd=tokens_fd)
         except RefoldError as error:
             return outcome_of_error(error)
         began_us = request.clock.time_us() if request.clock else 0
@@ -66,6 +71,7 @@ class InSubprocess:
             request=envelope,
             bounds=self._bounds(request),
             cancel=request.cancel,
+            pass_fds=() if tokens_fd is None else (tokens_fd,),
         )
         if ended.reply.startswith(_SUSPENDED) and ended.reply.endswith(b"\n"):
             return _suspended(ended.reply)

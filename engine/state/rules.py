@@ -164,8 +164,30 @@ def _clock_read(fold: "Fold", _event: events.ClockRead, _call: str, _seq: int) -
     fold.clock_reads += 1
 
 
-def _value_drawn(fold: "Fold", _event: events.ValueDrawn, _call: str, _seq: int) -> None:
+def _value_drawn(fold: "Fold", event: events.ValueDrawn, _call: str, _seq: int) -> None:
     fold.values_drawn += 1
+    if event.source == "tokens":
+        _raise_tokens(fold, event.value)
+
+
+def _tokens_granted(fold: "Fold", event: events.TokensGranted, _call: str, _seq: int) -> None:
+    if not event.to:
+        _raise_tokens(fold, event.tokens)
+        return
+    place = fold.places.get(event.to)
+    if place is None:
+        return
+    child = fold.children[place]
+    fold.tokens_reserved += event.tokens
+    reserved = child.tokens_reserved + event.tokens
+    fold.children[place] = attrs.evolve(child, tokens_reserved=reserved)
+
+
+def _raise_tokens(fold: "Fold", more: Any) -> None:
+    """Raise the run's own cap: what a line says that a fold cannot use is passed over."""
+    cap = fold.limits.model_tokens
+    if cap is not None and type(more) is int and more > 0:
+        fold.limits = attrs.evolve(fold.limits, model_tokens=cap + more)
 
 
 def _input_asked(fold: "Fold", _event: events.InputAsked, call: str, seq: int) -> None:
@@ -268,6 +290,7 @@ RULES: Final[dict[type, Rule]] = {
     events.SessionSeeded: _session_kept,
     events.SessionRestored: _session_kept,
     events.SessionChanged: _session_changed,
+    events.TokensGranted: _tokens_granted,
     events.PatchMarked: _patch_marked,
     events.NoteAdded: _note_added,
     events.RunResumed: _run_resumed,

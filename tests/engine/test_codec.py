@@ -64,6 +64,7 @@ EXAMPLES: list[events.Event] = [
     events.SessionSeeded({"s": 1}),
     events.SessionRestored({}),
     events.SessionChanged("added", {"item": None}),
+    events.TokensGranted(40, "0#2"),
     events.PatchMarked("id"),
     events.NoteAdded("t"),
     events.RunResumed(2, {"bytes": 3}, [{"call": "0#1"}]),

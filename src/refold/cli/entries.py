@@ -223,6 +223,7 @@ _TELL: Final[dict[str, Callable[[Any], list[Part]]]] = {
         f" {compact(data['data'])}" if "data" in data else "",
     ],
     "session.changed": lambda data: [(data["event"], "bold"), f" {compact(data['data'])}"],
+    "tokens.granted": lambda data: [f"{data['tokens']} to {data['to'] or 'this run'}"],
     "patch.marked": lambda data: [data["id"]],
     "run.resumed": lambda data: [f"attempt {data['attempt']}"],
     "x-refold.conversation": _conversation,

@@ -70,6 +70,7 @@ def _request() -> Schema:
             ),
             "resume": _or_null(reference),
             "vault": _or_null(_vault()),
+            "tokens_fd": _or_null({"type": "integer"}),
             "clock_us": _or_null({"type": "integer"}),
             "sys_path": {"type": "array", "items": _TEXT},
             "cwd": _TEXT,

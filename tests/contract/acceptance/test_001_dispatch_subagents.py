@@ -8,12 +8,13 @@ from typing import Any
 import attrs
 import pytest
 
+from refold.engine.delegation import Delegation
 from refold.engine.errors import ToolError
 from refold.engine.limits import Limits
 from refold.engine.log import read_entries
 from refold.engine.models.scripted import FunctionModel, ScriptedModel
 from refold.engine.outcome import Report, Usage
-from refold.engine.ports import ModelReply, ModelRequest
+from refold.engine.ports import ModelReply, ModelRequest, Reference
 from refold.engine.recording import Recording, record
 from refold.engine.run import Run
 from refold.engine.session import Session, ToolInvoked, append_all
@@ -697,6 +698,147 @@ def test_051_a_budget_that_children_used_up_stops_the_parent(
     assert recording.status == "limit"
     assert recording.error is not None
     assert recording.error.code == "model_tokens"
+
+
+def thrifty(cost: dict[str, int], after: dict[str, list[str]] | None = None) -> FunctionModel:
+    """Return a model in which each child asks for 10 tokens at a time, as often as its task costs.
+
+    A child first waits until those that `after` names for it have had their last answer.
+    """
+    spent: dict[str, int] = {}
+    ended = {name: threading.Event() for name in cost}
+
+    def answer(request: ModelRequest) -> ModelReply:
+        task = next(one["content"] for one in request.messages if one["role"] == "user")
+        for name in (after or {}).get(task, []):
+            assert ended[name].wait(PATIENCE_SECONDS)
+        spent[task] = spent.get(task, 0) + 10
+        message: dict[str, Any] = {"role": "assistant", "content": "did it"}
+        if spent[task] < cost[task]:
+            step = {"id": str(spent[task]), "name": "nothing", "arguments": {"n": spent[task]}}
+            message["tool_calls"] = [step]
+        else:
+            ended[task].set()
+        return ModelReply(message=message, usage=Usage(output_tokens=10, requests=1))
+
+    return FunctionModel(answer)
+
+
+def granted_to(log: Path) -> list[tuple[int, str]]:
+    return [(one["tokens"], one["to"]) for one in entries(log, "tokens.granted")]
+
+
+def drawn_by(log: Path) -> list[int]:
+    return [one["value"] for one in entries(log, "value.drawn") if one["source"] == "tokens"]
+
+
+@LEVELS
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_051_a_child_is_given_what_its_sibling_leaves(
+    log: Path, level: SubagentIsolationLevel, first: str
+) -> None:
+    """Of 100, children that need 80 and 10 complete, whichever ends first; a replay gives both."""
+    after = {"a": ["b"]} if first == "b" else {"b": []}
+    model = thrifty({"a": 80, "b": 10}, after)
+
+    async def parent(run: Run, _input: Any) -> Any:
+        dispatch = build_dispatch_subagents_tool(isolation_level=level)
+        result = await dispatch.handler(tasks("a", "b"), context=context_of(run))
+        return [[one.success for one in result.value], run.tokens_left]
+
+    limits = Limits(model_tokens=100)
+    recording = record(parent, log=log, session=findings(), model=model, limits=limits)
+
+    assert recording.output == [[True, True], 10]
+    (start_of_a, _) = [one.call for one in read_entries(log) if one.kind == "child.started"]
+    assert granted_to(log) == [(40, start_of_a)]
+    assert drawn_by(log.with_name("run.1.jsonl")) == [40]
+    assert reexecute(log, parent, session=findings()).identical
+
+
+SPENDS = """
+async def spends(run, given):
+    for _ in range(int(given["task"])):
+        await run.model([{"role": "user", "content": "more"}])
+    return "did it"
+"""
+
+
+def test_051_so_is_one_in_a_process_of_its_own(log: Path) -> None:
+    """It asks over a pair of sockets, and gets the same."""
+    program = log.with_name("spends.py")
+    program.write_text(SPENDS)
+    reply: Any = {"text": "ok", "usage": {"output_tokens": 10}}
+
+    result = dispatched(
+        log,
+        tasks("8", "1"),
+        program=f"{program}:spends",
+        runner="subprocess",
+        recorded={
+            "model": ScriptedModel([reply] * 8),
+            "limits": Limits(model_tokens=100),
+            "session": Session(factory=Reference("refold.engine.session", "Session", {})),
+        },
+    )
+
+    assert [one.output for one in result.value] == ["did it", "did it"]
+    assert [tokens for tokens, _ in granted_to(log)] == [40]
+    assert drawn_by(log.with_name("run.1.jsonl")) == [40]
+
+
+def test_051_a_budget_that_is_used_up_refuses_the_first_that_waits(log: Path) -> None:
+    """Where all who run wait, nobody can give back any; none is kept waiting for ever."""
+    model = thrifty({"a": 80, "b": 80})
+    result = dispatched(
+        log, tasks("a", "b"), recorded={"model": model, "limits": Limits(model_tokens=100)}
+    )
+
+    errors = [one.error for one in result.value]
+    assert all(error.startswith("model_tokens") for error in errors), errors
+    assert drawn_by(log.with_name("run.1.jsonl")) == [0]
+    assert granted_to(log) == []
+
+
+def test_051_a_child_with_a_cap_of_its_own_is_given_no_more(log: Path) -> None:
+    model = thrifty({"a": 80, "b": 10})
+    result = dispatched(
+        log,
+        tasks("a", "b"),
+        limits=Limits(model_tokens=20),
+        recorded={"model": model, "limits": Limits(model_tokens=100)},
+    )
+
+    assert [one.success for one in result.value] == [False, True]
+    assert granted_to(log) == []
+
+
+def test_051_what_is_given_comes_from_above_where_the_parent_has_none(log: Path) -> None:
+    """A grandchild asks its parent, which asks the root; each grant is in each of their logs."""
+    model = thrifty({"a": 90})
+
+    async def middle(run: Run, _given: Any) -> Any:
+        result = await build_dispatch_subagents_tool().handler(tasks("a"), context=context_of(run))
+        return result.value[0].success
+
+    async def other(_run: Run, _given: Any) -> None:
+        return None
+
+    async def parent(run: Run, _input: Any) -> Any:
+        started = [
+            await run.start(Delegation(program=program, part=50, session=run.session.clone()))
+            for program in (middle, other)
+        ]
+        return [one.output for one in await run.join(*started)]
+
+    limits = Limits(model_tokens=100)
+    recording = record(parent, log=log, session=findings(), model=model, limits=limits)
+
+    assert recording.output == [True, None]
+    assert [tokens for tokens, _ in granted_to(log)] == [50]
+    assert [tokens for tokens, _ in granted_to(log.with_name("run.1.jsonl"))] == [50, 50]
+    assert drawn_by(log.with_name("run.1.1.jsonl")) == [50]
+    assert reexecute(log, parent, session=findings()).identical
 
 
 @LEVELS

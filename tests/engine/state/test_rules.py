@@ -314,3 +314,32 @@ def test_an_extension_is_counted_and_ignored() -> None:
     after = evolve(before, events.Extension("x-acme.mark", {"n": 1}))
 
     assert after == attrs.evolve(before, entries=2)
+
+
+def test_tokens_that_are_given_are_reserved_by_the_child_and_raise_its_cap() -> None:
+    """§8.3: in the parent's log under the child's start, in the child's as a value."""
+    begun = (child_started(limits={"model_tokens": 50}), "0#1")
+
+    parent = folded(started(model_tokens=100), begun, events.TokensGranted(40, "0#1"))
+    child = folded(started(model_tokens=50), (events.ValueDrawn("tokens", "", 40), "0#2"))
+    above = folded(started(model_tokens=50), events.TokensGranted(50, ""))
+
+    assert (parent.tokens_reserved, parent.children[0].tokens_reserved) == (90, 90)
+    assert parent.limits.model_tokens == 100
+    assert child.limits.model_tokens == 90
+    assert above.limits.model_tokens == 100
+    ended = events.ChildFinished(Outcome(status="completed", usage=Usage(input_tokens=80)))
+    joined = evolve(parent, ended, "0#1")
+    assert (joined.tokens_reserved, joined.tokens_used) == (0, 80)
+
+
+def test_what_makes_no_sense_as_tokens_is_passed_over() -> None:
+    """A fold never raises."""
+    state = folded(
+        started(model_tokens=50),
+        events.TokensGranted(40, "0#9"),
+        (events.ValueDrawn("tokens", "", "many"), "0#2"),
+        (events.ValueDrawn("tokens", "", -1), "0#3"),
+    )
+
+    assert (state.limits.model_tokens, state.tokens_reserved) == (50, 0)
