@@ -153,6 +153,7 @@ async def child_that_raises(run: Run, _given: Any) -> str:
     raise RuntimeError("the disk is full")
 
 
+FAILURE = "Subagent execution failed: raised: RuntimeError: the disk is full"
 CHILDREN = {"success": child_that_finds, "failure": child_that_raises}
 
 
@@ -559,8 +560,11 @@ def test_020_the_parents_session_is_byte_identical_afterwards(log: Path, how: st
     session.dispatch(Finding("before"))
     before, snapshot = session.digest(), session.snapshot().encoded
 
-    dispatched(log, program=CHILDREN[how], session=session)
+    result = dispatched(log, program=CHILDREN[how], session=session)
 
+    assert result[1] == FAILURE if how == "failure" else result["message"] == "found"
+    (changed,) = entries(child_log(log), "session.changed")
+    assert changed["data"] == {"text": "mine"}, "the child changed a session: its own"
     assert (session.digest(), session.snapshot().encoded) == (before, snapshot)
 
 

@@ -161,6 +161,25 @@ def test_030_the_section_says_what_its_level_of_isolation_does() -> None:
     assert "no Plan is made" in " ".join(texts[NONE].split())
 
 
+@LEVELS
+def test_030_the_section_hands_its_level_of_isolation_on(
+    log: Path, level: SubagentIsolationLevel
+) -> None:
+    """What its children note is in the caller's session where they share it, and nowhere else."""
+    session = findings()
+    (dispatch,) = SubagentsSection(isolation_level=level).tools()
+
+    async def parent(run: Run, _input: Any) -> list[str]:
+        await dispatch.handler(tasks("a", "b"), context=context_of(run))  # type: ignore[attr-defined]  # of a `PromptTool`
+        return [finding.text for finding in run.session.select_all(Finding)]
+
+    replies: list[Any] = [{"name": "note", "arguments": {"text": "seen"}}, "done"]
+    model = ScriptedModel({"*": replies})
+    recording = record(parent, log=log, session=session, tools=[NOTE], model=model)
+
+    assert recording.output == (["seen", "seen"] if level is NONE else [])
+
+
 def test_031_tasks_become_a_tuple_and_steps_default_to_none() -> None:
     task = SubagentTask("gather")
     asked = DispatchSubagentsParams(tasks=[task])
@@ -530,6 +549,26 @@ def test_047_a_model_cannot_choose_the_isolation(log: Path) -> None:
     assert "isolation_level" in recording.output
 
 
+@LEVELS
+def test_047_a_models_call_has_the_level_of_the_section(
+    log: Path, level: SubagentIsolationLevel
+) -> None:
+    session = findings()
+    call = {"name": "dispatch_subagents", "arguments": {"tasks": [{"objective": "a"}]}}
+    script: dict[str, list[Any]] = {
+        "agent": [call, "done"],
+        "run-delegation": [{"name": "note", "arguments": {"text": "seen"}}, "noted"],
+    }
+    tools = [*SubagentsSection(isolation_level=level).tools(), NOTE]
+
+    recording = record(
+        "agent", {"task": "go"}, log=log, session=session, tools=tools, model=ScriptedModel(script)
+    )
+
+    assert recording.output == "done", recording.error
+    assert session.select_all(Finding) == ((Finding("seen"),) if level is NONE else ())
+
+
 # --- plans in children --------------------------------------------------------------------------
 
 
@@ -621,10 +660,17 @@ def test_050_children_never_see_each_others_objective(
     asking = tasks("find alpha", "find omega", steps=("do it",))
     dispatched(log, asking, isolation_level=level, recorded={"model": FunctionModel(answer)})
 
-    assert len(asked) == 2
+    assert sorted("alpha" in one for one in asked) == [False, True]
     for one in asked:
         assert ("alpha" in one) != ("omega" in one)
         assert "do it" in one
+    started = entries(log, "child.started")
+    briefs = [one["delegation"]["brief"] for one in started]
+    assert briefs == ["find alpha", "find omega"]
+    for number, brief in enumerate(briefs, 1):
+        first = str(entries(log.with_name(f"run.{number}.jsonl"), "run.started", "session.seeded"))
+        assert brief in first
+        assert not any(other in first for other in briefs if other != brief)
 
 
 def test_050_the_delegation_prompt_is_named_after_the_parents(log: Path) -> None:

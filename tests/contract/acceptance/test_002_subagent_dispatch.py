@@ -264,12 +264,26 @@ def test_066_a_child_that_fails_is_a_failed_call_and_its_session_is_kept(
     assert [message["role"] for message in session.messages] == ["user", "assistant", "tool"]
 
 
+@pytest.mark.parametrize("runner", ["in-process", "subprocess"])
 def test_067_nothing_that_a_child_says_reaches_a_frontend(
-    agents: AgentLoader, log: Path, capfd: pytest.CaptureFixture[str]
+    agents: AgentLoader, log: Path, capfd: pytest.CaptureFixture[str], runner: str
 ) -> None:
+    """A run has no frontend: what its children say, and fail with, is in their own logs."""
+    script: dict[str, list[Reply]] = {"reviewer": [{"name": "none", "arguments": {}}, "fine"]}
+    arguments = {"agent_id": "reviewer", "task": "look"}
+
+    recording = recorded(log, made(agents), arguments, script, runner=runner)
+
+    assert json.loads(recording.output)["result"] == "fine"
+    assert capfd.readouterr() == ("", "")
+
+
+def test_067_a_host_with_frontends_has_one_that_shows_nothing(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """No run makes one: it is for who brings a frontend, and wants its children to have none."""
     frontend = SilentFrontend()
 
-    recorded(log, made(agents), {"agent_id": "reviewer", "task": "look"}, {"reviewer": ["fine"]})
     asyncio.run(frontend.show_message("fine"))
     asyncio.run(frontend.show_status("at work"))
 

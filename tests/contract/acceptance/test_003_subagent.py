@@ -409,16 +409,19 @@ def test_083_an_artifact_of_another_kind_is_rejected(
     )
 
 
-def test_084_a_long_summary_is_cut_on_a_code_point_and_says_so(log: Path) -> None:
+@pytest.mark.parametrize("runner", ["in-process", "subprocess"])
+def test_084_a_long_summary_is_cut_on_a_code_point_and_says_so(log: Path, runner: str) -> None:
+    """And tells the digest of all that was said, not of what was kept."""
     model = ScriptedModel(["é" * 5])
 
-    result = call(log, TASK, model=model, policy=Policy(summary_bytes=5))
+    result = call(log, TASK, model=model, policy=Policy(summary_bytes=5), runner=runner)
 
     (finished,) = entries(log, "child.finished")
     cut = finished["outcome"]["truncated"]
     assert result["success"] is True
     assert result["summary"] == "éé"
     assert (cut["kept_bytes"], cut["seen_bytes"]) == (4, 10)
+    assert cut["sha256"] == sha256(("é" * 5).encode()).hexdigest()
     note = f"truncated: kept_bytes=4 seen_bytes=10 sha256={cut['sha256']}"
     assert result["artifacts"] == [{"kind": "note", "value": note}]
 
@@ -509,6 +512,35 @@ def test_088_each_call_logs_its_correlation_id_hash_times_and_status(log: Path) 
     assert begins["started_at"].endswith("+00:00")
     told = ("success", "timed_out", "error", "duration_ms")
     assert {name: ends[name] for name in told} == {name: result[name] for name in told}
+
+
+async def naps(run: Any, _given: Any) -> str:
+    await run.sleep(0.05)
+    return "rested"
+
+
+def test_088_each_call_has_an_id_a_start_and_a_duration_of_its_own(log: Path) -> None:
+    async def twice(run: Any, _: Any) -> list[Any]:
+        found = []
+        for _ in range(2):
+            begun = run.now().isoformat()
+            found.append([begun, await run.tool("subagent", **TASK)])
+        return found
+
+    recording = record(twice, log=log, tools=[subagent_tool(program=naps)])
+
+    told = [note["data"] for note in entries(log, "note.added")]
+    begins, ends = told[::2], told[1::2]
+    run_id = entries(log, "run.started")[0]["run_id"]
+    calls = [entry.call for entry in read_entries(log) if entry.kind == "tool.called"]
+    assert [note["correlation_id"] for note in begins] == [f"{run_id}:{each}" for each in calls]
+    assert [note["correlation_id"] for note in ends] == [f"{run_id}:{each}" for each in calls]
+    assert len(set(calls)) == 2
+    assert [note["started_at"] for note in begins] == [begun for begun, _ in recording.output]
+    assert begins[0]["started_at"] < begins[1]["started_at"]
+    outcomes = [one["outcome"]["duration_ms"] for one in entries(log, "child.finished")]
+    assert [note["duration_ms"] for note in ends] == outcomes
+    assert all(50 <= duration < 30_000 for duration in outcomes)
 
 
 def test_088_and_one_line_of_diagnostics_where_these_are_configured(

@@ -13,7 +13,7 @@ import pytest
 from refold.engine.clock import FixedClock
 from refold.engine.delegation import Delegation
 from refold.engine.errors import LogSealed, RefoldError
-from refold.engine.events import KINDS, TAILS, UNDIGESTED, WIRE
+from refold.engine.events import KINDS, TAILS, UNDIGESTED, WIRE, RunFinished
 from refold.engine.limits import Limits
 from refold.engine.log import LogWriter, read_entries, scan
 from refold.engine.log.names import tree
@@ -24,7 +24,7 @@ from refold.engine.session import Session, append_all
 from refold.replay import volatile
 from refold.replay.divergence import Divergence
 from refold.replay.reexecute import reexecute
-from refold.replay.refold import refold_log, state
+from refold.replay.refold import refold_log, refolded, state
 from refold.replay.snapshot import delegation_text
 from refold.replay.verify import verify
 from refold.tools.agent_loader import AgentLoader
@@ -168,6 +168,21 @@ def test_119_a_replay_executes_nothing_and_derives_every_state_again(
         found = refold_log(each)
         assert found.recorded_digest is not None
         assert found.digest == found.recorded_digest
+        *entries, end = read_entries(each, resolve=True)
+        assert isinstance(end.event, RunFinished)
+        forged = Forged(end.seq, end.call, attrs.evolve(end.event, state_digest="0" * 64))
+        derived = refolded([*entries, forged])
+        assert derived.digest == found.digest, "it follows from the entries, whatever is recorded"
+        assert derived.agrees is False
+
+
+@attrs.frozen
+class Forged:
+    """An entry that says something else."""
+
+    seq: int
+    call: str | None
+    event: RunFinished
 
 
 @tool(effect="reads")
@@ -220,6 +235,52 @@ def test_120_fifty_live_runs_of_parallel_children_have_one_data_digest(tmp_path:
     assert {recording.data_digest for recording in recordings} == {_digest_of(trees[0][0])}
     assert len({_order_of(logs[0]) for logs in trees}) > 1  # they did race
     assert len({recording.head for recording in recordings}) == 50
+
+
+def saying(value: int) -> Any:
+    """Return a tool, a child and a model that say `value`, each by the same name."""
+
+    @tool(effect="reads", name="say")
+    def say() -> int:
+        return value
+
+    async def child(_run: Run, _: Any) -> int:
+        return value
+
+    return say, child, ScriptedModel([str(value)])
+
+
+async def _calls_one(run: Run, _: Any) -> None:
+    await run.tool("say")
+
+
+async def _calls_two(run: Run, _: Any) -> None:
+    await asyncio.gather(run.tool("say"), run.tool("say"))
+
+
+async def _asks(run: Run, _: Any) -> None:
+    await run.model([{"role": "user", "content": "say"}])
+
+
+@pytest.mark.parametrize("program", [_calls_one, _calls_two, _asks, None])
+def test_120_what_came_back_counts_and_not_the_program_alone(
+    tmp_path: Path, program: Callable[[Run, Any], Any] | None
+) -> None:
+    """The same requests with another result have another digest, though nothing is made of it."""
+
+    def digest_of(value: int, name: str) -> str:
+        say, child, model = saying(value)
+
+        async def delegates(run: Run, _: Any) -> None:
+            await run.delegate(Delegation(program=child))
+
+        chosen = program or delegates
+        log = tmp_path / f"{name}.jsonl"
+        recording = record(chosen, log=log, tools=[say], model=model, seed=1, clock=FixedClock())
+        assert recording.ok, recording.error
+        return recording.data_digest
+
+    assert digest_of(7, "one") == digest_of(7, "two") != digest_of(8, "other")
 
 
 @attrs.frozen
@@ -466,6 +527,70 @@ def test_127_limits_only_narrow_through_any_mix_of_tools(log: Path, runner: str)
     assert not log.with_name("run.1.1.jsonl").exists()
 
 
+def test_127_levels_narrow_what_was_granted_and_never_replace_it(log: Path) -> None:
+    """Whatever a tool asks for its children: levels below the caller, or a depth of its own."""
+
+    async def deep(run: Run, arguments: dict[str, Any], /) -> Any:
+        outcome = await run.delegate(
+            Delegation(
+                program="agent",
+                input={"task": "dig", "agent": {"name": "deep"}},
+                levels=arguments.get("levels"),
+                limits=Limits(max_depth=arguments.get("max_depth")),
+            )
+        )
+        return [outcome.status, outcome.error.code if outcome.error else ""]
+
+    digger = DelegationTool(name="deep", description="", parameters={}, handler=deep)
+    asks = calls(("deep", {"levels": 5}), ("deep", {"max_depth": 9}), ("deep", {}))
+    script = {
+        "agent": [calls(("subagent", {"task": "count"})), "done"],
+        "subagent": [asks, "no"],
+        "deep": ["reached"],
+    }
+
+    recording = record(
+        "agent", {"task": "go"}, log=log, tools=[subagent_tool(), digger],
+        model=ScriptedModel(script),
+    )  # fmt: skip
+
+    assert recording.ok
+    child_log = log.with_name("run.1.jsonl")
+    told = [
+        entry.data["result"] for entry in read_entries(child_log) if entry.kind == "tool.returned"
+    ]
+    assert told == [["rejected", "max_depth"]] * 3
+    assert not log.with_name("run.1.1.jsonl").exists()
+
+
+def _lost(before: Any, after: Any, at: str = "") -> set[str]:
+    """Return the pointers of what is in one value and not in the other; the rest is equal."""
+    if not (isinstance(before, dict) and isinstance(after, dict)):
+        assert before == after, at
+        return set()
+    assert after.keys() <= before.keys(), at
+    inside = [_lost(before[name], after[name], f"{at}/{name}") for name in after]
+    return {f"{at}/{name}" for name in before.keys() - after.keys()}.union(*inside)
+
+
+VOLATILE = {
+    "run.started": {"/run_id", "/root_id", "/parent", "/nonce", "/origin", "/shipped"},
+    "child.started": {"/number", "/run_id"},
+    "child.finished": {"/outcome/duration_ms", "/outcome/child"},
+    "timer.fired": {"/virtual_us"},
+    "run.finished": {
+        "/entries",
+        "/data_digest",
+        "/state_digest",
+        "/session_digest",
+        "/children_root",
+    },
+    "tool.returned": {"/result/duration_ms"},
+    "note.added": {"/data/duration_ms", "/data/started_at", "/data/correlation_id"},
+}
+"""All that may be missing of what stands in a log."""
+
+
 def test_128_what_is_volatile_stands_in_one_closed_list(
     tmp_path: Path, whole: tuple[Recording, list[Any]]
 ) -> None:
@@ -494,11 +619,15 @@ def test_128_what_is_volatile_stands_in_one_closed_list(
             seed=1,
             clock=FixedClock(),
         )
+    recording, _ = whole
+    for each in (*logs, *tree(recording.log)):
+        for entry in read_entries(each):
+            lost = _lost(entry.data, volatile.stable(entry.kind, entry.data))
+            assert lost <= VOLATILE.get(entry.kind, set()), entry.kind
     one, two = ([*read_entries(each)] for each in logs)
     for left, right in zip(one, two, strict=True):
         assert left.hash != right.hash
         assert volatile.stable(left.kind, left.data) == volatile.stable(right.kind, right.data)
     assert delegation_text(logs[0]) == delegation_text(logs[1])
-    recording, _ = whole
     again, _ = all_five(tmp_path / "run.jsonl")
     assert delegation_text(again) == delegation_text(recording)
