@@ -25,7 +25,8 @@ Imports nothing of ours.  `tools` and `replay` stand on it; `refold` itself name
       conversation, quick
     state/, session/                   folds over events
     models/, programs, offers          models, programs by name, what a log says of tools
-    people                             questions and approvals
+    people, schemas, patterns          questions and approvals; schemas and expressions that
+                                         nobody vouches for
     observed/                          programs that Refold does not run: what they ask of models
     redaction, secret, vault           what must not reach a log
 """

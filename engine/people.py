@@ -31,14 +31,10 @@ def check_question(question: object, schema: Mapping[str, Any] | None) -> None:
         raise UsageError(f"a question is a text, found {type(question).__name__} {question!r:.60}")
     if schema is None or schema == APPROVAL:
         return
-    import jsonschema  # noqa: PLC0415 - only where a schema is given
+    from refold.engine.schemas import problem_of  # noqa: PLC0415 - only where a schema is given
 
-    try:
-        jsonschema.Draft202012Validator.check_schema(schema)
-    except jsonschema.SchemaError as error:
-        raise UsageError(
-            f"the schema of the question {question!r:.60} is none: {error.message}"
-        ) from None
+    if problem := problem_of(schema):
+        raise UsageError(f"the schema of the question {question!r:.60} is none: {problem}")
 
 
 def check_answer(question: Question, answer: Json) -> None:
@@ -46,17 +42,18 @@ def check_answer(question: Question, answer: Json) -> None:
 
     Raises:
         AnswerRefused: it does not fit.
+        UsageError: the schema, which may have been read from a log, is none.
     """
     if question.schema is None:
         return
     if question.schema == APPROVAL and isinstance(answer, bool):
         return
-    import jsonschema  # noqa: PLC0415 - the same
+    check_question(question.question, question.schema)
+    from refold.engine.schemas import misfit  # noqa: PLC0415 - the same
 
-    found = next(iter(jsonschema.Draft202012Validator(question.schema).iter_errors(answer)), None)
-    if found is not None:
+    if found := misfit(question.schema, answer):
         expected = f"a value that fits {encode(question.schema).decode()}"
-        raise AnswerRefused(question.key, expected, found.message)
+        raise AnswerRefused(question.key, expected, found)
 
 
 def needs_approval(tool: Tool) -> bool:

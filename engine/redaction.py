@@ -150,7 +150,16 @@ def _matches(pattern: str, name: str) -> bool:
     """Return whether a name is that of a pattern, in which `*` is any text."""
     if _ANY not in pattern:
         return pattern == name
-    return re.fullmatch(".*".join(map(re.escape, pattern.split(_ANY))), name) is not None
+    first, *between, last = pattern.split(_ANY)
+    at, end = len(first), len(name) - len(last)
+    if at > end or not (name.startswith(first) and name.endswith(last)):
+        return False
+    for each in between:  # no regular expression: patterns of a log could make it take for ever
+        found = name.find(each, at, end)
+        if found < 0:
+            return False
+        at = found + len(each)
+    return True
 
 
 # --- exact secrets ---------------------------------------------------------------------------

@@ -15,9 +15,9 @@ from typing import IO, Annotated, Any, Final
 import attrs
 
 from refold.engine.errors import ToolError, ToolRefused
+from refold.engine.patterns import Pattern, PatternRefusedError, compiled
 from refold.engine.ports import Reference
 from refold.tools.contract import FunctionTool
-from refold.tools.patterns import Pattern, PatternRefusedError, compiled
 from refold.tools.rooted import FileEntry, Root, Walk, opened
 
 NAMES: Final = ("list_files", "read_file", "search_text")

@@ -336,7 +336,7 @@ def test_a_pattern_need_not_be_offered(tmp_path: Path, rules: dict[str, Any]) ->
 
 def test_a_pattern_names_no_other_tool(tmp_path: Path) -> None:
     """`*` is any text, and the rest is itself."""
-    rules = refold.Redaction(tools=["*og", "l*x", "lo.*"])
+    rules = refold.Redaction(tools=["*og", "l*x", "lo.*", "log*gin", "*i*g*n", "l*o*g*i*n*n"])
 
     recording = refold.record(logs_in, log=tmp_path / "a.jsonl", redaction=rules)
 

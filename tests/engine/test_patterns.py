@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refold.tools.patterns import LINE_MAX, LINE_MIN, PatternRefusedError, compiled
+from refold.engine.patterns import LINE_MAX, LINE_MIN, PatternRefusedError, compiled
 
 
 @pytest.mark.parametrize(
