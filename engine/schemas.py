@@ -54,7 +54,7 @@ def misfit(schema: Mapping[str, Any], value: Json) -> str:
     if b'"patternProperties"' in encode(dict(schema)) and _longest_name(value) > LINE_MIN:
         return f"a member's name of more than {LINE_MIN} characters"
     registry: Registry[Any] = Registry()  # an empty one fetches nothing
-    kind = jsonschema.validators.extend(
+    kind = jsonschema.validators.extend(  # type: ignore[no-untyped-call]  # it has no types
         jsonschema.Draft202012Validator, {"pattern": _fits_pattern, "$ref": _Refers().leads}
     )
     try:

@@ -150,7 +150,10 @@ SHELL: Final = {
     "engine/log/gaps.py": ("files", "looks for large strings"),
     "engine/log/lock.py": ("files", "locks the log, asks who else does"),
     "engine/log/names.py": ("files", "lists the folder of a log"),
-    "engine/log/pack.py": ("files random", "writes and opens packed logs; temporary names"),
+    "engine/log/pack.py": (
+        "files random environment processes threads",
+        "writes and opens packed logs; temporary names, and what removes them",
+    ),
     "engine/log/reader.py": ("files", "reads logs"),
     "engine/log/recovery.py": ("files", "cuts torn tails off and keeps them"),
     "engine/log/salvaging.py": ("files", "copies what verifies to a new log"),

@@ -1,6 +1,10 @@
 """One file of a tree (CONTRACT.md §4.6)."""
 
+import signal
 import stat
+import subprocess
+import sys
+import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -136,12 +140,78 @@ def test_names_that_the_rule_does_not_give_are_refused(tmp_path: Path, names: li
 
 
 def test_a_bomb_is_refused(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What unpacks to more than the cap is given up at the cap."""
+    """Before anything is written: its directory states the sizes."""
     packed = pack(tree, tmp_path / "report.refold")
     monkeypatch.setattr(packing, "UNPACKED_MAX", 41_000)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    monkeypatch.setenv("TMPDIR", "set")
 
     with pytest.raises(LogUnsupported, match="more than 41000 bytes"), opened(packed):
         pass
+
+
+def test_a_bomb_that_states_less_is_refused(tree: Path, tmp_path: Path) -> None:
+    """No more is read of a file than its directory says."""
+    packed = pack(tree, tmp_path / "report.refold")
+    content = bytearray(packed.read_bytes())
+    at = content.index(b"PK\x01\x02")  # of the first file in the directory: its size, 24 bytes on
+    content[at + 24 : at + 28] = (10).to_bytes(4, "little")
+    packed.write_bytes(content)
+
+    with pytest.raises(LogUnsupported), opened(packed):
+        pass
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_who_is_stopped_leaves_no_folder(tree: Path, tmp_path: Path, number: int) -> None:
+    """And ends by the signal."""
+    packed = pack(tree, tmp_path / "report.refold")
+    code = """
+import signal, sys
+from refold.engine.log.pack import opened
+signal.signal(signal.SIGINT, signal.default_int_handler)
+with opened(sys.argv[1]) as root:
+    print(root.parent, flush=True)
+    signal.pause()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(packed)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        folder = Path(process.stdout.readline().strip())
+        was_there = folder.is_dir()
+        process.send_signal(number)
+        ended = process.wait(60)
+
+    assert was_there
+    assert not folder.exists()
+    assert ended == -number
+
+
+def test_small_files_go_where_they_are_quick(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Into memory, unless the place of temporary files is said, or there is too much."""
+    packed = pack(tree, tmp_path / "report.refold")
+    memory, disk = tmp_path / "memory", tmp_path / "disk"
+    memory.mkdir()
+    disk.mkdir()
+    monkeypatch.setattr(packing, "_MEMORY", memory)
+    monkeypatch.setattr(tempfile, "tempdir", str(disk))
+    monkeypatch.delenv("TMPDIR", raising=False)
+
+    with opened(packed) as root:
+        first = root.parent.parent
+    monkeypatch.setattr(packing, "_IN_MEMORY_MAX", 100)
+    with opened(packed) as root:
+        second = root.parent.parent
+    monkeypatch.undo()
+
+    assert (first, second) == (memory, disk)
+    assert [*memory.iterdir(), *disk.iterdir()] == []
 
 
 def test_a_broken_archive_is_refused(tree: Path, tmp_path: Path) -> None:
