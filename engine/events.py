@@ -380,7 +380,12 @@ TAILS: Final[dict[str, str]] = {
 WIRE: Final = "x-refold.wire"
 """How an answer of a watched command came, byte by byte (CONTRACT.md §16.4)."""
 
-UNDIGESTED: Final = frozenset({"clock.read", "effect.late", "run.resumed", "tokens.granted", WIRE})
+MEASURED: Final = "x-refold.measured"
+"""What an entry holds that another recording has otherwise, as what writes it says (§13.2)."""
+
+UNDIGESTED: Final = frozenset(
+    {"clock.read", "effect.late", "run.resumed", "tokens.granted", WIRE, MEASURED}
+)
 """Kinds that the data digest leaves out whole."""
 
 COMPLETES: Final[dict[str, str]] = {

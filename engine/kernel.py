@@ -37,11 +37,13 @@ from refold.engine.errors import (
     UsageError,
 )
 from refold.engine.events import (
+    MEASURED,
     ChildFinished,
     ChildStarted,
     EffectCancelled,
     EffectLate,
     Event,
+    Extension,
     InputAsked,
     InputGiven,
     LimitHit,
@@ -534,6 +536,11 @@ class Kernel:
             message=event.message or {}, usage=event.usage, stop_reason=event.stop_reason
         )
 
+    def declare(self, what: str, call: str, places: Iterable[str], ids: Iterable[str] = ()) -> None:
+        """Put into the log what of an entry, `what` at `call`, another recording has otherwise."""
+        data = {"what": what, "call": call, "places": list(places), "ids": list(ids)}
+        self.world.declare(Extension(MEASURED, data))
+
     # -- what programs ask ----------------------------------------------------------------
 
     def key(self) -> tuple[Scope, str]:
@@ -696,6 +703,9 @@ class Kernel:
         if error is None:
             try:
                 plain = to_json(result)
+                if measured := getattr(tool, "measured", ()):
+                    places = [f"/result{pointer}" for pointer in measured]
+                    self.declare(f"tool:{tool.name}", call, places)
                 self.emit(returned := ToolReturned("ok", plain), call)
             except NotCanonical as refused:
                 error = ToolError(tool.name, str(refused), "result")

@@ -12,11 +12,12 @@ from typing import Final
 import attrs
 
 from refold.engine.bookends import sealed
+from refold.engine.codec import kind_of
 from refold.engine.data_digest import DataDigest
 from refold.engine.events import (
-    KIND_OF,
     ChildStarted,
     Event,
+    Recorded,
     RunFinished,
     RunStarted,
     ToolCalled,
@@ -66,7 +67,7 @@ class Ledger:
         """How many lines there are."""
         return self.writer.entries
 
-    def append(self, event: Event, call: str | None, cause: int | None) -> int:
+    def append(self, event: Recorded, call: str | None, cause: int | None) -> int:
         """Write a line and return its seq.
 
         Raises:
@@ -76,7 +77,7 @@ class Ledger:
         writer, kind = self.writer, event.__class__
         with self._lock:
             seq = writer.append(event, call, cause)
-        self.digest.add(KIND_OF[kind], call, writer.last_data)
+        self.digest.add(kind_of(event), call, writer.last_data)
         self.fold.apply(event, call, seq)
         if kind in _REQUESTS and call is not None:
             self.requests[call] = seq

@@ -35,6 +35,7 @@ from refold.engine.events import (
     EffectCancelled,
     EffectLate,
     Event,
+    Extension,
     InputGiven,
     LimitHit,
     ModelAnswered,
@@ -276,6 +277,10 @@ class Recorder:
         """Append the marker: a run that is recorded goes the new way."""
         self.emit(PatchMarked(marker), None)
         return True
+
+    def declare(self, measured: Extension) -> None:
+        """Append it: names of places, and texts that the engine made."""
+        self._ledger.append(measured, None, self._ledger.step)
 
     def secret_named(self, name: str) -> None:
         """Take the value out of all that comes from now on."""

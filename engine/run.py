@@ -192,13 +192,26 @@ class _Face:
         """
         return self._kernel.values.patched(marker)
 
-    def annotate(self, text: str, data: Json = None) -> None:
+    def annotate(
+        self,
+        text: str,
+        data: Json = None,
+        *,
+        measured: Iterable[str] = (),
+        ids: Iterable[str] = (),
+    ) -> None:
         """Write a remark into the log: `note.added`.
+
+        `measured` are JSON pointers into `data`, `/took_ms`, whose values another recording of the
+        same program has otherwise; `ids` are texts that are made of a run's id, wherever they
+        stand.  Diffs and snapshots leave out the former, tell the latter by their place, and list
+        both (CONTRACT.md §13.2); a replay compares them as all else.
 
         Raises:
             NotCanonical: `data` cannot be held by a log.
+            UsageError: `measured` holds what is no pointer.
         """
-        self._kernel.values.annotate(text, data)
+        self._kernel.values.annotate(text, data, measured, ids)
 
     def _request(
         self,

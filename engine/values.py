@@ -8,12 +8,13 @@ Pure, random numbers included: their seeds are derived, and recorded.  Rules: CO
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from refold.engine.canonical import Json
 from refold.engine.events import ClockRead, NoteAdded, ValueDrawn
 from refold.engine.plain import to_json
+from refold.engine.redaction import check_pointer
 
 if TYPE_CHECKING:
     from refold.engine.kernel import Kernel
@@ -110,6 +111,18 @@ class Values:
                 found = self._patches[marker] = self._kernel.world.patched(marker)
         return found
 
-    def annotate(self, text: str, data: Json) -> None:
-        """Write a remark."""
-        self._kernel.ask(NoteAdded(text, to_json(data)))
+    def annotate(
+        self, text: str, data: Json, measured: Iterable[str] = (), ids: Iterable[str] = ()
+    ) -> None:
+        """Write a remark; before it, what of it another recording has otherwise."""
+        kernel, note = self._kernel, NoteAdded(text, to_json(data))
+        places = []
+        for pointer in measured:
+            check_pointer(pointer, "annotate(measured=…)")
+            places.append(f"/data{pointer}")
+        ids = list(ids)
+        if places or ids:
+            scope, call = kernel.key()
+            scope.calls -= 1  # the note takes it
+            kernel.declare(f"note:{text}", call, places, ids)
+        kernel.ask(note)

@@ -15,6 +15,7 @@ from refold.engine.events import (
     ChildStarted,
     ClockRead,
     Event,
+    Extension,
     InputAsked,
     ModelAsked,
     ToolCalled,
@@ -62,6 +63,10 @@ class World(Protocol):
 
     def patched(self, marker: str) -> bool:
         """Take a change marker as a line, and return whether the run has it; live, it has."""
+        ...
+
+    def declare(self, measured: Extension) -> None:
+        """Take a line of the kind `MEASURED`, which a replay neither compares nor needs."""
         ...
 
     def secret_named(self, name: str) -> None:
@@ -128,6 +133,9 @@ class Silent:
     def patched(self, marker: str) -> NoReturn:  # noqa: ARG002 - the port's
         """Let go of whoever asks."""
         raise RecordEnded
+
+    def declare(self, measured: Extension) -> None:
+        """Do nothing."""
 
     def secret_named(self, name: str) -> None:
         """Do nothing."""

@@ -5,7 +5,8 @@
     tree, run_node, tree_text, walk    the delegation tree; `why`: what led to an entry
     reexecute, world, cursor, apart,   the program against its log, line by line
       ends
-    excuses, volatile                  what is not compared: by rule, and by the nature of a field
+    excuses, volatile, measured        what is not compared: by rule, by the nature of a field, as
+                                         what wrote it declares
     comparison, divergence, causes,    the first difference, and all that is said of it
       fingerprints, items, text_diff
     naming, run_on, scopes             which category it has: the program is let run on, and aligned

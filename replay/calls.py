@@ -20,7 +20,8 @@ from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import open_log
 from refold.replay.align import Key
 from refold.replay.excuses import without_volatile
-from refold.replay.volatile import is_volatile, stable, stable_messages
+from refold.replay.measured import Declared
+from refold.replay.volatile import is_volatile, stable
 
 NO_OUTCOME: Final[Json] = {"status": "no outcome"}
 """How the end of a call reads that has none in its log."""
@@ -97,9 +98,15 @@ class RunCalls:
         LogUnsupported: it was written by a newer version.
     """
 
-    def __init__(self, path: Path, volatile: Iterable[str] = ()) -> None:
-        """Read the calls; places that `volatile` names are alike in all logs (§12.7)."""
+    def __init__(
+        self, path: Path, volatile: Iterable[str] = (), declared: Declared | None = None
+    ) -> None:
+        """Read the calls; places that `volatile` names are alike in all logs (§12.7).
+
+        `declared` is what the tree of logs declares that this one belongs to.
+        """
         self.path = path
+        self.declared = declared or Declared(path)
         self.volatile = tuple(volatile)
         self.calls: dict[str, Call] = {}
         """By call key, in the order of asking; without one, by their place."""
@@ -148,14 +155,14 @@ class RunCalls:
 
     def _take_run(self, entry: Entry) -> None:
         if entry.kind == "run.started":
-            self.started = self._resolved(entry.data, entry.line)
+            self.started = dict(self.declared.value(self._resolved(entry.data, entry.line)))
         elif entry.kind == "run.finished":
-            finished = self._resolved(entry.data, entry.line)
+            finished = self.declared.value(self._resolved(entry.data, entry.line))
             self.finished = without_volatile("run", finished, self.volatile)
 
     def _begin(self, entry: Entry) -> Call:
         kind, name = _identified(entry.kind, entry.data)
-        data = without_volatile(f"{kind}:{name}", entry.data, self.volatile)
+        data = without_volatile(f"{kind}:{name}", self._compared(entry), self.volatile)
         asked = _digest(entry, _asked(entry.kind, data))
         call = Call(entry.call or "", kind, name, entry.seq, asked, (entry.kind, entry.offset))
         if entry.kind == "child.started":
@@ -170,9 +177,16 @@ class RunCalls:
             child = entry.data.get("outcome", {}).get("child")
             call.has_log = bool(child and child.get("events"))
         call.ended_at.append((entry.kind, entry.offset))
-        data = without_volatile(f"{call.kind}:{call.name}", entry.data, self.volatile)
+        data = without_volatile(f"{call.kind}:{call.name}", self._compared(entry), self.volatile)
         ended = _digest(entry, _ended(entry.kind, data))
         call.ended = sha256(call.ended + ended).digest() if call.ended else ended
+
+    def _compared(self, entry: Entry) -> dict[str, Any]:
+        """Return the data of an entry without what is declared; the entry's own if nothing is."""
+        data = entry.data
+        if self.declared.is_any and is_marked(entry.line):
+            data = self._resolved(data, entry.line)
+        return self.declared.without(self.path, entry.kind, entry.call, data)
 
     def _view(self, call: Call, place: _Place, view: Callable[[str, dict[str, Any]], Json]) -> Json:
         kind, offset = place
@@ -180,6 +194,7 @@ class RunCalls:
             file.seek(offset)
             line = file.readline()
         data = self._resolved(loads(line)["data"], line)
+        data = self.declared.without(self.path, kind, call.key, data)
         return view(kind, without_volatile(f"{call.kind}:{call.name}", data, self.volatile))
 
     def _resolved(self, data: dict[str, Any], line: bytes) -> dict[str, Any]:
@@ -227,7 +242,7 @@ def _asked(kind: str, data: dict[str, Any]) -> Json:
         case "model.asked":
             return {
                 "model": data.get("model"),
-                "added": stable_messages(data.get("added")),
+                "added": data.get("added"),
                 "parameters": data.get("parameters"),
                 "new_conversation": data.get("base") == 0,
             }

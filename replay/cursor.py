@@ -17,7 +17,7 @@ from typing import Final
 from refold.engine.canonical import Json
 from refold.engine.codec import structure
 from refold.engine.errors import LogDamaged
-from refold.engine.events import FROM_WORLD, Recorded
+from refold.engine.events import FROM_WORLD, MEASURED, Recorded
 from refold.engine.log import Entry, read_entries
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.damage import Place
@@ -59,6 +59,8 @@ class Cursor:
         """What was found damaged while reading: a program may have swallowed the error."""
         self.markers: set[str] = set()
         """Change markers passed over so far (CONTRACT.md §9.8)."""
+        self.declared: set[str | None] = set()
+        """Calls of which a line passed over says what was measured (CONTRACT.md §13.2)."""
         self._read()
 
     def peek(self) -> Entry | None:
@@ -172,6 +174,8 @@ class Cursor:
             if entry.kind in _PASSED_OVER or entry.kind.startswith("x-"):
                 if entry.kind == "patch.marked":
                     self.markers.add(self.data(entry)["id"])
+                elif entry.kind == MEASURED:
+                    self.declared.add(self.data(entry).get("call"))
                 self.taken += 1
                 continue
             self._ahead.append(entry)

@@ -68,6 +68,8 @@ def diff(
     if volatile:
         comparison.notes.append(f"not compared, being volatile: {', '.join(sorted(volatile))}")
     runs = _runs(log_a, log_b, volatile)
+    for listed in sorted({line for run in runs for line in run.declared.listed()}):
+        comparison.notes.append(f"not compared, as declared: {listed}")
     comparison.header(*runs)
     comparison.runs_differ(*runs, _ROOT)
     return LogDiff(
@@ -193,7 +195,8 @@ class _Comparison:
                 )
                 self.notes.append(f"{where}: not compared, for a log is missing: {gone}")
             return False
-        child_a, child_b = (RunCalls(log, a.volatile) for log in logs)
+        child_a = RunCalls(logs[0], a.volatile, a.declared)
+        child_b = RunCalls(logs[1], b.volatile, b.declared)
         self._explain(_source(child_a.started), _source(child_b.started), where)
         return self.runs_differ(child_a, child_b, where)
 

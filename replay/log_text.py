@@ -8,14 +8,16 @@ of a delegation is `replay.tree_text`'s.  The rules are CONTRACT.md §13.15.
 
 from collections.abc import Iterator
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any
 
 from refold.engine.canonical import Json, encode
 from refold.engine.log import Entry, read_entries
+from refold.replay.measured import Declared
 from refold.replay.run_node import RunNode
 from refold.replay.tree import delegation_tree
 from refold.replay.tree_text import in_order_of_calls, printable, scrubbed
-from refold.replay.volatile import is_volatile, stable, stable_messages
+from refold.replay.volatile import is_volatile, stable
 
 
 def log_text(log: str | PathLike[str]) -> str:
@@ -30,22 +32,26 @@ def log_text(log: str | PathLike[str]) -> str:
         LogDamaged: an entry does not verify.
     """
     node = delegation_tree(fspath(log))
-    return "".join(f"{printable(line)}\n" for line in _lines(node, ""))
+    declared = Declared(Path(log))
+    return "".join(f"{printable(line)}\n" for line in _lines(node, "", declared))
 
 
-def _lines(node: RunNode, run: str) -> Iterator[str]:
+def _lines(node: RunNode, run: str, declared: Declared) -> Iterator[str]:
     if node.log_state == "read":
         entries = [entry for entry in read_entries(node.log) if not is_volatile(entry.kind)]
         for entry in sorted(entries, key=_place):
             line: dict[str, Json] = {"run": run} if run else {}
             line |= {"call": entry.call} if entry.call else {}
-            yield encode(line | {"kind": entry.kind, "data": _shown(entry)}).decode()
+            line |= {"kind": entry.kind, "data": _shown(entry, Path(node.log), declared)}
+            if left_out := declared.places(Path(node.log), entry.call, entry.kind):
+                line["not_compared"] = list(left_out)
+            yield encode(line).decode()
     elif node.log_state != "none":
         yield encode({"run": run, "log": node.log_state}).decode()
     children = sorted(node.children, key=lambda child: in_order_of_calls(child.call))
     for child in children:
         name = f"{child.name} ({child.call})"
-        yield from _lines(child, f"{run} > {name}" if run else name)
+        yield from _lines(child, f"{run} > {name}" if run else name, declared)
 
 
 def _place(entry: Entry) -> tuple[int, Any]:
@@ -58,8 +64,8 @@ def _place(entry: Entry) -> tuple[int, Any]:
     return 1, in_order_of_calls(scope)
 
 
-def _shown(entry: Entry) -> Json:
-    data = stable(entry.kind, entry.data)
+def _shown(entry: Entry, log: Path, declared: Declared) -> Json:
+    data = stable(entry.kind, declared.without(log, entry.kind, entry.call, entry.data))
     match entry.kind:
         case "run.started":
             started: dict[str, Json] = {name: data[name] for name in ("program", "input")}
@@ -67,10 +73,7 @@ def _shown(entry: Entry) -> Json:
             return started | {"limits": data["limits"], "tools": tools, "models": data["models"]}
         case "model.asked":
             asked: dict[str, Json] = {"model": data["model"]}
-            return asked | {
-                "added": stable_messages(data["added"]),
-                "parameters": data["parameters"],
-            }
+            return asked | {"added": data["added"], "parameters": data["parameters"]}
         case "run.finished":
             return _without_digests(_scrubbed(data))
         case "tool.returned" | "model.answered" | "child.finished":

@@ -19,6 +19,7 @@ from refold.engine.errors import OutsideLoop
 from refold.engine.events import (
     ClockRead,
     Event,
+    Extension,
     PatchMarked,
     SessionSeeded,
     ToolCalled,
@@ -231,6 +232,9 @@ class Rehearsal:
         if is_there:
             self.emit(PatchMarked(marker), None)
         return is_there
+
+    def declare(self, measured: Extension) -> None:
+        """Do nothing: nothing is written."""
 
     def secret_named(self, name: str) -> None:
         """Do nothing: no tool runs."""

@@ -9,12 +9,14 @@ first used, for it needs syrupy, of which 5, 6 and 7 will do.  The rules are CON
 import difflib
 import os
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final
 
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from refold.engine.errors import SnapshotRefused
 from refold.replay.log_text import log_text
+from refold.replay.measured import Declared
 from refold.replay.tree import RunNode, delegation_tree, render_text
 
 _LINES_MAX: Final = 100
@@ -63,9 +65,9 @@ def delegation_text(data: Any) -> str:
     """
     if not isinstance(data, RunNode) and callable(tree := getattr(data, "tree", None)):
         data = tree()  # of a test that goes on: it knows more of it than its log
-    if isinstance(data, RunNode):
-        return render_text(data, volatile=False)
-    return render_text(delegation_tree(_log_of(data)), volatile=False)
+    node = data if isinstance(data, RunNode) else delegation_tree(_log_of(data))
+    declared = Declared(Path(node.log) if node.log else None)
+    return str(declared.value(render_text(node, volatile=False)))
 
 
 def _log_of(data: Any) -> str | os.PathLike[str]:

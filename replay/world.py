@@ -37,6 +37,7 @@ from refold.engine.events import (
     ClockRead,
     EffectClass,
     Event,
+    Extension,
     RunStarted,
     SessionSeeded,
     ToolCalled,
@@ -215,6 +216,13 @@ class Replayed:
         if self.cursor.peek() is None and self.explorer is None and self._successor is not None:
             return marker in self.cursor.markers or self._gone_on().patched(marker)
         return marker in self.cursor.markers
+
+    def declare(self, measured: Extension) -> None:
+        """Compare nothing; behind the end of the record, let the successor take what it lacks."""
+        if self._successor is None or self.explorer is not None or self.cursor.peek() is not None:
+            return
+        if measured.data["call"] not in self.cursor.declared:
+            self._gone_on().declare(measured)
 
     def secret_named(self, name: str) -> None:  # noqa: ARG002 - the record has no value
         """Expect markers in the record: a tool may have said the value before it was known."""

@@ -185,6 +185,9 @@ class DelegationTool:
     """Whether a person is asked before each call."""
     tell: Tell | None = None
     """What a model is told of a result; without it, the result itself as JSON, a text as it is."""
+    measured: tuple[str, ...] = ()
+    """JSON pointers into the result, `/duration_ms`: what another recording has otherwise, and
+    diffs and snapshots do not compare (CONTRACT.md §13.2)."""
     delegates: bool = attrs.field(default=True, init=False)
     is_async: bool = attrs.field(default=True, init=False)
     typed: bool = attrs.field(default=False, init=False)

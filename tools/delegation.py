@@ -8,7 +8,7 @@ that a replay tells the same.  Rules: CONTRACT.md §10.4; the tools: `tools.suba
 import asyncio
 import hashlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import attrs
 
@@ -77,17 +77,21 @@ def call_begins(run: Run, tool: str, task: Json, **details: Json) -> Ticket:
         "task_sha256": ticket.task_sha256,
         "started_at": ticket.started_at,
     }
-    run.annotate(f"{tool} begins", note | details)
+    measured = ("/correlation_id", "/started_at")
+    run.annotate(f"{tool} begins", note | details, measured=measured)
     return ticket
 
 
-def call_ends(run: Run, ticket: Ticket, **status: Json) -> None:
+def call_ends(run: Run, ticket: Ticket, *, ids: Iterable[str] = (), **status: Json) -> None:
     """Write `<tool> ends` into the log, and one line of diagnostics, with `status`.
+
+    `ids` are the texts that the call made of its child's id, and gives to a model.
 
     The line goes through structlog where an application has configured it; nothing reads it back.
     """
     note: dict[str, Json] = {"correlation_id": ticket.correlation_id, **status}
-    run.annotate(f"{ticket.tool} ends", note)
+    measured = [f"/{name}" for name in ("correlation_id", "duration_ms") if name in note]
+    run.annotate(f"{ticket.tool} ends", note, measured=measured, ids=ids)
     structlog = sys.modules.get("structlog")  # not imported, it is not configured either
     if structlog is not None and structlog.is_configured():
         told = {**note, "task_sha256": ticket.task_sha256, "started_at": ticket.started_at}

@@ -55,6 +55,7 @@ def as_offered(name: str, description: str, schema: dict[str, Any]) -> Delegatio
         handler=tool.delegate,
         effect=tool.effect,
         tell=getattr(tool, "tell", None),
+        measured=getattr(tool, "measured", ()),
         reference=Reference(__name__, "as_offered", definition),
     )
 

@@ -209,7 +209,7 @@ async def _spawned(
     jobs = JobStore.of(run)
     job_id = job_id_of(child.run_id, jobs.all_job_ids())
     jobs.start(job_id, child)
-    call_ends(run, ticket, **told, job_id=job_id)
+    call_ends(run, ticket, ids=[job_id], **told, job_id=job_id)
     return job_id
 
 

@@ -130,6 +130,7 @@ def subagent_tool(options: SubagentOptions | None = None, /, **changes: Any) -> 
         parameters=_schema(chosen),
         handler=handler,
         reference=chosen.reference,
+        measured=("/duration_ms",),
     )
 
 

@@ -217,6 +217,7 @@ def _rendered(run: Run, ticket: Ticket, outcome: Outcome, session_id: str | None
     call_ends(
         run,
         ticket,
+        ids=[session_id] if session_id else (),
         success=outcome.ok,
         timed_out=outcome.status == "timed_out",
         error=fault.message if fault else None,

@@ -16,6 +16,7 @@ from refold.engine import digest
 from refold.engine.canonical import Json
 from refold.engine.observed.volatile import VolatileRules
 from refold.replay.calls import NO_OUTCOME, Call, RunCalls
+from refold.replay.measured import Declared
 from refold.replay.observed.record import ObservedRecord, RecordedTurn, read_record
 from refold.replay.pointer_diff import shared_start
 
@@ -48,6 +49,7 @@ class ObservedCalls(RunCalls):
         """
         self.path = path
         self.volatile = tuple(volatile)
+        self.declared = Declared()
         self.calls: dict[str, Call] = {}
         models = [each for each in self.volatile if each.startswith("model:")]
         self._record = read_record(path, VolatileRules(models))

@@ -19,6 +19,7 @@ from refold.engine.events import (
     FROM_WORLD,
     KIND_OF,
     KINDS,
+    MEASURED,
     TAILS,
     UNDIGESTED,
     WIRE,
@@ -104,7 +105,7 @@ def test_what_is_said_about_kinds_names_kinds() -> None:
     """§2.3, §6.2: tails, completions and exceptions are of kinds that exist."""
     named = {*TAILS, *UNDIGESTED, *COMPLETES, *COMPLETES.values(), *FROM_WORLD}
 
-    assert named <= {*KINDS, WIRE}
+    assert named <= {*KINDS, WIRE, MEASURED}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -5,7 +5,7 @@ from refold.engine import events
 from refold.engine.canonical import encode
 from refold.engine.codec import digestible, kind_of, unstructure
 from refold.engine.outcome import ChildRef, Fault, Outcome
-from refold.replay.volatile import is_volatile, stable, stable_messages
+from refold.replay.volatile import is_volatile, stable
 
 CHILD = Outcome(
     status="failed",
@@ -64,41 +64,3 @@ def test_looks_at_the_clock_and_late_ends_are_left_out_whole() -> None:
     assert is_volatile("effect.late")
     assert not is_volatile("tool.called")
     assert {field.name for field in attrs.fields(events.ClockRead)} == {"time_us", "virtual_us"}
-
-
-RESULT = {
-    "success": True,
-    "summary": "done",
-    "artifacts": [],
-    "error": None,
-    "timed_out": False,
-    "duration_ms": 47,
-}
-
-
-def test_what_a_delegation_tool_measured_is_left_out_of_its_result() -> None:
-    """Two live runs always differ in it; whatever else the result says is compared."""
-    kept = stable("tool.returned", {"status": "ok", "result": RESULT})
-
-    assert kept["result"] == {key: RESULT[key] for key in RESULT if key != "duration_ms"}
-
-
-def test_a_result_of_another_shape_keeps_its_duration() -> None:
-    """A tool of one's own may be about durations."""
-    data = {"status": "ok", "result": {"duration_ms": 47}}
-
-    assert stable("tool.returned", data) is data
-
-
-def test_what_a_delegation_tool_told_the_model_is_compared_without_its_duration() -> None:
-    def told(milliseconds: int) -> list[dict[str, object]]:
-        content = f'{{"success":true,"timed_out":false,"duration_ms":{milliseconds}}}'
-        return [{"role": "tool", "tool_call_id": "c", "name": "subagent", "content": content}]
-
-    assert stable_messages(told(1)) == stable_messages(told(999))
-
-
-def test_what_a_person_said_of_durations_is_compared() -> None:
-    messages = [{"role": "user", "content": '"timed_out":false,"duration_ms":5'}]
-
-    assert stable_messages(messages) == messages

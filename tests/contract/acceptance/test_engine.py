@@ -13,7 +13,7 @@ import pytest
 from refold.engine.clock import FixedClock
 from refold.engine.delegation import Delegation
 from refold.engine.errors import LogSealed, RefoldError
-from refold.engine.events import KINDS, TAILS, UNDIGESTED, WIRE, RunFinished
+from refold.engine.events import KINDS, MEASURED, TAILS, UNDIGESTED, WIRE, RunFinished
 from refold.engine.limits import Limits
 from refold.engine.log import LogWriter, read_entries, scan
 from refold.engine.log.names import tree
@@ -595,7 +595,7 @@ def test_128_what_is_volatile_stands_in_one_closed_list(
     tmp_path: Path, whole: tuple[Recording, list[Any]]
 ) -> None:
     """Two recordings of one program, at other times and with other ids, differ in nothing else."""
-    known = ["clock.read", "effect.late", "run.resumed", "tokens.granted", WIRE]
+    known = ["clock.read", "effect.late", "run.resumed", "tokens.granted", MEASURED, WIRE]
     assert sorted(UNDIGESTED) == known
     assert dict(TAILS) == {
         "run.started": "run_id",
@@ -604,7 +604,7 @@ def test_128_what_is_volatile_stands_in_one_closed_list(
         "timer.fired": "virtual_us",
         "run.finished": "entries",
     }
-    assert {kind for kind in KINDS if volatile.is_volatile(kind)} == UNDIGESTED - {WIRE}
+    assert {kind for kind in KINDS if volatile.is_volatile(kind)} == UNDIGESTED - {MEASURED, WIRE}
 
     async def program(run: Run, _: Any) -> str:
         return str(await run.tool("subagent", task="dig"))[:12]
