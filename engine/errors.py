@@ -293,12 +293,14 @@ class SessionNeeded(Detailed, UsageError):
     """The run had a session whose reducers only a session like it knows (CONTRACT.md §6.3)."""
 
     log: str
+    """Empty where the program asks for it while it runs."""
     held: str
-    """What the session held that an empty one cannot take."""
+    """What the session held, or is to take, that an empty one cannot."""
 
     def __str__(self) -> str:
+        where = f"{self.log}: " if self.log else ""
         return (
-            f"{self.log}: the run had a session ({self.held}): pass a fresh one with the same "
+            f"{where}the run had a session ({self.held}): pass a fresh one with the same "
             "reducers, session=… (--session FILE.py:NAME on the command line)"
         )
 

@@ -11,7 +11,7 @@ from itertools import islice
 from os import PathLike, fspath
 from pathlib import Path
 
-from refold.engine.errors import LogDamaged, SnapshotRestoreError, UsageError
+from refold.engine.errors import LogDamaged, SessionNeeded, SnapshotRestoreError, UsageError
 from refold.engine.events import (
     RunFinished,
     SessionChanged,
@@ -23,7 +23,7 @@ from refold.engine.events import (
 from refold.engine.log import read_entries
 from refold.engine.log.names import tree
 from refold.engine.session import slices
-from refold.engine.session.session import Session
+from refold.engine.session.session import ReducerFailure, Session
 
 
 def refold_session(log: str | PathLike[str], session: Session) -> bool | None:
@@ -84,6 +84,24 @@ def beyond(log: str | PathLike[str], make: Callable[[], Session]) -> str:
     except SnapshotRestoreError as error:
         return str(error)
     return "what its reducers made of tools' results" if False in ends else ""
+
+
+class StandIn(Session):
+    """An empty session in the place of one that held nothing.
+
+    The program may do now what it did not do then, and an event that no reducer takes would be lost
+    without a word: it is refused.
+    """
+
+    def dispatch(self, event: object) -> tuple[ReducerFailure, ...]:
+        """Dispatch an event that some reducer takes.
+
+        Raises:
+            SessionNeeded: none does.
+        """
+        if type(event) not in self.event_types:
+            raise SessionNeeded("", slices.name_of(type(event)))
+        return super().dispatch(event)
 
 
 def _held(log: Path) -> list[str]:

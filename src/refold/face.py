@@ -400,11 +400,16 @@ def _session_for(log: str | os.PathLike[str], given: "SessionPort | None") -> "S
         SessionNeeded: the run's held what only its own reducers know.
     """
     from refold.engine.errors import LogDamaged, SessionNeeded  # noqa: PLC0415 - as above
-    from refold.replay.session_fold import beyond, had_session  # noqa: PLC0415 - as above
+    from refold.replay.session_fold import StandIn, beyond, had_session  # noqa: PLC0415 - as above
 
     if given is not None or not had_session(log):
         return given
-    from refold.tools.configured import planned  # noqa: PLC0415 - few runs have a session
+    from refold.tools.plans import register_plans  # noqa: PLC0415 - few runs have a session
+
+    def planned() -> StandIn:
+        session = StandIn(factory=Reference("refold.engine.session.session", "Session", {}))
+        register_plans(session)
+        return session
 
     held = ""
     with contextlib.suppress(LogDamaged):  # which the re-execution tells

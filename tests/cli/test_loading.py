@@ -148,6 +148,11 @@ async def main(run, given):
 
 async def idle(run, given):
     return run.uuid()
+
+async def changed(run, given):
+    run.uuid()
+    run.session.dispatch(Finding(given))
+    return len(run.session.select_all(Finding))
 """
 COMMANDS = ("replay", "explore", "sensitivity", "drift", "fork --at 3", "resume")
 
@@ -251,3 +256,17 @@ def test_a_model_is_said_alone_or_for_a_name() -> None:
     assert models_said(["sage=gpt-4o"]) == {"": "sage=gpt-4o"}
     with pytest.raises(UsageError, match="twice"):
         models_said(["a=openai:x", "a=openai:y"])
+
+
+@pytest.mark.parametrize("command", ["replay", "drift", "fork --at 2"])
+def test_a_session_that_stands_in_loses_nothing(
+    command: str, findings: Path, invoke: Invoke
+) -> None:
+    """§6.3: the program dispatches now what it did not then; an empty session knows no reducer."""
+    *words, _ = recorded(command, findings, "idle")
+
+    said = invoke(*words, f"{findings}:changed")
+
+    assert said.exit_code in (1, 5)
+    assert "SessionNeeded" in said.stdout
+    assert "--session FILE.py:NAME" in " ".join(said.stdout.split())

@@ -543,7 +543,7 @@ def test_127_levels_narrow_what_was_granted_and_never_replace_it(log: Path) -> N
 
     digger = DelegationTool(name="deep", description="", parameters={}, handler=deep)
     asks = calls(("deep", {"levels": 5}), ("deep", {"max_depth": 9}), ("deep", {}))
-    script = {
+    script: dict[str, list[Reply]] = {
         "agent": [calls(("subagent", {"task": "count"})), "done"],
         "subagent": [asks, "no"],
         "deep": ["reached"],
