@@ -742,6 +742,7 @@ class Kernel:
         name = which if isinstance(which, str) else which.name
         model = self.models.get(which) if isinstance(which, str) else which
         prefix = self._conversations.prefix(request.messages)
+        request = attrs.evolve(request, messages=prefix.given)
         asked = ModelAsked(
             model.name if model else name,
             prefix.predecessor,

@@ -18,6 +18,7 @@ from typing import Any, Never
 import attrs
 
 from refold.engine.canonical import Json
+from refold.engine.conversation import no_messages
 from refold.engine.decide import tokens_left
 from refold.engine.delegation import Delegation
 from refold.engine.errors import UsageError
@@ -50,18 +51,6 @@ def _text_of(path: str | os.PathLike[str]) -> str | None:
         return Path(path).read_text(encoding="utf-8")
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         return None
-
-
-def _messages(messages: Any) -> tuple[dict[str, Any], ...]:
-    listed = () if isinstance(messages, str | Mapping) else tuple(messages)
-    wrong = [each for each in listed if not isinstance(each, Mapping)]
-    if isinstance(messages, str | Mapping) or wrong:
-        found = wrong[0] if wrong else messages
-        raise UsageError(
-            f"messages is a list of {{role, content}} objects, found {type(found).__name__} "
-            f"{found!r:.60}"
-        )
-    return tuple(dict(message) for message in listed)
 
 
 def _unnamed(tool: Tool) -> UsageError:
@@ -220,7 +209,9 @@ class _Face:
         parameters: dict[str, Any],
     ) -> ModelRequest:
         offered = tuple(self._definition(tool) for tool in tools)
-        plain = _messages(messages)
+        if isinstance(messages, str | Mapping):
+            raise no_messages(messages)
+        plain: Any = tuple(messages)
         if self._kernel.secrets and (handles := handles_in([plain, parameters])):
             raise UsageError(
                 f"run.model was given the handle run.secret({handles[0][1]!r}): only tools are "

@@ -168,3 +168,53 @@ def test_who_has_the_digests_need_not_show_the_messages() -> None:
         prefix = known.prefix(messages)
         assert known.held(prefix.digests) == prefix
         assert prefix.digests == tuple(chain(*messages[: at + 1]) for at in range(len(messages)))
+
+
+_VALUES = st.sampled_from(["a", "b", None, 0, 0.0, -0.0, False, 1, 1.0, True, [1], [1.0], {"n": 0}])
+_EDITS = st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["add", "set", "cut"]), _VALUES))
+
+
+@settings(deadline=None)
+@given(_EDITS)
+def test_whatever_is_changed_in_place_the_digests_are_of_what_is_passed(edits: list[Any]) -> None:
+    """Messages are added, changed and taken off, as a program may between two requests."""
+    known, messages = Conversations(), [{"role": "user", "content": "0"}]
+    for place, edit, value in edits:
+        if edit == "set":
+            messages[place % len(messages)]["content"] = value
+        elif edit == "cut":
+            del messages[1 + place :]
+        else:
+            messages.append({"role": "user", "content": value})
+
+        prefix = known.prefix(tuple(messages))
+
+        assert prefix.end == chain(*messages)
+        assert [repr(each) for each in prefix.given] == [repr(each) for each in messages]
+        known.asked(prefix)
+
+
+def test_a_model_that_changes_what_it_is_given_changes_nothing_else() -> None:
+    """The next request has the messages as the program passes them, and as the log has them."""
+    known, messages = Conversations(), ({"role": "user", "content": "1", "calls": [{}]}, TWO)
+    given: Any = known.prefix(messages).given
+    given[0]["content"], given[0]["calls"][0]["id"] = "changed", "a"
+
+    again = known.prefix((*messages, THREE))
+
+    assert again.given == (*messages, THREE)
+    assert again.end == chain(*messages, THREE)
+
+
+@pytest.mark.parametrize("number", [{}, {"number": 7}])
+def test_a_turn_takes_no_more_steps_in_a_long_conversation(number: dict[str, int]) -> None:
+    """What is known is recognised in one comparison; of numbers alone, each has one of its own."""
+    steps = {}
+    for turns in (50, 5000):
+        messages = tuple({"role": "user", "content": f"{n}"} for n in range(turns))
+        known = Conversations()
+        known.asked(known.prefix(({**ONE, **number}, *messages)))
+
+        steps[turns] = calls_of_prefix(known, ({**ONE, **number}, *messages, TWO))
+
+    assert steps[50] == steps[5000]
