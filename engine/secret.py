@@ -66,7 +66,7 @@ def handles_in(value: Any, pointer: str = "") -> tuple[tuple[str, str], ...]:
 
 
 def _init_fields(kind: type) -> list[str]:
-    """Return the fields of a class that `engine.plain` writes; none of any other value's."""
+    """Return the fields that `plain` writes of a class; none of any other value's."""
     fields: Any = ()
     if attrs.has(kind):
         fields = attrs.fields(kind)
