@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from refold.replay.diff import LogDiff, LogDifference
     from refold.replay.pointer_diff import Difference, differences
     from refold.replay.refold import Refolded, refold_log, state
+    from refold.replay.session_fold import refold_session
     from refold.replay.tree import RunNode, delegation_tree, render_text
     from refold.replay.verify import LogReport, Verification
     from refold.replay.why import Cause
@@ -62,6 +63,7 @@ __all__ = [
     "delegation_tree",
     "differences",
     "refold_log",
+    "refold_session",
     "render_text",
     "state",
 ]
@@ -80,6 +82,7 @@ _HOMES = {
     "delegation_tree": "tree",
     "differences": "pointer_diff",
     "refold_log": "refold",
+    "refold_session": "session_fold",
     "render_text": "tree",
     "state": "refold",
 }

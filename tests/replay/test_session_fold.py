@@ -11,7 +11,8 @@ from refold.engine.errors import SnapshotRestoreError, UsageError
 from refold.engine.recording import record
 from refold.engine.run import Run
 from refold.engine.session import Session, ToolInvoked, append_all
-from refold.replay.session_fold import beyond, refold_session
+from refold.replay import refold_session
+from refold.replay.session_fold import beyond
 from refold.tools.configured import planned
 from refold.tools.contract import tool
 
