@@ -47,6 +47,8 @@ class RequestChild:
     """1-based, in the order of starts; a rejected one takes none."""
     run_id: str = attrs.field(kw_only=True)
     """The child's, derived from the root's id and the child's path."""
+    shares: bool = attrs.field(default=False, kw_only=True)
+    """Whether the run follows the flag `asks_tokens`, which a refusal words."""
 
 
 Command = RequestModel | RequestChild
@@ -105,7 +107,7 @@ def _child(state: Fold | RunState, command: RequestChild) -> tuple[Event, ...]:
         hit = LimitHit("max_children", cap, "child", children)
         return _rejected(command, limits, hit, _too_many(cap))
     if tokens_left(state) == 0:
-        return _rejected(command, limits, _no_tokens(state, "child"), _too_dear(state))
+        return _rejected(command, limits, _no_tokens(state, "child"), _too_dear(state, command))
     asked = command.delegation.as_json(program=command.program, limits=limits)
     return (ChildStarted(asked, command.number, command.run_id),)
 
@@ -159,9 +161,14 @@ def _too_many(max_children: int) -> str:
     )
 
 
-def _too_dear(state: Fold | RunState) -> str:
-    return (
+def _too_dear(state: Fold | RunState, command: RequestChild) -> str:
+    stands = (
         f"model_tokens is {state.limits.model_tokens}, of which {state.tokens_used} are used and "
-        f"{state.tokens_reserved} reserved by children that run. A child without a model_tokens "
+        f"{state.tokens_reserved} reserved by children that run. "
+    )
+    if command.shares:
+        return f"{stands}What these do not use is free once they are joined."
+    return (
+        f"{stands}A child without a model_tokens "
         "of its own reserves all that is left: give each a part, or join one before the next."
     )

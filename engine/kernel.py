@@ -21,7 +21,14 @@ import attrs
 from refold.engine import digest, stdlib
 from refold.engine.canonical import Json
 from refold.engine.conversation import Conversations
-from refold.engine.decide import Command, RequestChild, RequestModel, decide, lacks_tokens
+from refold.engine.decide import (
+    Command,
+    RequestChild,
+    RequestModel,
+    decide,
+    lacks_tokens,
+    tokens_left,
+)
 from refold.engine.delegation import Delegation
 from refold.engine.effects import AskModel, AskPerson, CallTool, Effect, GiveUp, RunChild
 from refold.engine.errors import (
@@ -808,10 +815,18 @@ class Kernel:
             input=to_json(delegation.input),
             program=found_program(delegation.program),
         )
+        shares = self.loop.flags.asks_tokens
+        if shares and _takes_what_is_left(delegation):
+            left = tokens_left(self.world.fold)
+            delegation = attrs.evolve(delegation, part=None if left is None else max(1, left // 2))
         number = self.world.fold.children_started + 1
         granted = self._judged(
             lambda call: RequestChild(
-                delegation, program=name, number=number, run_id=self.child_run_id(call)
+                delegation,
+                program=name,
+                number=number,
+                run_id=self.child_run_id(call),
+                shares=shares,
             )
         )
         call = self._grant(granted)
@@ -872,6 +887,12 @@ class Kernel:
             if join.is_settled():
                 self._joins.remove(join)
                 join.pending.resolve(None, None)
+
+
+def _takes_what_is_left(delegation: Delegation) -> bool:
+    """Return whether a child asks for no number of tokens: then it begins with half of them."""
+    limits = delegation.limits
+    return delegation.part is None and (limits is None or limits.model_tokens is None)
 
 
 def is_async(program: Callable[..., Any]) -> bool:

@@ -802,6 +802,24 @@ def test_051_a_child_is_given_what_its_sibling_leaves(
     assert reexecute(log, parent, session=findings()).identical
 
 
+def test_051_so_are_children_that_nobody_gave_a_part(log: Path) -> None:
+    """Whoever starts them, and one by one: each begins with half of what is left."""
+
+    async def parent(run: Run, _input: Any) -> Any:
+        children = [
+            await run.start(Delegation(program="agent", input={"task": task})) for task in "abc"
+        ]
+        return [one.status for one in await run.join(*children)]
+
+    model = thrifty({"a": 20, "b": 60, "c": 20})
+    recording = record(parent, log=log, model=model, limits=Limits(model_tokens=100))
+
+    assert recording.output == ["completed"] * 3
+    started = entries(log, "child.started")
+    assert [one["delegation"]["limits"]["model_tokens"] for one in started] == [50, 25, 12]
+    assert reexecute(log, parent).identical
+
+
 SPENDS = """
 async def spends(run, given):
     for _ in range(int(given["task"])):
