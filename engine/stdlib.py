@@ -16,6 +16,7 @@ Installed once, when the first kernel is made.
 """
 
 import asyncio
+import inspect
 import threading
 from asyncio import futures, runners, tasks
 from collections.abc import Callable
@@ -53,7 +54,7 @@ def _on_our_loop() -> bool:
 
 def _ordered_as_completed(original: Callable[..., Any]) -> Callable[..., Any]:
     def as_completed(fs: Any, *, timeout: float | None = None) -> Any:
-        if _on_our_loop():
+        if _on_our_loop() and not inspect.isawaitable(fs):  # a single one is refused in there
             fs = [asyncio.ensure_future(one) for one in dict.fromkeys(fs)]
         return original(fs, timeout=timeout)
 

@@ -72,6 +72,17 @@ def test_all_tasks_of_another_loop_are_what_they_were() -> None:
     assert asyncio.run(program())
 
 
+def test_as_completed_takes_no_single_awaitable() -> None:
+    """It says so as asyncio does."""
+
+    async def program() -> list[Any]:
+        with pytest.raises(TypeError):
+            next(iter(asyncio.as_completed(asyncio.get_running_loop().create_future())))
+        return []
+
+    assert order_of(program) == []
+
+
 def test_as_completed_gives_a_repeated_task_once() -> None:
     """As asyncio's set does."""
 
