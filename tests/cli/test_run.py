@@ -13,6 +13,7 @@ from refold.cli.schemas import schema
 from refold.replay.tree import delegation_tree
 from refold.tools.saved_sessions import load_session
 from refold.tools.subagent_dispatch import session_id_of
+from tests.contract.acceptance.test_004_spawn import SAMPLE
 from tests.support.unfinished import cut
 
 Invoke = Callable[..., Result]
@@ -316,6 +317,44 @@ researcher:
     assert without.exit_code == 2
     assert "refold.yaml:8" in without.stderr
     assert "'web_search' is no tool that is registered" in without.stderr
+
+
+def test_the_sample_of_the_document_runs_with_tools_and_models_for_its_names(
+    lead: Path, invoke: Invoke
+) -> None:
+    """All of it, `enabled` apart: prompt files, a profile's tools, and its pool."""
+    sample = SAMPLE.replace("enabled: false", "enabled: true")
+    pools = "\nllm: {pools: {smart: 'scripted:smart.yaml', fast: 'scripted:replies.yaml'}}\n"
+    (lead / "refold.yaml").write_text(sample + pools)
+    (lead / "SOUL.md").write_text("Be kind.\n")
+    (lead / "RESEARCHER.md").write_text("Cite.\n")
+    names = "web_search, shell, read_file, write_file, list_files, spawn, spawn_await"
+    (lead / "AGENT.md").write_text(
+        f"---\nname: lead\ndescription: Leads.\ntools: [{names}]\n---\nYou lead.\n"
+    )
+    (lead / "smart.yaml").write_text("researcher: [dug]\n")
+    (lead / "replies.yaml").write_text(
+        """
+lead:
+  - tool_calls:
+      - {name: spawn, arguments: {task: dig, profile: researcher}}
+      - {name: spawn, arguments: {task: code, profile: coder}}
+  - {name: spawn_await, arguments: {job_ids: "*"}}
+  - "done"
+coder: [coded]
+"""
+    )
+    words = ["--model", "scripted:replies.yaml", "--tools", "mine.py:TOOLS", "--log", "a.jsonl"]
+
+    said = invoke("run", "AGENT.md", "--task", "go", *words)
+
+    assert said.exit_code == 0, said.output
+    assert [node.status for node in delegation_tree(lead / "a.jsonl").children] == ["completed"] * 2
+    first = json.loads((lead / "a.1.jsonl").read_text().splitlines()[0])["data"]
+    system = "Be kind.\n\n---\n\nCite.\n\n---\n\nFocus on academic sources."
+    assert first["input"]["agent"]["system"] == system
+    assert [one["name"] for one in first["tools"]] == ["read_file", "shell", "web_search"]
+    assert invoke("replay", "a.jsonl").exit_code == 0
 
 
 def test_so_can_a_delegation_tool_of_ones_own(lead: Path, invoke: Invoke) -> None:

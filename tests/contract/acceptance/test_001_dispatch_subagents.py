@@ -19,6 +19,7 @@ from refold.engine.recording import Recording, record
 from refold.engine.run import Run
 from refold.engine.session import Session, ToolInvoked, append_all
 from refold.replay.reexecute import reexecute
+from refold.replay.resume import resume
 from refold.tools.contract import DelegationTool, tool
 from refold.tools.dispatch_subagents import (
     DispatchSubagentsOptions,
@@ -818,6 +819,37 @@ def test_051_so_are_children_that_nobody_gave_a_part(log: Path) -> None:
     started = entries(log, "child.started")
     assert [one["delegation"]["limits"]["model_tokens"] for one in started] == [50, 25, 12]
     assert reexecute(log, parent).identical
+
+
+async def spends(run: Run, requests: int) -> int:
+    for _ in range(requests):
+        await run.model([{"role": "user", "content": "more"}])
+    return requests
+
+
+async def shares(run: Run, _input: Any) -> Any:
+    children = [
+        await run.start(Delegation(program=spends, input=requests, part=50)) for requests in (8, 1)
+    ]
+    return [one.output for one in await run.join(*children)]
+
+
+def test_051_a_run_that_broke_off_after_tokens_were_given_goes_on(log: Path) -> None:
+    """What was given stands in both logs: neither asks, or gives, the same again."""
+    reply: Any = {"text": "ok", "usage": {"output_tokens": 10}}
+    model = ScriptedModel([reply] * 20)
+    record(shares, log=log, model=model, limits=Limits(model_tokens=100))
+    for path, word in ((log, b'"tokens.granted"'), (log.with_name("run.1.jsonl"), b'"tokens"')):
+        lines = path.read_bytes().splitlines(keepends=True)
+        (last,) = [at for at, line in enumerate(lines) if word in line]
+        path.write_bytes(b"".join(lines[: last + 1]))
+
+    gone_on = resume(log, shares, models={"": model})
+
+    assert gone_on.output == [8, 1]
+    assert [tokens for tokens, _ in granted_to(log)] == [40]
+    assert drawn_by(log.with_name("run.1.jsonl")) == [40]
+    assert reexecute(log, shares).identical
 
 
 SPENDS = """
