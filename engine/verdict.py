@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import attrs
 
+import refold.engine
 from refold.engine.canonical import Json, encode
 from refold.engine.errors import (
     AgentUnknown,
@@ -125,7 +126,7 @@ def failed(code: str, message: str, reason: str = "error") -> Verdict:
     return Verdict("failed", reason, error=Fault(code=code, message=message))
 
 
-_REFOLD: Final = __file__.rpartition("/")[0].rpartition("/")[0]
+_REFOLD: Final = refold.engine.__path__[0].rpartition("/")[0]
 """The folder of Refold itself."""
 
 

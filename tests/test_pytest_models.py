@@ -744,7 +744,7 @@ def test_without_the_extra_it_says_what_to_install(
     suite: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rest of the plugin needs none of it."""
-    ours = [name for name in sys.modules if name.startswith(("refold.proxy", "refold.testing_"))]
+    ours = [name for name in sys.modules if name.startswith(("refold.proxy", "refold.testing"))]
     for name in ours:
         monkeypatch.delitem(sys.modules, name)
     without: Any = None

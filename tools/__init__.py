@@ -242,7 +242,9 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = _HOMES[name]  # the documents of the tools have errors and sessions beside them
-    return getattr(import_module(home if "." in home else f"{__name__}.{home}"), name)
+    return getattr(
+        import_module(home if home.startswith("refold.") else f"{__name__}.{home}"), name
+    )
 
 
 def __dir__() -> list[str]:
