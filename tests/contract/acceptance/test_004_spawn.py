@@ -507,7 +507,7 @@ def endings(request: ModelRequest) -> ModelReply:
         case "fail":
             raise ModelError("failed", "the model failed")
         case "time":
-            time.sleep(1.5)  # past the deadline of its run, which is 1 s
+            time.sleep(0.4)  # past the deadline of its run, which is 0.2 s
             return ModelReply(message={"role": "assistant", "content": "late"})
         case "ok":
             return ModelReply(message={"role": "assistant", "content": "did it"})
@@ -524,7 +524,7 @@ def test_110_what_fails_is_an_error_and_never_ok(log: Path, workspace: Path, end
         return [job, await run.tool("spawn_await", job_ids=job)]
 
     limits = {
-        "time": Limits(join_seconds=1),
+        "time": Limits(join_seconds=0.2),
         "limit": Limits(max_iterations=1),
     }.get(ending, Limits())
     job, text = recorded(
