@@ -21,7 +21,7 @@ CELLS_MAX: Final = 1_000_000
 """Largest product of two lengths that is aligned exactly."""
 
 _GAP: Final = 4
-_SAME, _OTHER_ARGUMENTS, _OTHER_NAME, _OTHER_KIND = 0, 5, 7, 8
+_SAME, _RENAMED, _OTHER_ARGUMENTS, _OTHER_NAME, _OTHER_KIND = 0, 4, 5, 7, 8
 _PAIRED, _ONLY_A, _ONLY_B = 0, 1, 2
 
 
@@ -34,9 +34,13 @@ class Alignment:
     """False where a stretch was too long: its calls were paired place by place."""
 
 
-def align(a: Sequence[Key], b: Sequence[Key], *, cells_max: int = CELLS_MAX) -> Alignment:
+def align(
+    a: Sequence[Key], b: Sequence[Key], *, cells_max: int = CELLS_MAX, early: bool = False
+) -> Alignment:
     """Return the cheapest alignment of `a` and `b`; pairs are preferred to gaps.
 
+    Of equally cheap ones, that whose pairs stand latest; with `early`, earliest: what differs
+    first is then named first.
     What both share at the start and at the end is paired first.  Where what is left is too long
     for a full table, it is cut at calls that occur once on each side, and then place by place.
     """
@@ -44,7 +48,7 @@ def align(a: Sequence[Key], b: Sequence[Key], *, cells_max: int = CELLS_MAX) -> 
     end = min(common(a[::-1], b[::-1]), len(a) - start, len(b) - start)
     pairs: list[Pair] = [(at, at) for at in range(start)]
     middle_a, middle_b = a[start : len(a) - end], b[start : len(b) - end]
-    inner, is_exact = _middle(middle_a, middle_b, cells_max)
+    inner, is_exact = _middle(middle_a, middle_b, cells_max, early=early)
     pairs += _shifted(inner, start, start)
     pairs += [(len(a) - at, len(b) - at) for at in range(end, 0, -1)]
     return Alignment(pairs, is_exact)
@@ -58,16 +62,20 @@ def common(a: Sequence[Key], b: Sequence[Key]) -> int:
     return min(len(a), len(b))
 
 
-def _middle(a: Sequence[Key], b: Sequence[Key], cells_max: int) -> tuple[list[Pair], bool]:
+def _middle(
+    a: Sequence[Key], b: Sequence[Key], cells_max: int, *, early: bool
+) -> tuple[list[Pair], bool]:
     if not a or not b:
         only_a: list[Pair] = [(at, None) for at in range(len(a))]
         return only_a + [(None, at) for at in range(len(b))], True
     if len(a) * len(b) <= cells_max:
-        return _cheapest(a, b), True
-    return _anchored(a, b, cells_max)
+        return (_earliest if early else _cheapest)(a, b), True
+    return _anchored(a, b, cells_max, early=early)
 
 
-def _anchored(a: Sequence[Key], b: Sequence[Key], cells_max: int) -> tuple[list[Pair], bool]:
+def _anchored(
+    a: Sequence[Key], b: Sequence[Key], cells_max: int, *, early: bool
+) -> tuple[list[Pair], bool]:
     """Cut at keys that occur once on each side, in the same order, and align between them."""
     anchors = _rising(_once_in_both(a, b))
     if not anchors:
@@ -76,7 +84,7 @@ def _anchored(a: Sequence[Key], b: Sequence[Key], cells_max: int) -> tuple[list[
     all_exact = True
     last_a = last_b = 0
     for at_a, at_b in [*anchors, (len(a), len(b))]:
-        inner = align(a[last_a:at_a], b[last_b:at_b], cells_max=cells_max)
+        inner = align(a[last_a:at_a], b[last_b:at_b], cells_max=cells_max, early=early)
         pairs += _shifted(inner.pairs, last_a, last_b)
         all_exact = all_exact and inner.is_exact
         if at_a < len(a):
@@ -121,6 +129,21 @@ def _place_by_place(length_a: int, length_b: int) -> list[Pair]:
     return pairs
 
 
+def _earliest(a: Sequence[Key], b: Sequence[Key]) -> list[Pair]:
+    """Return the cheapest pairs; of equally cheap ones, those that stand earliest.
+
+    The table is walked from its end, which prefers late pairs: so both are turned around.
+    """
+    pairs = _cheapest(a[::-1], b[::-1])
+    return [
+        (
+            len(a) - 1 - one if one is not None else None,
+            len(b) - 1 - other if other is not None else None,
+        )
+        for one, other in reversed(pairs)
+    ]
+
+
 def _cheapest(a: Sequence[Key], b: Sequence[Key]) -> list[Pair]:
     """Fill the table of costs row by row; keep only which way each cell was reached."""
     width = len(b) + 1
@@ -130,7 +153,7 @@ def _cheapest(a: Sequence[Key], b: Sequence[Key]) -> list[Pair]:
         diagonal, costs[0] = costs[0], row * _GAP
         way = bytearray([_ONLY_A]) * width
         for column, other in enumerate(b, 1):
-            best, step = diagonal + _cost(key, other), _PAIRED
+            best, step = diagonal + cost(key, other), _PAIRED
             if costs[column] + _GAP < best:
                 best, step = costs[column] + _GAP, _ONLY_A
             if costs[column - 1] + _GAP < best:
@@ -152,12 +175,15 @@ def _way_back(ways: bytearray, row: int, column: int) -> list[Pair]:
     return pairs[::-1]
 
 
-def _cost(one: Key, other: Key) -> int:
+def cost(one: Key, other: Key) -> int:
+    """Return what it costs to say that one became the other: the less, the likelier."""
     if one == other:
         return _SAME
     if one[0] != other[0]:
         return _OTHER_KIND
-    return _OTHER_ARGUMENTS if one[1] == other[1] else _OTHER_NAME
+    if one[1] == other[1]:
+        return _OTHER_ARGUMENTS
+    return _RENAMED if one[2] and one[2] == other[2] else _OTHER_NAME
 
 
 def _shifted(pairs: list[Pair], by_a: int, by_b: int) -> list[Pair]:

@@ -50,6 +50,8 @@ class Part:
     tools_executed: int = 0
     ignored: tuple[Ignored, ...] = ()
     ignored_count: int = 0
+    timers: int = 0
+    unread: tuple[str, ...] = ()
 
 
 @attrs.frozen
@@ -126,6 +128,8 @@ def _part(report: dict[str, Any]) -> Part:
         report["tools_executed"],
         tuple(Ignored(**one) for one in report["ignored"]),
         report["ignored_count"],
+        report["timers"],
+        tuple(report["unread"]),
     )
 
 
@@ -195,6 +199,8 @@ def answer(line: bytes) -> None:
             "tools_executed": 0,
             "ignored": [],
             "ignored_count": 0,
+            "timers": 0,
+            "unread": [],
         }
         write_all(reply, orjson.dumps(told) + b"\n")
 

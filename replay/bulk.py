@@ -182,6 +182,10 @@ def _row(given: Path, program: str, report: ReplayReport) -> LogResult:
         entries=report.entries,
         children=report.children,
         ignored=report.ignored_count,
+        not_compared=(
+            *report.not_compared,
+            *(f"what comes after the end of {name}" for name in report.ends_early),
+        ),
         divergences=divergences,
     )
 

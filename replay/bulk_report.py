@@ -49,6 +49,8 @@ class LogResult:
     children: int = 0
     ignored: int = 0
     """Places that were not as recorded, and are volatile."""
+    not_compared: tuple[str, ...] = ()
+    """What could have changed unseen: `the length of 2 timers`, and records without an end."""
     seconds: float = 0.0
     divergences: tuple[Divergence, ...] = ()
 
@@ -56,13 +58,15 @@ class LogResult:
         """Return the row as `refold replay DIR --json` prints it."""
         fields = {field.name: getattr(self, field.name) for field in attrs.fields(LogResult)}
         divergences = [divergence.as_json() for divergence in self.divergences]
-        return fields | {"divergences": divergences}
+        not_compared = list(self.not_compared)
+        return fields | {"not_compared": not_compared, "divergences": divergences}
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Self:
         """Return a row from what `as_json` gave."""
         divergences = tuple(Divergence.from_json(one) for one in document["divergences"])
-        return cls(**(document | {"divergences": divergences}))
+        not_compared = tuple(document["not_compared"])
+        return cls(**(document | {"not_compared": not_compared, "divergences": divergences}))
 
     @property
     def text(self) -> str:
@@ -124,6 +128,11 @@ class BulkReport:
     def __str__(self) -> str:
         counts = ", ".join(f"{count} {result}" for result, count in self.counts.items())
         rest = [f"{log.log}: {log.result}: {log.message}" for log in self.logs if log.message]
+        rest += [
+            f"{log.log}: not compared: {', '.join(log.not_compared)}"
+            for log in self.logs
+            if log.not_compared
+        ]
         return "\n".join([f"{len(self.logs)} logs: {counts}", *rest])
 
 

@@ -6,6 +6,7 @@ So the program is let run on (`replay.run_on`), what it asked for is aligned wit
 first was settled before; here only a word for it is found, and the rest is listed.
 """
 
+import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -13,10 +14,13 @@ from typing import Final
 
 import attrs
 
+from refold.engine.canonical import encode
 from refold.replay.divergence import Category
 from refold.replay.items import Item, scope_of
 from refold.replay.run_on import Explorer, Mismatch
 from refold.replay.scopes import Step, aligned_scopes
+
+_WORD: Final = re.compile(r"[^\W_]+")
 
 
 @attrs.frozen(eq=False)
@@ -202,9 +206,16 @@ def _of_lines(mismatch: Mismatch, explorer: Explorer, found: list[Found]) -> Fou
         return old or new
     if _is_replaced(old, new, explorer):
         return _named(Step("changed", old.recorded, new.now), has_ended=False)
+    if new.recorded is None and (old.now is not None or _is_cancel(old)):
+        return new  # what comes of the recorded request was asked later, or follows from others
     if old.category == "reordered" and new.category != "reordered":
         return new
     return old
+
+
+def _is_cancel(found: Found) -> bool:
+    """Return whether a difference is about giving up: that follows from what others do."""
+    return found.recorded is not None and found.recorded.kind == "cancel"
 
 
 def _of_sleep(mismatch: Mismatch, explorer: Explorer, found: list[Found]) -> Found | None:
@@ -212,19 +223,44 @@ def _of_sleep(mismatch: Mismatch, explorer: Explorer, found: list[Found]) -> Fou
 
     It stands where a call was if the record goes on with a call of that task that is gone.
     """
-    seq = mismatch.recorded.seq if mismatch.recorded is not None else -1
-    old = next((one for one in found if one.recorded and one.recorded.seq == seq), None)
-    gone = old.recorded if old is not None and old.now is None else None
+    entry = mismatch.recorded
+    if entry is None or not entry.call:
+        return None
+    old = next((one for one in found if one.recorded and one.recorded.seq == entry.seq), None)
+    if old is not None and old.category == "reordered":
+        return None
+    gone = old.recorded if old is not None and _is_gone(old) else None
     more = {one.now.scope for one in found if one.now and one.now.kind == "timer"}
-    fired = {item.scope for item in explorer.recorded_items if item.kind == "timer"}
+    fired = [item for item in explorer.recorded_items if item.kind == "timer"]
+    scopes, keys = {item.scope for item in fired}, {item.call for item in fired}
+    news = {one.now.call for one in found if one.now is not None}
+    told = {item.call for item in explorer.asked_items if item.kind == "timer"} - news
+    is_world = entry.kind == "timer.fired"
+    place = scope_of(entry.call)
     for scope, key in explorer.sleeping.items():
-        if scope in more or scope not in fired:
+        if not f"{place}/".startswith(f"{scope}/"):
+            continue  # what waits in a task beside it keeps nobody from asking
+        if key in told and scope not in scopes:
+            continue  # it is a recorded one, of a task that had another place
+        if scope in more or scope not in scopes or (key not in keys and not is_world):
             timer = Item("timer", "", None, key)
             if gone is not None and gone.scope == scope and not gone.is_mark:
                 return Found("kind_changed", gone, timer)
-            if not mismatch.event_kind and not mismatch.has_ended:
+            is_ahead = mismatch.event_kind and (old is not None or is_world or scope != place)
+            if not is_ahead and not mismatch.has_ended:
                 return Found("extra_call", None, timer)
     return None
+
+
+def _is_gone(found: Found) -> bool:
+    """Return whether a recorded request is not made any more, or paired with what it is not like.
+
+    That is a later request of another name and with other arguments.
+    """
+    one, other = found.recorded, found.now
+    if one is None or other is None:
+        return one is not None
+    return one.call != other.call and one.name != other.name and one.key[2] != other.key[2]
 
 
 def _is_replaced(old: Found, new: Found, explorer: Explorer) -> bool:
@@ -234,13 +270,25 @@ def _is_replaced(old: Found, new: Found, explorer: Explorer) -> bool:
     where a timer was.
     """
     one, other = old.recorded, new.now
-    if one is None or other is None or old.now is not None or new.category == "reordered":
+    if one is None or other is None or not _is_gone(old) or new.category == "reordered":
         return False
     if one.kind == "timer":
         return one.scope == other.scope and new.recorded is None
     calls = [each for each in explorer.recorded_items if each.scope == one.scope]
     after = next((each for each in calls if each.seq > one.seq and not each.is_mark), None)
-    return one.call == other.call and (new.recorded is None or new.recorded is not after)
+    if one.call != other.call:
+        return False
+    return new.recorded is None or new.recorded is not after or not _are_alike(after, other)
+
+
+def _are_alike(one: Item, other: Item) -> bool:
+    """Return whether two requests have a word in common, or one of them has none.
+
+    A request that hangs on a result that is gone keeps most of its words.
+    """
+    words, more = (set(_WORD.findall(encode(each.arguments).decode())) for each in (one, other))
+    own = set(one.arguments or ()) if isinstance(one.arguments, dict) else set[str]()
+    return not (words - own) or not (more - own) or bool((words & more) - own)
 
 
 def _of_order(

@@ -53,6 +53,17 @@ class ReplayReport:
     """What was not as recorded and is volatile, or was taken out; at most 1,000 of each run."""
     ignored_count: int = 0
     """How many these are in all."""
+    timers: int = 0
+    """Timers that the programs armed: where they fired is compared, how long they are is not."""
+    unread: tuple[str, ...] = ()
+    """Child runs that left no log: they were killed before they wrote a line."""
+
+    @property
+    def not_compared(self) -> tuple[str, ...]:
+        """What could have changed unseen, a line each."""
+        timers = f"the length of {self.timers:,} timer{'s' * (self.timers != 1)}"
+        unread = [f"{child}, which left no log" for child in self.unread]
+        return (timers, *unread) if self.timers else tuple(unread)
 
     @property
     def identical(self) -> bool:
@@ -80,6 +91,9 @@ class ReplayReport:
             "ends_early": list(self.ends_early),
             "ignored": [one.as_json() for one in self.ignored],
             "ignored_count": self.ignored_count,
+            "timers": self.timers,
+            "unread": list(self.unread),
+            "not_compared": list(self.not_compared),
         }
 
     def __str__(self) -> str:
@@ -90,6 +104,8 @@ class ReplayReport:
         text += f"tool calls executed: {self.tools_executed}"
         if self.ends_early:
             text += f"; the record of {', '.join(self.ends_early)} ends before its run did"
+        if self.not_compared:
+            text += f"; not compared: {', '.join(self.not_compared)}"
         if self.ignored_count:
             text += f"; ignored: {self.ignored_count} value{'s' * (self.ignored_count != 1)}"
             text += "".join(f"\n  {one}" for one in self.ignored[:IGNORED_SHOWN])
@@ -166,6 +182,8 @@ def replay_tree(
         ends_early=tuple(tree.ends_early),
         ignored=tuple(tree.ignored),
         ignored_count=tree.ignored_count,
+        timers=tree.timers,
+        unread=tuple(tree.unread),
     )
 
 
@@ -177,6 +195,8 @@ class _Tree:
         self._volatile = volatile
         self.ignored: list[Ignored] = []
         self.ignored_count = 0
+        self.timers = 0
+        self.unread: list[str] = []
         self.divergences: list[Divergence] = []
         self.ends_early: list[str] = []
         self.entries = 0
@@ -224,6 +244,7 @@ class _Tree:
         self.entries += replayed.cursor.taken
         self.ignored += replayed.excuses.ignored
         self.ignored_count += replayed.excuses.count
+        self.timers += replayed.timers
         if divergence is not None:
             self.divergences.append(divergence)
         elif replayed.has_ended:
@@ -253,6 +274,8 @@ class _Tree:
             self.tools_executed += answer.report.tools_executed
             self.ignored += answer.report.ignored
             self.ignored_count += answer.report.ignored_count
+            self.timers += answer.report.timers
+            self.unread += answer.report.unread
         elif answer.reached_end:
             self.ends_early.append(log.name)
             self.entries += scan(log).entries
@@ -275,7 +298,9 @@ class _Tree:
         if found is None or (found.entries == 0 and child.call not in logged):
             if child.call in logged:
                 self.divergences.append(_missing(path, place))
-            return  # else it was killed before it wrote a whole line
+            else:  # it was killed before it wrote a whole line
+                self.unread.append(" > ".join(place))
+            return
         ended = logged.get(child.call)
         is_bound = ended is None or (found.head, found.entries) == (ended.head, ended.events)
         if ended is not None and found.damage is None and not is_bound:

@@ -97,9 +97,10 @@ class Explorer:
         self._same: dict[tuple[str, str, bytes], list[Item]] = defaultdict(list)
         self._first_named: dict[tuple[str, str], Item] = {}
         self._other_name: set[str] = set()
-        """Calls that are answered with what came of a call of another name …"""
+        """Calls that are answered with what came of a call of another name."""
         self._unplaced: set[str] = set()
-        """… that stands elsewhere: they are answered at once."""
+        """Those answered with what came of another call elsewhere: they are answered at once."""
+        self._first_unused = 0
         self._extra_sleep = ""
         """The timer of a sleep that the record does not have; see `_sleep_before`."""
         self._open_before = set(kernel.open) | set(kernel.children)
@@ -135,17 +136,24 @@ class Explorer:
             self._answers.setdefault(entry.call, (entry.seq, event))  # type: ignore[arg-type]  # its kind says so
 
     def _sleep_before(self, entry: Entry) -> str:
-        """Return the timer that the task sleeps on where the record has it ask and wait instead.
+        """Return the timer that the task sleeps on where the record has it ask for something.
 
-        It waits there if a timer of the task fires while the request is open: that is a time
-        limit's, for no task sleeps while it waits.
+        A timer that the record never fired is a sleep more.  So is another, where the record has
+        the task wait instead: if a timer of the task fires while the request is open, that is a
+        time limit's, for no task sleeps while it waits.
         """
-        if not entry.call or entry.kind not in _WAITED_FOR:
+        if not entry.call or entry.kind in _WORLDS:
             return ""
         scope = scope_of(entry.call)
-        fired = min((seq for key, seq in self._fired.items() if scope_of(key) == scope), default=-1)
+        above = [key for one, key in self.sleeping.items() if f"{scope}/".startswith(f"{one}/")]
+        key = max(above, key=len, default="")
+        if not key or key not in self._fired:
+            return key
+        fired = min(
+            (seq for each, seq in self._fired.items() if scope_of(each) == scope), default=-1
+        )
         answered = self._answers.get(entry.call)
-        if fired < 0 or (answered is not None and answered[0] < fired):
+        if entry.kind not in _WAITED_FOR or fired < 0 or (answered and answered[0] < fired):
             return ""
         is_awaited = entry.kind != "child.started" or entry.call in self._given_up
         return self.sleeping.get(scope, "") if is_awaited else ""
@@ -163,8 +171,8 @@ class Explorer:
             self._served[item.call] = match
             if match.name != item.name:
                 self._other_name.add(item.call)
-                if match.call != item.call:
-                    self._unplaced.add(item.call)
+            if match.call != item.call and match.key != item.key:
+                self._unplaced.add(item.call)
 
     def draw(self, source: str, name: str, call: str) -> Json:
         """Return the value that the record has for a draw of that name in this scope."""
@@ -232,9 +240,13 @@ class Explorer:
             self._fire(self._extra_sleep, kernel)
             return True
         due = [(seq, key) for key in timers if (seq := self._due_at(key)) is not None]
-        if calls and len(known) < len(calls) and (not known or (due and min(due) < min(known))):
-            unknown = next(call for call in calls if self._when(call) is None)
-            kernel.deliver(self._outcome(unknown, kernel), unknown)
+        unknown = [call for call in calls if self._when(call) is None]
+        unknown.sort(key=self._was_given_up)  # these wait for what made the record give up on them
+        may_come = unknown and not (due and self._was_given_up(unknown[0]))
+        first = min([*known, *due], default=(1 << 62, ""))
+        is_next = self._next_asked() < first[0] or first in due
+        if may_come and (not known or is_next):
+            kernel.deliver(self._outcome(unknown[0], kernel), unknown[0])
         elif due and (not known or min(due) < min(known)):
             self._fire(min(due)[1], kernel)
         elif known:
@@ -264,6 +276,20 @@ class Explorer:
         found = self._answers.get(self._recorded_call(call))
         return found[0] if found is not None else None
 
+    def _next_asked(self) -> int:
+        """Return the seq of the first recorded request that nobody has made yet."""
+        items = self.recorded_items
+        while self._first_unused < len(items):
+            item = items[self._first_unused]
+            if not item.is_mark and item in self._unused[item.scope]:
+                return item.seq
+            self._first_unused += 1
+        return 1 << 62
+
+    def _was_given_up(self, call: str) -> bool:
+        """Return whether the record gave up on what stands where this call stands."""
+        return call in self._given_up and self._recorded_call(call) == call
+
     def _recorded_call(self, call: str) -> str:
         match = self._served.get(call)
         if match is not None:
@@ -292,6 +318,7 @@ class Explorer:
 _COMPLETIONS: Final = frozenset(
     {"tool.returned", "model.answered", "child.finished", "input.given"}
 )
+_WORLDS: Final = _COMPLETIONS | {"timer.fired"}
 _WAITED_FOR: Final = frozenset({"tool.called", "model.asked", "child.started", "input.asked"})
 _COMPLETED_BY: Final = {
     "tool": "tool.returned",

@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 import attrs
 
-from refold.replay.align import align
+from refold.replay.align import align, cost
 from refold.replay.items import Item
 
 Op = Literal["same", "changed", "added", "dropped"]
@@ -85,7 +85,10 @@ def aligned_scopes(
 def aligned(recorded: Sequence[Item], now: Sequence[Item]) -> list[Step]:
     """Return the cheapest way from one sequence of requests to another, step by step."""
     pairs = align(
-        [item.key for item in recorded], [item.key for item in now], cells_max=_CELLS_MAX
+        [item.key for item in recorded],
+        [item.key for item in now],
+        cells_max=_CELLS_MAX,
+        early=True,
     ).pairs
     return [
         _step(recorded[one] if one is not None else None, now[other] if other is not None else None)
@@ -239,9 +242,7 @@ def _price(step: Step) -> int:
         return _PRICES[step.op]
     assert step.recorded is not None
     assert step.now is not None
-    if step.recorded.kind != step.now.kind:
-        return 8
-    return 5 if step.recorded.name == step.now.name else 7
+    return cost(step.recorded.key, step.now.key)
 
 
 def _key_of(node: _Node) -> tuple[str, str, bytes]:

@@ -102,6 +102,8 @@ class Replayed:
         """What the program asked for and is to be started by a successor, by call."""
         self.given_up: set[str] = set()
         """Effects that the program gave up on."""
+        self.timers = 0
+        """How many the program armed before its record ended."""
         self.armed: dict[str, int] = {}
         """Entries taken when a timer was armed, by its key."""
         self.logged: dict[str, ChildRef] = {}
@@ -239,6 +241,7 @@ class Replayed:
 
     def arm(self, timer: Timer) -> None:
         """Remember when, for a successor; the record says which timer fires when."""
+        self.timers += self.explorer is None
         if self._successor is not None:
             self.armed[timer.key] = self.cursor.taken
 

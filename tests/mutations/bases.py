@@ -39,7 +39,27 @@ async def flaky(n: int) -> int:
     return n
 
 
-LEAVES: Final = (search, fetch, count, flaky)
+@tool(effect="reads")
+async def lasting(q: str, ms: int) -> str:
+    """Find something, after as many milliseconds of simulated time."""
+    return f"{q} in {ms} ms"
+
+
+@tool(effect="reads")
+async def breaks(q: str) -> str:
+    """Fail."""
+    raise LookupError(q)
+
+
+LEAVES: Final = (search, fetch, count, flaky, lasting, breaks)
+
+
+@attrs.frozen
+class Note:
+    """What programs with a session keep there."""
+
+    text: str
+
 
 # --- sequential ------------------------------------------------------------------------------
 
@@ -244,6 +264,9 @@ class Base:
     """Functions that are programs of their own, with a log of their own."""
     own_tool: str = ""
     """The function that a delegation tool of that name runs."""
+
+    source: str = ""
+    """Its functions as text, and its run in simulated time; empty for one that stands here."""
 
     is_cut_off: bool = False
     """Whether it gives up on tasks: what these would have asked next is never seen, and a

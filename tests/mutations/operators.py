@@ -24,18 +24,26 @@ class Operator:
     expects: Expects
     categories: frozenset[str]
     edits: Edit
+    not_compared: str = ""
+    """What a report has to list where such an edit goes unnoticed: part of a line; empty for
+    edits that never may."""
+    text: str = ""
+    """What it does, in a sentence."""
 
 
 OPERATORS: Final[list[Operator]] = []
 
 
 def operator(
-    name: str, expects: Expects, *categories: str
+    name: str, expects: Expects, *categories: str, not_compared: str = ""
 ) -> Callable[[Callable[[ast.AST], bool]], Any]:
     """Register an operator on nodes: the function edits one in place, and says whether it did."""
 
     def register(change: Callable[[ast.AST], bool]) -> Callable[[ast.AST], bool]:
-        OPERATORS.append(Operator(name, expects, frozenset(categories), _on_nodes(change)))
+        edits = _on_nodes(change)
+        text = (change.__doc__ or "").partition("\n")[0]
+        names = frozenset(categories)
+        OPERATORS.append(Operator(name, expects, names, edits, not_compared, text))
         return change
 
     return register
@@ -47,7 +55,8 @@ def on_statements(
     """Register an operator on statements: the function edits a body at an index."""
 
     def register(change: Callable[[ast.AST, list[ast.stmt], int], bool]) -> Any:
-        OPERATORS.append(Operator(name, expects, frozenset(categories), _on_bodies(change)))
+        edits, text = _on_bodies(change), (change.__doc__ or "").partition("\n")[0]
+        OPERATORS.append(Operator(name, expects, frozenset(categories), edits, text=text))
         return change
 
     return register
@@ -361,6 +370,8 @@ def branch_dropped(node: ast.AST) -> bool:
     """One branch less in a gather."""
     if not isinstance(node, ast.Call) or not is_asyncio(node, "gather"):
         return False
+    if not isinstance(node.args[-1], ast.Call):
+        return False
     node.args.pop()
     return True
 
@@ -460,7 +471,10 @@ def gather_undone(node: ast.AST) -> bool:
     """What was gathered is awaited one after the other."""
     if not isinstance(node, ast.Await) or not is_asyncio(node.value, "gather"):
         return False
-    calls = [f"await {ast.unparse(each)}" for each in node.value.args]  # type: ignore[attr-defined]  # a call
+    args = node.value.args  # type: ignore[attr-defined]  # a call
+    if not all(isinstance(each, ast.Call) for each in args):
+        return False
+    calls = [f"await {ast.unparse(each)}" for each in args]
     return _replace(node, expression(f"[{', '.join(calls)}]"))
 
 
@@ -515,7 +529,9 @@ def time_limit(node: ast.AST) -> bool:
 def other_return(owner: ast.AST, body: list[ast.stmt], at: int) -> bool:
     """A program, or its child or tool, returns something else."""
     statement = body[at]
-    if not isinstance(statement, ast.Return) or getattr(owner, "name", "") not in _PROGRAMS:
+    if not isinstance(statement, ast.Return) or not getattr(owner, "name", "").startswith(
+        _PROGRAMS
+    ):
         return False
     assert statement.value is not None
     statement.value = expression(f"[{ast.unparse(statement.value)}, 'more']")
@@ -534,7 +550,7 @@ def early_return(owner: ast.AST, body: list[ast.stmt], at: int) -> bool:
 @on_statements("raise for return", "either", "output_changed", "result_changed", "unconsumed")
 def raise_for_return(owner: ast.AST, body: list[ast.stmt], at: int) -> bool:
     """A program ends with an error."""
-    if not isinstance(body[at], ast.Return) or getattr(owner, "name", "") not in _PROGRAMS:
+    if not isinstance(body[at], ast.Return) or not _is_program(owner):
         return False
     body[at] = parsed("raise ValueError('mutant')")
     return True
@@ -595,6 +611,183 @@ def other_index(node: ast.AST) -> bool:
     if not isinstance(node.slice.value, int):
         return False
     node.slice = expression("-1")
+    return True
+
+
+# --- time ------------------------------------------------------------------------------------
+
+
+def _seconds(node: ast.AST, *names: str) -> ast.Constant | None:
+    """Return the seconds that a call of one of asyncio's functions names, if it does."""
+    if not isinstance(node, ast.Call) or not any(is_asyncio(node, name) for name in names):
+        return None
+    last = node.args[-1]
+    return last if isinstance(last, ast.Constant) and isinstance(last.value, float) else None
+
+
+@operator("limit longer", "either", not_compared="the length of")
+def limit_longer(node: ast.AST) -> bool:
+    """A time limit of a minute."""
+    if (seconds := _seconds(node, "timeout", "wait_for")) is None:
+        return False
+    seconds.value = 60
+    return True
+
+
+@operator("limit shorter", "either", not_compared="the length of")
+def limit_shorter(node: ast.AST) -> bool:
+    """A time limit that is over nearly at once."""
+    if (seconds := _seconds(node, "timeout", "wait_for")) is None:
+        return False
+    seconds.value = 0.0001
+    return True
+
+
+@operator("sleep longer", "either", not_compared="the length of")
+def sleep_longer(node: ast.AST) -> bool:
+    """A pause of another length."""
+    if (seconds := _seconds(node, "sleep")) is None:
+        return False
+    seconds.value = 0.5
+    return True
+
+
+@on_statements("sleep dropped", "either", "missing_call", "unconsumed", "unrecorded_await")
+def sleep_dropped(_owner: ast.AST, body: list[ast.stmt], at: int) -> bool:
+    """A pause is gone."""
+    statement = body[at]
+    awaited = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(awaited, ast.Await) or not is_asyncio(awaited.value, "sleep"):
+        return False
+    body[at] = ast.Pass()
+    return True
+
+
+@operator("latency", "either", "args_changed")
+def latency(node: ast.AST) -> bool:
+    """Another number for a tool."""
+    call = called(node, "tool") if isinstance(node, ast.Call) else None
+    for keyword in call.keywords if call else ():
+        if keyword.arg == "ms":
+            keyword.value = ast.Constant(20)
+            return True
+    return False
+
+
+# --- giving up -------------------------------------------------------------------------------
+
+
+@on_statements("cancel dropped", "either")
+def cancel_dropped(_owner: ast.AST, body: list[ast.stmt], at: int) -> bool:
+    """A task is no longer cancelled."""
+    if ast.unparse(body[at]) not in ("doomed.cancel()", "task.cancel()"):
+        return False
+    body[at] = ast.Pass()
+    return True
+
+
+@operator("clean-up dropped", "either")
+def clean_up_dropped(node: ast.AST) -> bool:
+    """What a task does when it is cancelled is gone."""
+    if not isinstance(node, ast.ExceptHandler) or node.type is None:
+        return False
+    if ast.unparse(node.type) != "asyncio.CancelledError":
+        return False
+    node.body = [ast.Raise()]
+    return True
+
+
+@operator("all for the first", "either")
+def all_for_the_first(node: ast.AST) -> bool:
+    """Waits for all where the first was enough."""
+    if not isinstance(node, ast.Attribute) or node.attr != "FIRST_COMPLETED":
+        return False
+    node.attr = "ALL_COMPLETED"
+    return True
+
+
+@operator("shield dropped", "either")
+def shield_dropped(node: ast.AST) -> bool:
+    """A call is awaited as it is."""
+    return is_asyncio(node, "shield") and _replace(node, node.args[0])  # type: ignore[attr-defined]  # a call
+
+
+# --- between tasks ---------------------------------------------------------------------------
+
+
+@on_statements("lock dropped", "either")
+def lock_dropped(_owner: ast.AST, body: list[ast.stmt], at: int) -> bool:
+    """A lock is no longer taken."""
+    statement = body[at]
+    if not isinstance(statement, ast.AsyncWith):
+        return False
+    if not ast.unparse(statement.items[0].context_expr).startswith("lock_"):
+        return False
+    body[at : at + 1] = statement.body
+    return True
+
+
+@operator("queue wider", "either")
+def queue_wider(node: ast.AST) -> bool:
+    """A queue has room for all."""
+    if not isinstance(node, ast.Call) or not is_asyncio(node, "Queue"):
+        return False
+    node.args = [ast.Constant(9)]
+    return True
+
+
+@operator("task added", "either")
+def task_added(node: ast.AST) -> bool:
+    """One task more, that asks for nothing, beside those of a gather."""
+    if not isinstance(node, ast.Call) or not is_asyncio(node, "gather"):
+        return False
+    node.args.insert(0, expression("asyncio.sleep(0)"))
+    return True
+
+
+# --- children and sessions -------------------------------------------------------------------
+
+
+@operator("input of a child", "either", "args_changed")
+def input_of_a_child(node: ast.AST) -> bool:
+    """A child is given something else."""
+    if not isinstance(node, ast.Call) or ast.unparse(node.func) != "Delegation":
+        return False
+    for keyword in node.keywords:
+        if keyword.arg == "input":
+            keyword.value = ast.Constant("something else")
+            return True
+    return False
+
+
+@operator("program of a child", "either", "args_changed", "name_changed")
+def program_of_a_child(node: ast.AST) -> bool:
+    """Another program runs as a child."""
+    if not isinstance(node, ast.Call) or ast.unparse(node.func) != "Delegation":
+        return False
+    for keyword in node.keywords:
+        if keyword.arg == "program" and ast.unparse(keyword.value) != "generated":
+            keyword.value = ast.Name("generated", ast.Load())
+            return True
+    return False
+
+
+@operator("entry of a session", "either", "args_changed")
+def entry_of_a_session(node: ast.AST) -> bool:
+    """Something else is kept in the session."""
+    if not isinstance(node, ast.Call) or ast.unparse(node.func) != "Note":
+        return False
+    node.args[0] = expression(f"{ast.unparse(node.args[0])} + '!'")
+    return True
+
+
+@operator("draw of another name", "either", "args_changed")
+def draw_of_another_name(node: ast.AST) -> bool:
+    """Another stream of random numbers."""
+    call = called(node, "random") if isinstance(node, ast.Call) else None
+    if call is None:
+        return False
+    call.args[0] = expression(f"{ast.unparse(call.args[0])} + '!'")
     return True
 
 
@@ -727,12 +920,14 @@ def code_never_reached(_owner: ast.AST, body: list[ast.stmt], at: int) -> bool:
     return True
 
 
-_PROGRAMS: Final = frozenset(
-    {
-        "sequential", "gathering", "grouped", "racing", "timed", "parent", "child", "delegating",
-        "helper", "asking", "plainly", "retrying",
-    }
+_PROGRAMS: Final = (
+    "sequential", "gathering", "grouped", "racing", "timed", "parent", "child", "delegating",
+    "helper", "asking", "plainly", "retrying", "generated",
 )  # fmt: skip
+
+
+def _is_program(owner: ast.AST) -> bool:
+    return getattr(owner, "name", "").startswith(_PROGRAMS)
 
 
 def _has_run(owner: ast.AST) -> bool:
@@ -755,3 +950,33 @@ def _names(statement: ast.stmt) -> set[str]:
 
 def _reads(statement: ast.stmt) -> set[str]:
     return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+
+
+@on_statements("future made", "neutral")
+def future_made(owner: ast.AST, body: list[ast.stmt], at: int) -> bool:
+    """A future that nobody waits for."""
+    if not _has_run(owner) or is_plain(owner):
+        return False
+    body.insert(at, parsed("asyncio.get_running_loop().create_future()"))
+    return True
+
+
+@on_statements("lock of its own", "neutral")
+def lock_of_its_own(owner: ast.AST, body: list[ast.stmt], at: int) -> bool:
+    """A statement is done under a lock that nobody else has."""
+    statement = body[at]
+    if not _has_run(owner) or is_plain(owner) or not isinstance(statement, ast.Expr | ast.Assign):
+        return False
+    locked: Any = parsed("async def under():\n    async with asyncio.Lock():\n        pass")
+    locked.body[0].body = [statement]
+    body[at] = locked.body[0]
+    return True
+
+
+@on_statements("set aside", "neutral")
+def set_aside(owner: ast.AST, body: list[ast.stmt], at: int) -> bool:
+    """Futures in a set of their own."""
+    if not _has_run(owner) or is_plain(owner):
+        return False
+    body.insert(at, parsed("aside = {asyncio.Event(), *range(3)}"))
+    return True

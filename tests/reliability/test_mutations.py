@@ -11,9 +11,15 @@ import pytest
 
 from tests.mutations.bases import BASES
 from tests.mutations.operators import OPERATORS
-from tests.mutations.suite import Answer, Bench, Mutant, lines_of, mutants
+from tests.mutations.programs import random_base
+from tests.mutations.suite import Answer, Bench, Mutant, lines_of, mutants, random_mutants, tree_of
 
 CHUNKS: Final = 4
+RANDOM: Final = 30
+"""Random programs of the quick run."""
+LONG_RANDOM: Final = 3_000
+WRONG_MAX: Final = 0.003
+"""Edits that change behaviour and are told at another place, or by another name."""
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +50,12 @@ def test_there_are_enough_edits_of_every_sort(edits: tuple[Mutant, ...]) -> None
     """Of every base, by every operator; a third of them or less is neutral by construction."""
     assert len(edits) >= 600
     assert {mutant.base.name for mutant in edits} == {base.name for base in BASES}
-    assert {mutant.operator.name for mutant in edits} == {each.name for each in OPERATORS}
+    used = {mutant.operator.name for mutant in edits}
+    trees = [tree_of(random_base(seed)) for seed in range(RANDOM)]
+    others = [one for one in OPERATORS if one.name not in used]
+    unused = [one.name for one in others if not any(next(one.edits(tree), "") for tree in trees)]
+    assert unused == []
+    assert len(OPERATORS) >= 70
     neutral = [mutant for mutant in edits if mutant.operator.expects == "neutral"]
     assert 100 <= len(neutral) <= len(edits) / 3
 
@@ -75,3 +86,36 @@ def test_every_change_is_reported_and_nothing_else(
 def test_so_are_all_the_others(bench: Bench, edits: tuple[Mutant, ...], first: int) -> None:
     """The edits that the quick run leaves out."""
     _check(bench, edits[first::3])
+
+
+def _campaign(folder: Path, seeds: range) -> list[Answer]:
+    """Edit random programs; none may differ unedited, no edit be silent or a false alarm."""
+    answers = []
+    for seed in seeds:
+        (folder / str(seed)).mkdir()
+        bench = Bench(folder / str(seed))
+        assert bench.diverges(random_base(seed)) == ""
+        answers += [bench.answer(mutant) for mutant in random_mutants(seed, 2)]
+    assert [answer.mutant.name for answer in answers if answer.is_missed] == []
+    assert [answer.mutant.name for answer in answers if answer.is_false_alarm] == []
+    assert [answer.mutant.name for answer in answers if answer.is_unexpected] == []
+    return answers
+
+
+def test_edits_of_random_programs_are_reported_where_they_were_made(tmp_path: Path) -> None:
+    """By their name, of the request that was edited; what is silent is listed (§12.2, §12.4)."""
+    answers = _campaign(tmp_path, range(RANDOM))
+
+    assert [answer.mutant.name for answer in answers if answer.is_wrong] == []
+    assert len({answer.mutant.operator.name for answer in answers}) >= 20
+
+
+@pytest.mark.long
+def test_so_are_those_of_three_thousand_programs(tmp_path: Path) -> None:
+    """`python -m tests.mutations --random 3000` prints the table."""
+    answers = _campaign(tmp_path, range(LONG_RANDOM))
+
+    changes = sum(answer.changes for answer in answers)
+    wrong = [answer.mutant.name for answer in answers if answer.is_wrong]
+    assert len({answer.mutant.operator.name for answer in answers}) >= 40
+    assert len(wrong) <= WRONG_MAX * changes, wrong

@@ -38,6 +38,22 @@ def test_a_change_reads_as_a_person_would_tell_it(
     assert align(keys(a), keys(b)).pairs == pairs
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "pairs"),
+    [
+        ("s1", "s2 s3 s4", [(0, 0), (None, 1), (None, 2)]),
+        ("s1 s2 s3", "s4", [(0, 0), (1, None), (2, None)]),
+        ("s1 s2", "r1 s3", [(0, 0), (1, 1)]),
+        ("s1", "r1 s2", [(0, 0), (None, 1)]),
+    ],
+)
+def test_the_earliest_of_equally_cheap_pairs(
+    a: str, b: str, pairs: list[tuple[int | None, int | None]]
+) -> None:
+    """So that what differs first is named first; another name is less than other arguments."""
+    assert align(keys(a), keys(b), early=True).pairs == pairs
+
+
 @given(KEYS, KEYS, st.sampled_from([1, 4, 20, 1_000_000]))
 def test_every_call_of_both_sides_has_one_place_in_order(
     a: list[Key], b: list[Key], cells_max: int

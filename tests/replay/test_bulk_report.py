@@ -1,5 +1,6 @@
 """A report of many logs: counted, raised, written as JSON and as JUnit (CONTRACT.md §14.13)."""
 
+import attrs
 import pytest
 
 from refold.engine.errors import Diverged, UsageError
@@ -52,6 +53,16 @@ def test_what_took_too_long_is_bad_and_a_failure() -> None:
 def test_a_row_crosses_a_process_as_it_is(row: LogResult) -> None:
     """What `as_json` gave is the same row again."""
     assert LogResult.from_json(row.as_json()) == row
+
+
+def test_what_was_not_compared_keeps_a_report_from_reading_as_an_all_clear() -> None:
+    """Each log that leaves something out says what, however many are identical."""
+    row = attrs.evolve(FINE, not_compared=("the length of 2 timers", "what comes after the end"))
+
+    assert LogResult.from_json(row.as_json()) == row
+    assert str(report_of(row)).endswith(
+        "not compared: the length of 2 timers, what comes after the end"
+    )
 
 
 def test_each_log_is_one_case_of_junit() -> None:

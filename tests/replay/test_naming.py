@@ -10,11 +10,12 @@ import pytest
 
 from refold.engine.delegation import Delegation
 from refold.engine.errors import ToolError, ToolUnknown
+from refold.engine.recording import record
 from refold.engine.run import Run
 from refold.replay.divergence import Divergence
 from refold.replay.reexecute import reexecute
 from refold.tools.contract import tool
-from tests.support.steps import Step, program_of, recorded
+from tests.support.steps import Step, fetch, program_of, recorded, search
 
 A: Step = ("tool", "search", {"q": "a"})
 B: Step = ("tool", "fetch", {"q": "b"})
@@ -467,3 +468,107 @@ def test_requests_are_told_in_the_words_of_run(tmp_path: Path) -> None:
 
     assert "recorded  uuid  0#2  (entry 3" in str(value)
     assert cancel.where.endswith("> cancel child#2")
+
+
+@tool(effect="reads")
+async def lasting(q: str) -> str:
+    """Wait for ever."""
+    await asyncio.Event().wait()
+    return q
+
+
+async def cut_off(run: Run, _input: object, *, edit: str) -> None:
+    """Ask one after the other, within a limit that the second call does not keep."""
+    word = "other" if edit == "words" else "word"
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(0.02):
+            if edit == "sleep":
+                await run.sleep(0.001)
+            if edit == "call":
+                await run.tool("search", q="inserted")
+            await run.tool("search", q=f"{word} 1")
+            for number in range(2, 5):
+                name = "fetch" if edit == "name" else "lasting"
+                await run.tool(name, q=f"{word} {number}")
+    await run.tool("search", q="after")
+
+
+@pytest.mark.parametrize(
+    ("edit", "category", "call", "recorded_call"),
+    [
+        ("words", "args_changed", "0#1", "0#1"),
+        ("name", "name_changed", "0#2", "0#2"),
+        ("sleep", "extra_call", "0@2", ""),
+        ("call", "extra_call", "0#1", ""),
+    ],
+)
+def test_what_a_time_limit_cut_off_is_cut_off_again(
+    tmp_path: Path, edit: str, category: str, call: str, recorded_call: str
+) -> None:
+    """A call that the record gave up on is not answered: the program asks for no more than then."""
+    program = functools.partial(cut_off, edit="")
+    log = record(program, log=tmp_path / "a.jsonl", tools=[search, fetch, lasting], seed=1).log
+
+    found = reexecute(log, functools.partial(cut_off, edit=edit)).divergences[0]
+
+    assert (found.category, found.call) == (category, call)
+    assert (found.recorded or {}).get("call", "") == recorded_call
+
+
+async def beside(run: Run, _input: object, *, edit: str) -> object:
+    """Ask in a branch beside others, of which one sleeps."""
+
+    async def naps() -> str:
+        await asyncio.sleep(0.001)
+        return str(await run.tool("search", q="nap"))
+
+    if edit == "sleep":
+        await asyncio.sleep(0.001)
+    if edit == "one by one":
+        return [await naps(), await run.tool("search", q="a"), await run.tool("search", q="b")]
+    extra = [asyncio.sleep(0)] if edit == "task" else []
+    branches = [naps(), run.tool("search", q="a"), run.tool("search", q="b")]
+    return await asyncio.gather(*extra, *branches)
+
+
+@pytest.mark.parametrize(
+    ("edit", "category", "call"),
+    [("sleep", "extra_call", "0@1"), ("one by one", "reordered", "0#2"), ("task", None, "")],
+)
+def test_a_sleep_is_blamed_only_where_it_is_new(
+    tmp_path: Path, edit: str, category: str | None, call: str
+) -> None:
+    """Not one that the record has in another task."""
+    log = recorded(tmp_path / "a.jsonl", program=functools.partial(beside, edit="")).log
+
+    found = reexecute(log, functools.partial(beside, edit=edit)).divergences[0]
+
+    assert category is None or (found.category, found.call) == (category, call)
+    assert category is not None or found.now is None or found.now["kind"] != "timer"
+
+
+async def failing(run: Run, _input: object, *, edit: str) -> None:
+    """Note a failure."""
+    try:
+        if edit == "note":
+            run.annotate("instead")
+        elif edit == "draw":
+            run.uuid()
+        else:
+            await run.tool("flaky", number=0)
+    except ToolError as error:
+        run.annotate(f"{error.code} at once")
+    await run.tool("search", q="after")
+
+
+@pytest.mark.parametrize("edit", ["note", "draw"])
+def test_what_stands_in_the_place_of_a_call_has_replaced_it(tmp_path: Path, edit: str) -> None:
+    """Though what followed from the call is gone, too, and is more like it."""
+    log = record(
+        functools.partial(failing, edit=""), log=tmp_path / "a.jsonl", tools=[flaky, search], seed=1
+    ).log
+
+    found = reexecute(log, functools.partial(failing, edit=edit)).divergences[0]
+
+    assert (found.category, found.call) == ("kind_changed", "0#1")
+    assert (found.recorded or {})["name"] == "flaky"

@@ -1,6 +1,8 @@
 """What a re-execution says when it is not the program that changed, or when the program breaks."""
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -111,7 +113,55 @@ def test_a_child_that_was_killed_before_its_first_line_is_passed_over(tmp_path: 
     (tmp_path / "a.2.jsonl").unlink()
     (tmp_path / "a.1.jsonl").write_bytes(b"")
 
-    assert refold.reexecute(log, parent).identical
+    report = refold.reexecute(log, parent)
+
+    assert report.identical
+    assert report.not_compared == ("parent > child[1], which left no log",)
+
+
+async def patient(run: refold.Run, seconds: float) -> str:
+    """Wait for what never comes, for a while."""
+    try:
+        async with asyncio.timeout(seconds):
+            await asyncio.Event().wait()
+    except TimeoutError:
+        await run.sleep(0.001)
+    return "late"
+
+
+async def waits(run: refold.Run, _: None) -> str:
+    return await patient(run, 0.005)
+
+
+async def waits_longer(run: refold.Run, _: None) -> str:
+    return await patient(run, 60)
+
+
+async def waits_in_a_child(run: refold.Run, _: None) -> object:
+    return (await run.delegate(refold.Delegation(program=waits))).output
+
+
+@pytest.mark.parametrize("program", [waits, waits_longer, waits_in_a_child])
+def test_the_length_of_timers_is_listed_as_not_compared(tmp_path: Path, program: Any) -> None:
+    """A limit of a minute in place of one of 5 ms is identical, and no all-clear (§12.2)."""
+    recorded = waits_in_a_child if program is waits_in_a_child else waits
+    log = refold.record(recorded, None, log=tmp_path / "a.jsonl").log
+
+    report = refold.reexecute(log, program)
+
+    assert report.identical
+    assert (report.timers, report.not_compared) == (2, ("the length of 2 timers",))
+    assert str(report).endswith("tool calls executed: 0; not compared: the length of 2 timers")
+    assert report.as_json()["not_compared"] == ["the length of 2 timers"]
+
+
+def test_a_run_without_timers_has_nothing_that_is_not_compared(tmp_path: Path) -> None:
+    log = refold.record(parent, None, log=tmp_path / "a.jsonl").log
+
+    report = refold.reexecute(log, parent)
+
+    assert report.not_compared == ()
+    assert "not compared" not in str(report)
 
 
 def _answer(value: str) -> refold.DelegationTool:

@@ -340,6 +340,8 @@ def describe(report: ReplayReport, *, is_all: bool = False) -> None:
             output.line(
                 f"  {records} without an end (killed, crashed, still open): alike up to there"
             )
+        for each in report.not_compared:
+            output.line((f"  not compared: {each}", "yellow"))
         _describe_ignored(report, is_all=is_all)
         return
     shown = report.divergences if is_all else report.divergences[:1]

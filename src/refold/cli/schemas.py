@@ -93,6 +93,9 @@ def _replay() -> Schema:
             "ends_early": _list(_TEXT),
             "ignored": _list(_IGNORED),
             "ignored_count": _COUNT,
+            "timers": _COUNT,
+            "unread": _list(_TEXT),
+            "not_compared": _list(_TEXT),
             "findings": _or_null(_list(finding)),
         }
     )
@@ -133,6 +136,7 @@ def _replays() -> Schema:
             "entries": _COUNT,
             "children": _COUNT,
             "ignored": _COUNT,
+            "not_compared": _list(_TEXT),
             "seconds": {"type": "number", "minimum": 0},
             "divergences": _list(divergence_schema()),
         }

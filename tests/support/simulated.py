@@ -1,0 +1,192 @@
+"""Records in simulated time: the same program always leaves the same log, on any machine.
+
+The recorder, the kernel and the log are the real ones.  Simulated is the world: a tool or model
+answers after a time that follows from what it was asked, timers fire when they are due, and a
+child runs in a time of its own.  Nothing waits, so that a minute costs nothing.
+"""
+
+import heapq
+import itertools
+import queue
+import zlib
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.canonical import encode
+from refold.engine.clock import FixedClock
+from refold.engine.driver import (
+    Arrival,
+    CancelRun,
+    Driver,
+    Flight,
+    ask_model,
+    await_tool,
+    call_tool,
+)
+from refold.engine.effects import AskModel, CallTool
+from refold.engine.host import Host
+from refold.engine.log.names import child_path
+from refold.engine.outcome import Outcome
+from refold.engine.ports import CallContext, ChildRequest, ChildRunner
+from refold.engine.recorder import Recorder
+from refold.engine.recording import Recording, _root_request, recording_of
+from refold.engine.run_request import RunRequest
+from refold.engine.runners.child_run import child_run_request, outcome_of_recorded
+from refold.engine.timers import Timers
+
+LATENCY_US_MAX: Final = 30_000
+
+
+def record_simulated(program: Any, given: Any, log: Path, **options: Any) -> Recording:
+    """Record a program as `refold.record` does, in simulated time."""
+    request = _root_request(program, given, log=log, durability="fast", **options)
+    return recording_of(Simulated(request).record())
+
+
+class _Now:
+    """The time of one run, in microseconds since it began."""
+
+    def __init__(self) -> None:
+        self.us = 0
+
+
+class _Timers(Timers):
+    """Timers by simulated time, which is virtual time as well."""
+
+    def __init__(self, now: _Now) -> None:
+        super().__init__(FixedClock())
+        self._now = now
+
+    def now_us(self) -> int:
+        return self._now.us
+
+    def virtual_us(self) -> int:
+        return self._now.us
+
+
+class _Arrivals:
+    """What comes back from the world, each at its time; waiting for it moves the time."""
+
+    def __init__(self, now: _Now) -> None:
+        self._now = now
+        self._numbers = itertools.count()
+        self._due: list[tuple[int, int, Any]] = []
+
+    def put(self, arrival: Any, after_us: int = 0) -> None:
+        heapq.heappush(self._due, (self._now.us + after_us, next(self._numbers), arrival))
+
+    def drop(self, call: str) -> None:
+        """Let what was to come of a call never come."""
+        self._due = [one for one in self._due if getattr(one[2], "call", None) != call]
+        heapq.heapify(self._due)
+
+    def empty(self) -> bool:
+        return not self._due or self._due[0][0] > self._now.us
+
+    def get(self, timeout: float | None) -> Any:
+        until = self._now.us + (1 << 60 if timeout is None else round(timeout * 1_000_000) + 1)
+        if not self._due:
+            assert timeout is not None, "the run would wait for ever"
+        if not self._due or self._due[0][0] > until:
+            self._now.us = until
+            raise queue.Empty
+        due, _, arrival = heapq.heappop(self._due)
+        self._now.us = max(self._now.us, due)
+        return arrival
+
+
+class _Driver(Driver):
+    """Does the work at once, and lets it arrive when it is due."""
+
+    def __init__(self, now: _Now, arrivals: _Arrivals) -> None:
+        super().__init__(arrivals, host=Host())  # type: ignore[arg-type]  # it is asked for the same
+        self._now, self._coming = now, arrivals
+        self._children: dict[str, tuple[int, ChildRequest]] = {}
+
+    def has_place(self, _tool: Any) -> bool:
+        return False
+
+    def call_tool(self, effect: CallTool, context: CallContext) -> None:
+        self.flights[effect.call] = Flight(effect)
+        if effect.tool.is_async:
+            event = _awaited(await_tool(effect.tool, effect.arguments, context))
+        else:
+            event = call_tool(effect.tool, effect.arguments, context)
+        self._coming.put(Arrival(effect.call, event), _latency_us(effect.arguments))
+
+    def ask_model(self, effect: AskModel) -> None:
+        self.flights[effect.call] = Flight(effect)
+        said = [dict(message) for message in effect.request.messages]
+        self._coming.put(Arrival(effect.call, ask_model(effect)), _latency_us(said))
+
+    def run_child(self, call: str, _runner: ChildRunner, request: ChildRequest) -> None:
+        self.flights[call] = Flight(request, request.cancel)
+        self._children[call] = (self._now.us, request)
+        outcome, took_us = _run_child(request, None)
+        self._coming.put(Arrival(call, outcome), took_us)
+
+    def give_up(self, call: str) -> None:
+        """End an effect; a child that has not ended yet is run again, and cancelled in time."""
+        flight = self.flights.get(call)
+        if flight is None or flight.given_up:
+            return
+        flight.given_up = True
+        self._coming.drop(call)
+        if call in self._children:
+            began_us, request = self._children.pop(call)
+            outcome, took_us = _run_child(request, self._now.us - began_us)
+            self._coming.put(Arrival(call, outcome), max(0, began_us + took_us - self._now.us))
+
+
+class Simulated(Recorder):
+    """A recorder whose world is simulated."""
+
+    def __init__(self, request: RunRequest, *, cancelled_us: int | None = None) -> None:
+        super().__init__(request, Host())
+        self.now = _Now()
+        arrivals = _Arrivals(self.now)
+        if cancelled_us is not None:
+            arrivals.put(CancelRun(), cancelled_us)
+        self._has_place = False
+        self._timers = _Timers(self.now)
+        self._arrivals = arrivals  # type: ignore[assignment]  # it is asked for the same
+        self._driver = _Driver(self.now, arrivals)
+
+
+def _run_child(request: ChildRequest, cancelled_us: int | None) -> tuple[Outcome, int]:
+    """Record a child from its beginning; return its outcome, and how long it took."""
+    assert request.log is not None
+    _forget(request.log)
+    simulated = Simulated(
+        child_run_request(request, runner_name="in-process"), cancelled_us=cancelled_us
+    )
+    recorded = simulated.record()
+    outcome = outcome_of_recorded(recorded, request)
+    return attrs.evolve(outcome, duration_ms=0), simulated.now.us
+
+
+def _forget(log: Path) -> None:
+    log.unlink(missing_ok=True)
+    for number in itertools.count(1):
+        below = child_path(log, number)
+        if not below.exists():
+            return
+        _forget(below)
+
+
+def _awaited(coroutine: Any) -> Any:
+    """Return what a coroutine returns that waits for nothing."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        return stop.value
+    raise AssertionError("a tool of a simulated run waits for nothing")
+
+
+def _latency_us(asked: Any) -> int:
+    """Return how long the world takes to answer: the same for the same question, never a tie."""
+    if isinstance(asked, dict) and isinstance(asked.get("ms"), int):
+        return int(asked["ms"]) * 1000 + zlib.crc32(encode(asked)) % 1000
+    return 500 + zlib.crc32(encode(asked)) % LATENCY_US_MAX
