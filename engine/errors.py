@@ -857,10 +857,12 @@ class Nondeterministic(Detailed, RefoldError):
     """The `refold.replay.divergence.Divergence`."""
     findings: Any = ()
     """What the program read beside `run`: a tuple of `refold.replay.tripwire.Finding`."""
+    elsewhere: str = ""
+    """What was another thing where it was run again; empty where it was in the same process."""
 
     def __str__(self) -> str:
         lines = [
-            f"{self.log}: the program did something else when it was run again",
+            f"{self.log}: the program did something else when it was run again{self.elsewhere}",
             str(self.divergence),
         ]
         if self.findings:

@@ -15,7 +15,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -46,13 +46,16 @@ def in_processes(
     fail_fast: bool,
     timeout_seconds: float | None = None,
     tally: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
 ) -> Answer | None:
     """Re-execute `logs`, `jobs` at a time, each in a process of its own.
 
     One that takes longer than `timeout_seconds` is killed.  `tally` gets a byte for each log that
     is done.  `None` where the helper could not import what `execute` names; nothing was
-    re-executed then.
+    re-executed then.  `env` and `cwd` are those of the processes; by default, as here.
     """
+    here = cwd or Path.cwd()
     envelope = {
         "entry": _ENTRY,
         "execute": attrs.asdict(execute),
@@ -62,12 +65,12 @@ def in_processes(
         "timeout_seconds": timeout_seconds,
         "tally": os.path.abspath(tally) if tally is not None else None,  # noqa: PTH100 - as below
         "sys_path": [os.path.abspath(entry) for entry in sys.path],  # noqa: PTH100 - links stay as they were given
-        "cwd": os.getcwd(),  # noqa: PTH109 - the same
+        "cwd": os.fspath(here),
     }
     ended = run_bounded(
         [sys.executable, "-P", os.fspath(STUB)],
-        env=os.environ,  # what replaying one log here would see
-        cwd=Path.cwd(),
+        env=os.environ if env is None else env,  # what replaying one log here would see
+        cwd=here,
         request=_line(envelope),
         bounds=Bounds(grace_seconds=0.5, frame_bytes=_FRAME_BYTES),
         cancel=CancelSignal(),

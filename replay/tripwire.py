@@ -6,7 +6,8 @@ nothing else (`random`, `pathlib`, `uuid` …), is a finding; one that Refold, `
 looks at is none.  It watches and changes nothing; whether two executions differ is for the
 comparison to say (CONTRACT.md §12.12).
 
-Not seen are the order of sets of texts and what is done by C code of other packages.
+Not seen are the order of sets of texts, what was read when a module was imported, and what is done
+by C code of other packages: the first two show in another process (`replay.selfcheck`).
 To watch one more function: name it in `_WATCHED`.
 """
 
@@ -19,6 +20,7 @@ import os
 import random
 import sys
 import sysconfig
+from opcode import opmap
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any, Final, Self
@@ -26,6 +28,7 @@ from typing import Any, Final, Self
 import attrs
 
 import refold.engine
+from refold.engine import stdlib
 from refold.engine.kernel import Kernel
 from refold.engine.loop import Loop, inside_collector
 
@@ -73,7 +76,7 @@ _WATCHED: Final[dict[tuple[str, str], str]] = {
         "time",
         "time time_ns monotonic monotonic_ns perf_counter perf_counter_ns process_time"
         " process_time_ns thread_time thread_time_ns clock_gettime clock_gettime_ns localtime"
-        " ctime",
+        " ctime gmtime strftime asctime",
         _CLOCK,
     ),
     **_all("time", "sleep", _SLEEP),
@@ -96,6 +99,12 @@ _WATCHED: Final[dict[tuple[str, str], str]] = {
 """Functions of C, by the module that they belong to, and what to do instead."""
 
 _NAMES: Final = frozenset(name for _, name in _WATCHED)
+
+_OF_A_TIME: Final = {"gmtime": 1, "strftime": 2, "asctime": 1}
+"""Functions of `time` that read the clock only with fewer arguments than this; with them, they say
+the same everywhere.  (`localtime` and `ctime` never do: there is the time zone.)"""
+_CALLS: Final = frozenset(opcode for name, opcode in opmap.items() if name in ("CALL", "CALL_KW"))
+"""Instructions whose argument is the number of arguments."""
 
 _THROUGH: Final = frozenset(
     [
@@ -149,6 +158,7 @@ _ADAPTED: Final = tuple(
 """Frameworks with an adapter, which keeps what they read out of all that is compared (§17.2)."""
 _OURS: Final = f"{Path(refold.engine.__path__[0]).parent}{os.sep}"
 """The folder of Refold itself: its frames are no program's."""
+_WRAPPERS: Final = stdlib.__file__
 _OUTERMOST: Final = (Loop.step.__code__, Kernel.execute.__code__)
 """Where the program ends and Refold begins."""
 
@@ -190,6 +200,8 @@ class Tripwire:
         remedy = _WATCHED.get((module, function.__name__))
         if remedy is None or (module == "_random" and not _is_drawn(frame, function)):
             return
+        if module == "time" and _is_given_a_time(frame, function):
+            return
         module = _SPOKEN.get(module, _INTERNAL.get(module, module))
         name = (
             function.__name__ if module in ("builtins", "io") else f"{module}.{function.__name__}"
@@ -201,8 +213,9 @@ class Tripwire:
     def _note(self, frame: FrameType, what: str, remedy: str) -> None:
         """Keep a finding if it is the program that asks, and not Refold or Python itself."""
         asking: FrameType | None = frame
-        while asking is not None and (module := _library(asking)) in _THROUGH:
-            what = _said(what, module, asking.f_code)
+        while asking is not None and not _is_its_own(asking):
+            module = _library(asking)
+            what = _said(what, module, asking.f_code) if module is not None else what
             asking = asking.f_back
         if asking is None or _library(asking) is not None or _is_ours(asking):
             return
@@ -242,6 +255,13 @@ def _is_drawn(frame: FrameType, function: Any) -> bool:
     return function.__self__ is random._inst  # noqa: SLF001 - whose methods its functions are
 
 
+def _is_given_a_time(frame: FrameType, function: Any) -> bool:
+    """Return whether a function of `time` is called with a time, and does not read the clock."""
+    least = _OF_A_TIME.get(function.__name__)
+    code, at = frame.f_code.co_code, frame.f_lasti
+    return least is not None and code[at] in _CALLS and code[at + 1] >= least
+
+
 def _said(what: str, module: str, code: CodeType) -> str:
     """Return what the program called, for what was called by it in turn."""
     name = code.co_qualname
@@ -262,6 +282,14 @@ def _library(frame: FrameType) -> str | None:
         if file.startswith(folder) and not _is_installed(frame):
             return file[len(folder) :].partition(os.sep)[0].removesuffix(".py")
     return None
+
+
+def _is_its_own(frame: FrameType) -> bool:
+    """Return whether a frame asks for itself, and not for its caller as `random` and `os` do.
+
+    Where functions of `threading` and `asyncio` are wrapped, the wrapper asks for its caller too.
+    """
+    return _library(frame) not in _THROUGH and frame.f_code.co_filename != _WRAPPERS
 
 
 def _is_installed(frame: FrameType) -> bool:

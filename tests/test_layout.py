@@ -201,6 +201,7 @@ SHELL: Final = {
     "replay/network.py": ("threads", "tells threads that were there before a replay"),
     "replay/recordings.py": ("files random", "renames and removes recordings; temporary names"),
     "replay/resume.py": ("threads", "a run may be fenced from another thread"),
+    "replay/selfcheck.py": ("files threads environment", "fresh processes, another in each"),
     "replay/stage.py": ("clock threads", "leaves behind a program that comes to no end"),
     "replay/transplant.py": ("random", "the nonce of a new log"),
     "replay/tripwire.py": ("environment random", "knows by sight what reads them"),

@@ -53,9 +53,10 @@ def record(
     `volatile`.
     A plain function among `tools` becomes a tool that is taken to change the world.
 
-    With `check`, the run is re-executed right after it was recorded, and the recording's `warnings`
-    say what the program read beside `run`.  Where the variable `REFOLD_CHECK` is 1, every run is,
-    and they are Python's warnings, too.
+    With `check`, the run is re-executed right after it was recorded, here and in fresh processes
+    with another hash seed, time zone and working directory, and the recording's `warnings` say what
+    the program read beside `run`.  Where the variable `REFOLD_CHECK` is 1, every run is, and they
+    are Python's warnings, too.
 
     Raises:
         LogExists: a log is never overwritten.
@@ -66,7 +67,7 @@ def record(
     recording = _record(program, input, tools=ready, **options)
     if not _is_checked(check):
         return recording
-    found = _checked(recording, program, ready, options.get("session"))
+    found = _checked(recording, program, ready, options.get("session"), is_asked=check is True)
     return found if check else _warned(found)
 
 
@@ -91,7 +92,9 @@ async def record_async(
     if not _is_checked(check):
         return recording
     session = options.get("session")
-    found = await asyncio.to_thread(_checked, recording, program, ready, session)
+    found = await asyncio.to_thread(
+        _checked, recording, program, ready, session, is_asked=check is True
+    )
     return found if check else _warned(found)
 
 
@@ -111,14 +114,24 @@ def _checked(
     program: "Program | Reference | str",
     tools: Sequence[Tool],
     session: "SessionPort | None",
+    *,
+    is_asked: bool,
 ) -> Recording:
-    """Re-execute a fresh recording."""
-    from refold.replay.selfcheck import checked, twin_of  # noqa: PLC0415 - as in `reexecute`
+    """Re-execute a fresh recording, here and in fresh processes.
 
-    return checked(
+    Who did not ask for it in the call is not told of what another process cannot import.
+    """
+    from refold.replay.bulk import named  # noqa: PLC0415 - as in `reexecute`
+    from refold.replay.selfcheck import checked, checked_elsewhere, twin_of  # noqa: PLC0415 - same
+
+    found = checked(
         recording,
         lambda: reexecute(recording, program, tools=tools, session=twin_of(session)),
     )
+    needed = [tool for tool in tools if tool.typed or tool.delegates]
+    factory = getattr(session, "factory", None)
+    there = checked_elsewhere(found, _replayer(named(program), needed, (), factory))
+    return there if is_asked else found
 
 
 def reexecute(
@@ -244,16 +257,27 @@ def replayer(
     programs: Mapping[str, dict[str, Any]],
     tools: Sequence[dict[str, Any]],
     volatile: Sequence[str],
+    session: dict[str, Any] | None = None,
 ) -> "Execute":
-    """Return what re-executes a log, in a process that finds programs and tools by reference."""
+    """Return what re-executes a log, in a process that finds programs and tools by reference.
+
+    `session` is how it makes an empty session with the run's reducers.
+    """
     from refold.engine.programs import load, load_program  # noqa: PLC0415 - of that process only
 
     ready = {name: load_program(Reference(**found)) for name, found in programs.items()}
-    return _executing(ready, [load(Reference(**found)) for found in tools], volatile)
+    known = [load(Reference(**found)) for found in tools]
+    if session is None:
+        return _executing(ready, known, volatile)
+    made = Reference(**session)
+    return _executing(ready, known, volatile, lambda: load(made))
 
 
 def _replayer(
-    programs: "Programs", tools: Sequence[Tool], volatile: Sequence[str]
+    programs: "Programs",
+    tools: Sequence[Tool],
+    volatile: Sequence[str],
+    session: Reference | None = None,
 ) -> "Execute | Reference":
     """Return what re-executes a log: by reference, if another process can import it all."""
     from refold.engine.errors import ProgramNotFound  # noqa: PLC0415 - as above
@@ -267,18 +291,29 @@ def _replayer(
     named = [attrs.asdict(tool.reference) for tool in tools if tool.reference is not None]
     if len(named) < len(tools):
         return _executing(ready, tools, volatile)
-    given = {"programs": references, "tools": named, "volatile": list(volatile)}
+    given: dict[str, Any] = {"programs": references, "tools": named, "volatile": list(volatile)}
+    if session is not None:
+        given["session"] = attrs.asdict(session)
     return Reference(__name__, "replayer", given)
 
 
-def _executing(programs: "Programs", tools: Sequence[Tool], volatile: Sequence[str]) -> "Execute":
+def _executing(
+    programs: "Programs",
+    tools: Sequence[Tool],
+    volatile: Sequence[str],
+    session: Callable[[], Any] = lambda: None,
+) -> "Execute":
     from refold.replay.bulk import program_for, replay_row  # noqa: PLC0415 - as above
 
     def execute(log: Path) -> Any:
         return replay_row(
             log,
             lambda path, name: reexecute(
-                path, program_for(path, name, programs), tools=tools, volatile=volatile
+                path,
+                program_for(path, name, programs),
+                tools=tools,
+                session=session(),
+                volatile=volatile,
             ),
         )
 

@@ -1,11 +1,14 @@
 """A run is re-executed right after it was recorded, where that is asked for (§12.12)."""
 
 import asyncio
+import functools
 import itertools
 import os
 import pickle
+import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -13,6 +16,7 @@ import pytest
 import refold
 from refold.engine.errors import Nondeterministic, OutsideLoop
 from refold.engine.log import scan
+from refold.engine.ports import Reference
 from refold.engine.session import Session
 from refold.replay.selfcheck import twin_of
 from tests.support.suites import Suite
@@ -62,6 +66,102 @@ def test_what_it_read_beside_run_is_a_warning(tmp_path: Path) -> None:
 
     line = clocked.__code__.co_firstlineno + 1
     assert recording.warnings == (f"{__file__}:{line}: time.time: use run.now()",)
+
+
+IMPORTED_AT = time.time_ns()
+KEPT: list[int] = []
+
+
+@functools.lru_cache
+def kept(number: int) -> int:
+    KEPT.append(number)
+    return len(KEPT)
+
+
+async def of_a_set(_run: refold.Run, _input: object) -> list[str]:
+    return list({"alpha", "beta", "gamma", "delta", "eps", "zeta"})
+
+
+async def of_the_time_zone(run: refold.Run, _input: object) -> str:
+    return str(run.now().replace(month=7, day=1).astimezone().utcoffset())
+
+
+async def of_the_import(_run: refold.Run, _input: object) -> int:
+    return IMPORTED_AT
+
+
+async def of_a_cache(_run: refold.Run, _input: object) -> int:
+    return kept(3)
+
+
+async def of_the_command_line(_run: refold.Run, _input: object) -> str:
+    return sys.argv[0]
+
+
+async def of_a_path(_run: refold.Run, _input: object) -> list[str]:
+    return sorted(each for each in sys.path if each == "") or [*sys.orig_argv[1:2]]
+
+
+ELSEWHERE = [
+    of_a_set,
+    *(
+        pytest.param(program, marks=pytest.mark.long)
+        for program in (of_the_time_zone, of_the_import, of_a_cache, of_the_command_line, of_a_path)
+    ),
+]
+
+
+@pytest.mark.parametrize("program", ELSEWHERE)
+def test_what_is_another_thing_in_another_process_is_found(program: Any, tmp_path: Path) -> None:
+    """Here it does the same each time: the report says where it did not, and both values."""
+    kept(1)  # so that a cache has something that a fresh process has not
+    with pytest.raises(Nondeterministic, match="in a fresh process, with another hash") as caught:
+        refold.record(program, log=tmp_path / "a.jsonl", check=True)
+
+    found = caught.value.divergence
+    assert found.category == "output_changed"
+    assert found.recorded["output"] == caught.value.recording.output != found.now["output"]
+    assert caught.value.elsewhere in str(caught.value)
+
+
+def test_what_cannot_be_run_elsewhere_is_said(tmp_path: Path) -> None:
+    """A check that leaves something out is no all-clear; who did not ask in the call is spared."""
+
+    async def nested(_run: refold.Run, _input: object) -> int:
+        return 1
+
+    asked = refold.record(nested, log=tmp_path / "a.jsonl", check=True)
+
+    (warning,) = asked.warnings
+    assert warning.startswith("not run again in another process: it cannot import the program")
+    assert "the order of sets" in warning
+
+
+@pytest.mark.long
+def test_a_session_crosses_to_the_other_process_as_to_a_child(tmp_path: Path) -> None:
+    """By its factory; one that has none is said."""
+    options: dict[str, Any] = {"check": True}
+    crosses = refold.record(
+        says, "x", log=tmp_path / "a.jsonl", session=a_session(has_factory=True), **options
+    )
+    stays = refold.record(
+        says, "x", log=tmp_path / "b.jsonl", session=a_session(has_factory=False), **options
+    )
+
+    assert crosses.warnings == ()
+    assert "SessionNeeded" in stays.warnings[0] or "session" in stays.warnings[0]
+
+
+def a_session(*, has_factory: bool = True) -> Session:
+    reference = Reference(__name__, "a_session", {}) if has_factory else None
+    session = Session(factory=reference)
+    session.register(Said)
+    return session
+
+
+async def says(run: refold.Run, word: str) -> int:
+    run.session.dispatch(Said(word))
+    return len(run.session.select_all(Said))
 
 
 def test_nothing_is_checked_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +250,7 @@ def test_children_are_watched_too(tmp_path: Path) -> None:
     recording = refold.record(program, 4, log=tmp_path / "a.jsonl", check=True)
 
     assert recording.output == 5
-    assert len(recording.warnings) == 1
+    assert ["time.time" in warning for warning in recording.warnings] == [True, False]
 
 
 def test_a_run_that_waits_for_a_person_is_not_checked(tmp_path: Path) -> None:

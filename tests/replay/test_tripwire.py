@@ -38,6 +38,9 @@ READS: list[tuple[Callable[[], object], str, str]] = [
     (time.monotonic_ns, "time.monotonic_ns", "run.now()"),
     (lambda: dt.datetime.now(dt.UTC), "datetime.now", "run.now()"),
     (dt.date.today, "date.today", "run.now()"),
+    (time.gmtime, "time.gmtime", "run.now()"),
+    (lambda: time.strftime("%H"), "time.strftime", "run.now()"),
+    (lambda: time.gmtime(*[]), "time.gmtime", "run.now()"),
     (random.random, "random.random", "run.random("),
     (lambda: random.randint(1, 3), "random.randint", "run.random("),
     (lambda: random.choice([1]), "random.choice", "run.random("),
@@ -101,6 +104,17 @@ def test_advice_is_told_apart(tmp_path: Path) -> None:
         time.time()
 
     assert [finding.is_advice for finding in found(program, tmp_path)] == [True, False]
+
+
+def test_what_is_given_a_time_reads_no_clock(tmp_path: Path) -> None:
+    """It says the same everywhere; with the time zone of the machine in it, it does not."""
+
+    def program(_run: refold.PlainRun, _input: object) -> None:
+        time.gmtime(0)
+        time.strftime("%A", (2020, 1, 1, 0, 0, 0, 2, 1, 0))
+        time.localtime(0)
+
+    assert [finding.what for finding in found(program, tmp_path)] == ["time.localtime"]
 
 
 def test_a_thread_that_a_program_starts_is_found(tmp_path: Path) -> None:
