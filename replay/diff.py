@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 DIFFERENCES_MAX: Final = 1_000
-"""Kept with their details; more are only counted."""
+"""Kept with their details, unless it is said otherwise; more are only counted."""
 
 _ROOT: Final = "root"
 _UNFINISHED: Final = {"status": "unfinished"}
@@ -45,6 +45,7 @@ def diff(
     *,
     match: MatchMode = "strict",
     arguments: ArgumentMode = "exact",
+    most: int | None = DIFFERENCES_MAX,
 ) -> LogDiff:
     """Compare the log `a` with the log `b`, and the logs of their children along their starts.
 
@@ -56,6 +57,7 @@ def diff(
             `superset`: each call of b is in a; both of them unordered.
         arguments: `exact` · `ignore` · `subset`: what a asked with is part of what b asked with ·
             `superset`: the other way round.
+        most: So many differences keep their details; more are only counted.  `None`: all keep them.
 
     Raises:
         LogMissing: one of the two is not there; a missing log of a child is a note.
@@ -64,7 +66,7 @@ def diff(
     """
     log_a, log_b = Path(fspath(a)), Path(fspath(b))
     volatile = {path for log in (log_a, log_b) for path in _volatile(log)}
-    comparison = _Comparison(match, arguments)
+    comparison = _Comparison(match, arguments, most)
     if volatile:
         comparison.notes.append(f"not compared, being volatile: {', '.join(sorted(volatile))}")
     runs = _runs(log_a, log_b, volatile)
@@ -104,7 +106,8 @@ def _volatile(log: Path) -> list[str]:
 class _Comparison:
     """Goes down both trees at once, and keeps what differs."""
 
-    def __init__(self, match: MatchMode, arguments: ArgumentMode) -> None:
+    def __init__(self, match: MatchMode, arguments: ArgumentMode, most: int | None) -> None:
+        self._most = most
         self._match: MatchMode = match
         self._arguments: ArgumentMode = arguments
         self.found: list[LogDifference] = []
@@ -116,7 +119,7 @@ class _Comparison:
 
     def _add(self, difference: LogDifference) -> None:
         self.count += 1
-        if len(self.found) < DIFFERENCES_MAX:
+        if self._most is None or len(self.found) < self._most:
             self.found.append(difference)
 
     # --- runs ----------------------------------------------------------------------------

@@ -4,6 +4,7 @@ Nothing here reads a log: that is `replay.diff`'s.  The rules are CONTRACT.md §
 """
 
 import re
+from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 import attrs
@@ -130,22 +131,25 @@ class LogDiff:
         return plain
 
     def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of it as text."""
         what = _count(self.count, "difference") if self.count else "no differences"
         modes = [f"match {self.match}"] * (self.match != "strict")
         modes += [f"arguments {self.arguments}"] * (self.arguments != "exact")
         said = f" ({', '.join(modes)})" if modes else ""
         entries = _count(self.entries, "entry", "entries")
-        lines = [f"{what}: {entries} in {_count(self.runs, 'run')} compared{said}"]
-        lines += map(str, self.differences)
+        yield f"{what}: {entries} in {_count(self.runs, 'run')} compared{said}"
+        for difference in self.differences:
+            yield from str(difference).split("\n")
         if self.count > len(self.differences):
-            lines.append(f"and {_count(self.count - len(self.differences), 'difference')} more")
-        lines += (f"note: {printable(note)}" for note in self.notes)
-        lines += (
-            f"not compared: {printable(each.run)}: {_shortened(printable(str(place)))}"
-            for each in self.context
-            for place in each.differences
-        )
-        return "\n".join(lines)
+            yield f"and {_count(self.count - len(self.differences), 'difference')} more"
+        yield from (f"note: {printable(note)}" for note in self.notes)
+        for each in self.context:
+            for place in each.differences:
+                told = _shortened(printable(str(place)))
+                yield f"not compared: {printable(each.run)}: {told}"
 
 
 def _count(number: int, thing: str, things: str = "") -> str:

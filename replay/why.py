@@ -8,6 +8,7 @@ too, and only the program knows: who asks for every entry gets these as well.  E
 Rules: CONTRACT.md §3.2, §14.14.
 """
 
+import sys
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator
@@ -65,6 +66,16 @@ class Cause:
         return fields
 
 
+@attrs.frozen
+class Causes:
+    """What led to an entry."""
+
+    first: tuple[Cause, ...]
+    """That entry, and what led to it; of a long chain those that are nearest."""
+    count: int
+    """How many there are in all."""
+
+
 def why(log: str | PathLike[str], seq: int, *, every: bool = False) -> tuple[Cause, ...]:
     """Return what led to the entry `seq` of `log`: first that entry, then its causes.
 
@@ -80,9 +91,23 @@ def why(log: str | PathLike[str], seq: int, *, every: bool = False) -> tuple[Cau
         LogMissing: there is no log at `log`.
         LogDamaged: an entry up to there does not verify.
     """
+    return causes(log, seq, every=every, most=None).first
+
+
+def causes(log: str | PathLike[str], seq: int, *, every: bool = False, most: int | None) -> Causes:
+    """Return what `why` does, at most `most` of it, and how much there is.
+
+    Raises:
+        RefoldError: whatever `why` raises.
+    """
     path = Path(fspath(log))
     logs = _Logs(path, seq)
-    found = _ancestors(logs, logs.first) if every else _chain(logs, logs.first)
+    all_found = _ancestors(logs, logs.first) if every else _chain(logs, logs.first)
+    found = all_found[:most]
+    return Causes(_causes(found), len(all_found))
+
+
+def _causes(found: list["_Link"]) -> tuple[Cause, ...]:
     data = _data(found)
     at = {link.place: number for number, link in enumerate(found)}
     return tuple(
@@ -175,7 +200,6 @@ class _Row(NamedTuple):
     kind: str
     call: str
     cause: int | None
-    hash: str
 
 
 class _Logs:
@@ -331,7 +355,7 @@ class _Log:
 
     def _take(self, entry: Entry) -> None:
         call, kind = entry.call or "", entry.kind
-        self.rows.append(_Row(kind, call, entry.cause, entry.hash))
+        self.rows.append(_Row(sys.intern(kind), call, entry.cause))
         if kind in REQUEST_KINDS:
             self.requests[call] = entry.seq
         if call:

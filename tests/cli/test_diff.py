@@ -9,6 +9,7 @@ from click.testing import Result
 
 from refold.engine.log.pack import pack
 from refold.engine.recording import record
+from refold.tools.contract import tool
 
 Invoke = Callable[..., Result]
 
@@ -42,3 +43,33 @@ def test_the_modes_are_passed_on(survey_log: Path, invoke: Invoke) -> None:
 
     assert (document["match"], document["arguments"]) == ("subset", "ignore")
     assert invoke("diff", survey_log, survey_log, "--match", "vague").exit_code == 2
+
+
+async def remarks(run: Any, given: Any) -> None:
+    """Call as many tools as it is told, each otherwise."""
+    for at in range(250):
+        await run.tool(say, text=f"{given} {at}")
+
+
+@tool(effect="reads")
+def say(text: str) -> str:
+    """Return a text again."""
+    return text
+
+
+def test_many_differences_are_cut_and_counted(tmp_path: Path, invoke: Invoke) -> None:
+    """At most 200 lines, of at most 200 differences; all of them with `--all`."""
+    one = record(remarks, 1, log=tmp_path / "a.jsonl", tools=[say]).log
+    other = record(remarks, 2, log=tmp_path / "b.jsonl", tools=[say]).log
+
+    lines = invoke("diff", one, other).stdout.splitlines()
+    document = json.loads(invoke("diff", one, other, "--json").stdout)
+    whole = invoke("diff", one, other, "--all")
+
+    assert len(lines) == 200
+    assert lines[-1].startswith("left out: ")
+    assert lines[-1].endswith(f" and {document['count'] - 200} differences; --all shows everything")
+    assert len(document["differences"]) == 200
+    assert document["count"] > 250
+    assert "left out" not in whole.stdout
+    assert whole.stdout.count(": arguments") == 250

@@ -7,6 +7,9 @@ from pathlib import Path
 from click.testing import Result
 
 from refold.engine.log.pack import pack
+from refold.engine.recording import record
+from refold.engine.run import PlainRun
+from refold.tools.contract import tool
 
 Invoke = Callable[..., Result]
 
@@ -74,3 +77,32 @@ def test_an_entry_that_is_not_there_is_usage(survey_log: Path, invoke: Invoke) -
         assert "Traceback" not in said.output
     assert invoke("why", survey_log).exit_code == 2
     assert invoke("why", survey_log, "1", "--nonsense").exit_code == 2
+
+
+@tool(effect="reads")
+def look(n: int) -> int:
+    """Return a number again."""
+    return n
+
+
+def looks(run: PlainRun, n: int) -> None:
+    """Look so many times."""
+    for at in range(n):
+        run.tool(look, n=at)
+
+
+def test_a_long_chain_is_cut_and_says_so(tmp_path: Path, invoke: Invoke) -> None:
+    """At most 200 lines, those nearest to the entry; all of them with `--all`."""
+    log = record(looks, 300, log=tmp_path / "a.jsonl", tools=[look]).log
+
+    lines = invoke("why", log, "-1").stdout.splitlines()
+    document = json.loads(invoke("why", log, "-1", "--json").stdout)
+
+    assert len(lines) == 200
+    assert lines[1].split()[:2] == ["601", "run.finished"]
+    links = 602 - 198
+    assert lines[-1] == f"left out: 2 lines and {links - 2} links; --all shows everything"
+    assert (len(document["causes"]), document["count"]) == (200, 602)
+    assert len(invoke("why", log, "-1", "--all").stdout.splitlines()) > 600
+    short = invoke("why", log, "20").stdout
+    assert "left out" not in short

@@ -5,7 +5,6 @@ import pytest
 
 from refold.engine.errors import LogDamaged, LogMissing
 from refold.engine.limits import Limits
-from refold.replay import diff as module
 from refold.replay.diff import ArgumentMode, LogDiff, MatchMode, diff
 from tests.support.delegating import child, recorded
 
@@ -211,12 +210,10 @@ def test_what_cannot_be_read_is_an_error(two: Two) -> None:
         diff(two.a, two.a.with_name("c.jsonl"))
 
 
-def test_a_flood_of_differences_is_counted_to_its_end(
-    two: Two, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "DIFFERENCES_MAX", 3)
+def test_a_flood_of_differences_is_counted_to_its_end(two: Two) -> None:
+    two.diff([X] * 9, [Y] * 9)
 
-    found = two.diff([X] * 9, [Y] * 9)
+    found = diff(two.a, two.b, most=3)
 
     assert (len(found.differences), found.count) == (3, 19)
     assert "and 16 differences more" in str(found)

@@ -43,8 +43,11 @@ Exit code: 0 no difference · 1 differences.
     show_default=True,
     help="How arguments are compared.",
 )
+@click.option("--all", "every", is_flag=True, help="Every difference; else at most 200 lines.")
 @json_option
-def command(*, a: Path, b: Path, match: MatchMode, arguments: ArgumentMode, as_json: bool) -> int:
+def command(
+    *, a: Path, b: Path, match: MatchMode, arguments: ArgumentMode, every: bool, as_json: bool
+) -> int:
     """Compare two recorded runs and all runs below them.
 
     Calls are compared within their scope, so the interleaving of concurrent
@@ -53,10 +56,12 @@ def command(*, a: Path, b: Path, match: MatchMode, arguments: ArgumentMode, as_j
     with opened_log(a) as one, opened_log(b) as other, output.progress(f"comparing {a} and {b}"):
         started(one.path)  # a file without a first entry is no run that could differ
         started(other.path)
-        found = diff(one.path, other.path, match=match, arguments=arguments)
-        document = found.as_json()
+        most = None if every else output.LINES_MAX
+        found = diff(one.path, other.path, match=match, arguments=arguments, most=most)
     if as_json:
-        output.document(document)
+        output.document(found.as_json())
     else:
-        output.lines(str(found))
+        with output.at_most(most, "difference", found.count - len(found.differences)):
+            for each in found.lines():
+                output.line(each.expandtabs())
     return FINE if found.identical else DIFFERS

@@ -18,6 +18,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from refold.cli import words
+
 Part = str | tuple[str, str]
 """A piece of a line: text, or text and its style."""
 
@@ -26,6 +28,9 @@ PROGRESS_SECONDS: Final = 1.0
 _TICK_SECONDS: Final = 0.25
 _WRAPPED_MIN: Final = 20
 """Cells that a wrapped text has on a line, however far it is indented."""
+
+LINES_MAX: Final = 200
+"""Lines of an answer whose length has no bound of its own, unless all of it is asked for."""
 
 STYLES: Final = {
     "completed": "green",
@@ -37,6 +42,8 @@ STYLES: Final = {
 """By status; every other is red."""
 
 _settings = {"debug": False}
+_quota: list[int] = []
+"""Within `at_most`: lines that may still be printed, and lines that were not."""
 
 
 def set_debug(*, is_on: bool) -> None:
@@ -88,11 +95,38 @@ def console(*, err: bool = False) -> Console:
 
 def line(*parts: Part, cut: bool = False) -> None:
     """Print one line; with `cut`, a terminal shows no more of it than fits."""
+    if _quota:
+        if not _quota[0]:
+            _quota[1] += 1
+            return
+        _quota[0] -= 1
     screen = console()
     text = _text(parts)
     if cut and screen.is_terminal:
         text.truncate(screen.width, overflow="ellipsis")
     screen.print(text, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def at_most(most: int | None, thing: str, left_out: int) -> Iterator[None]:
+    """Print at most so many lines in the block, the last of which says what is left out.
+
+    `left_out` things are not even among the lines that the block would print.
+    """
+    if most is None:
+        yield
+        return
+    _quota[:] = [most - 1, 0]
+    try:
+        yield
+        cut = _quota[1]
+    finally:
+        _quota.clear()
+    left = [words.counted(cut, "line")] * bool(cut) + [words.counted(left_out, thing)] * bool(
+        left_out
+    )
+    if left:
+        line((f"left out: {' and '.join(left)}; --all shows everything", "yellow"))
 
 
 def told(*parts: Part) -> None:

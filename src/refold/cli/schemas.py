@@ -402,7 +402,7 @@ def _why() -> Schema:
             "line": _TEXT,
         }
     )
-    return record({"log": _TEXT, "entry": _COUNT, "causes": _list(cause)})
+    return record({"log": _TEXT, "entry": _COUNT, "causes": _list(cause), "count": _COUNT})
 
 
 def _recover() -> Schema:

@@ -10,7 +10,7 @@ from refold.cli.entries import STYLES, gist
 from refold.cli.errors import FINE
 from refold.cli.logs import LOG, OpenedLog, json_option, opened_log, started
 from refold.cli.pages import page
-from refold.replay.why import Cause, why
+from refold.replay.why import Cause, Causes, causes
 
 _PAGE: Final = """
 Examples:
@@ -37,7 +37,10 @@ _LEVELS_MAX: Final = 12
 @click.argument("log", type=LOG)
 @click.argument("entry", metavar="N", type=int)
 @click.option(
-    "--all", "every", is_flag=True, help="Every entry that can have led to it, the latest first."
+    "--all",
+    "every",
+    is_flag=True,
+    help="Every entry that can have led to it, the latest first; else at most 200 lines.",
 )
 @json_option
 def command(*, log: Path, entry: int, every: bool, as_json: bool) -> int:
@@ -50,18 +53,26 @@ def command(*, log: Path, entry: int, every: bool, as_json: bool) -> int:
     with opened_log(log) as opened:
         with output.progress(f"reading {log}"):
             started(opened.path)  # a file without a first entry has no causes
-            found = why(opened.path, entry, every=every)
-        shown = [opened.shown(cause.log) for cause in found]
+            most = None if every else output.LINES_MAX
+            found = causes(opened.path, entry, every=every, most=most)
+        shown = [opened.shown(cause.log) for cause in found.first]
         if as_json:
             output.document(_document(found, shown, opened))
         else:
-            _describe(found, shown, every=every)
+            with output.at_most(most, "link", found.count - len(found.first)):
+                _describe(found.first, shown, every=every)
     return FINE
 
 
-def _document(found: tuple[Cause, ...], shown: list[str], log: OpenedLog) -> dict[str, Any]:
-    causes = [cause.as_json() | {"log": name} for cause, name in zip(found, shown, strict=True)]
-    return {"log": output.shown_path(log.given), "entry": found[0].seq, "causes": causes}
+def _document(found: Causes, shown: list[str], log: OpenedLog) -> dict[str, Any]:
+    first = found.first
+    listed = [cause.as_json() | {"log": name} for cause, name in zip(first, shown, strict=True)]
+    return {
+        "log": output.shown_path(log.given),
+        "entry": first[0].seq,
+        "causes": listed,
+        "count": found.count,
+    }
 
 
 def _describe(found: tuple[Cause, ...], shown: list[str], *, every: bool) -> None:
