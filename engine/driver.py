@@ -19,7 +19,7 @@ from typing import Any
 
 import attrs
 
-from refold.engine.canonical import Json
+from refold.engine.canonical import Json, kind_of
 from refold.engine.effects import AskModel, AskPerson, CallTool
 from refold.engine.errors import (
     AnswerRefused,
@@ -34,7 +34,7 @@ from refold.engine.errors import (
 from refold.engine.events import InputGiven, ModelAnswered, ToolReturned
 from refold.engine.host import Host
 from refold.engine.limits import CHILDREN_AT_ONCE
-from refold.engine.outcome import Outcome, failed
+from refold.engine.outcome import Outcome, Usage, failed
 from refold.engine.people import check_answer
 from refold.engine.plain import to_json
 from refold.engine.ports import (
@@ -352,6 +352,8 @@ def ask_model(effect: AskModel) -> ModelAnswered:
 
 
 def _answered(reply: ModelReply) -> ModelAnswered:
+    if not isinstance(reply.usage, Usage):  # else nothing would notice before it is written
+        raise TypeError(f"a reply's usage is a Usage, found {kind_of(reply.usage)}")
     return ModelAnswered("ok", reply.message, reply.usage, reply.stop_reason)
 
 

@@ -1,5 +1,10 @@
 """Whatever a log holds, a terminal gets printable characters only: no escape, no markup."""
 
+import hashlib
+import random
+import re
+import shutil
+import threading
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -8,9 +13,12 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from refold.engine import digest
 from refold.engine.delegation import Delegation
 from refold.engine.recording import record
 from refold.tools.contract import tool
+from tests.support import fault_programs
+from tests.support.fault_programs import PROGRAMS
 
 Invoke = Callable[..., Result]
 
@@ -119,3 +127,125 @@ def test_a_path_is_shown_safely_too(tmp_path: Path, invoke: Invoke) -> None:
         said = invoke(*words)
         assert _is_safe(said.stdout)
         assert _is_safe(said.stderr)
+
+
+# --- logs whose lines are not what their program wrote ------------------------------------------
+
+SECONDS = 60.0
+"""What any command may take on a log of a few lines: one that hangs takes for ever."""
+
+COMMANDS = [
+    ["verify", "LOG"],
+    ["show", "LOG", "--events"],
+    ["state", "LOG"],
+    ["why", "LOG", "-1"],
+    ["ls", "FOLDER"],
+    ["tail", "LOG"],
+    ["diff", "LOG", "SOUND"],
+    ["recover", "LOG"],
+    ["replay", "LOG", "--program", "PROGRAM"],
+    ["drift", "LOG", "--program", "PROGRAM", "--tools", "TOOLS"],
+    ["fork", "LOG", "--at", "3", "--program", "PROGRAM", "--into", "INTO"],
+    ["sensitivity", "LOG", "--program", "PROGRAM"],
+    ["explore", "LOG", "--program", "PROGRAM", "--orders", "3"],
+    ["resume", "LOG", "--program", "PROGRAM", "--tools", "TOOLS"],
+]
+"""`resume` is the last: it goes on with the log."""
+
+_SEQ = re.compile(rb'^\{"seq":[0-9]+,')
+_HASH = re.compile(rb',"hash":"[0-9a-f]{64}"\}\n$')
+
+
+def _chained(lines: list[bytes]) -> bytes:
+    """Return lines as a log whose seqs and hashes are right, whatever they say."""
+    previous, whole = b"", b""
+    for seq, line in enumerate(lines):
+        body = _HASH.sub(b"", _SEQ.sub(b'{"seq":%d,' % seq, line))
+        own = hashlib.sha256((digest.EVENT if seq else digest.HEADER) + previous + body)
+        previous = own.hexdigest().encode()
+        whole += b'%b,"hash":"%b"}\n' % (body, previous)
+    return whole
+
+
+def _value(line: bytes, draw: random.Random) -> bytes:
+    """Return a line in which one value is another, of any type."""
+    found = list(re.finditer(rb'":(-?[0-9]+|"[^"\\]*"|null|true|false|\[\]|\{\})', line))
+    one = draw.choice(found[1:-1])  # the seq is renumbered, the hash made anew
+    other = draw.choice([b"null", b"-1", b"9" * 18, b'"x"', b"[]", b"{}", b"1.5", b"true", b'""'])
+    return line[: one.start() + 2] + other + line[one.end() :]
+
+
+def _altered(lines: list[bytes], draw: random.Random) -> bytes:
+    """Return a log with one hostile change; of most, the chain holds."""
+    at, other = draw.randrange(1, len(lines)), draw.randrange(1, len(lines))
+    match draw.randrange(7):
+        case 0:
+            return _chained(lines[:at])
+        case 1:
+            return _chained(lines[:at] + lines[at + 1 :])
+        case 2:
+            return _chained([*lines[:at], lines[other], *lines[at:]])
+        case 3:
+            lines[at], lines[other] = lines[other], lines[at]
+            return _chained(lines)
+        case 4:
+            whole = b"".join(lines)
+            return whole[: draw.randrange(1, len(whole))]
+        case 5:
+            whole = bytearray(b"".join(lines))
+            whole[draw.randrange(len(whole))] ^= 1 << draw.randrange(8)
+            return bytes(whole)
+        case _:
+            lines[at - 1] = _value(lines[at - 1], draw)
+            return _chained(lines)
+
+
+def _answers(words: list[str], invoke: Invoke) -> Result:
+    """Return what a command says; on a thread, for it might never end."""
+    said: list[Result] = []
+    thread = threading.Thread(target=lambda: said.append(invoke(*words)), daemon=True)
+    thread.start()
+    thread.join(SECONDS)
+    assert said, f"{words} did not end"
+    return said[0]
+
+
+def _all_answer(tmp_path: Path, name: str, seeds: range, invoke: Invoke) -> None:
+    program = f"{Path(fault_programs.__file__)}:{name}"
+    sound = record(PROGRAMS[name], 2, log=tmp_path / "sound.jsonl", tools=fault_programs.TOOLS).log
+    logs = sorted(tmp_path.glob("*.jsonl"))
+    for seed in seeds:
+        draw = random.Random(f"{name} {seed}")
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        for log in logs:
+            shutil.copy(log, folder / log.name)
+        chosen = folder / draw.choice(logs).name
+        chosen.write_bytes(_altered(chosen.read_bytes().splitlines(keepends=True), draw))
+        places = {
+            "LOG": str(folder / sound.name),
+            "FOLDER": str(folder),
+            "SOUND": str(sound),
+            "PROGRAM": program,
+            "TOOLS": f"{Path(fault_programs.__file__)}:TOOLS",
+            "INTO": str(folder / "into" / "fork.jsonl"),
+        }
+        for words in COMMANDS:
+            said = _answers([places.get(word, word) for word in words], invoke)
+
+            assert said.exit_code in (0, 1, 2, 3, 4, 5), (name, seed, words, said.output[-2000:])
+
+
+@pytest.mark.parametrize("name", ["plain_joins", "async_leaves"])
+def test_every_command_answers_on_a_hostile_log(name: str, tmp_path: Path, invoke: Invoke) -> None:
+    """It ends, and what it complains of is an error of its own."""
+    _all_answer(tmp_path, name, range(3), invoke)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_command_answers_on_many_hostile_logs(
+    name: str, tmp_path: Path, invoke: Invoke
+) -> None:
+    """The same of every program, plain or asynchronous, with children or without."""
+    _all_answer(tmp_path, name, range(100, 140), invoke)
