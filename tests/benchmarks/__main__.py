@@ -32,6 +32,7 @@ _SECTIONS = {
     "log": Section("One entry of a log", bench_log.jobs),
     "calls": Section("One call of a tool", bench_run.calls),
     "crowds": Section("One of many branches, one child", bench_run.crowds, _SLOW),
+    "lengths": Section("One of few, and one of many", bench_run.lengths, _SLOW * 2),
     "watched": Section("One request of a watched command", bench_watched.jobs, _SLOW),
     "start": Section("Starting", lambda _folder: bench_start.jobs(), _SLOW),
 }

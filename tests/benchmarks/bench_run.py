@@ -1,5 +1,6 @@
 """What recording and re-executing a program costs: per call, per branch, per child."""
 
+import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -7,8 +8,14 @@ from typing import Any
 
 import orjson
 
+from refold.engine.limits import Limits
+from refold.engine.models.scripted import FunctionModel
+from refold.engine.ports import ModelReply, ModelRequest
 from refold.engine.recording import record
+from refold.replay.diff import diff
 from refold.replay.reexecute import reexecute
+from refold.replay.verify import verify
+from refold.replay.why import causes
 from refold.tools.contract import FunctionTool
 from tests.benchmarks import programs
 from tests.benchmarks.measure import WALL, Job, run_python
@@ -99,10 +106,69 @@ def crowds(folder: Path) -> list[Job]:
     ]
 
 
+def lengths(folder: Path) -> list[Job]:
+    """Return what is timed of a small and a large run of one shape: how the cost grows."""
+    jobs = []
+    linear, compared = "about 1x: linear", "below 8x: its lists are compared, in C"
+    for work, small, large, run, goal in (
+        ("turn of a conversation, recorded", 500, 4_000, _talk, compared),
+        ("turn of a conversation, re-executed", 500, 4_000, _replayed_talk, compared),
+        ("child of a tree, verified", 250, 2_000, _verified, linear),
+        ("call of a log, asked why", 2_500, 20_000, _asked_why, linear),
+        ("call of two logs, compared", 2_500, 20_000, _compared, linear),
+    ):
+        first = f"{work}: one of {small:,}"
+        for size, base in ((small, ""), (large, first)):
+            place = folder / f"{run.__name__}{size}.jsonl"
+            jobs.append(
+                Job(
+                    name=f"{work}: one of {size:,}",
+                    run=functools.partial(run, place, size),
+                    base=base,
+                    count=size,
+                    goal=goal if base else "",
+                )
+            )
+    return jobs
+
+
+def _talk(path: Path, turns: int) -> Path:
+    return _record(path, programs.talking, turns)
+
+
+def _replayed_talk(path: Path, turns: int) -> None:
+    _reexecute(path if path.exists() else _talk(path, turns), programs.talking)
+
+
+def _verified(path: Path, children: int) -> None:
+    log = path if path.exists() else _record(path, programs.starting, children)
+    if not verify(log).complete:
+        raise RuntimeError(str(log))
+
+
+def _asked_why(path: Path, calls: int) -> None:
+    causes(path if path.exists() else _record(path, programs.plain, calls), -1, most=200)
+
+
+def _compared(path: Path, calls: int) -> None:
+    log = path if path.exists() else _record(path, programs.plain, calls)
+    other = path.with_name(f"other-{path.name}")
+    other = other if other.exists() else _record(other, programs.plain, calls + 1)
+    diff(log, other, most=200)
+
+
 def _record(path: Path, program: Callable[..., Any], size: int) -> Path:
     for old in path.parent.glob(f"{path.stem}.*"):
         old.unlink()
-    recording = record(program, size, log=path, tools=_TOOLS, durability="fast")
+    recording = record(
+        program,
+        size,
+        log=path,
+        tools=_TOOLS,
+        model=FunctionModel(_answer),
+        limits=Limits(max_children=1_000_000),
+        durability="fast",
+    )
     if not recording.ok:
         raise RuntimeError(f"{program.__name__}: {recording.error}")
     return path
@@ -127,3 +193,7 @@ def _bare(path: Path) -> None:
             line |= {"data": data, "meta": meta, "hash": "0" * 64}
             os.write(descriptor, orjson.dumps(line, None, orjson.OPT_APPEND_NEWLINE))
     os.close(descriptor)
+
+
+def _answer(_request: ModelRequest) -> ModelReply:
+    return ModelReply(message={"role": "assistant", "content": "an answer"})

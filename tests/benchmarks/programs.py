@@ -1,6 +1,7 @@
 """The programs and tools that the benchmarks record; importable, for a subprocess to find them."""
 
 import asyncio
+from typing import Any
 
 from refold.engine.delegation import Delegation
 from refold.engine.run import PlainRun, Run
@@ -73,3 +74,19 @@ def reading(run: PlainRun, pages: int) -> int:
     for at in range(pages):
         run.tool(page, at=at)
     return pages
+
+
+def talking(run: PlainRun, turns: int) -> int:
+    """Ask a model again and again, each time with all that was said before."""
+    messages: list[dict[str, Any]] = []
+    for turn in range(turns):
+        messages.append({"role": "user", "content": f"question {turn}"})
+        messages.append(run.model(messages).message)
+    return len(messages)
+
+
+def starting(run: PlainRun, children: int) -> int:
+    """Run children one after the other, in this process."""
+    for _ in range(children):
+        run.delegate(Delegation(program=idle))
+    return children

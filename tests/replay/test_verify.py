@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import attrs
@@ -27,7 +28,9 @@ from refold.engine.log import LogWriter
 from refold.engine.log.line import NO_HASH, stored_hash, trailer
 from refold.engine.log.names import child_path
 from refold.engine.outcome import ChildRef, Outcome
+from refold.engine.recording import record
 from refold.replay.verify import Verification, verify
+from tests.support.child_programs import parents
 
 ROOT = RunStarted(
     program="p",
@@ -499,3 +502,33 @@ def test_a_folder_is_listed_once_however_many_children_lie_in_it(tmp_path: Path)
 
     assert counts[0] == counts[1]
     assert counts[0][1] == "1"
+
+
+def _steps(log: Path) -> int:
+    """Return how many functions verifying a tree calls, those of C included."""
+    steps = 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal steps
+        steps += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        assert verify(log).complete
+    finally:
+        sys.setprofile(before)
+    return steps
+
+
+def test_a_child_more_costs_what_a_child_costs(tmp_path: Path) -> None:
+    """Case 106: verifying is linear in the children, however many there are."""
+    steps = []
+    for number in (1, 10, 20, 40):
+        log = tmp_path / str(number) / "a.jsonl"
+        recording = record(parents, number, log=log, durability="fast")
+        assert recording.ok
+        steps.append(_steps(log))
+
+    _, ten, twenty, forty = steps  # the first fills caches
+    assert forty - twenty <= 2.1 * (twenty - ten)
