@@ -31,8 +31,9 @@ import attrs
 import yaml
 
 from refold.engine.canonical import Json
-from refold.engine.errors import InvalidDefError, LimitRefused
+from refold.engine.errors import ConfigRefused, InvalidDefError, LimitRefused
 from refold.engine.limits import Limits
+from refold.tools.config_text import noted
 from refold.tools.files import NAMES
 
 SHIPPED_TOOLS: Final = (*NAMES, "subagent")
@@ -248,7 +249,12 @@ class _Reading:
         if len(fences) < 2 or fences[0] != 0:  # noqa: PLR2004 - one above, one below
             raise self.refused("expected front matter between two lines of ---, the first line one")
         try:
-            front = yaml.safe_load("".join(lines[1 : fences[1]]))
+            written = "".join(lines[: fences[1]])
+            if (node := yaml.compose(written, Loader=yaml.SafeLoader)) is not None:
+                noted(file, node)
+            front = yaml.safe_load(written)
+        except ConfigRefused as error:
+            raise self.refused(f"{error.pointer} on line {error.line} {error.why}") from None
         except (yaml.YAMLError, RecursionError) as error:
             raise self.refused(f"front matter: {' '.join(str(error).split())}") from None
         if not isinstance(front, dict):

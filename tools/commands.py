@@ -188,14 +188,25 @@ def _running_function(
         if name not in allowed:
             known = ", ".join(allowed)
             raise ToolError("run_command", f"{name!r} is not allowed; there are: {known}", "denied")
-        environment = child_environment(variables)
+        environment = _plainly_found(child_environment(variables))
         return _ran([_found(name, environment), *command[1:]], environment, top, bounds)
 
     return run_command
 
 
+def _plainly_found(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return variables whose `PATH` has no empty and no relative entry.
+
+    These mean the working folder, here and for programs that the program starts: the root, in which
+    a model may have written a file called `git`.
+    """
+    entries = environment.get("PATH", os.defpath).split(os.pathsep)
+    plain = os.pathsep.join(each for each in entries if Path(each).is_absolute())
+    return {**environment, "PATH": plain}
+
+
 def _found(name: str, environment: Mapping[str, str]) -> str:
-    found = shutil.which(name, path=environment.get("PATH"))
+    found = shutil.which(name, path=environment["PATH"])
     if found is None:
         raise ToolError("run_command", f"{name}: there is no such program on PATH", "not_found")
     return found

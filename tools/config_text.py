@@ -46,23 +46,32 @@ def _yaml(file: Path) -> tuple[Any, Lines]:
         mark = getattr(error, "problem_mark", None)
         why = getattr(error, "problem", None) or str(error)
         raise ConfigRefused(str(file), mark.line + 1 if mark else 0, "", f"YAML: {why}") from None
-    lines: dict[str, int] = {}
-    if node is not None:
-        _note(file, node, "", lines)
+    lines = noted(file, node) if node is not None else {}
     return {} if values is None else values, lines
 
 
-def _note(file: Path, node: yaml.Node, pointer: str, lines: dict[str, int]) -> None:
-    """Write down on which line each member begins."""
+def noted(
+    file: Path, node: yaml.Node, pointer: str = "", lines: dict[str, int] | None = None
+) -> Lines:
+    """Return on which line each member begins.
+
+    Raises:
+        ConfigRefused: one stands there twice; YAML would take the last.
+    """
+    found = {} if lines is None else lines
+    if isinstance(node, yaml.SequenceNode):
+        for at, item in enumerate(node.value):
+            noted(file, item, f"{pointer}[{at}]", found)
     if not isinstance(node, yaml.MappingNode):
-        return
+        return found
     for key, value in node.value:
         member = f"{pointer}.{key.value}" if pointer else str(key.value)
         line = key.start_mark.line + 1
-        if member in lines:
-            raise ConfigRefused(str(file), line, member, f"stands on line {lines[member]} already")
-        lines[member] = line
-        _note(file, value, member, lines)
+        if member in found:
+            raise ConfigRefused(str(file), line, member, f"stands on line {found[member]} already")
+        found[member] = line
+        noted(file, value, member, found)
+    return found
 
 
 def _toml(file: Path) -> tuple[Any, Lines]:

@@ -5,7 +5,10 @@ damage, and of what sort.  It runs only after a fast check has failed, so it may
 Rules: CONTRACT.md §4.5 (torn tails), §5 (damage).  Nothing here changes a file.
 """
 
+import errno
+import os
 import re
+import sys
 from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
@@ -127,15 +130,36 @@ class _Rest:
 
 
 def _rest(file: BinaryIO, offset: int) -> _Rest:
-    size, newline, zeroed = 0, False, False
-    at = offset
-    file.seek(offset)
-    while chunk := file.read(_CHUNK - at % _CHUNK):
-        size += len(chunk)
+    """Look through all from `offset` on; of holes, which are zeros, only where they end."""
+    end = file.seek(0, os.SEEK_END)
+    newline, zeroed, at = False, False, offset
+    while at < end:
+        data = min(_after_hole(file, at), end)
+        zeroed = zeroed or data - at >= 2 * _SECTOR
+        file.seek(data)
+        chunk = file.read(_CHUNK - data % _CHUNK)
         newline = newline or b"\n" in chunk
-        zeroed = zeroed or _has_zeroed_sector(chunk, at)
-        at += len(chunk)
-    return _Rest(size, newline, zeroed)
+        zeroed = zeroed or _has_zeroed_sector(chunk, data)
+        at = data + len(chunk)
+    return _Rest(end - offset, newline, zeroed)
+
+
+def _after_hole(file: BinaryIO, at: int) -> int:
+    """Return where the next bytes of a file are that are not of a hole; its end if there are none.
+
+    A file may be said to have terabytes, and have none of them.
+    """
+    try:
+        descriptor = file.fileno()
+        here = os.lseek(descriptor, 0, os.SEEK_CUR)
+    except OSError:  # bytes in memory
+        return at
+    try:
+        return os.lseek(descriptor, at, os.SEEK_DATA)
+    except OSError as error:
+        return sys.maxsize if error.errno == errno.ENXIO else at
+    finally:
+        os.lseek(descriptor, here, os.SEEK_SET)  # where the reader of the file believes to be
 
 
 def _has_zeroed_sector(chunk: bytes, at: int) -> bool:
@@ -153,6 +177,8 @@ def _anything_verifies(file: BinaryIO, offset: int) -> bool:
         if before and line.endswith(trailer(before, line[:-TRAILER])):
             return True
         before = stored_hash(line)
+        if len(line) > LINE_MAX and (data := _after_hole(file, at := file.tell())) > at:
+            file.seek(min(data, file.seek(0, os.SEEK_END)))
     return False
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from refold.engine.canonical import Json, loads
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.damage import Damage, lines
+from refold.engine.log.line import LINE_MAX
 from refold.engine.log.names import blobs_of, tree
 from refold.engine.log.reader import open_log, reading
 
@@ -25,6 +26,8 @@ def named_blobs(log: Path) -> Iterator[tuple[int, int, str, int]]:
     byte = 0
     with open_log(log) as file, reading(log):
         for number, line in enumerate(lines(file), 1):
+            if len(line) > LINE_MAX:
+                break  # no log from here on, and perhaps a hole of gigabytes
             if is_marked(line):
                 for name, size in _names(line):
                     yield number, byte, name, size

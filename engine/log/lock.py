@@ -12,7 +12,7 @@ from typing import Final
 
 import orjson
 
-from refold.engine.errors import LogLocked
+from refold.engine.errors import LogLocked, LogNameRefused
 from refold.engine.log.line import LINE_MAX
 
 _LOCKS: Final = Path("/proc/locks")
@@ -23,11 +23,15 @@ def lock(descriptor: int, path: Path) -> None:
 
     Raises:
         LogLocked: another writer holds it.
+        LogNameRefused: the file system of the log takes no locks.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise LogLocked(str(path), _holder(descriptor, path)) from None
+    except OSError as error:  # ENOLCK and the like, of network file systems
+        why = f"its file system takes no lock ({error.strerror}): put it on another"
+        raise LogNameRefused(str(path), why) from None
 
 
 def unlock(descriptor: int) -> None:
@@ -40,12 +44,14 @@ def refuse_if_locked(path: Path) -> None:
     """Raise LogLocked if a writer holds the log at `path`; links are followed."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:
+    except (OSError, ValueError):
         return
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         raise LogLocked(str(path), _holder(descriptor, path)) from None
+    except OSError:  # where no lock can be taken, no writer has one
+        return
     finally:
         os.close(descriptor)
 

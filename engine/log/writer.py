@@ -452,8 +452,9 @@ def _made(path: Path, *, sync: bool) -> int:
     except FileExistsError:
         lock.refuse_if_locked(path)
         raise LogExists(str(path)) from None
-    except OSError as error:
-        raise LogNameRefused(str(path), error.strerror or str(error)) from None
+    except (OSError, ValueError) as error:  # a name with a NUL in it is a ValueError
+        why = getattr(error, "strerror", None) or str(error)
+        raise LogNameRefused(str(path), why) from None
     return descriptor
 
 
@@ -477,10 +478,11 @@ def _make_folders(folder: Path, *, sync: bool) -> None:
 def _opened(path: Path) -> int:
     try:
         descriptor = os.open(path, _FLAGS | os.O_NONBLOCK)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
+    except (OSError, ValueError) as error:
+        if getattr(error, "errno", None) == errno.ELOOP:
             lock.refuse_if_locked(path)
-        raise LogMissing(str(path), error.strerror or str(error)) from None
+        why = getattr(error, "strerror", None) or str(error)
+        raise LogMissing(str(path), why) from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise LogMissing(str(path), "not a plain file")

@@ -174,6 +174,26 @@ def test_of_a_long_text_the_two_ends_are_kept(root: Path) -> None:
     assert middle == f"[{2001 - 100} bytes are missing here]"
 
 
+@pytest.mark.parametrize("entry", ["", ".", "bin", "../up", "./"])
+def test_no_program_is_found_by_a_relative_path(
+    root: Path, entry: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such an entry of `PATH` means the folder in which the model may write."""
+    for folder in (root, root / "bin", root.parent / "up"):
+        folder.mkdir(exist_ok=True)
+        (folder / "own-tool").write_text("#!/bin/sh\necho found\n")
+        (folder / "own-tool").chmod(0o700)
+    monkeypatch.chdir(root)
+    monkeypatch.setenv("PATH", entry + os.pathsep)
+    runs = run_command_tool(root, allow=["own-tool"])
+
+    with pytest.raises(ToolError, match="no such program on PATH"):
+        runs(command=["own-tool"])
+
+    monkeypatch.setenv("PATH", os.pathsep.join((entry, str(root), "")))
+    assert runs(command=["own-tool"]).stdout == "found\n"
+
+
 def test_a_program_that_is_not_there_is_told(root: Path) -> None:
     with pytest.raises(ToolError) as refused:
         run_command_tool(root, allow=["no-such-program"])(command=["no-such-program"])

@@ -146,3 +146,21 @@ def test_of_a_line_without_a_sound_end_the_end_is_shown(path: Path) -> None:
 
     assert (damage.what, damage.line) == ("no entry", 1)
     assert damage.found.endswith("}\\r\\n'")
+
+
+@pytest.mark.parametrize("after", [b"", b"no entry\n", b"no newline"])
+def test_a_hole_is_not_read(make_log: Callable[[int], Path], after: bytes) -> None:
+    """A file says of itself that it has terabytes: the report is there at once, and the same."""
+    path = make_log(2)
+    with path.open("r+b") as file:
+        end = file.seek(0, 2)
+        file.truncate(end + 2**42)
+        file.seek(0, 2)
+        file.write(after)
+
+    found = scan(path)
+
+    assert found.entries == 2
+    assert found.damage is None
+    assert found.torn is not None
+    assert str(2**42 + len(after)) in found.torn.found

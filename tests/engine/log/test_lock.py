@@ -1,11 +1,15 @@
 """The lock of a log (CONTRACT.md §4.3); how writers use it is tested in `test_writer`."""
 
+import errno
+import fcntl
 import os
 from pathlib import Path
 
 import pytest
 
-from refold.engine.errors import LogLocked
+from refold.engine.errors import LogLocked, LogNameRefused
+from refold.engine.events import RunStarted
+from refold.engine.log import LogWriter
 from refold.engine.log.lock import lock, refuse_if_locked, unlock
 
 
@@ -34,3 +38,21 @@ def test_what_is_not_there_is_not_locked(tmp_path: Path) -> None:
     refuse_if_locked(tmp_path / "none.jsonl")
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_system_without_locks_is_named(
+    tmp_path: Path, started: RunStarted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As some network file systems are: the error says which log, and what to do."""
+
+    def refuse(_descriptor: int, _how: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    path = tmp_path / "a.jsonl"
+
+    with pytest.raises(LogNameRefused, match=r"a\.jsonl: its file system takes no lock .*another"):
+        LogWriter.create(path, started)
+
+    assert not path.exists()
+    refuse_if_locked(path)

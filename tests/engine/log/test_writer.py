@@ -231,6 +231,18 @@ def test_a_folder_that_cannot_be_synced_leaves_no_file(
     LogWriter.create(path, started, durability="fast").close()
 
 
+def test_a_name_with_a_nul_is_refused(tmp_path: Path, started: RunStarted) -> None:
+    """As any other that the system does not take; nothing is left."""
+    path = tmp_path / "new" / "a\0b.jsonl"
+
+    with pytest.raises(LogNameRefused, match="null"):
+        LogWriter.create(path, started)
+    with pytest.raises(LogMissing, match="null"):
+        LogWriter.resume(path)
+
+    assert not list(tmp_path.rglob("*.jsonl"))
+
+
 def test_a_child_may_have_a_childs_name(tmp_path: Path, started: RunStarted) -> None:
     """The rule for roots holds for roots."""
     child = attrs.evolve(started, parent={"run": "r", "call": "0#1", "hash": "0" * 64}, depth=1)
