@@ -192,11 +192,12 @@ def test_a_fork_of_a_changed_command_says_so(folder: Path, invoke: Invoke) -> No
     assert "> request 1 (gpt-5)\n" in said.stderr
 
 
-def test_a_fork_takes_no_program_with_a_command(folder: Path, invoke: Invoke) -> None:
+@pytest.mark.parametrize("option", ["--program", "--session"])
+def test_a_fork_takes_no_program_with_a_command(option: str, folder: Path, invoke: Invoke) -> None:
     """One or the other is run."""
     del folder
 
-    said = invoke("fork", "a.jsonl", "--at", "5", "--program", "x.py:x", "--", "true")
+    said = invoke("fork", "a.jsonl", "--at", "5", option, "x.py:x", "--", "true")
 
     assert said.exit_code == 2
 

@@ -407,8 +407,18 @@ def test_an_agents_own_model_answers_it(sages: Path, invoke: Invoke, runner: str
     }
     begun = cut(log, sages / "cut.jsonl", 3)
     agent = ["--agent", sages / "agents" / "lead"]
-    resumed = invoke("resume", begun, *agent, *models)
-    assert resumed.exit_code == 0, resumed.output
+    lead = (sages / "lead.yaml").read_text()
+    (sages / "both.yaml").write_text(f"{lead}sage: [it is still so]\n")
+    for given, reply in (
+        (models, "it is so"),
+        (["--model", f"scripted:{sages}/both.yaml"], "it is still so"),
+    ):
+        shutil.copy(begun, again := sages / f"{len(reply)}.jsonl")
+        resumed = invoke("resume", again, *agent, *given)
+        assert resumed.exit_code == 0, resumed.output
+        (child,) = delegation_tree(again).children
+        session = load_session(again, session_id_of(child.run_id))
+        assert session.messages[-1]["content"] == reply
 
 
 def test_a_model_that_nothing_names_is_refused_before_anything_is_recorded(

@@ -15,6 +15,7 @@ from refold.replay import refold_session
 from refold.replay.session_fold import beyond
 from refold.tools.configured import planned
 from refold.tools.contract import tool
+from refold.tools.plans import planning_tools
 
 
 @attrs.frozen
@@ -132,6 +133,10 @@ async def has_a_child_that_finds(run: Run, _input: Any) -> None:
     await run.delegate(Delegation(program=shares, session=own, shared=False))
 
 
+async def plans(run: Run, _input: Any) -> None:
+    await run.tool("planning_setup_plan", objective="look around")
+
+
 async def idle(_run: Run, _input: Any) -> None:
     pass
 
@@ -140,6 +145,7 @@ async def idle(_run: Run, _input: Any) -> None:
     ("program", "held"),
     [
         (idle, ""),
+        (plans, ""),
         (program, "Finding"),
         (looks, "what its reducers made of tools' results"),
         (has_a_child_that_finds, "Finding"),
@@ -149,7 +155,9 @@ def test_what_an_empty_session_cannot_take_is_named(
     tmp_path: Path, program: Any, held: str
 ) -> None:
     """§6.3: of the run, of its children, and what no line of its own says."""
-    log = record(program, log=tmp_path / "run.jsonl", session=fresh(), tools=[look]).log
+    session = planned() if program is plans else fresh()
+    tools = [look, *planning_tools()]
+    log = record(program, log=tmp_path / "run.jsonl", session=session, tools=tools).log
 
     assert beyond(log, planned) == held
-    assert beyond(log, fresh) == ""
+    assert beyond(log, planned if program is plans else fresh) == ""

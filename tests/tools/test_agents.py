@@ -99,6 +99,7 @@ def test_without_a_description_it_is_refused(folder: Path, front: str) -> None:
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
+        ("provider: openai", "provider: of which model? Give `model`, or remove it"),
         ("desciption: d", "unknown member 'desciption'; the nearest: description"),
         ("zzz: d", "unknown member 'zzz'"),
         ("3: d", "unknown member 3"),

@@ -190,3 +190,27 @@ def test_a_name_without_a_model_is_refused(team: Path, said: dict[str, str], why
     """And so is a model for a name that no file has."""
     with pytest.raises(UsageError, match=why):
         models_of(team, said)
+
+
+def test_the_server_is_that_of_all_models_but_of_scripts(team: Path) -> None:
+    (team / "replies.yaml").write_text("'*': [hello]\n")
+    (team / "wise.md").write_text("---\ndescription: d\nmodel: wise\n---\n")
+    lead_of(team, "tools: [subagent_dispatch]\nprovider: openai\nmodel: a\n")
+    found = prepared(team / "lead", task="go", root=team)
+    said = {"wise": f"scripted:{team / 'replies.yaml'}"}
+
+    models = models_for(found.agents, load_config(team), said=said, base_url="http://h/v1")
+
+    assert models["wise"].name == "scripted"
+    assert models[""].reference is not None
+    assert (models[""].reference.arguments or {})["base_url"] == "http://h/v1"
+
+
+def test_models_of_agents_that_cannot_be_given_a_task_are_not_asked_for(team: Path) -> None:
+    (team / "wise.md").write_text("---\ndescription: d\nmodel: wise\n---\n")
+    lead_of(team, "disallowed_tools: [subagent_dispatch]\n", "agents: .")
+    config = load_config(team)
+    found = prepared(team / "lead", task="go", root=team, config=config)
+
+    assert [agent.id for agent in found.agents] == ["lead"]
+    assert models_for(found.agents, config, said={"": "openai:a"}).keys() == {""}

@@ -7,6 +7,7 @@ import jsonschema
 import pytest
 
 import refold
+from refold.engine.delegation import Delegation
 from refold.engine.limits import Limits
 from refold.engine.log import read_entries
 from refold.engine.models.scripted import ScriptedModel
@@ -143,3 +144,28 @@ def test_a_replay_needs_neither_the_tool_nor_its_prompts(tmp_path: Path) -> None
 
     assert report.identical, str(report)
     assert report.children == 1
+
+
+@pytest.mark.parametrize("given", ["own", "other", "face"])
+def test_children_that_share_a_session_have_the_sections(tmp_path: Path, given: str) -> None:
+    """What they see is a face of their caller's: theirs is the one that it shows."""
+    session = Session()
+    section = PromptSubagentToolsSection(
+        session=session if given == "own" else Session(), prompts=registry()
+    )
+
+    async def child(run: Run, _input: Any) -> str:
+        own = PromptSubagentToolsSection(session=run.session, prompts=registry())
+        (dispatch,) = (own if given == "face" else section).tools()
+        return str((await run.tool(dispatch, **ARGUMENTS))["message"])
+
+    async def program(run: Run, _input: Any) -> Any:
+        shared = Delegation(program=child, session=run.session, shared=True)
+        outcome = await run.delegate(shared)
+        return outcome.output if outcome.ok else str(outcome.error)
+
+    log = tmp_path / "run.jsonl"
+    recording = record(program, log=log, model=ScriptedModel(["ok"]), session=session)
+
+    assert ("not the run's" in recording.output) is (given == "other")
+    assert (recording.output == "ok") is (given != "other")

@@ -780,12 +780,14 @@ def test_027_a_child_that_fails_raises_dispatch_subagent_error(
     assert error in recording.output
 
 
-def conversation(log: Path, child: list[Any]) -> tuple[Recording, list[dict[str, Any]]]:
+def conversation(
+    log: Path, child: list[Any], key: str = "review"
+) -> tuple[Recording, list[dict[str, Any]]]:
     """Run an agent that dispatches once; return its recording and its messages."""
     arguments = {
         "mode": "ad_hoc",
         "prompt_ns": "team",
-        "prompt_key": "review",
+        "prompt_key": key,
         "instructions": "look",
     }
     replies: list[Any] = [{"name": "dispatch_subagent", "arguments": arguments}, "I see"]
@@ -860,3 +862,10 @@ def test_028_artifacts_and_tools_stand_below_the_summary(log: Path) -> None:
     assert summary == "done"
     found = json.loads(more)
     assert (found["tools_used"], found["artifacts"][0]) == (["child_tool"], "b.md")
+
+
+def test_028_a_failing_result_is_told_as_an_error_in_its_own_words(log: Path) -> None:
+    _, messages = conversation(log, [], key="broken")
+
+    assert messages[-1]["is_error"] is True
+    assert messages[-1]["content"].startswith("Failed to build subagent prompt team/broken.")
