@@ -126,6 +126,19 @@ def test_no_file_of_the_working_directory_is_taken_for_a_dependency(
     assert sorted(path.name for path in traps.glob("executed-*")) == []
 
 
+@pytest.mark.parametrize("load", [load_tools, lambda text: load_session(text, Path("no.jsonl"))])
+def test_whatever_is_named_is_looked_for_there(
+    load: Callable[[str], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By who loads it, so that no command forgets."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    with pytest.raises(ProgramNotFound):
+        load("no_such_module:NAME")
+
+    assert sys.path[-1] == str(tmp_path)
+
+
 SESSION = """
 import attrs
 import refold

@@ -110,7 +110,7 @@ def live_of(
     run = program_started(log)
     refuse_damaged(log)
     modes, places = modes_and_tools(tools)
-    import_from_here(program, places, session)
+    import_from_here(program)
     given = load_tools(places)
     own = tools_of(run.program) if program is None and names_shipped(run) else ()
     known = {tool.name: tool for tool in (*own, *given)}

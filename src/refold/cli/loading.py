@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from refold.engine.session import Session
 
 
-def import_from_here(*named: str | None) -> None:
-    """Let `module:name` be found in the working directory, if one of `named` is one.
+def import_from_here(named: str | None, *more: str | None) -> None:
+    """Let `module:name` be found in the working directory, if one of these is one.
 
     Last on the path, and not without need: else a file there that is named like a dependency of
     ours would be executed in its place, `orjson.py` say.
     """
     here = os.getcwd()  # noqa: PTH109 - sys.path holds text
-    if here not in sys.path and any(":" in each for each in named if each):
+    if here not in sys.path and any(":" in each for each in (named, *more) if each):
         sys.path.append(here)
 
 
@@ -46,6 +46,7 @@ def load_tools(text: str) -> tuple[Tool, ...]:
     """
     from refold.tools.contract import as_tool  # noqa: PLC0415 - only where tools are named
 
+    import_from_here(text)
     found: list[Tool] = []
     for each in filter(None, (part.strip() for part in text.split(","))):
         if ":" not in each and each.endswith(".py"):
@@ -95,6 +96,7 @@ def load_session(text: str | None, log: Path) -> "Session | None":
     from refold.engine.session import Session  # noqa: PLC0415 - only where one is named
     from refold.replay.session_fold import had_session  # noqa: PLC0415 - the same
 
+    import_from_here(text)
     found = load(reference_from(text))
     made = found.empty() if isinstance(found, Session) else found() if callable(found) else found
     if not isinstance(made, Session):

@@ -58,7 +58,7 @@ def subject(
     Raises:
         ProgramNotFound: a tool is not where it was said to be.
     """
-    import_from_here(program, tools, session)
+    import_from_here(program)
     with opened_log(log) as opened:
         run = program_started(opened)
         name = run.program

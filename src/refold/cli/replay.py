@@ -149,7 +149,7 @@ def command(
         return replay_foreign(
             logs[0], foreign, rules=rules, is_all=is_all, as_json=as_json, **passed
         )
-    import_from_here(*programs, session, *live["tools"])
+    import_from_here(None, *programs)
     if junit is not None and not junit.absolute().parent.is_dir():
         raise click.UsageError(f"--junit: {output.shown_path(junit.parent)}: no such folder")
     way = _Way(is_all=is_all, tripwire=tripwire, volatile=volatile, session=session)

@@ -232,7 +232,7 @@ def _check_plain(log: Path) -> None:
 
 
 def _resumed(given: Given) -> Recording:
-    import_from_here(given.program, given.tools, given.session)
+    import_from_here(given.program)
     progress = contextlib.nullcontext() if given.ask else output.progress(f"{given.log} goes on")
     with output.stdout_kept(), progress:
         recording = _once(given, people.said("--answer", given.answers))

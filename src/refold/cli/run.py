@@ -10,7 +10,7 @@ import click
 
 from refold.cli import output
 from refold.cli.errors import FINE, NOT_COMPLETED
-from refold.cli.loading import import_from_here, joined, load_tools, models_said
+from refold.cli.loading import joined, load_tools, models_said
 from refold.cli.logs import LOG, json_option
 from refold.cli.pages import page
 from refold.cli.recorded import describe, document_of
@@ -108,7 +108,6 @@ def command(
 
     Keys are read from OPENAI_API_KEY and ANTHROPIC_API_KEY, and never written.
     """
-    import_from_here()
     own = load_tools(tools)
     known = (*NAMEABLE_TOOLS, *(tool.name for tool in own))
     project = load_config(config or Path(), known_tools=known)
