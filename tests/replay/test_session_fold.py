@@ -8,6 +8,7 @@ import pytest
 
 from refold.engine.delegation import Delegation
 from refold.engine.errors import SnapshotRestoreError, UsageError
+from refold.engine.ports import Tool
 from refold.engine.recording import record
 from refold.engine.run import Run
 from refold.engine.session import Session, ToolInvoked, append_all
@@ -156,7 +157,7 @@ def test_what_an_empty_session_cannot_take_is_named(
 ) -> None:
     """§6.3: of the run, of its children, and what no line of its own says."""
     session = planned() if program is plans else fresh()
-    tools = [look, *planning_tools()]
+    tools: list[Tool] = [look, *planning_tools()]
     log = record(program, log=tmp_path / "run.jsonl", session=session, tools=tools).log
 
     assert beyond(log, planned) == held
