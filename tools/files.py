@@ -1,7 +1,7 @@
 """Three tools that read files below one folder: `list_files`, `read_file`, `search_text`.
 
 Results are bounded, sorted and say where they were cut, so that a model can ask for the rest.
-How a path is kept inside the folder is `tools.rooted`; which patterns are taken, `tools.patterns`.
+How a path is kept inside the folder is `tools.rooted`; which patterns are taken, `engine.patterns`.
 Rules: CONTRACT.md §10.
 """
 
