@@ -192,9 +192,9 @@ def _altered(lines: list[bytes], draw: random.Random) -> bytes:
             whole = b"".join(lines)
             return whole[: draw.randrange(1, len(whole))]
         case 5:
-            whole = bytearray(b"".join(lines))
-            whole[draw.randrange(len(whole))] ^= 1 << draw.randrange(8)
-            return bytes(whole)
+            flipped = bytearray(b"".join(lines))
+            flipped[draw.randrange(len(flipped))] ^= 1 << draw.randrange(8)
+            return bytes(flipped)
         case _:
             lines[at - 1] = _value(lines[at - 1], draw)
             return _chained(lines)

@@ -114,11 +114,16 @@ def _check(run: Run, output: Any) -> None:
     assert json.loads(lines_of(run.log)[-1])["data"]["output"] == output
 
 
-@pytest.mark.parametrize("call", ["step0", "step2", "pay1"])
-def test_a_run_killed_inside_a_tool_ends_as_if_it_had_not_been(call: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("program", "call"),
+    [("one", "step0"), ("one", "step2"), ("one", "pay1"), ("plain_one", "pay1")],
+)
+def test_a_run_killed_inside_a_tool_ends_as_if_it_had_not_been(
+    program: str, call: str, tmp_path: Path
+) -> None:
     """Case 55: what had ended is not done again; the call in doubt runs once more, and no other."""
-    output = _expected("one")
-    run = Run(tmp_path / "killed", "one")
+    output = _expected(program)
+    run = Run(tmp_path / "killed", program)
     run.die_at(call)
     assert run.dies("record")
     done, begun = run.done(), run.begun()
@@ -152,9 +157,9 @@ def test_many_kills_while_it_resumes(kills: int, tmp_path: Path) -> None:
     _check(run, output)
 
 
-def _killed_with_ten_children(tmp_path: Path, lines: int, output: Any) -> bool:
+def _killed_with_ten_children(program: str, tmp_path: Path, lines: int, output: Any) -> bool:
     """Kill a run with ten children in processes of their own; resume it, if it had not ended."""
-    run = Run(tmp_path / f"killed{lines}", "ten")
+    run = Run(tmp_path / f"killed{lines}", program)
     run.kill_when("record", lines)
     if b"run.finished" in lines_of(run.log)[-1]:
         return False  # it was faster
@@ -176,14 +181,15 @@ def test_a_run_with_ten_children_killed_in_the_middle(tmp_path: Path) -> None:
     """Cases 55, 67: with real processes and a real kill."""
     output = _expected("ten")
 
-    assert _killed_with_ten_children(tmp_path, 40, output)
+    assert _killed_with_ten_children("ten", tmp_path, 40, output)
 
 
 @pytest.mark.long
-def test_a_run_with_ten_children_killed_at_many_moments(tmp_path: Path) -> None:
+@pytest.mark.parametrize("program", ["ten", "plain_ten"])
+def test_a_run_with_ten_children_killed_at_many_moments(program: str, tmp_path: Path) -> None:
     """Case 55: the same, anywhere."""
-    output = _expected("ten")
+    output = _expected(program)
     source = random.Random(55)
 
     for lines in sorted(source.sample(range(1, 86), 40)):
-        _killed_with_ten_children(tmp_path, lines, output)
+        _killed_with_ten_children(program, tmp_path, lines, output)

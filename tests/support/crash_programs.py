@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import refold
-from refold import Delegation, Run, tool
+from refold import Delegation, PlainRun, Run, tool
 
 CHILDREN = 10
 STEPS = 3
@@ -70,7 +70,32 @@ async def one(run: Run, ledger: str) -> Any:
     return [*done, await run.tool(pay, ledger=ledger, n=1), run.uuid()]
 
 
-PROGRAMS = {"ten": ten, "one": one}
+def plain_worker(run: PlainRun, given: dict[str, Any]) -> list[int]:
+    """The same child, in a plain program."""
+    first, ledger = given["n"] * 100, given["ledger"]
+    done = [run.tool(step, ledger=ledger, n=first + each) for each in range(STEPS)]
+    return [*done, run.tool(pay, ledger=ledger, n=first)]
+
+
+def plain_ten(run: PlainRun, ledger: str) -> Any:
+    """The same as `ten`, in a plain program."""
+    before = run.tool(step, ledger=ledger, n=1)
+    children = [
+        run.start(Delegation(program=plain_worker, input={"n": each, "ledger": ledger}))
+        for each in range(1, CHILDREN + 1)
+    ]
+    outcomes = run.join(*children)
+    after = run.tool(pay, ledger=ledger, n=2)
+    return [before, [each.output for each in outcomes], after, run.uuid()]
+
+
+def plain_one(run: PlainRun, ledger: str) -> Any:
+    """The same as `one`, in a plain program."""
+    done = [run.tool(step, ledger=ledger, n=each) for each in range(STEPS)]
+    return [*done, run.tool(pay, ledger=ledger, n=1), run.uuid()]
+
+
+PROGRAMS: dict[str, Any] = {"ten": ten, "one": one, "plain_ten": plain_ten, "plain_one": plain_one}
 
 
 def main(verb: str, name: str, log: str, runner: str) -> None:
