@@ -103,7 +103,7 @@ class _Driver(Driver):
     def __init__(self, now: _Now, arrivals: _Arrivals) -> None:
         super().__init__(arrivals, host=Host())  # type: ignore[arg-type]  # it is asked for the same
         self._now, self._coming = now, arrivals
-        self._children: dict[str, tuple[int, ChildRequest]] = {}
+        self._delegated: dict[str, tuple[int, ChildRequest]] = {}
 
     def has_place(self, _tool: Any) -> bool:
         return False
@@ -123,7 +123,7 @@ class _Driver(Driver):
 
     def run_child(self, call: str, _runner: ChildRunner, request: ChildRequest) -> None:
         self.flights[call] = Flight(request, request.cancel)
-        self._children[call] = (self._now.us, request)
+        self._delegated[call] = (self._now.us, request)
         outcome, took_us = _run_child(request, None)
         self._coming.put(Arrival(call, outcome), took_us)
 
@@ -134,8 +134,8 @@ class _Driver(Driver):
             return
         flight.given_up = True
         self._coming.drop(call)
-        if call in self._children:
-            began_us, request = self._children.pop(call)
+        if call in self._delegated:
+            began_us, request = self._delegated.pop(call)
             outcome, took_us = _run_child(request, self._now.us - began_us)
             self._coming.put(Arrival(call, outcome), max(0, began_us + took_us - self._now.us))
 
