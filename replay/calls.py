@@ -92,11 +92,15 @@ class Call:
 class RunCalls:
     """The calls of the log at `path`, and how its run began and ended.
 
+    Looks at the clock are no calls: `looks` counts them.
+
     Raises:
         LogDamaged: an entry does not verify; a torn tail ends the calls like the end of the file.
         LogMissing: there is no such file.
         LogUnsupported: it was written by a newer version.
     """
+
+    looks = 0
 
     def __init__(
         self, path: Path, volatile: Iterable[str] = (), declared: Declared | None = None
@@ -144,6 +148,8 @@ class RunCalls:
     def _take(self, entry: Entry) -> None:
         if entry.kind in _NOT_CALLS:
             self._take_run(entry)
+        elif entry.kind == "clock.read":
+            self.looks += 1
         elif not is_volatile(entry.kind):
             call = self.calls.get(entry.call) if entry.call else None
             if call is None:

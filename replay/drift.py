@@ -8,6 +8,7 @@ What is volatile (CONTRACT.md §12.7) is no difference, and listed.
 
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -21,7 +22,7 @@ from refold.engine.nested import check_may_start
 from refold.engine.ports import Model, Program, Reference, SessionPort, Tool
 from refold.engine.recording import known_models
 from refold.engine.vault import checked_volatile
-from refold.replay.book import Book
+from refold.replay.book import Asked, Book
 from refold.replay.compare import Comparator, comparator
 from refold.replay.drift_report import CallDrift, DriftReport
 from refold.replay.drift_rows import COMPARED_KINDS, compared_rows, comparison
@@ -113,7 +114,32 @@ def drift(
         sources=sources,
         ignored=tuple(found.ignored[:IGNORED_MAX]),
         ignored_count=found.ignored_count,
+        served=tuple(_served(found.requests, sources)),
     )
+
+
+def _served(requests: Iterable[Asked], sources: Sources) -> Iterator[str]:
+    """Yield what was asked for and not live, by kind and name, with how often."""
+    counts = Counter(
+        f"{asked.item.kind} {asked.item.name}".strip()
+        for asked in requests
+        if not asked.delegates and not _is_live(asked, sources)
+    )
+    yield from (f"{name} ({count})" for name, count in sorted(counts.items()))
+
+
+def _is_live(asked: Asked, sources: Sources) -> bool:
+    match asked.item.kind:
+        case "tool":
+            mode = sources.tool.get(asked.item.name, sources.tools)
+            may_run = sources.may_change or asked.data.get("effect") != "changes"
+            return mode == "live" and may_run
+        case "model":
+            return sources.model == "live"
+        case "child":
+            return sources.children == "live"
+        case _:
+            return False
 
 
 def _check_compared(log: Path, rules: Iterable[str], tools: Iterable[str]) -> None:

@@ -75,6 +75,9 @@ class DriftReport:
     """What is not as recorded and is volatile, or was taken out; at most 1,000."""
     ignored_count: int = 0
     """How many these are in all."""
+    served: tuple[str, ...] = ()
+    """Calls whose results came from the record or were stubs, so that they could not drift:
+    `tool pay (2)`, `model gpt-4o (1)`, by kind and name."""
 
     @property
     def drifted(self) -> tuple[CallDrift, ...]:
@@ -115,6 +118,7 @@ class DriftReport:
             },
             "ignored": [one.as_json() for one in self.ignored],
             "ignored_count": self.ignored_count,
+            "served": list(self.served),
         }
 
     def junit(self) -> JUnitSuite:
@@ -140,6 +144,8 @@ class DriftReport:
         lines = [f"{'no drift' if self.identical else 'drift'}: {head or 'no call was made'}"]
         lines += [row_text(row) for row in self.calls if row.verdict != "same"]
         lines += [f"missing   {one}" for one in self.missing]
+        if self.served:
+            lines.append(f"not compared, their results not live: {', '.join(self.served)}")
         lines += words_of(self.ignored, self.ignored_count, IGNORED_SHOWN)
         return "\n".join(lines)
 

@@ -60,6 +60,8 @@ class Comparison:
         declared = (*new.rules.get("volatile", ()), *volatile)
         self._excuses = Excuses(str(old.log), old.rules, declared)
         self._has_drifted = False
+        self.requests: list[Asked] = []
+        """What was asked in the new run and in children that ran in both, as rows are made."""
         self.ignored: list[Ignored] = self._excuses.ignored
         """What differs and may, children's included; complete when all rows were made."""
         self._below_count = 0
@@ -71,6 +73,7 @@ class Comparison:
 
     def rows(self) -> Iterator[CallDrift]:
         """Yield what became of each call, in the order of the new run, missing ones in place."""
+        self.requests += self._new.requests.values()
         for one, other in self._pairs():
             for row in self._of(one, other):
                 yield row
@@ -175,6 +178,7 @@ class Comparison:
             return
         below = Comparison(*books, (*self._names, name), self._rules, self._volatile)
         yield from below.rows()
+        self.requests += below.requests
         self.ignored += below.ignored
         self._below_count += below.ignored_count
 

@@ -143,6 +143,10 @@ class SensitivityReport:
     log: Path
     program: str
     calls: tuple[CallSensitivity, ...]
+    unnamed: int = 0
+    """Outcomes that `only` left out."""
+    given_up: tuple[str, ...] = ()
+    """Calls that have no outcome, so that none could be altered."""
 
     @property
     def unneeded(self) -> tuple[CallSensitivity, ...]:
@@ -168,7 +172,26 @@ class SensitivityReport:
             "unneeded": len(self.unneeded),
             "tokens_unneeded": self.tokens_unneeded,
             "duration_unneeded_ms": self.duration_unneeded_ms,
+            "unnamed": self.unnamed,
+            "given_up": list(self.given_up),
         }
+
+    def left_out(self) -> list[str]:
+        """Return what was not altered, a line each; empty for nothing."""
+        lines = []
+        unaltered = sum(call.altered is None for call in self.calls)
+        if unaltered:
+            lines.append(f"not altered, for want of another value: {unaltered:,}")
+        if self.unnamed:
+            lines.append(f"not altered, as not named: {self.unnamed:,}")
+        if self.given_up:
+            shown = ", ".join(self.given_up[:_POINTERS_SHOWN])
+            rest = len(self.given_up) - _POINTERS_SHOWN
+            lines.append(
+                f"given up in the record, so without an outcome: {shown}"
+                + (f" and {rest:,} more" if rest > 0 else "")
+            )
+        return lines
 
     def headline(self) -> str:
         """Return in one line how much was got for nothing."""
@@ -188,7 +211,7 @@ class SensitivityReport:
             lines.append(f"  {call.label}: {said}")
             if call.failed is not None:
                 lines.append(f"    if it failed: {call.failed}")
-        return "\n".join(lines)
+        return "\n".join(lines + self.left_out())
 
 
 _POINTERS_SHOWN: Final = 3
@@ -227,8 +250,9 @@ def sensitivity(
     stage = Stage(book, code, tools=known, session=session)
     baseline = stage.baseline()
     trial = _Trial(stage, baseline)
-    answered = (key for key in book.answers if key in book.requests)
-    named = [key for key in (*answered, *book.values) if only in label_of(_item_of(book, key))]
+    outcomes = [key for key in (*book.answers, *book.values) if "@" not in key]
+    outcomes = [key for key in outcomes if key in book.requests or key in book.values]
+    named = [key for key in outcomes if only in label_of(_item_of(book, key))]
     keys = sorted(named, key=_place)
     calls = []
     for number, key in enumerate(keys, 1):
@@ -236,7 +260,13 @@ def sensitivity(
             on_call(number, len(keys))
         calls.append(trial.of(key, errors=errors))
     stage.check_again(baseline)
-    return SensitivityReport(log=book.log, program=program_name(code), calls=tuple(calls))
+    return SensitivityReport(
+        log=book.log,
+        program=program_name(code),
+        calls=tuple(calls),
+        unnamed=len(outcomes) - len(named),
+        given_up=tuple(book.label(call) for call in book.given_up),
+    )
 
 
 class _Trial:

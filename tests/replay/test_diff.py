@@ -5,6 +5,8 @@ import pytest
 
 from refold.engine.errors import LogDamaged, LogMissing
 from refold.engine.limits import Limits
+from refold.engine.recording import record
+from refold.engine.run import Run
 from refold.replay.diff import ArgumentMode, LogDiff, MatchMode, diff
 from tests.support.delegating import child, recorded
 
@@ -217,3 +219,23 @@ def test_a_flood_of_differences_is_counted_to_its_end(two: Two) -> None:
 
     assert (len(found.differences), found.count) == (3, 19)
     assert "and 16 differences more" in str(found)
+
+
+def test_looks_at_the_clock_are_noted_where_one_run_has_more(tmp_path: Path) -> None:
+    """They are no calls (§13.2): two runs that differ in them alone are no all-clear."""
+
+    async def looks(run: Run, _input: Any) -> None:
+        run.now()
+        await run.sleep(0.0001)
+        if run.environment("LOOKS") == "twice":
+            run.now()
+
+    logs = []
+    for name, times in (("a", "once"), ("b", "once"), ("c", "twice")):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("LOOKS", times)
+            logs.append(record(looks, log=tmp_path / f"{name}.jsonl", seed=1).log)
+
+    assert diff(logs[0], logs[1]).notes == ()
+    (note,) = diff(logs[0], logs[2]).notes
+    assert note == "root: not compared: looks at the clock, of which there are 1 and 2"

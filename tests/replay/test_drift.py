@@ -86,13 +86,19 @@ def test_a_tool_that_changes_the_world_runs_only_if_it_may(log: Path) -> None:
     """Asked for the same, its recorded result is served."""
     kept.clear()
 
-    refold.drift(log, report, tools=TOOLS, model=model())
+    all_live = refold.drift(log, report, tools=TOOLS, model=model())
     assert kept == []
-    refold.drift(log, report, tools=TOOLS, model=model(), sources=Sources(tools="live"))
+    tools = refold.drift(log, report, tools=TOOLS, model=model(), sources=Sources(tools="live"))
     assert kept == []
     may = Sources(tools="live", may_change=True)
-    refold.drift(log, report, tools=TOOLS, model=model(), sources=may)
+    changed = refold.drift(log, report, tools=TOOLS, model=model(), sources=may)
     assert kept == [3]
+
+    (unseen,) = all_live.served  # identical, and no all-clear: §12.10
+    assert f"not compared, their results not live: {unseen}" in str(all_live)
+    assert unseen in tools.served
+    assert {one.split()[0] for one in changed.served} == {"model", "child"}
+    assert changed.as_json()["served"] == list(changed.served)
 
 
 def test_what_is_not_recorded_stops_the_run_and_names_the_nearest(log: Path) -> None:

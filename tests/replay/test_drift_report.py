@@ -59,6 +59,13 @@ def test_the_text_has_counts_differences_and_marks() -> None:
     )
 
 
+def test_what_did_not_run_live_keeps_a_report_from_reading_as_an_all_clear() -> None:
+    """Its result cannot drift: it came from the record, or was a stub."""
+    lines = str(attrs.evolve(report(SAME), served=("tool pay (2)", "model m (1)"))).splitlines()
+
+    assert lines[-1] == "not compared, their results not live: tool pay (2), model m (1)"
+
+
 def test_what_was_ignored_is_listed() -> None:
     """§12.7: so many values, and where they stand."""
     one = Ignored(

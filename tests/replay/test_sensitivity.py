@@ -230,3 +230,32 @@ def test_another_program_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(Diverged):
         sensitivity(log, raced)
+
+
+def test_what_was_not_altered_is_listed(tmp_path: Path) -> None:
+    """What has no other value, what was not named, what the record gave up on."""
+
+    async def hedging(run: Run, names: list[str]) -> None:
+        lost = asyncio.create_task(run.tool(waits))
+        await asyncio.gather(*(run.tool("fetch", name=name) for name in names), run.tool(nothing))
+        lost.cancel()
+
+    @tool(effect="reads")
+    async def waits() -> None:
+        """Wait for ever."""
+        await asyncio.Event().wait()
+
+    @tool(effect="reads")
+    def nothing() -> None:
+        """Give nothing."""
+
+    log = recorded(tmp_path / "a.jsonl", hedging, ["a", "b"]).log
+
+    whole, some = sensitivity(log, hedging), sensitivity(log, hedging, only="fetch")
+
+    assert whole.left_out() == [
+        "not altered, for want of another value: 1",
+        "given up in the record, so without an outcome: waits#1 in 0/1",
+    ]
+    assert some.left_out()[0] == "not altered, as not named: 1"
+    assert str(some).endswith("\n".join(some.left_out()))

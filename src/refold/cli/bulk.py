@@ -41,6 +41,8 @@ _STYLES: Final = {
 }
 _NOT_RUN: Final = "not run"
 _NAMED_MAX: Final = 3
+_LEFT_OUT_SHOWN: Final = 3
+"""Logs of which is said what was not compared, unless all are asked for."""
 """Logs named above what is said of all of them; the table has the rest."""
 
 
@@ -173,6 +175,13 @@ def describe(report: BulkReport, *, is_all: bool) -> None:
         (counts, "green" if report.identical else "bold red"),
         f"  {words.counted(len(report.logs), 'log')} in {took}, {report.jobs} at a time",
     )
+    left_out = [log for log in report.logs if log.not_compared]
+    for log in left_out[: None if is_all else _LEFT_OUT_SHOWN]:
+        said = f"not compared: {', '.join(log.not_compared)}"
+        output.line((f"{output.shown_path(log.log)}: {said}", "yellow"))
+    if len(left_out) > _LEFT_OUT_SHOWN and not is_all:
+        more = words.counted(len(left_out) - _LEFT_OUT_SHOWN, "more log")
+        output.line((f"and {more} with something that is not compared: --all shows each", "yellow"))
     if ignored:
         output.line((f"{words.counted(ignored, 'volatile place')} not as recorded", "dim"))
 

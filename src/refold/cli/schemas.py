@@ -184,6 +184,7 @@ def _drift() -> Schema:
             "sources": record({"model": modes, "tools": modes, "children": modes, "tool": tool}),
             "ignored": _list(_IGNORED),
             "ignored_count": _COUNT,
+            "served": _list(_TEXT),
         }
     )
 
@@ -284,6 +285,8 @@ def _sensitivity() -> Schema:
             "unneeded": _COUNT,
             "tokens_unneeded": _COUNT,
             "duration_unneeded_ms": _COUNT,
+            "unnamed": _COUNT,
+            "given_up": _list(_TEXT),
         }
     )
 

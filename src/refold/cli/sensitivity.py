@@ -106,6 +106,8 @@ def describe(report: SensitivityReport) -> None:
             rows.append(["  if it had failed", "", "", _said(call.failed)])
     output.table(rows, wrap=True)
     output.line()
+    for line in report.left_out():
+        output.line((line, "yellow"))
     count, found = words.counted(len(report.calls), "outcome"), len(report.unneeded)
     if not found:
         output.line(f"{count}, and none that nothing depends on")
