@@ -85,6 +85,8 @@ class RunNode:
     guarantee: str = ""
     """`matched` for a command that was watched and did not run on the kernel (CONTRACT.md §16);
     what stands below it are conversations, as they were observed."""
+    scope: str = ""
+    """Of a conversation: that of its call keys; empty for all else."""
     how: str = ""
     """Of a conversation below another: what says so (CONTRACT.md §16.5); `observed` for a
     delegation whose conversation is not known."""

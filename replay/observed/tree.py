@@ -278,6 +278,7 @@ class _Reading:
             tool=talk.tool,
             call=talk.opener,
             depth=depth,
+            scope=talk.scope,
             how=talk.how,
             status=talk.status if talk.requests else self._of_calls(talk.scope),
             error=talk.error,

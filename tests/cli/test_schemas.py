@@ -50,12 +50,17 @@ def test_each_schema_is_one_and_is_printed(name: str, invoke: Invoke) -> None:
         ("why", ["why", "LOG", "-1"]),
         ("why", ["why", "LOG", "3", "--all"]),
         ("ls", ["ls", "FOLDER"]),
+        ("export", ["export", "LOG", "--to", "html", "-o", "TARGET"]),
     ],
 )
 def test_the_document_of_each_command_is_as_its_schema_says(
-    name: str, words: list[str], survey_log: Path, invoke: Invoke
+    name: str, words: list[str], survey_log: Path, invoke: Invoke, tmp_path: Path
 ) -> None:
-    places = {"LOG": str(survey_log), "FOLDER": str(survey_log.parent)}
+    places = {
+        "LOG": str(survey_log),
+        "FOLDER": str(survey_log.parent),
+        "TARGET": str(tmp_path / "a"),
+    }
 
     said = invoke(*(places.get(word, word) for word in words), "--json")
 

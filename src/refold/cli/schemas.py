@@ -325,6 +325,7 @@ def _show() -> Schema:
             "head": _HASH,
             "duration_ms": _or_null(_COUNT),
             "guarantee": {"enum": ["", "matched"]},
+            "scope": _TEXT,
             "how": {"enum": ["", "handoff", "delegation", "prompt", "open", "observed"]},
         }
     )
@@ -547,6 +548,10 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
     "pack": (
         "refold pack --json",
         lambda: record({"packed": _TEXT, "logs": _COUNT, "bytes": _COUNT}),
+    ),
+    "export": (
+        "refold export --json",
+        lambda: record({"exported": _TEXT, "to": _TEXT, "bytes": _COUNT}),
     ),
     "run": ("refold run --json, refold resume --json", _run),
     "open-ends": ("refold resume --list --json: what people have to say", _open_ends),

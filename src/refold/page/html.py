@@ -1,0 +1,79 @@
+"""The page as one file: the document, the logs and the assets in it, nothing from elsewhere.
+
+Content is hostile: the document is JSON without a `<`, logs are base64, the policy allows the one
+script and the one style that are named by their hashes.  Rules: CONTRACT.md §14.16.
+"""
+
+import base64
+import gzip
+import hashlib
+import json
+import re
+from html import escape
+from importlib.resources import files
+from typing import Any, Final
+
+from refold.page.document import Page
+
+_IMPORT: Final = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";$', re.MULTILINE)
+_EXPORT: Final = re.compile(r"^export ((?:async )?function\*? |const |class )(\w+)", re.MULTILINE)
+
+
+def page_html(page: Page) -> str:
+    """Return a page as the text of one file."""
+    packed = [("log", str(number), path.read_bytes()) for number, path in enumerate(page.logs)]
+    blocks = [_json(page.document), *(_gzipped(*each) for each in packed)]
+    return shell("\n".join(blocks), title=page.document["title"], connect="'none'")
+
+
+def shell(data: str, *, title: str, connect: str) -> str:
+    """Return index.html with its style, its script and `data` in place."""
+    style, script = _asset("style.css"), bundled()
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
+        f"img-src data: blob:; connect-src {connect}; base-uri 'none'; form-action 'none'"
+    )
+    parts = {
+        "csp": escape(policy),
+        "title": escape(title),
+        "style": style,
+        "data": data,
+        "script": script,
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _asset("index.html"))
+
+
+def bundled() -> str:
+    """Return the modules as one script: each in a scope of its own, what it imports before it."""
+    done: dict[str, str] = {}
+    _bundle("app", done)
+    return "\n".join(['"use strict";', *done.values()])
+
+
+def _bundle(name: str, done: dict[str, str]) -> None:
+    text = _asset(f"{name}.js")
+    for _, needed in _IMPORT.findall(text):
+        if needed not in done:
+            _bundle(needed, done)
+    body = _IMPORT.sub(lambda f: f"const {{{f[1].replace(' as ', ': ')}}} = module_{f[2]};", text)
+    names = ", ".join(found[1] for found in _EXPORT.findall(text))
+    body = _EXPORT.sub(r"\1\2", body)
+    done[name] = f"const module_{name} = (() => {{\n{body}\nreturn {{{names}}};\n}})();"
+
+
+def _asset(name: str) -> str:
+    return (files("refold.page") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _json(document: dict[str, Any]) -> str:
+    text = json.dumps(document, separators=(",", ":")).replace("<", "\\u003c")
+    return f'<script type="application/json" id="page">{text}</script>'
+
+
+def _gzipped(what: str, name: str, content: bytes) -> str:
+    packed = base64.b64encode(gzip.compress(content, 9, mtime=0)).decode()
+    return f'<script type="application/octet-stream+gzip" data-{what}="{name}">{packed}</script>'

@@ -1,0 +1,147 @@
+"""Who did what when: a lane for each run or conversation, bars for its calls, on one clock.
+
+A log's times count from its first line by the clock that never jumps; logs, and parts of one that
+went on in another process, are laid beside each other by the wall clock.  Rules: CONTRACT.md
+§14.16.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.errors import LogError
+from refold.engine.events import COMPLETES, REQUEST_KINDS
+from refold.engine.log import Entry, read_entries
+
+BARS_MAX: Final = 5_000
+"""Of a lane: the longest; the rest is counted."""
+
+_CLOCKS_APART_US: Final = 1_000_000
+"""Wall clocks that were set between two logs differ by more; two readings of one by less."""
+
+_KINDS: Final = {"tool": "tool", "model": "model", "child": "child", "input": "ask"}
+
+
+@attrs.define
+class Lane:
+    """One run, or one conversation of a watched command."""
+
+    log: int
+    scope: str | None
+    """`None`: the whole run."""
+    label: str
+    status: str
+    limits: dict[str, Any] = attrs.field(factory=dict)
+    start_us: int | None = None
+    end_us: int = 0
+    bars: list[list[Any]] = attrs.field(factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as the page reads it."""
+        seconds = self.limits.get("timeout_seconds")
+        start = self.start_us or 0
+        kept = self.bars
+        if len(kept) > BARS_MAX:
+            longest = sorted(kept, key=lambda bar: (bar[5] or self.end_us) - bar[4])[-BARS_MAX:]
+            kept = sorted(longest)
+        return {
+            "log": self.log,
+            "scope": self.scope,
+            "label": self.label,
+            "status": self.status,
+            "start_us": start,
+            "end_us": self.end_us,
+            "limit_us": None if seconds is None else start + int(seconds * 1_000_000),
+            "bars": kept,
+            "left_out": len(self.bars) - len(kept),
+        }
+
+
+class Clock:
+    """Times of the entries of one log, in microseconds since the root's first entry."""
+
+    def __init__(self, origin_us: tuple[int, int]) -> None:
+        """Begin a log; the root's first entry was written at `origin_us`, by wall and offset."""
+        self._origin_us = origin_us
+        self._offset_us = 0
+        self._last_us = 0
+
+    def at(self, entry: Entry) -> int:
+        """Return when an entry was written; of one that does not say, when the last was."""
+        wall, mono = entry.meta.get("wall_us"), entry.meta.get("mono_us")
+        if type(wall) is not int or type(mono) is not int:
+            return self._last_us
+        if entry.kind in ("run.started", "run.resumed"):  # maybe another machine, another clock
+            offset_us = wall - mono
+            is_same = abs(offset_us - self._origin_us[1]) < _CLOCKS_APART_US
+            self._offset_us = (self._origin_us[1] if is_same else offset_us) - self._origin_us[0]
+        self._last_us = mono + self._offset_us
+        return self._last_us
+
+
+def origin_of(first: Entry) -> tuple[int, int]:
+    """Return when a log began by the wall clock, and how far that is ahead of the other."""
+    wall, mono = (int(first.meta.get(name, 0)) for name in ("wall_us", "mono_us"))
+    return wall, wall - mono
+
+
+def read_lane(path: Path, lanes: dict[str | None, Lane], origin_us: tuple[int, int]) -> list[int]:
+    """Fill the lanes of one log; return the times of its entries.
+
+    `lanes` are by scope, or one for the whole log under `None`.  A damaged log is read up to its
+    damage.
+    """
+    clock, times = Clock(origin_us), list[int]()
+    open_bars: dict[str, list[Any]] = {}
+    for entry in sound(path):
+        at = clock.at(entry)
+        times.append(at)
+        call = entry.call or ""
+        lane = lanes.get(None) or lanes.get(call.partition("#")[0])
+        if lane is None:
+            continue
+        lane.start_us = at if lane.start_us is None else lane.start_us
+        lane.end_us = at
+        if entry.kind in REQUEST_KINDS:
+            what = _KINDS[entry.kind.partition(".")[0]]
+            open_bars[call] = [entry.seq, None, what, _name(entry), at, None, "open"]
+            lane.bars.append(open_bars[call])
+        elif entry.kind == "timer.fired":
+            lane.bars.append([entry.seq, entry.seq, "timer", "timer", at, at, "ok"])
+        elif entry.kind in COMPLETES or entry.kind == "effect.cancelled":
+            bar = open_bars.pop(call, None)
+            if bar is not None:
+                bar[1], bar[5], bar[6] = entry.seq, at, _status(entry)
+    return times
+
+
+def sound(path: Path) -> Iterator[Entry]:
+    """Yield the entries of a log up to its damage."""
+    try:
+        yield from read_entries(path, torn_ok=True)
+    except LogError:
+        return
+
+
+def _name(entry: Entry) -> str:
+    data = entry.data
+    match entry.kind:
+        case "tool.called":
+            return str(data.get("tool"))
+        case "model.asked":
+            return str(data.get("model"))
+        case "child.started":
+            asked = data.get("delegation") or {}
+            return str(asked.get("agent") or asked.get("program"))
+        case _:
+            return "person"
+
+
+def _status(entry: Entry) -> str:
+    if entry.kind == "effect.cancelled":
+        return "cancelled"
+    if entry.kind == "child.finished":
+        return str(entry.data.get("outcome", {}).get("status"))
+    return str(entry.data.get("status", "ok"))

@@ -1,0 +1,27 @@
+"""`refold export`: one file of a run."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from click.testing import Result
+
+Invoke = Callable[..., Result]
+
+
+def test_a_page_is_made_where_it_is_asked_for(
+    survey_log: Path, invoke: Invoke, tmp_path: Path
+) -> None:
+    said = invoke("export", survey_log, "--to", "html", "-o", tmp_path / "run.html")
+
+    assert said.exit_code == 0
+    assert str(tmp_path / "run.html") in said.stdout
+    assert (tmp_path / "run.html").read_text().startswith("<!doctype html>")
+
+
+def test_a_folder_that_is_not_there_is_a_question_of_usage(
+    survey_log: Path, invoke: Invoke, tmp_path: Path
+) -> None:
+    said = invoke("export", survey_log, "--to", "html", "-o", tmp_path / "no" / "run.html")
+
+    assert said.exit_code == 2
+    assert "no such folder" in said.stderr

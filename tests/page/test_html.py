@@ -1,0 +1,50 @@
+"""The page as one file: nothing from elsewhere, and content that is text."""
+
+import base64
+import gzip
+import json
+import re
+from pathlib import Path
+
+from refold.engine.recording import record
+from refold.page.document import page
+from refold.page.html import bundled, page_html
+from tests.support.child_programs import works
+
+HOSTILE = "</script><script>alert(1)</script>{{title}}"
+
+
+def test_the_logs_in_the_file_are_the_bytes_on_disk(tmp_path: Path) -> None:
+    log = record(works, HOSTILE, log=tmp_path / "a.jsonl").log
+
+    found = re.search(r'data-log="0">([^<]*)<', page_html(page(log)))
+
+    assert found is not None
+    assert gzip.decompress(base64.b64decode(found[1])) == log.read_bytes()
+
+
+def test_what_a_log_says_is_no_markup(tmp_path: Path) -> None:
+    """The document is JSON without a `<`, whatever stands in the log; and no placeholder either."""
+    text = page_html(page(record(works, HOSTILE, log=tmp_path / "a.jsonl").log))
+
+    blocks = re.findall(r'id="page">(.*?)</script>', text)
+    assert len(blocks) == 1
+    assert "<" not in blocks[0]
+    assert json.loads(blocks[0])["tree"]["input"] == HOSTILE
+    assert "alert(1)</script>" not in text
+
+
+def test_nothing_is_asked_of_elsewhere(tmp_path: Path) -> None:
+    """The policy names one script and one style by their hashes, and allows no connection."""
+    text = page_html(page(record(works, 1, log=tmp_path / "a.jsonl").log))
+
+    assert "default-src &#x27;none&#x27;" in text
+    assert "connect-src &#x27;none&#x27;" in text
+    assert not re.search(r"""(?:src|href)=["'](?!#)""", text)
+
+
+def test_modules_become_one_script_that_ends_none_of_its_own() -> None:
+    script = bundled()
+
+    assert not re.search(r"^(?:import|export)\b", script, re.MULTILINE)
+    assert "</script" not in script.lower()
