@@ -208,9 +208,22 @@ def _of_lines(mismatch: Mismatch, explorer: Explorer, found: list[Found]) -> Fou
         return _named(Step("changed", old.recorded, new.now), has_ended=False)
     if new.recorded is None and (old.now is not None or _is_cancel(old)):
         return new  # what comes of the recorded request was asked later, or follows from others
+    if _is_put_below(old, new):
+        return old
     if old.category == "reordered" and new.category != "reordered":
         return new
     return old
+
+
+def _is_put_below(old: Found, new: Found) -> bool:
+    """Return whether the recorded call was put into a task, and what came after stands there now.
+
+    Where the record was cut off there, what came after is new to it.
+    """
+    one, moved, other = old.recorded, old.now, new.now
+    if one is None or moved is None or other is None or not old.is_moved:
+        return False
+    return other.call == one.call and moved.scope.startswith(f"{one.scope}/")
 
 
 def _is_cancel(found: Found) -> bool:
@@ -301,6 +314,9 @@ def _of_order(
     timer = _of_timers(mismatch, explorer)
     if timer is not None:
         return timer.category, timer, []
+    timer = _gone_before(mismatch, explorer, found)
+    if timer is not None:
+        return timer.category, timer, [timer]
     twin = _twin(mismatch, explorer, found)
     if twin is not None:
         return "extra_call", Found("extra_call", None, explorer.asked_items[0]), [twin]
@@ -316,6 +332,23 @@ def _of_order(
     if not mismatch.event_kind or explorer.gave_before(asked):
         return "unrecorded_await", None, []
     return "reordered", None, []
+
+
+def _gone_before(mismatch: Mismatch, explorer: Explorer, found: list[Found]) -> Found | None:
+    """Return the sleep that is gone before what is asked here, and that the record waited for."""
+    if not mismatch.event_kind or not explorer.asked_items:
+        return None
+    asked = explorer.asked_items[0]
+    seqs = (one.seq for one in explorer.recorded_items if one.key == asked.key)
+    until = next(seqs, -1)
+    for one in found:
+        gone = one.recorded
+        is_sleep = gone is not None and one.now is None and gone.kind == "timer"
+        if gone is None or not is_sleep or gone.seq >= until:
+            continue
+        if f"{asked.scope}/".startswith(f"{gone.scope}/"):
+            return one
+    return None
 
 
 def _twin(mismatch: Mismatch, explorer: Explorer, found: list[Found]) -> Found | None:

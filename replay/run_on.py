@@ -113,6 +113,8 @@ class Explorer:
         for entry in cursor.rest():
             self._recorded(entry, cursor)
         self._extra_sleep = self._sleep_before(first) if first is not None else ""
+        self._shifted = _shifted(first, kernel.loop.timers) if first is not None else ("", 0)
+        """A scope whose timers have other numbers now, and by how much: see `_due_at`."""
 
     def _recorded(self, entry: Entry, cursor: Cursor) -> None:
         data = cursor.data(entry)
@@ -261,12 +263,15 @@ class Explorer:
     def _due_at(self, key: str) -> int | None:
         """Return the seq at which the record has the timer; `None` where it never fired.
 
-        Timers are told by number alone: behind a sleep more, each has the next one's.
+        Timers are told by number alone: behind a sleep more, each has the next one's; so behind a
+        time limit more, which was kept and fired nowhere.
         """
         scope, _, number = key.partition("@")
         extra_scope, _, extra = self._extra_sleep.partition("@")
         if scope == extra_scope and int(number) > int(extra):
             key = f"{scope}@{int(number) - 1}"
+        elif scope == self._shifted[0]:
+            key = f"{scope}@{int(number) - self._shifted[1]}"
         return self._fired.get(key)
 
     def _when(self, call: str) -> int | None:
@@ -359,6 +364,15 @@ def _sleeping(kernel: Kernel) -> dict[str, str]:
         if isinstance(task, Task) and getattr(inner, "cr_code", None) is asyncio.sleep.__code__:
             found[task.scope.path] = f"{task.scope.path}@{task.scope.timers}"
     return {scope: key for scope, key in found.items() if key in kernel.loop.timers}
+
+
+def _shifted(first: Entry, armed: Iterable[str]) -> tuple[str, int]:
+    """Return the scope of a recorded timer that is armed under a later number, and how much."""
+    if first.kind != "timer.fired" or first.call in armed:
+        return "", 0
+    scope, _, number = (first.call or "").partition("@")
+    later = [int(key.partition("@")[2]) - int(number) for key in armed if scope_of(key) == scope]
+    return scope, min((each for each in later if each > 0), default=0)
 
 
 def _timers_armed(kernel: Kernel) -> dict[str, int]:

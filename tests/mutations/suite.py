@@ -70,7 +70,7 @@ class Mutant:
             at = [number for number, line in enumerate(changed) if line[0] in "+-"]
             found = set(_KEY.findall("\n".join(changed[at[0] : at[-1] + 1] if at else [])))
         if any("_" in key for key in found):  # of a function: the requests beside it, too
-            found |= set(gone) | set(new)
+            found |= {key for key in (*gone, *new) if "_" not in key}
         return set().union(*(_below(key, before) for key in found))
 
     def difference(self) -> str:
@@ -96,6 +96,8 @@ class Answer:
     """What re-execution reports."""
     not_compared: tuple[str, ...] = ()
     """What it lists as not compared."""
+    was_cut_off: bool = False
+    """Whether the recorded run gave up on the request that is told."""
     were_seen: bool = True
     """Whether both runs, recorded, came to all requests that were edited."""
 
@@ -134,6 +136,8 @@ class Answer:
             return False
         if names == {"reordered"} and not self.were_seen:
             return False  # one of two that changed places was cut off before its turn came
+        if self.was_cut_off and not self.is_misplaced:
+            return False  # what would have come after it is not on record
         return self.found.category not in names
 
     @property
@@ -217,7 +221,9 @@ class Bench:
         found = report.divergences[0] if report.divergences else None
         said = [json.dumps(each, default=str) for each in (lines, now)]
         were_seen = all(re.search(rf"\b{key}\b", one) for key in mutant.keys for one in said)
-        return Answer(mutant, now != lines, found, report.not_compared, were_seen)
+        given_up = {call for _, kind, call, _ in lines if kind == "effect.cancelled"}
+        was_cut_off = ((found.recorded if found else None) or {}).get("call") in given_up
+        return Answer(mutant, now != lines, found, report.not_compared, was_cut_off, were_seen)
 
     def diverges(self, base: Base) -> str:
         """Return what a re-execution says of a base that nobody edited; empty for nothing."""

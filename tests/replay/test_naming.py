@@ -386,7 +386,8 @@ def test_later_differences_are_counted_beyond_what_is_kept(tmp_path: Path) -> No
 
 async def in_time(run: Run, _input: object, *, edit: str) -> None:
     """Ask, then have a child work that takes longer than it may."""
-    await run.tool("search", q="a")
+    asked = run.tool("search", q="a")
+    await (asyncio.wait_for(asked, 60) if edit == "limit before" else asked)
     if edit == "sleep before":
         await asyncio.sleep(0.001)
     with contextlib.suppress(TimeoutError):
@@ -412,6 +413,7 @@ async def slow(run: Run, _input: object) -> None:
     [
         ("sleep", "extra_call", "0@2"),
         ("sleep before", "extra_call", "0@1"),
+        ("limit before", "extra_call", "0@1"),
         ("call", "extra_call", "0#2"),
         ("dropped", "missing_call", "0#2"),
     ],
@@ -480,6 +482,7 @@ async def lasting(q: str) -> str:
 async def cut_off(run: Run, _input: object, *, edit: str) -> None:
     """Ask one after the other, within a limit that the second call does not keep."""
     word = "other" if edit == "words" else "word"
+    left: list[asyncio.Task[object]] = []
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(0.02):
             if edit == "sleep":
@@ -489,7 +492,11 @@ async def cut_off(run: Run, _input: object, *, edit: str) -> None:
             await run.tool("search", q=f"{word} 1")
             for number in range(2, 5):
                 name = "fetch" if edit == "name" else "lasting"
-                await run.tool(name, q=f"{word} {number}")
+                asked = run.tool(name, q=f"{word} {number}")
+                if edit == "task":
+                    left.append(asyncio.create_task(asked))
+                else:
+                    await asked
     await run.tool("search", q="after")
 
 
@@ -498,6 +505,7 @@ async def cut_off(run: Run, _input: object, *, edit: str) -> None:
     [
         ("words", "args_changed", "0#1", "0#1"),
         ("name", "name_changed", "0#2", "0#2"),
+        ("task", "reordered", "0/1#1", "0#2"),
         ("sleep", "extra_call", "0@2", ""),
         ("call", "extra_call", "0#1", ""),
     ],
@@ -519,7 +527,8 @@ async def beside(run: Run, _input: object, *, edit: str) -> object:
     """Ask in a branch beside others, of which one sleeps."""
 
     async def naps() -> str:
-        await asyncio.sleep(0.001)
+        if edit != "awake":
+            await asyncio.sleep(0.001)
         return str(await run.tool("search", q="nap"))
 
     if edit == "sleep":
@@ -533,7 +542,12 @@ async def beside(run: Run, _input: object, *, edit: str) -> object:
 
 @pytest.mark.parametrize(
     ("edit", "category", "call"),
-    [("sleep", "extra_call", "0@1"), ("one by one", "reordered", "0#2"), ("task", None, "")],
+    [
+        ("sleep", "extra_call", "0@1"),
+        ("one by one", "reordered", "0#2"),
+        ("awake", "missing_call", "0/1@1"),
+        ("task", None, ""),
+    ],
 )
 def test_a_sleep_is_blamed_only_where_it_is_new(
     tmp_path: Path, edit: str, category: str | None, call: str
