@@ -644,12 +644,12 @@ class Kernel:
         self.values.clock = None
         self.loop.next_number()  # of the future that nobody needed: numbers are hashes
         value, error = self._tool_result(pending, returned)
-        try:
-            if error is not None:
+        if error is not None:
+            try:
                 raise error
-        finally:
-            if self.loop.flags.no_collector:
-                error = None  # as in `forget`
+            finally:
+                if self.loop.flags.no_collector:
+                    error = None  # as in `forget`
         return value
 
     def _wait_for(self, pending: Pending, effect: Effect) -> None:

@@ -513,8 +513,10 @@ class Loop(asyncio.AbstractEventLoop):
         context: contextvars.Context | None = None,
     ) -> Handle:
         """Make a callback ready."""
-        if not context:  # none, or an empty one, which is a context all the same
-            context = self._context_of(context)
+        if context is None:
+            context = contextvars.copy_context()
+        elif not context:
+            context = self._of_empty(context)
         handle = Handle(callback, args, context)
         self._ready.append(handle)
         return handle
@@ -547,16 +549,18 @@ class Loop(asyncio.AbstractEventLoop):
         context: contextvars.Context | None,
         when: float | None,
     ) -> Timer:
-        if not context:
-            context = self._context_of(context)
+        if context is None:
+            context = contextvars.copy_context()
+        elif not context:
+            context = self._of_empty(context)
         timer = Timer(self, delay, callback, args, context, when)
         self.timers[timer.key] = timer
         self._arm(timer)
         return timer
 
-    def _context_of(self, given: contextvars.Context | None) -> contextvars.Context:
-        is_given = given is not None and self.flags.like_asyncio
-        return given if is_given else contextvars.copy_context()  # type: ignore[return-value]  # it is one
+    def _of_empty(self, context: contextvars.Context) -> contextvars.Context:
+        """Return an empty context, which is one all the same, or what it was taken for before."""
+        return context if self.flags.like_asyncio else contextvars.copy_context()
 
     def time(self) -> float:
         """Return virtual time in seconds.  A look at the clock, and recorded as one.
