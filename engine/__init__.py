@@ -1,32 +1,24 @@
-"""The deterministic kernel, the event log, the runners and the model port.
+"""The engine: runs programs deterministically, writes logs and reads them.
 
-Imports nothing of ours.  `tools` and `replay` stand on it; `refold` itself names what is public.
+A program and its input flow in; an append-only log and an outcome flow out.  Imports nothing of
+ours; `tools` and `replay` stand on it.  Each room may import those above it in this list.
 
-    events, effects, outcome, limits,  the words: what happened, what is asked for, how it ended,
-      delegation, ports, errors          what it may use up, what the outside is to be
-    kernel, loop, stdlib, pending,     one program, one completion at a time, by the rules that
-      flags                              its log names
-      decide, verdict, interrupts        (`values`: time, seeds, files)
-    run                                what a program sees; `agent`: the agent loop over it;
-                                         `unawaited`: calls that it forgets; `nested`: runs that it
-                                         may not start; `executed`: tools that it calls past it
-    world                              what stands behind a kernel; `replay` has others
-    recorder, driver, clock            the one that writes a log (`ledger`), keeps time (`timers`)
-                                         and does the work, on `workers`, on the loops of `host` and
-                                         by children (`child_request`); `supplied`: some outcomes
-                                         come from elsewhere; `recording`: `record` itself;
-                                         `run_request`: what a run takes and gives; `bookends`: the
-                                         first and the last entry
-    runners/, process/, reply          children, and how they are bounded
-    log/                               names, lines, blobs, writing, reading, recovery;
-                                         `descriptors`: writing all of something
-    codec, canonical, digest, plain,   events to bytes, values to JSON, and what is hashed
-      call_data, data_digest,
-      conversation, quick
-    state/, session/                   folds over events
-    models/, programs, offers          models, programs by name, what a log says of tools
-    people, schemas, patterns          questions and approvals; schemas and expressions that
-                                         nobody vouches for
-    observed/                          programs that Refold does not run: what they ask of models
-    redaction, secret, vault           what must not reach a log
+    errors       every error that Refold raises: one file, one tree
+    encoding/    values to JSON and canonical bytes, digests
+    events/      what a run can say happened, and how it ended; events to bytes and back
+    secrets/     what must not reach a log
+    ports/       what programs ask for, and what the outside is to be: tools, models, people
+    log/         names, lines, blobs; writing, reading, recovery, packing
+    state/       a log folded to the state of its run
+    session/     what a program keeps in mind: typed slices that only events change
+    loop/        the deterministic event loop
+    kernel/      one program, one completion at a time
+    program/     what a program sees: `run`; and the agent loop over it
+    children/    what passes between a run and a child
+    recording/   the world of a run that is recorded: log, time, threads, effects
+    process/     bounded processes
+    runners/     where runs are started: a root by `record`, children on threads or in processes
+    wire/        what models' APIs look like on the wire: one folder a format
+    models/      the models that our own programs ask
+    observed/    programs that Refold does not run: what passes, as events
 """

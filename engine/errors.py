@@ -345,7 +345,7 @@ class ConfigRefused(Detailed, UsageError):
     line: int
     """1-based; 0 where the file as a whole is meant."""
     pointer: str
-    """The member, as `tools.spawn.profiles.coder`; empty for the whole."""
+    """The member, as `tools.delegation.spawn.profiles.coder`; empty for the whole."""
     why: str
     """What was expected, what was found, and the nearest known name."""
 
@@ -841,7 +841,7 @@ class Diverged(Detailed, RefoldError):
     """A re-execution asked for, or yielded, something else than the record."""
 
     divergence: Any
-    """The `refold.replay.divergence.Divergence`."""
+    """The `refold.replay.explain.divergence.Divergence`."""
 
     def __str__(self) -> str:
         return str(self.divergence)
@@ -854,9 +854,9 @@ class Nondeterministic(Detailed, RefoldError):
     recording: Any
     """The `Recording`: the log is written and whole."""
     divergence: Any
-    """The `refold.replay.divergence.Divergence`."""
+    """The `refold.replay.explain.divergence.Divergence`."""
     findings: Any = ()
-    """What the program read beside `run`: a tuple of `refold.replay.tripwire.Finding`."""
+    """What the program read beside `run`: a tuple of `refold.replay.testing.tripwire.Finding`."""
     elsewhere: str = ""
     """What was another thing where it was run again; empty where it was in the same process."""
 

@@ -1,53 +1,43 @@
-"""Replay: what can be done with a log again.  Imports `refold.engine`, never `refold.tools`.
+"""Replay: what can be done with a log again.
 
-    verify, causal                     is the log true?  executes nothing
-    refold, session_fold               the log folded back into state
-    tree, run_node, tree_text, walk    the delegation tree; `why`: what led to an entry
-    reexecute, world, cursor, apart,   the program against its log, line by line
-      ends
-    excuses, volatile, measured        what is not compared: by rule, by the nature of a field, as
-                                         what wrote it declares
-    comparison, divergence, causes,    the first difference, and all that is said of it
-      fingerprints, items, text_diff
-    naming, run_on, scopes             which category it has: the program is let run on, and aligned
-    diff, calls, pairing, align,       two logs, scope by scope; `pointer_diff`: two JSON values
-      log_diff, pointer_diff
-    resume, standing                   going on in the log of an unfinished run
-    book, sources, rerun               a record served out of its order, the rest live or stubs
-    drift: compare, drift_rows,        what answers otherwise now than when it was recorded
-      drift_report
-    fork, fork_place, transplant       the beginning of a log, edited, and the run that goes on
-    rehearsal, matcher, outstanding,   the program with recorded outcomes and no log at all:
-      stage                              in other orders (`explore`, `orders`, `order_report`),
-                                         with other outcomes (`sensitivity`, `alter`)
-    observed                           logs of watched commands: their requests are matched
-    bulk, bulk_report, bulk_process,   many logs at once
-      junit
-    selfcheck, tripwire                right after recording: does the program do it again?
-    snapshot, log_text, recordings,    for tests; the plugin itself is `refold.pytest_plugin`
-      network
+Logs flow in, and the programs that made them; reports, trees, differences and new logs flow out.
+Imports `refold.engine`, never `refold.tools`.  Each room may import those above it in this list.
 
-Three worlds can stand behind a kernel here (`engine.world`): `world.Replayed` compares with a log,
-`rehearsal.Rehearsal` is served from a book and writes nothing, and a recorder with a supply
-(`engine.supplied`, `sources.BookSupply`) writes a log of its own.
+    difference/    what differs between two values, texts or sequences, and what is not compared
+    index/         what a log holds, laid out to be looked up
+    explain/       a difference found: its name, its cause, how it reads
+    reexecute/     the program against its log, line by line
+    what_if/       the program with its record, in other orders or with other outcomes
+    partial/       some outcomes from the record, the rest live or stubs; what drifted
+    observed/      logs of watched commands: their requests are matched
+    resume/        going on: in the same log, or in a fork of it
+    audit/         what a log says, with nothing executed: is it true, what state, why
+    tree/          the delegation tree
+    compare/       two logs, scope by scope
+    testing/       recordings, snapshots and self-replay, for tests
+    bulk/          many logs at once
+
+Three worlds can stand behind a kernel here (`engine.kernel.world`): `reexecute.world.Replayed`
+compares with a log, `what_if.rehearsal.Rehearsal` is served from an index and writes nothing, and a
+recorder with a supply (`engine.recording.supplied`, `partial.sources.BookSupply`) writes a log of
+its own.
 
 What is public is loaded when it is first asked for: pytest imports this package at every start.
-Functions that share their file's name (`verify`, `reexecute`, `diff`) are found there, and under
-`refold`: no submodule shares a name with an export of its package.
+No submodule shares a name with an export of its package.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from refold.replay.bulk_report import BulkReport, LogResult
-    from refold.replay.diff import LogDiff, LogDifference
-    from refold.replay.pointer_diff import Difference, differences
-    from refold.replay.refold import Refolded, refold_log, state
-    from refold.replay.session_fold import refold_session
-    from refold.replay.tree import RunNode, delegation_tree, render_text
-    from refold.replay.verify import LogReport, Verification
-    from refold.replay.why import Cause
+    from refold.replay.audit.refolding import Refolded, refold_log, state
+    from refold.replay.audit.session_fold import refold_session
+    from refold.replay.audit.verify import LogReport, Verification
+    from refold.replay.audit.why import Cause
+    from refold.replay.bulk.report import BulkReport, LogResult
+    from refold.replay.compare.diff import LogDiff, LogDifference
+    from refold.replay.difference.pointer_diff import Difference, differences
+    from refold.replay.tree.delegation_tree import RunNode, delegation_tree, render_text
 
 __all__ = [
     "BulkReport",
@@ -69,22 +59,22 @@ __all__ = [
 ]
 
 _HOMES = {
-    "BulkReport": "bulk_report",
-    "Cause": "why",
-    "Difference": "pointer_diff",
-    "LogDiff": "diff",
-    "LogDifference": "diff",
-    "LogReport": "verify",
-    "LogResult": "bulk_report",
-    "Refolded": "refold",
-    "RunNode": "tree",
-    "Verification": "verify",
-    "delegation_tree": "tree",
-    "differences": "pointer_diff",
-    "refold_log": "refold",
-    "refold_session": "session_fold",
-    "render_text": "tree",
-    "state": "refold",
+    "BulkReport": "bulk.report",
+    "Cause": "audit.why",
+    "Difference": "difference.pointer_diff",
+    "LogDiff": "compare.diff",
+    "LogDifference": "compare.diff",
+    "LogReport": "audit.verify",
+    "LogResult": "bulk.report",
+    "Refolded": "audit.refolding",
+    "RunNode": "tree.delegation_tree",
+    "Verification": "audit.verify",
+    "delegation_tree": "tree.delegation_tree",
+    "differences": "difference.pointer_diff",
+    "refold_log": "audit.refolding",
+    "refold_session": "audit.session_fold",
+    "render_text": "tree.delegation_tree",
+    "state": "audit.refolding",
 }
 
 

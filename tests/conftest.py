@@ -66,10 +66,10 @@ def _is_asked() -> bool:
 
 
 if _is_asked():
-    from refold.engine import recording
-    from refold.engine.recording import Recording
-    from refold.face import reexecute
-    from refold.replay.selfcheck import checked, twin_of
+    from refold.api import reexecute
+    from refold.engine.runners import recording
+    from refold.engine.runners.recording import Recording
+    from refold.replay.testing.selfcheck import checked, twin_of
 
     def _checking(record: Callable[..., Recording]) -> Callable[..., Recording]:
         def recorded(program: Any, *arguments: Any, **options: Any) -> Recording:

@@ -84,8 +84,8 @@ def test_refold_is_the_only_name_at_the_top_of_the_wheel(wheel: list[str]) -> No
 # --- a test file for each source file --------------------------------------------------------
 
 _TESTED_ELSEWHERE: Final = {
-    "engine/effects.py": "values alone; made in tests/engine/test_kernel.py",
-    "engine/events.py": "tests/contract/test_events.py",
+    "engine/ports/effects.py": "values alone; made in tests/engine/kernel/test_kernel.py",
+    "engine/events/events.py": "tests/contract/test_events.py",
     "engine/log/__init__.py": "names that load lazily; used by every test of the log",
     "engine/models/__init__.py": "names that load lazily; used by every test of a model",
     "engine/process/__init__.py": "names; used by every test of a process",
@@ -95,14 +95,14 @@ _TESTED_ELSEWHERE: Final = {
     "engine/runners/stub.py": "runs in a subprocess: tests/contract/test_runners.py",
     "engine/session/__init__.py": "names that load lazily; used by every test of a session",
     "engine/state/__init__.py": "names; used by every test of a state",
-    "engine/world.py": "a port; its two sides are in tests/engine and tests/replay",
+    "engine/kernel/world.py": "a port; its two sides are in tests/engine and tests/replay",
     "src/refold/__init__.py": "the public names: below",
     "src/refold/programs/__init__.py": "names: tests/programs/test_shipped.py",
     "src/refold/proxy/mcp/parties.py": "values and ports; used by every test of MCP",
-    "src/refold/proxy/turns.py": "values and ports; used by every test of tests/proxy",
+    "src/refold/proxy/http/turns.py": "values and ports; used by every test of tests/proxy",
     "src/refold/__main__.py": "one line: tests/cli/test_init.py runs the same function",
-    "src/refold/testing_desk.py": "tests/test_pytest_models.py",
-    "src/refold/testing_models.py": "tests/test_pytest_models.py",
+    "src/refold/testing/desks.py": "tests/test_pytest_models.py",
+    "src/refold/testing/refold_models.py": "tests/test_pytest_models.py",
     "tools/__init__.py": "names that load lazily; used by every test of a tool",
 }
 """Source files without a test file of their own, and where they are tested or why not."""
@@ -139,13 +139,13 @@ def test_every_source_file_has_a_test_file() -> None:
 # --- pure files ------------------------------------------------------------------------------
 
 SHELL: Final = {
-    "engine/bookends.py": ("random environment", "the nonce of a log; which Python runs"),
-    "engine/descriptors.py": ("files", "writes to descriptors"),
-    "engine/driver.py": ("threads", "runs effects while the kernel waits"),
-    "engine/host.py": ("threads", "the loops of asynchronous tools and models"),
-    "engine/interrupts.py": ("processes threads", "obeys Ctrl-C"),
-    "engine/kernel.py": ("threads", "asks which thread runs, starts none"),
-    "engine/ledger.py": ("threads", "a run may be fenced from another thread"),
+    "engine/recording/bookends.py": ("random environment", "the nonce of a log; which Python runs"),
+    "engine/log/descriptors.py": ("files", "writes to descriptors"),
+    "engine/recording/driver.py": ("threads", "runs effects while the kernel waits"),
+    "engine/recording/host.py": ("threads", "the loops of asynchronous tools and models"),
+    "engine/recording/interrupts.py": ("processes threads", "obeys Ctrl-C"),
+    "engine/kernel/kernel.py": ("threads", "asks which thread runs, starts none"),
+    "engine/recording/ledger.py": ("threads", "a run may be fenced from another thread"),
     "engine/log/blobs.py": ("files random", "keeps large strings; temporary names"),
     "engine/log/gaps.py": ("files", "looks for large strings"),
     "engine/log/lock.py": ("files", "locks the log, asks who else does"),
@@ -158,11 +158,11 @@ SHELL: Final = {
     "engine/log/recovery.py": ("files", "cuts torn tails off and keeps them"),
     "engine/log/salvaging.py": ("files", "copies what verifies to a new log"),
     "engine/log/writer.py": ("clock files processes environment", "writes logs, and their meta"),
-    "engine/loop.py": ("threads", "asks which thread runs, starts none"),
+    "engine/loop/loop.py": ("threads", "asks which thread runs, starts none"),
     "engine/models/scripted.py": ("files", "reads a script"),
-    "engine/models/wire.py": ("threads", "one client for all threads"),
+    "engine/models/endpoint.py": ("threads", "one client for all threads"),
     "engine/observed/journal.py": ("random", "the seed of a run id"),
-    "engine/ports.py": ("threads", "the cancel signal that threads share"),
+    "engine/ports/ports.py": ("threads", "the cancel signal that threads share"),
     "engine/process/bounded.py": ("clock processes", "bounds a process"),
     "engine/process/pipes.py": ("files threads", "drains the pipes of a process"),
     "engine/process/psutil_view.py": ("processes", "looks at processes"),
@@ -170,51 +170,72 @@ SHELL: Final = {
     "engine/process/tree.py": ("clock processes", "finds and ends descendants"),
     "engine/process/views.py": ("files processes", "looks at processes"),
     "engine/process/watchdog.py": ("clock files processes threads environment", "leaves in time"),
-    "engine/programs.py": ("files threads environment", "finds and imports programs"),
-    "engine/recorder.py": ("threads", "the living world of a kernel"),
-    "engine/recording.py": ("clock random threads", "seeds, names and threads of recordings"),
-    "engine/run.py": ("random files environment", "`read_text` and `environment`, recorded"),
-    "engine/runners/anchor.py": ("files", "reads a child's log"),
+    "engine/ports/programs.py": ("files threads environment", "finds and imports programs"),
+    "engine/recording/recorder.py": ("threads", "the living world of a kernel"),
+    "engine/runners/recording.py": (
+        "clock random threads",
+        "seeds, names and threads of recordings",
+    ),
+    "engine/program/run.py": (
+        "random files environment",
+        "`read_text` and `environment`, recorded",
+    ),
+    "engine/children/anchor.py": ("files", "reads a child's log"),
     "engine/runners/child.py": ("files", "writes the reply of a subprocess child"),
-    "engine/runners/envelope.py": ("environment", "the working directory of a child"),
+    "engine/children/envelope.py": ("environment", "the working directory of a child"),
     "engine/runners/in_process.py": ("clock threads", "runs children on threads"),
     "engine/runners/scripted.py": ("threads", "threads share a script"),
     "engine/runners/stub.py": ("files environment", "the first file of a subprocess child"),
-    "engine/runners/unfinished.py": ("clock files", "waits for a child's old writer to leave"),
-    "engine/runners/tokens.py": ("files network threads", "a pair of sockets to a child's process"),
+    "engine/children/unfinished.py": ("clock files", "waits for a child's old writer to leave"),
+    "engine/children/tokens.py": (
+        "files network threads",
+        "a pair of sockets to a child's process",
+    ),
     "engine/session/bus.py": ("threads", "threads may publish"),
     "engine/session/session.py": ("threads", "one writer at a time"),
-    "engine/stdlib.py": ("threads", "refuses those of anyio, starts none"),
-    "engine/timers.py": ("clock", "deadlines and timers go by the monotonic clock"),
-    "engine/values.py": ("random", "from recorded seeds"),
-    "engine/vault.py": ("threads environment", "knows the values of secrets"),
-    "engine/workers.py": ("threads", "threads of synchronous tools and models"),
-    "replay/apart.py": ("files processes threads environment", "a re-execution out of harm's way"),
-    "replay/bulk.py": ("clock files", "finds logs below folders; how long each took"),
-    "replay/bulk_process.py": ("clock files processes environment", "a process for each log"),
-    "replay/comparison.py": ("threads", "tells the main thread, where Ctrl-C arrives"),
-    "replay/diff.py": ("files", "asks whether a child's log is there"),
-    "replay/drift.py": ("files", "a folder for runs that nobody keeps"),
-    "replay/explore.py": ("random", "random orders, repeatable by their seed"),
-    "replay/fingerprints.py": ("environment", "names the Python that runs"),
-    "replay/fork.py": ("files", "takes a copy away that nothing came of"),
-    "replay/network.py": ("threads", "tells threads that were there before a replay"),
-    "replay/recordings.py": ("files random", "renames and removes recordings; temporary names"),
-    "replay/resume.py": ("threads", "a run may be fenced from another thread"),
-    "replay/selfcheck.py": ("files threads environment", "fresh processes, another in each"),
-    "replay/stage.py": ("clock threads", "leaves behind a program that comes to no end"),
-    "replay/transplant.py": ("random", "the nonce of a new log"),
-    "replay/tripwire.py": ("environment random", "knows by sight what reads them"),
-    "replay/world.py": ("environment", "which Python runs; it compares with the record's"),
-    "tools/agent_loader.py": ("files", "lists a folder of agents"),
-    "tools/agents.py": ("files", "reads AGENT.md"),
-    "tools/commands.py": ("files random", "tools that write files; a name for a new one"),
-    "tools/config.py": ("files", "finds a configuration"),
-    "tools/config_text.py": ("files", "reads a configuration"),
-    "tools/files.py": ("files", "tools that read files"),
-    "tools/memory.py": ("threads", "threads share what a tool remembers"),
-    "tools/profiles.py": ("files", "calls `run.read_text`, which is recorded"),
-    "tools/rooted.py": ("files", "opens files below one folder"),
+    "engine/loop/stdlib.py": ("threads", "refuses those of anyio, starts none"),
+    "engine/recording/timers.py": ("clock", "deadlines and timers go by the monotonic clock"),
+    "engine/kernel/drawn.py": ("random", "from recorded seeds"),
+    "engine/secrets/vault.py": ("threads environment", "knows the values of secrets"),
+    "engine/recording/workers.py": ("threads", "threads of synchronous tools and models"),
+    "replay/reexecute/apart.py": (
+        "files processes threads environment",
+        "a re-execution out of harm's way",
+    ),
+    "replay/bulk/bulk.py": ("clock files", "finds logs below folders; how long each took"),
+    "replay/bulk/processes.py": ("clock files processes environment", "a process for each log"),
+    "replay/reexecute/comparison.py": ("threads", "tells the main thread, where Ctrl-C arrives"),
+    "replay/compare/diff.py": ("files", "asks whether a child's log is there"),
+    "replay/partial/drift.py": ("files", "a folder for runs that nobody keeps"),
+    "replay/what_if/explore.py": ("random", "random orders, repeatable by their seed"),
+    "replay/explain/fingerprints.py": ("environment", "names the Python that runs"),
+    "replay/resume/fork.py": ("files", "takes a copy away that nothing came of"),
+    "replay/reexecute/network.py": ("threads", "tells threads that were there before a replay"),
+    "replay/testing/recordings.py": (
+        "files random",
+        "renames and removes recordings; temporary names",
+    ),
+    "replay/resume/resume.py": ("threads", "a run may be fenced from another thread"),
+    "replay/testing/selfcheck.py": (
+        "files threads environment",
+        "fresh processes, another in each",
+    ),
+    "replay/what_if/stage.py": ("clock threads", "leaves behind a program that comes to no end"),
+    "replay/resume/transplant.py": ("random", "the nonce of a new log"),
+    "replay/testing/tripwire.py": ("environment random", "knows by sight what reads them"),
+    "replay/reexecute/world.py": (
+        "environment",
+        "which Python runs; it compares with the record's",
+    ),
+    "tools/agents/agent_loader.py": ("files", "lists a folder of agents"),
+    "tools/agents/agent_files.py": ("files", "reads AGENT.md"),
+    "tools/files/commands.py": ("files random", "tools that write files; a name for a new one"),
+    "tools/configuration/config.py": ("files", "finds a configuration"),
+    "tools/files/config_text.py": ("files", "reads a configuration"),
+    "tools/files/file_tools.py": ("files", "tools that read files"),
+    "tools/contract/memory.py": ("threads", "threads share what a tool remembers"),
+    "tools/agents/profiles.py": ("files", "calls `run.read_text`, which is recorded"),
+    "tools/files/rooted.py": ("files", "opens files below one folder"),
 }
 """What a file may touch, and why; any other is pure.  The command line is the shell as a whole."""
 
@@ -341,7 +362,19 @@ def test_every_module_says_what_it_is() -> None:
     assert [source for source in SOURCES if not ast.get_docstring(_parsed(source))] == []
 
 
-@pytest.mark.parametrize("package", ["engine", "engine/runners", "replay"])
+_ROWS: Final = ("src/refold/cli/commands",)
+"""Folders of rows: one file a command, all of one shape, named in a table elsewhere."""
+_ROOMS: Final = sorted({str(Path(source).parent) for source in SOURCES} - {"src/refold", *_ROWS})
+_FILES_MAX: Final = 14
+
+
+@pytest.mark.parametrize("room", _ROOMS)
+def test_a_room_is_small_enough_to_be_looked_over(room: str) -> None:
+    """A folder with more files has more than one purpose; only rows may be any number."""
+    assert len(list((ROOT / room).glob("*.py"))) <= _FILES_MAX
+
+
+@pytest.mark.parametrize("package", _ROOMS)
 def test_a_map_of_a_folder_names_all_that_is_in_it(package: str) -> None:
     """The docstring of a package is what a newcomer reads first; a file that it lacks is lost."""
     text = ast.get_docstring(ast.parse((ROOT / package / "__init__.py").read_text())) or ""
@@ -375,9 +408,9 @@ def test_documents_name_no_path_of_a_machine(name: str) -> None:
 
 
 def test_the_exit_codes_of_the_documents_are_those_of_the_code() -> None:
-    """README and CONTRACT.md §14.2 have the same table, and `cli.errors` its numbers."""
+    """README and CONTRACT.md §14.2 have the same table, and `cli.output.exit_codes` its numbers."""
     row = re.compile(r"^\| (\d+) \| (.+) \|$", re.MULTILINE)
-    errors = _parsed("src/refold/cli/errors.py").body
+    errors = _parsed("src/refold/cli/output/exit_codes.py").body
     numbers = {
         node.value.value
         for node in errors

@@ -17,7 +17,7 @@ pytest.importorskip("openai")
 
 AGENT = '''
 import refold
-from refold.engine.agent import agent
+from refold.engine.program.agent import agent
 
 PROMPT = """You write reports about the sea.
 Give each question of fact to a subagent.
@@ -38,7 +38,7 @@ TEST = """
 import os
 from agent import reporter, search
 from refold.engine.models import OpenAICompatibleModel
-from refold.tools.subagent import subagent_tool
+from refold.tools.delegation.subagent import subagent_tool
 
 def test_reporter(refold_run, delegation_snapshot):
     model = OpenAICompatibleModel("small-1", base_url=os.environ["MODEL_URL"], max_retries=0)

@@ -13,8 +13,8 @@ from typing import Any, Final
 import pytest
 
 import refold
-import refold.testing_models  # pytester forgets what a suite was first to import
-from refold.replay.recordings import stem_of
+import refold.testing.refold_models  # pytester forgets what a suite was first to import
+from refold.replay.testing.recordings import stem_of
 from tests.support.proxied import recorded
 from tests.support.suites import Suite, one_line
 from tests.support.upstream import PLACEHOLDER_KEY, Upstream

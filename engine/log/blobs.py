@@ -17,10 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from refold.engine import digest
-from refold.engine.canonical import DEPTH_MAX, Json, encode, escape_tags
-from refold.engine.descriptors import write_all
+from refold.engine.encoding import digest
+from refold.engine.encoding.canonical import DEPTH_MAX, Json, encode, escape_tags
 from refold.engine.errors import NotCanonical
+from refold.engine.log.descriptors import write_all
 
 BLOB_MIN: Final = 32 * 1024
 """Bytes of UTF-8 from which on a string is a blob."""

@@ -17,7 +17,7 @@ from typing import BinaryIO, Final
 import attrs
 import orjson
 
-from refold.engine.canonical import Json
+from refold.engine.encoding.canonical import Json
 from refold.engine.errors import LogDamaged, LogUnsupported
 from refold.engine.log.line import (
     FIRST,

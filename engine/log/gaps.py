@@ -1,15 +1,15 @@
 """Which large strings the lines of a tree of logs name, and which of them are not there.
 
 For whoever packs, shows or salvages a tree without verifying it: chains are not looked at, lines
-that are no JSON are passed over (damage is `replay.verify`'s to tell), and nothing is changed.
-The rules are CONTRACT.md §3.6 and §4.6.
+that are no JSON are passed over (damage is `replay.audit.verify`'s to tell), and nothing is
+changed.  The rules are CONTRACT.md §3.6 and §4.6.
 """
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from refold.engine.canonical import Json, loads
+from refold.engine.encoding.canonical import Json, loads
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.damage import Damage, lines
 from refold.engine.log.line import LINE_MAX

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Final
 
-from refold.engine.digest import EVENT, HEADER
+from refold.engine.encoding.digest import EVENT, HEADER
 from refold.engine.errors import NotCanonical
 
 LINE_MAX: Final = 1024 * 1024

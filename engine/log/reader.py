@@ -2,7 +2,7 @@
 
 Streaming, in memory that does not grow with the log.  Bytes are verified before they are parsed,
 and nothing is ever written.  What a break means is `engine.log.damage`'s to say; whether the
-entries make sense together is `replay.verify`'s.  Rules: CONTRACT.md §3 and §5.
+entries make sense together is `replay.audit.verify`'s.  Rules: CONTRACT.md §3 and §5.
 
 This file needs only the JSON and hash libraries: the codec is imported when an event is asked for.
 """
@@ -20,10 +20,10 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 import attrs
 
-from refold.engine.canonical import Json, loads
-from refold.engine.digest import EVENT
+from refold.engine.encoding.canonical import Json, loads
+from refold.engine.encoding.digest import EVENT
 from refold.engine.errors import LogDamaged, LogMissing, LogUnsupported
-from refold.engine.events import Recorded
+from refold.engine.events.events import Recorded
 from refold.engine.log.blobs import DOLLAR, BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.damage import TORN_TAIL, Damage, Place, format_of, judge, lines
 from refold.engine.log.line import (
@@ -102,7 +102,7 @@ class Scan:
 
 @functools.cache
 def _structure() -> Callable[[str, Json], Recorded]:
-    from refold.engine.codec import structure  # noqa: PLC0415 - verifying needs no codec
+    from refold.engine.events.codec import structure  # noqa: PLC0415 - verifying needs no codec
 
     return structure
 

@@ -19,7 +19,7 @@ from typing import Final
 import attrs
 
 from refold.engine.errors import EventMalformed, LogDamaged, LogExists, LogUnsupported, UsageError
-from refold.engine.events import (
+from refold.engine.events.events import (
     ChildFinished,
     ChildStarted,
     Extension,
@@ -27,6 +27,7 @@ from refold.engine.events import (
     RunFinished,
     RunStarted,
 )
+from refold.engine.events.outcome import ChildRef
 from refold.engine.log.blobs import BlobStore
 from refold.engine.log.damage import Damage, Place
 from refold.engine.log.gaps import named_blobs
@@ -35,7 +36,6 @@ from refold.engine.log.names import blobs_of, check_root, child_path
 from refold.engine.log.reader import Entry, open_log, read_entries
 from refold.engine.log.recovery import sync_folder
 from refold.engine.log.writer import LogWriter
-from refold.engine.outcome import ChildRef
 
 SALVAGED: Final = "x-refold.salvaged"
 """The kind of the last entry of a salvaged log."""

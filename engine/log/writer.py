@@ -23,9 +23,8 @@ from typing import Final, Protocol, Self
 
 import attrs
 
-from refold.engine.canonical import TAG, encode
-from refold.engine.codec import DUMPS, Data, unstructure
-from refold.engine.digest import EVENT, HEADER
+from refold.engine.encoding.canonical import TAG, encode
+from refold.engine.encoding.digest import EVENT, HEADER
 from refold.engine.errors import (
     LogExists,
     LogLocked,
@@ -37,14 +36,22 @@ from refold.engine.errors import (
     RefoldError,
     UsageError,
 )
-from refold.engine.events import KIND_OF, Extension, Recorded, RunFinished, RunResumed, RunStarted
+from refold.engine.events.codec import DUMPS, Data, unstructure
+from refold.engine.events.events import (
+    KIND_OF,
+    Extension,
+    Recorded,
+    RunFinished,
+    RunResumed,
+    RunStarted,
+)
 from refold.engine.log import lock
 from refold.engine.log.blobs import BLOB_MIN, DOLLAR, BlobStore, encode_data, is_marked
 from refold.engine.log.line import LINE_MAX, NO_HASH, encode_meta, plain
 from refold.engine.log.names import blobs_of, check_root
 from refold.engine.log.reader import scan_file
 from refold.engine.log.recovery import Cut, cut_tail, sync_folder
-from refold.engine.ports import Durability
+from refold.engine.ports.ports import Durability
 
 GROUP: Final = 256
 """Entries after which `group` syncs at the latest."""

@@ -1,10 +1,18 @@
-"""Implementations of the model port: scripted, OpenAI-compatible, Anthropic.
+"""The models that our own programs ask: scripted, OpenAI-compatible, Anthropic.
 
-The port itself is `engine.ports.Model`.  Names are imported when first used, and the SDKs only at
-the first request, so that a run without a model, a replay and `--help` pay for none of it.
+A request in neutral messages flows in; a reply flows out, or a ModelError.  Imports `wire`, `ports`
+and what stands below; the port itself is `engine.ports.ports.Model`.  Names are imported when first
+used, and the SDKs only at the first request, so that a run without a model pays for none of it.
+Rules: CONTRACT.md §11.
+
+    scripted              models without a network: a script of replies, or a function
+    openai_compatible     OpenAI's, and any server that speaks chat completions
+    anthropic_messages    Anthropic's
+    endpoint              what the two share: client, request, failures, keys
+    parse                 models as the command line and configuration name them
 
 To add one: a module here that translates the neutral messages both ways, a line below, a prefix in
-`engine.models.parse`.  No kernel file changes.  Rules: CONTRACT.md §11.
+`parse`.  No kernel file changes.
 """
 
 from importlib import import_module

@@ -2,17 +2,17 @@
 
 Translates neutral messages to that protocol and back.  Uses the `anthropic` SDK (extra
 `anthropic`) for what it does well: HTTP, keys (`ANTHROPIC_API_KEY` and its other sources), retries,
-timeouts.  Not streamed.  What both HTTP adapters share is in `engine.models.wire`.
+timeouts.  Not streamed.  What both HTTP adapters share is in `engine.models.endpoint`.
 Rules: CONTRACT.md §11.
 """
 
 from typing import Any, Final
 
 from refold.engine.errors import ModelError
-from refold.engine.models import wire
-from refold.engine.observed.texts import text_of, tokens_of
-from refold.engine.outcome import Usage
-from refold.engine.ports import ModelReply, ModelRequest, Reference, ToolDefinition
+from refold.engine.events.outcome import Usage
+from refold.engine.models import endpoint
+from refold.engine.ports.ports import ModelReply, ModelRequest, Reference, ToolDefinition
+from refold.engine.wire.parts.texts import text_of, tokens_of
 
 MAX_TOKENS: Final = 4096
 """Sent where a request has no `max_tokens`: the protocol insists on one."""
@@ -49,8 +49,8 @@ class AnthropicModel:
         `timeout_seconds` (each attempt) and `max_retries` are the SDK's where `None`.  Without a
         key in the environment, a `base_url` gets a placeholder.
         """
-        self._endpoint = wire.Endpoint(model, base_url, timeout_seconds, max_retries)
-        self._client = wire.LazyClient(self._make_client)
+        self._endpoint = endpoint.Endpoint(model, base_url, timeout_seconds, max_retries)
+        self._client = endpoint.LazyClient(self._make_client)
 
     @property
     def name(self) -> str:
@@ -70,11 +70,11 @@ class AnthropicModel:
                 `parameters`, `messages`, or `raised`.
             ExtraMissing: the `anthropic` SDK is not installed.
         """
-        sdk = wire.load_sdk("anthropic", "anthropic")
+        sdk = endpoint.load_sdk("anthropic", "anthropic")
         body = self._body(request)
         client = self._client.get()
         create = client.messages.with_raw_response.create
-        answer = wire.send(self.name, sdk, sdk.AnthropicError, client, lambda: create(**body))
+        answer = endpoint.send(self.name, sdk, sdk.AnthropicError, client, lambda: create(**body))
         return _reply(self.name, answer, request)
 
     def close(self) -> None:
@@ -82,7 +82,7 @@ class AnthropicModel:
         self._client.close()
 
     def _body(self, request: ModelRequest) -> dict[str, Any]:
-        extra = wire.parameters_of(self.name, request)
+        extra = endpoint.parameters_of(self.name, request)
         if isinstance(choice := extra.get("tool_choice"), str):
             extra["tool_choice"] = {"type": _CHOICES.get(choice, choice)}
         body: dict[str, Any] = {
@@ -98,7 +98,7 @@ class AnthropicModel:
         return body
 
     def _make_client(self) -> Any:
-        sdk = wire.load_sdk("anthropic", "anthropic")
+        sdk = endpoint.load_sdk("anthropic", "anthropic")
         options = self._endpoint.options()
         try:
             client = sdk.Anthropic(**options)
@@ -110,7 +110,7 @@ class AnthropicModel:
             client.close()
         if self._endpoint.base_url is None:
             raise ModelError(self.name, "no key: set ANTHROPIC_API_KEY", "credentials")
-        return sdk.Anthropic(api_key=wire.PLACEHOLDER_KEY, **options)
+        return sdk.Anthropic(api_key=endpoint.PLACEHOLDER_KEY, **options)
 
 
 def _tool(tool: ToolDefinition) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def _turns(model: str, messages: tuple[dict[str, Any], ...]) -> list[dict[str, A
             case "assistant":
                 _say(turns, "assistant", _assistant(message))
             case role:
-                raise wire.role_refused(model, role)
+                raise endpoint.role_refused(model, role)
     return turns
 
 
@@ -173,7 +173,7 @@ def _assistant(message: dict[str, Any]) -> list[dict[str, Any]]:
             "type": "tool_use",
             "id": call["id"],
             "name": call["name"],
-            "input": wire.arguments_back(call),
+            "input": endpoint.arguments_back(call),
         }
         for call in message.get("tool_calls", ())
     ]
@@ -181,8 +181,8 @@ def _assistant(message: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _reply(model: str, answer: dict[str, Any], request: ModelRequest) -> ModelReply:
     if "content" not in answer:
-        raise wire.malformed(model, f"the answer holds {answer.get('error') or 'no content'}")
-    blocks = wire.objects_in(model, answer["content"], "content")
+        raise endpoint.malformed(model, f"the answer holds {answer.get('error') or 'no content'}")
+    blocks = endpoint.objects_in(model, answer["content"], "content")
     texts = [text_of(block.get("text")) for block in blocks if block.get("type") == "text"]
     message: dict[str, Any] = {"role": "assistant", "content": "".join(texts)}
     if calls := _calls(model, blocks, request):
@@ -190,16 +190,16 @@ def _reply(model: str, answer: dict[str, Any], request: ModelRequest) -> ModelRe
     if not _neutral(blocks):
         message["provider"] = {"anthropic": blocks}
     stop = text_of(answer.get("stop_reason"))
-    return wire.reply_of(model, message, _usage(answer.get("usage")), _STOPS.get(stop, stop))
+    return endpoint.reply_of(model, message, _usage(answer.get("usage")), _STOPS.get(stop, stop))
 
 
 def _calls(model: str, blocks: list[dict[str, Any]], request: ModelRequest) -> list[dict[str, Any]]:
     taken: set[str] = set()
     uses = [block for block in blocks if block.get("type") == "tool_use"]
     for index, block in enumerate(uses):
-        block["id"] = wire.distinct_id(block.get("id"), index, request, taken)
+        block["id"] = endpoint.distinct_id(block.get("id"), index, request, taken)
     return [
-        wire.call_of(model, block["id"], block.get("name"), block.get("input") or {})
+        endpoint.call_of(model, block["id"], block.get("name"), block.get("input") or {})
         for block in uses
     ]
 

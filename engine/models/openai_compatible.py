@@ -2,16 +2,16 @@
 
 Translates neutral messages to that protocol and back.  Uses the `openai` SDK (extra `openai`) for
 what it does well: HTTP, keys (`OPENAI_API_KEY`), retries, timeouts.  Not streamed.  What both HTTP
-adapters share is in `engine.models.wire`.  Rules: CONTRACT.md §11.
+adapters share is in `engine.models.endpoint`.  Rules: CONTRACT.md §11.
 """
 
 from typing import Any, Final
 
 from refold.engine.errors import ModelError
-from refold.engine.models import wire
-from refold.engine.observed.texts import short, text_of, tokens_of
-from refold.engine.outcome import Usage
-from refold.engine.ports import ModelReply, ModelRequest, Reference, ToolDefinition
+from refold.engine.events.outcome import Usage
+from refold.engine.models import endpoint
+from refold.engine.ports.ports import ModelReply, ModelRequest, Reference, ToolDefinition
+from refold.engine.wire.parts.texts import short, text_of, tokens_of
 
 _STOPS: Final = {"function_call": "tool_calls"}
 _KEPT: Final = ("reasoning_content", "reasoning_details")
@@ -42,8 +42,8 @@ class OpenAICompatibleModel:
         `timeout_seconds` (each attempt) and `max_retries` are the SDK's where `None`.  Without a
         key in the environment, a `base_url` gets a placeholder.
         """
-        self._endpoint = wire.Endpoint(model, base_url, timeout_seconds, max_retries)
-        self._client = wire.LazyClient(self._make_client)
+        self._endpoint = endpoint.Endpoint(model, base_url, timeout_seconds, max_retries)
+        self._client = endpoint.LazyClient(self._make_client)
 
     @property
     def name(self) -> str:
@@ -63,12 +63,12 @@ class OpenAICompatibleModel:
                 `parameters`, `messages`, or `raised`.
             ExtraMissing: the `openai` SDK is not installed.
         """
-        sdk = wire.load_sdk("openai", "openai")
+        sdk = endpoint.load_sdk("openai", "openai")
         body = self._body(request)
-        extra = wire.parameters_of(self.name, request)
+        extra = endpoint.parameters_of(self.name, request)
         client = self._client.get()
         create = client.chat.completions.with_raw_response.create
-        answer = wire.send(
+        answer = endpoint.send(
             self.name, sdk, sdk.OpenAIError, client, lambda: create(**body, extra_body=extra)
         )
         return _reply(self.name, answer, request)
@@ -85,7 +85,7 @@ class OpenAICompatibleModel:
         return body
 
     def _make_client(self) -> Any:
-        sdk = wire.load_sdk("openai", "openai")
+        sdk = endpoint.load_sdk("openai", "openai")
         options = self._endpoint.options()
         try:
             return sdk.OpenAI(**options)
@@ -93,7 +93,7 @@ class OpenAICompatibleModel:
             failure = ModelError(self.name, short(str(error)), "credentials")
         if self._endpoint.base_url is None:
             raise failure
-        return sdk.OpenAI(api_key=wire.PLACEHOLDER_KEY, **options)
+        return sdk.OpenAI(api_key=endpoint.PLACEHOLDER_KEY, **options)
 
 
 def _tool(tool: ToolDefinition) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def _message(model: str, message: dict[str, Any]) -> dict[str, Any]:
         case "assistant":
             return _assistant(message)
         case role:
-            raise wire.role_refused(model, role)
+            raise endpoint.role_refused(model, role)
 
 
 def _assistant(message: dict[str, Any]) -> dict[str, Any]:
@@ -128,16 +128,16 @@ def _assistant(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _call_back(call: dict[str, Any]) -> dict[str, Any]:
-    function = {"name": call["name"], "arguments": wire.arguments_text(call)}
+    function = {"name": call["name"], "arguments": endpoint.arguments_text(call)}
     return {"id": call["id"], "type": "function", "function": function}
 
 
 def _reply(model: str, answer: dict[str, Any], request: ModelRequest) -> ModelReply:
-    choices = wire.objects_in(model, answer.get("choices"), "choices")
+    choices = endpoint.objects_in(model, answer.get("choices"), "choices")
     if not choices or not isinstance(answered := choices[0].get("message"), dict):
         reason = answer.get("error") or "no choice with a message"
-        raise wire.malformed(model, f"the answer holds {reason}")
-    raw_calls = wire.objects_in(model, answered.get("tool_calls"), "tool_calls")
+        raise endpoint.malformed(model, f"the answer holds {reason}")
+    raw_calls = endpoint.objects_in(model, answered.get("tool_calls"), "tool_calls")
     refusal = text_of(answered.get("refusal"))
     message: dict[str, Any] = {
         "role": "assistant",
@@ -148,7 +148,7 @@ def _reply(model: str, answer: dict[str, Any], request: ModelRequest) -> ModelRe
     if kept := _kept(answered, raw_calls, message.get("tool_calls", [])):
         message["provider"] = {"openai": kept}
     stop = "refusal" if refusal else text_of(choices[0].get("finish_reason"))
-    return wire.reply_of(model, message, _usage(answer.get("usage")), _STOPS.get(stop, stop))
+    return endpoint.reply_of(model, message, _usage(answer.get("usage")), _STOPS.get(stop, stop))
 
 
 def _content(content: Any) -> str:
@@ -164,12 +164,12 @@ def _calls(
     taken: set[str] = set()
     calls = []
     for index, raw in enumerate(raw_calls):
-        call_id = wire.distinct_id(raw.get("id"), index, request, taken)
+        call_id = endpoint.distinct_id(raw.get("id"), index, request, taken)
         function = raw.get("function")
         if not isinstance(function, dict):
-            raise wire.malformed(model, f"tool_calls/{index} is no function call")
+            raise endpoint.malformed(model, f"tool_calls/{index} is no function call")
         calls.append(
-            wire.call_of(model, call_id, function.get("name"), function.get("arguments") or "")
+            endpoint.call_of(model, call_id, function.get("name"), function.get("arguments") or "")
         )
     return calls
 

@@ -10,7 +10,7 @@ from refold.engine.errors import ExtraMissing, ModelNotFound
 from refold.engine.models.anthropic_messages import AnthropicModel
 from refold.engine.models.openai_compatible import OpenAICompatibleModel
 from refold.engine.models.scripted import ScriptedModel
-from refold.engine.ports import Model
+from refold.engine.ports.ports import Model
 
 _FORMS: Final = "openai:NAME, anthropic:NAME, or scripted:FILE"
 

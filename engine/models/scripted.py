@@ -30,10 +30,10 @@ from typing import Any, Final, Self
 import attrs
 import yaml
 
-from refold.engine.canonical import Json, check, join
+from refold.engine.encoding.canonical import Json, check, join
 from refold.engine.errors import ModelError, NotCanonical, ScriptRefused
-from refold.engine.outcome import Usage
-from refold.engine.ports import ModelReply, ModelRequest, Reference
+from refold.engine.events.outcome import Usage
+from refold.engine.ports.ports import ModelReply, ModelRequest, Reference
 
 Reply = str | Mapping[str, Any] | ModelReply | ModelError
 """One reply of a script: a text, an object as in a file, a ready reply, or a failure."""

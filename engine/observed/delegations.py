@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from refold.engine.observed.notation import holds, object_in
+from refold.engine.wire.parts.notation import holds, object_in
 
 Manner = Literal["handoff", "delegation"]
 """`handoff`: the other agent goes on with the conversation · `delegation`: it gets one of its own,

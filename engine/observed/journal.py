@@ -9,17 +9,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from refold.engine import codec, digest
-from refold.engine.bookends import nonce, sealed, versions
-from refold.engine.canonical import Json
-from refold.engine.data_digest import DataDigest
-from refold.engine.events import Recorded, RunFinished, RunStarted
-from refold.engine.limits import CEILINGS
+from refold.engine.encoding import digest
+from refold.engine.encoding.canonical import Json
+from refold.engine.events import codec
+from refold.engine.events.data_digest import DataDigest
+from refold.engine.events.events import Recorded, RunFinished, RunStarted
+from refold.engine.events.limits import CEILINGS
+from refold.engine.events.outcome import Fault
 from refold.engine.log import LogWriter
-from refold.engine.outcome import Fault
-from refold.engine.ports import Durability
+from refold.engine.ports.ports import Durability
+from refold.engine.recording.bookends import nonce, sealed, versions
+from refold.engine.secrets.vault import Vault
 from refold.engine.state import Fold
-from refold.engine.vault import Vault
 
 
 class ObservedLog:

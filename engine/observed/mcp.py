@@ -16,8 +16,8 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from refold.engine.canonical import Json
-from refold.engine.events import (
+from refold.engine.encoding.canonical import Json
+from refold.engine.events.events import (
     EffectCancelled,
     EffectClass,
     EffectLate,

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine import digest
-from refold.engine.canonical import Json
+from refold.engine.encoding import digest
+from refold.engine.encoding.canonical import Json
 from refold.engine.errors import NotCanonical
 from refold.engine.log.blobs import DATA_MAX, encode_data
 

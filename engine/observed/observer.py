@@ -11,10 +11,10 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from refold.engine import digest
-from refold.engine.canonical import Json, encode
-from refold.engine.conversation import Conversations, Prefix
-from refold.engine.events import (
+from refold.engine.encoding import digest
+from refold.engine.encoding.canonical import Json, encode
+from refold.engine.encoding.conversation import Conversations, Prefix
+from refold.engine.events.events import (
     WIRE,
     EffectCancelled,
     Extension,
@@ -26,9 +26,9 @@ from refold.engine.events import (
 )
 from refold.engine.log.blobs import externalised
 from refold.engine.observed.delegations import delegated, observation_in, written
-from refold.engine.observed.exchange import Answered, Asked
 from refold.engine.observed.openers import Opened, opener_of, texts_in
 from refold.engine.observed.threads import OpenCall, Thread, Threads
+from refold.engine.wire.parts.exchange import Answered, Asked
 
 CONVERSATION: Final = "x-refold.conversation"
 """A conversation began: {scope, agent, call, tool, how}; the last three where it stands below a

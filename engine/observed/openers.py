@@ -12,8 +12,8 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from refold.engine.observed.exchange import Asked
 from refold.engine.observed.threads import OpenCall, Thread, first_text
+from refold.engine.wire.parts.exchange import Asked
 
 How = Literal["handoff", "delegation", "prompt", "open"]
 """`handoff`: the call's name hands work over, and the request shows its result · `prompt`: what the

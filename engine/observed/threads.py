@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from refold.engine import digest
-from refold.engine.canonical import encode
+from refold.engine.encoding import digest
+from refold.engine.encoding.canonical import encode
 from refold.engine.observed.delegations import Delegated
-from refold.engine.observed.exchange import Asked
+from refold.engine.wire.parts.exchange import Asked
 
 
 @attrs.define

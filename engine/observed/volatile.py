@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine import digest
-from refold.engine.canonical import Json
+from refold.engine.encoding import digest
+from refold.engine.encoding.canonical import Json
 from refold.engine.errors import UsageError
-from refold.engine.observed.exchange import Asked
-from refold.engine.redaction import replaced
-from refold.engine.vault import checked_volatile
+from refold.engine.secrets.redaction import replaced
+from refold.engine.secrets.vault import checked_volatile
+from refold.engine.wire.parts.exchange import Asked
 
 MARK: Final = "[volatile]"
 """What stands for a text that is not compared."""

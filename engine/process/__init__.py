@@ -1,16 +1,18 @@
 """Bounded processes: start an argv, bound it, collect what it says, leave nothing alive.
 
-The mechanism under the subprocess runner (CONTRACT.md §7.3).  It knows nothing of runs, logs or
-delegations.  It contains accidents; it is no sandbox against a program that means harm.
+An argv and its bounds flow in; how the process ended, and what it said, flow out.  The mechanism
+under the subprocess runner: it knows nothing of runs, logs or delegations.  It contains accidents;
+it is no sandbox against a program that means harm.  Imports `ports`, for the cancel signal.
+Rules: CONTRACT.md §7.3.
 
-    values.py     Bounds in, Ended out
-    start.py      the argv becomes a process: session, descriptors, environment, tag
-    capture.py    head, tail, count and hash of a stream of any length
-    pipes.py      the loop's ends of the pipes, never blocking
-    bounded.py    run_bounded: one loop from the start to the end
-    tree.py       which processes belong to a child, and their end
-    views.py      what the system shows of its processes: /proc; psutil_view.py elsewhere
-    watchdog.py   the child's side: leave with the parent, limit oneself
+    bounds               Bounds in, Ended out
+    start                the argv becomes a process: session, descriptors, environment, tag
+    capture              head, tail, count and hash of a stream of any length
+    pipes                the loop's ends of the pipes, never blocking
+    bounded              run_bounded: one loop from the start to the end
+    tree                 which processes belong to a child, and their end
+    views, psutil_view   what the system shows of its processes: /proc; elsewhere psutil
+    watchdog             the child's side: leave with the parent, limit oneself
 
 Names load on first use: the child's side needs `watchdog` and `tree` alone, before anything else.
 """
@@ -20,8 +22,8 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from refold.engine.process.bounded import run_bounded
+    from refold.engine.process.bounds import Bounds, Captured, Ended, How
     from refold.engine.process.start import child_environment
-    from refold.engine.process.values import Bounds, Captured, Ended, How
     from refold.engine.process.watchdog import apply_rlimits, leave_with_parent, take_protocol
 
 __all__ = [
@@ -37,10 +39,10 @@ __all__ = [
 ]
 
 _HOME: Final = {
-    "Bounds": "values",
-    "Captured": "values",
-    "Ended": "values",
-    "How": "values",
+    "Bounds": "bounds",
+    "Captured": "bounds",
+    "Ended": "bounds",
+    "How": "bounds",
     "apply_rlimits": "watchdog",
     "child_environment": "start",
     "leave_with_parent": "watchdog",

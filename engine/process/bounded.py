@@ -18,12 +18,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from refold.engine.ports import CancelSignal
+from refold.engine.ports.ports import CancelSignal
+from refold.engine.process.bounds import Bounds, Ended, How
 from refold.engine.process.capture import head_and_tail
 from refold.engine.process.pipes import Pipes, Waker
 from refold.engine.process.start import Started, start
 from refold.engine.process.tree import Tree
-from refold.engine.process.values import Bounds, Ended, How
 
 _FIRST_LOOK_SECONDS: Final = 0.005  # doubles from look to look, up to
 _LOOK_SECONDS: Final = 0.1

@@ -2,7 +2,7 @@
 
 import hashlib
 
-from refold.engine.process.values import Captured
+from refold.engine.process.bounds import Captured
 
 
 class Capture:

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Self
 
+from refold.engine.process.bounds import Bounds, How
 from refold.engine.process.capture import Capture, head_and_tail
 from refold.engine.process.start import Started
-from refold.engine.process.values import Bounds, How
 
 _CHUNK_BYTES: Final = 256 * 1024
 _PIPE_BYTES_MOST: Final = 4 * 1024 * 1024  # more than any pipe of ours holds

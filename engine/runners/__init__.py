@@ -1,19 +1,20 @@
-"""Runners: what starts one child run and bounds it (CONTRACT.md §7.3).
+"""Where runs are started, and bounded: a root by `record`, children by runners.
 
-    in_process.py     own kernel on a thread of this process; cooperative deadline
-    in_subprocess.py  own process, hard limits; `envelope.py` is what crosses, `stub.py` and
-                      `child.py` are the other side
-    tokens.py         how a child in another process asks for more tokens
-    child_run.py      a child as a recording of its own, and what it hands back
-    scripted.py       fixed replies, and no runner at all: for tests
-    anchor.py         what the parent reads of a child's log when it joins
-    unfinished.py     what becomes of a child when its parent's run is resumed
+Programs and their inputs flow in; recordings, and outcomes of children, flow out.  Imports
+`recording`, `children`, `process` and what stands below.  Rules: CONTRACT.md §7.3.
 
-To add one: implement `engine.ports.ChildRunner`, pass it to `record(runners={…})`, and put it into
-the contract suite `tests/contract/test_runners.py`.
+    recording        `record` and `record_async`: a root run, from its call to its recording
+    child_run        a child as a recording of its own, and what it hands back
+    in_process       a child on a thread of this process; cooperative deadline
+    in_subprocess    a child in a process of its own; hard limits
+    stub, child      the other side of it: its first file, and its work
+    scripted         fixed replies, and no runner at all: for tests
+
+To add one: implement `engine.ports.ports.ChildRunner`, pass it to `record(runners={…})`, and put it
+into the contract suite `tests/contract/test_runners.py`.
 """
 
-from refold.engine.ports import ChildRunner
+from refold.engine.ports.ports import ChildRunner
 
 
 def default_runners() -> dict[str, ChildRunner]:

@@ -4,13 +4,13 @@ import os
 
 import attrs
 
-from refold.engine.canonical import encode
-from refold.engine.descriptors import write_all
+from refold.engine.children.envelope import unpack
+from refold.engine.encoding.canonical import encode
 from refold.engine.errors import RefoldError
-from refold.engine.host import Host
+from refold.engine.log.descriptors import write_all
 from refold.engine.process import apply_rlimits, leave_with_parent, take_protocol
+from refold.engine.recording.host import Host
 from refold.engine.runners.child_run import recorder_of, reply_frame, suspended, why_stopped
-from refold.engine.runners.envelope import unpack
 
 
 def run_envelope(line: bytes) -> None:

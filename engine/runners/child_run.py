@@ -4,17 +4,17 @@ The same for every runner: where the recording runs, and how it is bounded, is e
 Rules: CONTRACT.md §7.1 (outcomes and runners), §4.7 (children that are resumed).
 """
 
+from refold.engine.children.reply import checked_frame, outcome_of
 from refold.engine.errors import ChildStopped, RefoldError, UsageError
-from refold.engine.host import Host
-from refold.engine.outcome import ChildRef, Outcome, failed
-from refold.engine.ports import ChildRequest, Suspended
-from refold.engine.programs import load, load_program
-from refold.engine.recorder import Recorder
-from refold.engine.reply import checked_frame, outcome_of
-from refold.engine.run_request import Recorded, RunRequest, by_name
+from refold.engine.events.outcome import ChildRef, Outcome, failed
+from refold.engine.ports.ports import ChildRequest, Suspended
+from refold.engine.ports.programs import load, load_program
+from refold.engine.recording.host import Host
+from refold.engine.recording.recorder import Recorder
+from refold.engine.recording.run_request import Recorded, RunRequest, by_name
+from refold.engine.recording.supplied import recorder_for
 from refold.engine.runners import default_runners
-from refold.engine.supplied import recorder_for
-from refold.engine.vault import Vault
+from refold.engine.secrets.vault import Vault
 
 
 def recorder_of(request: ChildRequest, host: Host, *, runner_name: str) -> Recorder:

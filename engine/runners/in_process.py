@@ -9,20 +9,20 @@ import threading
 import time
 from typing import Any, Final
 
+from refold.engine.children.anchor import anchored
 from refold.engine.errors import RefoldError
-from refold.engine.host import Host
-from refold.engine.outcome import ChildRef, Outcome, failed
-from refold.engine.ports import ChildRequest, Suspended
-from refold.engine.recorder import GRACE_SECONDS, Recorder
-from refold.engine.run_request import Recorded
-from refold.engine.runners.anchor import anchored
+from refold.engine.events.outcome import ChildRef, Outcome, failed
+from refold.engine.kernel.unawaited import tell_quietly
+from refold.engine.ports.ports import ChildRequest, Suspended
+from refold.engine.recording.host import Host
+from refold.engine.recording.recorder import GRACE_SECONDS, Recorder
+from refold.engine.recording.run_request import Recorded
 from refold.engine.runners.child_run import (
     outcome_of_recorded,
     recorder_of,
     stopped_or_failed,
     suspended,
 )
-from refold.engine.unawaited import tell_quietly
 
 _SLACK_SECONDS: Final = 0.2
 """Beyond the grace that the child's own kernel gives: it seals its log within that."""

@@ -10,17 +10,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from refold.engine.canonical import loads
+from refold.engine.children.anchor import anchored
+from refold.engine.children.envelope import pack
+from refold.engine.children.reply import outcome_of
+from refold.engine.children.tokens import served
+from refold.engine.encoding.canonical import loads
 from refold.engine.errors import ChildStopped, RefoldError
-from refold.engine.outcome import ChildRef, Outcome, Status, Truncated, failed
-from refold.engine.ports import ChildRequest, Question, Suspended
+from refold.engine.events.outcome import ChildRef, Outcome, Status, Truncated, failed
+from refold.engine.ports.ports import ChildRequest, Question, Suspended
 from refold.engine.process import Bounds, Captured, Ended, child_environment, run_bounded
-from refold.engine.reply import outcome_of
-from refold.engine.runners.anchor import anchored
 from refold.engine.runners.child_run import outcome_of_error
-from refold.engine.runners.envelope import pack
-from refold.engine.runners.tokens import served
-from refold.engine.vault import Vault
+from refold.engine.secrets.vault import Vault
 
 STUB: Final = Path(__file__).with_name("stub.py")
 """The file that a process of ours executes first."""

@@ -4,9 +4,9 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from refold.engine.outcome import Outcome, failed
-from refold.engine.ports import ChildRequest
-from refold.engine.reply import outcome_of
+from refold.engine.children.reply import outcome_of
+from refold.engine.events.outcome import Outcome, failed
+from refold.engine.ports.ports import ChildRequest
 
 Reply = bytes | Outcome | Callable[[ChildRequest], "bytes | Outcome"]
 """A raw frame, as a child would send it; an outcome; or what makes one of them."""

@@ -1,7 +1,15 @@
-"""Sessions: typed slices, pure reducers, snapshots, an event bus (CONTRACT.md §6.3).
+"""Sessions: what a run keeps in mind, as typed slices that only events change.
 
-A session is a fold of a run's log: what changes it is an event, and the log has the event before
-the session has it.  Names load on first use: a run without a session pays for none of it.
+Events of a program flow in and are in the log before a slice changes; immutable snapshots flow
+out.  Imports `ports`, `events`, `encoding` and `errors`.  Names load on first use: a run without a
+session pays for none of it.  Rules: CONTRACT.md §6.3, §6.4.
+
+    session     the session
+    slices      which classes can be slices, and their items to JSON and back
+    reducers    the reducers that most slices need
+    snapshot    an immutable picture of a session
+    shared      a session seen from a child that shares its parent's
+    bus         who is told of what happens in one run
 """
 
 from importlib import import_module

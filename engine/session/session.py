@@ -18,11 +18,11 @@ from typing import Any, Final, Self, TypeVar, assert_never
 
 import attrs
 
-from refold.engine.canonical import Json
+from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.plain import to_json
 from refold.engine.errors import SliceRefused, SnapshotRestoreError, UsageError
-from refold.engine.events import SessionChanged, SessionRestored, SessionSeeded
-from refold.engine.plain import to_json
-from refold.engine.ports import Draw, Reference
+from refold.engine.events.events import SessionChanged, SessionRestored, SessionSeeded
+from refold.engine.ports.ports import Draw, Reference
 from refold.engine.session import slices
 from refold.engine.session.bus import EventBus
 from refold.engine.session.reducers import Reducer, append

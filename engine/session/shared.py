@@ -9,11 +9,11 @@ own log: replay serves it from there (CONTRACT.md §6.4).
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from refold.engine.canonical import Json
+from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.plain import to_json
 from refold.engine.errors import UsageError
-from refold.engine.events import SessionChanged
-from refold.engine.plain import to_json
-from refold.engine.ports import Draw
+from refold.engine.events.events import SessionChanged
+from refold.engine.ports.ports import Draw
 from refold.engine.session import slices
 from refold.engine.session.session import Session
 from refold.engine.session.snapshot import Snapshot

@@ -18,14 +18,14 @@ from uuid import UUID
 
 from cattrs.preconf.json import make_converter
 
-from refold.engine.canonical import Json, encode_sorted
+from refold.engine.encoding.canonical import Json, encode_sorted
+from refold.engine.encoding.plain import field_names, to_json
 from refold.engine.errors import (
     NotCanonical,
     SliceRefused,
     SnapshotRestoreError,
     SnapshotSerializationError,
 )
-from refold.engine.plain import field_names, to_json
 
 Read = Callable[[Json], Any]
 """Gives the item that a JSON value says, or raises."""

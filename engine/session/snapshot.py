@@ -11,8 +11,8 @@ from typing import Any, Final, Self
 
 import attrs
 
-from refold.engine import digest
-from refold.engine.canonical import Json, encode_sorted, loads
+from refold.engine.encoding import digest
+from refold.engine.encoding.canonical import Json, encode_sorted, loads
 from refold.engine.errors import NotCanonical, SnapshotRestoreError
 
 SCHEMA_VERSION: Final = "1"

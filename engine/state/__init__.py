@@ -1,13 +1,17 @@
 """State as a fold over events: `fold` over a log, `Fold` while one is being written.
 
-Values in `state.values`, transition rules in `state.rules`, the fold that they change in
-`state.folding`, JSON and digest in `state.digests`.
-The rules are CONTRACT.md §6.1.
+Events flow in, one after the other; a frozen state and its digest flow out.  Total and pure.
+Imports `events`, `encoding` and `errors`.  Rules: CONTRACT.md §6.1.
+
+    run_state    what the state of a run is
+    rules        how each event changes a fold
+    folding      the fold itself, and its two pure faces
+    digests      a state as JSON, and its digest
 """
 
 from refold.engine.state.digests import STATE_VERSION, state_digest, state_json
 from refold.engine.state.folding import EntryLike, Fold, evolve, fold
-from refold.engine.state.values import (
+from refold.engine.state.run_state import (
     ChildState,
     Conversation,
     Left,

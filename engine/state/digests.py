@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine import digest
-from refold.engine.canonical import Json
-from refold.engine.state.values import ChildState, LimitCount, RunState, Seal
+from refold.engine.encoding import digest
+from refold.engine.encoding.canonical import Json
+from refold.engine.state.run_state import ChildState, LimitCount, RunState, Seal
 
 STATE_VERSION: Final = 1
 """Raised whenever a rule or the JSON below changes."""

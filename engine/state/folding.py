@@ -10,10 +10,10 @@ from typing import Any, Final, Protocol, Self, TypeVar
 
 import attrs
 
-from refold.engine.limits import Limits
-from refold.engine.outcome import Usage
+from refold.engine.events.limits import Limits
+from refold.engine.events.outcome import Usage
 from refold.engine.state.rules import RULES, Talk
-from refold.engine.state.values import (
+from refold.engine.state.run_state import (
     CallKind,
     ChildState,
     Conversation,

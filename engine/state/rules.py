@@ -1,7 +1,8 @@
 """The transition rules: how each event changes a fold.
 
 A rule records; it never judges and never raises, whatever the event and the fold, for an event is
-a fact.  Judging belongs to `engine.decide`, making and freezing folds to `engine.state.folding`.
+a fact.  Judging belongs to `engine.kernel.decide`, making and freezing folds to
+`engine.state.folding`.
 
 To add an event: write its rule and name it in `RULES`.  The rules are CONTRACT.md §2 and §6.1.
 """
@@ -11,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from refold.engine import digest, events
+from refold.engine.encoding import digest
 from refold.engine.errors import LimitRefused, NotCanonical
-from refold.engine.limits import Limits
-from refold.engine.state.values import ChildState, LimitCount, Seal, Turn
+from refold.engine.events import events
+from refold.engine.events.limits import Limits
+from refold.engine.state.run_state import ChildState, LimitCount, Seal, Turn
 
 if TYPE_CHECKING:
     from refold.engine.state.folding import Fold

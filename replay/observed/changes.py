@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine.canonical import encode
-from refold.engine.observed.exchange import Asked
-from refold.replay.divergence import Category
+from refold.engine.encoding.canonical import encode
+from refold.engine.wire.parts.exchange import Asked
+from refold.replay.difference.pointer_diff import Difference, differences, same, shared_start, shown
+from refold.replay.difference.text_diff import TextChange, message_changes, text_changes
+from refold.replay.explain.divergence import Category
 from refold.replay.observed.suggesting import suggestions
-from refold.replay.pointer_diff import Difference, differences, same, shared_start, shown
-from refold.replay.text_diff import TextChange, message_changes, text_changes
 
 _MESSAGES: Final = "/arguments/added"
 _NAMED_MAX: Final = 3

@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from refold.replay.divergence import Divergence
+from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.changes import change_of, item_of
 from refold.replay.observed.matching import LIKE_MIN, Matcher, Miss, likeness, likest
 from refold.replay.observed.record import ObservedRecord, RecordedTurn

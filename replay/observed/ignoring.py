@@ -11,12 +11,12 @@ from typing import Final
 
 import attrs
 
-from refold.engine.canonical import Json
-from refold.engine.observed.exchange import Asked
+from refold.engine.encoding.canonical import Json
 from refold.engine.observed.volatile import VolatileRules
-from refold.replay.excuses import IGNORED_MAX, Excuses, Ignored
+from refold.engine.wire.parts.exchange import Asked
+from refold.replay.difference.excuses import IGNORED_MAX, Excuses, Ignored
+from refold.replay.difference.pointer_diff import Difference, differences, shown
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
-from refold.replay.pointer_diff import Difference, differences, shown
 
 _REDACTION: Final = "redaction"
 

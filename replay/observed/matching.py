@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine.canonical import encode
-from refold.engine.observed.exchange import Asked
+from refold.engine.encoding.canonical import encode
 from refold.engine.observed.volatile import match_key
+from refold.engine.wire.parts.exchange import Asked
 from refold.replay.observed.ignoring import Ignoring, same_but_for_redaction
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
 

@@ -12,11 +12,11 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from refold.engine import digest
-from refold.engine.canonical import encode
-from refold.engine.codec import structure
+from refold.engine.encoding import digest
+from refold.engine.encoding.canonical import encode
 from refold.engine.errors import EventMalformed, LogObserved, LogUnsupported, UsageError
-from refold.engine.events import (
+from refold.engine.events.codec import structure
+from refold.engine.events.events import (
     WIRE,
     EffectCancelled,
     Extension,
@@ -31,11 +31,11 @@ from refold.engine.log import Entry, read_entries
 from refold.engine.log.blobs import BlobStore, resolved
 from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import nonsense, whole_data
-from refold.engine.observed.exchange import Asked
 from refold.engine.observed.observer import CONVERSATION, MESSAGES, TOOLS, parameters_asked
 from refold.engine.observed.volatile import VolatileRules, match_key
-from refold.engine.observed.wire import checked, pieces
-from refold.replay.observed.guarantee import refuse_program
+from refold.engine.wire.parts.exchange import Asked
+from refold.engine.wire.parts.kept_answers import checked, pieces
+from refold.replay.index.guarantee import refuse_program
 
 _MARKER: Final = b"[redacted"
 

@@ -9,16 +9,16 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine.canonical import Json
-from refold.replay.divergence import Divergence
-from refold.replay.excuses import IGNORED_SHOWN, Ignored
+from refold.engine.encoding.canonical import Json
+from refold.replay.difference.excuses import IGNORED_SHOWN, Ignored
+from refold.replay.difference.pointer_diff import Difference, differences
+from refold.replay.difference.text_diff import text_changes
+from refold.replay.explain.divergence import Divergence
+from refold.replay.index.guarantee import GUARANTEE, MATCHED
 from refold.replay.observed.explaining import all_divergences
-from refold.replay.observed.guarantee import GUARANTEE, MATCHED
 from refold.replay.observed.ignoring import places_of
 from refold.replay.observed.matching import Matcher
 from refold.replay.observed.record import ObservedRecord
-from refold.replay.pointer_diff import Difference, differences
-from refold.replay.text_diff import text_changes
 
 __all__ = ["GUARANTEE", "ObservedReport", "ended_otherwise", "joined", "report_of"]
 

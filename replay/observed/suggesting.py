@@ -10,9 +10,9 @@ import shlex
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from refold.engine.observed.exchange import Asked
 from refold.engine.observed.volatile import MARK
-from refold.replay.pointer_diff import Difference, differences
+from refold.engine.wire.parts.exchange import Asked
+from refold.replay.difference.pointer_diff import Difference, differences
 
 _MONTH: Final = "(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _WEEKDAY: Final = "(Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"

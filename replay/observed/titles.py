@@ -6,8 +6,8 @@ message; requests are counted within their conversation.  Pure.  Rules: CONTRACT
 
 from typing import Any, Final
 
-from refold.engine.canonical import encode
-from refold.engine.observed.exchange import Asked
+from refold.engine.encoding.canonical import encode
+from refold.engine.wire.parts.exchange import Asked
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
 
 TITLE_MAX: Final = 48

@@ -15,8 +15,19 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # as in `typing`, which takes longer to import than all that is here
 if TYPE_CHECKING:
-    from refold.engine.clock import FixedClock
-    from refold.engine.delegation import Delegation
+    from refold.api import (
+        drift,
+        explore,
+        fork,
+        open_ends,
+        record,
+        record_async,
+        reexecute,
+        replay_all,
+        resume,
+        sensitivity,
+    )
+    from refold.engine.encoding.secret import Secret
     from refold.engine.errors import (
         AnswerRefused,
         AttemptsExhausted,
@@ -38,9 +49,11 @@ if TYPE_CHECKING:
         Unanswered,
         UsageError,
     )
-    from refold.engine.limits import Limits
-    from refold.engine.outcome import Artifact, Outcome, Report
-    from refold.engine.ports import (
+    from refold.engine.events.limits import Limits
+    from refold.engine.events.outcome import Artifact, Outcome, Report
+    from refold.engine.ports.clock import FixedClock
+    from refold.engine.ports.delegation import Delegation
+    from refold.engine.ports.ports import (
         CallContext,
         ChildRunner,
         Model,
@@ -51,31 +64,18 @@ if TYPE_CHECKING:
         Reference,
         Tool,
     )
-    from refold.engine.recording import Recording
-    from refold.engine.redaction import Redaction
-    from refold.engine.run import PlainRun, Run
-    from refold.engine.secret import Secret
+    from refold.engine.program.run import PlainRun, Run
+    from refold.engine.runners.recording import Recording
+    from refold.engine.secrets.redaction import Redaction
     from refold.engine.session import Session
-    from refold.face import (
-        drift,
-        explore,
-        fork,
-        open_ends,
-        record,
-        record_async,
-        reexecute,
-        replay_all,
-        resume,
-        sensitivity,
-    )
-    from refold.replay.diff import diff
-    from refold.replay.refold import state, state_diff
-    from refold.replay.sources import Sources
-    from refold.replay.tree import delegation_tree
-    from refold.replay.verify import verify
-    from refold.replay.why import why
-    from refold.tools.contract import DelegationTool, tool
-    from refold.tools.files import file_tools
+    from refold.replay.audit.refolding import state, state_diff
+    from refold.replay.audit.verify import verify
+    from refold.replay.audit.why import why
+    from refold.replay.compare.diff import diff
+    from refold.replay.partial.sources import Sources
+    from refold.replay.tree.delegation_tree import delegation_tree
+    from refold.tools.contract.tool_types import DelegationTool, tool
+    from refold.tools.files.file_tools import file_tools
 
 __version__ = "0.1.0"
 
@@ -144,8 +144,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "engine.clock": ("FixedClock",),
-    "engine.delegation": ("Delegation",),
+    "engine.ports.clock": ("FixedClock",),
+    "engine.ports.delegation": ("Delegation",),
     "engine.errors": (
         "AnswerRefused",
         "AttemptsExhausted",
@@ -167,9 +167,9 @@ _HOMES = {
         "Unanswered",
         "UsageError",
     ),
-    "engine.limits": ("Limits",),
-    "engine.outcome": ("Artifact", "Outcome", "Report"),
-    "engine.ports": (
+    "engine.events.limits": ("Limits",),
+    "engine.events.outcome": ("Artifact", "Outcome", "Report"),
+    "engine.ports.ports": (
         "CallContext",
         "ChildRunner",
         "Model",
@@ -180,12 +180,12 @@ _HOMES = {
         "Reference",
         "Tool",
     ),
-    "engine.recording": ("Recording",),
-    "engine.redaction": ("Redaction",),
-    "engine.run": ("PlainRun", "Run"),
-    "engine.secret": ("Secret",),
+    "engine.runners.recording": ("Recording",),
+    "engine.secrets.redaction": ("Redaction",),
+    "engine.program.run": ("PlainRun", "Run"),
+    "engine.encoding.secret": ("Secret",),
     "engine.session": ("Session",),
-    "face": (
+    "api": (
         "drift",
         "explore",
         "fork",
@@ -197,14 +197,14 @@ _HOMES = {
         "resume",
         "sensitivity",
     ),
-    "replay.diff": ("diff",),
-    "replay.refold": ("state", "state_diff"),
-    "replay.sources": ("Sources",),
-    "replay.tree": ("delegation_tree",),
-    "replay.verify": ("verify",),
-    "replay.why": ("why",),
-    "tools.contract": ("DelegationTool", "tool"),
-    "tools.files": ("file_tools",),
+    "replay.compare.diff": ("diff",),
+    "replay.audit.refolding": ("state", "state_diff"),
+    "replay.partial.sources": ("Sources",),
+    "replay.tree.delegation_tree": ("delegation_tree",),
+    "replay.audit.verify": ("verify",),
+    "replay.audit.why": ("why",),
+    "tools.contract.tool_types": ("DelegationTool", "tool"),
+    "tools.files.file_tools": ("file_tools",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -2,8 +2,8 @@
 
 pytest imports this file at every start, so it imports nothing but pytest; what a fixture needs is
 imported when a test asks for it.  What a run is recorded or replayed like is `refold.testing`'s to
-say, what models are asked `refold.testing_models`'s, what a snapshot holds
-`refold.replay.snapshot`'s.
+say, what models are asked `refold.testing.refold_models`'s, what a snapshot holds
+`refold.replay.testing.snapshot`'s.
 
 To add an option: declare it in `pytest_addoption`, obey it in `pytest_configure`.  To add a
 fixture: import what it needs inside of it.  The rules are CONTRACT.md §13.11 to §13.15, and §16.12.
@@ -19,8 +19,8 @@ import pytest
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
 
-    from refold.testing import RefoldRun
-    from refold.testing_models import RefoldModels
+    from refold.testing.refold_models import RefoldModels
+    from refold.testing.refold_run import RefoldRun
 
 _RUNS: Final = pytest.StashKey["RefoldRun"]()
 _MODELS: Final = pytest.StashKey["RefoldModels"]()
@@ -138,8 +138,8 @@ def refold_run(request: pytest.FixtureRequest) -> "RefoldRun":
     neither tool nor model nor child; the test fails if the program no longer does what was
     recorded under `recordings/<test file>/<test>.jsonl`.  `--refold-record=once` records.
     """
-    from refold.replay.recordings import Place  # noqa: PLC0415 - only where it is used
-    from refold.testing import RefoldRun, folder_of  # noqa: PLC0415 - see above
+    from refold.replay.testing.recordings import Place  # noqa: PLC0415 - only where it is used
+    from refold.testing.refold_run import RefoldRun, folder_of  # noqa: PLC0415 - see above
 
     item: pytest.Item = request.node
     marked = _marked(item)
@@ -172,15 +172,15 @@ def refold_models(
         ExtraMissing: what the proxy needs is not installed.
     """
     try:
-        from refold.testing_models import PART, RefoldModels, Settings  # noqa: PLC0415 - the extra
+        from refold.testing.refold_models import PART, RefoldModels, Settings  # noqa: PLC0415 - the extra
     except ModuleNotFoundError as error:
         if (missing := error.name or "").startswith("refold"):
             raise
         from refold.engine.errors import ExtraMissing  # noqa: PLC0415 - only where it is raised
 
         raise ExtraMissing(missing, "proxy") from None
-    from refold.replay.recordings import Place  # noqa: PLC0415 - only where it is used
-    from refold.testing import folder_of  # noqa: PLC0415 - see above
+    from refold.replay.testing.recordings import Place  # noqa: PLC0415 - only where it is used
+    from refold.testing.refold_run import folder_of  # noqa: PLC0415 - see above
 
     item: pytest.Item = request.node
     marked = _marked(item)
@@ -206,7 +206,7 @@ def refold_models(
 
 def _stem(request: pytest.FixtureRequest) -> str:
     """Return what the recordings of a test are called: its class, its function, its case."""
-    from refold.replay.recordings import stem_of  # noqa: PLC0415 - only where it is used
+    from refold.replay.testing.recordings import stem_of  # noqa: PLC0415 - only where it is used
 
     item: pytest.Item = request.node
     case = getattr(item, "callspec", None)
@@ -239,7 +239,7 @@ def delegation_snapshot(request: pytest.FixtureRequest) -> "SnapshotAssertion":
         ExtraMissing: syrupy is not installed, or not loaded as a plugin.
     """
     snapshot = _snapshot(request)
-    from refold.replay.snapshot import DelegationSnapshotExtension  # noqa: PLC0415 - needs syrupy
+    from refold.replay.testing.snapshot import DelegationSnapshotExtension  # noqa: PLC0415 - needs syrupy
 
     return snapshot.use_extension(DelegationSnapshotExtension)
 
@@ -255,7 +255,7 @@ def log_snapshot(request: pytest.FixtureRequest) -> "SnapshotAssertion":
         ExtraMissing: syrupy is not installed, or not loaded as a plugin.
     """
     snapshot = _snapshot(request)
-    from refold.replay.snapshot import LogSnapshotExtension  # noqa: PLC0415 - needs syrupy
+    from refold.replay.testing.snapshot import LogSnapshotExtension  # noqa: PLC0415 - needs syrupy
 
     return snapshot.use_extension(LogSnapshotExtension)
 
@@ -329,7 +329,7 @@ def _changes(item: pytest.Item) -> Iterator[tuple[str, str]]:
             continue
         last = snapshot.executions[snapshot.num_executions - 1]
         if not last.success and isinstance(last.asserted_data, str):
-            from refold.replay.snapshot import what_changed  # noqa: PLC0415 - for what failed
+            from refold.replay.testing.snapshot import what_changed  # noqa: PLC0415 - for what failed
 
             yield f"{title}: what changed", what_changed(last.recalled_data, last.asserted_data)
 

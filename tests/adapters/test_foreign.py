@@ -18,7 +18,7 @@ from refold.adapters.foreign import (
     status_of,
     without_empty,
 )
-from refold.engine.outcome import Usage
+from refold.engine.events.outcome import Usage
 
 
 def foreign(work: Any) -> ForeignTool:

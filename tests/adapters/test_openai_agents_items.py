@@ -22,7 +22,7 @@ from refold.adapters.openai_agents_items import (
     reply_of,
 )
 from refold.engine.errors import ModelError
-from refold.engine.ports import ModelReply
+from refold.engine.ports.ports import ModelReply
 
 
 def answer() -> ModelResponse:

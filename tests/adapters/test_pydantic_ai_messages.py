@@ -29,7 +29,7 @@ from refold.adapters.pydantic_ai_messages import (
     reply_of,
 )
 from refold.engine.errors import ModelError
-from refold.engine.ports import ModelReply
+from refold.engine.ports.ports import ModelReply
 
 NOON = dt.datetime(2026, 1, 2, 12, tzinfo=dt.UTC)
 PLAIN = ModelRequestParameters()

@@ -9,8 +9,8 @@ from pydantic_ai import BinaryContent, ImageUrl, ModelRetry, ToolFailed, ToolRet
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred
 
 from refold.adapters.pydantic_ai_results import called, dumped, loaded, plain_arguments, raised_back
+from refold.engine.encoding.plain import to_json
 from refold.engine.errors import NotCanonical, ToolError
-from refold.engine.plain import to_json
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import orjson
 
-from refold.engine.codec import structure
-from refold.engine.events import Event, NoteAdded, RunStarted, ToolCalled, ToolReturned
+from refold.engine.events.codec import structure
+from refold.engine.events.events import Event, NoteAdded, RunStarted, ToolCalled, ToolReturned
 from refold.engine.log import LogWriter, read_entries, scan
-from refold.engine.ports import Durability
-from refold.replay.refold import refold_log
-from refold.replay.verify import verify
+from refold.engine.ports.ports import Durability
+from refold.replay.audit.refolding import refold_log
+from refold.replay.audit.verify import verify
 from tests.benchmarks.measure import WALL, Job
 
 EVENTS = 2_000

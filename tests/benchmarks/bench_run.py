@@ -8,15 +8,15 @@ from typing import Any
 
 import orjson
 
-from refold.engine.limits import Limits
+from refold.engine.events.limits import Limits
 from refold.engine.models.scripted import FunctionModel
-from refold.engine.ports import ModelReply, ModelRequest
-from refold.engine.recording import record
-from refold.replay.diff import diff
-from refold.replay.reexecute import reexecute
-from refold.replay.verify import verify
-from refold.replay.why import causes
-from refold.tools.contract import FunctionTool
+from refold.engine.ports.ports import ModelReply, ModelRequest
+from refold.engine.runners.recording import record
+from refold.replay.audit.verify import verify
+from refold.replay.audit.why import causes
+from refold.replay.compare.diff import diff
+from refold.replay.reexecute.reexecute import reexecute
+from refold.tools.contract.tool_types import FunctionTool
 from tests.benchmarks import programs
 from tests.benchmarks.measure import WALL, Job, run_python
 

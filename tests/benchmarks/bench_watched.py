@@ -19,12 +19,12 @@ from typing import Any, Final, Self
 import attrs
 
 from refold.engine.observed.journal import ObservedLog
-from refold.proxy.keys import Secrets
-from refold.proxy.recording import Recording
-from refold.proxy.replaying import Replaying
-from refold.proxy.routes import routes_of
-from refold.proxy.server import served
-from refold.proxy.turns import Incoming, Serve
+from refold.proxy.desks.keys import Secrets
+from refold.proxy.desks.recording import Recording
+from refold.proxy.desks.replaying import Replaying
+from refold.proxy.http.routes import routes_of
+from refold.proxy.http.server import served
+from refold.proxy.http.turns import Incoming, Serve
 from refold.replay.observed.record import read_record
 from tests.benchmarks.measure import Job
 

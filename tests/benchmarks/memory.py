@@ -4,7 +4,7 @@ from pathlib import Path
 
 import attrs
 
-from refold.engine.recording import record
+from refold.engine.runners.recording import record
 from tests.benchmarks import programs
 from tests.benchmarks.measure import call_python
 
@@ -16,13 +16,13 @@ import re, sys
 from pathlib import Path
 path, work = sys.argv[1:]
 if work == "verify":
-    from refold.replay.verify import verify
+    from refold.replay.audit.verify import verify
     assert verify(path).intact
 elif work == "fold":
-    from refold.replay.refold import refold_log
+    from refold.replay.audit.refolding import refold_log
     assert refold_log(path).agrees
 else:
-    from refold.replay.reexecute import reexecute
+    from refold.replay.reexecute.reexecute import reexecute
     from tests.benchmarks.programs import reading
     assert reexecute(path, reading).identical
 print(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])

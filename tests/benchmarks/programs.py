@@ -3,9 +3,9 @@
 import asyncio
 from typing import Any
 
-from refold.engine.delegation import Delegation
-from refold.engine.run import PlainRun, Run
-from refold.tools.contract import tool
+from refold.engine.ports.delegation import Delegation
+from refold.engine.program.run import PlainRun, Run
+from refold.tools.contract.tool_types import tool
 
 
 @tool(effect="reads")

@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from refold.cli.group import refold
-from refold.engine.clock import FixedClock
-from refold.engine.recording import record
+from refold.engine.ports.clock import FixedClock
+from refold.engine.runners.recording import record
 from refold.programs.survey import survey_tools
 
 Invoke = Callable[..., Result]

@@ -9,7 +9,7 @@ import pytest
 from click.testing import Result
 
 from refold.cli.group import COMMANDS
-from refold.replay.verify import verify
+from refold.replay.audit.verify import verify
 
 Invoke = Callable[..., Result]
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from refold.engine import digest
-from refold.engine.delegation import Delegation
-from refold.engine.recording import record
-from refold.tools.contract import tool
+from refold.engine.encoding import digest
+from refold.engine.ports.delegation import Delegation
+from refold.engine.runners.recording import record
+from refold.tools.contract.tool_types import tool
 from tests.support import fault_programs
 from tests.support.fault_programs import PROGRAMS
 

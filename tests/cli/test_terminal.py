@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from refold.engine.recording import record
+from refold.engine.runners.recording import record
 
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 

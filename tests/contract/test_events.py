@@ -12,9 +12,9 @@ from typing import Any, Final, Literal, Union, get_args, get_origin
 import attrs
 import pytest
 
-from refold.engine import codec
-from refold.engine.canonical import encode, loads
-from refold.engine.events import (
+from refold.engine.encoding.canonical import encode, loads
+from refold.engine.events import codec
+from refold.engine.events.events import (
     COMPLETES,
     FROM_WORLD,
     KIND_OF,
@@ -25,7 +25,7 @@ from refold.engine.events import (
     WIRE,
     Event,
 )
-from refold.engine.outcome import Fault, Outcome, Usage
+from refold.engine.events.outcome import Fault, Outcome, Usage
 from refold.engine.state.rules import RULES
 
 CONTRACT: Final = (Path(__file__).parents[2] / "CONTRACT.md").read_text(encoding="utf-8")

@@ -12,8 +12,8 @@ from typing import Final
 import pytest
 
 import refold
-from refold.replay.refold import refold_log
-from refold.replay.tree import delegation_tree
+from refold.replay.audit.refolding import refold_log
+from refold.replay.tree.delegation_tree import delegation_tree
 from tests.support.kept_programs import INPUTS, PROGRAMS, add, fetch
 from tests.support.kept_watched import EXCHANGES
 from tests.support.watched import replayed

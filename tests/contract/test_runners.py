@@ -17,22 +17,22 @@ import attrs
 import psutil
 import pytest
 
-from refold.engine.clock import FixedClock
-from refold.engine.delegation import Delegation
 from refold.engine.errors import ProgramNotFound, ToolRefused
-from refold.engine.limits import Limits
+from refold.engine.events.limits import Limits
+from refold.engine.events.outcome import STATUSES, Outcome
 from refold.engine.log import read_entries
 from refold.engine.log.names import child_path
-from refold.engine.outcome import STATUSES, Outcome
-from refold.engine.ports import ChildRunner, Policy, Reference, Tool
-from refold.engine.recording import Recording, record
-from refold.engine.run import Run
+from refold.engine.ports.clock import FixedClock
+from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import ChildRunner, Policy, Reference, Tool
+from refold.engine.program.run import Run
 from refold.engine.runners.in_process import InProcess
 from refold.engine.runners.in_subprocess import InSubprocess
+from refold.engine.runners.recording import Recording, record
 from refold.engine.runners.scripted import Scripted, Unavailable
-from refold.replay.reexecute import reexecute
-from refold.replay.verify import verify
-from refold.tools.contract import tool
+from refold.replay.audit.verify import verify
+from refold.replay.reexecute.reexecute import reexecute
+from refold.tools.contract.tool_types import tool
 from tests.support.child_programs import HERE, add, named, ponder
 
 RUNNERS: dict[str, ChildRunner] = {"in-process": InProcess(), "subprocess": InSubprocess()}
@@ -427,9 +427,9 @@ def test_what_no_other_process_can_import_is_refused_at_the_start(tmp_path: Path
 
 _PARENT = """
 import sys
-from refold.engine.delegation import Delegation
-from refold.engine.ports import Reference
-from refold.engine.recording import record
+from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Reference
+from refold.engine.runners.recording import record
 
 async def root(run, input):
     program = Reference(input["file"], "shows_pid")

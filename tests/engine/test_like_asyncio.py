@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 import refold
-from refold.engine.delegation import Delegation
 from refold.engine.log import read_entries
-from refold.engine.run import PlainRun, Run
-from refold.tools.contract import DelegationTool, tool
+from refold.engine.ports.delegation import Delegation
+from refold.engine.program.run import PlainRun, Run
+from refold.tools.contract.tool_types import DelegationTool, tool
 
 TENANT: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="unset")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from refold.replay.verify import verify
-from refold.tools.agent_loader import AgentLoader
-from refold.tools.policy import POLICIES
+from refold.replay.audit.verify import verify
+from refold.tools.agents.agent_loader import AgentLoader
+from refold.tools.delegation.policy import POLICIES
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))

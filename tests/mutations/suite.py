@@ -22,16 +22,16 @@ from typing import Any, Final
 import attrs
 
 from refold import DelegationTool
-from refold.engine.clock import FixedClock
-from refold.engine.events import UNDIGESTED
+from refold.engine.events.events import UNDIGESTED
 from refold.engine.log import read_entries
 from refold.engine.models.scripted import FunctionModel, ScriptedModel
-from refold.engine.ports import ModelReply, ModelRequest, Tool
-from refold.engine.recording import Recording, record
+from refold.engine.ports.clock import FixedClock
+from refold.engine.ports.ports import ModelReply, ModelRequest, Tool
+from refold.engine.runners.recording import Recording, record
 from refold.engine.session import Session
-from refold.replay.divergence import Divergence
-from refold.replay.reexecute import reexecute
-from refold.replay.volatile import stable
+from refold.replay.difference.volatile import stable
+from refold.replay.explain.divergence import Divergence
+from refold.replay.reexecute.reexecute import reexecute
 from tests.mutations.bases import BASES, LEAVES, Base, Note
 from tests.mutations.operators import OPERATORS, Operator, marked
 from tests.mutations.programs import random_base

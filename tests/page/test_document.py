@@ -4,8 +4,8 @@ import shutil
 from pathlib import Path
 
 from refold.page.document import page
-from refold.replay.tree import delegation_tree
-from refold.replay.verify import verify
+from refold.replay.audit.verify import verify
+from refold.replay.tree.delegation_tree import delegation_tree
 
 
 def test_the_tree_is_that_of_show_with_logs_by_number(survey_log: Path) -> None:

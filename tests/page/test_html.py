@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from refold.engine.recording import record
+from refold.engine.runners.recording import record
 from refold.page.document import page
 from refold.page.html import bundled, page_html
 from tests.support.child_programs import works

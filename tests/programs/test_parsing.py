@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from refold.engine.programs import load
+from refold.engine.ports.programs import load
 from refold.programs.parsing import largest, parse_tool
 
 

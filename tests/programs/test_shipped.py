@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from refold.engine.programs import load
+from refold.engine.ports.programs import load
 from refold.programs import SHIPPED
 from refold.programs.shipped import tools_of
 

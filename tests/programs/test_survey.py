@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from refold.engine.clock import FixedClock
-from refold.engine.recording import Recording, record
+from refold.engine.ports.clock import FixedClock
+from refold.engine.runners.recording import Recording, record
 from refold.programs import survey
 from refold.programs.survey import counts, merged, survey_package, survey_tools
-from refold.replay.diff import diff
-from refold.replay.reexecute import reexecute
-from refold.replay.tree import delegation_tree
-from refold.replay.verify import verify
-from refold.tools.rooted import FileEntry
+from refold.replay.audit.verify import verify
+from refold.replay.compare.diff import diff
+from refold.replay.reexecute.reexecute import reexecute
+from refold.replay.tree.delegation_tree import delegation_tree
+from refold.tools.files.rooted import FileEntry
 
 TASK = {"title": "a tree", "skip": ["test"], "jobs": 2, "parts": 3}
 

@@ -11,12 +11,12 @@ from typing import Any, Final
 import pytest
 
 from refold.engine.log.names import tree
-from refold.engine.recording import Recording, record
-from refold.replay.drift import drift
-from refold.replay.fork import fork
-from refold.replay.reexecute import reexecute
-from refold.replay.sources import Sources
-from refold.replay.verify import verify
+from refold.engine.runners.recording import Recording, record
+from refold.replay.audit.verify import verify
+from refold.replay.partial.drift import drift
+from refold.replay.partial.sources import Sources
+from refold.replay.reexecute.reexecute import reexecute
+from refold.replay.resume.fork import fork
 from tests.support.trees import Latency, Node, random_tree, tools_with, tree_program
 
 CASES: Final = 40

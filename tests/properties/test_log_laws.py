@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refold.engine.canonical import loads
-from refold.engine.data_digest import DataDigest
+from refold.engine.encoding.canonical import loads
 from refold.engine.errors import LogError, LogMissing
-from refold.engine.events import NoteAdded, RunStarted, ToolReturned
+from refold.engine.events.data_digest import DataDigest
+from refold.engine.events.events import NoteAdded, RunStarted, ToolReturned
 from refold.engine.log import LogWriter, read_entries, scan
 from refold.engine.log.blobs import BlobBroken, digest_only, encode_data, externalised, resolved
 from refold.engine.log.pack import opened
-from refold.replay.verify import verify
+from refold.replay.audit.verify import verify
 
 STARTED = RunStarted(
     program="p",

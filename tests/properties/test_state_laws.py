@@ -11,12 +11,13 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from refold.engine import digest, events
-from refold.engine.decide import RequestChild, RequestModel, decide, granted
-from refold.engine.delegation import Delegation
+from refold.engine.encoding import digest
 from refold.engine.errors import NotCanonical
-from refold.engine.limits import Limits
-from refold.engine.outcome import Outcome, Usage
+from refold.engine.events import events
+from refold.engine.events.limits import Limits
+from refold.engine.events.outcome import Outcome, Usage
+from refold.engine.kernel.decide import RequestChild, RequestModel, decide, granted
+from refold.engine.ports.delegation import Delegation
 from refold.engine.state import (
     Fold,
     RunState,

@@ -14,10 +14,10 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refold.engine.canonical import encode
-from refold.engine.plain import to_json
-from refold.tools.shapes import shape_of
-from refold.tools.strict import hook_for, problems_of
+from refold.engine.encoding.canonical import encode
+from refold.engine.encoding.plain import to_json
+from refold.tools.contract.shapes import shape_of
+from refold.tools.contract.strict import hook_for, problems_of
 
 
 class Color(enum.Enum):

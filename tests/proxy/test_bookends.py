@@ -21,8 +21,8 @@ from refold.proxy.bookends import (
     terminal_in,
 )
 from refold.proxy.command import Ended
-from refold.proxy.keys import Secrets
-from refold.proxy.routes import routes_of
+from refold.proxy.desks.keys import Secrets
+from refold.proxy.http.routes import routes_of
 from refold.replay.observed.record import read_record
 
 DRAWN = "a8f3k2m9x7q1z5w4"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from refold.engine.errors import LogUnsupported
-from refold.engine.events import NoteAdded, RunStarted, TimerFired
+from refold.engine.events.events import NoteAdded, RunStarted, TimerFired
 from refold.engine.log import LogWriter, Scan
 from refold.engine.log.reader import scan, scan_file
 

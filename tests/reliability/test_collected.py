@@ -14,7 +14,7 @@ import pytest
 
 import refold
 from refold.engine.log import read_entries
-from refold.engine.run import PlainRun, Run
+from refold.engine.program.run import PlainRun, Run
 
 
 @refold.tool(effect="pure")

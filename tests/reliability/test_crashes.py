@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from refold.engine.events import NoteAdded, RunStarted
+from refold.engine.events.events import NoteAdded, RunStarted
 from refold.engine.log import LogWriter, read_entries, scan
 
 STARTED = RunStarted(

@@ -12,10 +12,10 @@ import attrs
 import pytest
 
 from refold.engine.errors import LogPoisoned
-from refold.engine.events import NoteAdded, RunFinished, RunStarted, ToolCalled, ToolReturned
+from refold.engine.events.events import NoteAdded, RunFinished, RunStarted, ToolCalled, ToolReturned
 from refold.engine.log import LogWriter, Scan, scan
 from refold.engine.log.writer import SystemDisk
-from refold.engine.ports import Durability
+from refold.engine.ports.ports import Durability
 
 STARTED = RunStarted(
     program="p",

@@ -15,7 +15,7 @@ import pytest
 import refold
 from refold import Delegation, PlainRun, Run, tool
 from refold.engine.log import read_entries
-from refold.replay.sources import Sources
+from refold.replay.partial.sources import Sources
 
 SECONDS = 30.0
 CHILDREN = 3

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import resource, sys
 from refold.engine.errors import LogPoisoned
-from refold.engine.events import NoteAdded, RunStarted
+from refold.engine.events.events import NoteAdded, RunStarted
 from refold.engine.log import LogWriter
 started = RunStarted(program="p", input=None, depth=0, limits={}, seed="00", tools=[],
     versions={"format": 1}, fingerprint={}, rules={}, path="", run_id="r", root_id="r")

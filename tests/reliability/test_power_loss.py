@@ -13,10 +13,10 @@ import attrs
 import pytest
 
 from refold.engine.errors import LogDamaged
-from refold.engine.events import NoteAdded, RunStarted, ToolCalled, ToolReturned
+from refold.engine.events.events import NoteAdded, RunStarted, ToolCalled, ToolReturned
 from refold.engine.log import LogWriter, prefix_of, scan
 from refold.engine.log.writer import SystemDisk
-from refold.engine.ports import Durability
+from refold.engine.ports.ports import Durability
 
 SECTOR = 512
 STARTED = RunStarted(

@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from refold import Delegation, Diverged, Limits, Run, record, reexecute, tool
-from refold.replay.divergence import Divergence
+from refold.replay.explain.divergence import Divergence
 from tests.support.steps import Step, program_of, recorded
 
 A: Step = ("tool", "search", {"q": "a"})

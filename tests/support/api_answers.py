@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from refold.engine.observed.apis import read_request, reader_of
-from refold.engine.observed.exchange import Answered
+from refold.engine.wire.apis import read_request, reader_of
+from refold.engine.wire.parts.exchange import Answered
 from tests.support.api_bodies import PATHS, fixed, member, merged
 
 SAID = st.text(alphabet='ab {}"\\\n\u00e9\U0001f600', max_size=12)

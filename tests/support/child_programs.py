@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from refold.engine.delegation import Delegation
-from refold.engine.outcome import Artifact, Report
-from refold.engine.ports import Reference
-from refold.engine.run import PlainRun, Run
-from refold.tools.contract import tool
+from refold.engine.events.outcome import Artifact, Report
+from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Reference
+from refold.engine.program.run import PlainRun, Run
+from refold.tools.contract.tool_types import tool
 
 HERE = str(Path(__file__).resolve())
 

@@ -16,9 +16,9 @@ from unittest import mock
 
 import attrs
 
-from refold.engine import loop as kernels
-from refold.engine import stdlib
-from refold.engine.flags import NOW
+from refold.engine.events.flags import NOW
+from refold.engine.loop import loop as kernels
+from refold.engine.loop import stdlib
 
 
 class PumpedLoop(kernels.Loop):

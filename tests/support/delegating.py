@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from refold.engine.delegation import Delegation
 from refold.engine.errors import RunEnded
-from refold.engine.limits import Limits
+from refold.engine.events.limits import Limits
+from refold.engine.events.outcome import Report
 from refold.engine.models.scripted import ScriptedModel
-from refold.engine.outcome import Report
-from refold.engine.recording import Recording, record
-from refold.engine.run import Run
-from refold.tools.contract import tool
+from refold.engine.ports.delegation import Delegation
+from refold.engine.program.run import Run
+from refold.engine.runners.recording import Recording, record
+from refold.tools.contract.tool_types import tool
 
 Step = tuple[Any, ...]
 Plan = Sequence[Step]

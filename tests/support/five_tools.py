@@ -5,7 +5,7 @@ from typing import Any
 
 import refold
 from refold.engine.models import ScriptedModel
-from refold.engine.ports import Reference
+from refold.engine.ports.ports import Reference
 from refold.engine.session import Session
 from refold.tools import (
     AgentLoader,

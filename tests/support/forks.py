@@ -3,10 +3,10 @@
 import asyncio
 from typing import Any
 
-from refold.engine.delegation import Delegation
 from refold.engine.models import ScriptedModel
-from refold.engine.run import Run
-from refold.tools.contract import tool
+from refold.engine.ports.delegation import Delegation
+from refold.engine.program.run import Run
+from refold.tools.contract.tool_types import tool
 
 factor = {"value": 1}
 """What `get` multiplies by: a test turns it, as a service would change."""

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from refold.engine.recording import record
-from refold.engine.run import PlainRun, Run
-from refold.tools.contract import tool
+from refold.engine.program.run import PlainRun, Run
+from refold.engine.runners.recording import record
+from refold.tools.contract.tool_types import tool
 
 
 def say(word: str) -> None:

@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import refold
-from refold.engine.agent import agent
 from refold.engine.models import ScriptedModel
-from refold.tools.agent_prompts import agent_prompts
-from refold.tools.agents import AgentDef
-from refold.tools.contract import tool
-from refold.tools.dispatch_subagent import dispatch_subagent_tool
-from refold.tools.subagent_dispatch import dispatch_tool
+from refold.engine.program.agent import agent
+from refold.tools.agents.agent_files import AgentDef
+from refold.tools.agents.agent_prompts import agent_prompts
+from refold.tools.contract.tool_types import tool
+from refold.tools.delegation.dispatch_subagent import dispatch_subagent_tool
+from refold.tools.delegation.subagent_dispatch import dispatch_tool
 
 LONG = "a long text, kept beside the log. " * 2000
 

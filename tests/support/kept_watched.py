@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from refold.engine.observed.exchange import Asked
+from refold.engine.wire.parts.exchange import Asked
 from tests.support.watched import Exchange, ask, record, result, says, system, talk, user
 
 _EAT: Final = "Find a place to eat near the harbour"

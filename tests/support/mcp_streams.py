@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from refold.engine.observed.sse import EventParser
+from refold.engine.wire.parts.sse import EventParser
 
 DEADLINE_SECONDS: Final = 30.0
 SESSION: Final = "s-4711"

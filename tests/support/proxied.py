@@ -18,11 +18,11 @@ import attrs
 
 from refold.engine.log import read_entries
 from refold.engine.observed.journal import ObservedLog
-from refold.proxy.keys import Secrets
-from refold.proxy.recording import Recording
-from refold.proxy.replaying import OnMiss, Pace, Replaying
-from refold.proxy.routes import routes_of
-from refold.proxy.server import served
+from refold.proxy.desks.keys import Secrets
+from refold.proxy.desks.recording import Recording
+from refold.proxy.desks.replaying import OnMiss, Pace, Replaying
+from refold.proxy.http.routes import routes_of
+from refold.proxy.http.server import served
 from refold.replay.observed.record import read_record
 
 KEY: Final = {"authorization": "Bearer sk-placeholder-4f1d"}

@@ -7,11 +7,11 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from refold.engine.recording import Recording, record
-from refold.engine.run import Run
-from refold.replay.book import Book
-from refold.replay.stage import Stage
-from refold.tools.contract import tool
+from refold.engine.program.run import Run
+from refold.engine.runners.recording import Recording, record
+from refold.replay.index.by_call import Book
+from refold.replay.what_if.stage import Stage
+from refold.tools.contract.tool_types import tool
 
 NAMES = ["a", "b", "c"]
 

@@ -19,8 +19,8 @@ import yaml
 import refold
 from refold.engine.errors import ModelError, NotCanonical
 from refold.engine.models.scripted import FunctionModel, Reply
-from refold.engine.ports import ModelRequest
-from refold.tools.contract import NAME, FunctionTool
+from refold.engine.ports.ports import ModelRequest
+from refold.tools.contract.tool_types import NAME, FunctionTool
 
 SUFFIXES: Final = (".jsonl", ".json", ".yaml", ".traj", ".responses")
 _ARGUMENTS: Final = ("arguments", "input", "args", "params")

@@ -8,7 +8,7 @@ import json
 import sys
 from pathlib import Path
 
-from refold.replay.reexecute import reexecute
+from refold.replay.reexecute.reexecute import reexecute
 
 _PROGRAM = f"{Path(__file__).with_name('trees.py')}:tree_program"
 

@@ -12,7 +12,7 @@ from typing import Any
 from refold import Delegation, DelegationTool, Limits, PlainRun, Run, tool
 from refold.engine.errors import ToolError
 from refold.engine.models.scripted import ScriptedModel
-from refold.engine.ports import Reference
+from refold.engine.ports.ports import Reference
 
 executed: list[tuple[str, Any]] = []
 """What the tools did, in this process."""

@@ -14,9 +14,13 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine.canonical import encode
-from refold.engine.clock import FixedClock
-from refold.engine.driver import (
+from refold.engine.encoding.canonical import encode
+from refold.engine.events.outcome import Outcome
+from refold.engine.log.names import child_path
+from refold.engine.ports.clock import FixedClock
+from refold.engine.ports.effects import AskModel, CallTool
+from refold.engine.ports.ports import CallContext, ChildRequest, ChildRunner
+from refold.engine.recording.driver import (
     Arrival,
     CancelRun,
     Driver,
@@ -25,16 +29,12 @@ from refold.engine.driver import (
     await_tool,
     call_tool,
 )
-from refold.engine.effects import AskModel, CallTool
-from refold.engine.host import Host
-from refold.engine.log.names import child_path
-from refold.engine.outcome import Outcome
-from refold.engine.ports import CallContext, ChildRequest, ChildRunner
-from refold.engine.recorder import Recorder
-from refold.engine.recording import Recording, _root_request, recording_of
-from refold.engine.run_request import RunRequest
+from refold.engine.recording.host import Host
+from refold.engine.recording.recorder import Recorder
+from refold.engine.recording.run_request import RunRequest
+from refold.engine.recording.timers import Timers
 from refold.engine.runners.child_run import child_run_request, outcome_of_recorded
-from refold.engine.timers import Timers
+from refold.engine.runners.recording import Recording, _root_request, recording_of
 
 LATENCY_US_MAX: Final = 30_000
 

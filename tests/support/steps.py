@@ -15,12 +15,12 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from refold.engine.delegation import Delegation
 from refold.engine.models.scripted import ScriptedModel
-from refold.engine.ports import Program
-from refold.engine.recording import Recording, record
-from refold.engine.run import Run
-from refold.tools.contract import tool
+from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Program
+from refold.engine.program.run import Run
+from refold.engine.runners.recording import Recording, record
+from refold.tools.contract.tool_types import tool
 
 Step = tuple[Any, ...]
 

@@ -11,9 +11,9 @@ from typing import Final
 
 import pytest
 
-import refold.replay.reexecute
-import refold.replay.snapshot
-import refold.testing  # noqa: F401 - all three: pytester forgets what a suite was first to import
+import refold.replay.reexecute.reexecute
+import refold.replay.testing.snapshot
+import refold.testing.refold_run  # noqa: F401 - all three: pytester forgets what a suite was first to import
 
 AGENT: Final = '''
 from pathlib import Path

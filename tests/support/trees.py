@@ -10,10 +10,10 @@ import random
 from collections.abc import AsyncIterator
 from typing import Any
 
-from refold.engine.delegation import Delegation
 from refold.engine.errors import ToolError
-from refold.engine.run import Run
-from refold.tools import contract
+from refold.engine.ports.delegation import Delegation
+from refold.engine.program.run import Run
+from refold.tools.contract import tool_types
 
 Node = list[Any]
 
@@ -32,16 +32,16 @@ class Latency:
 def tools_with(latency: Latency) -> list[Any]:
     """Return the tools that trees call: one synchronous, one asynchronous, one that fails."""
 
-    @contract.tool(effect="pure")
+    @tool_types.tool(effect="pure")
     def twice(x: int) -> int:
         return 2 * x
 
-    @contract.tool(effect="reads")
+    @tool_types.tool(effect="reads")
     async def work(x: int, name: str = "") -> dict[str, int]:
         await asyncio.sleep(latency.next())
         return {name or "value": x + 1}
 
-    @contract.tool(effect="reads")
+    @tool_types.tool(effect="reads")
     async def fails(x: int) -> int:
         await asyncio.sleep(latency.next())
         raise ValueError(f"no {x}")

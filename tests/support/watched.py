@@ -10,17 +10,17 @@ from typing import Any
 
 import attrs
 
-from refold.engine.events import ModelAnswered, Recorded
-from refold.engine.observed.exchange import Answered, Asked
+from refold.engine.events.events import ModelAnswered, Recorded
+from refold.engine.events.outcome import Usage
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.observer import Observer
 from refold.engine.observed.volatile import VolatileRules
-from refold.engine.outcome import Usage
-from refold.engine.vault import Vault
+from refold.engine.secrets.vault import Vault
+from refold.engine.wire.parts.exchange import Answered, Asked
+from refold.engine.wire.spelling import spelled
 from refold.replay.observed.matching import Matcher, Miss
 from refold.replay.observed.record import read_record
 from refold.replay.observed.report import ObservedReport, report_of
-from refold.replay.observed.spelling import spelled
 
 Message = dict[str, Any]
 DONE: dict[str, Any] = {"exit_code": 0, "stdout": "done\n", "stdout_bytes": 5}

@@ -1,9 +1,13 @@
 """Agents of other frameworks as programs: `adapters.pydantic_ai` and `adapters.openai_agents`.
 
-Both frameworks are plain asyncio and run on the kernel's loop as they are.  An adapter makes
-effects of what would leave it: requests to models and calls of tools.  `adapters.foreign` holds
-what the two share; `pydantic_ai_messages` and `openai_agents_items` project a framework's messages
-to neutral ones and back, `pydantic_ai_results` what tools gave; `openai_agents_stream` makes a
-stream of an answer.  Nothing of `refold` imports an adapter; each needs the extra of its name.
-Rules: CONTRACT.md §17.
+A framework's agent flows in; requests to models and calls of tools flow out as effects.  Both
+frameworks are plain asyncio and run on the kernel's loop as they are.  Imports `refold.engine`;
+nothing of `refold` imports an adapter.  Each needs the extra of its name.  Rules: CONTRACT.md §17.
+
+    foreign                                 what the adapters share
+    pydantic_ai, openai_agents              the adapters
+    pydantic_ai_messages,                   a framework's messages to neutral ones and back
+      openai_agents_items
+    pydantic_ai_results                     what tools gave
+    openai_agents_stream                    a stream made of an answer
 """

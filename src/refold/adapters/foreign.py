@@ -13,13 +13,13 @@ from typing import Any, Final, Literal, get_args
 import attrs
 import pydantic_core
 
-from refold.engine.canonical import Json
+from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.plain import to_json
 from refold.engine.errors import ModelError, ToolRefused, UsageError
-from refold.engine.events import EffectClass
-from refold.engine.observed.texts import short
-from refold.engine.plain import to_json
-from refold.engine.ports import CallContext, ModelReply, ModelRequest
-from refold.engine.run import PlainRun, Run, current_run
+from refold.engine.events.events import EffectClass
+from refold.engine.ports.ports import CallContext, ModelReply, ModelRequest
+from refold.engine.program.run import PlainRun, Run, current_run
+from refold.engine.wire.parts.texts import short
 
 Kind = EffectClass | Literal["program"]
 """What a framework's tool is taken for: its effect class, or `program`: it runs on the kernel, as

@@ -60,11 +60,11 @@ from refold.adapters.openai_agents_items import (
     reply_of,
 )
 from refold.adapters.openai_agents_stream import drained, events_of
-from refold.engine.canonical import Json
+from refold.engine.encoding.canonical import Json
 from refold.engine.errors import UsageError
-from refold.engine.models import wire
-from refold.engine.ports import ModelReply
-from refold.engine.run import Run
+from refold.engine.models import endpoint
+from refold.engine.ports.ports import ModelReply
+from refold.engine.program.run import Run
 
 __all__ = ["RecordedModel", "recorded"]
 
@@ -299,7 +299,7 @@ class _RecordedCall:
             parameters=self._tool.params_json_schema,
             work=work,
         )
-        call = wire.call_of("", "", self._tool.name, text)
+        call = endpoint.call_of("", "", self._tool.name, text)
         arguments = {"invalid_json": call["invalid"]} if "invalid" in call else call["arguments"]
         return await self._run.tool(effect, **arguments)
 

@@ -21,12 +21,12 @@ from openai.types.responses import ResponseOutputItem
 from pydantic import BaseModel, TypeAdapter
 
 from refold.adapters.foreign import plain_of, without_empty
-from refold.engine.canonical import Json, encode_sorted
+from refold.engine.encoding.canonical import Json, encode_sorted
 from refold.engine.errors import ModelError
-from refold.engine.models import wire
-from refold.engine.observed.texts import short
-from refold.engine.outcome import Usage
-from refold.engine.ports import ModelReply, ToolDefinition
+from refold.engine.events.outcome import Usage
+from refold.engine.models import endpoint
+from refold.engine.ports.ports import ModelReply, ToolDefinition
+from refold.engine.wire.parts.texts import short
 
 PROVIDER: Final = "openai_agents"
 """Under which name messages and parameters hold what the neutral shape has no place for."""
@@ -164,7 +164,7 @@ def _answer(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return what a model said as one message; what is no text and no call is under `provider`."""
     texts = [_text_of(item.get("content")) for item in items if item.get("role") == "assistant"]
     calls = [
-        wire.call_of("", item["call_id"], item["name"], item["arguments"])
+        endpoint.call_of("", item["call_id"], item["name"], item["arguments"])
         for item in items
         if _is_call(item)
     ]
@@ -195,7 +195,7 @@ def reply_of(model: str, answer: ModelResponse) -> ModelReply:
         output_tokens=spent.output_tokens,
         requests=spent.requests or 1,
     )
-    return wire.reply_of(model, message, usage, "stop")
+    return endpoint.reply_of(model, message, usage, "stop")
 
 
 def _dumped(item: Any) -> dict[str, Any]:
@@ -240,7 +240,7 @@ def _items_of(reply: ModelReply) -> list[dict[str, Any]]:
             "type": "function_call",
             "call_id": call["id"],
             "name": call["name"],
-            "arguments": wire.arguments_text(call),
+            "arguments": endpoint.arguments_text(call),
         }
         for call in reply.message.get("tool_calls", ())
     ]

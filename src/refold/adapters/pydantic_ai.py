@@ -72,8 +72,8 @@ from refold.adapters.pydantic_ai_messages import (
 )
 from refold.adapters.pydantic_ai_results import called, loaded, plain_arguments, raised_back
 from refold.engine.errors import ModelError, ToolError
-from refold.engine.ports import ModelReply
-from refold.engine.run import Run
+from refold.engine.ports.ports import ModelReply
+from refold.engine.program.run import Run
 
 __all__ = ["Refold"]
 

@@ -20,12 +20,12 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition as PydanticTool
 
 from refold.adapters.foreign import plain_of, without_empty
-from refold.engine.canonical import Json
+from refold.engine.encoding.canonical import Json
 from refold.engine.errors import ModelError
-from refold.engine.models import wire
-from refold.engine.observed.texts import short
-from refold.engine.outcome import Usage
-from refold.engine.ports import ModelReply, ToolDefinition
+from refold.engine.events.outcome import Usage
+from refold.engine.models import endpoint
+from refold.engine.ports.ports import ModelReply, ToolDefinition
+from refold.engine.wire.parts.texts import short
 
 PROVIDER: Final = "pydantic_ai"
 """Under which name messages and parameters hold what the neutral shape has no place for."""
@@ -177,7 +177,7 @@ def neutral_answer(response: pai.ModelResponse) -> dict[str, Any]:
     """Return an answer as a neutral message with all of it under `provider`."""
     texts = [part.content for part in response.parts if isinstance(part, pai.TextPart)]
     calls = [
-        wire.call_of("", part.tool_call_id, part.tool_name, part.args or {})
+        endpoint.call_of("", part.tool_call_id, part.tool_name, part.args or {})
         for part in response.parts
         if isinstance(part, pai.ToolCallPart)
     ]
@@ -218,7 +218,7 @@ def reply_of(model: str, response: pai.ModelResponse, messages: int) -> ModelRep
     spent = response.usage
     usage = Usage(input_tokens=spent.input_tokens, output_tokens=spent.output_tokens, requests=1)
     stop = _STOPS.get(response.finish_reason or "stop", response.finish_reason or "stop")
-    return wire.reply_of(model, neutral_answer(response), usage, stop)
+    return endpoint.reply_of(model, neutral_answer(response), usage, stop)
 
 
 def _with_ids(parts: Sequence[Any], messages: int) -> list[Any]:

@@ -15,7 +15,7 @@ from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, T
 from pydantic_ai.messages import MULTI_MODAL_CONTENT_TYPES, ToolReturn, ToolReturnContent
 
 from refold.adapters.foreign import is_exact
-from refold.engine.canonical import Json
+from refold.engine.encoding.canonical import Json
 from refold.engine.errors import NotCanonical, ToolError
 
 _TAG: Final = "$pydantic_ai"

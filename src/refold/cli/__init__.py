@@ -1,7 +1,16 @@
 """The `refold` command: what composes engine, tools and replay for people.
 
-Kept light on purpose: `refold --version` imports nothing more.  The commands are listed in
-`cli.group`, one short file each.  Rules: CONTRACT.md §14.
+Words of a command line flow in; lines, or one JSON document, and an exit code flow out.  Kept light
+on purpose: `refold --version` imports nothing more.  May import everything; each room may import
+those above it in this list.  Rules: CONTRACT.md §14.
+
+    output/       how commands speak: safe lines on a terminal, documents, exit codes
+    schema/       JSON schemas of the documents
+    arguments/    what commands share: logs, programs, tools, what is live
+    commands/     one file a command
+    group         the commands by name
+
+To add a command: see `cli.group`.
 """
 
 import sys

@@ -1,8 +1,8 @@
 """The commands of `refold`, by name; each is imported when it is used.
 
-To add one: a module here with a click command named `command`, a line in `COMMANDS`, the schema of
-its document in `cli.schemas`, a mention in README.md; `tests/cli/` fails until all of them exist.
-What an error becomes is `cli.errors`'s.  Rules: CONTRACT.md §14.
+To add one: a module in `commands/` with a click command named `command`, a line in `COMMANDS`, the
+schema of its document in `cli.schema.documents`, a mention in README.md; `tests/cli/` fails until
+all of them exist.  What an error becomes is `cli.output.exit_codes`'s.  Rules: CONTRACT.md §14.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from refold.cli.pages import page
+from refold.cli.output.pages import page
 
 COMMANDS: Final = {
     "demo": "Record a survey of a source tree by subagents; show and replay it.",
@@ -43,7 +43,7 @@ COMMANDS: Final = {
 }
 """Every command with its line in `refold --help`."""
 
-_MODULES: Final = {name: f"refold.cli.{name.replace('-', '_')}" for name in COMMANDS}
+_MODULES: Final = {name: f"refold.cli.commands.{name.replace('-', '_')}" for name in COMMANDS}
 
 _EXECUTING: Final = ("demo", "run", "resume", "replay", "drift", "fork", "explore", "sensitivity")
 """Commands that run programs: the others have no diagnostics to give, and start faster."""
@@ -96,7 +96,7 @@ class Commands(click.Group):
             code = super().invoke(ctx)
             sys.stdout.flush()
         except BrokenPipeError:
-            from refold.cli.errors import forget_stdout  # noqa: PLC0415 - rarely
+            from refold.cli.output.exit_codes import forget_stdout  # noqa: PLC0415 - rarely
 
             forget_stdout()
             return 0
@@ -110,7 +110,7 @@ class Commands(click.Group):
 
     def main(self, args: Sequence[str] | None = None, **options: Any) -> NoReturn:  # type: ignore[override]  # click declares two overloads; ours never returns
         """Run, and exit with the code that CONTRACT.md §14 gives."""
-        from refold.cli.errors import guarded  # noqa: PLC0415 - not for `--help` of a typo
+        from refold.cli.output.exit_codes import guarded  # noqa: PLC0415 - not for `--help` of a typo
 
         _have_standard_streams()
         _never_fail_to_print()
@@ -141,13 +141,13 @@ def refold(context: click.Context, log_level: str) -> int:
     children to FILE.1.jsonl, FILE.2.jsonl and so on.  Wherever a command takes
     a LOG, it also takes a packed one, FILE.refold.
     """
-    from refold.cli import output  # noqa: PLC0415 - not for help pages
+    from refold.cli.output import output  # noqa: PLC0415 - not for help pages
 
     output.set_debug(is_on=log_level == "debug")
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
     elif context.invoked_subcommand in _EXECUTING:
-        from refold.cli.diagnostics import configure  # noqa: PLC0415 - a tenth of a second
+        from refold.cli.output.diagnostics import configure  # noqa: PLC0415 - a tenth of a second
 
         configure(log_level)
     return 0

@@ -1,8 +1,9 @@
 """Everything that the page shows of a run, as plain data.
 
-Nothing is judged here: the tree is `replay.tree`'s, what led to what `replay.why`'s, whether the
-logs are true `replay.verify`'s, what two runs say differently `replay.diff`'s.  Logs and entries
-are named by numbers, for the page reads entries from the logs' bytes.  Rules: CONTRACT.md §14.16.
+Nothing is judged here: the tree is `replay.tree.delegation_tree`'s, what led to what
+`replay.audit.why`'s, whether the logs are true `replay.audit.verify`'s, what two runs say
+differently `replay.compare.diff`'s.  Logs and entries are named by numbers, for the page reads
+entries from the logs' bytes.  Rules: CONTRACT.md §14.16.
 """
 
 from collections import Counter
@@ -14,8 +15,8 @@ import attrs
 from refold import __version__
 from refold.engine.log.names import parent_of
 from refold.page.lanes import Lane, origin_of, read_lane, sound
-from refold.replay.tree import RunNode, delegation_tree
-from refold.replay.verify import Verification, verify
+from refold.replay.audit.verify import Verification, verify
+from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 
 VERSION: Final = 1
 

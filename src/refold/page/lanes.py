@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.errors import LogError
-from refold.engine.events import COMPLETES, REQUEST_KINDS
+from refold.engine.events.events import COMPLETES, REQUEST_KINDS
 from refold.engine.log import Entry, read_entries
 
 BARS_MAX: Final = 5_000

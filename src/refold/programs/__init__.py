@@ -1,15 +1,17 @@
 """Programs that every installation has: the survey of `refold demo`, and some that misbehave.
 
+A folder flows in; a summary flows out.  They are used as anybody's programs are, by name, on the
+command line and from Python.  Imports the engine and the tools.
+
     survey     the programs
     parsing    their leaf tool, which reads Python source
     shipped    which leaf tools each shipped program comes with
 
-They are used as anybody's programs are: by name, on the command line and from Python.  Stands on
-the engine and the tools.  To add one: a function in `survey`, its name below.
+To add one: a function in `survey`, its name below.
 """
 
-import refold.engine.run  # noqa: F401 - it ships the agent
-from refold.engine.programs import SHIPPED, ship
+import refold.engine.program.run  # noqa: F401 - it ships the agent
+from refold.engine.ports.programs import SHIPPED, ship
 
 __all__ = ["SHIPPED"]
 

@@ -1,8 +1,8 @@
 """What the demo's subagents read out of Python source: the leaf tool `parse_source`.
 
-Files are opened below one root folder, as the file tools do it (`tools.rooted`), and parsed, never
-run.  A result is a few numbers and names a batch, so that the log of a survey stays small.  The
-programs that call the tool are `programs.survey`'s.  Rules: CONTRACT.md §10.
+Files are opened below one root folder, as the file tools do it (`tools.files.rooted`), and parsed,
+never run.  A result is a few numbers and names a batch, so that the log of a survey stays small.
+The programs that call the tool are `programs.survey`'s.  Rules: CONTRACT.md §10.
 """
 
 import ast
@@ -18,9 +18,9 @@ from typing import Annotated, Any, Final
 import attrs
 
 from refold.engine.errors import ToolError
-from refold.engine.ports import Reference
-from refold.tools.contract import FunctionTool
-from refold.tools.rooted import Root
+from refold.engine.ports.ports import Reference
+from refold.tools.contract.tool_types import FunctionTool
+from refold.tools.files.rooted import Root
 
 NAME: Final = "parse_source"
 LARGEST_MAX: Final = 5

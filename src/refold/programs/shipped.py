@@ -1,12 +1,12 @@
 """What the programs that Refold ships come with: their leaf tools.
 
 Replaying their logs needs the types of the tools' results.  Delegation tools that Refold ships, and
-an empty session for a run that had one, are found by `refold.face`.
+an empty session for a run that had one, are found by `refold.api`.
 """
 
 import os
 
-from refold.engine.ports import Tool
+from refold.engine.ports.ports import Tool
 
 
 def tools_of(program: str, root: str | os.PathLike[str] = os.curdir) -> tuple[Tool, ...]:
@@ -20,7 +20,7 @@ def tools_of(program: str, root: str | os.PathLike[str] = os.curdir) -> tuple[To
 
         return survey_tools(root)
     if program == "agent":
-        from refold.tools.files import file_tools  # noqa: PLC0415 - the same
+        from refold.tools.files.file_tools import file_tools  # noqa: PLC0415 - the same
 
         return file_tools(root)
     return ()

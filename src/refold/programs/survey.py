@@ -4,7 +4,7 @@
 a `survey_package` in a process of its own, a few at once.  The programs reach the world through
 tools alone and keep to the order of names, so they can be re-executed without the source tree.
 `survey_with_faults` adds children that hang, flood, crash and may not start.  Parsing is
-`programs.parsing`'s, the command `cli.demo`'s.  The names are in the package's table.
+`programs.parsing`'s, the command `cli.commands.demo`'s.  The names are in the package's table.
 """
 
 import asyncio
@@ -16,16 +16,16 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine.canonical import Json, encode
-from refold.engine.delegation import Delegation
+from refold.engine.encoding.canonical import Json, encode
 from refold.engine.errors import RunEnded, ToolError
-from refold.engine.limits import Limits
-from refold.engine.outcome import Artifact, Outcome, Report
-from refold.engine.ports import Tool
-from refold.engine.run import Run
+from refold.engine.events.limits import Limits
+from refold.engine.events.outcome import Artifact, Outcome, Report
+from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Tool
+from refold.engine.program.run import Run
 from refold.programs.parsing import largest, parse_tool
-from refold.tools.files import FileListing, FileText, file_tools
-from refold.tools.rooted import FileEntry
+from refold.tools.files.file_tools import FileListing, FileText, file_tools
+from refold.tools.files.rooted import FileEntry
 
 SKIPPED: Final = ("__pycache__", "site-packages", "dist-packages", "node_modules")
 """Folders that are never surveyed; nor are those whose name begins with a dot."""

@@ -1,6 +1,6 @@
 """The first and the last entry of a watched command's log, and what a replay takes from them.
 
-What stands between the two is `proxy.recording`'s; who runs a command, `proxy.sessions`'s.
+What stands between the two is `proxy.desks.recording`'s; who runs a command, `proxy.sessions`'s.
 Rules: CONTRACT.md §16.2.
 """
 
@@ -12,14 +12,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from refold.engine.canonical import Json
+from refold.engine.encoding.canonical import Json
+from refold.engine.events.outcome import Fault
 from refold.engine.log.names import blobs_of, default_path
 from refold.engine.observed.journal import ObservedLog
-from refold.engine.outcome import Fault
-from refold.engine.redaction import Redaction
+from refold.engine.secrets.redaction import Redaction
 from refold.proxy.command import KEPT_BYTES, Ended, Size
-from refold.proxy.keys import Secrets
-from refold.proxy.routes import Route, others_of
+from refold.proxy.desks.keys import Secrets
+from refold.proxy.http.routes import Route, others_of
 from refold.replay.observed.record import ObservedRecord
 
 PLACEHOLDER: Final = "refold-replay"

@@ -21,7 +21,7 @@ from typing import Final
 import attrs
 
 from refold.engine.errors import UsageError
-from refold.engine.process.values import BY_SIGNAL
+from refold.engine.process.bounds import BY_SIGNAL
 from refold.proxy.signals import Signals
 
 KEPT_BYTES: Final = 1024 * 1024

@@ -12,11 +12,11 @@ from typing import Final
 
 import attrs
 
-from refold.engine.canonical import Json
+from refold.engine.encoding.canonical import Json
 from refold.engine.errors import UsageError
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.volatile import VolatileRules
-from refold.engine.redaction import Redaction
+from refold.engine.secrets.redaction import Redaction
 from refold.proxy.bookends import (
     fresh_path,
     input_of,
@@ -31,20 +31,20 @@ from refold.proxy.bookends import (
     terminal_in,
 )
 from refold.proxy.command import Ended, Size, run_command, terminal_here
-from refold.proxy.keys import Secrets
+from refold.proxy.desks.keys import Secrets
+from refold.proxy.desks.recording import Recording
+from refold.proxy.desks.replaying import OnMiss, Pace, Replaying
+from refold.proxy.http.routes import Route, environment_of, routes_of, with_recorded
+from refold.proxy.http.server import served
 from refold.proxy.mcp.hub import ROUTE, Hub
 from refold.proxy.mcp.recording import McpRecording
 from refold.proxy.mcp.sessions import notes_on, serving_of, with_mcp
-from refold.proxy.recording import Recording
-from refold.proxy.replaying import OnMiss, Pace, Replaying
-from refold.proxy.routes import Route, environment_of, routes_of, with_recorded
-from refold.proxy.server import served
 from refold.proxy.signals import Signals
-from refold.replay.divergence import Divergence
+from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.explaining import asked_otherwise
-from refold.replay.observed.forking import kept_record
 from refold.replay.observed.record import ObservedRecord, read_record
 from refold.replay.observed.report import ObservedReport, report_of
+from refold.replay.resume.observed_fork import kept_record
 
 _NOTHING: Final = (
     "the record has no request: if the command asks a model, it does so past Refold, now too"

@@ -12,23 +12,16 @@ import attrs
 import pytest
 
 from refold.engine.errors import DispatchSubagentError, ToolError, ToolValidationError, UsageError
-from refold.engine.limits import Limits
+from refold.engine.events.limits import Limits
+from refold.engine.events.outcome import Artifact
 from refold.engine.log import read_entries
 from refold.engine.models.scripted import ScriptedModel
-from refold.engine.outcome import Artifact
-from refold.engine.ports import Program
-from refold.engine.recording import Recording, record
-from refold.engine.run import PlainRun, Run
+from refold.engine.ports.ports import Program
+from refold.engine.program.run import PlainRun, Run
+from refold.engine.runners.recording import Recording, record
 from refold.engine.session import SCHEMA_VERSION, Session, Snapshot, ToolInvoked
-from refold.replay.reexecute import reexecute
-from refold.tools.contract import DelegationTool, tool
-from refold.tools.dispatch_subagent import (
-    DispatchSubagent,
-    DispatchSubagentResult,
-    PromptSubagentToolsSection,
-    dispatch_subagent_tool,
-)
-from refold.tools.prompts import (
+from refold.replay.reexecute.reexecute import reexecute
+from refold.tools.agents.prompts import (
     MarkdownSection,
     Prompt,
     PromptRegistry,
@@ -36,7 +29,14 @@ from refold.tools.prompts import (
     context_of,
     use_prompt,
 )
-from refold.tools.shipped import offered_tools
+from refold.tools.contract.tool_types import DelegationTool, tool
+from refold.tools.delegation.dispatch_subagent import (
+    DispatchSubagent,
+    DispatchSubagentResult,
+    PromptSubagentToolsSection,
+    dispatch_subagent_tool,
+)
+from refold.tools.delegation.shipped import offered_tools
 
 
 @attrs.frozen

@@ -8,20 +8,35 @@ from typing import Any
 import attrs
 import pytest
 
-from refold.engine.delegation import Delegation
 from refold.engine.errors import ToolError
-from refold.engine.limits import Limits
+from refold.engine.events.limits import Limits
+from refold.engine.events.outcome import Report, Usage
 from refold.engine.log import read_entries
 from refold.engine.models.scripted import FunctionModel, ScriptedModel
-from refold.engine.outcome import Report, Usage
-from refold.engine.ports import ModelReply, ModelRequest, Reference
-from refold.engine.recording import Recording, record
-from refold.engine.run import Run
+from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import ModelReply, ModelRequest, Reference
+from refold.engine.program.run import Run
+from refold.engine.runners.recording import Recording, record
 from refold.engine.session import Session, ToolInvoked, append_all
-from refold.replay.reexecute import reexecute
-from refold.replay.resume import resume
-from refold.tools.contract import DelegationTool, tool
-from refold.tools.dispatch_subagents import (
+from refold.replay.reexecute.reexecute import reexecute
+from refold.replay.resume.resume import resume
+from refold.tools.agents.plans import (
+    Plan,
+    PlanningToolsSection,
+    PlanStep,
+    planning_tools,
+    register_plans,
+)
+from refold.tools.agents.prompts import (
+    Prompt,
+    RenderedPrompt,
+    ToolContext,
+    ToolResult,
+    context_of,
+    use_prompt,
+)
+from refold.tools.contract.tool_types import DelegationTool, tool
+from refold.tools.delegation.dispatch_subagents import (
     DispatchSubagentsOptions,
     DispatchSubagentsParams,
     SubagentIsolationLevel,
@@ -31,21 +46,6 @@ from refold.tools.dispatch_subagents import (
     build_dispatch_subagents_tool,
     dispatch_subagents,
     subagents_tool,
-)
-from refold.tools.plans import (
-    Plan,
-    PlanningToolsSection,
-    PlanStep,
-    planning_tools,
-    register_plans,
-)
-from refold.tools.prompts import (
-    Prompt,
-    RenderedPrompt,
-    ToolContext,
-    ToolResult,
-    context_of,
-    use_prompt,
 )
 
 FULL = SubagentIsolationLevel.FULL_ISOLATION

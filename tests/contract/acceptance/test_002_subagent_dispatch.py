@@ -11,19 +11,19 @@ import pytest
 import structlog
 
 from refold.engine.errors import InvalidDefError, SessionNotFound, ToolError
-from refold.engine.limits import Limits
+from refold.engine.events.limits import Limits
 from refold.engine.log import read_entries
 from refold.engine.models.scripted import Reply, ScriptedModel
-from refold.engine.ports import Tool
-from refold.engine.recording import Recording, record
-from refold.replay.reexecute import reexecute
-from refold.tools.agent_loader import AgentLoader
-from refold.tools.agents import AgentDef, load_agent
-from refold.tools.contract import DelegationTool
-from refold.tools.registry import Registry
-from refold.tools.saved_sessions import load_session
-from refold.tools.shipped import offered_tools
-from refold.tools.subagent_dispatch import (
+from refold.engine.ports.ports import Tool
+from refold.engine.runners.recording import Recording, record
+from refold.replay.reexecute.reexecute import reexecute
+from refold.tools.agents.agent_files import AgentDef, load_agent
+from refold.tools.agents.agent_loader import AgentLoader
+from refold.tools.contract.registry import Registry
+from refold.tools.contract.tool_types import DelegationTool
+from refold.tools.delegation.saved_sessions import load_session
+from refold.tools.delegation.shipped import offered_tools
+from refold.tools.delegation.subagent_dispatch import (
     SharedContext,
     SilentFrontend,
     create_subagent_dispatch_tool,

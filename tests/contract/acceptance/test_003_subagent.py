@@ -15,16 +15,16 @@ import pytest
 import structlog
 
 import refold.engine
-from refold.engine.clock import FixedClock
-from refold.engine.limits import Limits
+from refold.engine.events.limits import Limits
 from refold.engine.log import read_entries
 from refold.engine.models.scripted import ScriptedModel
-from refold.engine.ports import ChildRunner, Model, Policy
-from refold.engine.recording import Recording, record
+from refold.engine.ports.clock import FixedClock
+from refold.engine.ports.ports import ChildRunner, Model, Policy
+from refold.engine.runners.recording import Recording, record
 from refold.engine.runners.scripted import Scripted, Unavailable
-from refold.replay.reexecute import reexecute
-from refold.tools.contract import tool
-from refold.tools.subagent import KEYS, subagent_tool
+from refold.replay.reexecute.reexecute import reexecute
+from refold.tools.contract.tool_types import tool
+from refold.tools.delegation.subagent import KEYS, subagent_tool
 
 CHILDREN = Path(__file__).parents[3] / "fixtures" / "children" / "subagents.py"
 TASK = {"task": "count the files"}
@@ -564,8 +564,8 @@ def test_088_and_one_line_of_diagnostics_where_these_are_configured(
 
 REPLAY = """
 import sys
-from refold.replay.reexecute import reexecute
-from refold.tools.subagent import subagent_tool
+from refold.replay.reexecute.reexecute import reexecute
+from refold.tools.delegation.subagent import subagent_tool
 print(reexecute(sys.argv[1], tools=[subagent_tool()]).identical)
 """
 
@@ -691,7 +691,7 @@ def test_093_the_kernel_imports_nothing_of_tools() -> None:
     }
 
     assert len(files) > 40
-    assert "refold.engine.kernel" in imported
+    assert "refold.engine.kernel.kernel" in imported
     assert {name for name in imported if not name.startswith("refold.engine")} == set()
 
 

@@ -11,28 +11,28 @@ from typing import Any
 import pytest
 import yaml
 
-from refold.engine.delegation import Delegation
 from refold.engine.errors import ConfigRefused, ModelError, ToolError
-from refold.engine.limits import Limits
+from refold.engine.events.limits import Limits
 from refold.engine.log import read_entries
 from refold.engine.models.scripted import FunctionModel, Reply, ScriptedModel
-from refold.engine.ports import Model, ModelReply, ModelRequest, Tool
-from refold.engine.recording import Recording, record
-from refold.replay.reexecute import reexecute
-from refold.tools import spawn
-from refold.tools.config import load_config, spawn_settings
-from refold.tools.configured import prepare_run
-from refold.tools.contract import tool
-from refold.tools.profiles import (
+from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Model, ModelReply, ModelRequest, Tool
+from refold.engine.runners.recording import Recording, record
+from refold.replay.reexecute.reexecute import reexecute
+from refold.tools.agents.profiles import (
     FALLBACK_PROMPT,
     SPAWN_TOOLS,
     SpawnProfile,
     SpawnSettings,
     profiles_block,
 )
-from refold.tools.registry import Registry
-from refold.tools.shipped import offered_tools
-from refold.tools.spawn import CollectingChannel, JobStore, job_id_of, spawn_tools
+from refold.tools.configuration.config import load_config, spawn_settings
+from refold.tools.configuration.prepared_run import prepare_run
+from refold.tools.contract.registry import Registry
+from refold.tools.contract.tool_types import tool
+from refold.tools.delegation import spawn
+from refold.tools.delegation.shipped import offered_tools
+from refold.tools.delegation.spawn import CollectingChannel, JobStore, job_id_of, spawn_tools
 
 PATIENCE_SECONDS = 30
 SAMPLE = """

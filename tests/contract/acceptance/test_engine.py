@@ -10,40 +10,40 @@ from typing import Any
 import attrs
 import pytest
 
-from refold.engine.clock import FixedClock
-from refold.engine.delegation import Delegation
 from refold.engine.errors import LogSealed, RefoldError
-from refold.engine.events import KINDS, MEASURED, TAILS, UNDIGESTED, WIRE, RunFinished
-from refold.engine.limits import Limits
+from refold.engine.events.events import KINDS, MEASURED, TAILS, UNDIGESTED, WIRE, RunFinished
+from refold.engine.events.limits import Limits
 from refold.engine.log import LogWriter, read_entries, scan
 from refold.engine.log.names import tree
 from refold.engine.models.scripted import Reply, ScriptedModel
-from refold.engine.recording import Recording, record
-from refold.engine.run import Run
+from refold.engine.ports.clock import FixedClock
+from refold.engine.ports.delegation import Delegation
+from refold.engine.program.run import Run
+from refold.engine.runners.recording import Recording, record
 from refold.engine.session import Session, append_all
-from refold.replay import volatile
-from refold.replay.divergence import Divergence
-from refold.replay.reexecute import reexecute
-from refold.replay.refold import refold_log, refolded, state
-from refold.replay.snapshot import delegation_text
-from refold.replay.verify import verify
-from refold.tools.agent_loader import AgentLoader
-from refold.tools.agent_prompts import NAMESPACE, agent_prompts
-from refold.tools.contract import DelegationTool, tool
-from refold.tools.dispatch_subagent import dispatch_subagent_tool
-from refold.tools.dispatch_subagents import (
+from refold.replay.audit.refolding import refold_log, refolded, state
+from refold.replay.audit.verify import verify
+from refold.replay.difference import volatile
+from refold.replay.explain.divergence import Divergence
+from refold.replay.reexecute.reexecute import reexecute
+from refold.replay.testing.snapshot import delegation_text
+from refold.tools.agents.agent_loader import AgentLoader
+from refold.tools.agents.agent_prompts import NAMESPACE, agent_prompts
+from refold.tools.agents.plans import register_plans
+from refold.tools.agents.profiles import SpawnSettings
+from refold.tools.agents.prompts import context_of
+from refold.tools.contract.tool_types import DelegationTool, tool
+from refold.tools.delegation.dispatch_subagent import dispatch_subagent_tool
+from refold.tools.delegation.dispatch_subagents import (
     DispatchSubagentsParams,
     SubagentIsolationLevel,
     SubagentTask,
     subagents_tool,
 )
-from refold.tools.plans import register_plans
-from refold.tools.profiles import SpawnSettings
-from refold.tools.prompts import context_of
-from refold.tools.shipped import offered_tools
-from refold.tools.spawn import spawn_tools
-from refold.tools.subagent import subagent_tool
-from refold.tools.subagent_dispatch import create_subagent_dispatch_tool
+from refold.tools.delegation.shipped import offered_tools
+from refold.tools.delegation.spawn import spawn_tools
+from refold.tools.delegation.subagent import subagent_tool
+from refold.tools.delegation.subagent_dispatch import create_subagent_dispatch_tool
 
 PATIENCE_SECONDS = 30
 
@@ -152,9 +152,9 @@ def test_119_a_replay_executes_nothing_and_derives_every_state_again(
         "refold.engine.models.scripted.ScriptedModel.complete",
         "refold.engine.runners.in_process.InProcess.run",
         "refold.engine.runners.in_subprocess.InSubprocess.run",
-        "refold.tools.contract.FunctionTool.call",
-        "refold.engine.workers.Workers.submit",
-        "refold.engine.run._text_of",
+        "refold.tools.contract.tool_types.FunctionTool.call",
+        "refold.engine.recording.workers.Workers.submit",
+        "refold.engine.program.run._text_of",
     ):
         monkeypatch.setattr(port, touched)
 

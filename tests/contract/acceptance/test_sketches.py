@@ -39,7 +39,7 @@ from refold.tools import (
     load_session,
     use_prompt,
 )
-from refold.tools.subagent_dispatch import SilentFrontend
+from refold.tools.delegation.subagent_dispatch import SilentFrontend
 
 
 @pytest.fixture

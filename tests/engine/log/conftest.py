@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from refold.engine.events import NoteAdded, RunStarted, ToolCalled, ToolReturned
+from refold.engine.events.events import NoteAdded, RunStarted, ToolCalled, ToolReturned
 from refold.engine.log import LogWriter
 
 

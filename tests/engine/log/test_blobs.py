@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from refold.engine.canonical import loads
+from refold.engine.encoding.canonical import loads
 from refold.engine.errors import NotCanonical
 from refold.engine.log.blobs import (
     BLOB_MIN,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from refold.engine.errors import LogMissing
-from refold.engine.events import NoteAdded, RunStarted
+from refold.engine.events.events import NoteAdded, RunStarted
 from refold.engine.log import LogWriter
 from refold.engine.log.gaps import blob_gaps, named_blobs
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from refold.engine.errors import LogLocked, LogNameRefused
-from refold.engine.events import RunStarted
+from refold.engine.events.events import RunStarted
 from refold.engine.log import LogWriter
 from refold.engine.log.lock import lock, refuse_if_locked, unlock
 

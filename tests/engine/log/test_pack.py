@@ -13,7 +13,7 @@ import attrs
 import pytest
 
 from refold.engine.errors import LogExists, LogMissing, LogNameRefused, LogUnsupported
-from refold.engine.events import NoteAdded, RunStarted
+from refold.engine.events.events import NoteAdded, RunStarted
 from refold.engine.log import LogWriter, read_entries, scan
 from refold.engine.log import pack as packing
 from refold.engine.log.pack import opened, pack

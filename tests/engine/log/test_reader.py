@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from refold.engine.errors import EventMalformed, LogDamaged, LogMissing, LogUnsupported
-from refold.engine.events import NoteAdded, RunStarted
+from refold.engine.events.events import NoteAdded, RunStarted
 from refold.engine.log import LogWriter, read_entries, scan
 from refold.engine.log.line import NO_HASH, header_hash, stored_hash, trailer
 

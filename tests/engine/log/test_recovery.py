@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from refold.engine.errors import LogDamaged
-from refold.engine.events import RunResumed
+from refold.engine.events.events import RunResumed
 from refold.engine.log import LogWriter, read_entries, scan
 
 SECTOR = 512

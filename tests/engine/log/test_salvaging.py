@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from refold.engine.errors import LogDamaged, LogExists, LogMissing, LogNameRefused, UsageError
-from refold.engine.events import ChildStarted, NoteAdded, RunStarted
+from refold.engine.events.events import ChildStarted, NoteAdded, RunStarted
 from refold.engine.log import LogWriter, prefix_of, read_entries, salvage, scan
 from refold.engine.log.line import NO_HASH, stored_hash, trailer
 

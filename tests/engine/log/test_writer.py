@@ -23,7 +23,7 @@ from refold.engine.errors import (
     NotCanonical,
     UsageError,
 )
-from refold.engine.events import (
+from refold.engine.events.events import (
     Extension,
     NoteAdded,
     RunFinished,
@@ -34,7 +34,7 @@ from refold.engine.events import (
 )
 from refold.engine.log import LogWriter, read_entries, scan
 from refold.engine.log.line import LINE_MAX
-from refold.engine.ports import Durability
+from refold.engine.ports.ports import Durability
 
 NOTE = NoteAdded("n")
 

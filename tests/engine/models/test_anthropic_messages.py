@@ -9,7 +9,7 @@ import pytest
 
 from refold.engine.errors import ModelError
 from refold.engine.models import AnthropicModel
-from refold.engine.ports import ModelReply, ModelRequest, ToolDefinition
+from refold.engine.ports.ports import ModelReply, ModelRequest, ToolDefinition
 from tests.support.corpus import Recorded, corpus, recorded_answers
 from tests.support.model_server import ANTHROPIC_PATH, Answer, ModelServer, answers_in
 

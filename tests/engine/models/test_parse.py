@@ -7,7 +7,7 @@ import pytest
 
 from refold.engine.errors import ExtraMissing, ModelNotFound, ScriptRefused
 from refold.engine.models import AnthropicModel, OpenAICompatibleModel, model_from
-from refold.engine.ports import ModelRequest
+from refold.engine.ports.ports import ModelRequest
 
 
 def test_a_provider_and_a_name_make_a_model() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from refold.engine.errors import ModelError, ScriptRefused
+from refold.engine.events.outcome import Usage
 from refold.engine.models import FunctionModel, ScriptedModel, scripted
-from refold.engine.outcome import Usage
-from refold.engine.ports import ModelReply, ModelRequest, Reference
+from refold.engine.ports.ports import ModelReply, ModelRequest, Reference
 
 
 def asked(replies: int, **parameters: Any) -> ModelRequest:

@@ -6,11 +6,11 @@ import pytest
 
 import refold
 from refold.engine.errors import LogExists
-from refold.engine.events import ModelAsked, NoteAdded
+from refold.engine.events.events import ModelAsked, NoteAdded
 from refold.engine.log import read_entries
 from refold.engine.observed.journal import ObservedLog
-from refold.engine.redaction import Redaction
-from refold.engine.vault import Vault
+from refold.engine.secrets.redaction import Redaction
+from refold.engine.secrets.vault import Vault
 
 
 def _log(path: Path, vault: Vault | None = None) -> ObservedLog:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from refold.engine.codec import kind_of, unstructure
-from refold.engine.events import Recorded
+from refold.engine.events.codec import kind_of, unstructure
+from refold.engine.events.events import Recorded
 from refold.engine.observed.mcp import MCP, McpObserver
 from refold.engine.observed.mcp_messages import scope_of
 

@@ -7,7 +7,6 @@ import pytest
 
 import refold
 from refold.engine.log import read_entries
-from refold.engine.observed.exchange import Answered, Asked
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.observer import (
     Observer,
@@ -15,7 +14,8 @@ from refold.engine.observed.observer import (
     parameters_asked,
     parameters_told,
 )
-from refold.engine.vault import Vault
+from refold.engine.secrets.vault import Vault
+from refold.engine.wire.parts.exchange import Answered, Asked
 
 Message = dict[str, Any]
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from refold.engine.observed.delegations import delegated
-from refold.engine.observed.exchange import Asked
 from refold.engine.observed.openers import Opened, opener_of, texts_in
 from refold.engine.observed.threads import OpenCall, Thread
+from refold.engine.wire.parts.exchange import Asked
 
 
 def _thread(scope: str, *calls: tuple[str, dict[str, Any]]) -> Thread:

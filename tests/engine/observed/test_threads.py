@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from refold.engine.conversation import Conversations
-from refold.engine.observed.exchange import Asked
+from refold.engine.encoding.conversation import Conversations
 from refold.engine.observed.threads import Thread, Threads
+from refold.engine.wire.parts.exchange import Asked
 
 
 def _asked(system: str, first: str, *more: dict[str, Any]) -> Asked:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from refold.engine.errors import UsageError
-from refold.engine.observed.exchange import Asked
 from refold.engine.observed.volatile import VolatileRules, match_key
+from refold.engine.wire.parts.exchange import Asked
 
 
 def _asked(text: str = "Today is 2026-01-02.", **more: Any) -> Asked:

@@ -7,13 +7,13 @@ from typing import Any
 
 import attrs
 
-from refold.engine.limits import Limits
+from refold.engine.events.limits import Limits
 from refold.engine.log import read_entries, scan
-from refold.engine.ports import CancelSignal
-from refold.engine.run import PlainRun
+from refold.engine.ports.ports import CancelSignal
+from refold.engine.program.run import PlainRun
 from refold.engine.runners.in_process import InProcess
-from refold.replay.resume import CONTINUED
-from tests.engine.runners.conftest import Make, ended
+from refold.replay.resume.resume import CONTINUED
+from tests.engine.conftest import Make, ended
 from tests.support.unfinished import lines_of
 
 LET_GO = threading.Event()

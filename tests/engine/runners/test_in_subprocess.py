@@ -12,11 +12,11 @@ from typing import Any
 import attrs
 import pytest
 
-from refold.engine.ports import Reference
-from refold.engine.run import PlainRun
+from refold.engine.ports.ports import Reference
+from refold.engine.program.run import PlainRun
 from refold.engine.runners.in_subprocess import STUB, InSubprocess
-from refold.engine.vault import Vault
-from tests.engine.runners.conftest import Make, ended
+from refold.engine.secrets.vault import Vault
+from tests.engine.conftest import Make, ended
 
 HERE = str(Path(__file__).resolve())
 
@@ -108,7 +108,7 @@ SCRIPT = """
 import attrs
 import refold
 from refold import Reference, Session
-from refold.engine.delegation import Delegation
+from refold.engine.ports.delegation import Delegation
 from refold.engine.session import append_all
 
 

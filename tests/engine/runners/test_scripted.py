@@ -1,9 +1,9 @@
 """Runners for tests: one that answers from a script, one that cannot run anything."""
 
-from refold.engine.outcome import Outcome
-from refold.engine.ports import Policy
+from refold.engine.events.outcome import Outcome
+from refold.engine.ports.ports import Policy
 from refold.engine.runners.scripted import Scripted, Unavailable
-from tests.engine.runners.conftest import Make
+from tests.engine.conftest import Make
 
 FINE = b'{"status": "completed", "summary": "fine"}'
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refold.engine.errors import NotCanonical, SnapshotRestoreError, UsageError
-from refold.engine.events import SessionChanged, SessionRestored, SessionSeeded
+from refold.engine.events.events import SessionChanged, SessionRestored, SessionSeeded
 from refold.engine.session import (
     EventBus,
     ReducerFailure,

@@ -6,15 +6,15 @@ from typing import Any
 import attrs
 import pytest
 
-from refold.engine.delegation import Delegation
 from refold.engine.errors import NotCanonical, UsageError
-from refold.engine.events import SessionChanged
+from refold.engine.events.events import SessionChanged
 from refold.engine.log import read_entries
-from refold.engine.recording import record
-from refold.engine.run import Run
+from refold.engine.ports.delegation import Delegation
+from refold.engine.program.run import Run
+from refold.engine.runners.recording import record
 from refold.engine.session import EventBus, Session, append_all
 from refold.engine.session.shared import SharedSession, share
-from refold.replay.reexecute import reexecute
+from refold.replay.reexecute.reexecute import reexecute
 
 
 @attrs.frozen

@@ -7,10 +7,11 @@ from typing import Any
 import attrs
 import pytest
 
-from refold.engine import canonical, events
+from refold.engine.encoding import canonical
 from refold.engine.errors import NotCanonical
-from refold.engine.limits import Limits
-from refold.engine.outcome import Outcome, Usage
+from refold.engine.events import events
+from refold.engine.events.limits import Limits
+from refold.engine.events.outcome import Outcome, Usage
 from refold.engine.state import (
     STATE_VERSION,
     ChildState,

@@ -1,6 +1,6 @@
 import attrs
 
-from refold.engine import events
+from refold.engine.events import events
 from refold.engine.state import Fold, RunState, ToolCount, evolve
 
 STARTED = events.RunStarted("demo", None, 0, {}, "00", [], {}, {}, {}, "", "r", "r")

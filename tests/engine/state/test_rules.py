@@ -3,9 +3,10 @@ from typing import Any
 
 import attrs
 
-from refold.engine import digest, events
-from refold.engine.limits import Limits
-from refold.engine.outcome import Fault, Outcome, Usage, failed
+from refold.engine.encoding import digest
+from refold.engine.events import events
+from refold.engine.events.limits import Limits
+from refold.engine.events.outcome import Fault, Outcome, Usage, failed
 from refold.engine.state import (
     ChildState,
     Conversation,

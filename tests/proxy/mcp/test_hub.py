@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from refold.engine.observed.journal import ObservedLog
-from refold.proxy.keys import Secrets
+from refold.proxy.desks.keys import Secrets
+from refold.proxy.http.turns import Forward, Incoming, Serve
 from refold.proxy.mcp.hub import RECORDING, ROUTE, Hub, packed, unpacked
 from refold.proxy.mcp.parties import Reply, Sent
 from refold.proxy.mcp.recording import McpRecording
-from refold.proxy.turns import Forward, Incoming, Serve
 from tests.support.mcp_clients import kinds
 
 BASE = "http://127.0.0.1:4711"

@@ -5,7 +5,7 @@ from pathlib import Path
 from refold.engine.observed.mcp_messages import McpRequest
 from refold.proxy.mcp.misses import first_of_each, item_of, place_of
 from refold.proxy.mcp.record import Connection, McpRecord
-from refold.replay.divergence import Category, Divergence
+from refold.replay.explain.divergence import Category, Divergence
 
 PATH = Path("x.jsonl")
 CONNECTION = Connection(scope="0/mcp-tiny", server="tiny", number=1, cues=[])

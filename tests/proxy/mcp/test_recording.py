@@ -5,7 +5,7 @@ from pathlib import Path
 import refold
 from refold.engine.errors import LogPoisoned
 from refold.engine.observed.journal import ObservedLog
-from refold.proxy.keys import Secrets
+from refold.proxy.desks.keys import Secrets
 from refold.proxy.mcp.parties import NOTHING, Hello
 from refold.proxy.mcp.recording import McpRecording
 from tests.support.mcp_clients import entries, recording, told

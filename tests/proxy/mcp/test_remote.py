@@ -13,15 +13,15 @@ import refold
 from refold.engine.errors import RecordingGone
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.volatile import VolatileRules
-from refold.proxy.keys import Secrets
+from refold.proxy.desks.keys import Secrets
+from refold.proxy.http.server import served
+from refold.proxy.http.turns import Forward, Incoming, Serve
 from refold.proxy.mcp.hub import RECORDING, ROUTE, Hub
 from refold.proxy.mcp.parties import Hello
 from refold.proxy.mcp.recording import McpRecording
 from refold.proxy.mcp.remote import Remote, recording_here
 from refold.proxy.mcp.serving import McpServing
 from refold.proxy.mcp.sessions import report_of, serving_of
-from refold.proxy.server import served
-from refold.proxy.turns import Forward, Incoming, Serve
 from tests.support.mcp_clients import client, kinds, told
 
 HELLO = Hello(server="tiny", how={"transport": "stdio", "command": []})

@@ -2,7 +2,7 @@
 
 import pytest
 
-from refold.engine.observed.exchange import Asked
+from refold.engine.wire.parts.exchange import Asked
 from refold.replay.observed.changes import change_of, item_of
 from tests.support.watched import ask, result, says, system, user
 

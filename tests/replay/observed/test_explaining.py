@@ -6,9 +6,9 @@ from typing import Any
 import attrs
 import pytest
 
-from refold.engine.observed.exchange import Asked
 from refold.engine.observed.volatile import VolatileRules
-from refold.replay.divergence import Divergence
+from refold.engine.wire.parts.exchange import Asked
+from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.report import ObservedReport
 from tests.support.watched import Exchange, ask, record, replayed, result, says, system, talk, user
 

@@ -8,12 +8,12 @@ import attrs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refold.engine.observed.exchange import Asked
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.observer import Observer
 from refold.engine.observed.volatile import VolatileRules
-from refold.engine.redaction import Redaction
-from refold.engine.vault import Vault
+from refold.engine.secrets.redaction import Redaction
+from refold.engine.secrets.vault import Vault
+from refold.engine.wire.parts.exchange import Asked
 from refold.replay.observed.matching import Matcher, Miss
 from refold.replay.observed.record import RecordedTurn, read_record
 from tests.support.watched import (

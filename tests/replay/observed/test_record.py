@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from refold.engine.errors import LogDamaged
-from refold.engine.events import WIRE, Extension, ModelAsked
+from refold.engine.events.events import WIRE, Extension, ModelAsked
 from refold.engine.log import LogWriter
 from refold.engine.observed.volatile import VolatileRules
 from refold.replay.observed.record import read_record
@@ -93,7 +93,7 @@ def test_a_damaged_log_is_no_record(log: Path) -> None:
 def test_nonsense_whose_chain_holds_is_damage(tmp_path: Path, log: Path) -> None:
     """Whoever can hash can write an answer to nothing; it is said which line does so."""
     started = read_record(log).started
-    from refold.engine.events import ModelAnswered  # noqa: PLC0415 - here alone
+    from refold.engine.events.events import ModelAnswered  # noqa: PLC0415 - here alone
 
     writer = LogWriter.create(tmp_path / "b.jsonl", started)
     writer.append(ModelAnswered("ok"), "0/1#1", 0)

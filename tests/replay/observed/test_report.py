@@ -6,8 +6,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from refold.engine.observed.volatile import VolatileRules
-from refold.replay.divergence import Divergence
-from refold.replay.observed.guarantee import GUARANTEE
+from refold.replay.explain.divergence import Divergence
+from refold.replay.index.guarantee import GUARANTEE
 from refold.replay.observed.matching import Matcher
 from refold.replay.observed.record import read_record
 from refold.replay.observed.report import joined, report_of

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from refold.engine.observed.exchange import Asked
 from refold.engine.observed.volatile import VolatileRules
+from refold.engine.wire.parts.exchange import Asked
 from refold.replay.observed.suggesting import suggestions
 from tests.support.watched import ask, system, user
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from refold.engine.observed.exchange import Asked
+from refold.engine.wire.parts.exchange import Asked
 from refold.replay.observed.record import read_record
 from refold.replay.observed.titles import beginning, place_of, title_of
 from tests.support.watched import ask, record, result, says, system, talk, user

@@ -14,21 +14,21 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
-from refold.engine.canonical import Json
+from refold.engine.encoding.canonical import Json
 from refold.engine.errors import UsageError
 from refold.engine.observed.mcp_messages import is_request, messages_in, plain_name
-from refold.engine.observed.sse import EventParser
 from refold.engine.observed.volatile import VolatileRules
-from refold.proxy.keys import Secrets
+from refold.engine.wire.parts.sse import EventParser
+from refold.proxy.desks.keys import Secrets
+from refold.proxy.desks.recording import BAD_GATEWAY
+from refold.proxy.http.routes import Route
+from refold.proxy.http.server import served
+from refold.proxy.http.turns import Forward, Incoming, Serve
 from refold.proxy.mcp.parties import Hello, Party, Sent
 from refold.proxy.mcp.recording import McpRecording
 from refold.proxy.mcp.remote import Remote, recording_here
 from refold.proxy.mcp.sessions import Passed, alone, known, own_log, report_of, seal
 from refold.proxy.mcp.stdio import EndedServer
-from refold.proxy.recording import BAD_GATEWAY
-from refold.proxy.routes import Route
-from refold.proxy.server import served
-from refold.proxy.turns import Forward, Incoming, Serve
 
 ROUTE: Final = "mcp"
 _SESSION: Final = "mcp-session-id"

@@ -13,8 +13,8 @@ import secrets
 from collections.abc import Callable
 from typing import Any, Final
 
+from refold.proxy.http.turns import Desk, Forward, Incoming, Serve
 from refold.proxy.mcp.parties import NOTHING, Hello, Party, Reply, Sent
-from refold.proxy.turns import Desk, Forward, Incoming, Serve
 
 RECORDING: Final = "REFOLD_RECORDING"
 """The variable that says where."""

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine.canonical import encode
+from refold.engine.encoding.canonical import encode
 from refold.engine.observed.mcp_messages import PREFIX, McpRequest
 from refold.proxy.mcp.record import Connection, Cue, McpRecord, Step, is_ping
-from refold.replay.divergence import Category, Divergence, between
-from refold.replay.text_diff import text_changes
+from refold.replay.difference.text_diff import text_changes
+from refold.replay.explain.divergence import Category, Divergence, between
 
 _COMPARED: Final = 4000
 """Characters of arguments by which likeness is judged."""

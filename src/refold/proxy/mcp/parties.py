@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from refold.engine.canonical import Json
+from refold.engine.encoding.canonical import Json
 
 
 @attrs.frozen(kw_only=True)

@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 import attrs
 
-from refold.engine.canonical import Json
-from refold.engine.codec import structure
+from refold.engine.encoding.canonical import Json
 from refold.engine.errors import LogError
-from refold.engine.events import (
+from refold.engine.events.codec import structure
+from refold.engine.events.events import (
     EffectCancelled,
     Extension,
     Recorded,

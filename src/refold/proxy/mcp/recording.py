@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from refold.engine.canonical import Json
+from refold.engine.encoding.canonical import Json
 from refold.engine.observed.mcp import McpObserver, Side
 from refold.engine.observed.mcp_messages import messages_in
-from refold.proxy.keys import Secrets
+from refold.proxy.desks.keys import Secrets
+from refold.proxy.desks.recording import Log
 from refold.proxy.mcp.parties import NOTHING, Hello, Party, Reply
-from refold.proxy.recording import Log
 
 
 class McpRecording:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from refold.engine.canonical import Json
+from refold.engine.encoding.canonical import Json
 from refold.engine.errors import RecordingGone
 from refold.proxy.mcp.hub import RECORDING, unpacked
 from refold.proxy.mcp.parties import Hello, Reply

@@ -13,19 +13,19 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine.canonical import Json
+from refold.engine.encoding.canonical import Json
 from refold.engine.observed import mcp_messages as messages
 from refold.engine.observed.mcp import McpObserver
 from refold.engine.observed.mcp_messages import McpRequest, id_key
 from refold.engine.observed.volatile import VolatileRules
-from refold.proxy.keys import Secrets
+from refold.proxy.desks.keys import Secrets
+from refold.proxy.desks.recording import Log
 from refold.proxy.mcp.misses import Miss, answered_otherwise, divergence_of
 from refold.proxy.mcp.parties import NOTHING, Hello, Party, Reply, Sent
 from refold.proxy.mcp.record import Connection, Cue, McpRecord, Step, content_of, is_ping
 from refold.proxy.mcp.recording import McpRecording
 from refold.proxy.mcp.rules import compared_key
-from refold.proxy.recording import Log
-from refold.replay.divergence import Divergence
+from refold.replay.explain.divergence import Divergence
 
 REFUSED: Final = -32000
 """The error code of a request that was not recorded."""

@@ -13,14 +13,16 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine.canonical import Json
+from refold.engine.encoding.canonical import Json
 from refold.engine.errors import RefoldError, UsageError
+from refold.engine.events.outcome import Fault
 from refold.engine.log.names import default_path
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.mcp_messages import plain_name
 from refold.engine.observed.volatile import VolatileRules
-from refold.engine.outcome import Fault
-from refold.proxy.keys import Secrets
+from refold.proxy.desks.keys import Secrets
+from refold.proxy.desks.recording import Log
+from refold.proxy.desks.replaying import Nowhere, OnMiss, Pace
 from refold.proxy.mcp import stdio
 from refold.proxy.mcp.misses import first_of_each, unconsumed
 from refold.proxy.mcp.parties import Hello
@@ -29,9 +31,7 @@ from refold.proxy.mcp.recording import McpRecording
 from refold.proxy.mcp.remote import Remote, recording_here
 from refold.proxy.mcp.serving import McpServing
 from refold.proxy.mcp.stdio import STANDARD, Descriptors, EndedServer
-from refold.proxy.recording import Log
-from refold.proxy.replaying import Nowhere, OnMiss, Pace
-from refold.replay.divergence import Divergence
+from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.record import read_record
 from refold.replay.observed.report import ObservedReport, joined
 

@@ -15,9 +15,9 @@ from typing import Final
 
 import attrs
 
-from refold.engine.descriptors import write_all
 from refold.engine.errors import RefoldError, UsageError
-from refold.engine.process.values import BY_SIGNAL
+from refold.engine.log.descriptors import write_all
+from refold.engine.process.bounds import BY_SIGNAL
 from refold.proxy.mcp.hub import RECORDING
 from refold.proxy.mcp.parties import Party, Reply
 

@@ -1,0 +1,98 @@
+"""What a parent reads of a child's log when it joins: where it stands, and how deep it went.
+
+A child writes its own log and enforces its own limits; the parent trusts neither (CONTRACT.md
+§7.4).  A child that was killed may leave a torn line: it is cut off here, its bytes kept beside
+the log, so that the head which the parent records is the head of the file.
+"""
+
+import contextlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from refold.engine.errors import LogError, LogMissing, RefoldError
+from refold.engine.events.outcome import ChildRef, Outcome, failed
+from refold.engine.log import LogWriter, read_entries, scan
+from refold.engine.log.names import child_path
+from refold.engine.log.reader import lines_of
+from refold.engine.ports.ports import ChildRequest
+
+_START: Final = re.compile(rb'\{"seq":[0-9]+,"kind":"child\.started",')
+
+
+def anchored(outcome: Outcome, request: ChildRequest) -> Outcome:
+    """Return `outcome` bound to the child's log as it stands; failed where that is another's."""
+    if request.log is None:
+        return outcome
+    try:
+        child = _reference(request.log, request.identity.run_id)
+        if child is None:
+            return outcome
+        problem = _problem(request)
+    except LogMissing:
+        return outcome
+    except LogError as error:
+        return failed(
+            "failed",
+            "child_log",
+            f"the child's log cannot be read: {error}",
+            duration_ms=outcome.duration_ms,
+        )
+    if problem:
+        return failed("failed", "child_log", problem, duration_ms=outcome.duration_ms, child=child)
+    return attrs.evolve(outcome, child=child)
+
+
+def _reference(log: Path, run_id: str) -> ChildRef | None:
+    """Return where the log stands; `None`, and no file, where not one entry was written whole."""
+    found = scan(log)
+    if found.damage is not None:
+        raise found.damage.as_error()
+    if found.entries == 0:
+        log.unlink()  # killed between making the file and its first line: it holds nothing
+        return None
+    if found.torn is not None and not found.ended:
+        LogWriter.resume(log).writer.close()
+    return ChildRef(run=run_id, head=found.head, events=found.entries)
+
+
+def _problem(request: ChildRequest) -> str:
+    """Return what is wrong with the logs of the child and of its descendants; empty for nothing."""
+    if request.log is None:
+        return ""
+    first = _header(request.log)
+    if (
+        first.get("run_id") != request.identity.run_id
+        or first.get("depth") != request.identity.depth
+    ):
+        return "the log in the child's place is another run's"
+    deepest = request.limits.max_depth
+    for path in _named(request.log):
+        depth = _header(path).get("depth", 0)
+        if deepest is not None and isinstance(depth, int) and depth > deepest:
+            return f"a run at depth {depth} was started; max_depth is {deepest}"
+    return ""
+
+
+def _named(log: Path) -> Iterator[Path]:
+    """Yield the log, and those of the runs below it that are named and there; parents first.
+
+    The folder is not listed: it may hold the logs of thousands of siblings.
+    """
+    waiting = [log]
+    for each in waiting:
+        yield each
+        with contextlib.suppress(LogMissing):
+            starts = sum(1 for line in lines_of(each) if _START.match(line))
+            places = (child_path(each, number) for number in range(1, starts + 1))
+            waiting.extend(place for place in places if place.is_file() and not place.is_symlink())
+
+
+def _header(log: Path) -> dict[str, object]:
+    try:
+        return next(iter(read_entries(log))).data
+    except (StopIteration, RefoldError):
+        return {}

@@ -1,0 +1,172 @@
+"""The envelope: all that a subprocess child is told, as one JSON line (CONTRACT.md §7.5).
+
+Versioned, because parent and child may be different installations.  It crosses a pipe and is in no
+log: paths, `sys.path` and the working directory of this machine may stand in it.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.children.tokens import asking
+from refold.engine.encoding.canonical import Json, encode, loads
+from refold.engine.errors import LogUnsupported, ToolRefused, UsageError
+from refold.engine.events.limits import Limits
+from refold.engine.ports.clock import fixed_at
+from refold.engine.ports.ports import (
+    CancelSignal,
+    ChildRequest,
+    Identity,
+    Model,
+    Parentage,
+    People,
+    Policy,
+    Reference,
+    Tool,
+)
+from refold.engine.ports.programs import elsewhere, load, reference_of
+from refold.engine.secrets.vault import unpacked
+
+VERSION: Final = 1
+ENTRY: Final = "refold.engine.runners.child:run_envelope"
+"""What the stub calls with the envelope; a re-execution in a process of its own has another."""
+
+
+def pack(request: ChildRequest, *, tokens_fd: int | None = None) -> bytes:
+    """Return the envelope of a child, newline included.
+
+    `tokens_fd` is the descriptor, as the child has it, over which it asks for more tokens.
+
+    Raises:
+        ProgramNotFound: the program cannot be imported by another process.
+        ToolRefused: nor can a tool.
+        UsageError: nor can a model.
+    """
+    identity = attrs.asdict(request.identity)
+    envelope: dict[str, Json] = {
+        "version": VERSION,
+        "entry": ENTRY,
+        "program": attrs.asdict(reference_of(request.program)),
+        "program_name": request.program_name,
+        "brief": request.brief,
+        "input": request.input,
+        "identity": identity,
+        "limits": request.limits.as_json(),
+        "policy": {
+            **attrs.asdict(request.policy),
+            "artifact_kinds": list(request.policy.artifact_kinds),
+        },
+        "log": os.path.abspath(request.log) if request.log else None,  # noqa: PTH100 - links stay
+        "durability": request.durability,
+        "tools": [_tool_reference(tool) for tool in request.tools],
+        "models": {name: _model_reference(model) for name, model in request.models.items()},
+        "runner": request.runner,
+        "session": _session(request.session),
+        "people": _people(request.people),
+        "resume": attrs.asdict(request.resume) if request.resume else None,
+        "vault": request.vault.packed() if request.vault else None,
+        "tokens_fd": tokens_fd,
+        "clock_us": request.clock.time_us() if request.clock else None,
+        "sys_path": [os.path.abspath(entry) for entry in sys.path],  # noqa: PTH100 - the same
+        "cwd": os.getcwd(),  # noqa: PTH109 - the same
+    }
+    return encode(envelope) + b"\n"
+
+
+def unpack(line: bytes) -> ChildRequest:
+    """Return the request of an envelope, its program, tools and models imported.
+
+    Raises:
+        LogUnsupported: the parent is a newer version.
+        ProgramNotFound: something cannot be imported here.
+        LimitRefused: nonsense as a limit.
+    """
+    envelope: dict[str, Any] = loads(line)
+    if envelope.get("version") != VERSION:
+        found = f"version {envelope.get('version')}"
+        raise LogUnsupported("the envelope", f"version {VERSION}", found)
+    identity = dict(envelope["identity"])
+    parent = identity.pop("parent")
+    policy = dict(envelope["policy"])
+    policy["artifact_kinds"] = tuple(policy["artifact_kinds"])
+    clock_us = envelope["clock_us"]
+    return ChildRequest(
+        program=Reference(**envelope["program"]),
+        program_name=envelope["program_name"],
+        brief=envelope["brief"],
+        input=envelope["input"],
+        identity=Identity(**identity, parent=Parentage(**parent) if parent else None),
+        limits=Limits.from_json(envelope["limits"]),
+        policy=Policy(**policy),
+        log=Path(envelope["log"]) if envelope["log"] else None,
+        durability=envelope["durability"],
+        tools=tuple(load(Reference(**tool)) for tool in envelope["tools"]),
+        models={name: load(Reference(**ref)) for name, ref in envelope["models"].items()},
+        runner=envelope["runner"],
+        session=_made_session(envelope["session"]),
+        people=_made_people(envelope["people"]),
+        resume=Reference(**envelope["resume"]) if envelope["resume"] else None,
+        vault=unpacked(envelope["vault"]) if envelope["vault"] else None,
+        clock=fixed_at(clock_us) if clock_us is not None else None,
+        cancel=CancelSignal(),
+        tokens=asking(envelope["tokens_fd"]) if envelope["tokens_fd"] is not None else None,
+    )
+
+
+def _tool_reference(tool: Tool) -> dict[str, Json]:
+    if tool.reference is None:
+        raise ToolRefused(
+            tool.name,
+            "a subprocess child",
+            "another process cannot import it; define it at the top level of a module",
+        )
+    return attrs.asdict(elsewhere(tool.reference))
+
+
+def _people(people: People) -> dict[str, Json]:
+    """Return what people said; who can be asked stays with the root's process."""
+    return {
+        "answers": dict(people.answers),
+        "by": people.by,
+        "retry": sorted(people.retry),
+        "fail": sorted(people.fail),
+        "results": dict(people.results),
+    }
+
+
+def _made_people(packed: dict[str, Any]) -> People:
+    said = {**packed, "retry": frozenset(packed["retry"]), "fail": frozenset(packed["fail"])}
+    return People(**said)
+
+
+def _session(session: Any) -> Json:
+    """Return how another process makes the session: its factory, and its slices."""
+    if session is None:
+        return None
+    if getattr(session, "factory", None) is None:
+        raise UsageError(
+            "a subprocess child gets a session only if the session says how to make an empty one: "
+            "Session(factory=Reference(__name__, 'make_it', {}))"
+        )
+    factory = attrs.asdict(elsewhere(session.factory))
+    return {"factory": factory, "snapshot": session.snapshot().as_json()}
+
+
+def _made_session(packed: Any) -> Any:
+    if packed is None:
+        return None
+    session = load(Reference(**packed["factory"]))
+    session = session() if callable(session) else session
+    session.restore(packed["snapshot"])
+    return session
+
+
+def _model_reference(model: Model) -> dict[str, Json]:
+    if model.reference is None:
+        raise UsageError(
+            f"model {model.name!r}: another process cannot make it; give it a `reference`"
+        )
+    return attrs.asdict(elsewhere(model.reference))

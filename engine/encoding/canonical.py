@@ -1,0 +1,177 @@
+"""The one place that turns values into canonical JSON bytes.
+
+What a log may hold exactly (CONTRACT.md §3.5): objects with string keys, arrays, strings without
+lone surrogates, integers of 64 bits, finite floats, booleans, null; at most 128 levels deep.
+Everything else is refused with its JSON pointer *before* anything is written.  Bytes are safe to
+print: control, bidi and invisible characters are escaped, so `cat` on a log shows no tricks.
+
+Pure: no clock, no file.  Hashes belong to `engine.encoding.digest`, lines to `engine.log`.
+"""
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import orjson
+
+from refold.engine.errors import NotCanonical
+
+Json = Any
+"""A JSON value: dict with str keys, list, str, int, float, bool or None."""
+
+DEPTH_MAX: Final = 128
+"""Levels of nesting; orjson could read deeper than it can write."""
+
+_PASSTHROUGH: Final = (
+    orjson.OPT_PASSTHROUGH_SUBCLASS
+    | orjson.OPT_PASSTHROUGH_DATETIME
+    | orjson.OPT_PASSTHROUGH_DATACLASS
+)
+_STRICT: Final = _PASSTHROUGH | orjson.OPT_STRICT_INTEGER
+_dumps: Final = orjson.dumps
+
+loads: Final[Callable[[bytes | str], Json]] = orjson.loads
+
+# Bytes are searched by `find` and for integers, here and in the log: `b"null" in encoded` first
+# tries its left side as a number, and the exception inside that costs more than the search.
+_DELETE: Final = 0x7F
+
+_BITS_SHOWN: Final = 128
+"""Of an integer that is refused, and told in full."""
+
+# orjson escapes what JSON must; these it leaves raw, and a terminal may obey them.
+_UNSAFE: Final = re.compile(
+    "[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]"
+)
+TAG: Final = b"\xf3\xa0"
+"""How characters of that block begin in UTF-8."""
+_TAGS: Final = re.compile(rb"\xf3\xa0(?:\x80[\xa0-\xbf]|\x81[\x80-\xbf])")
+
+
+def encode(value: Json, pointer: str = "") -> bytes:
+    """Return the canonical bytes of `value`; member order is kept.
+
+    One `orjson.dumps` with its strictest options settles nearly every value; the exact walk runs
+    only where the bytes show something that orjson would have let through (a null that may have
+    been a NaN, wide integers, depth).
+
+    Raises:
+        NotCanonical: the value cannot be held exactly; `pointer` is put before its path.
+    """
+    try:
+        encoded = _dumps(value, None, _STRICT)
+    except (TypeError, RecursionError):
+        check(value, pointer)
+        encoded = _dumps(value, None, _PASSTHROUGH)
+    else:
+        has_room = len(encoded) > 2 * DEPTH_MAX  # for more levels than are allowed
+        if encoded.find(b"null") >= 0 or (has_room and _may_be_deep(encoded)):
+            check(value, pointer)
+    if encoded.isascii() and _DELETE not in encoded:
+        return encoded
+    return escape(encoded)
+
+
+def _may_be_deep(encoded: bytes) -> bool:
+    """Return whether these bytes have brackets for more levels than are allowed."""
+    return encoded.count(b"{") + encoded.count(b"[") > DEPTH_MAX
+
+
+def encode_sorted(value: Json) -> bytes:
+    """Return the canonical bytes of `value` with sorted members: for digests of small values."""
+    check(value)
+    return escape(_dumps(value, None, _PASSTHROUGH | orjson.OPT_SORT_KEYS))
+
+
+def escape(encoded: bytes) -> bytes:
+    r"""Return JSON bytes in which no character can move a cursor or hide text: as `\uXXXX`."""
+    text = encoded.decode()
+    if _UNSAFE.search(text) is None:
+        return encoded
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()
+
+
+def escape_tags(encoded: bytes) -> bytes:
+    """Return JSON bytes in which no tag character hides text: U+E0020 to E007F, as two escapes.
+
+    For the lines of a log alone.  What digests of values are made of has them as they are: it did
+    so in logs that were written before, and nobody prints it.
+    """
+    if TAG not in encoded:
+        return encoded
+    return _TAGS.sub(lambda found: b"\\udb40\\udc%02x" % (ord(found[0].decode()) & 0x7F), encoded)
+
+
+def check(value: Json, pointer: str = "") -> None:
+    """Walk `value` and refuse the first place that the profile does not allow.
+
+    Raises:
+        NotCanonical: with the JSON pointer of that place.
+    """
+    _check(value, pointer, 0)
+
+
+def _check(value: Json, pointer: str, depth: int) -> None:
+    kind = type(value)
+    if kind is str:
+        _check_text(value, pointer)
+    elif kind is int:
+        if not -(2**63) <= value < 2**63:
+            raise too_wide(value, pointer)
+    elif kind is float:
+        if not math.isfinite(value):
+            raise NotCanonical(pointer, "a finite number", repr(value))
+    elif kind is dict:
+        _check_depth(pointer, depth)
+        for key, item in value.items():
+            if type(key) is not str:
+                raise NotCanonical(
+                    pointer, "string keys", f"key {key!r:.80} ({type(key).__name__})"
+                )
+            _check_text(key, pointer)
+            _check(item, join(pointer, key), depth + 1)
+    elif kind is list or kind is tuple:
+        _check_depth(pointer, depth)
+        for index, item in enumerate(value):
+            _check(item, f"{pointer}/{index}", depth + 1)
+    elif value is not None and kind is not bool:
+        raise NotCanonical(pointer, "a JSON value", kind_of(value))
+
+
+def too_wide(value: int, pointer: str) -> NotCanonical:
+    """Return the refusal of an integer that has more than 64 bits with its sign."""
+    bits = value.bit_length()
+    found = str(value) if bits <= _BITS_SHOWN else f"one of {bits} bits"
+    return NotCanonical(pointer, "an integer within 64 bits, sign included", found)
+
+
+def kind_of(value: object) -> str:
+    """Return the class of what is no JSON value, as an error shows it."""
+    kind = type(value)
+    missing = " (is an await missing?)" if hasattr(kind, "__await__") else ""
+    return f"{kind.__module__}.{kind.__qualname__}{missing}"
+
+
+def _check_text(value: str, pointer: str) -> None:
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise NotCanonical(
+            pointer, "text without lone surrogates", f"{value[error.start]!a} at {error.start}"
+        ) from None
+
+
+def _check_depth(pointer: str, depth: int) -> None:
+    if depth >= DEPTH_MAX:
+        raise NotCanonical(pointer, f"at most {DEPTH_MAX} levels of nesting", "more")
+
+
+def join(pointer: str, key: str | int) -> str:
+    """Return the JSON pointer of member `key` of the place `pointer` (RFC 6901)."""
+    return f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"
+
+
+def unescaped(step: str) -> str:
+    """Return the name of a member from its step in a JSON pointer: what `join` had escaped."""
+    return step.replace("~1", "/").replace("~0", "~")

@@ -1,0 +1,220 @@
+"""Which conversations a log holds already, by chain digest (CONTRACT.md §2.4).
+
+A model request names the longest prefix that the log has and stores only what follows, so each
+message is stored once.  It is hashed once, too, as long as it stays in the conversation: a program
+passes all of it with each request, and hashing all of it each time would make a long one quadratic.
+Pure.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.encoding import digest
+from refold.engine.encoding.canonical import Json
+from refold.engine.errors import UsageError
+
+_REMEMBERED: Final = 1024
+"""So many messages are remembered to be recognised; more, where a conversation is longer."""
+_CONVERSATIONS: Final = 128
+"""… in so many conversations at most, for each is looked at for each request."""
+
+
+@attrs.frozen
+class Prefix:
+    """What a log has of a conversation, and what it is about to get."""
+
+    predecessor: str
+    """Chain digest of the messages that it has; empty for none."""
+    base: int
+    """How many these are."""
+    chain: dict[str, int]
+    """Of the rest: chain digest → messages up to there, in their order."""
+    messages: int
+    digests: tuple[str, ...] = ()
+    """The chain digest after each of the messages."""
+    given: tuple[Json, ...] = attrs.field(default=(), eq=False)
+    """The messages, for a model: copies, which neither the program nor the log shares."""
+
+    @property
+    def end(self) -> str:
+        """The chain digest of the whole conversation."""
+        return next(reversed(self.chain), self.predecessor)
+
+
+class Conversations:
+    """The chains of one log."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+        self._recent = _Conversations()
+
+    def prefix(self, messages: tuple[Json, ...]) -> Prefix:
+        """Return how much of `messages` the log has.
+
+        Raises:
+            NotCanonical: a message cannot be held by a log.
+            UsageError: one is no object.
+        """
+        found, count = self._recent.of(list(messages)), len(messages)
+        return attrs.evolve(self.held(found.digests[:count]), given=tuple(found.messages[:count]))
+
+    def held(self, digests: Sequence[str]) -> Prefix:
+        """Return how much the log has of the messages with these chain digests."""
+        base = len(digests)
+        while base and digests[base - 1] not in self._known:
+            base -= 1
+        predecessor = digests[base - 1] if base else ""
+        chain = {at: count for count, at in enumerate(digests[base:], base + 1)}
+        return Prefix(predecessor, base, chain, len(digests), tuple(digests))
+
+    def asked(self, prefix: Prefix) -> None:
+        """Take note that the log has these messages now."""
+        self._known.update(prefix.chain)
+
+    def answered(self, end: str, messages: int, message: Json) -> str:
+        """Take note of an answer: the log has it, so it is not repeated in the next request.
+
+        Returns the chain digest with it.
+        """
+        with_it = digest.chained(end, message)
+        self._known[with_it] = messages + 1
+        return with_it
+
+
+@attrs.define(eq=False)
+class _Conversation:
+    """Messages as they were when they were hashed."""
+
+    messages: list[Any] = attrs.field(factory=list)
+    """Copies, which models are given: if one changes them, the next comparison finds it out."""
+    digests: list[str] = attrs.field(factory=list)
+    """The chain digest after each of them."""
+    exact: dict[int, Any] = attrs.field(factory=dict)
+    """Of messages with numbers, by place: what equals no message in which 1 became 1.0 or True."""
+
+    def add(self, message: Json) -> None:
+        """Add a message.
+
+        Raises:
+            NotCanonical: it cannot be held by a log.
+        """
+        self.digests.append(digest.chained(self.digests[-1] if self.digests else "", message))
+        if _has_numbers(message):
+            self.exact[len(self.messages)] = _copied(message, _Exactly)
+        self.messages.append(_copied(message, lambda number: number))
+
+    def is_begun_by(self, messages: list[Json]) -> bool:
+        """Return whether `messages` begins with all of these."""
+        if self.messages != messages[: len(self.messages)]:
+            return False
+        return all(exact == messages[at] for at, exact in self.exact.items())
+
+    def alike(self, messages: list[Json]) -> int:
+        """Return at how many places from the first on `messages` is the same."""
+        low, high = 0, min(len(self.messages), len(messages))
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.messages[low:middle] == messages[low:middle]:
+                low = middle
+            else:
+                high = middle - 1
+        other = (at for at, exact in self.exact.items() if at < low and exact != messages[at])
+        return min(other, default=low)
+
+    def beginning(self, count: int) -> "_Conversation":
+        """Return a conversation of its own, of the first messages."""
+        exact = {at: message for at, message in self.exact.items() if at < count}
+        return _Conversation(self.messages[:count], self.digests[:count], exact)
+
+
+class _Conversations:
+    """The conversations used last, by value: messages may be changed in place.
+
+    A program passes all of its conversation with each request.  What stayed is recognised by one
+    comparison of lists: a loop here would make thousands of turns quadratic, copies as well.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[_Conversation] = []
+        """In the order of their use."""
+
+    def of(self, messages: list[Json]) -> _Conversation:
+        """Return a conversation that begins with `messages`.
+
+        Raises:
+            NotCanonical: a message cannot be held by a log.
+            UsageError: one is no object.
+        """
+        found, same = self._nearest(messages)
+        if same < min(len(found.messages), len(messages)):
+            found = found.beginning(same)
+        else:
+            self._kept.remove(found)
+        self._kept.append(found)
+        for message in messages[len(found.messages) :]:
+            if not isinstance(message, Mapping):
+                raise no_messages(message)
+            found.add(dict(message))
+        self._make_room(len(messages))
+        return found
+
+    def _nearest(self, messages: list[Json]) -> tuple[_Conversation, int]:
+        """Return the conversation that goes on here, or begins alike, and for how long."""
+        known = [one for one in self._kept if 0 < len(one.messages) <= len(messages)]
+        going_on = [one for one in known if one.messages[-1] == messages[len(one.messages) - 1]]
+        for one in sorted(going_on, key=lambda one: len(one.messages), reverse=True):
+            if one.is_begun_by(messages):
+                return one, len(one.messages)
+        begun = [one for one in self._kept if messages and one.messages[:1] == messages[:1]]
+        alike = {at: one.alike(messages) for at, one in enumerate(begun)}
+        best = max(alike, key=alike.__getitem__, default=None)
+        if best is not None and alike[best]:
+            return begun[best], alike[best]
+        self._kept.append(_Conversation())
+        return self._kept[-1], 0
+
+    def _make_room(self, messages: int) -> None:
+        """Forget what was used longest ago, beyond twice a conversation of so many messages."""
+        kept, most = self._kept, max(_REMEMBERED, 2 * messages)
+        total = sum(len(one.messages) for one in kept)
+        while len(kept) > 1 and (total > most or len(kept) > _CONVERSATIONS):
+            total -= len(kept.pop(0).messages)
+
+
+def no_messages(found: object) -> UsageError:
+    """Return what is raised where `found` was passed as messages, or as one of them."""
+    return UsageError(
+        f"messages is a list of {{role, content}} objects, found {type(found).__name__} "
+        f"{found!r:.60}"
+    )
+
+
+class _Exactly:
+    """Equals a number of the same canonical bytes alone."""
+
+    def __init__(self, number: Any) -> None:
+        self._kind, self._text = type(number), repr(number)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is self._kind and repr(other) == self._text
+
+    __hash__ = None  # type: ignore[assignment]  # compared, never looked up
+
+
+def _has_numbers(value: Json) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_numbers, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(_has_numbers, value))
+    return isinstance(value, int | float)
+
+
+def _copied(value: Json, of_number: Callable[[Any], Any]) -> Any:
+    """Return a copy of a JSON value, its numbers as `of_number` gives them; shares the texts."""
+    if isinstance(value, dict):
+        return {name: _copied(item, of_number) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_copied(item, of_number) for item in value]
+    return of_number(value) if isinstance(value, int | float) else value

@@ -1,0 +1,215 @@
+"""Turns typed Python values into JSON values, by what they are at run time.
+
+What a program returns, what it passes to a tool and what a tool returns goes through here on its
+way to a log.  The way back needs the declared type and stands in `tools.contract.strict`; bytes
+belong to `engine.encoding.canonical`.  The result is always canonical (CONTRACT.md §3.5) and shares
+no container with the value, so that nobody can change what was recorded.
+
+| value | becomes |
+|---|---|
+| attrs class, dataclass | object of its init fields, in their order |
+| tuple, named tuple, list | array |
+| set, frozenset | array, sorted by the canonical bytes of its items |
+| Enum | its value |
+| Path, UUID | text |
+| datetime, date, time | ISO 8601 text, with the offset where there is one |
+| timedelta | seconds, as a float |
+| Decimal | text, finite |
+| Secret | `{"$secret": name}` |
+
+All else is refused.  So are bytes: text or base64 is for the caller to choose.
+"""
+
+import dataclasses
+import datetime as dt
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from enum import Enum
+from pathlib import PurePath
+from typing import Any, Final
+from uuid import UUID
+from weakref import WeakKeyDictionary
+
+from refold.engine.encoding.canonical import DEPTH_MAX, Json, encode_sorted, join, kind_of, too_wide
+from refold.engine.encoding.secret import MEMBER, Secret
+from refold.engine.errors import NotCanonical
+
+_WIDE: Final = 2**63
+_LEAST, _MOST = -(2**30), 2**30
+"""Python compares integers between these without a call."""
+_FIELDS: Final[WeakKeyDictionary[type, tuple[str, ...] | None]] = WeakKeyDictionary()
+
+
+def to_json(value: object, pointer: str = "") -> Json:
+    """Return `value` as a canonical JSON value in fresh containers.
+
+    Raises:
+        NotCanonical: no exact JSON form exists; `pointer` is put before the place.
+    """
+    return _to_json(value, pointer, 0)
+
+
+def members_to_json(members: dict[str, Any]) -> dict[str, Json]:
+    """Return an object's members as canonical JSON values, sorted by name.
+
+    Raises:
+        NotCanonical: a member has no exact JSON form.
+    """
+    names = [*members]
+    if len(names) > 1:
+        names.sort()
+    plain: dict[str, Json] = {}
+    for name in names:
+        item = members[name]
+        kind = type(item)
+        if kind is str:  # a plain value needs no pointer: most are, and making one costs
+            is_plain = item.isascii()
+        elif kind is int:
+            is_plain = _LEAST < item < _MOST
+        else:
+            is_plain = item is None or kind is bool
+        plain[name] = item if is_plain else _to_json(item, f"/{name}", 0)
+    return plain
+
+
+def field_names(kind: type) -> tuple[str, ...] | None:
+    """Return the init fields of an attrs class or dataclass; `None` for any other class."""
+    if kind not in _FIELDS:
+        _FIELDS[kind] = _find_fields(kind)
+    return _FIELDS[kind]
+
+
+def _find_fields(kind: Any) -> tuple[str, ...] | None:
+    if (fields := getattr(kind, "__attrs_attrs__", None)) is not None:
+        return tuple(field.name for field in fields if field.init)
+    if dataclasses.is_dataclass(kind):
+        return tuple(field.name for field in dataclasses.fields(kind) if field.init)
+    return None
+
+
+def _to_json(value: Any, pointer: str, depth: int) -> Json:
+    if value is None or value is True or value is False:
+        return value
+    convert = _EXACT.get(type(value))
+    if convert is not None:
+        return convert(value, pointer, depth)
+    for kind, convert in _KINDS:
+        if isinstance(value, kind):
+            return convert(value, pointer, depth)
+    return _instance(value, pointer, depth)
+
+
+def _is_atom(value: Any) -> bool:
+    """Return whether `value` is a plain one that needs no pointer: most are, and pointers cost."""
+    kind = type(value)
+    if kind is str:
+        return value.isascii()  # type: ignore[no-any-return]  # known to be a str
+    if kind is int:
+        return -_WIDE <= value < _WIDE  # type: ignore[no-any-return]  # known to be an int
+    return value is None or kind is bool
+
+
+def _text(value: str, pointer: str, _depth: int) -> Json:
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            found = f"{value[error.start]!a} at {error.start}"
+            raise NotCanonical(pointer, "text without lone surrogates", found) from None
+    return value
+
+
+def _integer(value: int, pointer: str, _depth: int) -> Json:
+    if not -_WIDE <= value < _WIDE:
+        raise too_wide(value, pointer)
+    return value
+
+
+def _number(value: float, pointer: str, _depth: int) -> Json:
+    if not math.isfinite(value):
+        raise NotCanonical(pointer, "a finite number", repr(value))
+    return value
+
+
+def _object(value: dict[Any, Any], pointer: str, depth: int) -> Json:
+    _check_depth(pointer, depth)
+    members: dict[str, Json] = {}
+    for key, item in value.items():
+        if type(key) is not str:
+            raise NotCanonical(pointer, "string keys", f"key {key!r:.80} ({type(key).__name__})")
+        _text(key, pointer, depth)
+        members[key] = item if _is_atom(item) else _to_json(item, join(pointer, key), depth + 1)
+    return members
+
+
+def _array(value: list[Any] | tuple[Any, ...], pointer: str, depth: int) -> Json:
+    _check_depth(pointer, depth)
+    return [
+        item if _is_atom(item) else _to_json(item, f"{pointer}/{at}", depth + 1)
+        for at, item in enumerate(value)
+    ]
+
+
+def _set(value: frozenset[Any], pointer: str, depth: int) -> Json:
+    _check_depth(pointer, depth)
+    items = [_to_json(item, f"{pointer}/-", depth + 1) for item in value]
+    return sorted(items, key=encode_sorted)
+
+
+def _seconds(value: dt.timedelta, pointer: str, _depth: int) -> Json:
+    seconds = value.total_seconds()
+    try:
+        exact = dt.timedelta(seconds=seconds) == value
+    except OverflowError:
+        exact = False
+    if not exact:
+        raise NotCanonical(pointer, "a duration that seconds hold exactly", str(value))
+    return seconds
+
+
+def _decimal(value: Decimal, pointer: str, _depth: int) -> Json:
+    if not value.is_finite():
+        raise NotCanonical(pointer, "a finite number", str(value))
+    return str(value)
+
+
+def _instance(value: Any, pointer: str, depth: int) -> Json:
+    kind = type(value)
+    names = field_names(kind)
+    if names is None:
+        expected = "a JSON value, an attrs class or a dataclass"
+        raise NotCanonical(pointer, expected, kind_of(value))
+    _check_depth(pointer, depth)
+    return {name: _to_json(getattr(value, name), join(pointer, name), depth + 1) for name in names}
+
+
+def _check_depth(pointer: str, depth: int) -> None:
+    if depth >= DEPTH_MAX:
+        raise NotCanonical(pointer, f"at most {DEPTH_MAX} levels of nesting", "more")
+
+
+_Convert = Callable[[Any, str, int], Json]
+
+_EXACT: Final[dict[type, _Convert]] = {
+    str: _text,
+    int: _integer,
+    float: _number,
+    dict: _object,
+    list: _array,
+    tuple: _array,
+    Secret: lambda value, _pointer, _depth: {MEMBER: value.name},
+}
+
+_KINDS: Final[tuple[tuple[type | tuple[type, ...], _Convert], ...]] = (
+    (Enum, lambda value, pointer, depth: _to_json(value.value, pointer, depth)),
+    (dict, _object),
+    ((list, tuple), _array),
+    ((set, frozenset), _set),
+    (PurePath, lambda value, pointer, depth: _text(str(value), pointer, depth)),
+    (UUID, lambda value, _pointer, _depth: str(value)),
+    ((dt.date, dt.time), lambda value, _pointer, _depth: value.isoformat()),
+    (dt.timedelta, _seconds),
+    (Decimal, _decimal),
+)
+"""What is not of an exact JSON type; order matters, a datetime is a date."""

@@ -1,0 +1,87 @@
+"""A secret as a program holds it: a name, and never the value (CONTRACT.md §3.9).
+
+`run.secret("NAME")` gives a handle; it is passed to tools as an argument, stands in the log as
+`{"$secret": "NAME"}`, and is replaced by the value just before the tool runs.  An object of that
+form which is no handle, one that a model wrote, is data like any other and reveals nothing.
+Values live in `engine.secrets.vault`.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.encoding.canonical import Json, join, unescaped
+from refold.engine.errors import UsageError
+
+MEMBER: Final = "$secret"
+
+
+@attrs.frozen
+class Secret:
+    """A handle to a secret; its `repr` and its JSON hold the name alone, and it has no text.
+
+    Raises:
+        UsageError: it is formatted, or turned into a text.
+    """
+
+    name: str
+
+    def __str__(self) -> str:
+        # f"Bearer {handle}" would send the name instead of the value, and no error would say so.
+        raise UsageError(
+            f"run.secret({self.name!r}) was put into a text, and a handle is none: pass the handle "
+            f"itself to a tool, run.tool(…, key=handle), and write the text around it in the tool, "
+            'f"Bearer {key}"'
+        )
+
+    def __format__(self, _spec: str) -> str:
+        return str(self)
+
+
+def handles_in(value: Any, pointer: str = "") -> tuple[tuple[str, str], ...]:
+    """Return the places of handles in arguments, as {JSON pointer, name}: in containers only.
+
+    Raises:
+        UsageError: one is in a set, which has no places.
+    """
+    if isinstance(value, Secret):
+        return ((pointer, value.name),)
+    if isinstance(value, Enum):
+        return handles_in(value.value, pointer)
+    if isinstance(value, set | frozenset):
+        if any(handles_in(item) for item in value):
+            raise UsageError("a handle to a secret stands in a set: pass it in a list")
+        return ()
+    if isinstance(value, Mapping):
+        parts = [handles_in(item, join(pointer, key)) for key, item in value.items()]
+    elif isinstance(value, list | tuple):
+        parts = [handles_in(item, f"{pointer}/{at}") for at, item in enumerate(value)]
+    else:
+        names = _init_fields(type(value))
+        parts = [handles_in(getattr(value, name), join(pointer, name)) for name in names]
+    return tuple(found for part in parts for found in part)
+
+
+def _init_fields(kind: type) -> list[str]:
+    """Return the fields that `plain` writes of a class; none of any other value's."""
+    fields: Any = ()
+    if attrs.has(kind):
+        fields = attrs.fields(kind)
+    elif dataclasses.is_dataclass(kind):
+        fields = dataclasses.fields(kind)
+    return [field.name for field in fields if field.init]
+
+
+def put(value: Json, pointer: str, inside: Json) -> Json:
+    """Return a copy of `value` with `inside` at `pointer`; what is on the way is copied."""
+    if not pointer:
+        return inside
+    first, slash, rest = pointer[1:].partition("/")
+    key = unescaped(first)
+    if isinstance(value, list):
+        at = int(key)
+        return [*value[:at], put(value[at], slash + rest, inside), *value[at + 1 :]]
+    return {**value, key: put(value[key], slash + rest, inside)}

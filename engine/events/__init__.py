@@ -1,0 +1,16 @@
+"""The vocabulary of logs: what a run can say happened, and how a run can end.
+
+Events flow in from the kernel and out to logs, as JSON data and back.  Frozen values without
+behaviour; no clock, no file.  Imports `encoding` and `errors`.  Rules: CONTRACT.md §2 (events),
+§7.1 (outcomes), §8 (limits), §15 (versions).
+
+    events         the events, one class a kind
+    outcome        how a run ended, in numbers and words
+    limits         what a run may use up
+    flags          rules that came within one engine version
+    codec          events to JSON data and back, strictly
+    data_digest    equal for two runs that did the same
+
+To add an event: its class in `events`, a rule in `engine.state.rules`, its line in CONTRACT.md §2;
+`tests/contract/test_events.py` fails until all of them exist.
+"""

@@ -1,0 +1,388 @@
+"""Events to plain data and back, exactly.
+
+What lives here: the hooks of cattrs, fetched once a class and dispatched by dict, and the text
+rule for volatile tails.  Bytes belong to `engine.encoding.canonical`, lines to `engine.log`, hashes
+to `engine.encoding.digest`.  Nothing is coerced: `"12"` is no integer, an unknown field is refused.
+Rules: CONTRACT.md §2 (events and their fields), §6.2 (volatile tails).
+
+To add an event: `engine.events.events` is enough; the tables below are built from `KINDS`.
+"""
+
+import functools
+import types
+import typing
+from collections.abc import Callable
+from typing import Any, Final, Literal, get_args, get_origin
+
+import attrs
+from cattrs import (
+    BaseConverter,
+    ClassValidationError,
+    Converter,
+    ForbiddenExtraKeysError,
+    IterableValidationError,
+)
+from cattrs.fns import identity
+from cattrs.gen import make_dict_unstructure_fn, override
+
+from refold.engine.encoding.canonical import Json, join
+from refold.engine.errors import EventMalformed, LogUnsupported
+from refold.engine.events.events import KIND_OF, KINDS, TAILS, Event, Extension, Recorded
+
+Data = dict[str, Any]
+"""The `data` of an entry: a JSON object."""
+
+EXTENSION_PREFIX: Final = "x-"
+
+_TIMEOUT: Final = b'{"limit":"timeout_seconds",'
+
+
+def kind_of(event: Recorded) -> str:
+    """Return the kind that a log uses for `event`."""
+    return event.kind if type(event) is Extension else KIND_OF[event.__class__]  # type: ignore[index]  # the union without Extension
+
+
+def unstructure(event: Recorded) -> Data:
+    """Return the data of `event`; members in the order of its fields, `None` left out."""
+    return DUMPS[event.__class__](event)
+
+
+def structure(kind: str, data: Json) -> Recorded:
+    """Return the event that `data` of `kind` says; blobs must have been resolved.
+
+    Raises:
+        EventMalformed: a field is missing, unknown, or not of its type.
+        LogUnsupported: the kind is unknown and no extension; its path is left empty.
+    """
+    if kind not in KINDS:
+        return _extension(kind, data)
+    load = _LOADS[kind]
+    try:
+        return load(data)
+    except Exception:  # noqa: BLE001 - whatever malformed data makes the fast hooks raise
+        raise _explained(kind, data) from None
+
+
+def digestible(kind: str, data: bytes) -> bytes:
+    """Return `data`, the canonical bytes of an entry's data, without its volatile tail (§6.2).
+
+    The cut is textual.  A quote inside a string is escaped, and no tail holds its own marker, so
+    the last occurrence is the tail itself.  Cut once: what is left may hold the marker again.
+    """
+    field = TAILS.get(kind)
+    if field is None:
+        if kind != "limit.hit" or not data.startswith(_TIMEOUT):
+            return data
+        field = "observed"
+    marker = b'"%b":' % field.encode()
+    at = data.rfind(b"," + marker)
+    if at >= 0:
+        return data[:at]
+    return data[:1] if data.startswith(marker, 1) else data
+
+
+def _extension(kind: str, data: Json) -> Extension:
+    if not kind.startswith(EXTENSION_PREFIX):
+        raise LogUnsupported("", "a kind that this version knows", f"kind {kind!r}")
+    if type(data) is not dict:
+        raise EventMalformed(kind, "", "an object", type(data).__name__)
+    return Extension(kind, data)
+
+
+# --- reading: exact hooks --------------------------------------------------------------------
+
+
+def _exact(kind: type) -> Callable[[Any, Any], Any]:
+    def hook(value: Any, _: Any) -> Any:
+        if value.__class__ is kind:
+            return value
+        raise TypeError(f"{_NAMES[kind]}\0{_shown(value)}")
+
+    return hook
+
+
+_NAMES: Final = {
+    int: "an integer",
+    str: "a string",
+    bool: "a boolean",
+    dict: "an object",
+    list: "an array",
+    float: "a number",
+}
+
+
+def _number(value: Any, _: Any) -> Any:
+    if value.__class__ is float or value.__class__ is int:
+        return value
+    raise TypeError(f"{_NAMES[float]}\0{_shown(value)}")
+
+
+def _literal(kind: Any) -> Callable[[Any, Any], Any]:
+    words = frozenset(get_args(kind))
+
+    def hook(value: Any, _: Any) -> Any:
+        if value.__class__ is str and value in words:
+            return value
+        raise TypeError(f"one of {', '.join(sorted(words))}\0{_shown(value)}")
+
+    return hook
+
+
+def _sequence(kind: Any, converter: BaseConverter) -> Callable[[Any, Any], Any]:
+    inner = get_args(kind)[0]
+    make: type = _origin(kind) or list
+    each = converter.get_structure_hook(inner)
+
+    def hook(value: Any, _: Any) -> Any:
+        if value.__class__ is not list:
+            raise TypeError(f"{_NAMES[list]}\0{_shown(value)}")
+        return make([_item(each, item, inner, at) for at, item in enumerate(value)])
+
+    return hook
+
+
+class _At(Exception):
+    """Where in an array or a map the error below it lies."""
+
+    def __init__(self, key: str | int, cause: Exception) -> None:
+        super().__init__(key)
+        self.key = key
+        self.cause = cause
+
+
+def _item(each: Callable[[Any, Any], Any], item: Any, kind: Any, at: str | int) -> Any:
+    try:
+        return each(item, kind)
+    except Exception as error:  # noqa: BLE001 - told with its place
+        raise _At(at, error) from None
+
+
+def _texts(value: Any, _: Any) -> Any:
+    if value.__class__ is not dict:
+        raise TypeError(f"{_NAMES[dict]}\0{_shown(value)}")
+    for key, item in value.items():
+        _item(_exact(str), item, str, key)
+    return value
+
+
+@functools.cache
+def _converter(*, detailed: bool) -> Converter:
+    converter = Converter(detailed_validation=detailed, forbid_extra_keys=True)
+    for kind in (int, str, bool):
+        converter.register_structure_hook(kind, _exact(kind))
+    converter.register_structure_hook(float, _number)
+    converter.register_structure_hook_func(lambda kind: kind is Any, lambda value, _: value)
+    converter.register_structure_hook_func(lambda kind: kind == dict[str, Any], _exact(dict))
+    converter.register_structure_hook_func(lambda kind: kind == dict[str, str], _texts)
+    converter.register_structure_hook_factory(lambda kind: _origin(kind) is Literal, _literal)
+    converter.register_structure_hook_factory(_is_sequence, _sequence)
+    converter.register_structure_hook_factory(_is_optional, _optional)
+    return converter
+
+
+def _origin(kind: Any) -> Any:
+    return get_origin(kind)
+
+
+def _is_sequence(kind: Any) -> bool:
+    return _origin(kind) in (list, tuple)
+
+
+def _is_optional(kind: Any) -> bool:
+    return _origin(kind) in (types.UnionType, typing.Union) and type(None) in get_args(kind)
+
+
+def _optional(kind: Any, converter: BaseConverter) -> Callable[[Any, Any], Any]:
+    inner = next(each for each in get_args(kind) if each is not type(None))
+    load = converter.get_structure_hook(inner)
+    return lambda value, _: None if value is None else load(value, inner)
+
+
+def _shown(value: Any) -> str:
+    text = f"{value!a:.60}"
+    return f"{_NAMES.get(type(value), 'null')} ({text})" if value is not None else "null"
+
+
+def _twin(event: type[Event]) -> type:
+    """Return a mutable class with the slots of `event`, and nothing to build it with.
+
+    Building a frozen instance costs four times a mutable one.  The slots are the same, so an
+    instance of the twin becomes a frozen event by a change of class: no field is set twice.
+    """
+    fields = {field.name: attrs.field() for field in attrs.fields(event)}
+    return attrs.make_class(event.__name__, fields, init=False, slots=True, weakref_slot=False)
+
+
+def _loader(event: type[Event]) -> Callable[[Any], Event]:
+    """Return what makes an `event` of its data, or raises for whatever reason.
+
+    Generated, as attrs and cattrs do it: reading a log is this function above all, and each call
+    that it makes shows.  The source holds names of fields and classes, nothing from a log.
+    """
+    known: dict[str, Any] = {"twin": _twin(event), "event": event}
+    lines = [
+        "def load(data):",
+        "    if data.__class__ is not dict: raise TypeError(data)",
+        "    loaded = twin()",
+        "    members = 0",
+    ]
+    for field in attrs.fields(event):
+        lines.extend(f"    {line}" for line in _field_lines(field, known))
+    lines += [
+        "    if members != len(data): raise TypeError(data)",
+        "    loaded.__class__ = event",
+        "    return loaded",
+    ]
+    exec("\n".join(lines), known)  # noqa: S102 - our own text, of our own classes
+    return known["load"]  # type: ignore[no-any-return]  # it was just defined
+
+
+def _field_lines(field: "attrs.Attribute[Any]", known: dict[str, Any]) -> list[str]:
+    """Return the lines that load one field; what they need is added to `known`."""
+    name, wrong = field.name, _wrong(field.type)
+    lines = [f"value = data[{name!r}]", "members += 1"]
+    if wrong is None:
+        known[f"load_{name}"] = _converter(detailed=False).get_structure_hook(field.type)
+        known[f"kind_{name}"] = field.type
+        lines.append(f"value = load_{name}(value, kind_{name})")
+    elif wrong:
+        lines.append(f"if {wrong}: raise TypeError(data)")
+    lines.append(f"loaded.{name} = value")
+    if field.default is attrs.NOTHING:
+        return lines
+    factory = getattr(field.default, "factory", None)
+    known[f"default_{name}"] = factory or field.default
+    default = f"default_{name}()" if factory else f"default_{name}"
+    otherwise = f"else: loaded.{name} = {default}"
+    return [f"if {name!r} in data:", *(f"    {line}" for line in lines), otherwise]
+
+
+def _wrong(kind: Any) -> str | None:
+    """Return when `value` is not of `kind`, as Python; `None`: too much for one condition."""
+    if kind is Any:
+        return ""
+    if kind is float:
+        return "value.__class__ is not float and value.__class__ is not int"
+    if kind in (int, str, bool):
+        return f"value.__class__ is not {kind.__name__}"
+    if kind == dict[str, Any]:
+        return "value.__class__ is not dict"
+    if _origin(kind) is Literal:
+        words = ", ".join(map(repr, get_args(kind)))
+        return f"value.__class__ is not str or value not in {{{words}}}"
+    if _is_optional(kind):
+        inner = _wrong(next(each for each in get_args(kind) if each is not type(None)))
+        return f"value is not None and ({inner})" if inner else inner
+    return None
+
+
+def _explained(kind: str, data: Json) -> EventMalformed:
+    """Return why `data` is refused, from the detailed converter: slow, and only on failure."""
+    if type(data) is not dict:
+        return EventMalformed(kind, "", "an object", _shown(data))
+    try:
+        _converter(detailed=True).structure(data, KINDS[kind])
+    except Exception as error:  # noqa: BLE001 - any failure of the hooks, told as one
+        return _located(kind, "", error)
+    return EventMalformed(kind, "", "data of its kind", "something else")  # pragma: no cover
+
+
+def _located(kind: str, pointer: str, error: Exception) -> EventMalformed:
+    while True:
+        if isinstance(error, _At):
+            pointer, error = join(pointer, error.key), error.cause
+        elif isinstance(error, ClassValidationError):
+            inside, others = error.group_exceptions()
+            if inside:
+                error, note = inside[0]
+                pointer = join(pointer, note.name)
+            else:
+                error = others[0]
+        elif isinstance(error, IterableValidationError):  # pragma: no cover - ours come first
+            (error, index), *_ = error.group_exceptions()[0]
+            pointer = join(pointer, index.index)
+        else:
+            break
+    if isinstance(error, KeyError):
+        return EventMalformed(kind, pointer, "a value", "nothing")
+    if isinstance(error, ForbiddenExtraKeysError):
+        return EventMalformed(kind, join(pointer, min(error.extra_fields)), "no such member", "one")
+    expected, _, found = str(error).partition("\0")
+    if not found:  # not one of our hooks: the generated code met something else than a dict
+        expected, found = _NAMES[dict], "something else"
+    return EventMalformed(kind, pointer, expected, found)
+
+
+# --- writing ---------------------------------------------------------------------------------
+
+
+@functools.cache
+def _unstructurer() -> Converter:
+    converter = Converter()
+    converter.register_unstructure_hook_func(_is_json, identity)
+    converter.register_unstructure_hook_factory(lambda kind: _origin(kind) is tuple, _listed)
+    converter.register_unstructure_hook_factory(attrs.has, lambda kind: _dumper(kind, converter))
+    return converter
+
+
+def _is_json(kind: Any) -> bool:
+    return kind is Any or _origin(kind) in (dict, list, Literal) or kind in (int, str, float)
+
+
+def _listed(kind: Any, converter: Converter) -> Callable[[Any], Any]:
+    inner = get_args(kind)[0]
+    if _is_json(inner):
+        return list
+    each = converter.get_unstructure_hook(inner)
+    return lambda value: [each(item) for item in value]
+
+
+def _dumper(kind: type, converter: Converter) -> Callable[[Any], Data]:
+    """Return the hook of an attrs class; a field whose default is `None` is left out with it."""
+    omitted = {
+        field.name: override(omit_if_default=True)
+        for field in attrs.fields(kind)
+        if field.default is None
+    }
+    dump: Callable[[Any], Data] = make_dict_unstructure_fn(
+        kind,
+        converter,
+        **omitted,  # type: ignore[arg-type]  # overrides by field name
+    )
+    return _ordered(kind, dump, set(omitted))
+
+
+def _ordered(kind: type, dump: Callable[[Any], Data], omitted: set[str]) -> Callable[[Any], Data]:
+    """Return `dump` with its members in the order of the fields.
+
+    cattrs puts those that it may leave out last, and a volatile tail has to stand behind all else.
+    """
+    names = [field.name for field in attrs.fields(kind)]
+    first_omitted = next((at for at, name in enumerate(names) if name in omitted), len(names))
+    if all(name in omitted for name in names[first_omitted:]):
+        return dump
+
+    def ordered(value: Any) -> Data:
+        members = dump(value)
+        return {name: members[name] for name in names if name in members}
+
+    return ordered
+
+
+class _Loads(dict[str, Callable[[Any], Event]]):
+    def __missing__(self, kind: str) -> Callable[[Any], Event]:
+        load = self[kind] = _loader(KINDS[kind])
+        return load
+
+
+class _Dumps(dict[type, Callable[[Any], Data]]):
+    def __missing__(self, kind: type) -> Callable[[Any], Data]:
+        dump = self[kind] = _unstructurer().get_unstructure_hook(kind)
+        return dump
+
+
+# Hooks are made when a kind is first met: most runs use a few, and a child starts without waiting
+# for the rest.
+_LOADS: Final = _Loads()
+DUMPS: Final = _Dumps({Extension: lambda event: event.data})
+"""How each class becomes data: for the log's writer, which looks it up itself."""

@@ -1,0 +1,404 @@
+"""What a run can say happened.
+
+Frozen values in the past tense, one class a kind.  Nothing here reads a clock, opens a file or
+knows how events are written: bytes belong to `engine.events.codec`, order and hashes to
+`engine.log`.  The rules are CONTRACT.md §2.
+
+To add an event: define it here, name it in `Event` and `KINDS`, give it a branch in
+`engine.state`; `tests/contract/test_events.py` fails until all of them exist.
+
+Fields that hold `None` are not written.  Fields of a volatile tail (CONTRACT.md §6.2) stand last,
+from the one named in `TAILS` on: they are recorded, chained, and left out of the data digest.
+"""
+
+from typing import Any, Final, Literal
+
+import attrs
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.events.outcome import Fault, Outcome, Usage
+
+EffectClass = Literal["pure", "idempotent", "reads", "changes"]
+"""What a tool does to the world; undeclared means `changes`."""
+
+
+@attrs.frozen(weakref_slot=False)
+class RunStarted:
+    """A run began.  First event of every log, and only the first."""
+
+    program: str
+    """The program's name, as a person wrote it; never an import path."""
+    input: Json
+    depth: int
+    """How many runs stand above this one; 0 for a root."""
+    limits: dict[str, Any]
+    """Caps granted, as `Limits.as_json` gives them."""
+    seed: str
+    """Hex; everything drawn follows from it."""
+    tools: list[dict[str, Any]]
+    """Tools offered, sorted by name: {name, description, effect, schema, digest, typed}."""
+    models: dict[str, str] = attrs.field(factory=dict, kw_only=True)
+    """Models given, by the name that the program asks for; the default's is empty."""
+    versions: dict[str, Any]
+    """{format, engine, state, python}: integers, and Python as `3.12`."""
+    fingerprint: dict[str, str]
+    """Digests of what explains a divergence and never decides one: program source, hash seed."""
+    rules: dict[str, Any]
+    """Redaction and volatile rules in force; empty for none."""
+    path: str
+    """The call keys of the starts above this run, joined by ` > `; empty for a root."""
+    guarantee: Literal["matched"] | None = attrs.field(default=None, kw_only=True)
+    """`matched`: what was recorded is a command that Refold watched and did not run on its kernel:
+    replay matches requests (CONTRACT.md §16); `None`: the program ran on the kernel."""
+    run_id: str
+    root_id: str
+    parent: dict[str, Any] | None = None
+    """{run, call, hash} of the `child.started` that this run answers; `None` for a root."""
+    nonce: str = ""
+    """Hex, drawn for each log, so that no two logs share a hash."""
+    shipped: bool | None = None
+    """True where the program is one that Refold ships: not another of its name."""
+    origin: dict[str, Any] | None = None
+    """Of a fork's root: {nonce, head, at, edits}: the log that it was forked from, the hash and
+    seq of the last entry that they share but for edits, and the call keys that were edited."""
+
+
+@attrs.frozen(weakref_slot=False)
+class ToolCalled:
+    """The program asked for a tool.  Written before the tool starts."""
+
+    tool: str
+    arguments: dict[str, Any]
+    """As passed, members sorted by name."""
+    effect: EffectClass
+    delegates: bool | None = None
+    """True for a delegation tool: program code, re-executed in replay."""
+
+
+@attrs.frozen(weakref_slot=False)
+class ToolReturned:
+    """A tool ended.  Written before the program sees it."""
+
+    status: Literal["ok", "error"]
+    result: Json = None
+    error: dict[str, Any] | None = None
+    """{code, message, type} where `status` is `error`."""
+
+
+@attrs.frozen(weakref_slot=False)
+class ModelAsked:
+    """The program asked a model.  Names the conversation so far and what was added to it."""
+
+    model: str
+    predecessor: str
+    """Chain digest of the messages before `added`; empty for a new conversation (§2.4)."""
+    base: int
+    """How many messages `predecessor` stands for."""
+    added: list[dict[str, Any]]
+    """The messages that follow, each stored once in a log."""
+    parameters: dict[str, Any]
+    """What else was asked: temperature, max_tokens, tool_choice, …"""
+    tools: str = ""
+    """Digest of the tool definitions offered; empty for none."""
+
+
+@attrs.frozen(weakref_slot=False)
+class ModelAnswered:
+    """A model answered, or failed to."""
+
+    status: Literal["ok", "error"]
+    message: dict[str, Any] | None = None
+    """The assistant's message, tool calls included."""
+    usage: Usage = Usage()
+    stop_reason: str = ""
+    """`stop`, `tool_calls`, `length`, `refusal`, or the provider's own word."""
+    error: dict[str, Any] | None = None
+    """{code, message} where `status` is `error`."""
+
+
+@attrs.frozen(weakref_slot=False)
+class ChildStarted:
+    """The program started a child run.  Written before the runner starts it."""
+
+    delegation: dict[str, Any]
+    """Brief, agent or program, limits granted, policy: `Delegation.as_json`."""
+    number: int
+    """1-based, in the order of starts: the child's log is `<stem>.<number>.jsonl`."""
+    run_id: str
+    """Of the child; derived from the root's id and the child's path."""
+
+
+@attrs.frozen(weakref_slot=False)
+class ChildFinished:
+    """A child's outcome was delivered to the program; or a start was rejected."""
+
+    delegation: dict[str, Any] | None = attrs.field(default=None, kw_only=True)
+    """Of a rejected start, which has no `child.started`: what was asked for."""
+    outcome: Outcome
+
+
+@attrs.frozen(weakref_slot=False)
+class TimerFired:
+    """A timer was due.  Its arming and disarming follow from the program."""
+
+    virtual_us: int
+    """Microseconds of virtual time since the run began."""
+
+
+@attrs.frozen(weakref_slot=False)
+class ClockRead:
+    """The program looked at the clock; at most once a step."""
+
+    time_us: int
+    """Microseconds since 1970-01-01T00:00Z."""
+    virtual_us: int
+    """Microseconds of virtual time since the run began."""
+
+
+@attrs.frozen(weakref_slot=False)
+class ValueDrawn:
+    """The program drew a value from outside itself."""
+
+    source: Literal["uuid", "random", "file", "environment", "session", "settings", "tokens"]
+    """`tokens`: what its parent gave a run that had used up its `model_tokens`; 0 for none."""
+    name: str
+    """The stream, the file's name, the variable, the slice, the tool; empty for a uuid and for
+    tokens."""
+    value: Json
+
+
+@attrs.frozen(weakref_slot=False)
+class InputAsked:
+    """The program asked a person."""
+
+    question: str
+    schema: dict[str, Any] | None = None
+
+
+@attrs.frozen(weakref_slot=False)
+class InputGiven:
+    """A person answered."""
+
+    answer: Json
+    by: str = ""
+
+
+@attrs.frozen(weakref_slot=False)
+class EffectCancelled:
+    """The program gave up on an effect: what still comes of it is late.
+
+    Or, with `run` and without a call, the run itself was cancelled from outside.
+    """
+
+    kind: Literal["tool", "model", "child", "input", "run"]
+
+
+@attrs.frozen(weakref_slot=False)
+class EffectLate:
+    """An effect ended after the program had given up on it.  Never delivered."""
+
+    kind: Literal["tool", "model", "child", "input"]
+    status: str
+
+
+@attrs.frozen(weakref_slot=False)
+class LimitHit:
+    """A limit refused an effect, or stopped the run."""
+
+    limit: str
+    allowed: float
+    scope: str
+    """`run`, `child` or `effect`: what was refused or stopped."""
+    observed: float
+    """What was asked or reached, in the limit's unit."""
+
+
+@attrs.frozen(weakref_slot=False)
+class SessionSeeded:
+    """The session started from a snapshot."""
+
+    snapshot: dict[str, Any]
+
+
+@attrs.frozen(weakref_slot=False)
+class SessionRestored:
+    """The session was rolled back to a snapshot."""
+
+    snapshot: dict[str, Any]
+
+
+@attrs.frozen(weakref_slot=False)
+class SessionChanged:
+    """The session was told of an event; its reducers follow from it."""
+
+    event: str
+    """The event's type, by the name under which reducers know it."""
+    data: Json
+    by: str = ""
+    """The path of the child that shares the session and acted; empty for the run itself."""
+
+
+@attrs.frozen(weakref_slot=False)
+class TokensGranted:
+    """A child that had used up its `model_tokens` was given more of its parent's."""
+
+    tokens: int
+    to: str
+    """The call key of the child's start; empty where this run was given more for its children."""
+
+
+@attrs.frozen(weakref_slot=False)
+class PatchMarked:
+    """The program passed a change marker."""
+
+    id: str
+
+
+@attrs.frozen(weakref_slot=False)
+class NoteAdded:
+    """The program wrote a remark."""
+
+    text: str
+    data: Json = None
+
+
+@attrs.frozen(weakref_slot=False)
+class RunResumed:
+    """A crashed or suspended run went on in the same log."""
+
+    attempt: int
+    """2 for the first resume."""
+    cut: dict[str, Any] | None = None
+    """{bytes, sha256, offset} of a torn tail; `None` for a clean end."""
+    in_doubt: list[dict[str, Any]] = attrs.field(factory=list)
+    """Effects without an outcome: {call, kind, name, decision}."""
+
+
+@attrs.frozen(weakref_slot=False)
+class RunFinished:
+    """The run ended.  Last event of every sealed log; nothing follows."""
+
+    status: str
+    """As `Outcome.status`."""
+    reason: str
+    """`done`, `max_iterations`, `limit`, `cancelled`, `fatal_tool_error`, `no_progress`, `error`,
+    or the program's own word."""
+    output: Json = None
+    error: Fault | None = None
+    in_doubt: list[str] = attrs.field(factory=list)
+    """Call keys of effects that were still running and may have changed the world."""
+    summary: str | None = None
+    """Compact text for a parent, where the program returned a `Report`."""
+    artifacts: list[dict[str, Any]] | None = None
+    """{kind, value, name} of each, where the program returned a `Report`."""
+    entries: int = 0
+    """Entries of the log, this one included."""
+    data_digest: str = ""
+    state_digest: str = ""
+    """Of the state before this entry."""
+    children_root: str = ""
+    """Merkle root over the children, in start order."""
+    session_digest: str | None = None
+
+
+@attrs.frozen(weakref_slot=False)
+class Extension:
+    """A third party's own event: carried, verified, and ignored.  Not of the closed set."""
+
+    kind: str
+    """`x-` and a name of `[a-z0-9._-]`."""
+    data: dict[str, Any]
+
+
+Event = (
+    RunStarted
+    | ToolCalled
+    | ToolReturned
+    | ModelAsked
+    | ModelAnswered
+    | ChildStarted
+    | ChildFinished
+    | TimerFired
+    | ClockRead
+    | ValueDrawn
+    | InputAsked
+    | InputGiven
+    | EffectCancelled
+    | EffectLate
+    | LimitHit
+    | SessionSeeded
+    | SessionRestored
+    | SessionChanged
+    | TokensGranted
+    | PatchMarked
+    | NoteAdded
+    | RunResumed
+    | RunFinished
+)
+
+KINDS: Final[dict[str, type[Event]]] = {
+    "run.started": RunStarted,
+    "tool.called": ToolCalled,
+    "tool.returned": ToolReturned,
+    "model.asked": ModelAsked,
+    "model.answered": ModelAnswered,
+    "child.started": ChildStarted,
+    "child.finished": ChildFinished,
+    "timer.fired": TimerFired,
+    "clock.read": ClockRead,
+    "value.drawn": ValueDrawn,
+    "input.asked": InputAsked,
+    "input.given": InputGiven,
+    "effect.cancelled": EffectCancelled,
+    "effect.late": EffectLate,
+    "limit.hit": LimitHit,
+    "session.seeded": SessionSeeded,
+    "session.restored": SessionRestored,
+    "session.changed": SessionChanged,
+    "tokens.granted": TokensGranted,
+    "patch.marked": PatchMarked,
+    "note.added": NoteAdded,
+    "run.resumed": RunResumed,
+    "run.finished": RunFinished,
+}
+"""Every kind of the closed set, by the name that a log uses."""
+
+KIND_OF: Final[dict[type[Event], str]] = {event: kind for kind, event in KINDS.items()}
+
+Recorded = Event | Extension
+"""What a line of a log can hold."""
+
+TAILS: Final[dict[str, str]] = {
+    "run.started": "run_id",
+    "child.started": "number",
+    "child.finished": "duration_ms",
+    "timer.fired": "virtual_us",
+    "run.finished": "entries",
+}
+"""The first field of a kind's volatile tail (CONTRACT.md §6.2)."""
+
+WIRE: Final = "x-refold.wire"
+"""How an answer of a watched command came, byte by byte (CONTRACT.md §16.4)."""
+
+MEASURED: Final = "x-refold.measured"
+"""What an entry holds that another recording has otherwise, as what writes it says (§13.2)."""
+
+UNDIGESTED: Final = frozenset(
+    {"clock.read", "effect.late", "run.resumed", "tokens.granted", WIRE, MEASURED}
+)
+"""Kinds that the data digest leaves out whole."""
+
+COMPLETES: Final[dict[str, str]] = {
+    "tool.returned": "tool.called",
+    "model.answered": "model.asked",
+    "child.finished": "child.started",
+    "input.given": "input.asked",
+}
+"""Which kind asks for what another delivers."""
+
+REQUEST_KINDS: Final = frozenset(COMPLETES.values())
+"""Kinds that ask the world for something."""
+
+FROM_WORLD: Final = frozenset({*COMPLETES, "timer.fired", "effect.late", "tokens.granted"})
+"""Kinds that the world delivers, one a step.  A rejected child's `child.finished` follows from the
+program, as does a `limit.hit` other than wall time (CONTRACT.md §5.2)."""

@@ -1,0 +1,174 @@
+"""What becomes of what a program asks for: the judge in front of the log.
+
+`decide` takes a state and a command and returns the events to be appended: the request itself, or
+what refuses it.  Pure, and it changes nothing: `engine.state` records, the kernel appends and acts.
+Only what a limit may refuse is judged here, and no limit refuses a tool call.  Time and bytes are
+judged where they are measured: by the driver and the runners, and by the kernel when a program
+returns.
+
+The rules are CONTRACT.md §8: limits only narrow, a refusal is written down before the program
+hears of it, and a rejected child leaves no `child.started` and no log.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.events.events import (
+    ChildFinished,
+    ChildStarted,
+    Event,
+    LimitHit,
+    ModelAsked,
+)
+from refold.engine.events.limits import Limits
+from refold.engine.events.outcome import failed
+from refold.engine.ports.delegation import Delegation
+from refold.engine.state import Fold, RunState
+
+
+@attrs.frozen(weakref_slot=False)
+class RequestModel:
+    """Ask a model."""
+
+    asked: ModelAsked
+    """What the log holds once it is granted."""
+
+
+@attrs.frozen(weakref_slot=False)
+class RequestChild:
+    """Start a child run."""
+
+    delegation: Delegation
+    program: str = attrs.field(kw_only=True)
+    """The program's name, as the log shows it."""
+    number: int = attrs.field(kw_only=True)
+    """1-based, in the order of starts; a rejected one takes none."""
+    run_id: str = attrs.field(kw_only=True)
+    """The child's, derived from the root's id and the child's path."""
+    shares: bool = attrs.field(default=False, kw_only=True)
+    """Whether the run follows the flag `asks_tokens`, which a refusal words."""
+
+
+Command = RequestModel | RequestChild
+
+
+def decide(state: Fold | RunState, command: Command) -> tuple[Event, ...]:
+    """Return the events that `command` leads to in `state`, in the order to append them.
+
+    A granted request is the one event that asks for it.  A refused one is a `LimitHit`; a refused
+    child is a `LimitHit` and the `ChildFinished` that rejects it, both under the child's call key.
+    """
+    return _JUDGES[command.__class__](state, command)
+
+
+def granted(state: Fold | RunState, delegation: Delegation) -> Limits:
+    """Return the limits that a child started now would run under.
+
+    The parent's, narrowed by the request, by the levels below the caller, and by the tokens that
+    are left after what running children have reserved (at least 1: none left is a refusal).
+    """
+    limits = state.limits.narrowed(Limits(timeout_seconds=state.limits.join_seconds))
+    if delegation.limits is not None:
+        limits = limits.narrowed(delegation.limits)
+    if delegation.levels is not None:
+        asked = state.depth + delegation.levels
+        deepest = max(0, asked if limits.max_depth is None else min(limits.max_depth, asked))
+        limits = attrs.evolve(limits, max_depth=deepest)
+    left = tokens_left(state)
+    if left is not None:
+        caps = (left, limits.model_tokens, delegation.part)
+        wanted = min(cap for cap in caps if cap is not None)
+        limits = attrs.evolve(limits, model_tokens=max(1, wanted))
+    return limits
+
+
+# --- one judge a command -------------------------------------------------------------------
+
+
+def _model(state: Fold | RunState, command: RequestModel) -> tuple[Event, ...]:
+    cap = state.limits.max_iterations
+    if cap is not None and state.iterations >= cap:
+        return (LimitHit("max_iterations", cap, "effect", state.iterations + 1),)
+    if tokens_left(state) == 0:
+        return (_no_tokens(state, "effect"),)
+    return (command.asked,)
+
+
+def _child(state: Fold | RunState, command: RequestChild) -> tuple[Event, ...]:
+    limits = granted(state, command.delegation)
+    depth = state.depth + 1
+    if limits.max_depth is not None and depth > limits.max_depth:
+        hit = LimitHit("max_depth", limits.max_depth, "child", depth)
+        return _rejected(command, limits, hit, _too_deep(depth, limits.max_depth))
+    children, cap = state.children_started + 1, state.limits.max_children
+    if cap is not None and children > cap:
+        hit = LimitHit("max_children", cap, "child", children)
+        return _rejected(command, limits, hit, _too_many(cap))
+    if tokens_left(state) == 0:
+        return _rejected(command, limits, _no_tokens(state, "child"), _too_dear(state, command))
+    asked = command.delegation.as_json(program=command.program, limits=limits)
+    return (ChildStarted(asked, command.number, command.run_id),)
+
+
+_JUDGES: Final[dict[type, Callable[[Fold | RunState, Any], tuple[Event, ...]]]] = {
+    RequestModel: _model,
+    RequestChild: _child,
+}
+
+
+def lacks_tokens(events: tuple[Event, ...]) -> bool:
+    """Return whether what was asked for is refused for want of tokens alone."""
+    return isinstance(events[0], LimitHit) and events[0].limit == "model_tokens"
+
+
+# --- refusals ------------------------------------------------------------------------------
+
+
+def _rejected(
+    command: RequestChild, limits: Limits, hit: LimitHit, message: str
+) -> tuple[Event, ...]:
+    asked = command.delegation.as_json(program=command.program, limits=limits)
+    outcome = failed("rejected", hit.limit, message)
+    return (hit, ChildFinished(outcome, delegation=asked))
+
+
+def _no_tokens(state: Fold | RunState, scope: str) -> LimitHit:
+    cap = state.limits.model_tokens or 0
+    return LimitHit("model_tokens", cap, scope, state.tokens_used + state.tokens_reserved)
+
+
+def tokens_left(state: Fold | RunState) -> int | None:
+    """Return the tokens that nobody has used or reserved; `None` where there is no cap."""
+    cap = state.limits.model_tokens
+    if cap is None:
+        return None
+    return max(0, cap - state.tokens_used - state.tokens_reserved)
+
+
+def _too_deep(depth: int, max_depth: int) -> str:
+    return (
+        f"max_depth is {max_depth}, and the child would be at depth {depth}: the run at depth "
+        f"{depth - 1} may not delegate this. Do the work in this run instead."
+    )
+
+
+def _too_many(max_children: int) -> str:
+    return (
+        f"max_children is {max_children}, and this run has started as many over its life. "
+        "Do the rest in this run instead."
+    )
+
+
+def _too_dear(state: Fold | RunState, command: RequestChild) -> str:
+    stands = (
+        f"model_tokens is {state.limits.model_tokens}, of which {state.tokens_used} are used and "
+        f"{state.tokens_reserved} reserved by children that run. "
+    )
+    if command.shares:
+        return f"{stands}What these do not use is free once they are joined."
+    return (
+        f"{stands}A child without a model_tokens "
+        "of its own reserves all that is left: give each a part, or join one before the next."
+    )

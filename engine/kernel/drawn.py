@@ -1,0 +1,128 @@
+"""What a program is given that is no effect: time, random numbers, files, change markers.
+
+Nothing here waits: each is a plain call, and what it gave is a line, so that a replay gives the
+same.  What programs see of it is `engine.program.run`; where the lines go is the kernel's world.
+
+Pure, random numbers included: their seeds are derived, and recorded.  Rules: CONTRACT.md §9.3
+(the clock of a step, seeds), §9.8 (change markers).
+"""
+
+import random
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.plain import to_json
+from refold.engine.events.events import ClockRead, NoteAdded, ValueDrawn
+from refold.engine.secrets.redaction import check_pointer
+
+if TYPE_CHECKING:
+    from refold.engine.kernel.kernel import Kernel
+
+
+class Values:
+    """What the program of one kernel was given."""
+
+    def __init__(self, kernel: "Kernel") -> None:
+        self._kernel = kernel
+        self.clock: ClockRead | None = None
+        """The look of this step, if it had one; the next step begins without."""
+        self.virtual_us = 0
+        """Virtual time as the program last saw it."""
+        self._streams: dict[tuple[str, str], random.Random] = {}
+        self._patches: dict[str, bool] = {}
+
+    # -- time -----------------------------------------------------------------------------
+
+    def look(self) -> ClockRead:
+        """Return the clock of this step; the first look of a step is a line."""
+        self._kernel.check_inside()
+        if self.clock is None:
+            with self._kernel.failing():
+                self.clock = self._kernel.world.look()
+            self.virtual_us = self.clock.virtual_us
+        return self.clock
+
+    def look_seconds(self) -> float:
+        """Return the virtual time of this step: what the loop's clock shows."""
+        return self.look().virtual_us / 1_000_000
+
+    def glance_seconds(self) -> float:
+        """Return the virtual time that was last seen, without a line."""
+        return self.virtual_us / 1_000_000
+
+    # -- values ---------------------------------------------------------------------------
+
+    def draw(self, source: str, name: str, produce: Callable[[], Json]) -> Json:
+        """Return a value from outside the run; `produce` is called live and never in replay.
+
+        Raises:
+            NotCanonical: a log cannot hold the value.
+            Exception: whatever `produce` raises; there is no line of that.
+        """
+        scope, call = self._kernel.key()
+        raised: list[Exception] = []
+
+        def produced() -> Json:
+            try:
+                return produce()
+            except Exception as error:
+                raised.append(error)
+                raise
+
+        try:
+            with self._kernel.failing(raised):
+                return self._kernel.world.draw(source, name, call, produced)
+        except Exception:
+            scope.calls -= 1  # nothing was drawn: ordinals stay dense
+            raise
+
+    def uuid(self) -> str:
+        """Return a new uuid (version 4 in form), drawn from the run's seed and the call key."""
+        scope, call = self._kernel.key()
+        scope.calls -= 1
+        bits = random.Random(self._kernel.seed("uuid", call)).getrandbits(128)  # noqa: S311 - to be repeatable
+        bits = bits & ~(0xF << 76) | 4 << 76
+        bits = bits & ~(0x3 << 62) | 2 << 62
+        value = f"{bits:032x}"
+        text = f"{value[:8]}-{value[8:12]}-{value[12:16]}-{value[16:20]}-{value[20:]}"
+        self._kernel.ask(ValueDrawn("uuid", "", text))
+        return text
+
+    def stream(self, name: str) -> random.Random:
+        """Return the random stream `name` of the scope that asks; its first use is a line."""
+        loop = self._kernel.loop
+        scope = loop.scope() if loop.is_stepping() else loop.root
+        found = self._streams.get((scope.path, name))
+        if found is None:
+            seed = self._kernel.seed(f"random\0{name}", scope.path)
+            self._kernel.ask(ValueDrawn("random", name, seed))
+            found = self._streams[scope.path, name] = random.Random(seed)  # noqa: S311 - the same
+        return found
+
+    # -- markers and remarks --------------------------------------------------------------
+
+    def patched(self, marker: str) -> bool:
+        """Return whether this run goes the way of a change; the first answer holds (§9.8)."""
+        self._kernel.check_inside()
+        found = self._patches.get(marker)
+        if found is None:
+            with self._kernel.failing():
+                found = self._patches[marker] = self._kernel.world.patched(marker)
+        return found
+
+    def annotate(
+        self, text: str, data: Json, measured: Iterable[str] = (), ids: Iterable[str] = ()
+    ) -> None:
+        """Write a remark; before it, what of it another recording has otherwise."""
+        kernel, note = self._kernel, NoteAdded(text, to_json(data))
+        places = []
+        for pointer in measured:
+            check_pointer(pointer, "annotate(measured=…)")
+            places.append(f"/data{pointer}")
+        ids = list(ids)
+        if places or ids:
+            scope, call = kernel.key()
+            scope.calls -= 1  # the note takes it
+            kernel.declare(f"note:{text}", call, places, ids)
+        kernel.ask(note)

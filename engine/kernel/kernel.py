@@ -1,0 +1,904 @@
+"""The kernel: one program, its open effects, and one completion at a time (CONTRACT.md §9).
+
+The kernel gives every effect its call key, puts its request into the log *before* it reaches the
+driver, and resolves one future for each line that the world delivers.  It runs the same way
+whether the `World` behind it is alive or a log: `engine.recording.recorder` has the one, `replay`
+the other.
+
+Pure: no clock, no file, no thread.  What programs see of it is `engine.program.run`; the loop they
+run on is `engine.loop.loop`; what they are given without waiting, `engine.kernel.drawn`; what a
+request is granted is judged in `engine.kernel.decide`.
+"""
+
+import asyncio
+import contextlib
+import inspect
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.encoding import digest
+from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.conversation import Conversations
+from refold.engine.encoding.plain import members_to_json, to_json
+from refold.engine.encoding.quick import quick
+from refold.engine.encoding.secret import handles_in
+from refold.engine.errors import (
+    Diverged,
+    LimitReached,
+    ModelError,
+    NotCanonical,
+    RefoldError,
+    SecondInterrupt,
+    ToolError,
+    ToolNeeded,
+    ToolUnknown,
+    UsageError,
+)
+from refold.engine.events.events import (
+    MEASURED,
+    ChildFinished,
+    ChildStarted,
+    EffectCancelled,
+    EffectLate,
+    Event,
+    Extension,
+    InputAsked,
+    InputGiven,
+    LimitHit,
+    ModelAnswered,
+    ModelAsked,
+    SessionChanged,
+    TimerFired,
+    TokensGranted,
+    ToolCalled,
+    ToolReturned,
+)
+from refold.engine.events.flags import NOW, Flags
+from refold.engine.events.limits import Limits
+from refold.engine.events.outcome import Outcome
+from refold.engine.kernel.decide import (
+    Command,
+    RequestChild,
+    RequestModel,
+    decide,
+    lacks_tokens,
+    tokens_left,
+)
+from refold.engine.kernel.drawn import Values
+from refold.engine.kernel.pending import Child, Join, Pending
+from refold.engine.kernel.unawaited import Slip, Unawaited, Unheard
+from refold.engine.kernel.verdict import (
+    Result,
+    Verdict,
+    cancelled,
+    failed,
+    fault_of,
+    gave_up,
+    place_of,
+    result_of,
+    spinning,
+    stuck,
+    text_of,
+    timed_out,
+    tool_error,
+    verdict_of_error,
+    verdict_of_value,
+)
+from refold.engine.kernel.world import Silent, Taken, World
+from refold.engine.loop import stdlib
+from refold.engine.loop.loop import Loop, Scope, Task, Timer, inside_collector
+from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.effects import AskModel, AskPerson, CallTool, Effect, GiveUp, RunChild
+from refold.engine.ports.people import check_question
+from refold.engine.ports.ports import Identity, Model, ModelReply, ModelRequest, SessionPort, Tool
+from refold.engine.ports.programs import found_program, program_name
+
+_tool_called = quick(ToolCalled)
+_call_tool = quick(CallTool)
+
+_UNHEARD_MAX: Final = 100
+"""So many exceptions that nobody awaited are told."""
+
+
+class Kernel:
+    """One run of one program."""
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        identity: Identity,
+        limits: Limits,
+        tools: Mapping[str, Tool],
+        models: Mapping[str, Model] | None = None,
+        session: SessionPort | None = None,
+        flags: Flags = NOW,
+    ) -> None:
+        stdlib.install()
+        self.world = world
+        self.identity = identity
+        self.limits = limits
+        self.tools = tools
+        self.models = models or {}
+        self.session = session
+        self.values = Values(self)
+        self.loop = Loop(  # type: ignore[abstract]  # what it lacks is refused, by name
+            look=self.values.look_seconds,
+            glance=self.values.glance_seconds,
+            arm=self._arm,
+            unheard=self._hear,
+            hears=self._hears,
+            flags=flags,
+        )
+        self.open: dict[str, Pending] = {}
+        """Tool, model and input effects without an outcome, in the order asked."""
+        self.children: dict[str, Child] = {}
+        """Children without an outcome, in the order of starts."""
+        self.wanted: list[Effect] = []
+        """Effects that the driver has not yet been given."""
+        self.is_closing = False
+        self.stopped: Verdict | None = None
+        """Why the run was stopped from outside; what the program makes of it does not count."""
+        self.failure: BaseException | None = None
+        """The first error that ends the run whatever the program swallowed: see `fail`."""
+        self.interrupt: KeyboardInterrupt | None = None
+        """Raised by the program itself: the run ends with it (CONTRACT.md §9.6)."""
+        self.left: SystemExit | None = None
+        """Raised by a task of the program: the run ends with it, as with one of its own."""
+        self.seals_interrupts = False
+        """Whether it is an end like any other; else `execute` raises it."""
+        self.unknown: dict[str, str] = {}
+        """Tools asked for that the run does not have, by the call key that they would have had."""
+        self.secrets: dict[str, None] = {}
+        """Names that the program asked handles for; arguments are searched for handles from then
+        on."""
+        self.unawaited = Unawaited()
+        self.slips: tuple[Slip, ...] = ()
+        """Calls that the program made and never awaited, once it has ended."""
+        self.unheard: list[Unheard] = []
+        """Exceptions of the program that nobody awaited."""
+        self.more_tokens: Callable[[], int] = lambda: 0
+        """Asks the parent for tokens and waits for them: how many it gave."""
+        self.main: Task | None = None
+        self._joins: list[Join] = []
+        self._conversations = Conversations()
+        self._spins = False
+        self._is_plain = False
+        self._is_told = False
+        self._thread = 0
+        """The thread that executes the program; 0 before and after."""
+
+    def _hear(self, message: str, error: BaseException | None) -> None:
+        """Keep what nobody awaited, as text: an exception keeps all that it went through."""
+        if len(self.unheard) == _UNHEARD_MAX:
+            self.unheard.append(Unheard("more exceptions that nobody awaited are not listed"))
+        if len(self.unheard) > _UNHEARD_MAX:
+            return
+        if error is not None:
+            message += f": {type(error).__name__}: {text_of(error)}"
+        place = place_of(error) if error is not None else None
+        self.unheard.append(Unheard(message, *(place or ())))
+
+    def _arm(self, timer: Timer) -> None:
+        self.world.arm(timer)  # the world changes where a run is resumed
+
+    # -- the life of a run ----------------------------------------------------------------
+
+    def execute(
+        self, program: Callable[..., Any], runs: tuple[Any, Any], argument: Json
+    ) -> Verdict:
+        """Run `program` to its end, endings included, and return how it ended.
+
+        `runs` are the two faces of this kernel: for asynchronous and for plain programs.
+
+        Raises:
+            RefoldError: the world failed: a log that can no longer be written, a divergence.
+        """
+        self._thread = threading.get_ident()
+        self._begin_session()
+        try:
+            if is_async(program):
+                result = self._execute_async(program(runs[0], argument))
+            else:
+                result = self._execute_plain(program, runs[1], argument)
+            if self.failure is None:
+                self._close()
+        finally:
+            self._thread = 0
+            self.loop.hear_failed_tasks()
+            self.slips = self.unawaited.taken()
+            if self.session is not None:
+                self.session.unbind()
+        if self.failure is not None:
+            raise self.failure  # a plain program may have swallowed it
+        if self.interrupt is not None:
+            if not self.seals_interrupts:
+                raise self.interrupt
+            result = Result(error=self.interrupt)
+        elif self.left is not None:
+            result = Result(error=self.left)
+        return self._judge(result)
+
+    def _begin_session(self) -> None:
+        if self.session is not None:
+            if self.session.is_own:
+                self.world.seed(self.session)
+            self.session.bind(self._note_session, self.values.draw)
+
+    def _note_session(self, event: Event) -> None:
+        self.ask(event)
+
+    def _execute_async(self, coroutine: Coroutine[Any, Any, Any]) -> Result:
+        self.main = self.loop.spawn(coroutine, self.loop.root)
+        while self._turn() and not self.main.done():
+            if not self._advance():
+                return Result(abandoned=True)
+        return result_of(self.main) if self.main.done() else Result(abandoned=True)
+
+    def _execute_plain(self, program: Callable[..., Any], run: Any, argument: Json) -> Result:
+        self._is_plain = True
+        try:
+            return Result(value=program(run, argument))
+        except asyncio.CancelledError:
+            return Result(abandoned=True)
+        except SecondInterrupt:
+            raise
+        except KeyboardInterrupt as error:
+            self.interrupt = self.interrupt or error
+            return Result(error=error)
+        except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - failures are data
+            return Result(error=error)
+
+    def _turn(self) -> bool:
+        """Run until nothing is ready; False where the program is not to go on.
+
+        It is not where it spins, and where a task of it raises KeyboardInterrupt or SystemExit
+        (§9.4).
+
+        Raises:
+            RefoldError: the first failure of the world, whatever the program made of it.
+        """
+        before = self.interrupt, self.left
+        is_quiet = self._step()
+        if self.failure is not None:
+            raise self.failure
+        if not is_quiet and (self.interrupt, self.left) == before:
+            if self._spins:
+                self.loop.forget_ready()  # while it was cancelled, too
+            self._spins = True
+            self.stopped = self.stopped or spinning(self.loop)
+        return is_quiet
+
+    def _step(self) -> bool:
+        """Step the loop; after the first, further attempts of tasks to leave are passed over."""
+        while True:
+            try:
+                return self.loop.step()
+            except SecondInterrupt:
+                raise
+            except KeyboardInterrupt as error:
+                if self.interrupt is None:
+                    self.interrupt = error
+                    return False
+            except SystemExit as error:
+                if self.left is None:
+                    self.left = error
+                    return False
+
+    def _advance(self) -> bool:
+        """Take one line from the world; False where the run is to be left as it stands."""
+        if self.is_stuck():
+            if self.stopped is None:
+                self.stopped = stuck(self.loop)
+            return False
+        self.values.clock = None
+        try:
+            return self.world.advance()
+        except RecursionError:
+            raise  # a plain program's own: its calls stand on the stack that is full
+        except Exception as error:
+            self.fail(error)
+            raise
+
+    def fail(self, error: BaseException) -> None:
+        """End the run with an error of the engine's, whatever the program makes of it (§9.5).
+
+        An asynchronous program is just not resumed.  A plain one stands inside its call, where it
+        may swallow the error: so nothing more is asked for or awaited from here on, for what was
+        about to start when the world failed never comes back.
+        """
+        if self.failure is None:
+            self.failure = error
+        self.world = Silent(self.world.fold)
+
+    @contextlib.contextmanager
+    def failing(self, apart_from: Sequence[BaseException] = ()) -> Iterator[None]:
+        """Let an error of the world, asked for something in the block, end the run.
+
+        Not one that says no more than that a log cannot hold a value, nor those `apart_from` it.
+        """
+        try:
+            yield
+        except NotCanonical:
+            raise
+        except RefoldError as error:
+            if error not in apart_from:
+                self.fail(error)
+            raise
+
+    def had(self, value: Any) -> Any:
+        """Return what is there already, as `wait` does: nothing is ready, so no step is missed.
+
+        Raises:
+            RefoldError: the first failure of the world, whatever the program made of it.
+        """
+        if self.failure is not None:
+            raise self.failure
+        return value
+
+    def wait(self, pending: Pending) -> Any:
+        """Pump until `pending` is done: how a plain program waits inside its call."""
+        while True:
+            if not self._turn():
+                raise self.interrupt or self.left or asyncio.CancelledError
+            if pending.is_done:
+                try:
+                    return pending.take()
+                except Exception:
+                    self.forget(pending)
+                    raise
+            if not self._advance():
+                raise asyncio.CancelledError
+            if self.stopped is not None and not self._is_told:
+                self._is_told = True  # once: its clean-up may call and wait
+                self.give_up(pending)
+                raise asyncio.CancelledError
+
+    def forget(self, pending: Pending) -> None:
+        """Let go of an error that was raised: its traceback leads to the frame that has `pending`.
+
+        The cycle would keep what the program's functions on the way have made until the collector
+        comes by; a generator among it is to be closed when its function has failed.
+        """
+        if self.loop.flags.no_collector:
+            pending.forget()
+
+    def wait_for_task(self, task: Task) -> Any:
+        """Pump until `task` is done: how a plain program runs a delegation tool."""
+        while not task.done():
+            if not self._turn():
+                raise self.interrupt or self.left or asyncio.CancelledError
+            if not task.done() and not self._advance():
+                raise asyncio.CancelledError
+        return task.result()
+
+    def has_returned(self) -> bool:
+        """Return whether the program's own code has come to its end; what it left may still run."""
+        return self.is_closing or (self.main is not None and self.main.done())
+
+    def is_stuck(self) -> bool:
+        """Return whether nothing is ready, in flight or timed (CONTRACT.md §9.4)."""
+        return self.loop.is_idle() and not self._hears()
+
+    def _hears(self) -> bool:
+        """Return whether anything is in flight or timed that the program may wait for."""
+        if self.open or self.loop.timers or self._joins:
+            return True
+        return bool(self.is_closing and self.children)
+
+    # -- endings --------------------------------------------------------------------------
+
+    def _close(self) -> None:
+        """Cancel what still runs, in creation order, and take what comes of it (§9.4)."""
+        cancelled: set[asyncio.Task[Any]] = set()
+        while self.loop.unfinished:
+            for task in list(self.loop.unfinished):
+                if task not in cancelled:
+                    cancelled.add(task)
+                    task.cancel()
+            goes_on = self._turn()
+            if not goes_on and not self._spins:
+                continue  # KeyboardInterrupt and SystemExit stop a step once
+            if not self.loop.unfinished or not goes_on or not self._advance():
+                break
+        self._close_generators()
+        self.is_closing = True
+        self._joins.clear()
+        for call in list(self.open):
+            self.give_up(self.open[call])
+        for call in self.children:
+            self.wanted.append(GiveUp(call))
+        while self.children and self._advance():
+            self._turn()
+
+    def _close_generators(self) -> None:
+        for generator in self.loop.open_generators():
+            task = self.loop.spawn(generator.aclose(), self.loop.root.child())
+            while self._turn() and not task.done():
+                if not self._advance():
+                    return
+            with contextlib.suppress(Exception, asyncio.CancelledError, KeyboardInterrupt):
+                task.result()
+
+    def stop(self, verdict: Verdict) -> None:
+        """End the run from outside: the program is cancelled and may clean up."""
+        if self.stopped is None:
+            self.stopped = verdict
+            if self.main is not None:
+                self.main.cancel()
+
+    def _judge(self, result: Result) -> Verdict:
+        """Return how the run ended: refusals and stops count, whatever the program returned."""
+        if self.loop.refusal is not None:
+            return failed("outside_loop", str(self.loop.refusal))
+        if self.stopped is not None:
+            return self.stopped
+        if result.abandoned:
+            return gave_up()
+        if result.error is not None:
+            verdict = verdict_of_error(result.error)
+            return attrs.evolve(verdict, place=place_of(result.error))
+        verdict, hit = verdict_of_value(result.value, self.limits.output_bytes)
+        if hit is not None:
+            self.emit(hit, None)
+        return verdict
+
+    # -- lines ----------------------------------------------------------------------------
+
+    def emit(self, event: Event, call: str | None) -> None:
+        """Put a line that follows from the program into the log."""
+        self.loop.idle_passes = 0
+        with self.failing():
+            self.world.emit(event, call)
+
+    def deliver(self, event: Event, call: str | None) -> None:
+        """Resolve what a line from the world completes; the line is in the log already."""
+        match event:
+            case ToolReturned() | ModelAnswered() | InputGiven():
+                pending = self.open.pop(call or "", None)
+                if pending is not None:
+                    pending.resolve(*self._result(pending, event))
+            case ChildFinished(outcome):
+                self._child_finished(call or "", outcome)
+            case TimerFired(virtual_us):
+                self.values.virtual_us = virtual_us
+                self.loop.fire(call or "")
+            case LimitHit():
+                self.stop(timed_out(event))
+            case EffectCancelled(kind="run"):
+                self.stop(cancelled())
+            case SessionChanged() if self.session is not None:
+                self.session.take(event)
+            case _:
+                pass  # an effect.late changes nothing, and of tokens the fold knows
+
+    def can_deliver(self, event: Event, call: str | None) -> bool:
+        """Return whether the program waits for what this line from the world would complete."""
+        match event:
+            case ToolReturned() | ModelAnswered() | InputGiven():
+                return call in self.open
+            case ChildFinished():
+                return self.wants_child(call or "")
+            case TimerFired():
+                return call in self.loop.timers
+            case EffectLate():
+                return True
+            case LimitHit():
+                return event.limit == "timeout_seconds" and call is None
+            case EffectCancelled():
+                return event.kind == "run"
+            case SessionChanged():
+                return bool(event.by)
+            case TokensGranted():
+                return not event.to or event.to in self.children
+            case _:
+                return False
+
+    def wants_child(self, call: str) -> bool:
+        """Return whether the outcome of `call` may be delivered now (CONTRACT.md §9.2)."""
+        if self.is_closing:
+            return next(iter(self.children), None) == call
+        return any(join.awaits(call) for join in self._joins)
+
+    def _result(
+        self, pending: Pending, event: ToolReturned | ModelAnswered | InputGiven
+    ) -> tuple[Any, Exception | None]:
+        match event:
+            case ToolReturned():
+                return self._tool_result(pending, event)
+            case ModelAnswered(status="ok"):
+                return self._reply(pending, event), None
+            case ModelAnswered():
+                fault = event.error or {}
+                return None, ModelError(
+                    pending.name, str(fault.get("message", "")), str(fault.get("code", "raised"))
+                )
+            case InputGiven():
+                return event.answer, None
+
+    def _tool_result(self, pending: Pending, event: ToolReturned) -> tuple[Any, Exception | None]:
+        if self.session is not None:
+            self._observe(pending.name, pending.arguments, event)
+        if event.status != "ok":
+            return None, tool_error(pending.name, event.error or {})
+        if pending.tool is None or not pending.tool.typed:
+            return event.result, None
+        return self._loaded(pending.tool, event.result)
+
+    def _observe(self, tool: str, arguments: dict[str, Json], event: ToolReturned) -> None:
+        if self.session is not None:
+            self.session.observe(tool, arguments, event.result, event.error)
+
+    def _loaded(self, tool: Tool, result: Json) -> tuple[Any, Exception | None]:
+        try:
+            return tool.load(result), None
+        except RefoldError as error:
+            self.fail(error)
+            return None, error
+
+    def _reply(self, pending: Pending, event: ModelAnswered) -> ModelReply:
+        self._conversations.answered(pending.chain, pending.messages, event.message or {})
+        return ModelReply(
+            message=event.message or {}, usage=event.usage, stop_reason=event.stop_reason
+        )
+
+    def declare(self, what: str, call: str, places: Iterable[str], ids: Iterable[str] = ()) -> None:
+        """Put into the log what of an entry, `what` at `call`, another recording has otherwise."""
+        data = {"what": what, "call": call, "places": list(places), "ids": list(ids)}
+        self.world.declare(Extension(MEASURED, data))
+
+    # -- what programs ask ----------------------------------------------------------------
+
+    def key(self) -> tuple[Scope, str]:
+        """Return the scope of the code that asks, and its next call key.
+
+        Raises:
+            UsageError: `run` is used outside its own program.
+        """
+        scope = self.loop.stepping_scope()
+        if scope is None:
+            self.check_inside()
+            scope = self.loop.root
+        return scope, scope.next_call()
+
+    def check_inside(self) -> None:
+        """Refuse whoever is not the program.
+
+        Raises:
+            UsageError: `run` is used outside its own program.
+        """
+        if self.loop.is_stepping():
+            return
+        if not self._is_plain or self._thread != threading.get_ident() or inside_collector():
+            raise UsageError(
+                "run was used outside its program: from another thread, after the end, by a child "
+                "(its program is given a run of its own), or by a finaliser of the garbage "
+                "collector"
+            )
+
+    def ask(self, event: Event) -> str:
+        """Put a request into the log under a new call key, and return the key."""
+        scope, call = self.key()
+        self._ask_as(event, scope, call)
+        return call
+
+    def _ask_as(self, event: Event, scope: Scope, call: str) -> None:
+        try:
+            self.world.emit(event, call)
+        except NotCanonical:
+            scope.calls -= 1  # nothing was asked: ordinals stay dense
+            raise
+        except RefoldError as error:
+            self.fail(error)
+            raise
+
+    def ask_tool(self, tool: Tool, arguments: dict[str, Any]) -> tuple[Pending | None, Any]:
+        """Ask for a leaf tool; return what to wait for, or `None` and the result of one that ran.
+
+        Raises:
+            ToolError: the tool ran, and failed.
+        """
+        plain = members_to_json(arguments)
+        scope, call = self.key()
+        pending = Pending(call, "tool", tool.name, tool, plain)
+        is_alone = not (self.open or self.children or self.wanted) and self.loop.is_idle()
+        goes_straight = is_alone and not self.secrets
+        taken = self._straight(pending, scope) if goes_straight else Taken.NOTHING
+        if taken.__class__ is ToolReturned:
+            return None, self._had_at_once(pending, taken)
+        if taken is Taken.NOTHING:
+            self._ask_as(_tool_called(tool.name, plain, tool.effect), scope, call)
+        effect = _call_tool(call, tool, plain)
+        if self.secrets and (handles := handles_in(arguments)):
+            effect = CallTool(call, tool, plain, handles)
+        if is_alone and taken is Taken.NOTHING:
+            self.open[call] = pending
+            with self.failing():
+                event = self.world.at_once(effect)
+            if event is not None:
+                return None, self._had_at_once(pending, event)
+        self._wait_for(pending, effect)
+        return pending, None
+
+    def _straight(self, pending: Pending, scope: Scope) -> ToolReturned | Taken:
+        """Let the world make the call at once, if it can; its request may be refused as any."""
+        call, tool = pending.call, pending.tool
+        self.open[call] = pending
+        try:
+            returned = self.world.straight(tool, pending.arguments, call)  # type: ignore[arg-type]  # it is there
+        except NotCanonical:
+            del self.open[call]
+            scope.calls -= 1  # nothing was asked: ordinals stay dense
+            raise
+        except RefoldError as error:
+            self.fail(error)
+            raise
+        if returned is Taken.NOTHING:
+            del self.open[call]
+        return returned
+
+    def _had_at_once(self, pending: Pending, returned: ToolReturned) -> Any:
+        """Return the result of a tool that ran at once, or raise what it failed with."""
+        del self.open[pending.call]
+        self.values.clock = None
+        self.loop.next_number()  # of the future that nobody needed: numbers are hashes
+        value, error = self._tool_result(pending, returned)
+        if error is not None:
+            try:
+                raise error
+            finally:
+                if self.loop.flags.no_collector:
+                    error = None  # as in `forget`
+        return value
+
+    def _wait_for(self, pending: Pending, effect: Effect) -> None:
+        if self.loop.is_stepping():
+            pending.future = self.loop.create_future()
+        self.open[pending.call] = pending
+        self.wanted.append(effect)
+
+    def tool(self, which: Tool | str) -> Tool:
+        """Return a tool by its name, or the tool itself.
+
+        Raises:
+            ToolUnknown: no such tool was given, or what was passed is none.
+        """
+        if isinstance(which, str):
+            found = self.tools.get(which)
+            if found is None:
+                scope = self.loop.scope() if self.loop.is_stepping() else self.loop.root
+                self.unknown[f"{scope.path}#{scope.calls + 1}"] = which  # no line says so
+                raise ToolUnknown(which, tuple(self.tools))
+            return found
+        if not hasattr(which, "effect"):
+            raise UsageError(
+                f"{getattr(which, '__name__', which)!r} is no tool: decorate it with @refold.tool"
+            )
+        return which
+
+    def hand_out(self, name: str) -> None:
+        """Take note that the program has a handle to a secret, and tell the world."""
+        self.secrets[name] = None
+        self.world.secret_named(name)
+
+    @staticmethod
+    def plain_arguments(arguments: dict[str, Any]) -> dict[str, Json]:
+        """Return arguments as they are written: JSON values, sorted by name."""
+        return members_to_json(arguments)
+
+    def give_up(self, pending: Pending) -> None:
+        """Record that the program no longer waits; what still comes of the effect is late."""
+        if self.open.pop(pending.call, None) is not None:
+            self.emit(EffectCancelled(pending.kind), pending.call)  # type: ignore[arg-type]  # a closed set
+            self.wanted.append(GiveUp(pending.call))
+
+    def begin_delegation(self, tool: Tool, arguments: dict[str, Json]) -> tuple[str, Scope]:
+        """Record the call of a delegation tool; return its key and the scope that it runs in."""
+        call = self.ask(ToolCalled(tool.name, arguments, tool.effect, True))  # noqa: FBT003 - an event's field
+        return call, self.loop.scope().child()
+
+    def end_delegation(
+        self,
+        call: str,
+        tool: Tool,
+        arguments: dict[str, Json],
+        result: Any,
+        error: Exception | None,
+    ) -> Any:
+        """Record what a delegation tool returned; return it as replay will."""
+        if error is None:
+            try:
+                plain = to_json(result)
+                if measured := getattr(tool, "measured", ()):
+                    places = [f"/result{pointer}" for pointer in measured]
+                    self.declare(f"tool:{tool.name}", call, places)
+                self.emit(returned := ToolReturned("ok", plain), call)
+            except NotCanonical as refused:
+                error = ToolError(tool.name, str(refused), "result")
+            else:
+                self._observe(tool.name, arguments, returned)
+                return plain
+        if isinstance(error, (Diverged, ToolNeeded)):
+            self.fail(error)
+        if self.failure is not None:
+            raise error
+        fault = fault_of(error)
+        self.emit(returned := ToolReturned("error", error=dict(fault)), call)
+        self._observe(tool.name, arguments, returned)
+        raise tool_error(tool.name, fault) from None
+
+    def cancel_delegation(self, call: str) -> None:
+        """Record that a delegation tool was cancelled before it returned."""
+        self.emit(EffectCancelled("tool"), call)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait for virtual time: how a plain program sleeps."""
+        pending = Pending("", "timer", "")
+        self.loop.call_later(seconds, pending.resolve, None, None)
+        self.wait(pending)
+
+    def ask_model(self, request: ModelRequest, which: Model | str) -> Pending:
+        """Ask a model; what the log has of the conversation is named, not repeated (§2.4).
+
+        `which` is one of those given, by name, or any other itself.
+
+        Raises:
+            LimitReached: the run may ask no more.
+        """
+        name = which if isinstance(which, str) else which.name
+        model = self.models.get(which) if isinstance(which, str) else which
+        prefix = self._conversations.prefix(request.messages)
+        request = attrs.evolve(request, messages=prefix.given)
+        asked = ModelAsked(
+            model.name if model else name,
+            prefix.predecessor,
+            prefix.base,
+            [dict(message) for message in request.messages[prefix.base :]],
+            {key: to_json(value) for key, value in sorted(request.parameters.items())},
+            digest.of_value(digest.VALUE, [attrs.asdict(tool) for tool in request.tools])
+            if request.tools
+            else "",
+        )
+        call = self._grant(self._judged(lambda _call: RequestModel(asked)))
+        pending = Pending(call, "model", asked.model)
+        self._conversations.asked(prefix)
+        pending.chain, pending.messages = prefix.end, prefix.messages
+        self._wait_for(pending, AskModel(call, model, request, name))
+        return pending
+
+    def ask_person(self, question: str, schema: Mapping[str, Any] | None) -> Pending:
+        """Put a question to a person.
+
+        Raises:
+            UsageError: it is no text, or its schema is none.
+        """
+        check_question(question, schema)
+        plain = to_json(dict(schema)) if schema is not None else None
+        call = self.ask(InputAsked(question, plain))
+        pending = Pending(call, "input", question)
+        self._wait_for(pending, AskPerson(call, question, plain))
+        return pending
+
+    def _judged(self, command: Callable[[str], Command]) -> tuple[Event, ...]:
+        """Return what is decided of the command that is made for the next call key.
+
+        A child that only lacks tokens asks its parent for more, once (CONTRACT.md §8.3).
+        """
+        events = decide(self.world.fold, command(self._next_call()))
+        asks = self.loop.flags.asks_tokens and self.identity.parent is not None
+        if asks and lacks_tokens(events) and self.values.draw("tokens", "", self.more_tokens):
+            events = decide(self.world.fold, command(self._next_call()))
+        return events
+
+    def _next_call(self) -> str:
+        """Return the call key that `_grant` takes next."""
+        scope, call = self.key()
+        scope.calls -= 1
+        return call
+
+    def _grant(self, events: Iterable[Event]) -> str:
+        """Emit what `decide` gave under one call key; raise where it refused."""
+        first, *rest = events
+        call = self.ask(first)
+        for event in rest:
+            self.emit(event, call)
+        if isinstance(first, LimitHit) and not rest:
+            raise LimitReached(first.limit, first.allowed, first.observed)
+        return call
+
+    def start(self, delegation: Delegation) -> Child:
+        """Start a child, or reject it: then its outcome is there at once (CONTRACT.md §7)."""
+        name = program_name(delegation.program)
+        delegation = attrs.evolve(
+            delegation,
+            input=to_json(delegation.input),
+            program=found_program(delegation.program),
+        )
+        shares = self.loop.flags.asks_tokens
+        if shares and _takes_what_is_left(delegation):
+            left = tokens_left(self.world.fold)
+            delegation = attrs.evolve(delegation, part=None if left is None else max(1, left // 2))
+        number = self.world.fold.children_started + 1
+        granted = self._judged(
+            lambda call: RequestChild(
+                delegation,
+                program=name,
+                number=number,
+                run_id=self.child_run_id(call),
+                shares=shares,
+            )
+        )
+        call = self._grant(granted)
+        last = granted[-1]
+        if isinstance(last, ChildFinished):
+            return Child(call, 0, "", last.outcome)
+        if not isinstance(last, ChildStarted):
+            raise TypeError(f"decide gave {last!r} for a child")
+        run_id = last.run_id
+        child = self.children[call] = Child(call, last.number, run_id)
+        limits = Limits.from_json(last.delegation["limits"])
+        self.wanted.append(RunChild(call, delegation, last.number, run_id, limits))
+        return child
+
+    def seed(self, purpose: str, place: str) -> str:
+        """Return what a uuid or a random stream is drawn from: derived of the run's seed (§9.3)."""
+        identity = self.identity
+        text = f"{identity.seed}\0{identity.path}\0{purpose}\0{place}"
+        return digest.of_bytes(digest.VALUE, text.encode())
+
+    def child_run_id(self, call: str) -> str:
+        """Return the id of the child started by `call`: derived, never drawn (§9.1)."""
+        path = self.child_path(call)
+        return digest.of_bytes(digest.IDENTITY, f"{self.identity.root_id}\0{path}".encode())[:16]
+
+    def child_path(self, call: str) -> str:
+        """Return the path of the child started by `call`: the call keys of all starts above."""
+        return f"{self.identity.path} > {call}" if self.identity.path else call
+
+    def join(self, children: tuple[Child, ...], *, first: bool = False) -> Pending:
+        """Wait for children: all, in the order asked, or whichever is first."""
+        pending = Pending("", "join", "")
+        join = Join(children, first, pending)
+        if not children or join.is_settled():
+            pending.resolve(None, None)
+            return pending
+        if self.loop.is_stepping():
+            pending.future = self.loop.create_future()
+        self._joins.append(join)
+        return pending
+
+    def leave_join(self, pending: Pending) -> None:
+        """Forget a join whose waiter was cancelled; its children go on."""
+        self._joins = [join for join in self._joins if join.pending is not pending]
+
+    def cancel_child(self, child: Child) -> None:
+        """Ask for the end of a child; its outcome is still delivered to a join."""
+        if child.outcome is None:
+            self.emit(EffectCancelled("child"), child.call)
+            self.wanted.append(GiveUp(child.call))
+
+    def _child_finished(self, call: str, outcome: Outcome) -> None:
+        child = self.children.pop(call, None)
+        if child is None:
+            return
+        child.outcome = outcome
+        for join in list(self._joins):
+            if join.is_settled():
+                self._joins.remove(join)
+                join.pending.resolve(None, None)
+
+
+def _takes_what_is_left(delegation: Delegation) -> bool:
+    """Return whether a child asks for no number of tokens: then it begins with half of them."""
+    limits = delegation.limits
+    return delegation.part is None and (limits is None or limits.model_tokens is None)
+
+
+def is_async(program: Callable[..., Any]) -> bool:
+    """Return whether `program` is asynchronous; objects with an async `__call__` are."""
+    return inspect.iscoroutinefunction(program) or inspect.iscoroutinefunction(
+        getattr(program, "__call__", None)  # noqa: B004 - its kind is asked, not its presence
+    )

@@ -1,0 +1,207 @@
+"""How a run ended, judged: by what the program returned or raised, or by why it was stopped.
+
+Also how exceptions become data and back.  Pure; statuses and reasons are CONTRACT.md §7.1.
+"""
+
+import asyncio
+import itertools
+import traceback
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+import refold.engine
+from refold.engine.encoding.canonical import Json, encode
+from refold.engine.encoding.plain import to_json
+from refold.engine.errors import (
+    AgentUnknown,
+    DefNotFoundError,
+    LimitReached,
+    ModelError,
+    NestedRun,
+    NotCanonical,
+    OutsideLoop,
+    ProgramError,
+    RunEnded,
+    Spinning,
+    Stuck,
+    ToolError,
+    UsageError,
+)
+from refold.engine.events.events import LimitHit
+from refold.engine.events.outcome import Fault, Report
+from refold.engine.log.blobs import DATA_MAX, encode_data
+from refold.engine.loop.loop import CALLBACKS_MAX, Loop, Task, is_asyncios, is_engines
+
+_END_BYTES_MAX: Final = DATA_MAX - 32 * 1024
+"""What the end of a run may hold of the program's; the rest of its entry needs room, too."""
+
+
+@attrs.frozen
+class Verdict:
+    """How a run ended, before it is written down."""
+
+    status: str
+    reason: str
+    output: Json = None
+    error: Fault | None = None
+    report: Report | None = None
+    place: tuple[str, int] | None = None
+    """File and line of the program that raised; for people, and in no digest."""
+
+
+@attrs.frozen
+class Result:
+    """What became of the program's own code."""
+
+    value: Any = None
+    error: BaseException | None = None
+    abandoned: bool = False
+
+
+def verdict_of_value(value: Any, output_bytes: int | None) -> tuple[Verdict, LimitHit | None]:
+    """Return how a run ended that returned `value`, and the limit that it hit, if any."""
+    report = value if isinstance(value, Report) else None
+    try:
+        output = to_json(report.output if report else value)
+        size = len(encode(output))
+        artifacts = [attrs.asdict(each) for each in report.artifacts] if report else []
+        encode_data({"output": output, "artifacts": artifacts}, bytes_max=_END_BYTES_MAX)
+    except NotCanonical as error:
+        return failed("output", f"the program's return value: {error}"), None
+    if output_bytes is None or size <= output_bytes:
+        return Verdict("completed", "done", output=output, report=report), None
+    message = f"the output has {size} bytes; {output_bytes} allowed"
+    verdict = Verdict("limit", "limit", error=Fault(code="output_bytes", message=message))
+    return verdict, LimitHit("output_bytes", output_bytes, "run", size)
+
+
+def gave_up() -> Verdict:
+    """Return the end of a program that cancelled itself."""
+    fault = Fault(code="cancelled", message="the program cancelled itself")
+    return Verdict("cancelled", "cancelled", error=fault)
+
+
+def result_of(task: Task) -> Result:
+    """Return what became of a task that is done."""
+    if task.cancelled():
+        return Result(abandoned=True)
+    error = task.exception()
+    return Result(error=error) if error is not None else Result(value=task.result())
+
+
+def fault_of(error: BaseException) -> dict[str, str]:
+    """Return an exception as the data of a failed tool: {code, message, type}."""
+    match error:
+        case ToolError():
+            return {"code": error.code, "message": error.message, "type": error.error_type}
+        case _:
+            return {"code": "raised", "message": text_of(error), "type": type(error).__name__}
+
+
+def text_of(error: BaseException) -> str:
+    """Return an exception's text, fit for a log: at most 4,000 characters, no lone surrogates."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - an exception whose text raises is still an exception
+        text = "(its text cannot be shown)"
+    return text[:4000].encode(errors="backslashreplace").decode()
+
+
+def tool_error(tool: str, fault: Mapping[str, Any]) -> ToolError:
+    """Return the error that a failed tool raises in the program."""
+    is_unknown = (fault.get("code"), fault.get("type")) == ("refused", DefNotFoundError.__name__)
+    kind = AgentUnknown if is_unknown else ToolError
+    return kind(
+        tool,
+        str(fault.get("message", "")),
+        str(fault.get("code", "raised")),
+        str(fault.get("type", "")),
+    )
+
+
+def failed(code: str, message: str, reason: str = "error") -> Verdict:
+    """Return the end of a run that failed."""
+    return Verdict("failed", reason, error=Fault(code=code, message=message))
+
+
+_REFOLD: Final = refold.engine.__path__[0].rpartition("/")[0]
+"""The folder of Refold itself."""
+
+
+def place_of(error: BaseException) -> tuple[str, int] | None:
+    """Return file and line of the innermost frame of the program that `error` went through."""
+    place = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        file = frame.f_code.co_filename
+        if place is not None and isinstance(error, NestedRun) and file.startswith(_REFOLD):
+            break  # the program called it; below are calls of ours, not all of the engine
+        if not is_engines(file):
+            place = file, line
+    return place
+
+
+def verdict_of_error(error: BaseException) -> Verdict:
+    """Return how a run ended whose program raised `error`."""
+    match error:
+        case LimitReached(limit=limit):
+            reason = "max_iterations" if limit == "max_iterations" else "limit"
+            return Verdict("limit", reason, error=Fault(code=limit, message=str(error)))
+        case RunEnded():
+            return failed(error.reason, error.message, error.reason)
+        case OutsideLoop():
+            return failed("outside_loop", str(error))
+        case ModelError():
+            return failed(error.code, error.said)
+        case ProgramError() | UsageError():
+            return failed("raised", f"{type(error).__name__}: {error}")
+        case _:
+            return failed("raised", f"{type(error).__name__}: {text_of(error)}")
+
+
+def timed_out(hit: LimitHit) -> Verdict:
+    """Return the end of a run whose wall time was over."""
+    message = f"no end within {hit.allowed:g} s"
+    return Verdict("timed_out", "limit", error=Fault(code="timeout_seconds", message=message))
+
+
+def cancelled() -> Verdict:
+    """Return the end of a run that was cancelled from outside."""
+    return Verdict(
+        "cancelled", "cancelled", error=Fault(code="cancelled", message="cancelled from outside")
+    )
+
+
+def stuck(loop: Loop) -> Verdict:
+    """Return the end of a run that nothing could ever wake; names its tasks (CONTRACT.md §9.4)."""
+    waiting = tuple(f"{_scope_name(task)} {_place(task)}" for task in loop.unfinished)
+    return failed("stuck", str(Stuck(waiting)))
+
+
+def spinning(loop: Loop) -> Verdict:
+    """Return the end of a run that never waits; names its first tasks (CONTRACT.md §9.4)."""
+    tasks = itertools.islice(loop.unfinished, _TASKS_NAMED)
+    running = tuple(f"{_scope_name(task)} {_place(task)}" for task in tasks)
+    return failed("spinning", str(Spinning(CALLBACKS_MAX, running)))
+
+
+_TASKS_NAMED: Final = 8
+"""Tasks that the message of a run that spins names."""
+
+
+def _scope_name(task: asyncio.Task[Any]) -> str:
+    return task.scope.path if isinstance(task, Task) else task.get_name()
+
+
+def _place(task: asyncio.Task[Any]) -> str:
+    """Return where a task waits: the innermost line of the program in its chain of coroutines."""
+    waiting: Any = task.get_coro()
+    place = "waits"
+    while (frame := getattr(waiting, "cr_frame", None)) is not None:
+        code = frame.f_code
+        if not is_asyncios(code.co_filename) or place == "waits":
+            name = code.co_filename.rpartition("/")[2]
+            place = f"waits at {name}:{frame.f_lineno} in {code.co_name}"
+        waiting = waiting.cr_await
+    return place

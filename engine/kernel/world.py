@@ -1,0 +1,160 @@
+"""What stands behind a kernel: the port between a program and its log.
+
+`engine.recording.recorder` implements it for a log being written, `replay.reexecute.world` for a
+log being read; the kernel cannot tell which.
+"""
+
+import asyncio
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Final, Literal, NoReturn, Protocol
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.events.events import (
+    ChildStarted,
+    ClockRead,
+    Event,
+    Extension,
+    InputAsked,
+    ModelAsked,
+    ToolCalled,
+    ToolReturned,
+)
+from refold.engine.loop.loop import Timer
+from refold.engine.ports.effects import CallTool
+from refold.engine.ports.ports import SessionPort, Tool
+from refold.engine.state import Fold
+
+
+class Taken(Enum):
+    """How much was taken of a call that was to be made straight through, and was not."""
+
+    NOTHING = auto()
+    """The call is to be asked for as any other."""
+    REQUEST = auto()
+    """The outcome is to be waited for as any other."""
+
+
+class World(Protocol):
+    """What stands behind a kernel: a log being written, or a log being read."""
+
+    fold: Fold
+    """The state so far; `emit` and the pump keep it."""
+
+    def emit(self, event: Event, call: str | None) -> None:
+        """Take a line that follows from the program.
+
+        Raises:
+            NotCanonical: the event cannot be held; nothing was taken.
+        """
+        ...
+
+    def look(self) -> ClockRead:
+        """Take a look at the clock as a line, and return it."""
+        ...
+
+    def arm(self, timer: Timer) -> None:
+        """Be told of a new timer."""
+        ...
+
+    def draw(self, source: str, name: str, call: str, produce: Callable[[], Json]) -> Json:
+        """Take a value from outside as a line, and return it; in replay `produce` is not called."""
+        ...
+
+    def patched(self, marker: str) -> bool:
+        """Take a change marker as a line, and return whether the run has it; live, it has."""
+        ...
+
+    def declare(self, measured: Extension) -> None:
+        """Take a line of the kind `MEASURED`, which a replay neither compares nor needs."""
+        ...
+
+    def secret_named(self, name: str) -> None:
+        """Be told that the program has a handle to a secret: its value is hidden from now on."""
+        ...
+
+    def seed(self, session: SessionPort) -> None:
+        """Take the session that the run starts with as a line."""
+        ...
+
+    def straight(self, tool: Tool, arguments: dict[str, Json], call: str) -> ToolReturned | Taken:
+        """Take the request of a leaf tool and its result as two lines, where that can be.
+
+        The short way of `emit` and `at_once` and with their lines; a world need not have one.
+        """
+        ...
+
+    def at_once(self, effect: CallTool) -> ToolReturned | None:
+        """Run a tool in place where nothing else is live; `None`: it must wait its turn."""
+        ...
+
+    def advance(self) -> bool:
+        """Launch what is wanted, take one line from the world and `deliver` it.
+
+        Returns False where nothing more will come: the run is given up, or the record ends.
+        """
+        ...
+
+
+REQUESTS: Final = (ToolCalled, ModelAsked, ChildStarted, InputAsked)
+"""Events that ask the world for something."""
+
+
+class RecordEnded(asyncio.CancelledError):
+    """The program asked for something after the last line: it is let go."""
+
+
+class Silent:
+    """The world of a run that is suspended: nothing is written, nothing comes any more."""
+
+    def __init__(self, fold: Fold) -> None:
+        self.fold = fold
+
+    def emit(self, event: Event, call: str | None) -> None:  # noqa: ARG002 - the port's
+        """Take no line; let go of whoever asks for something.
+
+        Raises:
+            RecordEnded: the event asks for something.
+        """
+        if isinstance(event, REQUESTS):
+            raise RecordEnded
+
+    def look(self) -> NoReturn:
+        """Let go of whoever looks."""
+        raise RecordEnded
+
+    def arm(self, timer: Timer) -> None:
+        """Do nothing."""
+
+    def draw(self, source: str, name: str, call: str, produce: Callable[[], Json]) -> NoReturn:  # noqa: ARG002 - the port's
+        """Let go of whoever draws."""
+        raise RecordEnded
+
+    def patched(self, marker: str) -> NoReturn:  # noqa: ARG002 - the port's
+        """Let go of whoever asks."""
+        raise RecordEnded
+
+    def declare(self, measured: Extension) -> None:
+        """Do nothing."""
+
+    def secret_named(self, name: str) -> None:
+        """Do nothing."""
+
+    def seed(self, session: SessionPort) -> None:
+        """Do nothing."""
+
+    def straight(
+        self,
+        tool: Tool,  # noqa: ARG002 - the port's
+        arguments: dict[str, Json],  # noqa: ARG002 - the port's
+        call: str,  # noqa: ARG002 - the port's
+    ) -> Literal[Taken.NOTHING]:
+        """Take nothing."""
+        return Taken.NOTHING
+
+    def at_once(self, effect: CallTool) -> None:
+        """Run nothing."""
+
+    def advance(self) -> bool:
+        """Return False: nothing will come."""
+        return False

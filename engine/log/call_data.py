@@ -1,0 +1,71 @@
+"""The data of the two lines that a tool's call leaves, as bytes, with no event between.
+
+Recording and re-executing a call make these bytes twice a call, and most of the way through an
+event and a dict would lead nowhere: the program's arguments and the tool's result are JSON values
+already.  What stands here is exactly what `engine.log.blobs.encode_data` gives for the event, or
+`None` where that takes more than a look: then the event is made.
+
+Pure.  The events are `ToolCalled` and `ToolReturned`; their form is CONTRACT.md §2.
+"""
+
+import functools
+from typing import Final
+
+from refold.engine.encoding.canonical import DEPTH_MAX, TAG, Json, encode
+from refold.engine.errors import NotCanonical
+from refold.engine.log.blobs import BLOB_MIN, DOLLAR
+
+_SURELY_FLAT: Final = 2 * DEPTH_MAX
+"""Bytes with no room for more levels than are allowed."""
+
+_ROOM: Final = 1024
+"""Bytes that names, and what else stands around a value, may take."""
+
+
+def called(tool: str, effect: str, arguments: dict[str, Json]) -> bytes | None:
+    """Return the data of `tool.called` of a leaf tool; `None`: make the event."""
+    around = _around(tool, effect)
+    try:
+        encoded = encode(arguments)
+    except NotCanonical:
+        return None  # the event's data will say where
+    if around is None or DOLLAR in encoded or TAG in encoded:
+        return None
+    if len(encoded) > _SURELY_FLAT and not _is_small(encoded):
+        return None
+    return around[0] + encoded + around[1]
+
+
+def returned(result: Json) -> bytes | None:
+    """Return the data of `tool.returned` with the status `ok`; `None`: make the event."""
+    if result is None:
+        return b'{"status":"ok"}'
+    try:
+        encoded = encode(result)
+    except NotCanonical:
+        return None
+    if (
+        DOLLAR in encoded
+        or TAG in encoded
+        or (len(encoded) > _SURELY_FLAT and not _is_small(encoded))
+    ):
+        return None
+    return b'{"status":"ok","result":' + encoded + b"}"
+
+
+def _is_small(encoded: bytes) -> bool:
+    """Return whether no string can be a blob, and a level more does no harm."""
+    brackets = encoded.count(b"{") + encoded.count(b"[")
+    return brackets < DEPTH_MAX and len(encoded) < BLOB_MIN - _ROOM
+
+
+@functools.lru_cache(maxsize=512)
+def _around(tool: str, effect: str) -> tuple[bytes, bytes] | None:
+    """Return what stands before the arguments, and what behind; `None` for unusual names."""
+    try:
+        begin, end = encode({"tool": tool}), encode({"effect": effect})
+    except NotCanonical:
+        return None
+    if DOLLAR in begin or DOLLAR in end or len(begin) + len(end) > _ROOM:
+        return None
+    return begin[:-1] + b',"arguments":', b"," + end[1:]

@@ -1,0 +1,767 @@
+"""A deterministic asyncio event loop: callbacks, tasks, futures, timers, and nothing else.
+
+Programs run on it (CONTRACT.md §9).  The same program, given the same completions in the same
+order, runs its callbacks in the same order in every process:
+
+- tasks hash to their scope and futures to the order of their first use, so that sets of them
+  iterate alike, and a future more somewhere else turns none around;
+- a task's scope is its place in the tree of tasks, kept on the task and not in a context
+  variable, which frameworks share between tasks;
+- timers fire one at a time, when the pump says so; the clock moves only between steps;
+- whatever would leave the loop is refused, naming the place that tried.
+
+Pure: reads no clock, opens nothing, starts nothing.  What arms a timer against real time and what
+a look at the clock gives are callables that the kernel hands in.  `engine.loop.stdlib` holds the
+functions of asyncio that need a wrapper to be deterministic here.
+"""
+
+import asyncio
+import contextvars
+import functools
+import gc
+import itertools
+import sys
+import threading
+import weakref
+import zlib
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator
+from types import BuiltinFunctionType, FrameType
+from typing import Any, Final, NoReturn
+
+import refold.engine
+from refold.engine.errors import OutsideLoop
+from refold.engine.events.flags import NOW, Flags
+
+_ASYNCIO_FILES: Final = asyncio.__file__.rpartition("/")[0]
+_STDLIB: Final = _ASYNCIO_FILES.rpartition("/")[0]
+_OURS: Final = refold.engine.__path__[0]
+_TIMEOUTS_FILE: Final = sys.modules["asyncio.timeouts"].__file__
+
+CALLBACKS_MAX: Final = 1_000_000
+"""Callbacks that one step may run, about two seconds: a program that never waits ends there."""
+_FOR_EVER: Final = 1e12
+"""Seconds, about thirty thousand years: no timer waits longer, `math.inf` included."""
+
+
+_ADAPTERS: Final = {
+    "/pydantic_ai/": "refold.adapters.pydantic_ai",
+    "/agents/": "refold.adapters.openai_agents",
+}
+"""By the folder of an installed framework: what makes its agents programs (CONTRACT.md §17)."""
+
+
+def _adapter_for(frame: FrameType | None) -> str:
+    """Return the adapter of the framework that a call came through; empty for none."""
+    while frame is not None:
+        _, installed, name = frame.f_code.co_filename.rpartition("-packages")
+        for folder, adapter in _ADAPTERS.items() if installed else ():
+            if name.startswith(folder):
+                return adapter
+        frame = frame.f_back
+    return ""
+
+
+def _programs_own(frame: FrameType | None) -> FrameType | None:
+    """Return the first frame, from the innermost out to the step, that is no library's."""
+    while frame is not None and frame.f_code is not Loop.step.__code__:
+        name = frame.f_code.co_filename
+        if not name.startswith((_STDLIB, _OURS)) and "-packages/" not in name:
+            return frame
+        frame = frame.f_back
+    return None
+
+
+class _Collecting(threading.local):
+    on = False
+
+
+_collecting = _Collecting()
+
+
+def is_engines(file: str) -> bool:
+    """Return whether a source file belongs to the engine or to asyncio, and not to a program."""
+    return file.startswith((_ASYNCIO_FILES, _OURS))
+
+
+def is_asyncios(file: str) -> bool:
+    """Return whether a file of code belongs to asyncio."""
+    return file.startswith(_ASYNCIO_FILES)
+
+
+def _mark_collection(phase: str, _info: dict[str, int]) -> None:
+    _collecting.on = phase == "start"
+
+
+def inside_collector() -> bool:
+    """Return whether this thread runs a finaliser on behalf of the garbage collector."""
+    return _collecting.on
+
+
+gc.callbacks.append(_mark_collection)
+
+
+_SIBLING_BITS: Final = 24
+"""Of a hash: room for the tasks of one scope; what stands above tells those of two apart."""
+
+
+class Scope:
+    """A place in a program's tree of tasks, and the counters that name what happens there."""
+
+    __slots__ = ("_below", "calls", "hash", "path", "tasks", "timers")
+
+    def __init__(self, path: str, hash_: int = 0) -> None:
+        self.path = path
+        self.hash = hash_
+        """Of its task.  Siblings have successive ones, so that small sets keep their order."""
+        self._below = -1
+        self.tasks = 0
+        self.calls = 0
+        self.timers = 0
+
+    def child(self) -> "Scope":
+        """Return the next scope below this one: `0/2` has `0/2/1`, then `0/2/2`."""
+        if self._below < 0:
+            self._below = zlib.crc32(self.path.encode()) << _SIBLING_BITS if self.hash else 0
+        self.tasks += 1
+        return Scope(f"{self.path}/{self.tasks}", self._below + self.tasks)
+
+    def next_call(self) -> str:
+        """Return the next call key: `0/2#1`, then `0/2#2`."""
+        self.calls += 1
+        return f"{self.path}#{self.calls}"
+
+    def next_timer(self) -> str:
+        """Return the next timer key, counted apart from calls: `0/2@1`."""
+        self.timers += 1
+        return f"{self.path}@{self.timers}"
+
+
+_scope_of_context: contextvars.ContextVar[Scope] = contextvars.ContextVar("refold_scope")
+
+
+_NO_CONTEXT: Final = contextvars.Context()
+
+
+def _do_nothing(*_args: Any) -> None:
+    """Stand in for what a cancelled handle would have called."""
+
+
+class Handle:
+    """A callback that is due; the little of `asyncio.Handle` that anything uses."""
+
+    __slots__ = ("args", "callback", "context", "is_cancelled")
+
+    def __init__(
+        self, callback: Callable[..., Any], args: tuple[Any, ...], context: contextvars.Context
+    ) -> None:
+        self.callback = callback
+        self.args = args
+        self.context = context
+        self.is_cancelled = False
+
+    def get_context(self) -> contextvars.Context:
+        """Return what it is called in."""
+        return self.context
+
+    def cancel(self) -> None:
+        """Make sure that the callback never runs, and let go of it.
+
+        Whoever keeps the handle would keep what the callback leads to, and that is for the program
+        alone to do: a generator is closed when its last reference goes.
+        """
+        self.is_cancelled = True
+        self.callback, self.args, self.context = _do_nothing, (), _NO_CONTEXT
+
+    def cancelled(self) -> bool:
+        """Return whether `cancel` was called."""
+        return self.is_cancelled
+
+
+class _Since(float):
+    """The last recorded time, of which `asyncio.timeout` makes one that stands for a delay."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Any) -> Any:
+        total = super().__add__(other)
+        return total if total is NotImplemented else _Since(total)
+
+
+@functools.total_ordering
+class Timer(Handle):
+    """A callback that waits for virtual time, named by its scope and number there.
+
+    Ordered by when it is due, as far as that can be told without a look at the clock.
+    """
+
+    __slots__ = ("_due", "_loop", "_when", "at_us", "delay_us", "key", "number")
+
+    def __init__(
+        self,
+        loop: "Loop",
+        delay: float,
+        callback: Callable[..., Any],
+        args: tuple[Any, ...],
+        context: contextvars.Context,
+        when: float | None,
+    ) -> None:
+        super().__init__(callback, args, context)
+        self._loop = loop
+        self._when = when
+        self.delay_us = _microseconds(delay)
+        """From the last recorded time on."""
+        self.at_us = None if when is None or isinstance(when, _Since) else _microseconds(when)
+        """In virtual time, where the program said a time and not a delay."""
+        self.key = loop.scope().next_timer()
+        self.number = loop.next_number()
+        self._due = when if when is not None else loop.glance() + delay
+
+    def __lt__(self, other: object) -> bool:
+        if not isinstance(other, Timer):
+            return NotImplemented
+        return (self._due, self.number) < (other._due, other.number)
+
+    def __hash__(self) -> int:
+        return self.number
+
+    def cancel(self) -> None:
+        """Disarm the timer; the log never mentions it."""
+        if not self.is_cancelled:
+            super().cancel()
+            self._loop.disarm(self)
+
+    def when(self) -> float:
+        """Return the virtual time at which it is due, in seconds."""
+        if self._when is None:
+            self._when = self._loop.time() + self.delay_us / 1_000_000
+        return self._when
+
+
+def _microseconds(seconds: float) -> int:
+    return max(0, round(min(seconds, _FOR_EVER) * 1_000_000))
+
+
+class Future(asyncio.Future[Any]):
+    """A future that hashes to a number that it draws when it is first put into a set."""
+
+    def __init__(self, *, loop: "Loop") -> None:
+        self.number = 0 if loop.flags.scope_hashes else loop.next_number()
+        super().__init__(loop=loop)
+
+    def __hash__(self) -> int:
+        self.number = self.number or self.get_loop().next_hash()  # type: ignore[attr-defined]  # ours
+        return self.number
+
+
+class Task(asyncio.Task[Any]):
+    """A task that knows its scope, and hashes to it."""
+
+    def __init__(
+        self, coro: Coroutine[Any, Any, Any], *, loop: "Loop", scope: Scope, **options: Any
+    ) -> None:
+        # Both before the base class: it adds the task to a set, and an eager start runs it.
+        self.number = scope.hash if loop.flags.scope_hashes else loop.next_number()
+        self.scope = scope
+        super().__init__(coro, loop=loop, **options)
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class TasksInOrder(set[asyncio.Task[Any]]):
+    """A set of tasks that gives them in the order in which it was made, whatever its layout is."""
+
+    def __init__(self, tasks: list[asyncio.Task[Any]]) -> None:
+        super().__init__(tasks)
+        self._in_order = tasks
+
+    def __iter__(self) -> Iterator[asyncio.Task[Any]]:
+        """Go through those that are still in it; what was added comes last."""
+        added = set(super().__iter__()).difference(self._in_order)
+        return iter([*(task for task in self._in_order if task in self), *added])
+
+    def __sub__(self, other: Any) -> "TasksInOrder":
+        """Leave some out, most often `{asyncio.current_task()}`."""
+        return TasksInOrder([task for task in self if task not in other])
+
+
+class Loop(asyncio.AbstractEventLoop):
+    """The kernel's loop.  `step` runs everything that is ready; the pump feeds it in between."""
+
+    def __init__(
+        self,
+        *,
+        look: Callable[[], float],
+        glance: Callable[[], float],
+        arm: Callable[[Timer], None],
+        unheard: Callable[[str, BaseException | None], None] = lambda _message, _error: None,
+        hears: Callable[[], bool] = lambda: False,
+        flags: Flags = NOW,
+    ) -> None:
+        """Take the clock.
+
+        `look` records that the program saw the time, `glance` gives the last time recorded, both
+        in seconds; `arm` is told of every timer, `unheard` of exceptions that the program hears
+        nothing of, each with what asyncio says of it; `hears` says whether anything is under way
+        that the program may wait for; `flags` are the rules of the run's log.
+        """
+        self.flags = flags
+        self.root = Scope("0")
+        self.timers: dict[str, Timer] = {}
+        self.unfinished: dict[asyncio.Task[Any], None] = {}
+        self.refusal: OutsideLoop | None = None
+        """The first attempt to leave; the run ends with it whatever the program makes of it."""
+        self.glance = glance
+        self._look = look
+        self._arm = arm
+        self._unheard = unheard
+        self._hears = hears
+        self.idle_passes = 0
+        """Passes in which the program has asked for nothing; who asks sets it back."""
+        self._failed: list[weakref.ref[asyncio.Task[Any]]] = []
+        self._ready: deque[Handle] = deque()
+        self._numbers = itertools.count(1)
+        self._hashes = itertools.count(1)
+        self._eager = False
+        self._foreign: dict[asyncio.Task[Any], Scope] = {}
+        self._generators: dict[int, tuple[int, weakref.ref[AsyncGenerator[Any, Any]]]] = {}
+        self._dropped: dict[int, AsyncGenerator[Any, Any]] = {}
+        self._exception_handler: Any = None
+        self._done = asyncio.Future[Any](loop=self)
+        self._done.set_result(None)
+        self._thread = 0
+
+    # -- what the pump calls --------------------------------------------------------------
+
+    def step(self) -> bool:
+        """Run callbacks until none is ready; False where `CALLBACKS_MAX` of them have run.
+
+        Also until the program has asked for nothing in so many passes as the flag says, and there
+        is something that it may wait for: it looks again and again whether that is there.
+        """
+        ready = self._ready
+        if not ready:
+            return True
+        before = asyncio._get_running_loop()  # noqa: SLF001 - exported for loops, as uvloop uses it
+        hooks = sys.get_asyncgen_hooks()
+        asyncio._set_running_loop(self)  # noqa: SLF001 - the same
+        sys.set_asyncgen_hooks(self._generator_started, self._generator_dropped)
+        self._thread = threading.get_ident()
+        try:
+            return self._run_passes(ready) if self.flags.passes else self._run_all(ready)
+        finally:
+            self._thread = 0
+            sys.set_asyncgen_hooks(*hooks)
+            asyncio._set_running_loop(before)  # noqa: SLF001 - the same
+
+    def _run_passes(self, ready: deque[Handle]) -> bool:
+        left, most = CALLBACKS_MAX, self.flags.passes
+        self.idle_passes = 0
+        while ready:
+            many = len(ready)
+            for _ in range(many):
+                self._run(ready.popleft())  # no name for it here: it would outlive the step
+            self.idle_passes += 1
+            if self.idle_passes >= most:
+                self.idle_passes = 0
+                if self._hears():
+                    return True
+            left -= many
+            if left <= 0:
+                return False
+        return True
+
+    def _run_all(self, ready: deque[Handle]) -> bool:
+        """Run callbacks as logs without the flag `passes` had it."""
+        for _ in range(CALLBACKS_MAX):
+            if not ready:
+                return True
+            self._run(ready.popleft())
+        return False
+
+    def _run(self, handle: Handle) -> None:
+        if handle.is_cancelled:
+            return
+        args = handle.args
+        callback = handle.callback
+        # A program's own function may have that name, too.
+        if callback.__class__ is BuiltinFunctionType and callback.__name__ == "task_wakeup":
+            args = handle.args = (self._outcome_alone(args[0]),)
+        try:
+            handle.context.run(callback, *args)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            if isinstance(error, SystemExit) and self.flags.like_asyncio:
+                raise
+            self._callback_failed(handle, error)
+        finally:
+            # From Python 3.12 on, the traceback of a failed task leads to this frame, and from here
+            # to the task: a cycle, which the collector would break at a time of its own.
+            del handle, args, callback
+
+    def _callback_failed(self, handle: Handle, error: BaseException) -> None:
+        message = "exception in a callback"
+        if self.flags.like_asyncio:
+            name = getattr(handle.callback, "__qualname__", type(handle.callback).__name__)
+            message = f"Exception in callback {name}"
+        self.call_exception_handler({"message": message, "exception": error, "handle": handle})
+
+    def _outcome_alone(self, future: asyncio.Future[Any]) -> asyncio.Future[Any]:
+        """Return a future that wakes a task as `future` does, and leads to nothing else.
+
+        The task holds it until it waits again: later in a replay, where tools end at once.  What
+        the program lets go of in between has to go at the same moment.
+        """
+        if future.cancelled():
+            return future
+        error = future.exception()
+        if error is None:
+            return self._done
+        failed = asyncio.Future[Any](loop=self)
+        failed.set_exception(error)
+        return failed
+
+    def forget_ready(self) -> None:
+        """Drop what is ready: of a program that spins even while it is cancelled."""
+        self._ready.clear()
+
+    def is_idle(self) -> bool:
+        """Return whether nothing at all is ready or timed."""
+        return not self._ready and not self.timers
+
+    def is_stepping(self) -> bool:
+        """Return whether this thread is inside `step`, and not in a finaliser of the collector."""
+        return self._thread == threading.get_ident() and not _collecting.on
+
+    def fire(self, key: str) -> bool:
+        """Make the timer `key` ready; return whether it was armed."""
+        timer = self.timers.pop(key, None)
+        if timer is None:
+            return False
+        self._ready.append(timer)
+        return True
+
+    def disarm(self, timer: Timer) -> None:
+        """Forget a cancelled timer."""
+        self.timers.pop(timer.key, None)
+
+    def next_number(self) -> int:
+        """Return the next creation number."""
+        return next(self._numbers)
+
+    def next_hash(self) -> int:
+        """Return the next hash of a future, drawn when somebody asks for it."""
+        return next(self._hashes if self.flags.scope_hashes else self._numbers)
+
+    def scope(self) -> Scope:
+        """Return the scope that the code running now belongs to."""
+        task = asyncio.current_task(self)
+        if task.__class__ is Task:
+            return task.scope
+        if task is not None:
+            return self._scope_of_foreign(task)
+        return _scope_of_context.get(self.root)
+
+    def stepping_scope(self) -> Scope | None:
+        """Return the scope of the code running now; `None` where `is_stepping` would be False."""
+        if self._thread != threading.get_ident() or _collecting.on:
+            return None
+        self.idle_passes = 0
+        task = asyncio.current_task(self)
+        return task.scope if task.__class__ is Task else self.scope()
+
+    def _scope_of_foreign(self, task: asyncio.Task[Any]) -> Scope:
+        """Return the scope of a task that a framework made past `create_task`."""
+        found = self._foreign.get(task)
+        if found is None:
+            found = self._foreign[task] = _scope_of_context.get(self.root).child()
+            task.add_done_callback(lambda done: self._foreign.pop(done, None))
+        return found
+
+    def spawn(self, coro: Coroutine[Any, Any, Any], scope: Scope) -> Task:
+        """Create a task with a scope of the kernel's choosing; it starts in the next step."""
+        return self._new_task(coro, scope, name=None, context=None, eager=False)
+
+    def open_generators(self) -> list[AsyncGenerator[Any, Any]]:
+        """Return async generators that were begun and not closed, in the order of their start.
+
+        Those in reference cycles are among them whether or not the collector came by: when it does
+        is no matter of the program.  Whether one that has ended is still in memory is none either.
+        """
+        begun = {number: found for number, ref in self._generators.values() if (found := ref())}
+        begun.update(self._dropped)
+        self._generators.clear()
+        self._dropped.clear()
+        in_order = (begun[number] for number in sorted(begun))
+        return [one for one in in_order if _is_open(one) or not self.flags.no_collector]
+
+    def all_tasks(self, found: Iterable[asyncio.Task[Any]]) -> set[asyncio.Task[Any]]:
+        """Return what `asyncio.all_tasks` found, out of a set of weak references, in order."""
+        places = {task: place for place, task in enumerate(self.unfinished)}
+        last = len(places)  # a task that starts eagerly is not among them yet
+        in_order = sorted(found, key=lambda task: (places.get(task, last), hash(task)))
+        return TasksInOrder(in_order) if self.flags.no_collector else set(in_order)
+
+    # -- asyncio's side -------------------------------------------------------------------
+
+    def call_soon(  # type: ignore[override]  # our handle is a tenth of asyncio's cost
+        self,
+        callback: Callable[..., Any],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> Handle:
+        """Make a callback ready."""
+        if context is None:
+            context = contextvars.copy_context()
+        elif not context:
+            context = self._of_empty(context)
+        handle = Handle(callback, args, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_later(  # type: ignore[override]  # the same
+        self,
+        delay: float,
+        callback: Callable[..., Any],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> Timer:
+        """Call back after `delay` seconds of virtual time."""
+        return self._start_timer(delay, callback, args, context, None)
+
+    def call_at(  # type: ignore[override]  # the same
+        self,
+        when: float,
+        callback: Callable[..., Any],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> Timer:
+        """Call back at the virtual time `when`, in seconds; it came from `time`."""
+        return self._start_timer(when - self.glance(), callback, args, context, when)
+
+    def _start_timer(
+        self,
+        delay: float,
+        callback: Callable[..., Any],
+        args: tuple[Any, ...],
+        context: contextvars.Context | None,
+        when: float | None,
+    ) -> Timer:
+        if context is None:
+            context = contextvars.copy_context()
+        elif not context:
+            context = self._of_empty(context)
+        timer = Timer(self, delay, callback, args, context, when)
+        self.timers[timer.key] = timer
+        self._arm(timer)
+        return timer
+
+    def _of_empty(self, context: contextvars.Context) -> contextvars.Context:
+        """Return an empty context, which is one all the same, or what it was taken for before."""
+        return context if self.flags.like_asyncio else contextvars.copy_context()
+
+    def time(self) -> float:
+        """Return virtual time in seconds.  A look at the clock, and recorded as one.
+
+        `asyncio.timeout` asks only to turn a delay into a time and back: for it the last
+        recorded time will do, and nothing is recorded.  What comes of it stays recognisable: a
+        time that the program says itself (`timeout_at`) is kept to the moment.
+        """
+        if sys._getframe(1).f_code.co_filename == _TIMEOUTS_FILE:  # noqa: SLF001 - no other way
+            return _Since(self.glance())
+        return self._look()
+
+    def create_future(self) -> Future:
+        """Return a future of this loop."""
+        return Future(loop=self)
+
+    def create_task(
+        self,
+        coro: Any,  # a coroutine; before Python 3.12 the type of asyncio's is a wider one
+        *,
+        name: str | None = None,
+        context: contextvars.Context | None = None,
+        eager_start: bool | None = None,
+    ) -> Task:
+        """Create a task with the next scope below the one that runs now."""
+        self._refuse_unordered()
+        eager = self._eager if eager_start is None else eager_start
+        return self._new_task(coro, self.scope().child(), name=name, context=context, eager=eager)
+
+    def _new_task(
+        self,
+        coro: Coroutine[Any, Any, Any],
+        scope: Scope,
+        *,
+        name: str | None,
+        context: contextvars.Context | None,
+        eager: bool,
+    ) -> Task:
+        if context is None:
+            context = contextvars.copy_context()
+            context.run(_scope_of_context.set, scope)
+        options: dict[str, Any] = {"name": name or scope.path, "context": context}
+        if eager:
+            options["eager_start"] = True
+        task = Task(coro, loop=self, scope=scope, **options)
+        if not task.done():
+            # Strong: asyncio's own references are weak, and a lost task would be closed by the
+            # collector, its clean-up at a random time.
+            self.unfinished[task] = None
+            task.add_done_callback(self._forget)
+        return task
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self.unfinished.pop(task, None)
+        if _is_unheard(task):
+            self._failed.append(weakref.ref(task))
+
+    def hear_failed_tasks(self) -> None:
+        """Tell of tasks that have failed and that nobody has asked; those gone were told of."""
+        failed, self._failed = self._failed, []
+        for task in [task for ref in failed if (task := ref()) is not None and _is_unheard(task)]:
+            self._unheard("Task exception was never retrieved", task.exception())
+
+    def _refuse_unordered(self) -> None:
+        """Refuse `as_completed` imported before Refold wrapped it: its set has no fixed order."""
+        frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - only the caller's code tells
+        if frame is None or frame.f_code.co_name not in ("ensure_future", "_ensure_future"):
+            return
+        for _ in range(4):
+            if frame is None:
+                return
+            code = frame.f_code
+            if code.co_name == "as_completed" and code.co_filename.startswith(_ASYNCIO_FILES):
+                self.refuse("asyncio.as_completed over bare coroutines, imported before Refold,")
+            frame = frame.f_back
+
+    def set_task_factory(self, factory: Any) -> None:
+        """Accept asyncio's eager factory (by an option of our own tasks); refuse any other."""
+        if factory is not None and factory is not getattr(asyncio, "eager_task_factory", None):
+            self.refuse("set_task_factory")
+        self._eager = factory is not None
+
+    def get_task_factory(self) -> Any:
+        """Return asyncio's eager factory where it was set."""
+        return getattr(asyncio, "eager_task_factory", None) if self._eager else None
+
+    def get_debug(self) -> bool:
+        """Return False: debug mode reads clocks."""
+        return False
+
+    def set_debug(self, enabled: bool) -> None:  # noqa: FBT001 - asyncio's signature
+        """Ignore it, for the same reason."""
+
+    def is_running(self) -> bool:
+        """Return whether a step is under way."""
+        return self._thread != 0
+
+    def is_closed(self) -> bool:
+        """Return False; the loop ends with its run."""
+        return False
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Hand an exception that nobody awaits to the program's handler, if it set one.
+
+        Not where the collector found it, or after the end: that is no time of the program's.
+        """
+        handler = self._exception_handler
+        if handler is None or not (self.is_stepping() or not self.flags.like_asyncio):
+            self.default_exception_handler(context)
+            return
+        thing: Any = context.get("task") or context.get("future") or context.get("handle")
+        try:
+            if self.flags.like_asyncio and hasattr(thing, "get_context"):
+                thing.get_context().run(handler, self, context)
+            else:
+                handler(self, context)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - as asyncio does
+            self.default_exception_handler(context)
+            said = {"message": "Unhandled error in exception handler", "exception": error}
+            self.default_exception_handler(said)
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        """Make a warning of it: asyncio would print, which is no business of a recorded run."""
+        self._unheard(str(context.get("message", "")), context.get("exception"))
+
+    def set_exception_handler(self, handler: Any) -> None:
+        """Set what `call_exception_handler` calls."""
+        self._exception_handler = handler
+
+    def get_exception_handler(self) -> Any:
+        """Return what `set_exception_handler` set."""
+        return self._exception_handler
+
+    async def shutdown_asyncgens(self) -> None:
+        """Do nothing; the end of the run closes open generators in the order of their start."""
+
+    async def shutdown_default_executor(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109 - asyncio's signature
+    ) -> None:
+        """Do nothing; there is no executor."""
+
+    # -- async generators -----------------------------------------------------------------
+
+    def _generator_started(self, generator: AsyncGenerator[Any, Any]) -> None:
+        self._generators[id(generator)] = self.next_number(), weakref.ref(generator)
+
+    def _generator_dropped(self, generator: AsyncGenerator[Any, Any]) -> None:
+        """Close a generator that lost its last reference, as asyncio does.
+
+        Not one that the collector found, at a time of its own: that is kept for the end of the run.
+        """
+        number, _ = self._generators.pop(id(generator), (0, None))  # unknown: after the end
+        if self.is_stepping():
+            self.create_task(generator.aclose())
+        else:
+            self._dropped[number] = generator
+
+    # -- refusals -------------------------------------------------------------------------
+
+    def refuse(self, method: str) -> NoReturn:
+        """Refuse to leave the loop, and remember it: a framework may swallow the error.
+
+        Raises:
+            OutsideLoop: always; names the first caller outside asyncio and the engine, and of a
+                library the line of the program that calls it, where there is one.
+        """
+        frame = sys._getframe(1)  # noqa: SLF001 - the call site is the message
+        while frame.f_back is not None and frame.f_code.co_filename.startswith(
+            (_ASYNCIO_FILES, _OURS)
+        ):
+            frame = frame.f_back
+        place = _programs_own(frame) or frame
+        adapter = _adapter_for(frame)
+        error = OutsideLoop(method, place.f_code.co_filename, place.f_lineno, adapter)
+        if self.refusal is None:
+            self.refusal = error
+        raise error
+
+
+def _is_unheard(task: asyncio.Task[Any]) -> bool:
+    """Return whether a task has failed, and nobody has asked for its exception."""
+    return bool(getattr(task, "_log_traceback", False))
+
+
+def _is_open(generator: AsyncGenerator[Any, Any]) -> bool:
+    """Return whether a generator has not ended; what is none of Python's own may not have."""
+    return getattr(generator, "ag_frame", generator) is not None
+
+
+def _refusing(name: str) -> Callable[..., NoReturn]:
+    def refused(self: Loop, *_args: Any, **_options: Any) -> NoReturn:
+        self.refuse(f"loop.{name}")
+
+    refused.__name__ = name
+    refused.__doc__ = f"Refuse `{name}`: it would leave the loop."
+    return refused
+
+
+for _name in dir(asyncio.AbstractEventLoop):
+    if not _name.startswith("_") and _name not in vars(Loop):
+        setattr(Loop, _name, _refusing(_name))

@@ -1,0 +1,266 @@
+"""What the adapters for HTTP models share.
+
+A client made once, a request sent once, an answer read strictly, a failure told without its key.
+Translation is each adapter's own; retries, timeouts and keys are the SDK's.  Answers are read as
+the JSON that came, not as the SDK's objects: those are built without checks, and drop or invent
+members.  Rules: CONTRACT.md §11.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.encoding.canonical import Json, check, encode
+from refold.engine.errors import ExtraMissing, ModelError, NotCanonical
+from refold.engine.events.outcome import Usage
+from refold.engine.ports.ports import ModelReply, ModelRequest
+from refold.engine.wire.parts.texts import short, text_of
+
+PLACEHOLDER_KEY: Final = "none-needed"
+"""Sent to a `base_url` for which the environment holds no key: local servers want none."""
+
+OURS: Final = frozenset({"agent", "inherited"})
+"""Parameters that speak to Refold (`engine.models.scripted`) and are never sent."""
+
+_TAKEN: Final = frozenset({"model", "messages", "tools", "system", "stream"})
+"""What an adapter says itself; as parameters they would contradict the log."""
+
+_KEY_CHARS_MIN: Final = 8
+
+
+class LazyClient:
+    """One SDK client, made at the first request and shared by all threads."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._client: Any = None
+
+    def get(self) -> Any:
+        """Return the client; the first call makes it."""
+        with self._lock:
+            if self._client is None:
+                self._client = self._make()
+            return self._client
+
+    def close(self) -> None:
+        """Close its connections; a later request makes a new one."""
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+
+def load_sdk(module: str, extra: str) -> Any:
+    """Return an SDK's module.
+
+    Raises:
+        ExtraMissing: it, or something that it needs, is not installed.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        missing = error.name or module
+    raise ExtraMissing(missing, extra)
+
+
+@attrs.frozen
+class Endpoint:
+    """Which model on which server, and how patiently; no key, so that it may be written down."""
+
+    model: str
+    base_url: str | None
+    timeout_seconds: float | None
+    """Of each attempt; `None` for the SDK's own."""
+    max_retries: int | None
+    """`None` for the SDK's own."""
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the keyword arguments that make the same adapter again."""
+        return attrs.asdict(self)
+
+    def options(self) -> dict[str, Any]:
+        """Return what an SDK client is made with; what is not set is left to the SDK."""
+        options = {
+            "base_url": self.base_url,
+            "timeout": self.timeout_seconds,
+            "max_retries": self.max_retries,
+        }
+        return {name: value for name, value in options.items() if value is not None}
+
+
+def parameters_of(model: str, request: ModelRequest) -> dict[str, Any]:
+    """Return the parameters to send, by name and unchecked: servers differ in what they know.
+
+    Raises:
+        ModelError: `parameters`: one that the adapter itself sets.
+    """
+    if taken := sorted(_TAKEN & request.parameters.keys()):
+        raise ModelError(model, f"{', '.join(taken)} cannot be given as a parameter", "parameters")
+    return {name: value for name, value in request.parameters.items() if name not in OURS}
+
+
+def send(
+    model: str, sdk: Any, base: type[Exception], client: Any, create: Callable[[], Any]
+) -> dict[str, Any]:
+    """Return the JSON object that answers a request; `base` is the base of the SDK's errors.
+
+    Raises:
+        ModelError: the request failed after the client's own retries (`http_<status>`,
+            `connection`, `timed_out`), could not be made (`raised`), or the answer is no JSON
+            object (`malformed`).
+    """
+    # Raised outside the handler: the SDK's error holds the request, and so the key.
+    try:
+        raw = create()
+    except (base, TypeError, ValueError) as error:
+        failure = _failure(model, sdk, error, secrets_of(client))
+    else:
+        return _object_in(model, raw.http_response.content)
+    raise failure
+
+
+def secrets_of(client: Any) -> tuple[str, ...]:
+    """Return what must never stand in a message; what is too short to be a key is none."""
+    held = (getattr(client, name, None) for name in ("api_key", "auth_token"))
+    keys = (secret.strip() for secret in held if isinstance(secret, str))
+    return tuple(key for key in keys if len(key) >= _KEY_CHARS_MIN)
+
+
+def _failure(model: str, sdk: Any, error: Exception, secrets: tuple[str, ...]) -> ModelError:
+    if isinstance(error, sdk.APITimeoutError):
+        return ModelError(model, "no answer in time", "timed_out")
+    if isinstance(error, sdk.APIConnectionError):
+        return ModelError(model, short(f"{error} {error.__cause__ or ''}", secrets), "connection")
+    if isinstance(error, sdk.APIStatusError):
+        status = error.response.status_code
+        words = _words(error.response.text) or error.response.reason_phrase or "no reason given"
+        return ModelError(model, short(words, secrets), f"http_{status}")
+    return ModelError(model, short(f"{type(error).__name__}: {error}", secrets), "raised")
+
+
+def _words(text: str) -> str:
+    """Return what a server says in the body of an error: its message, or the body itself."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    for member in ("error", "message", "detail"):
+        if isinstance(value, dict) and member in value:
+            value = value[member]
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _object_in(model: str, content: bytes) -> dict[str, Any]:
+    try:
+        answer = json.loads(content)
+    except (ValueError, RecursionError):
+        answer = None
+    if isinstance(answer, dict):
+        return answer
+    raise malformed(model, f"the answer is no JSON object: {content[:80]!r}")
+
+
+def malformed(model: str, message: str) -> ModelError:
+    """Return the error for an answer of another shape than the protocol's."""
+    return ModelError(model, short(message), "malformed")
+
+
+def role_refused(model: str, role: str) -> ModelError:
+    """Return the error for a message that the neutral shape does not know."""
+    return ModelError(model, short(f"messages have no role {role!r}"), "messages")
+
+
+def objects_in(model: str, value: Json, where: str) -> list[dict[str, Any]]:
+    """Return a list of objects out of an answer; null is the empty one.
+
+    Raises:
+        ModelError: `malformed`: it is none.
+    """
+    items = [] if value is None else value
+    if isinstance(items, list) and all(isinstance(item, dict) for item in items):
+        return items
+    raise malformed(model, f"{where}: expected a list of objects, found {type(value).__name__}")
+
+
+def call_of(model: str, call_id: str, name: Json, arguments: Json) -> dict[str, Any]:
+    """Return a neutral tool call.
+
+    Arguments come as JSON text or as an object.  What a log cannot hold exactly (no object, a name
+    given twice, an integer beyond 64 bits) goes into `invalid` as text; empty text is no arguments.
+
+    Raises:
+        ModelError: `malformed`: a call without a tool's name.
+    """
+    if not isinstance(name, str) or not name:
+        raise malformed(model, "a tool call names no tool")
+    call = {"id": call_id, "name": text_of(name), "arguments": {}}
+    try:
+        call["arguments"] = _arguments_in(arguments)
+    except (ValueError, RecursionError, NotCanonical):
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        call["invalid"] = text_of(text)
+    return call
+
+
+def _arguments_in(arguments: Json) -> dict[str, Any]:
+    if isinstance(arguments, str):
+        text = arguments.strip()
+        arguments = json.loads(text, object_pairs_hook=_once) if text else {}
+    if not isinstance(arguments, dict):
+        raise ValueError("no object")  # noqa: TRY004  # one kind of error for all that is invalid
+    check(arguments)
+    return arguments
+
+
+def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(members)
+    if len(found) != len(members):
+        raise ValueError("a name given twice")
+    return found
+
+
+def arguments_back(call: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments to send back in the history.
+
+    Invalid text goes back inside an object: servers parse the history, and one bad call would
+    make every later request fail.
+    """
+    if "invalid" in call:
+        return {"invalid_json": call["invalid"]}
+    return dict(call["arguments"])
+
+
+def arguments_text(call: Mapping[str, Any]) -> str:
+    """Return `arguments_back` as JSON text."""
+    return encode(arguments_back(call)).decode()
+
+
+def distinct_id(given: Json, index: int, request: ModelRequest, taken: set[str]) -> str:
+    """Return the id of a call: the server's, or one by place where it gave none or one twice."""
+    call_id = text_of(given)
+    if not call_id or call_id in taken:
+        call_id = f"call_{len(request.messages)}_{index}"
+    taken.add(call_id)
+    return call_id
+
+
+def reply_of(model: str, message: dict[str, Any], usage: Usage, stop_reason: str) -> ModelReply:
+    """Return the reply, once it is known that a log can hold it.
+
+    Raises:
+        ModelError: `malformed`: it cannot.
+    """
+    if "tool_calls" in message and stop_reason in ("", "stop"):
+        stop_reason = "tool_calls"
+    try:
+        check(message)
+    except NotCanonical as error:
+        failure = malformed(model, f"the answer cannot be kept: {error}")
+    else:
+        return ModelReply(message=message, usage=usage, stop_reason=stop_reason or "stop")
+    raise failure

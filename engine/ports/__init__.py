@@ -1,0 +1,14 @@
+"""What programs ask for, and what the outside is to be: tools, models, runners, people, clocks.
+
+Protocols, and the plain values that cross them; what implements them stands above, or is the
+caller's.  Imports `secrets`, `events`, `encoding` and `errors`.  Rules: CONTRACT.md §7 to §11.
+
+    ports         the protocols and their values
+    effects       what a program asks for: a call, a model's answer, a child, a person's answer
+    delegation    what a child is asked to do
+    people        questions and approvals
+    offers        how a log names the tools that a run was given
+    programs      programs found by object, by module or file, or by a name that somebody ships
+    executed      how many tool calls were executed while a program was run again
+    clock         a clock that stands still, for tests
+"""

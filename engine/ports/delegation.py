@@ -1,0 +1,62 @@
+"""The one request to run a child (CONTRACT.md §7): imperative, does nothing itself."""
+
+from typing import Any
+
+import attrs
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.events.limits import Limits
+from refold.engine.ports.ports import Policy, Program, Reference, Tool
+
+
+@attrs.frozen(kw_only=True)
+class Delegation:
+    """What a child is to do, and within which bounds."""
+
+    program: Program | Reference | str
+    """A function, a reference, `module:name`, `file.py:name`, or a name that Refold ships
+    (`agent`)."""
+    input: Json = None
+    brief: str = ""
+    """The task in words; what `refold show` prints."""
+    agent: str = ""
+    """The agent's name, where the child is one."""
+    tool: str = ""
+    """The dialect that asked; empty for a program's own start."""
+    tools: tuple[str, ...] | None = None
+    """Names offered to the child; `None` for all that its parent has."""
+    own_tools: tuple[Tool, ...] = ()
+    """Tools that the child has besides; one takes the place of its parent's of that name."""
+    levels: int | None = None
+    """How many levels below the caller may exist; `None` for no cap of its own."""
+    limits: Limits | None = None
+    """Narrower caps for the child; `max_depth` here is absolute, `levels` is relative."""
+    part: int | None = None
+    """Of the caller's `model_tokens`, what the child reserves at its start; `None` for all that is
+    left.  It may ask for more, unless `limits` cap its tokens."""
+    policy: Policy = Policy()
+    session: Any = None
+    """A session for the child: a fork of the caller's, or the caller's own where `shared`."""
+    shared: bool = False
+    """Whether the child acts on the caller's session itself; in-process children only."""
+    runner: str = ""
+    """`in-process`, `subprocess`, or another name given to `record`; empty for the default."""
+
+    def as_json(self, *, program: str, limits: Limits) -> dict[str, Any]:
+        """Return what the log holds: names and plain data, and the limits that were granted."""
+        asked: dict[str, Any] = {"program": program}
+        for name in ("brief", "agent", "tool"):
+            if value := getattr(self, name):
+                asked[name] = value
+        asked["input"] = self.input
+        if self.tools is not None:
+            asked["tools"] = list(self.tools)
+        asked["limits"] = limits.as_json()
+        policy = {
+            field.name: list(value) if isinstance(value, tuple) else value
+            for field in attrs.fields(Policy)
+            if (value := getattr(self.policy, field.name)) != field.default
+        }
+        if policy:
+            asked["policy"] = policy
+        return asked

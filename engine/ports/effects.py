@@ -1,0 +1,65 @@
+"""What a program can ask of the world: effects, described in the imperative.
+
+An effect does nothing itself.  The kernel hands it to the driver after its request is in the log
+(CONTRACT.md §9.2); what came of it returns as an event.
+"""
+
+import attrs
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.events.limits import Limits
+from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Model, ModelRequest, Tool
+
+
+@attrs.frozen(weakref_slot=False)
+class CallTool:
+    """Run a leaf tool on JSON arguments."""
+
+    call: str
+    tool: Tool
+    arguments: dict[str, Json]
+    secrets: tuple[tuple[str, str], ...] = ()
+    """Where handles stand in the arguments, {JSON pointer, name}: replaced before the tool runs."""
+
+
+@attrs.frozen
+class AskModel:
+    """Send one request to a model."""
+
+    call: str
+    model: Model | None
+    """`None` in replay, where nothing is asked."""
+    request: ModelRequest
+    name: str = ""
+    """As the program asked for the model; empty for the default."""
+
+
+@attrs.frozen
+class RunChild:
+    """Start one child run, inside the limits that were granted."""
+
+    call: str
+    delegation: Delegation
+    number: int
+    run_id: str
+    limits: Limits
+
+
+@attrs.frozen
+class AskPerson:
+    """Put a question to a person."""
+
+    call: str
+    question: str
+    schema: dict[str, Json] | None
+
+
+@attrs.frozen
+class GiveUp:
+    """End an effect that the program no longer wants."""
+
+    call: str
+
+
+Effect = CallTool | AskModel | RunChild | AskPerson | GiveUp

@@ -1,0 +1,35 @@
+"""How a log names the tools that a run was given."""
+
+from typing import Any
+
+from refold.engine.encoding import digest
+from refold.engine.encoding.canonical import Json
+from refold.engine.ports.people import needs_approval
+from refold.engine.ports.ports import Tool
+
+
+def offer_of(tool: Tool) -> dict[str, Any]:
+    """Return a tool as `run.started` holds it: {name, description, effect, schema, digest, typed}.
+
+    All that a model is shown stands in it, so that a replay needs no tool to ask the same; and
+    `delegates` and `approval`, for a tool that does, or that needs one.
+    """
+    whole: Json = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.parameters,
+        "effect": tool.effect,
+    }
+    offer = {
+        "name": tool.name,
+        "description": tool.description,
+        "effect": tool.effect,
+        "schema": tool.parameters,
+        "digest": digest.of_value(digest.VALUE, whole),
+        "typed": tool.typed,
+    }
+    if tool.delegates:
+        offer["delegates"] = True
+    if needs_approval(tool):
+        offer["approval"] = True
+    return offer

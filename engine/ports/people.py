@@ -1,0 +1,82 @@
+"""What is asked of people, and what fits as an answer (CONTRACT.md §9.9).
+
+A question may have a JSON schema; an answer that does not fit is no answer.  A tool with
+`approval` is asked for before each call.  Pure: who is asked, and how, belongs to the recorder, the
+driver and the command line.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from refold.engine.encoding.canonical import Json, encode
+from refold.engine.errors import AnswerRefused, ToolError, UsageError
+from refold.engine.ports.ports import Question, Tool
+
+APPROVAL: Final[dict[str, Json]] = {"type": "boolean"}
+"""The schema of an approval."""
+DENIED: Final = "denied"
+"""The code of the `ToolError` of a call that was not approved."""
+
+_SHOWN_CHARACTERS: Final = 200
+"""Of one argument, in the question."""
+
+
+def check_question(question: object, schema: Mapping[str, Any] | None) -> None:
+    """Check what a program wants to ask.
+
+    Raises:
+        UsageError: the question is no text, or the schema is none.
+    """
+    if not isinstance(question, str):
+        raise UsageError(f"a question is a text, found {type(question).__name__} {question!r:.60}")
+    if schema is None or schema == APPROVAL:
+        return
+    from refold.engine.encoding.schemas import problem_of  # noqa: PLC0415 - only where a schema is given
+
+    if problem := problem_of(schema):
+        raise UsageError(f"the schema of the question {question!r:.60} is none: {problem}")
+
+
+def check_answer(question: Question, answer: Json) -> None:
+    """Check an answer against the schema of its question.
+
+    Raises:
+        AnswerRefused: it does not fit.
+        UsageError: the schema, which may have been read from a log, is none.
+    """
+    if question.schema is None:
+        return
+    if question.schema == APPROVAL and isinstance(answer, bool):
+        return
+    check_question(question.question, question.schema)
+    from refold.engine.encoding.schemas import misfit  # noqa: PLC0415 - the same
+
+    if found := misfit(question.schema, answer):
+        expected = f"a value that fits {encode(question.schema).decode()}"
+        raise AnswerRefused(question.key, expected, found)
+
+
+def needs_approval(tool: Tool) -> bool:
+    """Return whether a person is asked before each call of the tool."""
+    return bool(getattr(tool, "approval", False))
+
+
+def approval_question(tool: str, arguments: Mapping[str, Json]) -> str:
+    """Return the question: `May I call pay(n=7)?`, arguments as JSON, long ones cut."""
+    shown = ", ".join(f"{name}={_cut(value)}" for name, value in arguments.items())
+    return f"May I call {tool}({shown})?"
+
+
+def check_approved(tool: str, answer: Json) -> None:
+    """Let an approved call go on.
+
+    Raises:
+        ToolError: with the code `denied`, where the answer is not `true`.
+    """
+    if answer is not True:
+        raise ToolError(tool, "the call was not approved", DENIED)
+
+
+def _cut(value: Json) -> str:
+    text = encode(value).decode()
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 1]}…"

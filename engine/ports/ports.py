@@ -1,0 +1,477 @@
+"""What the engine asks of the outside: tools, models, runners, clocks.
+
+Protocols and the plain values that cross them.  The engine imports no implementation of a tool;
+`tools` implements `Tool`, `engine.models` the `Model` port, `engine.runners` the `ChildRunner`.
+Nothing here acts.
+"""
+
+import re
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import attrs
+
+from refold.engine.encoding import digest
+from refold.engine.encoding.canonical import Json
+from refold.engine.events.events import EffectClass
+from refold.engine.events.limits import Limits
+from refold.engine.events.outcome import ArtifactKind, ChildRef, Outcome, Usage
+from refold.engine.secrets.vault import Vault
+
+Program = Callable[..., Any]
+"""`async def program(run, input)` or `def program(run, input)`: agent code."""
+
+
+@attrs.frozen
+class Reference:
+    """How another process finds an object: spawn-style, by module or file, and name."""
+
+    source: str
+    """A module's dotted name, or the absolute path of a `.py` file."""
+    name: str
+    """The object's qualified name in it."""
+    arguments: dict[str, Json] | None = None
+    """Keyword arguments if the name is a factory to be called; `None` if it is the object."""
+
+
+@attrs.frozen(kw_only=True, weakref_slot=False)
+class CallContext:
+    """What a tool may know about its call.
+
+    A parameter annotated with it is filled, not offered.
+    """
+
+    call: str
+    """The call key, `0/1#3`."""
+    run_id: str
+    depth: int
+    origin: str
+    """The root's id and the run's path: where in the tree of runs the call stands."""
+
+    @property
+    def idempotency_key(self) -> str:
+        """Stable over retries and resumes of the same call; 64 hex digits."""
+        place = f"{self.origin}\0{self.call}"
+        return digest.of_bytes(digest.IDENTITY, place.encode())
+
+
+class Tool(Protocol):
+    """What an agent may call.  A leaf tool is an effect; a delegation tool is program code."""
+
+    @property
+    def name(self) -> str:
+        """The name that programs and models use: `[A-Za-z_][A-Za-z0-9_-]{0,63}`."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """What it does, for a model."""
+        ...
+
+    @property
+    def effect(self) -> EffectClass:
+        """What it does to the world."""
+        ...
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """JSON schema of the arguments."""
+        ...
+
+    @property
+    def delegates(self) -> bool:
+        """Whether it is program code that starts children (CONTRACT.md §10.4)."""
+        ...
+
+    @property
+    def is_async(self) -> bool:
+        """Whether `call` returns an awaitable."""
+        ...
+
+    @property
+    def typed(self) -> bool:
+        """Whether `load` gives anything but the JSON value itself."""
+        ...
+
+    @property
+    def timeout_seconds(self) -> float | None:
+        """Wall time that one call may take."""
+        ...
+
+    @property
+    def reference(self) -> Reference | None:
+        """How a subprocess finds the tool; `None` if it cannot."""
+        ...
+
+    def call(self, arguments: Mapping[str, Json], context: CallContext, /) -> Any | Awaitable[Any]:
+        """Run it on JSON arguments.
+
+        Raises:
+            ArgumentsRefused: the arguments do not fit the signature.
+            Exception: whatever the tool itself raises.
+        """
+        ...
+
+    def delegate(self, run: Any, arguments: Mapping[str, Json], /) -> Awaitable[Json]:
+        """Run a delegation tool on the kernel.  Only where `delegates`."""
+        ...
+
+    def dump(self, result: Any, /) -> Json:
+        """Return a result as JSON.
+
+        Raises:
+            NotCanonical: it is not what the tool's return annotation says.
+        """
+        ...
+
+    def load(self, result: Json, /) -> Any:
+        """Return the typed value of a recorded result."""
+        ...
+
+
+@attrs.frozen(kw_only=True)
+class ToolDefinition:
+    """A tool as a model sees it."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+@attrs.frozen(kw_only=True)
+class ModelRequest:
+    """One request to a model.  Messages are neutral; each adapter translates (`engine.models`)."""
+
+    messages: tuple[dict[str, Any], ...]
+    """`{"role": "system"|"user", "content": str}` ·
+    `{"role": "assistant", "content": str, "tool_calls": [{"id", "name", "arguments": {…}}]}` ·
+    `{"role": "tool", "tool_call_id": str, "name": str, "content": str, "is_error": bool}`."""
+    tools: tuple[ToolDefinition, ...] = ()
+    parameters: dict[str, Any] = attrs.field(factory=dict)
+    """Passed on by name: temperature, max_tokens, tool_choice, …  Two are for scripts and never
+    sent: `agent`, who asks, and `inherited`, how many messages came from another's conversation."""
+
+
+@attrs.frozen(kw_only=True)
+class ModelReply:
+    """What a model said."""
+
+    message: dict[str, Any]
+    """An assistant message of the neutral shape; `tool_calls` is left out where there are none.
+    A call whose arguments are no JSON object has `{"id", "name", "arguments": {}, "invalid":
+    text}`.
+    `provider` holds what one provider wants back verbatim, by its name; others ignore it.  Whoever
+    edits a message drops it."""
+    usage: Usage = Usage()
+    stop_reason: str = "stop"
+    """`stop`, `tool_calls`, `length`, `refusal`, or the provider's own word."""
+
+
+class Model(Protocol):
+    """The model port.  Called on a worker thread, one request at a time per call.
+
+    One whose attribute `is_async` is true returns an awaitable from `complete`, and is called on
+    the loop of asynchronous tools; a request that is given up is cancelled there.
+    """
+
+    @property
+    def name(self) -> str:
+        """As the log shows it: `openai:gpt-4o`, `scripted`."""
+        ...
+
+    @property
+    def reference(self) -> Reference | None:
+        """How a subprocess child makes the same model; `None` if it cannot."""
+        ...
+
+    def complete(self, request: ModelRequest, /) -> ModelReply:
+        """Return the model's answer.
+
+        Raises:
+            ModelError: the request failed after the client's own retries.
+        """
+        ...
+
+
+Draw = Callable[[str, str, Callable[[], Json]], Json]
+"""Source, name, what produces the value live → the value: `engine.kernel.drawn.Values.draw`."""
+
+
+class SessionPort(Protocol):
+    """What the kernel asks of a session; `engine.session` has the one implementation."""
+
+    is_own: bool
+    """False for a child's face of its parent's session: its reads are lines, not its start."""
+
+    def bind(self, emit: Callable[[Any], None], draw: Draw, /) -> None:
+        """Put every change into a log from now on, before it is made."""
+        ...
+
+    def unbind(self) -> None:
+        """Keep changes to oneself again."""
+        ...
+
+    def snapshot(self) -> Any:
+        """Return an immutable view of all slices; it has `as_json()`."""
+        ...
+
+    def restore(self, snapshot: dict[str, Any], /) -> None:
+        """Replace all slices by those of a snapshot in JSON; nothing is emitted.
+
+        Raises:
+            SnapshotRestoreError: a slice is not registered, or another version; untouched then.
+        """
+        ...
+
+    def take(self, line: Any, /) -> None:
+        """Take a `session.changed` of a child that shares the session; the log has it already."""
+        ...
+
+    def observe(
+        self, tool: str, arguments: dict[str, Json], result: Json, error: dict[str, Json] | None, /
+    ) -> None:
+        """Reduce what a tool returned; it stands in the log already."""
+        ...
+
+    def digest(self) -> str:
+        """Return the digest of all slices."""
+        ...
+
+
+class Clock(Protocol):
+    """Wall time as programs and models see it.  Deadlines never use it."""
+
+    def time_us(self) -> int:
+        """Return microseconds since 1970-01-01T00:00Z."""
+        ...
+
+
+@attrs.frozen(kw_only=True)
+class Policy:
+    """Caps on what a child may hand back, and what it may hand back (CONTRACT.md §8.4)."""
+
+    summary_bytes: int = 64 * 1024
+    artifact_bytes: int = 256 * 1024
+    max_artifacts: int = 32
+    frame_bytes: int = 1024 * 1024
+    """One raw frame of a runner's protocol; more kills the child."""
+    stream_bytes: int = 1024 * 1024
+    """Kept of standard output and of standard error each; more ends the child as `limit`."""
+    artifact_kinds: tuple[ArtifactKind, ...] = ("note", "path", "diff", "json")
+
+
+Durability = Literal["fast", "group", "strict"]
+
+
+@attrs.frozen(kw_only=True)
+class Parentage:
+    """The `child.started` entry that a child run answers."""
+
+    run: str
+    call: str
+    hash: str
+
+
+@attrs.frozen(kw_only=True)
+class Identity:
+    """Who a run is.  Derived, never drawn by a child (CONTRACT.md §9.1)."""
+
+    run_id: str
+    root_id: str
+    path: str
+    depth: int
+    seed: str
+    parent: Parentage | None = None
+
+
+class CancelSignal:
+    """Set once by the parent; a runner polls it or hangs a callback on it."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self._lock = threading.Lock()
+        self._callbacks: list[Callable[[], None]] = []
+
+    def set(self) -> None:
+        """Ask for the end; callbacks run once, in this thread."""
+        with self._lock:
+            first = not self._event.is_set()
+            self._event.set()
+            callbacks = self._callbacks if first else []
+        for callback in callbacks:
+            callback()
+
+    def is_set(self) -> bool:
+        """Return whether the parent has asked for the end."""
+        return self._event.is_set()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Block until set, or for `seconds`; return whether it is set."""
+        return self._event.wait(seconds)
+
+    def on_set(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when set; at once if it is set already."""
+        with self._lock:
+            if not self._event.is_set():
+                self._callbacks.append(callback)
+                return
+        callback()
+
+
+@attrs.frozen(kw_only=True)
+class Question:
+    """What a run waits for a person to answer."""
+
+    key: str
+    """Call keys from the root run down: `0#1`, or `0#1 > 0#2` in a child; an answer names it."""
+    question: str
+    schema: dict[str, Json] | None = None
+    """JSON schema of the answer; `None` for any JSON value."""
+    problem: str = ""
+    """Why whoever was asked did not answer, if they said or raised something."""
+
+    @property
+    def place(self) -> tuple[int, ...]:
+        """What questions are sorted by: the numbers of the key, so that 2 is before 10."""
+        return tuple(map(int, re.findall(r"\d+", self.key)))
+
+
+@attrs.frozen(kw_only=True)
+class Suspended:
+    """A child run that waits for a person: no outcome yet, and its log is unfinished."""
+
+    questions: tuple[Question, ...]
+    child: ChildRef
+
+
+@attrs.frozen(kw_only=True)
+class Stopped:
+    """A child that could not be resumed: its log is as it was, and its parent's run stops there."""
+
+    code: str
+    """The class of the error."""
+    message: str
+
+
+@attrs.frozen(kw_only=True)
+class People:
+    """Who answers what a run asks: answers that are there already, and somebody to be asked."""
+
+    answers: Mapping[str, Json] = attrs.field(factory=dict)
+    """By the key of the question."""
+    ask: Callable[[Question], Json] | None = None
+    """Called on a worker thread; raises `refold.Unanswered` to leave a question open."""
+    by: str = ""
+    """Who gave `answers`."""
+    retry: frozenset[str] = frozenset()
+    """Effects in doubt, by key as a question has it, that are to run again."""
+    fail: frozenset[str] = frozenset()
+    """… that the program is to see as failed."""
+    results: Mapping[str, Json] = attrs.field(factory=dict)
+    """… and what others gave."""
+
+
+class Supply(Protocol):
+    """Where a run's outcomes come from that are not to be had live (CONTRACT.md §12.10)."""
+
+    def outcome(self, call: str, asked: Any, effect: Any, /) -> Any:
+        """Return the event that completes a request, or a child's `Outcome`; `None`: do it live.
+
+        `asked` is the event that stands in the log for the request, `effect` what would be done.
+
+        Raises:
+            OutcomeMissing: there is none, and it may not be done live.
+        """
+        ...
+
+    def ended(self, call: str, outcome: Outcome, /) -> Outcome:
+        """Return the outcome of a child that ran live as it is to be delivered."""
+        ...
+
+    def child(self, request: "ChildRequest", outcome: Outcome, /) -> Outcome:
+        """Return a supplied outcome as it is to stand in the log of this run."""
+        ...
+
+    def draw(self, source: str, name: str, call: str, /) -> tuple[Json] | None:
+        """Return the value of a draw, alone in a tuple; `None`: draw it live."""
+        ...
+
+    def snapshot(self) -> dict[str, Any] | None:
+        """Return what the session starts with; `None`: with what it holds."""
+        ...
+
+    def look(self) -> tuple[int, int] | None:
+        """Return the next time, as {time, virtual time} in microseconds; `None`: look live."""
+        ...
+
+    def when(self, key: str, /) -> int | None:
+        """Return the place of a completion, or of a timer, among all; `None`: when it comes."""
+        ...
+
+    def below(self, effect: Any, /) -> "Supply | None":
+        """Return the supply of a child that runs live."""
+        ...
+
+
+@attrs.frozen(kw_only=True)
+class ChildRequest:
+    """All that a runner needs to run one child."""
+
+    program: Program | Reference
+    program_name: str
+    input: Json
+    identity: Identity
+    limits: Limits
+    policy: Policy
+    brief: str = ""
+    """The task in words."""
+    log: Path | None = None
+    """Where the child writes its own log; `None` where nothing is kept (tests)."""
+    durability: Durability = "group"
+    tools: tuple[Tool, ...] = ()
+    models: Mapping[str, Model] = attrs.field(factory=dict)
+    """By the name that the program asks for; the default's is empty."""
+    clock: Clock | None = None
+    cancel: CancelSignal = attrs.field(factory=CancelSignal)
+    session: SessionPort | None = None
+    """The child's own session, or a face of its parent's."""
+    runners: Mapping[str, "ChildRunner"] = attrs.field(factory=dict)
+    """What the child's own children may run on."""
+    runner: str = "in-process"
+    """The child's default among them."""
+    people: People = People()
+    resume: Reference | None = None
+    """What goes on in an unfinished log of this child, where there is one: a function of a
+    `RunRequest` and a `Host` that returns a `Recorder`."""
+    supply: Supply | None = None
+    """Where the child's outcomes come from; needs a runner that shares memory."""
+    vault: Vault | None = None
+    """Redaction, secrets and volatile paths of the whole tree."""
+    tokens: "MoreTokens | None" = None
+    """Asks the parent for more tokens; `None` where it gives none."""
+    host: Any = None
+    """The `engine.recording.host.Host` on which asynchronous tools of an in-process child run."""
+
+
+MoreTokens = Callable[[Callable[[], bool]], int]
+"""Asks the run above for `model_tokens` and returns how many it gave; blocks until it answers, or
+until its argument says to give up."""
+
+
+class ChildRunner(Protocol):
+    """Runs one child to its end, inside its limits."""
+
+    @property
+    def name(self) -> str:
+        """What `record(runner=…)` and `meta` call it: `in-process`, `subprocess`."""
+        ...
+
+    def run(self, request: ChildRequest, /) -> "Outcome | Suspended":
+        """Return how the child ended, or that it waits for a person; blocks.
+
+        Nothing that the child does makes this raise.
+        `request.limits.timeout_seconds` is enforced here, and `request.cancel` is obeyed.
+        """
+        ...

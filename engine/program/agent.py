@@ -1,0 +1,356 @@
+"""The agent loop: model, tool calls, results, until there is an answer.
+
+One program among others, which Refold ships by the name `agent`: it reaches the world through
+`run` alone and knows nothing of logs.  What a tool is belongs to `refold.tools`, what a model is
+to `engine.models`, how an `AGENT.md` becomes an input to `refold.tools.agents.agent_files`.
+
+The input is one JSON object:
+
+    {"agent": {"name": "researcher",           # optional, as are all of agent's members
+               "system": "You are …",          # the system prompt; none by default
+               "tools": ["read_file"],         # offered to the model; by default all of the run's
+               "model": "",                    # a name given to `record(models=…)`; the default
+               "parameters": {"temperature": 0}},
+     "task": "Find …",                         # required
+     "context": "…",                           # optional
+     "files": ["src/a.py"]}                    # optional hints; nothing is read
+
+A run ends for one of these reasons (`run.finished.reason`):
+
+| reason | when |
+|---|---|
+| `done` | the model answered without asking for a tool |
+| `max_iterations`, `limit` | the kernel refused another request, or stopped the run |
+| `fatal_tool_error` | a tool raised a `ToolError` with the code `fatal` |
+| `no_progress` | the same calls gave the same results three times in a row |
+| `cancelled` | from outside |
+| `error` | a model request failed; the fault's code is the model error's |
+
+Any other failure of a tool, an unknown name and unreadable arguments are told to the model, as a
+result that is an error.  The calls of one reply run at once; their results go back in the order of
+the calls.  Rules: CONTRACT.md §10.5.
+"""
+
+import asyncio
+import contextvars
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+import attrs
+import orjson
+
+from refold.engine.encoding.canonical import Json, encode, loads
+from refold.engine.encoding.plain import to_json
+from refold.engine.errors import ArgumentsRefused, NotCanonical, RunEnded, ToolError, ToolUnknown
+from refold.engine.events.outcome import Artifact, Report
+from refold.engine.ports.ports import Tool
+from refold.engine.program.run import Run
+
+REPEATS_MAX: Final = 3
+"""So many equal turns in a row are no progress."""
+FATAL: Final = "fatal"
+"""The code of a `ToolError` that ends the run."""
+REFUSED: Final = "refused"
+"""The code of a `ToolError` whose message says all: it is told to the model without the code."""
+
+Message = dict[str, Any]
+
+
+async def agent(run: Run, input: Json) -> Report:  # noqa: A002 - the word of the domain
+    """Run the loop to its end and return the model's answer.
+
+    Raises:
+        ArgumentsRefused: the input is not of the shape above.
+        ToolUnknown: an agent's tool is none of the run's.
+        ModelError: a request failed.
+        LimitReached: the run may ask no more.
+        RunEnded: `fatal_tool_error` or `no_progress`.
+    """
+    given = read_input(input)
+    offered = _offered(run, given.tools)
+    _caller.set(Caller(tools=given.tools, model=given.model, system=given.system))
+    messages = given.opening
+    progress = _Progress()
+    while True:
+        reply = await run.model(
+            messages, tools=offered, model=given.model, agent=given.name, **given.parameters
+        )
+        messages.append(reply.message)
+        calls = reply.message.get("tool_calls") or []
+        if not calls:
+            return report_of(reply.message.get("content", ""))
+        results = await asyncio.gather(*(_result(run, offered, call) for call in calls))
+        messages.extend(result.message for result in results)
+        _end_if_fatal(results)
+        progress.note(calls, results)
+
+
+# --- what the loop is told -----------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class AgentInput:
+    """The program's input, checked."""
+
+    task: str
+    context: str = ""
+    files: tuple[str, ...] = ()
+    name: str = "agent"
+    system: str = ""
+    tools: tuple[str, ...] | None = None
+    model: str = ""
+    parameters: Mapping[str, Json] = attrs.field(factory=dict)
+
+    @property
+    def request(self) -> str:
+        """The user message: the task, then the context, then the hints, and nothing else."""
+        parts = [self.task]
+        if self.context:
+            parts.append(f"Context:\n{self.context}")
+        if self.files:
+            parts.append("\n".join(["Files:", *(f"- {file}" for file in self.files)]))
+        return "\n\n".join(parts)
+
+    @property
+    def opening(self) -> list[Message]:
+        """The messages that the conversation starts with."""
+        system = [{"role": "system", "content": self.system}] if self.system else []
+        return [*system, {"role": "user", "content": self.request}]
+
+
+_OF_INPUT: Final = {"agent": "an object", "task": "text", "context": "text", "files": "texts"}
+_OF_AGENT: Final = {
+    "name": "text",
+    "system": "text",
+    "tools": "texts",
+    "model": "text",
+    "parameters": "an object",
+}
+_RESERVED: Final = ("agent", "model", "tools", "inherited")
+
+
+def read_input(value: Json) -> AgentInput:
+    """Return the program's input as values; a member that is null counts as left out.
+
+    Raises:
+        ArgumentsRefused: with everything that does not fit.
+    """
+    problems: list[str] = []
+    given = _members(value, _OF_INPUT, "", problems)
+    own = _members(given.pop("agent", {}), _OF_AGENT, "/agent", problems)
+    if not given.get("task", "").strip() and not problems:
+        problems.append("/task: expected what is to be done, found nothing")
+    problems.extend(
+        f"/agent/parameters/{name}: expected a model's parameter, found a name of the loop's own"
+        for name in _RESERVED
+        if name in own.get("parameters", {})
+    )
+    if problems:
+        raise ArgumentsRefused("agent", tuple(problems))
+    return AgentInput(**given, **own)
+
+
+def _members(
+    value: Json, known: Mapping[str, str], pointer: str, problems: list[str]
+) -> dict[str, Any]:
+    """Return the members of an object that fit, and put the others into `problems`."""
+    if type(value) is not dict:
+        problems.append(f"{pointer or '/'}: expected an object, found {type(value).__name__}")
+        return {}
+    found: dict[str, Any] = {}
+    for name, member in value.items():
+        if name not in known:
+            problems.append(f"{pointer}/{name}: expected one of {', '.join(known)}")
+        elif member is not None and not _fits(member, known[name]):
+            problems.append(f"{pointer}/{name}: expected {known[name]}, found {member!r:.60}")
+        elif member is not None:
+            found[name] = tuple(member) if known[name] == "texts" else member
+    return found
+
+
+def _fits(value: Json, kind: str) -> bool:
+    match kind:
+        case "text":
+            return type(value) is str
+        case "texts":
+            return type(value) is list and all(type(item) is str for item in value)
+        case _:
+            return type(value) is dict
+
+
+# --- tools -----------------------------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class Caller:
+    """What the agent that calls a delegation tool has itself; its children get no more."""
+
+    tools: tuple[str, ...] | None = None
+    """Names offered to its model; `None` for all of the run's."""
+    model: str = ""
+    """A name given to `record(models=…)`; empty for the run's default."""
+    system: str = ""
+    """The agent's system prompt; empty for none."""
+
+
+_caller: contextvars.ContextVar[Caller] = contextvars.ContextVar("refold_agent")
+
+
+def caller() -> Caller:
+    """Return what the agent has whose tool call this is; a program that is no agent has it all."""
+    return _caller.get(Caller())
+
+
+class _AsRecorded:
+    """A tool whose result comes as the JSON that the log holds: a model needs no Python types.
+
+    So a replay needs none either, and the tools need not be there.
+    """
+
+    typed: Final = False
+
+    def __init__(self, tool: Tool) -> None:
+        self._tool = tool
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tool, name)
+
+    def load(self, result: Json, /) -> Json:
+        """Return the result as it is."""
+        return result
+
+
+def _offered(run: Run, names: Sequence[str] | None) -> dict[str, Tool]:
+    """Return the tools that the model may call, in the order in which it is shown them."""
+    known = {tool.name: tool for tool in run.tools}
+    for name in names or ():
+        if name not in known:
+            raise ToolUnknown(name, tuple(known))
+    chosen = sorted(known if names is None else set(names))
+    return {name: cast("Tool", _AsRecorded(known[name])) for name in chosen}
+
+
+@attrs.frozen
+class _Result:
+    """What one tool call gave."""
+
+    message: Message
+    fault: str = ""
+    """The failure's code; empty for a result."""
+
+
+async def _result(run: Run, offered: Mapping[str, Tool], call: Mapping[str, Any]) -> _Result:
+    """Return the message that answers a tool call: nothing a tool does raises here."""
+    try:
+        content, fault = _told(run, offered, call, await _called(run, offered, call))
+    except ToolError as error:
+        kind = error.error_type if error.code == "raised" and error.error_type else error.code
+        content = error.message if error.code == REFUSED else f"{kind}: {error.message}"
+        fault = error.code
+    message = {
+        "role": "tool",
+        "tool_call_id": call["id"],
+        "name": call["name"],
+        "content": content,
+        "is_error": bool(fault),
+    }
+    return _Result(message, fault)
+
+
+async def _called(run: Run, offered: Mapping[str, Tool], call: Mapping[str, Any]) -> Json:
+    name = call["name"]
+    if name not in offered:
+        known = ", ".join(offered) or "none"
+        raise ToolError(name, f"no tool is named {name!r}; there are: {known}", "unknown_tool")
+    if "invalid" in call:
+        found = f"{call['invalid']!r:.200}"
+        raise ToolError(name, f"expected one JSON object, found {found}", "arguments")
+    try:
+        return await run.tool(offered[name], **call["arguments"])
+    except NotCanonical as error:
+        raise ToolError(name, str(error), "arguments") from None
+
+
+def _told(
+    run: Run, offered: Mapping[str, Tool], call: Mapping[str, Any], result: Json
+) -> tuple[str, str]:
+    """Return what the model is told of a result, and the code of a failure that it is."""
+    tell = getattr(offered[call["name"]], "tell", None)
+    if tell is None or not run.flags.tools_tell:
+        return _text(result), ""
+    content, is_failure = tell(result)
+    return content, "failed" if is_failure else ""
+
+
+def _text(result: Json) -> str:
+    return result if isinstance(result, str) else encode(to_json(result)).decode()
+
+
+# --- endings ---------------------------------------------------------------------------------
+
+
+def report_of(answer: str) -> Report:
+    """Return what an answer hands back: text, or a summary with artifacts.
+
+    An answer that is one JSON object of exactly `summary` (text) and `artifacts` (a list of objects
+    of the texts `kind` and `value`, and perhaps `name`) is taken apart; whether the kinds are
+    allowed, the parent's policy says.  Every other answer is text, whatever it looks like.
+    """
+    try:
+        found = loads(answer)
+    except orjson.JSONDecodeError:
+        found = None
+    if not _is_report(found):
+        return Report(summary=answer, output=answer)
+    artifacts = tuple(Artifact(**item) for item in found["artifacts"])
+    return Report(summary=found["summary"], output=found["summary"], artifacts=artifacts)
+
+
+def _is_report(value: Json) -> bool:
+    return (
+        type(value) is dict
+        and value.keys() == {"summary", "artifacts"}
+        and type(value["summary"]) is str
+        and type(value["artifacts"]) is list
+        and all(_is_artifact(item) for item in value["artifacts"])
+    )
+
+
+def _is_artifact(value: Json) -> bool:
+    return (
+        type(value) is dict
+        and {"kind", "value"} <= value.keys() <= {"kind", "value", "name"}
+        and all(type(text) is str for text in value.values())
+    )
+
+
+def _end_if_fatal(results: Sequence[_Result]) -> None:
+    for result in results:
+        if result.fault == FATAL:
+            message = f"{result.message['name']}: {result.message['content']}"
+            raise RunEnded("fatal_tool_error", message)
+
+
+@attrs.define
+class _Progress:
+    """How often the same calls have given the same results, ids apart."""
+
+    turn: Json = None
+    times: int = 0
+
+    def note(self, calls: Sequence[Mapping[str, Any]], results: Sequence[_Result]) -> None:
+        """Take a turn.
+
+        Raises:
+            RunEnded: it was the same for the third time in a row.
+        """
+        turn = [
+            (call["name"], call["arguments"], call.get("invalid"), result.message["content"])
+            for call, result in zip(calls, results, strict=True)
+        ]
+        self.times = self.times + 1 if turn == self.turn else 1
+        self.turn = turn
+        if self.times >= REPEATS_MAX:
+            names = ", ".join(call["name"] for call in calls)
+            message = f"{names}: the same calls gave the same results {self.times} times in a row"
+            raise RunEnded("no_progress", message)

@@ -1,0 +1,94 @@
+"""The first and the last entry of a log: what they say of the run, and of all between them.
+
+A shell file: the nonce of a log is drawn here.  Rules: CONTRACT.md §2.2, §6, §15.1.
+"""
+
+import os
+import platform
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.encoding import digest as digests
+from refold.engine.events import codec, data_digest
+from refold.engine.events.events import RunFinished, RunStarted
+from refold.engine.events.flags import NOW
+from refold.engine.log.blobs import encode_data
+from refold.engine.ports.offers import offer_of
+from refold.engine.ports.ports import Tool
+from refold.engine.ports.programs import fingerprint_of, is_shipped
+from refold.engine.recording.run_request import RunRequest
+from refold.engine.state import STATE_VERSION, Fold, state_digest
+
+FORMAT_VERSION: Final = 1
+ENGINE_VERSION: Final = 1
+"""Of the rules by which the kernel schedules: a log names the ones it was made under."""
+
+
+def versions() -> dict[str, Any]:
+    """Return the versions that a log is made under."""
+    return {
+        "format": FORMAT_VERSION,
+        "engine": ENGINE_VERSION,
+        "state": STATE_VERSION,
+        "python": ".".join(platform.python_version_tuple()[:2]),
+        "flags": NOW.as_json(),
+    }
+
+
+def nonce() -> str:
+    """Return what makes the hashes of a log its own: 32 hex digits, drawn."""
+    return os.urandom(16).hex()
+
+
+def started_of(request: RunRequest) -> RunStarted:
+    """Return the first entry of the run that is asked for; its input is not redacted yet."""
+    identity = request.identity
+    parent = identity.parent
+    return RunStarted(
+        program=request.program_name,
+        input=request.input,
+        depth=identity.depth,
+        limits=request.limits.as_json(),
+        seed=identity.seed,
+        tools=[offer_of(request.tools[name]) for name in sorted(request.tools)],
+        models={name: request.models[name].name for name in sorted(request.models)},
+        versions=versions(),
+        fingerprint=fingerprint_of(request.program),
+        rules=request.vault.rules(declared_volatile(request.tools.values())),
+        path=identity.path,
+        run_id=identity.run_id,
+        root_id=identity.root_id,
+        parent=attrs.asdict(parent) if parent else None,
+        nonce=nonce(),
+        shipped=is_shipped(request.program) or None,
+    )
+
+
+def declared_volatile(tools: Iterable[Tool]) -> list[str]:
+    """Return the paths that tools declare volatile in themselves, as the rules have them."""
+    return [f"tool:{tool.name}{at}" for tool in tools for at in getattr(tool, "volatile", ())]
+
+
+def sealed(
+    finished: RunFinished,
+    *,
+    entries: int,
+    digest: data_digest.DataDigest,
+    fold: Fold,
+    leaves: Sequence[str] = (),
+) -> RunFinished:
+    """Return the last entry with all that it says of those before it.
+
+    `entries` are those, `leaves` the Merkle leaves of joined children in start order; `digest` and
+    `fold` have taken all entries before, and `digest` takes this one.
+    """
+    digest.add("run.finished", None, encode_data(codec.unstructure(finished)))
+    return attrs.evolve(
+        finished,
+        entries=entries + 1,
+        data_digest=digest.hexdigest(),
+        state_digest=state_digest(fold.state()),
+        children_root=digests.merkle_root(list(leaves)),
+    )

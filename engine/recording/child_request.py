@@ -1,0 +1,74 @@
+"""What a child's runner is asked for: what was delegated, and what comes from the run above.
+
+Rules: CONTRACT.md §7.1 (outcomes and runners), §9.1 (identities).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from refold.engine.log.names import child_path
+from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.effects import RunChild
+from refold.engine.ports.ports import (
+    ChildRequest,
+    Identity,
+    MoreTokens,
+    Parentage,
+    SessionPort,
+    Tool,
+)
+from refold.engine.ports.programs import found_program, program_name
+from refold.engine.recording.run_request import RunRequest, by_name
+
+
+def child_request(
+    effect: RunChild,
+    above: RunRequest,
+    *,
+    path: str,
+    start_hash: str,
+    session: SessionPort | None,
+    host: Any,
+    tokens: MoreTokens | None = None,
+) -> ChildRequest:
+    """Return what the child's runner is asked for by the run `above`.
+
+    `path` is the child's, `start_hash` that of its `child.started`, `tokens` asks `above` for more.
+    """
+    delegation, identity = effect.delegation, above.identity
+    return ChildRequest(
+        program=found_program(delegation.program),
+        program_name=program_name(delegation.program),
+        input=delegation.input,
+        identity=Identity(
+            run_id=effect.run_id,
+            root_id=identity.root_id,
+            path=path,
+            depth=identity.depth + 1,
+            seed=identity.seed,
+            parent=Parentage(run=identity.run_id, call=effect.call, hash=start_hash),
+        ),
+        limits=effect.limits,
+        policy=delegation.policy,
+        brief=delegation.brief,
+        log=child_path(above.log, effect.number),
+        durability=above.durability,
+        tools=tuple(_offered(delegation, above.tools).values()),
+        models=above.models,
+        clock=above.clock,
+        runners=above.runners,
+        runner=delegation.runner or above.runner,
+        session=session,
+        people=above.people,
+        resume=above.resume,
+        vault=above.vault,
+        host=host,
+        tokens=tokens,
+    )
+
+
+def _offered(delegation: Delegation, tools: Mapping[str, Tool]) -> dict[str, Tool]:
+    """Return the tools above that the delegation lets through, and its own, which go first."""
+    names = tools if delegation.tools is None else delegation.tools
+    passed = {name: tools[name] for name in names if name in tools}
+    return passed | by_name(delegation.own_tools)

@@ -1,0 +1,415 @@
+"""Does the work that effects describe: tools, model requests, child runs.
+
+A shell file: it owns threads and waits on them, never on the program.  Each effect ends as one
+arrival in a queue, which the recorder takes one at a time.  A tool runs in the kernel's own thread
+while nothing else is live; else a synchronous one on a worker (`engine.recording.workers`), an
+asynchronous one on the host's loop (`engine.recording.host`), as asynchronous models do; a child on
+a thread of its own, because a pool that runs share would, with nested joins, wait for itself.
+
+Threads cannot be killed: what a program gave up on may still end, and is recorded as late.
+"""
+
+import asyncio
+import contextvars
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from refold.engine.children.unfinished import take_up
+from refold.engine.encoding.canonical import Json, kind_of
+from refold.engine.encoding.plain import to_json
+from refold.engine.encoding.quick import quick
+from refold.engine.errors import (
+    AnswerRefused,
+    ArgumentsRefused,
+    ChildStopped,
+    ModelError,
+    NotCanonical,
+    RefoldError,
+    ToolError,
+    Unanswered,
+)
+from refold.engine.events.events import InputGiven, ModelAnswered, ToolReturned
+from refold.engine.events.limits import CHILDREN_AT_ONCE
+from refold.engine.events.outcome import Outcome, Usage, failed
+from refold.engine.kernel.verdict import text_of
+from refold.engine.ports.effects import AskModel, AskPerson, CallTool
+from refold.engine.ports.people import check_answer
+from refold.engine.ports.ports import (
+    CallContext,
+    CancelSignal,
+    ChildRequest,
+    ChildRunner,
+    ModelReply,
+    Question,
+    Stopped,
+    Suspended,
+    Tool,
+)
+from refold.engine.recording.host import Host
+from refold.engine.recording.workers import WORKERS_MAX, Workers
+
+
+@attrs.frozen
+class Arrival:
+    """Something that came back from the world."""
+
+    call: str
+    event: ToolReturned | ModelAnswered | InputGiven | Outcome | Suspended | Stopped | Unanswered
+
+
+class CancelRun:
+    """Asks the run itself to end: the parent's doing, or Ctrl-C."""
+
+
+@attrs.define(eq=False)
+class SharedChange:
+    """A child that shares the session has changed it; it waits until the change is made."""
+
+    event: str
+    data: Json
+    by: str
+    done: threading.Event = attrs.field(factory=threading.Event)
+
+
+@attrs.define(eq=False)
+class TokensAsked:
+    """A child has used up its tokens; it waits until it is told how many more it has."""
+
+    call: str
+    """Of the child's start."""
+    given: int = 0
+    done: threading.Event = attrs.field(factory=threading.Event)
+
+    def answer(self, tokens: int) -> None:
+        """Let the child go on with so many."""
+        self.given = tokens
+        self.done.set()
+
+
+Arrivals = queue.SimpleQueue[Arrival | CancelRun | SharedChange | TokensAsked]
+
+
+_tool_returned = quick(ToolReturned)
+
+
+@attrs.define(eq=False)
+class Flight:
+    """An effect under way."""
+
+    effect: CallTool | AskModel | AskPerson | ChildRequest
+    cancel: CancelSignal = attrs.field(factory=CancelSignal)
+    given_up: bool = False
+
+
+class Driver:
+    """Runs the effects of one run."""
+
+    def __init__(self, arrivals: Arrivals, *, host: Host, may_wait: bool = True) -> None:
+        """Make a driver; with `may_wait`, its thread may wait for a tool and for nothing else."""
+        self.flights: dict[str, Flight] = {}
+        """Effects under way, in the order of their start; the recorder takes them out."""
+        self.is_in_place = False
+        """Whether a tool runs in the recorder's own thread right now."""
+        self._arrivals = arrivals
+        self._host = host
+        self._may_wait = may_wait
+        self._workers = Workers(WORKERS_MAX)
+        self._lock = threading.Lock()
+        self._children = 0
+        """Threads of children; a lock guards this and those that wait."""
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._context = contextvars.copy_context()
+
+    def has_place(self, tool: Tool) -> bool:
+        """Return whether `tool` can run in this thread while nothing that the program knows of is.
+
+        A synchronous one always can.  An asynchronous one needs a loop that nobody else runs, and a
+        thread that nobody else may have to reach.
+        """
+        return not tool.is_async or (self._may_wait and self._host.is_here() and not self.flights)
+
+    def in_place(
+        self, tool: Tool, arguments: dict[str, Json], context: CallContext
+    ) -> ToolReturned | None:
+        """Run a tool in this thread, outside the program's loop and context.
+
+        `None`: it is asynchronous, and Ctrl-C struck while it waited: its arrival follows.
+        """
+        running = asyncio._get_running_loop()  # noqa: SLF001 - exported for loops, as uvloop uses it
+        if running is not None:
+            asyncio._set_running_loop(None)  # noqa: SLF001 - the same; a tool may call asyncio.run
+        try:
+            self.is_in_place = True
+            if tool.is_async:
+                return self._awaited_here(tool, arguments, context)
+            return self._context.copy().run(call_tool, tool, arguments, context)
+        finally:
+            self.is_in_place = False
+            if running is not None:
+                asyncio._set_running_loop(running)  # noqa: SLF001 - the same
+
+    def _awaited_here(
+        self, tool: Tool, arguments: dict[str, Json], context: CallContext
+    ) -> ToolReturned | None:
+        task = self._host.run_here(await_tool(tool, arguments, context), self._context.copy())
+        if task.done():
+            return _returned_by(task)
+        call = context.call
+        self.flights[call] = Flight(CallTool(call, tool, arguments))
+        arrivals = self._arrivals
+        self._host.call(
+            lambda: task.add_done_callback(
+                lambda done: arrivals.put(Arrival(call, _returned_by(done)))
+            )
+        )
+        return None
+
+    def arrived(self, effect: CallTool, event: ToolReturned) -> None:
+        """Let what a tool in place gave arrive as if it had run elsewhere."""
+        self.flights[effect.call] = Flight(effect)
+        self._arrivals.put(Arrival(effect.call, event))
+
+    def call_tool(self, effect: CallTool, context: CallContext) -> None:
+        """Start a tool; its arrival follows."""
+        flight = self.flights[effect.call] = Flight(effect)
+        if effect.tool.is_async:
+            self._host.run(lambda: self._await_tool(effect, context, flight))
+        else:
+            tool, arguments = effect.tool, effect.arguments
+            self._later(effect.call, lambda: call_tool(tool, arguments, context))
+
+    def ask_model(self, effect: AskModel) -> None:
+        """Send a model request; its arrival follows."""
+        flight = self.flights[effect.call] = Flight(effect)
+        if getattr(effect.model, "is_async", False):
+            self._host.run(lambda: self._await_model(effect, flight), lasting=True)
+        else:
+            self._later(effect.call, lambda: ask_model(effect))
+
+    def ask_person(
+        self, effect: AskPerson, question: Question, ask: Callable[[Question], Json]
+    ) -> None:
+        """Put a question to whoever can be asked; its arrival follows."""
+        self.flights[effect.call] = Flight(effect)
+        self._later(effect.call, lambda: _ask_person(question, ask))
+
+    def run_child(self, call: str, runner: ChildRunner, request: ChildRequest) -> None:
+        """Run a child on a thread of its own, as soon as there is room; its arrival follows.
+
+        The room is this run's alone: children of children have theirs, so that none waits for a
+        place that its own parent holds.
+        """
+        self.flights[call] = Flight(request, request.cancel)
+
+        def run() -> None:
+            self._arrivals.put(Arrival(call, _run_child(runner, request)))
+
+        with self._lock:
+            if self._children >= CHILDREN_AT_ONCE:
+                self._waiting.append(run)
+                return
+            self._children += 1
+        work = threading.Thread(
+            target=self._run_children, args=(run,), name=f"refold-child-{call}", daemon=True
+        )
+        try:
+            work.start()
+        except RuntimeError as error:  # the system has no more threads
+            with self._lock:
+                self._children -= 1
+            self._arrivals.put(Arrival(call, failed("failed", "runner", str(error))))
+
+    def _run_children(self, run: Callable[[], None] | None) -> None:
+        while run is not None:
+            run()
+            del run  # and the child's request with it, before the next begins
+            with self._lock:
+                run = self._waiting.popleft() if self._waiting else None
+                self._children -= run is None
+
+    def give_up(self, call: str) -> None:
+        """Ask an effect to end; it may arrive all the same."""
+        flight = self.flights.get(call)
+        if flight is not None:
+            flight.given_up = True
+            flight.cancel.set()
+
+    def close(self) -> None:
+        """Let idle workers end."""
+        self._workers.close()
+
+    def _later(
+        self,
+        call: str,
+        work: Callable[[], ToolReturned | ModelAnswered | InputGiven | Unanswered],
+    ) -> None:
+        context = self._context.copy()
+        self._workers.submit(lambda: self._arrivals.put(Arrival(call, context.run(work))))
+
+    async def _await_tool(self, effect: CallTool, context: CallContext, flight: Flight) -> None:
+        task = asyncio.current_task()
+        if task is not None:
+            flight.cancel.on_set(lambda: self._host.call(task.cancel))
+        event = await await_tool(effect.tool, effect.arguments, context)
+        self._arrivals.put(Arrival(effect.call, event))
+
+    async def _await_model(self, effect: AskModel, flight: Flight) -> None:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        if task is not None:
+
+            def cancel() -> None:
+                loop.call_soon_threadsafe(task.cancel)
+
+            flight.cancel.on_set(cancel)
+        try:
+            event = _answered(await effect.model.complete(effect.request))  # type: ignore[union-attr, misc]  # an asynchronous one
+        except BaseException as error:  # noqa: BLE001 - a model's failure is data, whatever it raised
+            event = _failed_model(error)
+        self._arrivals.put(Arrival(effect.call, event))
+
+
+def call_tool(tool: Tool, arguments: dict[str, Json], context: CallContext) -> ToolReturned:
+    """Run a synchronous tool; its failure is data."""
+    try:
+        return _returned(tool, tool.call(arguments, context))
+    except Exception as error:  # noqa: BLE001 - a tool's failure is data
+        return _failed_tool(error)
+    except BaseException as error:  # noqa: BLE001 - or the thread would end, and nothing arrive
+        return _way_out(error)
+
+
+async def await_tool(tool: Tool, arguments: dict[str, Json], context: CallContext) -> ToolReturned:
+    """Run an asynchronous tool; its failure is data."""
+    try:
+        return _returned(tool, await tool.call(arguments, context))
+    except asyncio.CancelledError:
+        return _CANCELLED
+    except Exception as error:  # noqa: BLE001 - a tool's failure is data
+        return _failed_tool(error)
+    except BaseException as error:  # noqa: BLE001 - or the host loop would end with it
+        return _way_out(error)
+
+
+def _returned_by(task: asyncio.Task[ToolReturned]) -> ToolReturned:
+    """Return what a task of `await_tool` gave; one that was cancelled may not have begun."""
+    return _CANCELLED if task.cancelled() else task.result()
+
+
+def _returned(tool: Tool, result: Any) -> ToolReturned:
+    try:
+        return _tool_returned("ok", tool.dump(result))
+    except NotCanonical as error:
+        place = f", at {error.pointer}," if error.pointer else ""
+        return _failure("result", f"returned {error.found}{place} and not {error.expected}")
+
+
+def _way_out(error: BaseException) -> ToolReturned:
+    """Return the failure of a tool that tried to end the process, or was interrupted."""
+    kind = type(error).__name__
+    return _failure("raised", f"the tool tried to leave with {kind}: {text_of(error)}", kind)
+
+
+def _failed_tool(error: Exception) -> ToolReturned:
+    match error:
+        case ToolError():
+            return _failure(error.code, error.message, error.error_type)
+        case ArgumentsRefused():
+            return _failure("arguments", "; ".join(error.problems))
+        case _:
+            return _failure("raised", text_of(error), type(error).__name__)
+
+
+def overdue(seconds: float) -> ToolReturned:
+    """Return what the program sees of a tool that took too long."""
+    return _failure("timed_out", f"no result within {seconds:g} s")
+
+
+def _failure(code: str, message: str, kind: str = "") -> ToolReturned:
+    return ToolReturned("error", error={"code": code, "message": message, "type": kind})
+
+
+_CANCELLED = _failure("cancelled", "the tool was cancelled")
+
+
+def ask_model(effect: AskModel) -> ModelAnswered:
+    """Send one request; its failure is data."""
+    if effect.model is None:
+        missing = (
+            f"no model named {effect.name!r} was given" if effect.name else "no model was given"
+        )
+        option = f"models={{{effect.name!r}: …}}" if effect.name else "model=…"
+        message = f"{missing}: pass record(…, {option})"
+        return ModelAnswered("error", error={"code": "no_model", "message": message})
+    try:
+        return _answered(effect.model.complete(effect.request))
+    except BaseException as error:  # noqa: BLE001 - a model's failure is data, whatever it raised
+        return _failed_model(error)
+
+
+def _answered(reply: ModelReply) -> ModelAnswered:
+    if not isinstance(reply.usage, Usage):  # else nothing would notice before it is written
+        raise TypeError(f"a reply's usage is a Usage, found {kind_of(reply.usage)}")
+    return ModelAnswered("ok", reply.message, reply.usage, reply.stop_reason)
+
+
+def _failed_model(error: BaseException) -> ModelAnswered:
+    if isinstance(error, ModelError):
+        fault = {"code": error.code, "message": error.message}
+    else:
+        fault = {"code": "raised", "message": f"{type(error).__name__}: {text_of(error)}"}
+    return ModelAnswered("error", error=fault)
+
+
+def _ask_person(question: Question, ask: Callable[[Question], Json]) -> InputGiven | Unanswered:
+    try:
+        answer = to_json(ask(question))
+        check_answer(question, answer)
+        return InputGiven(answer)
+    except (Unanswered, AnswerRefused) as error:
+        return Unanswered(str(error))
+    except Exception as error:  # noqa: BLE001 - a question that nobody could answer stays open
+        return Unanswered(f"{type(error).__name__}: {text_of(error)}")
+
+
+def _go_on(runner: ChildRunner, request: ChildRequest) -> Outcome | Suspended:
+    """Run a child of a resumed run, and return how it ended.
+
+    A process of the attempt before, of which there was no log yet, may still make one before it
+    leaves: then the child is taken up once more, from there.
+    """
+    while True:
+        taken = _taken_up(request)
+        if isinstance(taken, Outcome):
+            return taken
+        ended = runner.run(taken)
+        is_late = taken.resume is None and isinstance(ended, Outcome) and ended.error is not None
+        if not is_late or ended.error.code != "LogExists":  # type: ignore[union-attr]  # just seen
+            return ended
+
+
+def _taken_up(request: ChildRequest) -> Outcome | ChildRequest:
+    """Return the outcome of a child that had ended, or how it is to be run now.
+
+    Raises:
+        ChildStopped: its log cannot be read, or somebody still writes it.
+    """
+    try:
+        return take_up(request)
+    except RefoldError as error:
+        raise ChildStopped(str(request.log), type(error).__name__, str(error)) from None
+
+
+def _run_child(runner: ChildRunner, request: ChildRequest) -> Outcome | Suspended | Stopped:
+    try:
+        return runner.run(request) if request.resume is None else _go_on(runner, request)
+    except ChildStopped as error:
+        return Stopped(code=error.code, message=error.message)
+    except BaseException as error:  # noqa: BLE001 - a crash must be recordable, to be replayed
+        return failed(
+            "failed", "runner", f"{runner.name}: {type(error).__name__}: {text_of(error)}"
+        )

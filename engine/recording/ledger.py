@@ -1,0 +1,164 @@
+"""What a recorder has written so far, and what that amounts to.
+
+The log, its data digest, the state and the causes of lines to come grow together, one line at a
+time, so that none of them can be told something that the others were not.  What is written, and
+when, is `engine.recording.recorder`'s to say.  Rules: CONTRACT.md §3.2 (causes), §4.3 (one writer),
+§6.
+"""
+
+import threading
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from refold.engine.events.codec import kind_of
+from refold.engine.events.data_digest import DataDigest
+from refold.engine.events.events import (
+    ChildStarted,
+    Event,
+    Recorded,
+    RunFinished,
+    RunStarted,
+    ToolCalled,
+)
+from refold.engine.events.outcome import ChildRef
+from refold.engine.kernel.world import REQUESTS
+from refold.engine.log import LogWriter
+from refold.engine.recording.bookends import sealed
+from refold.engine.state import Fold
+from refold.engine.state.rules import tool_served
+
+_REQUESTS: Final = frozenset(REQUESTS)
+
+
+@attrs.define(eq=False)
+class Ledger:
+    """The lines of one run: a log being written, and all that is kept of its lines."""
+
+    writer: LogWriter
+    fold: Fold
+    digest: DataDigest
+    requests: dict[str, int] = attrs.field(factory=dict)
+    """By call key: the seq of a request without an outcome."""
+    starts: dict[str, str] = attrs.field(factory=dict)
+    """By call key: the hash of a `child.started` that its child has not been told."""
+    leaves: list[tuple[int, str]] = attrs.field(factory=list)
+    """Of joined children: their numbers and Merkle leaves."""
+    step: int = 0
+    """The seq of the line that opened this step: the cause of what the program does now."""
+    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+    """Held while the writer is used: `fence` closes it from another thread."""
+
+    @classmethod
+    def begun(cls, writer: LogWriter, started: RunStarted) -> "Ledger":
+        """Return the ledger of a log that has its first line."""
+        ledger = cls(writer, Fold(), DataDigest())
+        ledger.digest.add("run.started", None, writer.last_data)
+        ledger.fold.apply(started, None, 0)
+        return ledger
+
+    @property
+    def head(self) -> str:
+        """The hash of the last line."""
+        return self.writer.head
+
+    @property
+    def entries(self) -> int:
+        """How many lines there are."""
+        return self.writer.entries
+
+    def append(self, event: Recorded, call: str | None, cause: int | None) -> int:
+        """Write a line and return its seq.
+
+        Raises:
+            NotCanonical: the event cannot be held; nothing was written.
+            RefoldError: whatever else `LogWriter.append` raises.
+        """
+        writer, kind = self.writer, event.__class__
+        with self._lock:
+            seq = writer.append(event, call, cause)
+        self.digest.add(kind_of(event), call, writer.last_data)
+        self.fold.apply(event, call, seq)
+        if kind in _REQUESTS and call is not None:
+            self.requests[call] = seq
+            if kind is ChildStarted:
+                self.starts[call] = writer.head
+        return seq
+
+    def open_step(self, event: Event, call: str | None, cause: int | None) -> None:
+        """Write a line from the world: what the program does next follows from it.
+
+        Raises:
+            RefoldError: whatever `append` raises.
+        """
+        self.step = self.append(event, call, cause)
+
+    def cause_of(self, call: str) -> int | None:
+        """Return the seq of the request that is answered now, and forget it."""
+        return self.requests.pop(call, None)
+
+    def hash_of_start(self, call: str) -> str:
+        """Return the hash of a child's `child.started`, and forget it."""
+        return self.starts.pop(call)
+
+    def joined(self, number: int, child: ChildRef) -> None:
+        """Take note of where a child's log stood when its parent joined it."""
+        self.leaves.append((number, f"{child.run} {child.head} {child.events}"))
+
+    # -- the short way of a call ----------------------------------------------------------
+
+    def append_fenced(self, kind: bytes, call: bytes, cause: int, data: bytes) -> int:
+        """Write a line as `LogWriter.append_call` does, in a run that may be fenced meanwhile."""
+        with self._lock:
+            return self.writer.append_call(kind, call, cause, data)
+
+    def called(self, call: str, seq: int, data: bytes, event: ToolCalled) -> None:
+        """Take into account a request that was written by its bytes."""
+        self.digest.add("tool.called", call, data)
+        self.fold.apply(event, call, seq)
+        self.requests[call] = seq
+
+    def served(self, call: bytes, tool: str, called: bytes, returned: bytes) -> None:
+        """Take into account both lines of a call that succeeded, which were written so."""
+        self.digest.add_call(call, called, returned)
+        tool_served(self.fold, tool)
+
+    def barrier(self) -> None:
+        """Return when all lines are as safe as the log's mode promises.
+
+        Raises:
+            RefoldError: whatever `LogWriter.barrier` raises.
+        """
+        with self._lock:
+            self.writer.barrier()
+
+    # -- the end --------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Let go of the log; calling it again, from any thread, does nothing."""
+        with self._lock:
+            self.writer.close()
+
+    def fence(self) -> tuple[str, int]:
+        """Refuse every further line, from any thread; return the head and how many there are."""
+        with self._lock:
+            self.writer.close()
+            return self.writer.head, self.writer.entries
+
+    def seal(self, said: RunFinished, meta: Mapping[str, int | str]) -> RunFinished:
+        """Write the last line, with all that it says of those before it, and return it.
+
+        The writer makes sure of a last line by itself: no barrier has to follow.
+        """
+        finished = sealed(
+            said,
+            entries=self.writer.entries,
+            digest=self.digest,
+            fold=self.fold,
+            leaves=[leaf for _, leaf in sorted(self.leaves)],
+        )
+        with self._lock:
+            seq = self.writer.append(finished, None, self.step, meta=meta)
+        self.fold.apply(finished, None, seq)
+        return finished

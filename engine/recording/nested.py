@@ -1,0 +1,37 @@
+"""Refuses to record, resume or re-execute where Refold already imports or runs a program.
+
+What a program starts so would be no effect of its run: nothing of it is in the log, and a replay
+would do it again, tools included.  Leaf tools may: they are effects, and are not run in a replay.
+Which of both calls is read from the stack, so that runs which never nest pay nothing.
+The rule is CONTRACT.md §9.6.
+"""
+
+import sys
+from types import FrameType
+from typing import Final
+
+from refold.engine.errors import NestedRun
+from refold.engine.kernel.kernel import Kernel
+from refold.engine.loop.loop import Loop
+from refold.engine.ports.programs import check_not_importing
+from refold.engine.recording.driver import Driver
+
+_PROGRAM: Final = (Loop.step.__code__, Kernel.execute.__code__)
+"""Below these, on the stack of a thread, runs a program …"""
+_TOOL: Final = Driver.in_place.__code__
+"""… unless this one is nearer: a leaf tool on the kernel's own thread (§9.7)."""
+
+
+def check_may_start(function: str) -> None:
+    """Refuse the call of `function`, a name of `refold`, from inside of a program.
+
+    Raises:
+        RecordingRefused: the program is being imported.
+        NestedRun: it runs.
+    """
+    check_not_importing()
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - who calls is what is asked for
+    while frame is not None and frame.f_code is not _TOOL:
+        if frame.f_code in _PROGRAM:
+            raise NestedRun(function)
+        frame = frame.f_back

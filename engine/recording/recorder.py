@@ -1,0 +1,862 @@
+"""Records one run: a kernel, a log, a driver and the clocks between them (CONTRACT.md §9.2).
+
+A shell file.  The recorder is the living `World` of a kernel.  It appends what the program emits,
+launches what it wants, and waits; then it takes exactly one thing from the world, a due timer
+before an arrival, appends it, and lets the kernel run on.
+"""
+
+import queue
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.plain import to_json
+from refold.engine.encoding.quick import quick
+from refold.engine.errors import ChildStopped, NotCanonical, SecondInterrupt, Unanswered
+from refold.engine.events.events import (
+    ChildFinished,
+    ClockRead,
+    EffectCancelled,
+    EffectLate,
+    Event,
+    Extension,
+    InputGiven,
+    LimitHit,
+    ModelAnswered,
+    PatchMarked,
+    RunFinished,
+    RunStarted,
+    SessionChanged,
+    SessionSeeded,
+    TimerFired,
+    TokensGranted,
+    ToolCalled,
+    ToolReturned,
+    ValueDrawn,
+)
+from refold.engine.events.outcome import Outcome, failed
+from refold.engine.kernel.kernel import Kernel
+from refold.engine.kernel.verdict import Verdict
+from refold.engine.kernel.world import Silent, Taken
+from refold.engine.log import LogWriter, call_data
+from refold.engine.log.line import plain
+from refold.engine.loop.loop import Timer
+from refold.engine.ports.effects import AskModel, AskPerson, CallTool, Effect, GiveUp, RunChild
+from refold.engine.ports.ports import (
+    CallContext,
+    ChildRequest,
+    ChildRunner,
+    MoreTokens,
+    Question,
+    SessionPort,
+    Stopped,
+    Suspended,
+    Tool,
+)
+from refold.engine.program.run import faces_of
+from refold.engine.recording import interrupts
+from refold.engine.recording.bookends import started_of
+from refold.engine.recording.child_request import child_request
+from refold.engine.recording.driver import (
+    Arrival,
+    Arrivals,
+    CancelRun,
+    Driver,
+    SharedChange,
+    TokensAsked,
+    overdue,
+)
+from refold.engine.recording.host import Host
+from refold.engine.recording.ledger import Ledger
+from refold.engine.recording.run_request import Handed, Recorded, RunRequest
+from refold.engine.recording.timers import Timers
+from refold.engine.secrets.redaction import Redactor
+from refold.engine.state import Fold
+
+GRACE_SECONDS: Final = 2.0
+"""What a stopped program, and a tool that changes the world, may take to come to an end."""
+
+_IN_PLACE_SAFE: Final = sys.version_info < (3, 14)
+# From 3.14 a thread knows one current task: a tool that calls asyncio.run inside a step would fail.
+
+
+_call_context = quick(CallContext)
+_call_tool = quick(CallTool)
+_tool_called = quick(ToolCalled)
+
+
+class Recorder:
+    """The living world of one kernel."""
+
+    _ledger: Ledger
+    """From the first line on, or from where a record is taken over."""
+
+    def __init__(self, request: RunRequest, host: Host, *, kernel: Kernel | None = None) -> None:
+        """Make the log and write its first line.
+
+        With the `kernel` of a re-execution, nothing is made: `take_over` comes later.
+        """
+        self._vault, self._redactor = request.vault, Redactor(request.vault.redaction)
+        self.request = request
+        self.fold = Fold()
+        self._timers = Timers(request.clock)
+        self._arrivals: Arrivals = queue.SimpleQueue()
+        self._host = host
+        is_root = request.identity.parent is None  # a child is cancelled, or ends in time
+        self._driver = Driver(self._arrivals, host=host, may_wait=is_root)
+        self._kernel = kernel or Kernel(
+            self,
+            identity=request.identity,
+            limits=request.limits,
+            tools=request.tools,
+            models=request.models,
+            session=request.session,
+        )
+        self._kernel.seals_interrupts = True
+        self._kernel.more_tokens = self._more_tokens
+        self._asked: dict[str, AskPerson] = {}
+        self._unanswered: dict[str, str] = {}
+        self._outcomes: dict[str, Outcome] = {}
+        self._changes_made: dict[str, int] = {}
+        self._paused: dict[str, Suspended] = {}
+        self._askers: dict[str, TokensAsked] = {}
+        self._questions: tuple[Question, ...] = ()
+        self._stop_us: int | None = None
+        self._interrupted = False
+        self.is_settling = False
+        """Whether the program has ended, and what it left may still come to its end."""
+        self._is_over = False
+        self._place: tuple[str, int] | None = None
+        self._origin = f"{request.identity.root_id}\0{request.identity.path}"
+        self._deadline_us = _microseconds(request.limits.timeout_seconds)
+        # A child's runner ends it from outside; nobody does so for a root.
+        self._must_be_timely = self._deadline_us is not None and request.identity.parent is None
+        self._has_place = _IN_PLACE_SAFE and not self._must_be_timely
+        self._may_be_fenced = request.identity.parent is not None
+        request.cancel.on_set(lambda: self._arrivals.put(CancelRun()))
+        if kernel is None:
+            self._begin()
+
+    def _begin(self) -> None:
+        request, started = self.request, self._run_started()
+        writer = LogWriter.create(
+            request.log, started, durability=request.durability, meta=request.meta
+        )
+        self._keep(Ledger.begun(writer, started))
+        if started.input is not request.input:
+            self.request = attrs.evolve(request, input=started.input)
+
+    def take_over(self, handed: Handed) -> None:
+        """Go on where the record ends, in the same log, as the world of the same kernel."""
+        self._keep(handed.ledger)
+        self._changes_made = dict(handed.changes)
+        self._timers.go_on(handed.active_us, handed.virtual_us, handed.timers)
+        self._ledger.append(handed.resumed, None, None)
+        for arrival in handed.arrivals:
+            self._arrivals.put(arrival)
+        self._kernel.wanted = handed.effects
+        self._kernel.world = self
+        for name in self._kernel.secrets:
+            self.secret_named(name)
+
+    def _keep(self, ledger: Ledger) -> None:
+        self._ledger, self.fold = ledger, ledger.fold
+
+    def record(self) -> Recorded:
+        """Run the program to its end and seal the log.
+
+        Raises:
+            LogPoisoned: the log cannot be written; what was appended stays.
+            KeyboardInterrupt: a second Ctrl-C, while the first was being obeyed.
+        """
+        request = self.request
+        faces = faces_of(self._kernel)
+        try:
+            argument = to_json(request.input)  # a copy: the program may change its own
+            with interrupts.obeyed(self._interrupt):
+                verdict = self._kernel.execute(
+                    request.program, (faces.asynchronous, faces.plain), argument
+                )
+                finished = self._suspended() if self._questions else self._seal(verdict)
+        except SecondInterrupt as error:  # Python ends as interrupted by the very class alone
+            raise KeyboardInterrupt().with_traceback(error.__traceback__) from None
+        except Exception:
+            self._give_up()
+            self._await_children()
+            raise
+        finally:
+            self._give_up()
+            self._driver.close()
+            self._let_go()
+        head, entries = self._stands()
+        return Recorded(
+            finished=finished,
+            log=request.log,
+            head=head,
+            entries=entries,
+            fold=self.fold,
+            duration_ms=self._timers.virtual_us() // 1000,
+            interrupted=self._interrupted or self._kernel.interrupt is not None,
+            place=self._place,
+            questions=self._questions,
+            slips=self._kernel.slips,
+            unheard=tuple(self._kernel.unheard),
+        )
+
+    def _give_up(self) -> None:
+        self._is_over = True
+        for call in list(self._driver.flights):
+            self._driver.give_up(call)
+
+    def _await_children(self) -> None:
+        """Let the children of a run that failed leave: they write, and the run may be resumed."""
+        flights, until = self._driver.flights, self._timers.now_us() + _LEAVE_US
+        while any(isinstance(flight.effect, ChildRequest) for flight in flights.values()):
+            try:
+                left = max(0, until - self._timers.now_us())
+                arrival = self._arrivals.get(timeout=left / 1_000_000)
+            except queue.Empty:
+                return
+            if isinstance(arrival, Arrival):
+                flights.pop(arrival.call, None)
+
+    def _let_go(self) -> None:
+        self._ledger.close()
+
+    def _stands(self) -> tuple[str, int]:
+        """Return the log's head and entries."""
+        return self._ledger.head, self._ledger.entries
+
+    def _interrupt(self) -> None:
+        """Ask for the end of the run; a tool that runs in place is left at once.
+
+        Raises:
+            KeyboardInterrupt: inside such a tool, whose failure it becomes; or for the second time.
+        """
+        is_second, self._interrupted = self._interrupted, True
+        if not is_second:
+            self._arrivals.put(CancelRun())
+        if is_second:
+            raise SecondInterrupt
+        if self._driver.is_in_place:
+            raise KeyboardInterrupt
+
+    def fence(self) -> tuple[str, int]:
+        """Refuse everything that this run may still append; return its head and entries.
+
+        Called from another thread, for a run that never yields (CONTRACT.md §7.3).
+        """
+        return self._ledger.fence()
+
+    # -- the kernel's side ----------------------------------------------------------------
+
+    def emit(self, event: Event, call: str | None) -> None:
+        """Append a line that follows from the program; its cause is the line before the step."""
+        if self._vault.is_active:
+            event = self._redacted(event, call)
+        self._ledger.append(event, call, self._ledger.step)
+
+    def look(self) -> ClockRead:
+        """Append and return the time."""
+        read = self._timers.read()
+        self.emit(read, None)
+        return read
+
+    def draw(self, source: str, name: str, call: str, produce: Callable[[], Json]) -> Json:
+        """Ask for the value, append it and return it."""
+        value = self._vault.scrubbed(to_json(produce()))
+        self.emit(ValueDrawn(source, name, value), call)  # type: ignore[arg-type]  # a closed set
+        return value
+
+    def patched(self, marker: str) -> bool:
+        """Append the marker: a run that is recorded goes the new way."""
+        self.emit(PatchMarked(marker), None)
+        return True
+
+    def declare(self, measured: Extension) -> None:
+        """Append it: names of places, and texts that the engine made."""
+        self._ledger.append(measured, None, self._ledger.step)
+
+    def secret_named(self, name: str) -> None:
+        """Take the value out of all that comes from now on."""
+        self._vault.value(name)
+
+    def seed(self, session: SessionPort) -> None:
+        """Append the session that the run starts with."""
+        self.emit(SessionSeeded(session.snapshot().as_json()), None)
+
+    def arm(self, timer: Timer) -> None:
+        """Set a timer against monotonic time."""
+        self._timers.arm(timer, len(self._kernel.loop.timers))
+
+    def straight(self, tool: Tool, arguments: dict[str, Json], call: str) -> ToolReturned | Taken:
+        """Do what `emit` and `at_once` do for most calls, with no event or effect that nobody sees.
+
+        Nothing else is live.  Whatever is unusual goes their way: a value that takes more than a
+        look to write, redaction, a tool that may not run in place.
+        """
+        data = call_data.called(tool.name, tool.effect, arguments)
+        if data is None or self._vault.is_active or not self._has_place:
+            return Taken.NOTHING
+        if tool.timeout_seconds is not None or self._stop_us is not None:
+            return Taken.NOTHING
+        if tool.is_async and not self._driver.has_place(tool):
+            return Taken.NOTHING
+        key, name = call.encode(), tool.name
+        if len(key) > _KEY_MAX:  # then the line of the result might be too long
+            return Taken.NOTHING
+        ledger = self._ledger
+        append = ledger.append_fenced if self._may_be_fenced else ledger.writer.append_call
+        seq = append(b"tool.called", key, ledger.step, data)
+        if not self._arrivals.empty():
+            ledger.called(call, seq, data, _tool_called(name, arguments, tool.effect))
+            return Taken.REQUEST
+        is_guarded = tool.effect in _GUARDED
+        if is_guarded:
+            ledger.barrier()
+        returned = self._driver.in_place(tool, arguments, self._context(call))
+        if returned is None:
+            ledger.called(call, seq, data, _tool_called(name, arguments, tool.effect))
+            return Taken.REQUEST
+        result = call_data.returned(returned.result) if returned.status == "ok" else None
+        if result is None or self._interrupted or self._vault.is_active:
+            ledger.called(call, seq, data, _tool_called(name, arguments, tool.effect))
+            if self._interrupted:
+                self._driver.arrived(_call_tool(call, tool, arguments), returned)
+                return Taken.REQUEST
+            returned = self._take_tool(call, returned)
+        else:
+            ledger.step = append(b"tool.returned", key, seq, result)
+            ledger.served(key, name, data, result)
+        if is_guarded:
+            ledger.barrier()
+        return returned
+
+    def at_once(self, effect: CallTool) -> ToolReturned | None:
+        """Run a tool in place: nothing else is live, and nobody can tell."""
+        tool = effect.tool
+        if tool.timeout_seconds is not None or not self._has_place:
+            return None
+        if not self._driver.has_place(tool):
+            return None
+        if self._stop_us is not None or not self._arrivals.empty():
+            return None
+        returned = self._in_place(effect)
+        if returned is None:
+            return None
+        event = self._take_tool(effect.call, returned)
+        self._after(tool)
+        return event
+
+    def _in_place(self, effect: CallTool) -> ToolReturned | None:
+        """Run a tool in this thread; `None`: Ctrl-C ended it, and what it gave is late."""
+        self._before(effect.tool)
+        if effect.secrets:
+            revealed = self._revealed(effect)
+            if isinstance(revealed, ToolReturned):
+                return revealed
+            effect = revealed
+        context = self._context(effect.call)
+        returned = self._driver.in_place(effect.tool, effect.arguments, context)
+        if returned is None or not self._interrupted:
+            return returned
+        self._driver.arrived(effect, returned)
+        return None
+
+    def advance(self) -> bool:
+        """Launch what is wanted, then take one thing from the world."""
+        alone = self._launch()
+        if alone is not None and (returned := self._in_place(alone)) is not None:
+            self._kernel.deliver(self._take_tool(alone.call, returned), alone.call)
+            self._after(alone.tool)
+            return True
+        while True:
+            taken = self._take_due() or self._take_child() or self._give_tokens()
+            if taken:
+                return True
+            if self._is_given_up() or self._pauses():
+                return False
+            arrival = self._arrival(self._patience())
+            if arrival is not None and self._take_arrival(arrival):
+                return True
+
+    def _arrival(
+        self, seconds: float | None
+    ) -> Arrival | CancelRun | SharedChange | TokensAsked | None:
+        """Return what arrives next; `None`: nothing did in time.  `None` seconds wait for ever."""
+        try:
+            return self._arrivals.get(timeout=seconds)
+        except queue.Empty:
+            return None
+        except KeyboardInterrupt:  # of a handler that is not ours
+            if self._interrupted:
+                raise
+            self._interrupted = True
+            return CancelRun()
+
+    # -- launching ------------------------------------------------------------------------
+
+    def _launch(self) -> CallTool | None:
+        """Hand wanted effects to the driver; return one that can run in place instead."""
+        wanted, self._kernel.wanted = self._kernel.wanted, []
+        if len(wanted) == 1 and self._runs_in_place(wanted[0]):
+            return wanted[0]  # type: ignore[return-value]  # `_runs_in_place` says so
+        for effect in wanted:
+            if effect.call not in self._driver.flights or isinstance(effect, GiveUp):
+                self._start(effect)
+        return None
+
+    def _runs_in_place(self, effect: Effect) -> bool:
+        return (
+            isinstance(effect, CallTool)
+            and self._driver.has_place(effect.tool)
+            and effect.tool.timeout_seconds is None
+            and not self._driver.flights
+            and not self._kernel.loop.timers
+            and not self._kernel.children
+            and not self._must_be_timely
+            and self._arrivals.empty()
+        )
+
+    def _start(self, effect: Effect) -> None:
+        match effect:
+            case CallTool(call, tool):
+                self._before(tool)
+                revealed = self._revealed(effect)
+                if isinstance(revealed, ToolReturned):
+                    self._arrivals.put(Arrival(call, revealed))
+                    return
+                self._driver.call_tool(revealed, self._context(call))
+                self._timers.watch(effect)
+            case AskModel():
+                self._ledger.barrier()
+                self._driver.ask_model(effect)
+            case RunChild():
+                self._start_child(effect)
+            case AskPerson():
+                self._ledger.barrier()
+                self._ask(effect)
+            case GiveUp(call) if call in self._paused:
+                paused = self._paused.pop(call)
+                given_up = failed(
+                    "cancelled", "cancelled", "cancelled while it waited for a person"
+                )
+                outcome = attrs.evolve(given_up, child=paused.child)
+                self._arrivals.put(Arrival(call, outcome))
+            case GiveUp(call):
+                self._driver.give_up(call)
+
+    def _ask(self, effect: AskPerson) -> None:
+        """Answer at once where there is an answer; else ask whoever can be asked."""
+        self._asked[effect.call] = effect
+        people, question = self.request.people, self._question(effect.call)
+        if question.key in people.answers:
+            given = InputGiven(people.answers[question.key], people.by)
+            self._arrivals.put(Arrival(effect.call, given))
+        elif people.ask is not None:
+            self._driver.ask_person(effect, question, people.ask)
+
+    def _question(self, call: str) -> Question:
+        asked = self._asked[call]
+        return Question(
+            key=self._kernel.child_path(call),
+            question=asked.question,
+            schema=asked.schema,
+            problem=self._unanswered.get(call, ""),
+        )
+
+    def _pauses(self) -> bool:
+        """Suspend the run where people alone can make it go on (CONTRACT.md §9.9)."""
+        kernel = self._kernel
+        waits = all(pending.kind == "input" for pending in kernel.open.values())
+        waits = waits and set(kernel.children) <= {*self._paused, *self._outcomes}
+        if not waits or not (kernel.open or self._paused) or self._stop_us is not None:
+            return False
+        if self._driver.flights or kernel.loop.timers or not self._arrivals.empty():
+            return False
+        if kernel.is_closing:
+            return False
+        questions = [self._question(call) for call in kernel.open]
+        for paused in self._paused.values():
+            questions += paused.questions
+        self._questions = tuple(sorted(questions, key=lambda question: question.place))
+        self._ledger.barrier()
+        kernel.world = Silent(self.fold)
+        return True
+
+    def _suspended(self) -> RunFinished:
+        """Return how a run stands that waits for people; it is not in the log."""
+        return RunFinished("suspended", "input")
+
+    def _start_child(self, effect: RunChild) -> None:
+        self._ledger.barrier()
+        wanted = child_request(
+            effect,
+            self.request,
+            path=self._kernel.child_path(effect.call),
+            start_hash=self._ledger.hash_of_start(effect.call),
+            session=self._session_for(effect),
+            host=self._host,
+            tokens=self._tokens_for(effect),
+        )
+        self._run_child(effect, wanted)
+
+    def _run_child(self, effect: RunChild, wanted: ChildRequest) -> None:
+        request = self.request
+        name = effect.delegation.runner or request.runner
+        runner = request.runners.get(name)
+        if runner is not None and effect.delegation.shared and not _shares_memory(runner):
+            message = f"a child on the runner {name!r} cannot share its parent's session"
+            self._arrivals.put(Arrival(effect.call, failed("failed", "session", message)))
+            return
+        if runner is None:
+            known = ", ".join(sorted(request.runners)) or "none"
+            message = f"no runner is named {name!r}; known: {known}"
+            self._arrivals.put(Arrival(effect.call, failed("failed", "runner", message)))
+            return
+        self._driver.run_child(effect.call, runner, wanted)
+
+    def _session_for(self, effect: RunChild) -> SessionPort | None:
+        """Return the child's own session, or its face of this run's."""
+        delegation, session = effect.delegation, self.request.session
+        if not delegation.shared or session is None:
+            return delegation.session  # type: ignore[no-any-return]  # a `SessionPort`
+        from refold.engine.session.shared import share  # noqa: PLC0415 - few runs share one
+
+        return share(session, self._kernel.child_path(effect.call), self._send_change)
+
+    def _send_change(self, event: str, data: Json, by: str) -> None:
+        """Have this run make a child's change; called in the child's thread, which waits."""
+        if self._changes_made.get(by, 0) > 0:  # by the child that is resumed, before it broke off
+            self._changes_made[by] -= 1
+            return
+        change = SharedChange(event, data, by)
+        self._arrivals.put(change)
+        while not change.done.wait(_CHANGE_POLL_SECONDS):
+            if self._is_over:
+                return
+
+    # -- tokens: what children ask of this run, and this run of its parent ------------------
+
+    def _tokens_for(self, effect: RunChild) -> MoreTokens | None:
+        """Return how a child asks for more tokens; one that has a cap of its own may not."""
+        own = effect.delegation.limits
+        if effect.limits.model_tokens is None or (own and own.model_tokens is not None):
+            return None
+        return lambda gives_up: self._ask_for(effect.call, gives_up)
+
+    def _ask_for(self, call: str, gives_up: Callable[[], bool]) -> int:
+        """Ask this run for tokens; called in the child's thread, which waits."""
+        asked = TokensAsked(call)
+        self._arrivals.put(asked)
+        while not asked.done.wait(_CHANGE_POLL_SECONDS):
+            if self._is_over or gives_up():
+                return 0
+        return asked.given
+
+    def _more_tokens(self) -> int:
+        """Ask the run above, until it answers, or this one is cancelled or out of time."""
+        tokens, cancel, deadline = self.request.tokens, self.request.cancel, self._deadline_us
+        if tokens is None:
+            return 0
+        return tokens(
+            lambda: cancel.is_set() or (deadline is not None and self._timers.now_us() >= deadline)
+        )
+
+    def _give_tokens(self) -> bool:
+        """Give the first child that waits what is left; none, where nobody can give back any."""
+        waiting = [call for call in self._kernel.children if call in self._askers]
+        for call in [*self._askers]:
+            if call not in waiting or self._stop_us is not None or self._kernel.is_closing:
+                self._askers.pop(call).answer(0)
+                return self._give_tokens()
+        if not waiting:
+            return False
+        left = self._unspoken_for()
+        if left > 0:
+            self._world(TokensGranted(left, waiting[0]), None, self._ledger.step)
+            self._askers.pop(waiting[0]).answer(left)
+            return True
+        done = {*self._outcomes, *self._paused}
+        if any(call not in self._askers and call not in done for call in self._kernel.children):
+            return False  # it may give back some of its own
+        if more := self._more_tokens():
+            self._world(TokensGranted(more, ""), None, self._ledger.step)
+            return True
+        self._askers.pop(waiting[0]).answer(0)
+        return False
+
+    def _unspoken_for(self) -> int:
+        """Return the tokens that nobody has used or reserved.
+
+        Outcomes that nobody has joined yet count: what these children did not use is free.
+        """
+        fold = self.fold
+        reserved = fold.tokens_reserved
+        used = fold.tokens_used
+        for call, outcome in self._outcomes.items():
+            reserved -= fold.children[fold.places[call]].tokens_reserved
+            used += outcome.usage.input_tokens + outcome.usage.output_tokens
+        return (fold.limits.model_tokens or 0) - used - reserved
+
+    # -- taking one thing from the world --------------------------------------------------
+
+    def _take_due(self) -> bool:
+        """Take what is due: a timer, a tool's deadline, the end of the run's own time."""
+        now = self._timers.now_us()
+        while (due := self._timers.take(now)) is not None:
+            if self._take_timer(due):
+                return True
+        if self._deadline_us is not None and now >= self._deadline_us and self._stop_us is None:
+            self._stop_us = now
+            allowed = self.request.limits.timeout_seconds or 0
+            self._world(LimitHit("timeout_seconds", allowed, "run", now / 1_000_000), None, 0)
+            return True
+        return False
+
+    def _take_timer(self, due: Timer | CallTool) -> bool:
+        """Deliver what is due, if anything still waits for it."""
+        if isinstance(due, CallTool):
+            if due.call not in self._kernel.open:
+                return False
+            returned = overdue(due.tool.timeout_seconds or 0)
+            self._kernel.deliver(self._take_tool(due.call, returned), due.call)
+            self._driver.give_up(due.call)
+            return True
+        if due.key not in self._kernel.loop.timers:
+            return False
+        self._world(TimerFired(self._timers.virtual_us()), due.key, self._ledger.step)
+        return True
+
+    def _take_child(self) -> bool:
+        """Take the outcome of a child that has ended and that somebody waits for now."""
+        for call, outcome in self._outcomes.items():
+            if self._kernel.wants_child(call):
+                del self._outcomes[call]
+                self._finish_child(call, outcome)
+                return True
+        return False
+
+    def _finish_child(self, call: str, outcome: Outcome) -> None:
+        if outcome.child is not None:
+            self._ledger.joined(self._kernel.children[call].number, outcome.child)
+        cause = self._ledger.cause_of(call)
+        try:
+            self._world(ChildFinished(outcome), call, cause)
+        except NotCanonical as error:
+            refused = failed("malformed", "output", str(error))
+            refused = attrs.evolve(refused, duration_ms=outcome.duration_ms, child=outcome.child)
+            self._world(ChildFinished(refused), call, cause)
+        self._ledger.barrier()
+
+    def _take_arrival(self, arrival: Arrival | CancelRun | SharedChange | TokensAsked) -> bool:
+        """Append and deliver an arrival; False where it completes nothing yet."""
+        if not isinstance(arrival, Arrival):
+            return self._take_message(arrival)
+        flight = self._driver.flights.pop(arrival.call, None)
+        match arrival.event:
+            case Outcome() | Suspended():
+                self._set_aside(arrival.call, arrival.event)
+                return False
+            case Unanswered():
+                self._unanswered[arrival.call] = str(arrival.event)
+                return False
+            case Stopped(code=code, message=message):
+                raise ChildStopped(str(self.request.log), code, message)
+            case event if arrival.call not in self._kernel.open:
+                self._late(arrival.call, event)
+                return False
+            case ToolReturned():
+                self._kernel.deliver(self._take_tool(arrival.call, arrival.event), arrival.call)
+                if flight is not None and isinstance(flight.effect, CallTool):
+                    self._after(flight.effect.tool)
+            case ModelAnswered():
+                self._kernel.deliver(self._take_answer(arrival.call, arrival.event), arrival.call)
+                self._ledger.barrier()
+            case InputGiven():
+                self._world(arrival.event, arrival.call, self._ledger.cause_of(arrival.call))
+                self._ledger.barrier()
+        return True
+
+    def _take_message(self, message: CancelRun | SharedChange | TokensAsked) -> bool:
+        """Append and deliver what is no outcome; False where nothing is appended."""
+        match message:
+            case TokensAsked():
+                self._askers[message.call] = message
+                return False
+            case SharedChange():
+                change = SessionChanged(message.event, message.data, message.by)
+                self._world(change, None, self._ledger.step)
+                message.done.set()
+                return True
+            case CancelRun():
+                if self._stop_us is not None:
+                    return False
+                self._stop_us = self._timers.now_us()
+                self._world(EffectCancelled("run"), None, self._ledger.step)
+                return True
+
+    def _set_aside(self, call: str, ended: Outcome | Suspended) -> None:
+        """Keep what a child's runner said until somebody joins the child, or it goes on."""
+        if isinstance(ended, Outcome):
+            self._outcomes[call] = ended
+        else:
+            self._paused[call] = ended
+
+    def _take_tool(self, call: str, event: ToolReturned) -> ToolReturned:
+        """Append a tool's result and return it as it was written, which is what replay will see."""
+        cause = self._ledger.cause_of(call)
+        if self._vault.is_active:
+            event = self._redacted(event, call)
+        try:
+            self._ledger.open_step(event, call, cause)
+        except NotCanonical as error:
+            event = ToolReturned(
+                "error", error={"code": "result", "message": str(error), "type": "NotCanonical"}
+            )
+            self._ledger.open_step(event, call, cause)
+        return event
+
+    def _take_answer(self, call: str, event: ModelAnswered) -> ModelAnswered:
+        cause = self._ledger.cause_of(call)
+        try:
+            event = attrs.evolve(event, message=to_json(event.message))
+            event = self._redacted(event, call)
+            self._ledger.open_step(event, call, cause)
+        except NotCanonical as error:
+            event = ModelAnswered("error", error={"code": "malformed", "message": str(error)})
+            self._ledger.open_step(event, call, cause)
+        return event
+
+    def _world(self, event: Event, call: str | None, cause: int | None) -> None:
+        """Append a line from the world, which opens the next step, and deliver it."""
+        if self._vault.is_active:
+            event = self._redacted(event, call)
+        self._ledger.open_step(event, call, cause)
+        self._kernel.deliver(event, call)
+
+    def _late(self, call: str, event: ToolReturned | ModelAnswered | InputGiven) -> None:
+        kind = _KIND_OF_LATE[event.__class__]
+        status = "ok" if isinstance(event, InputGiven) else event.status
+        self._ledger.append(EffectLate(kind, status), call, self._ledger.cause_of(call))  # type: ignore[arg-type]  # a closed set
+
+    def _is_given_up(self) -> bool:
+        """Return whether a stopped program has had its time to clean up."""
+        return self._stop_us is not None and self._timers.now_us() > self._stop_us + _GRACE_US
+
+    def _patience(self) -> float | None:
+        """Return how long to wait for an arrival, in seconds; `None` for ever."""
+        due = self._timers.next_us()
+        moments = [] if due is None else [due]
+        if self._stop_us is not None:
+            moments.append(self._stop_us + _GRACE_US)
+        elif self._deadline_us is not None:
+            moments.append(self._deadline_us)
+        if not moments:
+            return None
+        seconds = max(0.0, (min(moments) - self._timers.now_us()) / 1_000_000)
+        return min(seconds, threading.TIMEOUT_MAX)
+
+    # -- the end --------------------------------------------------------------------------
+
+    def _seal(self, verdict: Verdict) -> RunFinished:
+        report, request = verdict.report, self.request
+        said = RunFinished(
+            verdict.status,
+            verdict.reason,
+            verdict.output,
+            verdict.error,
+            self._settle(),
+            report.summary if report else None,
+            [attrs.asdict(artifact) for artifact in report.artifacts] if report else None,
+            session_digest=request.session.digest() if request.session else None,
+        )
+        finished = self._ledger.seal(self._redacted(said, None), _place(verdict))
+        self._place = verdict.place
+        return finished
+
+    def _settle(self) -> list[str]:
+        """Wait for given-up effects that may change the world; return what still runs (§9.4).
+
+        The program has ended, and with it what is compared: nobody in a replay would take a line
+        that says that the run was cancelled now, or that a child it gave up changed its session.
+        """
+        self.is_settling = True
+        until = self._timers.now_us() + _GRACE_US
+        while doubtful := self._doubtful():
+            left = (until - self._timers.now_us()) / 1_000_000
+            if left <= 0:
+                return doubtful
+            arrival = self._arrival(left)
+            if isinstance(arrival, Arrival):
+                self._take_arrival(arrival)
+        return []
+
+    def _doubtful(self) -> list[str]:
+        return [
+            call
+            for call, flight in self._driver.flights.items()
+            if isinstance(flight.effect, CallTool) and flight.effect.tool.effect == "changes"
+        ]
+
+    # -- lines ----------------------------------------------------------------------------
+
+    def _redacted(self, event: Any, call: str | None) -> Any:
+        """Return an event as it may be written, and delivered (CONTRACT.md §3.9)."""
+        pending = self._kernel.open.get(call or "")
+        name = pending.name if pending is not None else ""
+        return self._vault.scrubbed(self._redactor.applied(event, call, name))
+
+    def _revealed(self, effect: CallTool) -> CallTool | ToolReturned:
+        """Return the effect with secrets in the place of their handles, or the call's failure."""
+        arguments, message = self._vault.revealed(effect.arguments, effect.secrets)
+        if not message:
+            return attrs.evolve(effect, arguments=arguments) if effect.secrets else effect
+        return ToolReturned("error", error={"code": "secret", "message": message, "type": ""})
+
+    def _before(self, tool: Tool) -> None:
+        if tool.effect in _GUARDED:
+            self._ledger.barrier()
+
+    _after = _before
+
+    def _context(self, call: str) -> CallContext:
+        identity = self.request.identity
+        return _call_context(
+            call=call, run_id=identity.run_id, depth=identity.depth, origin=self._origin
+        )
+
+    def _run_started(self) -> RunStarted:
+        started = started_of(self.request)
+        return attrs.evolve(started, input=self._redacted(started, None).input)
+
+
+_KIND_OF_LATE: Final = {ToolReturned: "tool", ModelAnswered: "model", InputGiven: "input"}
+_CHANGE_POLL_SECONDS: Final = 0.1
+_LEAVE_US: Final = 3_000_000
+"""What children may take that are cancelled because their parent's log, say, cannot be written."""
+_GRACE_US: Final = round(GRACE_SECONDS * 1_000_000)
+_KEY_MAX: Final = 4096
+_GUARDED: Final = frozenset({"idempotent", "changes"})
+"""Effect classes of tools before and after which the log is made durable."""
+
+
+def _place(verdict: Verdict) -> dict[str, int | str]:
+    """Return the place that raised as `meta` holds it: the file's name alone, and the line."""
+    if verdict.place is None:
+        return {}
+    file, line = verdict.place
+    return {"error_file": plain(Path(file).name), "error_line": line}
+
+
+def _shares_memory(runner: ChildRunner) -> bool:
+    return bool(getattr(runner, "shares_memory", False))
+
+
+def _microseconds(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1_000_000)

@@ -1,0 +1,200 @@
+"""Records a run some of whose outcomes are supplied, from a record or by stubs.
+
+The rules are CONTRACT.md §12.10.
+
+A shell file, on top of `engine.recording.recorder`.  What is supplied is not done; what is done
+live is delivered at the place that the record has for it, as long as it has one, so that a run in
+which nothing drifts comes out line by line as it was recorded.  What is supplied, and where it
+comes from, is the `Supply`'s to say; `replay.partial.sources` has one.
+"""
+
+import queue
+from collections.abc import Callable
+from typing import Any, Final, Literal
+
+import attrs
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.events.events import ClockRead, Event, TimerFired, ToolReturned, ValueDrawn
+from refold.engine.events.outcome import Outcome
+from refold.engine.kernel.world import REQUESTS, Taken
+from refold.engine.loop.loop import Timer
+from refold.engine.ports.effects import CallTool, Effect, GiveUp, RunChild
+from refold.engine.ports.ports import ChildRequest, SessionPort, Tool
+from refold.engine.recording.driver import Arrival
+from refold.engine.recording.host import Host
+from refold.engine.recording.recorder import Recorder
+from refold.engine.recording.run_request import Handed, RunRequest
+
+_SLACK_US: Final = 1_000_000
+"""By how much a live outcome may be later than a timer that it came before in the record."""
+_LOOK_SECONDS: Final = 0.005
+
+
+def recorder_for(request: RunRequest, host: Host) -> Recorder:
+    """Return what records `request` from its beginning."""
+    return Supplied(request, host) if request.supply is not None else Recorder(request, host)
+
+
+class Supplied(Recorder):
+    """A recorder that asks its request's supply first."""
+
+    def __init__(self, request: RunRequest, host: Host, **options: Any) -> None:
+        if request.supply is None:
+            raise TypeError("a supplied recorder needs a supply")
+        self._supply = request.supply
+        self._events: dict[str, Event] = {}
+        self._parked: dict[str, Arrival] = {}
+        """What has arrived before its turn, by call."""
+        super().__init__(request, host, **options)
+
+    # -- the kernel's side ----------------------------------------------------------------
+
+    def emit(self, event: Event, call: str | None) -> None:
+        """Append a line that follows from the program, and keep what it asks for."""
+        super().emit(event, call)
+        if call is not None and isinstance(event, REQUESTS):
+            self._events[call] = event
+
+    def look(self) -> ClockRead:
+        """Append and return the time that is supplied, or the time."""
+        found = self._supply.look()
+        if found is None:
+            return super().look()
+        read = ClockRead(*found)
+        self.emit(read, None)
+        return read
+
+    def draw(self, source: str, name: str, call: str, produce: Callable[[], Json]) -> Json:
+        """Append and return the value that is supplied, or draw it."""
+        found = self._supply.draw(source, name, call)
+        if found is None:
+            return super().draw(source, name, call, produce)
+        self.emit(ValueDrawn(source, name, found[0]), call)  # type: ignore[arg-type]  # a closed set
+        return found[0]
+
+    def seed(self, session: SessionPort) -> None:
+        """Start the session as the record has it, and append that."""
+        found = self._supply.snapshot()
+        if found is not None:
+            session.restore(found)
+        super().seed(session)
+
+    def arm(self, timer: Timer) -> None:
+        """Set a timer, unless the record says when it fires."""
+        if self._supply.when(timer.key) is None:
+            super().arm(timer)
+
+    def straight(
+        self,
+        tool: Tool,  # noqa: ARG002 - the port's
+        arguments: dict[str, Json],  # noqa: ARG002 - the port's
+        call: str,  # noqa: ARG002 - the port's
+    ) -> Literal[Taken.NOTHING]:
+        """Take nothing: everything has its turn."""
+        return Taken.NOTHING
+
+    def at_once(self, effect: CallTool) -> ToolReturned | None:  # noqa: ARG002 - the port's
+        """Run nothing in place: everything has its turn."""
+        return None
+
+    def advance(self) -> bool:
+        """Start what is wanted, then take what has its turn."""
+        wanted, self._kernel.wanted = self._kernel.wanted, []
+        for effect in wanted:
+            self._start(effect)
+        while not self._take_turn():
+            if self._is_given_up() or self._pauses():
+                return False
+            try:
+                arrival = self._arrivals.get(timeout=self._patience())
+            except queue.Empty:
+                continue
+            if isinstance(arrival, Arrival) and not isinstance(arrival.event, Outcome):
+                self._parked[arrival.call] = arrival
+            elif self._take_arrival(arrival):
+                return True
+        return True
+
+    def take_over(self, handed: Handed) -> None:
+        """Go on where the record ends; timers that have a place in the order wait for it."""
+        self._events.update(handed.asked)
+        timers = [one for one in handed.timers if self._supply.when(one[1].key) is None]
+        super().take_over(attrs.evolve(handed, timers=timers))
+
+    def _finish_child(self, call: str, outcome: Outcome) -> None:
+        super()._finish_child(call, self._supply.ended(call, outcome))
+
+    # -- turns ----------------------------------------------------------------------------
+
+    def _take_turn(self) -> bool:
+        """Take what the record delivers first of all that is open, if it is there."""
+        first = self._first()
+        if first is None:
+            return self._take_any()
+        if first in self._kernel.loop.timers:
+            self._fire(first)
+            return True
+        if first in self._outcomes:
+            self._finish_child(first, self._outcomes.pop(first))
+            return True
+        if first in self._parked:
+            return self._take_arrival(self._parked.pop(first))
+        return self._take_overdue()
+
+    def _take_overdue(self) -> bool:
+        """Take a timer that the record did not fire, if what is live takes much too long.
+
+        A little slower than it was recorded is no reason to time out.
+        """
+        now, due = self._timers.now_us(), self._timers.next_us()
+        is_over = self._deadline_us is not None and now >= self._deadline_us
+        if is_over or (due is not None and due + _SLACK_US <= now):
+            return self._take_due()
+        return False
+
+    def _patience(self) -> float | None:
+        """Return how long to wait for an arrival; a timer that is held back is looked at again."""
+        patience = super()._patience()
+        return None if patience is None else max(patience, _LOOK_SECONDS)
+
+    def _first(self) -> str | None:
+        """Return what the record delivers first of all that is open; `None`: nothing of it."""
+        kernel = self._kernel
+        joined = [call for call in kernel.children if kernel.wants_child(call)]
+        places = [
+            (place, key)
+            for key in [*kernel.open, *joined, *kernel.loop.timers]
+            if (place := self._supply.when(key)) is not None and key not in self._paused
+        ]
+        return min(places)[1] if places else None
+
+    def _take_any(self) -> bool:
+        while self._parked:
+            call = next(iter(self._parked))
+            if self._take_arrival(self._parked.pop(call)):
+                return True
+        return self._take_due() or self._take_child()
+
+    def _fire(self, key: str) -> None:
+        self._world(TimerFired(self._timers.virtual_us()), key, self._ledger.step)
+
+    # -- starting -------------------------------------------------------------------------
+
+    def _start(self, effect: Effect) -> None:
+        if isinstance(effect, (GiveUp, RunChild)):
+            super()._start(effect)  # a child is asked for below, with its whole request
+            return
+        found = self._supply.outcome(effect.call, self._events.get(effect.call), effect)
+        if found is None:
+            super()._start(effect)
+        else:
+            self._arrivals.put(Arrival(effect.call, found))
+
+    def _run_child(self, effect: RunChild, request: ChildRequest) -> None:
+        found = self._supply.outcome(effect.call, self._events.get(effect.call), effect)
+        if found is None:
+            below = self._supply.below(effect)
+            super()._run_child(effect, attrs.evolve(request, supply=below))
+        else:
+            self._arrivals.put(Arrival(effect.call, self._supply.child(request, found)))

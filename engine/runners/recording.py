@@ -1,0 +1,388 @@
+"""`record`: from plain code, or awaited; a root run, or a child inside its runner.
+
+A shell file.  Here a request is completed (ids, seed, log path, limits) and handed to
+`engine.recording.recorder`; what becomes of it is returned as data.
+"""
+
+import asyncio
+import contextvars
+import datetime as dt
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from refold.engine.encoding import digest
+from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.plain import to_json
+from refold.engine.errors import NotCanonical, UsageError
+from refold.engine.events.limits import CEILINGS, Limits
+from refold.engine.events.outcome import Artifact, Fault, Usage
+from refold.engine.kernel.unawaited import tell, tell_quietly
+from refold.engine.log.names import default_path
+from refold.engine.ports.ports import (
+    CancelSignal,
+    ChildRunner,
+    Clock,
+    Durability,
+    Identity,
+    Model,
+    People,
+    Program,
+    Question,
+    Reference,
+    SessionPort,
+    Tool,
+)
+from refold.engine.ports.programs import load_program, program_name
+from refold.engine.recording.host import Host
+from refold.engine.recording.nested import check_may_start
+from refold.engine.recording.recorder import Recorder
+from refold.engine.recording.run_request import Recorded, RunRequest, by_name
+from refold.engine.runners import default_runners
+from refold.engine.secrets.redaction import Redaction, check_named
+from refold.engine.secrets.vault import Vault
+
+
+@attrs.frozen(kw_only=True)
+class Recording:
+    """A recorded run."""
+
+    status: str
+    """`completed`, `failed`, `timed_out`, `cancelled` or `limit` (CONTRACT.md §7.1); or
+    `suspended`: the run waits for a person, and its log is unfinished."""
+    reason: str
+    """`done`, or why not."""
+    output: Json
+    """The program's return value, as the log holds it; of a `Report`, its output."""
+    error: Fault | None
+    """Set unless `completed`."""
+    log: Path
+    head: str
+    """Hash of the log's last entry: keep it elsewhere, and nobody can cut the log unnoticed."""
+    entries: int
+    where: str = ""
+    """`file.py:26`, the line of the program that raised; empty where none did."""
+    summary: str = ""
+    artifacts: tuple[Artifact, ...] = ()
+    usage: Usage = Usage()
+    """Tokens spent, children included."""
+    duration_ms: int = 0
+    data_digest: str = ""
+    """Equal for two runs that did the same, under one seed and a fixed clock (§6.2)."""
+    questions: tuple[Question, ...] = ()
+    """What a suspended run waits for."""
+    warnings: tuple[str, ...] = ()
+    """Calls of the program that were never awaited, and exceptions that nobody awaited (§9.10);
+    and, under `record(check=True)`, where
+    it read the world and not `run` (§12.12)."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the program returned."""
+        return self.status == "completed"
+
+
+def record(
+    program: Program | Reference | str,
+    input: Json = None,  # noqa: A002 - the word of the domain
+    /,
+    *,
+    log: str | os.PathLike[str] | None = None,
+    tools: Sequence[Tool] = (),
+    model: Model | None = None,
+    models: Mapping[str, Model] | None = None,
+    runner: str = "in-process",
+    runners: Mapping[str, ChildRunner] | None = None,
+    limits: Limits | None = None,
+    seed: str | int | None = None,
+    clock: Clock | None = None,
+    session: SessionPort | None = None,
+    durability: Durability = "group",
+    ask: Callable[[Question], Json] | None = None,
+    secrets: Mapping[str, str] | None = None,
+    redaction: Redaction | None = None,
+    volatile: Sequence[str] = (),
+) -> Recording:
+    """Run `program(run, input)` and record it; return how it ended, whatever that was.
+
+    Args:
+        program: A function, `async def` or plain; or `module:name`, `file.py:name`.
+        input: Any value that a log can hold.
+        log: Where to write; by default a fresh name under `runs/`.
+        tools: What the program may call by name; tools passed to `run.tool` need not be here.
+        model: What `run.model` asks by default.
+        models: More models, by the names that `run.model(model=…)` uses.
+        runner: What children run on by default: `in-process` or `subprocess`.
+        runners: More runners, by name; they may replace those.
+        limits: Caps of the root; its children's only narrow.
+        seed: Fixes everything that is drawn; a number or text.
+        clock: Fixes every time that programs and models see.
+        session: What `run.session` is; its snapshot stands at the beginning of the log.
+        durability: `fast`, `group` or `strict` (CONTRACT.md §4.4).
+        ask: Who answers `run.ask`; called on a thread with a `refold.Question`, and may raise
+            `refold.Unanswered`.  A question that nobody answers suspends the run (§9.9).
+        secrets: Values by the names that `run.secret` uses; others are environment variables.
+        redaction: What is taken out of what tools, models and callers say, before it is written
+            or delivered (CONTRACT.md §3.9).
+        volatile: Paths whose values a re-execution does not compare, `tool:fetch/arguments/ts`;
+            what it passed over stands in its report (§12.7).
+
+    Raises:
+        LogExists: a log is never overwritten.
+        UsageError: the call is wrong in another way; nothing was recorded.
+        LogPoisoned: the log could not be written to its end.
+    """
+    check_may_start("record")
+    request = _root_request(
+        program,
+        input,
+        log=log,
+        tools=tools,
+        model=model,
+        models=models,
+        runner=runner,
+        runners=runners,
+        limits=limits,
+        seed=seed,
+        clock=clock,
+        session=session,
+        durability=durability,
+        ask=ask,
+        secrets=secrets,
+        redaction=redaction,
+        volatile=volatile,
+    )
+    return run_to_end(lambda host: Recorder(request, host).record(), request.cancel)
+
+
+def run_to_end(work: Callable[[Host], Recorded], cancel: CancelSignal) -> Recording:
+    """Record on a host of its own, beside a loop that runs here already; return how it ended.
+
+    Raises:
+        KeyboardInterrupt: the run was cancelled by Ctrl-C; its log is whole.
+    """
+    if asyncio._get_running_loop() is not None:  # noqa: SLF001 - None instead of an error
+        recorded = in_thread(lambda: _hosted(work, None), cancel.set)
+    else:
+        recorded = _hosted(work, None)
+    if recorded.interrupted:
+        raise KeyboardInterrupt
+    return recording_of(recorded)
+
+
+async def record_async(
+    program: Program | Reference | str,
+    input: Json = None,  # noqa: A002 - the word of the domain
+    /,
+    **options: Any,
+) -> Recording:
+    """Record as `record` does, from a coroutine: the kernel has a thread of its own.
+
+    Asynchronous tools run on the caller's loop, so they may share its clients and locks.
+    Cancelling the awaiting task cancels the run, which ends as `cancelled`.
+
+    Raises:
+        LogExists: a log is never overwritten.
+        UsageError: the call is wrong in another way; nothing was recorded.
+    """
+    check_may_start("record_async")
+    request = _root_request(program, input, **options)
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[Recorded] = loop.create_future()
+
+    def run() -> None:
+        try:
+            recorded = _hosted(lambda host: Recorder(request, host).record(), loop)
+        except BaseException as error:  # noqa: BLE001 - handed to whoever awaits
+            loop.call_soon_threadsafe(_settle, ended, None, error)
+        else:
+            loop.call_soon_threadsafe(_settle, ended, recorded, None)
+
+    context = contextvars.copy_context()
+    thread = threading.Thread(target=lambda: context.run(run), name="refold-kernel", daemon=True)
+    thread.start()
+    try:
+        recorded = await asyncio.shield(ended)
+    except asyncio.CancelledError:
+        request.cancel.set()
+        await asyncio.wait([ended])
+        raise
+    return recording_of(recorded)
+
+
+def _settle(ended: "asyncio.Future[Recorded]", value: Any, error: BaseException | None) -> None:
+    if error is not None:
+        ended.set_exception(error)
+    else:
+        ended.set_result(value)
+
+
+def in_thread(work: Callable[[], Any], cancel: Callable[[], None] = lambda: None) -> Any:
+    """Run `work` on a thread of its own, in a copy of this context, and return what it returns.
+
+    Ctrl-C calls `cancel` and waits for the end all the same, before it goes on.
+    """
+    box: list[Any] = []
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        try:
+            box.extend((True, work()))
+        except BaseException as error:  # noqa: BLE001 - raised again below
+            box.extend((False, error))
+
+    thread = threading.Thread(target=lambda: context.run(run), name="refold-kernel", daemon=True)
+    thread.start()
+    try:
+        thread.join()
+    except KeyboardInterrupt:
+        cancel()
+        thread.join()
+        raise
+    succeeded, result = box
+    if not succeeded:
+        raise result
+    return result
+
+
+def _root_request(
+    program: Program | Reference | str,
+    argument: Json,
+    *,
+    log: str | os.PathLike[str] | None = None,
+    tools: Sequence[Tool] = (),
+    model: Model | None = None,
+    models: Mapping[str, Model] | None = None,
+    runner: str = "in-process",
+    runners: Mapping[str, ChildRunner] | None = None,
+    limits: Limits | None = None,
+    seed: str | int | None = None,
+    clock: Clock | None = None,
+    session: SessionPort | None = None,
+    durability: Durability = "group",
+    ask: Callable[[Question], Json] | None = None,
+    secrets: Mapping[str, str] | None = None,
+    redaction: Redaction | None = None,
+    volatile: Sequence[str] = (),
+) -> RunRequest:
+    known = known_models(model, models)
+    offered = by_name(tools)
+    if redaction is not None:
+        check_named(redaction, offered, (each.name for each in known.values()))
+    name = program_name(program)
+    seed_text = os.urandom(16).hex() if seed is None else digest.of_value(digest.VALUE, seed)[:32]
+    run_id = digest.of_bytes(digest.IDENTITY, f"{seed_text}\0{name}".encode())[:16]
+    return RunRequest(
+        program=load_program(program),
+        program_name=name,
+        input=_input(argument),
+        identity=Identity(run_id=run_id, root_id=run_id, path="", depth=0, seed=seed_text),
+        limits=(limits or CEILINGS).completed(CEILINGS),
+        log=Path(log) if log is not None else _fresh_path(name),
+        tools=offered,
+        models=known,
+        runners=known_runners(runner, runners),
+        runner=runner,
+        durability=durability,
+        clock=clock,
+        session=session,
+        people=People(ask=ask),
+        vault=Vault(
+            redaction, secrets=secrets, volatile=volatile, key_variables=key_variables(known)
+        ),
+    )
+
+
+def key_variables(models: Mapping[str, Model]) -> set[str]:
+    """Return the names of the environment variables from which models take their keys."""
+    return {name for model in models.values() for name in getattr(model, "key_variables", ())}
+
+
+def known_models(model: Model | None, models: Mapping[str, Model] | None) -> dict[str, Model]:
+    """Return models by name, the default under the empty one.
+
+    Raises:
+        UsageError: one of them is none.
+    """
+    known = dict(models or {})
+    if model is not None:
+        known[""] = model
+    _check_models(known)
+    return known
+
+
+def known_runners(runner: str, runners: Mapping[str, ChildRunner] | None) -> dict[str, ChildRunner]:
+    """Return those given and those that every root has, by name.
+
+    Raises:
+        UsageError: none has the name `runner`.
+    """
+    known = {**default_runners(), **(runners or {})}
+    if runner not in known:
+        raise UsageError(f"no runner is named {runner!r}; known: {', '.join(sorted(known))}")
+    return known
+
+
+def _check_models(models: Mapping[str, Any]) -> None:
+    for name, model in models.items():
+        if not hasattr(model, "complete"):
+            where = f"models[{name!r}]" if name else "model"
+            raise UsageError(
+                f"{where} is a Model, see refold.engine.models; found {type(model).__name__} "
+                f"{model!r:.60}"
+            )
+
+
+def _input(value: object) -> Json:
+    try:
+        return to_json(value)
+    except NotCanonical as error:
+        raise NotCanonical(error.pointer, error.expected, error.found, "input") from None
+
+
+def _fresh_path(name: str) -> Path:
+    return default_path(
+        Path("runs"), name, time=dt.datetime.now(dt.UTC), short_id=os.urandom(3).hex()
+    )
+
+
+def _hosted(work: Callable[[Host], Recorded], loop: asyncio.AbstractEventLoop | None) -> Recorded:
+    host = Host(loop)
+    try:
+        return work(host)
+    finally:
+        host.close()
+
+
+def recording_of(recorded: Recorded) -> Recording:
+    """Return what a caller learns of a recorded run."""
+    tell(recorded.slips)
+    tell_quietly(recorded.unheard)
+    finished = recorded.finished
+    return Recording(
+        status=finished.status,
+        reason=finished.reason,
+        output=finished.output,
+        error=finished.error,
+        log=recorded.log,
+        head=recorded.head,
+        entries=recorded.entries,
+        where="{}:{}".format(*recorded.place) if recorded.place else "",
+        summary=finished.summary or "",
+        artifacts=tuple(Artifact(**item) for item in finished.artifacts or ()),
+        usage=usage_of(recorded),
+        duration_ms=recorded.duration_ms,
+        data_digest=finished.data_digest,
+        questions=recorded.questions,
+        warnings=tuple(map(str, (*recorded.slips, *recorded.unheard))),
+    )
+
+
+def usage_of(recorded: Recorded) -> Usage:
+    """Return what a run and its children spent."""
+    state = recorded.fold.state()
+    return state.usage.plus(state.children_usage)

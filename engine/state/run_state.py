@@ -1,0 +1,215 @@
+"""What the state of a run is: frozen values, made of numbers, names and references.
+
+A state never holds a transcript: closed calls are counters, messages are the seqs of the entries
+that store them.  So it stays small whatever the length of the log.  How events change it belongs
+to `engine.state.rules`, its JSON and its digest to `engine.state.digests`.
+
+To add a fact: add it here, to `Fold` and to its rule, show it in `digests.state_json`, and raise
+`digests.STATE_VERSION`.  The rules are CONTRACT.md §6.1 and §8.
+"""
+
+from typing import Literal
+
+import attrs
+
+from refold.engine.events.limits import Limits
+from refold.engine.events.outcome import Usage
+
+CallKind = Literal["tool", "model", "child", "input"]
+
+
+@attrs.frozen
+class OpenCall:
+    """An effect asked for and not ended: in flight, or in doubt once nobody runs it."""
+
+    call: str
+    """The call key; empty for an entry that has none."""
+    kind: CallKind
+    name: str
+    """The tool, the model, the child's program; empty for an input."""
+    seq: int
+    """Of the entry that asked."""
+
+
+@attrs.frozen
+class ToolCount:
+    """How often a tool was called, and how its calls ended."""
+
+    tool: str
+    called: int = 0
+    ok: int = 0
+    error: int = 0
+    cancelled: int = 0
+
+
+@attrs.frozen
+class ChildState:
+    """One child, or one start that was rejected."""
+
+    call: str
+    number: int | None
+    """1-based, as in `child.started`; `None` for a rejected start."""
+    program: str = ""
+    agent: str = ""
+    brief: str = ""
+    """Its first 200 characters."""
+    tool: str = ""
+    """The dialect that asked; empty for a program's own start."""
+    run_id: str = ""
+    status: str | None = None
+    """As `Outcome.status`; `None` while it runs."""
+    duration_ms: int | None = None
+    tokens_reserved: int = 0
+    """Of the parent's `model_tokens`; 0 again once its outcome says what it spent."""
+
+
+@attrs.frozen
+class Turn:
+    """An entry that stores messages of a conversation."""
+
+    seq: int
+    messages: int
+    """How many messages the conversation has up to and with this entry."""
+    chain: str
+    """The chain digest of them all (CONTRACT.md §2.4)."""
+
+
+@attrs.frozen
+class Conversation:
+    """The conversation last held in a scope: where its messages are, not what they say."""
+
+    scope: str
+    prefix: str
+    """Chain digest of the messages that no entry of `turns` stores; empty for none."""
+    prefix_messages: int
+    turns: tuple[Turn, ...] = ()
+
+    @property
+    def chain(self) -> str:
+        """The chain digest of the whole conversation."""
+        return self.turns[-1].chain if self.turns else self.prefix
+
+    @property
+    def messages(self) -> int:
+        """How many messages it has."""
+        return self.turns[-1].messages if self.turns else self.prefix_messages
+
+
+@attrs.frozen
+class LimitCount:
+    """A limit that was hit in a scope, and how often."""
+
+    limit: str
+    scope: str
+    allowed: float
+    observed: float
+    """At the last hit."""
+    count: int
+    seq: int
+    """Of the first hit."""
+
+
+@attrs.frozen
+class Seal:
+    """What `run.finished` said of the whole log."""
+
+    in_doubt: tuple[str, ...]
+    error_code: str
+    data_digest: str
+    state_digest: str
+    children_root: str
+    session_digest: str | None
+
+
+@attrs.frozen
+class Left:
+    """What a run may still use up; `None` where there is no cap."""
+
+    levels: int | None
+    """How many levels of children may still stand below this run."""
+    children: int | None
+    iterations: int | None
+    tokens: int | None
+    """After what running children have reserved."""
+    output_bytes: int | None
+
+
+@attrs.frozen(kw_only=True)
+class RunState:
+    """The state of a run after some entry of its log.  Equal logs give equal states."""
+
+    program: str = ""
+    path: str = ""
+    depth: int = 0
+    run_id: str = ""
+    root_id: str = ""
+    state_version: int | None = None
+    """Of the engine that recorded; digests are comparable only under the same one."""
+    limits: Limits = attrs.field(factory=Limits)
+    """As granted."""
+    status: str = "running"
+    """`running`, or as `run.finished` says."""
+    reason: str = ""
+    """As `run.finished` says; empty while running."""
+    entries: int = 0
+    attempts: int = 1
+    open: tuple[OpenCall, ...] = ()
+    """In the order of asking."""
+    tools: tuple[ToolCount, ...] = ()
+    """In the order of first use."""
+    iterations: int = 0
+    """Model requests."""
+    model_errors: int = 0
+    usage: Usage = attrs.field(factory=Usage)
+    """The run's own."""
+    children_usage: Usage = attrs.field(factory=Usage)
+    children: tuple[ChildState, ...] = ()
+    """In the order of starts and rejections."""
+    children_started: int = 0
+    tokens_reserved: int = 0
+    """By children whose spending is not known yet."""
+    conversations: tuple[Conversation, ...] = ()
+    limit_hits: tuple[LimitCount, ...] = ()
+    patches: tuple[str, ...] = ()
+    """Each marker once, in the order of first passing."""
+    notes: int = 0
+    timers_fired: int = 0
+    clock_reads: int = 0
+    values_drawn: int = 0
+    inputs_given: int = 0
+    cancelled: int = 0
+    """Effects that the program gave up on."""
+    cancel_asked: bool = False
+    """Whether the run itself was cancelled from outside."""
+    late: int = 0
+    """Outcomes that came after that, and were not delivered."""
+    session_seq: int | None = None
+    """The entry that holds the session's last snapshot."""
+    seal: Seal | None = None
+
+    @property
+    def tools_used(self) -> tuple[str, ...]:
+        """The tools called, in the order of first use."""
+        return tuple(count.tool for count in self.tools)
+
+    @property
+    def tokens_used(self) -> int:
+        """Input and output tokens, the children's included."""
+        own, theirs = self.usage, self.children_usage
+        return own.input_tokens + own.output_tokens + theirs.input_tokens + theirs.output_tokens
+
+    @property
+    def left(self) -> Left:
+        """What the run may still use up; never below zero."""
+        caps = self.limits
+        return Left(
+            levels=_rest(caps.max_depth, self.depth),
+            children=_rest(caps.max_children, self.children_started),
+            iterations=_rest(caps.max_iterations, self.iterations),
+            tokens=_rest(caps.model_tokens, self.tokens_used + self.tokens_reserved),
+            output_bytes=caps.output_bytes,
+        )
+
+
+def _rest(cap: int | None, used: int) -> int | None:
+    return None if cap is None else max(0, cap - used)

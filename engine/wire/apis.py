@@ -1,0 +1,99 @@
+"""Which interface a request speaks, and how to read it: the door to the readers.
+
+To add one: modules like `wire.chat.request` and `wire.chat.answer`, a name in `exchange.ApiName`,
+a line in each table here.  Pure.  Rules: CONTRACT.md §16.9.
+"""
+
+import base64
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.wire.chat import answer as chat_answers
+from refold.engine.wire.chat import request as chat
+from refold.engine.wire.messages import answer as messages_answers
+from refold.engine.wire.messages import request as messages
+from refold.engine.wire.parts.exchange import ApiName, Asked, Reader
+from refold.engine.wire.parts.notation import held, read_json
+from refold.engine.wire.parts.reading import OtherReader
+from refold.engine.wire.parts.remembered import Remembered
+from refold.engine.wire.parts.texts import text_of
+from refold.engine.wire.responses import answer as responses_answers
+from refold.engine.wire.responses import request as responses
+
+PLACE: Final = "$path"
+"""The parameter that holds the path and query of a request, where these say something too."""
+
+_SUFFIXES: Final[dict[str, ApiName]] = {
+    "/chat/completions": "chat",
+    "/responses": "responses",
+    "/messages": "messages",
+}
+_READ: Final[dict[ApiName, tuple[Callable[..., bool], Callable[..., Asked]]]] = {
+    "chat": (chat.is_shaped, chat.asked),
+    "responses": (responses.is_shaped, responses.asked),
+    "messages": (messages.is_shaped, messages.asked),
+}
+_READERS: Final[dict[ApiName, Callable[..., Reader]]] = {
+    "chat": chat_answers.reader,
+    "responses": responses_answers.reader,
+    "messages": messages_answers.reader,
+}
+_DEPLOYMENT: Final = "/deployments/"
+
+
+def api_of(method: str, path: str) -> ApiName:
+    """Return the interface that a request speaks, by the end of its path; only POST asks."""
+    if method.upper() != "POST":
+        return "other"
+    plain = path.partition("?")[0].rstrip("/")
+    return next((api for end, api in _SUFFIXES.items() if plain.endswith(end)), "other")
+
+
+def read_request(
+    method: str, path_and_query: str, body: bytes, remembered: Remembered | None = None
+) -> Asked:
+    """Return what a request asks; never raises.  What is `remembered` is not read again.
+
+    What speaks none of the interfaces, or none as it should be, is `other`: {method, path, body},
+    the body as a JSON object or list, else as text, else as {"base64": …}; null for none.
+    """
+    api = api_of(method, path_and_query)
+    if api != "other":
+        found, lists = (remembered or Remembered(0)).object_in(body)
+        is_shaped, read = _READ[api]
+        if found is not None and PLACE not in found and is_shaped(found, lists):
+            return _placed(read(found, lists), path_and_query)
+    parameters = {"method": text_of(method), "path": path_and_query, "body": _body(body)}
+    return Asked(api="other", model="", parameters=held(parameters))
+
+
+def _placed(asked: Asked, path_and_query: str) -> Asked:
+    """Return a request with its path, where the path says which deployment, or has a query."""
+    if "?" not in path_and_query and _DEPLOYMENT not in path_and_query:
+        return asked
+    return attrs.evolve(asked, parameters={**asked.parameters, PLACE: held(path_and_query)})
+
+
+def _body(body: bytes) -> Json:
+    if not body:
+        return None
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(body).decode()}
+    try:
+        value = read_json(text)
+    except ValueError:
+        return text
+    is_kept = isinstance(value, list) or (isinstance(value, dict) and value.keys() != {"base64"})
+    return value if is_kept else text
+
+
+def reader_of(asked: Asked, status: int, content_type: str) -> Reader:
+    """Return what reads the answer to `asked` from its bytes, as they come."""
+    if asked.api == "other":
+        return OtherReader(status)
+    return _READERS[asked.api](asked, status=status, content_type=content_type)

@@ -1,0 +1,163 @@
+"""The OpenAI chat-completions interface, read from outside: answers.
+
+Streamed or not, an answer is the message that a client which repeats it will send
+(`wire.chat.request`).  Pure.  Rules: CONTRACT.md §16.10.
+"""
+
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.wire.chat.request import message_of
+from refold.engine.wire.parts.exchange import Answered, Asked, Reader
+from refold.engine.wire.parts.gathered import Budget, Gathered
+from refold.engine.wire.parts.notation import object_in
+from refold.engine.wire.parts.reading import (
+    Fault,
+    answered_with,
+    objects,
+    reader_for,
+    usage_of,
+    words_in,
+)
+from refold.engine.wire.parts.texts import text_of
+
+_STOPS: Final = {"function_call": "tool_calls"}
+
+
+def reader(asked: Asked, *, status: int, content_type: str) -> Reader:
+    """Return what reads the answer to `asked` from its bytes."""
+    return reader_for(_Speaker, asked, status=status, content_type=content_type)
+
+
+class _Speaker:
+    """What an answer of this interface says."""
+
+    def __init__(self) -> None:
+        self._budget = Budget()
+        self._choices: dict[int, _Choice] = {}
+        self._usage: Any = None
+        self._fault = Fault()
+        self._is_over = False
+
+    def whole(self, body: dict[str, Any], /) -> None:
+        """Take an answer that is not streamed: one delta."""
+        self._take(body, "message")
+        self._is_over = True
+        if body.get("error"):
+            self._fault.found("failed", words_in(body))
+
+    def event(self, _name: str, data: bytes, /) -> None:
+        """Take a chunk of a streamed answer, or its end."""
+        if self._is_over:
+            return
+        if data.strip() == b"[DONE]":
+            self._is_over = True
+            return
+        chunk = object_in(data)
+        if chunk is None:
+            self._fault.found("malformed", f"a chunk is no JSON object: {data[:80]!r}")
+            return
+        self._take(chunk, "delta")
+        if chunk.get("error"):
+            self._fault.found("stream", words_in(chunk))
+
+    def _take(self, chunk: dict[str, Any], member: str) -> None:
+        for place, given in enumerate(objects(chunk.get("choices"))):
+            index = given.get("index")
+            at = index if type(index) is int else place
+            if at not in self._choices and not self._budget.part():
+                continue
+            if at not in self._choices:
+                self._choices[at] = _Choice(self._budget, is_streamed=member == "delta")
+            self._choices[at].take(given, member)
+        self._usage = chunk.get("usage") or self._usage
+
+    def answered(self, fault: Fault, /) -> Answered:
+        """Return what was said so far."""
+        fault.found(self._fault.code, self._fault.message)
+        choices = [self._choices[at] for at in sorted(self._choices)]
+        if not self._is_over and not (choices and all(choice.stop for choice in choices)):
+            fault.found("cut", "the stream ends before its end")
+        if not any(choice.is_said for choice in choices):
+            fault.found("malformed", "the answer holds no choice with a message")
+            return answered_with(fault, None)
+        message = self._message(choices)
+        return answered_with(
+            fault,
+            message,
+            usage=usage_of(self._usage, ("prompt_tokens",), "completion_tokens"),
+            stop_reason=choices[0].stop_reason,
+        )
+
+    def _message(self, choices: list["_Choice"]) -> dict[str, Any]:
+        message, *others = [message_of(choice.message()) for choice in choices]
+        if others:
+            message["provider"] = {**message.get("provider", {}), "choices": others}
+        if truncated := self._budget.truncated():
+            message["truncated"] = truncated
+        return message
+
+
+class _Choice:
+    """One of the answers that were asked for."""
+
+    def __init__(self, budget: Budget, *, is_streamed: bool) -> None:
+        self._budget = budget
+        self._is_streamed = is_streamed
+        self._said = Gathered(budget, by_index=is_streamed)
+        self._calls: list[_Call] = []
+        self._open: dict[int, _Call] = {}
+        """By the index that deltas give."""
+        self._last: _Call | None = None
+        self.stop = ""
+        self.is_said = False
+
+    def take(self, given: dict[str, Any], member: str) -> None:
+        """Take what one chunk says of this choice."""
+        self.stop = text_of(given.get("finish_reason")) or self.stop
+        delta = given.get(member)
+        if not isinstance(delta, dict):
+            return
+        self.is_said = True
+        self._said.add({name: delta[name] for name in delta if name not in ("role", "tool_calls")})
+        for call in objects(delta.get("tool_calls")):
+            self._take_call(call)
+
+    def _take_call(self, delta: dict[str, Any]) -> None:
+        index, call_id = delta.get("index"), text_of(delta.get("id"))
+        call = self._open.get(index) if type(index) is int else self._last
+        if call is None or (call_id and call.id not in ("", call_id)):
+            if not self._budget.part():
+                return
+            place = index if type(index) is int else len(self._calls)
+            call = _Call(Gathered(self._budget, by_index=self._is_streamed), place)
+            self._calls.append(call)
+        if type(index) is int:
+            self._open[index] = call
+        self._last = call
+        call.id = call.id or call_id
+        call.said.add({name: delta[name] for name in delta if name != "index"})
+
+    @property
+    def stop_reason(self) -> str:
+        """Why it ended, in neutral words."""
+        return "refusal" if self._said.value().get("refusal") else _STOPS.get(self.stop, self.stop)
+
+    def message(self) -> dict[str, Any]:
+        """Return the message as an answer that is not streamed has it."""
+        said: dict[str, Any] = {**self._said.value(), "role": "assistant"}
+        calls = [call.said.value() for call in sorted(self._calls, key=lambda call: call.place)]
+        for call in calls:
+            if "function" in call:
+                call.setdefault("type", "function")
+        return {**said, "tool_calls": calls} if calls else said
+
+
+@attrs.define
+class _Call:
+    """One tool call of an answer.  A new id begins a new one, whatever its index."""
+
+    said: Gathered
+    place: int
+    id: str = ""

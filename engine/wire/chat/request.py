@@ -1,0 +1,177 @@
+"""The OpenAI chat-completions interface, read from outside: requests.
+
+They become the neutral messages of CONTRACT.md §11.1.  Notations of the same: a text, or one text
+part; of a message, null or no member, `annotations` or `tool_calls` that are empty or not there; of
+an assistant's message, no content or empty content; the JSON of a call's arguments, and its `index`
+where it is its place.  What the neutral shape has no place for stands in `provider.chat`.  Answers
+are `wire.chat.answer`'s.  Pure.  Rules: CONTRACT.md §16.9.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from refold.engine.wire.parts.exchange import Asked
+from refold.engine.wire.parts.notation import (
+    bare,
+    call_of,
+    folded,
+    held,
+    is_name,
+    is_offer,
+    is_text,
+    plain_json,
+    says,
+    with_original,
+)
+from refold.engine.wire.parts.series import NO_LISTS, Series, series_in
+from refold.engine.wire.parts.texts import text_of
+
+API: Final = "chat"
+
+_ROLES: Final = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
+"""Neutral roles; any other is `user`."""
+_MEMBERS: Final = {
+    "system": {"role", "content"},
+    "user": {"role", "content"},
+    "assistant": {"role", "content", "tool_calls"},
+    "tool": {"role", "content", "tool_call_id"},
+}
+"""What the neutral shape has a place for."""
+
+
+def is_shaped(body: dict[str, Any], lists: Mapping[str, Series] = NO_LISTS) -> bool:
+    """Return whether the members that this interface rests on have its shapes."""
+    messages = body.get("messages")
+    return isinstance(messages, list) and all(
+        series_in(lists, "messages", messages).each(_is_message).values
+    )
+
+
+def _is_message(message: Any) -> bool:
+    return isinstance(message, dict) and isinstance(message.get("role"), str)
+
+
+def asked(body: dict[str, Any], lists: Mapping[str, Series] = NO_LISTS) -> Asked:
+    """Return what a body asks; never raises, and what is of no known shape is a parameter.
+
+    `lists` are lists among its members, some of whose items may have been read before.
+    """
+    rest = dict(body)
+    messages = rest.pop("messages") if is_shaped(body, lists) else []
+    said = series_in(lists, "messages", messages).each(message_of)
+    tools = rest.pop("tools") if "tools" in rest and is_offer(rest["tools"]) else None
+    offered = series_in(lists, "tools", tools or []).each(held)
+    return Asked(
+        api="chat",
+        model=rest.pop("model") if is_name(rest.get("model")) else "",
+        messages=tuple(said.values),
+        parameters=held(rest),
+        tools=tuple(offered.values),
+        said=said,
+        offered=offered,
+    )
+
+
+def message_of(message: dict[str, Any]) -> dict[str, Any]:
+    """Return the neutral message that a message of this interface is."""
+    role = _ROLES.get(message["role"], "user") if is_text(message.get("role")) else "user"
+    said = _said(message, is_assistant=role == "assistant")
+    neutral: dict[str, Any] = {"role": role, "content": _text(said)}
+    if role == "assistant" and (calls := _calls(said)):
+        neutral["tool_calls"] = calls
+    if role == "tool":
+        neutral["tool_call_id"] = text_of(said.get("tool_call_id", said.get("name")))
+    if _is_plain(said, role):
+        return neutral
+    for call in _raw_calls(said):
+        _rewrite_arguments(call)
+    return with_original(neutral, API, said)
+
+
+def _said(message: dict[str, Any], *, is_assistant: bool) -> dict[str, Any]:
+    """Return a copy of a message in its shortest notation."""
+    said: dict[str, Any] = bare(message)
+    if "content" in said:
+        said["content"] = folded(said["content"], "text")
+        if is_assistant and said["content"] == "":
+            del said["content"]
+    if calls := _raw_calls(said):
+        said["tool_calls"] = [_bare_call(call, place) for place, call in enumerate(calls)]
+    return said
+
+
+def _raw_calls(said: dict[str, Any]) -> list[Any]:
+    calls = said.get("tool_calls")
+    return calls if isinstance(calls, list) else []
+
+
+def _text(said: dict[str, Any]) -> str:
+    return says(said.get("content")) or text_of(said.get("refusal"))
+
+
+def _bare_call(call: Any, place: int) -> Any:
+    if not isinstance(call, dict):
+        return call
+    found = bare(call)
+    if found.get("index") == place and type(found["index"]) is int:
+        del found["index"]
+    for member in ("function", "custom"):
+        if member in found:
+            found[member] = bare(found[member])
+    return found
+
+
+def _rewrite_arguments(call: Any) -> None:
+    """Put the arguments of a call, which is ours to change, in one notation."""
+    function = call.get("function") if isinstance(call, dict) else None
+    if isinstance(function, dict) and "arguments" in function:
+        function["arguments"] = plain_json(function["arguments"])
+
+
+def _calls(said: dict[str, Any]) -> list[dict[str, Any]]:
+    found = [_call(call) for call in _raw_calls(said) if isinstance(call, dict)]
+    if isinstance(old := said.get("function_call"), dict):
+        found.append(call_of(old.get("name"), old.get("name"), old.get("arguments")))
+    return found
+
+
+def _call(call: dict[str, Any]) -> dict[str, Any]:
+    function, custom = call.get("function"), call.get("custom")
+    if isinstance(function, dict):
+        return call_of(call.get("id"), function.get("name"), function.get("arguments", ""))
+    if isinstance(custom, dict):
+        return call_of(call.get("id"), custom.get("name"), {"input": text_of(custom.get("input"))})
+    return call_of(call.get("id"), call.get("type"), {})
+
+
+def _is_plain(said: dict[str, Any], role: str) -> bool:
+    """Return whether the neutral message says all of it."""
+    return (
+        said.get("role") == role
+        and said.keys() <= _MEMBERS[role]
+        and is_text(said.get("content", "" if role == "assistant" else None))
+        and (role != "tool" or is_text(said.get("tool_call_id")))
+        and ("tool_calls" not in said or _are_plain_calls(said["tool_calls"]))
+    )
+
+
+def _are_plain_calls(calls: Any) -> bool:
+    return isinstance(calls, list) and all(map(_is_plain_call, calls))
+
+
+def _is_plain_call(call: Any) -> bool:
+    if not isinstance(call, dict) or call.keys() != {"id", "type", "function"}:
+        return False
+    function = call["function"]
+    if call["type"] != "function" or not isinstance(function, dict):
+        return False
+    if function.keys() != {"name", "arguments"} or not is_text(function["arguments"]):
+        return False
+    return is_text(call["id"]) and is_text(function["name"]) and function["arguments"].strip() != ""

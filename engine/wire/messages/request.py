@@ -1,0 +1,218 @@
+"""The Anthropic messages interface, read from outside: requests.
+
+They become the neutral messages of CONTRACT.md §11.1: the system prompt first, each result of a
+tool a message of its own.  Notations of the same: a text, or one text block; of a turn or block,
+null or no member, empty `citations` or none; of a call, the `caller` that is the default.  What the
+neutral shape has no place for stands in `provider.messages`, and where a message goes on with a
+turn, or begins one, against what is usual, in `provider.turn`.  Answers are
+`wire.messages.answer`'s.  Pure.  Rules: CONTRACT.md §16.9.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from refold.engine.wire.parts.exchange import Asked
+from refold.engine.wire.parts.notation import (
+    bare,
+    call_of,
+    folded,
+    held,
+    is_name,
+    is_offer,
+    is_text,
+    says,
+    with_original,
+)
+from refold.engine.wire.parts.series import NO_LISTS, Series, series_in
+from refold.engine.wire.parts.texts import text_of
+
+API: Final = "messages"
+
+_ROLES: Final = {"user": "user", "assistant": "assistant", "system": "system"}
+_RESULT: Final = {"type", "tool_use_id", "content"}
+_DIRECT: Final = {"type": "direct"}
+
+
+def is_shaped(body: dict[str, Any], lists: Mapping[str, Series] = NO_LISTS) -> bool:
+    """Return whether the members that this interface rests on have its shapes."""
+    turns = body.get("messages")
+    if not isinstance(turns, list) or not _is_system(body.get("system")):
+        return False
+    return all(series_in(lists, "messages", turns).each(_is_turn).values)
+
+
+def _is_turn(turn: Any) -> bool:
+    return (
+        isinstance(turn, dict)
+        and isinstance(turn.get("role"), str)
+        and isinstance(turn.get("content"), str | list)
+    )
+
+
+def _is_system(system: Any) -> bool:
+    return system is None or isinstance(system, str | list)
+
+
+def asked(body: dict[str, Any], lists: Mapping[str, Series] = NO_LISTS) -> Asked:
+    """Return what a body asks; never raises, and what is of no known shape is a parameter.
+
+    `lists` are lists among its members, some of whose items may have been read before.
+    """
+    rest = dict(body)
+    first: list[dict[str, Any]] = []
+    turns: list[dict[str, Any]] = []
+    if is_shaped(body, lists):
+        system = folded(rest.pop("system", None), "text")
+        if system is not None:
+            message = {"role": "system", "content": says(system)}
+            first.append(message if is_text(system) else with_original(message, API, system))
+        turns = rest.pop("messages")
+    said = series_in(lists, "messages", turns).grouped(_take_turn, first)
+    tools = rest.pop("tools") if "tools" in rest and is_offer(rest["tools"]) else None
+    offered = series_in(lists, "tools", tools or []).each(held)
+    return Asked(
+        api="messages",
+        model=rest.pop("model") if is_name(rest.get("model")) else "",
+        messages=tuple(said.values),
+        parameters=held(rest),
+        tools=tuple(offered.values),
+        said=said,
+        offered=offered,
+    )
+
+
+def _take_turn(found: list[dict[str, Any]], turns: Sequence[dict[str, Any]], at: int) -> int:
+    """Add the neutral messages that the turn there is; return where the next is."""
+    turn = turns[at]
+    beside = bare(turn)
+    content = _bare_content(beside.pop("content", None))
+    role = _ROLES.get(beside["role"], "user") if is_text(beside["role"]) else "user"
+    if role == beside["role"] and role != "system":
+        del beside["role"]
+    pieces = _pieces(content) if role == "user" else [content]
+    for place, piece in enumerate(pieces):
+        message, is_plain = _message(role, piece)
+        original = {**beside, "content": piece} if beside and not place else piece
+        if not is_plain or original is not piece:
+            message = with_original(message, API, original)
+        found.append(_placed(message, found, is_first=not place))
+    return at + 1
+
+
+def answer_of(blocks: list[Any]) -> dict[str, Any]:
+    """Return the neutral message that an answer with this content is: that of its own turn."""
+    found: list[dict[str, Any]] = []
+    _take_turn(found, [{"role": "assistant", "content": blocks}], 0)
+    (message,) = found
+    return message
+
+
+def _bare_content(content: Any) -> Any:
+    said = folded(content, "text")
+    return [_bare_block(block) for block in said] if isinstance(said, list) else said
+
+
+def _bare_block(block: Any) -> Any:
+    """Return a block without what says nothing, and with what it holds in the shortest notation."""
+    if not isinstance(block, dict):
+        return block
+    said = {**block}
+    if _is_use(block) and block.get("caller") == _DIRECT:
+        del said["caller"]
+    if _is_result(block) and "content" in block:
+        said["content"] = folded(block["content"], "text")
+    return said
+
+
+def _pieces(content: Any) -> list[Any]:
+    """Return what each neutral message of a user's turn is: one result, or what is between them."""
+    if not isinstance(content, list):
+        return [content]
+    pieces: list[Any] = []
+    run: list[Any] = []
+    for block in content:
+        if _is_result(block):
+            pieces += [folded(run, "text"), block] if run else [block]
+            run = []
+        else:
+            run.append(block)
+    return [*pieces, folded(run, "text")] if run or not pieces else pieces
+
+
+def _placed(
+    message: dict[str, Any], before: list[dict[str, Any]], *, is_first: bool
+) -> dict[str, Any]:
+    """Return a message that says how it stands in its turn, unless that is usual.
+
+    Results of tools that follow each other are usually of one turn, all else begins one.
+    """
+    goes_on = message["role"] == "tool" and bool(before) and before[-1]["role"] == "tool"
+    if is_first != goes_on:
+        return message
+    turn = "new" if is_first else "same"
+    return {**message, "provider": {**message.get("provider", {}), "turn": turn}}
+
+
+def _message(role: str, piece: Any) -> tuple[dict[str, Any], bool]:
+    """Return a neutral message, and whether it says all."""
+    if isinstance(piece, dict):
+        return _result(piece)
+    message: dict[str, Any] = {"role": role, "content": says(piece)}
+    if role != "assistant":
+        return message, is_text(piece)
+    blocks = piece if isinstance(piece, list) else []
+    uses = [block for block in blocks if _is_use(block)]
+    if uses:
+        message["tool_calls"] = [
+            call_of(block.get("id"), block.get("name"), block.get("input", "")) for block in uses
+        ]
+    return message, is_text(piece) or _are_plain(blocks)
+
+
+def _result(block: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    content = block.get("content")
+    message: dict[str, Any] = {
+        "role": "tool",
+        "tool_call_id": text_of(block.get("tool_use_id")),
+        "content": says(content),
+    }
+    names = set(block)
+    if isinstance(block.get("is_error"), bool):
+        message["is_error"] = block["is_error"]
+        names.discard("is_error")
+    return message, names == _RESULT and is_text(block["tool_use_id"]) and is_text(content)
+
+
+def _is_result(block: Any) -> bool:
+    return isinstance(block, dict) and block.get("type") == "tool_result"
+
+
+def _is_use(block: Any) -> bool:
+    return isinstance(block, dict) and block.get("type") == "tool_use"
+
+
+def _are_plain(blocks: list[Any]) -> bool:
+    """Return whether text and calls say it all: at most one text, then calls."""
+    has_text = bool(blocks) and _is_plain_text(blocks[0])
+    uses = blocks[1:] if has_text else blocks
+    return bool(uses) and all(map(_is_plain_use, uses))
+
+
+def _is_plain_text(block: Any) -> bool:
+    return (
+        isinstance(block, dict)
+        and block.keys() == {"type", "text"}
+        and block["type"] == "text"
+        and is_text(block["text"])
+        and block["text"] != ""
+    )
+
+
+def _is_plain_use(block: Any) -> bool:
+    return (
+        _is_use(block)
+        and block.keys() == {"type", "id", "name", "input"}
+        and isinstance(block["input"], dict)
+        and is_text(block["id"])
+        and is_text(block["name"])
+    )

@@ -1,0 +1,114 @@
+"""What a program that Refold does not run asks of a model, and what it is answered.
+
+Plain values between the three: the interfaces that providers speak (`wire.chat.request`,
+`.responses`, `.messages`), the observer that makes events of exchanges, and the replay that matches
+requests.  Pure.  Rules: CONTRACT.md §16.
+"""
+
+from typing import Any, Final, Literal, Protocol
+
+import attrs
+
+from refold.engine.encoding import digest
+from refold.engine.encoding.canonical import Json
+from refold.engine.events.outcome import Usage
+from refold.engine.wire.parts.series import Series
+
+ApiName = Literal["chat", "responses", "messages", "other"]
+"""`chat`, `responses`: OpenAI's · `messages`: Anthropic's · `other`: all else that went through."""
+
+NO_TOOLS: Final = ""
+
+
+@attrs.frozen(kw_only=True)
+class Asked:
+    """One request, in the neutral shape of messages (CONTRACT.md §11), nothing of it lost.
+
+    Two requests are equal exactly when they ask the same: what differs only in notation (a text,
+    or a list of one text block) is equal, everything else is not.
+    """
+
+    api: ApiName
+    model: str
+    """As the request names it; empty where it names none."""
+    messages: tuple[dict[str, Any], ...] = ()
+    """System prompt first: {role, content, tool_calls, tool_call_id, is_error, provider}."""
+    parameters: dict[str, Json] = attrs.field(factory=dict)
+    """All other members of the body: temperature, stream, tool_choice, …; of `other`, {method,
+    path, body}."""
+    tools: tuple[Json, ...] = ()
+    """Tool definitions offered, as the request has them."""
+    follows: str = ""
+    """The id of the answer that this request goes on from, where the interface keeps
+    conversations on its server (`previous_response_id`); also among `parameters`."""
+    said: Series | None = attrs.field(default=None, eq=False, repr=False)
+    """The messages, with what was made of them before; see `said_series`."""
+    offered: Series | None = attrs.field(default=None, eq=False, repr=False)
+    """The tools, likewise."""
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the answer is to come as a stream."""
+        return self.parameters.get("stream") is True
+
+    def said_series(self) -> Series:
+        """Return the messages as a series."""
+        return _known(self.said, self.messages)
+
+    def offered_series(self) -> Series:
+        """Return the tools as a series."""
+        return _known(self.offered, self.tools)
+
+    def tools_digest(self) -> str:
+        """Return the digest of the definitions offered; empty for none."""
+        return self.offered_series().whole(_digest_of) if self.tools else NO_TOOLS
+
+    def as_json(self) -> dict[str, Any]:
+        """Return {api, model, messages, parameters, tools}: what is matched, and compared."""
+        return {
+            "api": self.api,
+            "model": self.model,
+            "messages": list(self.messages),
+            "parameters": self.parameters,
+            "tools": list(self.tools),
+        }
+
+
+def _known(series: Series | None, values: tuple[Any, ...]) -> Series:
+    """Return the series of these values: the one that is known, unless it is of others."""
+    found = list(values)
+    return series if series is not None and series.values == found else Series(found)
+
+
+def _digest_of(tools: list[Json]) -> str:
+    return digest.of_value(digest.VALUE, tools)
+
+
+@attrs.frozen(kw_only=True)
+class Answered:
+    """What one answer says, whole: of a stream, when all of it is there."""
+
+    status: Literal["ok", "error"] = "ok"
+    message: dict[str, Any] | None = None
+    """The assistant's message in the neutral shape; `None` where there is none."""
+    usage: Usage = Usage()
+    stop_reason: str = ""
+    error: dict[str, Any] | None = None
+    """{code, message} where `status` is `error`: `http_429`, `malformed`, `stream`, …"""
+    id: str = ""
+    """What a later request may go on from (`Asked.follows`); empty for none."""
+
+
+class Reader(Protocol):
+    """Reads one answer while it passes, in bytes as they come."""
+
+    def feed(self, chunk: bytes, /) -> None:
+        """Take some bytes; never raises, whatever they are."""
+        ...
+
+    def answered(self) -> Answered:
+        """Return what was said so far; after the last byte, the answer.  Never raises.
+
+        An answer that cannot be read is an error of the code `malformed`.
+        """
+        ...

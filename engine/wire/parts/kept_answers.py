@@ -1,0 +1,147 @@
+"""How an answer came over the wire, kept in parts so that it can be served again alike.
+
+A part is the data of an `x-refold.wire` entry: {status, headers} in the first of an answer, {text}
+or {base64}, {sizes}: the bytes of each chunk, {at_ms}: when it came, milliseconds after the
+request, and in the last {end}.  Memory is bounded by one part.  Pure.  Rules: CONTRACT.md §16.4.
+"""
+
+import base64
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, Literal
+
+from refold.engine.encoding.canonical import Json
+
+End = Literal["whole", "cut"]
+"""`whole`: to its end · `cut`: the connection broke, or the program left."""
+
+PART_BYTES: Final = 256 * 1024
+"""From so many bytes on, a part is closed."""
+
+SEAM_BYTES: Final = 4096
+"""On each side of a part's end: so far is looked for a secret that crosses it."""
+
+KEPT_HEADERS: Final = frozenset(
+    {
+        "content-encoding",
+        "content-type",
+        "location",
+        "mcp-protocol-version",
+        "mcp-session-id",
+        "openai-version",
+        "request-id",
+        "retry-after",
+        "retry-after-ms",
+        "x-request-id",
+        "x-should-retry",
+    }
+)
+"""The headers of an answer that a log keeps; no other is."""
+
+
+def kept_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return those of an answer's headers that are kept, names in lower case."""
+    return {name.lower(): value for name, value in headers if name.lower() in KEPT_HEADERS}
+
+
+class Wire:
+    """Takes one answer as it comes, and hands over its parts, without secrets.
+
+    A secret may lie across chunks, so `scrub` gets a part whole, and no part ends inside of one.
+    """
+
+    def __init__(
+        self, keep: Callable[[dict[str, Json]], None], scrub: Callable[[bytes], bytes] = bytes
+    ) -> None:
+        self._keep = keep
+        self._scrub = scrub
+        self._head: dict[str, Json] = {}
+        self._chunks: list[tuple[bytes, int]] = []
+        self._held = 0
+        self._close_at = PART_BYTES
+
+    def head(self, status: int, headers: Mapping[str, str]) -> None:
+        """Take the status and the headers that are kept."""
+        self._head = {"status": status, "headers": dict(headers)}
+
+    def chunk(self, content: bytes, at_ms: int) -> None:
+        """Take some bytes; an empty chunk is none."""
+        if not content:
+            return
+        self._chunks.append((content, at_ms))
+        self._held += len(content)
+        if self._held >= self._close_at:
+            self._close_some()
+
+    def end(self, end: End) -> None:
+        """Take the end: the last part is handed over."""
+        self._close(self._chunks, {"end": end})
+
+    def _close_some(self) -> None:
+        """Close a part at the last boundary of chunks that no secret and no character crosses."""
+        body = b"".join(content for content, _ in self._chunks)
+        at = len(body)
+        for count in range(len(self._chunks) - 1, 0, -1):
+            at -= len(self._chunks[count][0])
+            if len(body) - at >= SEAM_BYTES and self._is_seam(body, at):
+                first, self._chunks = self._chunks[:count], self._chunks[count:]
+                self._close(first, {})
+                break
+        self._held = sum(len(content) for content, _ in self._chunks)
+        self._close_at = self._held + PART_BYTES
+
+    def _is_seam(self, body: bytes, at: int) -> bool:
+        if body[at] & 0xC0 == 0x80:  # noqa: PLR2004  # UTF-8: inside of a character
+            return False
+        before, after = body[max(0, at - SEAM_BYTES) : at], body[at : at + SEAM_BYTES]
+        return self._scrub(before + after) == self._scrub(before) + self._scrub(after)
+
+    def _close(self, chunks: list[tuple[bytes, int]], more: dict[str, Json]) -> None:
+        body = b"".join(content for content, _ in chunks)
+        sizes = [len(content) for content, _ in chunks]
+        times = [at_ms for _, at_ms in chunks]
+        kept = self._scrub(body)
+        if kept != body:  # the boundaries inside of it are no longer there
+            sizes, times = [len(kept)], times[-1:]
+        self._keep({**self._head, **_body(kept), "sizes": sizes, "at_ms": times, **more})
+        self._head = {}
+
+
+def _body(content: bytes) -> dict[str, Json]:
+    try:
+        return {"text": content.decode()}
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(content).decode()}
+
+
+def pieces(parts: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, bytes]]:
+    """Yield the chunks of an answer, each with its milliseconds after the request.
+
+    `parts` hold their texts, not blobs.
+    """
+    for part in parts:
+        body, at = _bytes_of(part), 0
+        for size, time_ms in zip(part["sizes"], part["at_ms"], strict=True):
+            yield time_ms, body[at : at + size]
+            at += size
+
+
+def _bytes_of(part: Mapping[str, Any]) -> bytes:
+    text, raw = part.get("text"), part.get("base64")
+    return text.encode() if text is not None else base64.b64decode(raw or "")
+
+
+def checked(part: Mapping[str, Any], *, is_first: bool) -> None:
+    """Look whether a part, with its text and not a blob, is one that `pieces` can take.
+
+    Raises:
+        LookupError, TypeError, ValueError: it is none.
+    """
+    sizes, times, body = part["sizes"], part["at_ms"], _bytes_of(part)
+    is_whole = len(sizes) == len(times) and sum(sizes) == len(body)
+    if not is_whole or min((*sizes, *times), default=0) < 0:
+        raise ValueError(f"{len(sizes)} chunks, {len(times)} times, {len(body)} bytes")
+    status, headers = (part["status"], part["headers"]) if is_first else (200, {})
+    if not (isinstance(status, int) and 100 <= status < 1000):  # noqa: PLR2004 - as HTTP has it
+        raise ValueError(f"status {status}")
+    if not all(isinstance(each, str) for pair in headers.items() for each in pair):
+        raise TypeError("headers that are no texts")

@@ -1,0 +1,204 @@
+"""What the readers of answers share: which form an answer comes in, and how it fails.
+
+A reader chooses by status and content type between an error, a JSON body and a stream, and gives
+what it finds to a `Speaker`, which knows the interface.  Pure.  Rules: CONTRACT.md §16.10.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+import attrs
+
+from refold.engine.events.outcome import Usage
+from refold.engine.wire.parts.exchange import Answered, Asked, Reader
+from refold.engine.wire.parts.notation import json_text, object_in
+from refold.engine.wire.parts.sse import EventParser
+from refold.engine.wire.parts.texts import short, text_of, tokens_of
+
+BODY_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Of an answer that is not streamed; a larger one is not read."""
+
+_ERROR_BYTES_MAX: Final = 64 * 1024
+_SUCCESS: Final = range(200, 300)
+_NO_USAGE: Final = Usage()
+_EVENT_DATA: Final = re.compile(rb"(?m)^data:[ ]?(.*)$")
+
+
+@attrs.define
+class Fault:
+    """Why an answer is none; the first reason counts."""
+
+    code: str = ""
+    message: str = ""
+
+    def found(self, code: str, message: str) -> None:
+        """Take note of a reason."""
+        if not self.code:
+            self.code, self.message = code, short(message)
+
+
+class Speaker(Protocol):
+    """Knows what one interface says in answers."""
+
+    def whole(self, body: dict[str, Any], /) -> None:
+        """Take an answer that is not streamed."""
+        ...
+
+    def event(self, name: str, data: bytes, /) -> None:
+        """Take one event of a stream."""
+        ...
+
+    def answered(self, fault: Fault, /) -> Answered:
+        """Return what was said so far; `fault` is what the form of it says already."""
+        ...
+
+
+def reader_for(
+    speaker: Callable[[], Speaker], asked: Asked, *, status: int, content_type: str
+) -> Reader:
+    """Return what reads an answer of that status and type; without a type, the one asked for."""
+    if status not in _SUCCESS:
+        return FailedReader(status)
+    kind = content_type.partition(";")[0].strip().lower()
+    is_stream = kind == "text/event-stream" or (asked.streamed and not kind.endswith("json"))
+    return StreamReader(speaker()) if is_stream else BodyReader(speaker)
+
+
+class StreamReader:
+    """Reads a stream of events."""
+
+    def __init__(self, speaker: Speaker) -> None:
+        self._speaker = speaker
+        self._events = EventParser()
+        self._fault = Fault()
+
+    def feed(self, chunk: bytes, /) -> None:
+        """Take some bytes."""
+        for event in self._events.feed(chunk):
+            if event.is_given_up:
+                self._fault.found("malformed", "an event of the stream is too large")
+            elif event.data:
+                self._speaker.event(event.name, event.data)
+
+    def answered(self) -> Answered:
+        """Return what was said so far."""
+        return self._speaker.answered(attrs.evolve(self._fault))
+
+
+class BodyReader:
+    """Reads a JSON body."""
+
+    def __init__(self, speaker: Callable[[], Speaker]) -> None:
+        self._speaker = speaker
+        self._body = bytearray()
+        self._is_too_large = False
+
+    def feed(self, chunk: bytes, /) -> None:
+        """Take some bytes."""
+        if self._is_too_large or len(self._body) + len(chunk) > BODY_BYTES_MAX:
+            self._is_too_large = True
+            self._body.clear()
+        else:
+            self._body += chunk
+
+    def answered(self) -> Answered:
+        """Return what the body says."""
+        speaker, fault = self._speaker(), Fault()
+        body = object_in(bytes(self._body))
+        if self._is_too_large:
+            fault.found("malformed", f"the answer has more than {BODY_BYTES_MAX} bytes")
+        elif body is None:
+            start = bytes(self._body[:80])
+            fault.found("malformed", f"the answer is no JSON object: {start!r}")
+        else:
+            speaker.whole(body)
+        return speaker.answered(fault)
+
+
+class FailedReader:
+    """Reads why a request failed."""
+
+    def __init__(self, status: int) -> None:
+        self._status = status
+        self._body = bytearray()
+
+    def feed(self, chunk: bytes, /) -> None:
+        """Take some bytes."""
+        self._body += chunk[: _ERROR_BYTES_MAX - len(self._body)]
+
+    def answered(self) -> Answered:
+        """Return the error: its code, and what the body gives as a reason."""
+        body = bytes(self._body)
+        said = _EVENT_DATA.search(body)
+        found = object_in(body) or (object_in(said[1]) if said else None)
+        words = words_in(found) if found is not None else body.decode(errors="replace")
+        return failed(f"http_{self._status}", words or "no reason given")
+
+
+class OtherReader:
+    """Reads answers of what is no model's interface: whether they failed."""
+
+    def __init__(self, status: int) -> None:
+        self._failed = FailedReader(status) if status >= 400 else None  # noqa: PLR2004  # HTTP's
+
+    def feed(self, chunk: bytes, /) -> None:
+        """Take some bytes."""
+        if self._failed is not None:
+            self._failed.feed(chunk)
+
+    def answered(self) -> Answered:
+        """Return that it went well, or the error."""
+        return Answered() if self._failed is None else self._failed.answered()
+
+
+def failed(code: str, message: str) -> Answered:
+    """Return an answer that is an error, of which nothing is kept."""
+    return Answered(status="error", error={"code": code, "message": short(message)})
+
+
+def words_in(body: Any) -> str:
+    """Return what an error says in words: its message, or all of it."""
+    value = body
+    for member in ("error", "message", "detail"):
+        if isinstance(value, dict) and value.get(member):
+            value = value[member]
+    return text_of(value) if isinstance(value, str) else json_text(value)
+
+
+def answered_with(
+    fault: Fault,
+    message: dict[str, Any] | None,
+    *,
+    usage: Usage = _NO_USAGE,
+    stop_reason: str = "",
+    answer_id: str = "",
+) -> Answered:
+    """Return an answer: what was said, and the error if there was a fault."""
+    if message is not None and "tool_calls" in message and stop_reason in ("", "stop"):
+        stop_reason = "tool_calls"
+    if fault.code:
+        error = {"code": fault.code, "message": fault.message}
+        return Answered(
+            status="error",
+            message=message,
+            usage=usage,
+            stop_reason=stop_reason,
+            error=error,
+            id=answer_id,
+        )
+    return Answered(message=message, usage=usage, stop_reason=stop_reason or "stop", id=answer_id)
+
+
+def usage_of(counts: Mapping[str, Any] | None, taken: tuple[str, ...], given: str) -> Usage:
+    """Return the usage of one request, out of the members that hold its counts."""
+    return Usage(
+        input_tokens=tokens_of(counts, *taken),
+        output_tokens=tokens_of(counts, given),
+        requests=1,
+    )
+
+
+def objects(value: Any) -> list[dict[str, Any]]:
+    """Return the objects in a list; of what is none, none."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

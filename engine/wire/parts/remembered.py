@@ -1,0 +1,224 @@
+"""Bodies of earlier requests, so that what a conversation repeats is read once.
+
+Where the text of a body begins as that of an earlier one, the items of its list of messages are
+those of that one, up to there: for JSON is read from left to right.  Likewise for what stands
+behind that list, where all of it is the same.  What is remembered is bounded by its text.  Pure.
+Rules: CONTRACT.md §16.9.
+"""
+
+import re
+from bisect import bisect_left
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.wire.parts.notation import (
+    LEVELS_READ,
+    Member,
+    is_deep,
+    object_in,
+    once,
+    value_at,
+)
+from refold.engine.wire.parts.series import Series
+
+CHARACTERS_MAX: Final = 32 * 1024 * 1024
+"""Of all bodies that are remembered."""
+
+_BODIES_MAX: Final = 256
+_LISTS: Final = frozenset({"messages", "input"})
+"""The members that hold a conversation."""
+_MOVED_ON: Final = 4
+"""A body that goes on from so near to the end of another one takes its place."""
+_SPACE: Final = re.compile(r"[ \t\n\r]*")
+
+Lists = dict[str, Series]
+"""The lists among the members of a body, by name."""
+
+
+@attrs.frozen(eq=False)
+class _Part:
+    """Members of a body that stand together, and their text."""
+
+    text: str
+    members: list[Member]
+    lists: Lists
+
+
+@attrs.frozen(eq=False)
+class _Body:
+    """A body that was read: an object with a list of messages."""
+
+    text: str
+    """Up to the end of the last item."""
+    head: _Part
+    """Up to the bracket that begins the list."""
+    name: str
+    items: Series
+    ends: list[int]
+    """Where each item ends."""
+    tail: _Part
+    """From the end of the last item on."""
+
+    @property
+    def size(self) -> int:
+        """How many characters it has."""
+        return len(self.text) + len(self.tail.text)
+
+    def shared(self, text: str) -> int:
+        """Return with how many of the items `text` begins."""
+        if text.startswith(self.text):
+            return len(self.ends)
+        step = 1
+        while step <= len(self.ends) and self._begins(text, step):
+            step *= 2
+        least = step // 2
+        longer = range(least + 1, min(step, len(self.ends)) + 1)
+        return least + bisect_left(longer, 1, key=lambda count: not self._begins(text, count))
+
+    def _begins(self, text: str, count: int) -> bool:
+        return text.startswith(self.text[: self.ends[count - 1]])
+
+
+class Remembered:
+    """The bodies that one reader has seen."""
+
+    def __init__(self, characters_max: int = CHARACTERS_MAX) -> None:
+        self._characters_max = characters_max
+        self._bodies: list[_Body] = []
+        """The newest last."""
+        self._characters = 0
+
+    def object_in(self, body: bytes) -> tuple[dict[str, Any] | None, Lists]:
+        """Return the JSON object that a body is, as `notation.object_in` does, and lists in it."""
+        if len(body) * 2 > self._characters_max:
+            return object_in(body), {}
+        try:
+            text = body.decode()
+            like, count = self._like(text)
+            found = _read(text, like, count)
+            items = (found.name, found.items.values)
+            members = once([*found.head.members, items, *found.tail.members])
+        except (ValueError, RecursionError):
+            return object_in(body), {}
+        self._keep(found, like)
+        return members, {**found.head.lists, **found.tail.lists, found.name: found.items}
+
+    def _like(self, text: str) -> tuple[_Body | None, int]:
+        """Return the body with which a text shares the most items, and how many."""
+        best, most = None, 0
+        for body in reversed(self._bodies):
+            if len(body.ends) > most and (count := body.shared(text)) > most:
+                best, most = body, count
+        return best, most
+
+    def _keep(self, body: _Body, like: _Body | None) -> None:
+        if like is not None and body.items.shared + _MOVED_ON >= len(like.ends):
+            self._bodies.remove(like)
+            self._characters -= like.size
+        self._bodies.append(body)
+        self._characters += body.size
+        while self._characters > self._characters_max or len(self._bodies) > _BODIES_MAX:
+            self._characters -= self._bodies.pop(0).size
+
+
+# --- reading ---------------------------------------------------------------------------------
+
+
+def _read(text: str, like: _Body | None, count: int) -> _Body:
+    """Return what a text is, of which `like` has the first `count` items.
+
+    Raises:
+        ValueError: it is no JSON object that has a list of messages.
+        RecursionError: it nests without end.
+    """
+    scan = _Scan(text)
+    if like is not None:
+        head, name = like.head, like.name
+        items, ends = like.items.values[:count], like.ends[:count]
+        scan.at = ends[-1]
+    else:
+        before, name = scan.members_before_list()
+        head = _part(text[: scan.at], before)
+        items, ends = [], []
+    scan.items(items, ends)
+    end = ends[-1] if ends else len(head.text)
+    tail = text[end:]
+    series = Series(items, like.items if like is not None else None, count)
+    if like is not None and tail == like.tail.text:
+        return _Body(text[:end], head, name, series, ends, like.tail)
+    return _Body(text[:end], head, name, series, ends, _part(tail, scan.members_after_list()))
+
+
+def _part(text: str, members: list[Member]) -> _Part:
+    lists = {name: Series(value) for name, value in members if isinstance(value, list)}
+    return _Part(text, members, lists)
+
+
+class _Scan:
+    """Reads a text from left to right; what is no JSON raises a `ValueError`."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.at = 0
+
+    def _next(self) -> str:
+        """Return the next character that is no space; empty at the end."""
+        found = _SPACE.match(self._text, self.at)
+        assert found is not None
+        self.at = found.end()
+        return self._text[self.at : self.at + 1]
+
+    def _has(self, character: str) -> bool:
+        """Go on behind a character, if it comes next."""
+        is_next = self._next() == character
+        self.at += is_next
+        return is_next
+
+    def _need(self, character: str) -> None:
+        if not self._has(character):
+            raise ValueError(f"expected {character}")
+
+    def _value(self, levels: int) -> Any:
+        self._next()
+        begin = self.at
+        value, self.at = value_at(self._text, begin)
+        brackets = sum(self._text.count(each, begin, self.at) for each in "[{")
+        if brackets >= levels and is_deep(value, levels):
+            raise ValueError("nested too deeply")
+        return value
+
+    def _name(self) -> str:
+        if self._next() != '"':
+            raise ValueError("expected a name")
+        name: str = self._value(LEVELS_READ)
+        self._need(":")
+        return name
+
+    def members_before_list(self) -> tuple[list[Member], str]:
+        """Read on into the list of messages; return what comes before it, and its name."""
+        before: list[Member] = []
+        self._need("{")
+        while True:
+            name = self._name()
+            if name in _LISTS and self._has("["):
+                return before, name
+            before.append((name, self._value(LEVELS_READ - 1)))
+            self._need(",")
+
+    def items(self, items: list[Any], ends: list[int]) -> None:
+        """Read the items that are left."""
+        while self._has(",") if items else self._next() != "]":
+            items.append(self._value(LEVELS_READ - 2))
+            ends.append(self.at)
+
+    def members_after_list(self) -> list[Member]:
+        """Read on to the end; return what comes after the list."""
+        after: list[Member] = []
+        self._need("]")
+        while self._has(","):
+            after.append((self._name(), self._value(LEVELS_READ - 1)))
+        self._need("}")
+        if self._next():
+            raise ValueError("more than one value")
+        return after

@@ -1,0 +1,165 @@
+"""The OpenAI responses interface, read from outside: answers.
+
+Streamed or not, an answer is the message that a client which repeats it will send
+(`wire.responses.request`).  Pure.  Rules: CONTRACT.md §16.10.
+"""
+
+from typing import Any, Final
+
+from refold.engine.wire.parts.exchange import Answered, Asked, Reader
+from refold.engine.wire.parts.gathered import Budget, Gathered, Text
+from refold.engine.wire.parts.notation import object_in
+from refold.engine.wire.parts.reading import (
+    Fault,
+    answered_with,
+    objects,
+    reader_for,
+    usage_of,
+    words_in,
+)
+from refold.engine.wire.parts.texts import text_of
+from refold.engine.wire.responses.request import answer_of
+
+_STOPS: Final = {"completed": "stop", "max_output_tokens": "length"}
+_ENDS: Final = {"response.completed", "response.failed", "response.incomplete"}
+_BEGINS: Final = {"response.created", "response.queued", "response.in_progress"}
+_DELTAS: Final = {
+    "response.output_text.delta",
+    "response.refusal.delta",
+    "response.function_call_arguments.delta",
+    "response.custom_tool_call_input.delta",
+}
+_GROWS: Final = {"function_call": "arguments", "custom_tool_call": "input", "message": "content"}
+"""What the deltas of an item are pieces of, by its type."""
+
+
+def reader(asked: Asked, *, status: int, content_type: str) -> Reader:
+    """Return what reads the answer to `asked` from its bytes."""
+    return reader_for(_Speaker, asked, status=status, content_type=content_type)
+
+
+class _Speaker:
+    """What an answer of this interface says.
+
+    A stream says it all again at its end; its deltas matter only where there is no end.
+    """
+
+    def __init__(self) -> None:
+        self._response: dict[str, Any] = {}
+        self._output: list[dict[str, Any]] | None = None
+        self._budget = Budget()
+        self._partial_budget = Budget()
+        self._done: dict[int, dict[str, Any]] = {}
+        self._partial: dict[int, _Item] = {}
+        self._fault = Fault()
+        self._is_over = False
+
+    def whole(self, body: dict[str, Any], /) -> None:
+        """Take an answer that is not streamed, or the end of a stream."""
+        self._is_over = True
+        self._note(body)
+        output = body.get("output")
+        if isinstance(output, list) and (output or not self._done):
+            self._budget = Budget()
+            self._output = [_bounded(self._budget, item) for item in objects(output)]
+        if body.get("status") == "failed" or (body.get("error") and "output" not in body):
+            self._fault.found("failed", words_in(body) if body.get("error") else "no reason given")
+
+    def _note(self, response: dict[str, Any]) -> None:
+        names = ("id", "status", "usage", "incomplete_details")
+        self._response = {name: response.get(name) for name in names}
+
+    def event(self, name: str, data: bytes, /) -> None:
+        """Take one event of a stream."""
+        if self._is_over or data.strip() == b"[DONE]":
+            return
+        event = object_in(data)
+        if event is None:
+            self._fault.found("malformed", f"an event is no JSON object: {data[:80]!r}")
+            return
+        kind = event.get("type") or name
+        response = event.get("response")
+        if kind == "error":
+            self._fault.found("stream", words_in(event))
+        elif kind in _ENDS and isinstance(response, dict):
+            self.whole(response)
+        elif kind in _BEGINS and isinstance(response, dict):
+            self._note(response)
+        elif type(at := event.get("output_index")) is int:
+            self._item_event(kind, at, event)
+
+    def _item_event(self, kind: str, at: int, event: dict[str, Any]) -> None:
+        item = event.get("item")
+        if kind == "response.output_item.added" and isinstance(item, dict):
+            if self._partial_budget.part():
+                self._partial[at] = _Item(self._partial_budget, item)
+        elif kind == "response.output_item.done" and isinstance(item, dict):
+            self._partial.pop(at, None)
+            if self._budget.part():
+                self._done[at] = _bounded(self._budget, item)
+        elif kind in _DELTAS and at in self._partial:
+            self._partial[at].add(text_of(event.get("delta")))
+
+    def answered(self, fault: Fault, /) -> Answered:
+        """Return what was said so far."""
+        fault.found(self._fault.code, self._fault.message)
+        if not self._is_over:
+            fault.found("cut", "the stream ends before its end")
+        items = self._items()
+        message = self._message(items) if items else None
+        if self._output is None and message is None:
+            fault.found("malformed", "the answer holds no output")
+        return answered_with(
+            fault,
+            message,
+            usage=usage_of(self._response.get("usage"), ("input_tokens",), "output_tokens"),
+            stop_reason=self._stop_reason(items),
+            answer_id=text_of(self._response.get("id")),
+        )
+
+    def _items(self) -> list[dict[str, Any]]:
+        if self._output is not None:
+            return self._output
+        partial = {at: item.value() for at, item in self._partial.items()}
+        found = {**partial, **self._done}
+        return [found[at] for at in sorted(found)]
+
+    def _message(self, items: list[dict[str, Any]]) -> dict[str, Any]:
+        message = answer_of(items)
+        truncated = self._budget.truncated() or self._partial_budget.truncated()
+        if truncated and (self._budget.is_spent or self._output is None):
+            message["truncated"] = truncated
+        return message
+
+    def _stop_reason(self, items: list[dict[str, Any]]) -> str:
+        parts = [part for item in items for part in objects(item.get("content"))]
+        if any(part.get("type") == "refusal" for part in parts):
+            return "refusal"
+        details = self._response.get("incomplete_details")
+        reason = text_of(details.get("reason")) if isinstance(details, dict) else ""
+        status = reason or text_of(self._response.get("status"))
+        return _STOPS.get(status, status) if self._is_over else ""
+
+
+class _Item:
+    """One item of an answer that is on its way."""
+
+    def __init__(self, budget: Budget, start: dict[str, Any]) -> None:
+        self._start = _bounded(budget, start)
+        self._text = Text(budget)
+
+    def add(self, delta: str) -> None:
+        """Take a delta."""
+        self._text.add(delta)
+
+    def value(self) -> dict[str, Any]:
+        """Return the item as far as it came."""
+        grows = _GROWS.get(text_of(self._start.get("type")))
+        text = self._text.value()
+        return {**self._start, grows: text} if grows is not None and text else self._start
+
+
+def _bounded(budget: Budget, item: dict[str, Any]) -> dict[str, Any]:
+    gathered = Gathered(budget)
+    gathered.add(item)
+    return gathered.value()

@@ -1,0 +1,222 @@
+"""The OpenAI responses interface, read from outside: requests.
+
+They become the neutral messages of CONTRACT.md §11.1: `instructions` first, and neighbouring items
+of the assistant joined into one message, as one answer has them.  Notations of the same: input or
+content as a text, or as one part; of an item or part, null or no member, empty `annotations` or
+`logprobs` or none, `status: completed` or none; `type: message` or none; the JSON of a call's
+arguments.  What the neutral shape has no place for stands in `provider.responses`, as the list of
+the items.  Answers are `wire.responses.answer`'s.  Pure.  Rules: CONTRACT.md §16.9.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from refold.engine.wire.parts.exchange import Asked
+from refold.engine.wire.parts.notation import (
+    bare,
+    call_of,
+    folded,
+    held,
+    is_name,
+    is_offer,
+    is_text,
+    plain_json,
+    says,
+    with_original,
+)
+from refold.engine.wire.parts.series import NO_LISTS, Series, series_in
+from refold.engine.wire.parts.texts import text_of
+
+API: Final = "responses"
+
+_ROLES: Final = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+}
+"""Neutral roles; any other is `user`."""
+_RESULTS: Final = ("_output", "_response")
+"""How the types of items end that give back what a tool found."""
+_CALL: Final = {"type", "call_id", "name", "arguments"}
+_RESULT: Final = {"type", "call_id", "output"}
+
+
+def is_shaped(body: dict[str, Any], lists: Mapping[str, Series] = NO_LISTS) -> bool:
+    """Return whether the members that this interface rests on have its shapes."""
+    return _is_input(body.get("input"), lists) and _is_instructions(body.get("instructions"))
+
+
+def _is_input(given: Any, lists: Mapping[str, Series]) -> bool:
+    if isinstance(given, list):
+        return all(series_in(lists, "input", given).each(_is_item).values)
+    return given is None or isinstance(given, str)
+
+
+def _is_item(item: Any) -> bool:
+    return isinstance(item, dict)
+
+
+def _is_instructions(given: Any) -> bool:
+    return given is None or isinstance(given, str)
+
+
+def asked(body: dict[str, Any], lists: Mapping[str, Series] = NO_LISTS) -> Asked:
+    """Return what a body asks; never raises, and what is of no known shape is a parameter.
+
+    `lists` are lists among its members, some of whose items may have been read before.
+    """
+    rest = dict(body)
+    first: list[dict[str, Any]] = []
+    items: list[dict[str, Any]] = []
+    if _is_instructions(body.get("instructions")):
+        _take_instructions(first, rest.pop("instructions", None))
+    if _is_input(body.get("input"), lists) and body.get("input") != []:
+        items = _items(rest.pop("input", None))
+    said = series_in(lists, "input", items).each(_bare_item).grouped(_take_items, first)
+    tools = rest.pop("tools") if "tools" in rest and is_offer(rest["tools"]) else None
+    offered = series_in(lists, "tools", tools or []).each(held)
+    return Asked(
+        api="responses",
+        model=rest.pop("model") if is_name(rest.get("model")) else "",
+        messages=tuple(said.values),
+        parameters=held(rest),
+        tools=tuple(offered.values),
+        said=said,
+        offered=offered,
+        follows=text_of(rest.get("previous_response_id")),
+    )
+
+
+def _take_instructions(found: list[dict[str, Any]], given: str | None) -> None:
+    if given is not None:
+        said = {"role": "system", "content": text_of(given)}
+        found.append(said if is_text(given) else with_original(said, API, given))
+
+
+def _items(given: Any) -> list[dict[str, Any]]:
+    if isinstance(given, str):
+        return [{"role": "user", "content": given}]
+    return given or []
+
+
+def _take_items(found: list[dict[str, Any]], items: Sequence[dict[str, Any]], at: int) -> int:
+    """Add the neutral message that an item is, with its neighbours if all are the assistant's.
+
+    Returns where the next begins.
+    """
+    role, end = _role(items[at]), at + 1
+    if role != "assistant":
+        found.append(_message(role, items[at], is_first=not found))
+        return end
+    while end < len(items) and _role(items[end]) == "assistant":
+        end += 1
+    found.append(_assistant(items[at:end]))
+    return end
+
+
+def _role(item: dict[str, Any]) -> str:
+    """Return the neutral role of an item: calls, reasoning and all else are the assistant's."""
+    if "role" in item:
+        return _ROLES.get(item["role"], "user") if is_text(item["role"]) else "user"
+    kind = item.get("type")
+    return "tool" if isinstance(kind, str) and kind.endswith(_RESULTS) else "assistant"
+
+
+def _bare_item(item: dict[str, Any]) -> dict[str, Any]:
+    said: dict[str, Any] = bare(item)
+    if said.get("status") == "completed":
+        del said["status"]
+    if "role" in said:
+        if said.get("type") == "message":
+            del said["type"]
+        kind = "output_text" if said["role"] == "assistant" else "input_text"
+        if "content" in said:
+            said["content"] = folded(said["content"], kind)
+    elif "output" in said:
+        said["output"] = folded(said["output"], "input_text")
+    return said
+
+
+def _message(role: str, item: dict[str, Any], *, is_first: bool) -> dict[str, Any]:
+    """Return the neutral message of an item that is not the assistant's."""
+    if role == "tool":
+        return _result(item)
+    content = item.get("content")
+    message = {"role": role, "content": says(content)}
+    is_plain = item.keys() == {"role", "content"} and item["role"] == role and is_text(content)
+    # The first system message without its original is the one of `instructions`.
+    is_plain = is_plain and not (role == "system" and is_first)
+    return message if is_plain else with_original(message, API, [item])
+
+
+def _result(item: dict[str, Any]) -> dict[str, Any]:
+    output = item.get("output")
+    call_id = item.get("call_id", item.get("approval_request_id"))
+    message = {"role": "tool", "tool_call_id": text_of(call_id), "content": says(output)}
+    is_plain = (
+        item.keys() == _RESULT
+        and item["type"] == "function_call_output"
+        and is_text(call_id)
+        and is_text(output)
+    )
+    return message if is_plain else with_original(message, API, [item])
+
+
+def _assistant(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the one neutral message that neighbouring items of the assistant are."""
+    texts = [says(item.get("content")) for item in items if "role" in item]
+    message: dict[str, Any] = {"role": "assistant", "content": "".join(texts)}
+    if calls := [call for item in items for call in _calls(item)]:
+        message["tool_calls"] = calls
+    if _are_plain(items):
+        return message
+    return with_original(message, API, [_rewritten(item) for item in items])
+
+
+def answer_of(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the neutral message that an answer of these items is."""
+    return _assistant([_bare_item(item) for item in items])
+
+
+def _rewritten(item: dict[str, Any]) -> dict[str, Any]:
+    """Return an item with the arguments of its call in one notation."""
+    if item.get("type") != "function_call" or "arguments" not in item:
+        return item
+    return {**item, "arguments": plain_json(item["arguments"])}
+
+
+def _calls(item: dict[str, Any]) -> list[dict[str, Any]]:
+    match item.get("type"):
+        case "function_call":
+            return [call_of(item.get("call_id"), item.get("name"), item.get("arguments", ""))]
+        case "custom_tool_call":
+            arguments = {"input": text_of(item.get("input"))}
+            return [call_of(item.get("call_id"), item.get("name"), arguments)]
+        case _:
+            return []
+
+
+def _are_plain(items: Sequence[dict[str, Any]]) -> bool:
+    """Return whether text and calls say it all: at most one text, then calls."""
+    has_text = bool(items) and "role" in items[0]
+    calls = items[1:] if has_text else items
+    if has_text and not _is_plain_text(items[0], is_alone=not calls):
+        return False
+    return bool(items) and all(map(_is_plain_call, calls))
+
+
+def _is_plain_text(item: dict[str, Any], *, is_alone: bool) -> bool:
+    content = item.get("content")
+    return item.keys() == {"role", "content"} and is_text(content) and (is_alone or content != "")
+
+
+def _is_plain_call(item: dict[str, Any]) -> bool:
+    return (
+        item.keys() == _CALL
+        and item["type"] == "function_call"
+        and is_text(item["call_id"])
+        and is_text(item["name"])
+        and is_text(item["arguments"])
+        and item["arguments"].strip() != ""
+    )

@@ -1,0 +1,237 @@
+"""Whether the entries of one log make sense together (CONTRACT.md §5.2).
+
+Each completion has its request; call keys are dense in each scope; a step reads the clock at most
+once; caps on depth and children are kept; `run.finished` says what is so.  Takes one entry after
+the other, in memory that grows with open effects, scopes and children, not with the log.
+Bytes, hashes and files are not its business: see `replay.audit.verify`.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.encoding.digest import child_leaf, merkle_root
+from refold.engine.events.data_digest import DataDigest
+from refold.engine.events.events import (
+    COMPLETES,
+    FROM_WORLD,
+    REQUEST_KINDS,
+    ChildFinished,
+    ChildStarted,
+    ClockRead,
+    EffectCancelled,
+    EffectLate,
+    LimitHit,
+    Recorded,
+    RunFinished,
+    RunStarted,
+    ToolCalled,
+    ToolReturned,
+)
+from refold.engine.events.outcome import ChildRef, Outcome
+from refold.engine.log import Entry
+
+Problem = tuple[str, str, str]
+"""What is wrong, what was expected, what was found."""
+
+_KEY: Final = re.compile(r"([0-9A-Za-z._/-]+)([#@])([1-9][0-9]{0,17})\Z")
+_EFFECTS: Final = frozenset({*COMPLETES, *REQUEST_KINDS, "effect.cancelled", "effect.late"})
+_ENDS: Final = frozenset({"run.started", "child.started", "run.finished"})
+"""Kinds that say where a run, or one below it, begins or ends."""
+_CANCELLED: Final = "cancelled"
+
+
+@attrs.define
+class Start:
+    """A child as its parent's log tells of it."""
+
+    number: int
+    call: str
+    run_id: str
+    hash: str
+    """Of the `child.started` entry."""
+    outcome: Outcome | None = None
+    """`None` until the parent has joined it."""
+
+    @property
+    def anchor(self) -> ChildRef | None:
+        """Where the child's log stood when the parent joined it."""
+        return self.outcome.child if self.outcome else None
+
+
+class Causality:
+    """Takes the entries of one log in order and tells what is wrong with each.
+
+    Nearly always nothing is: so that is what costs least.
+    """
+
+    def __init__(self) -> None:
+        self.started: RunStarted | None = None
+        self.finished: RunFinished | None = None
+        self.starts: dict[int, Start] = {}
+        self._open: dict[str, str] = {}
+        self._programs: set[str] = set()
+        self._overdue: set[str] = set()
+        """Tools that were answered as timed out: what they give after all is late."""
+        self._by_call: dict[str, Start] = {}
+        self._ordinals: dict[str, int] = {}
+        self._has_looked = False
+        self._digest = DataDigest()
+        self._found: list[Problem] = []
+
+    def take(self, entry: Entry, event: Recorded) -> Sequence[Problem]:
+        """Take one entry, and return its problems."""
+        seq, kind, call, cause = entry.seq, entry.kind, entry.call, entry.cause
+        if (seq == 0) is not (kind == "run.started"):
+            self._say("order", "run.started first, and only first", kind)
+        if self.finished is not None:
+            self._say("order", "nothing after run.finished", kind)
+        if cause is not None and not (type(cause) is int and 0 <= cause < seq):
+            self._say("cause", f"an entry before {seq}", f"{cause!a:.40}")
+        if kind not in COMPLETES or call not in self._open:  # else the request had the same key
+            self._take_key(kind, call)
+        if kind in _EFFECTS:
+            self._take_effect(kind, event, call or "")
+        if isinstance(event, ClockRead):
+            self._look()
+        elif self._has_looked and self._is_from_world(kind, event, call or ""):
+            self._has_looked = False
+        if kind != "run.finished":
+            self._digest.add(kind, call, entry.data_bytes)
+        if kind in _ENDS:
+            self._take_run(entry, event)
+        if not self._found:
+            return ()
+        found, self._found = self._found, []
+        return found
+
+    def _say(self, what: str, expected: str, found: str) -> None:
+        self._found.append((what, expected, found))
+
+    # --- keys ----------------------------------------------------------------------------
+
+    def _take_key(self, kind: str, call: str | None) -> None:
+        """Check that ordinals are dense in each scope, in the order of first use (§9.1)."""
+        if call is None:
+            if kind in REQUEST_KINDS or kind in COMPLETES:
+                self._say("call key", "one", "none")
+            return
+        key = _KEY.match(call)
+        if key is None:
+            self._say("call key", "scope#n, or scope@n for a timer", f"{call!a:.60}")
+            return
+        is_timer = kind == "timer.fired"
+        if is_timer is not (key[2] == "@"):
+            self._say("call key", "scope@n for a timer, scope#n for all else", call)
+        elif not is_timer:
+            self._take_ordinal(call, key[1], int(key[3]), kind)
+
+    def _take_ordinal(self, call: str, scope: str, ordinal: int, kind: str) -> None:
+        last = self._ordinals.get(scope, 0)
+        if ordinal > last + 1:
+            self._say("call key", f"{scope}#{last + 1}", call)
+        if ordinal <= last and kind in REQUEST_KINDS:
+            self._say("call key", f"{scope}#{last + 1}, for each key asks once", call)
+        self._ordinals[scope] = max(last, ordinal)
+
+    # --- effects -------------------------------------------------------------------------
+
+    def _take_effect(self, kind: str, event: Recorded, call: str) -> None:
+        if kind in REQUEST_KINDS:
+            self._open[call] = kind
+            if isinstance(event, ToolCalled) and event.delegates:
+                self._programs.add(call)
+        elif kind in COMPLETES:
+            self._complete(kind, event, call)
+        elif isinstance(event, EffectCancelled) and event.kind != "run":
+            self._cancel(event, call)
+        elif isinstance(event, EffectLate):
+            self._late(event, call)
+
+    def _late(self, event: EffectLate, call: str) -> None:
+        if call in self._overdue:
+            self._overdue.remove(call)
+            return
+        found = self._open.pop(call, None)
+        if found != _CANCELLED and not (found and event.kind == "child"):
+            self._say("request", f"a cancelled {event.kind} of the key {call}", found or "none")
+
+    def _complete(self, kind: str, event: Recorded, call: str) -> None:
+        if isinstance(event, ChildFinished):
+            start = self._by_call.get(call)
+            if start is not None:
+                start.outcome = event.outcome
+            elif event.outcome.status == "rejected":
+                return  # never started, so there is nothing that it would complete
+        elif isinstance(event, ToolReturned) and (event.error or {}).get("code") == "timed_out":
+            self._overdue.add(call)
+        found = self._open.pop(call, None)
+        if found != COMPLETES[kind]:
+            self._say("request", f"an open {COMPLETES[kind]} of the key {call}", found or "none")
+
+    def _cancel(self, event: EffectCancelled, call: str) -> None:
+        found = self._open.get(call)
+        if found is None or not found.startswith(f"{event.kind}."):
+            self._say("request", f"an open {event.kind} of the key {call}", found or "none")
+        elif event.kind != "child":  # a child's outcome is still delivered to a join
+            self._open[call] = _CANCELLED
+
+    # --- steps ---------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Check that a step, from one line of the world to the next, looks at the clock once."""
+        if self._has_looked:
+            self._say("clock", "one clock.read a step", "another")
+        self._has_looked = True
+
+    def _is_from_world(self, kind: str, event: Recorded, call: str) -> bool:
+        match event:
+            case LimitHit():
+                return event.limit == "timeout_seconds"
+            case EffectCancelled():
+                return event.kind == "run"
+            case ChildFinished():
+                return call in self._by_call
+            case _:
+                return kind in FROM_WORLD and call not in self._programs
+
+    # --- the run -------------------------------------------------------------------------
+
+    def _take_run(self, entry: Entry, event: Recorded) -> None:
+        match event:
+            case RunStarted() if entry.seq == 0:
+                self.started = event
+                deepest = event.limits.get("max_depth")
+                if type(deepest) is int and event.depth > deepest:
+                    self._say("limit", f"max_depth {deepest}", f"depth {event.depth}")
+            case ChildStarted():
+                self._start(entry, event)
+            case RunFinished():
+                self.finished = event
+                self._finish(entry, event)
+            case _:
+                pass
+
+    def _start(self, entry: Entry, event: ChildStarted) -> None:
+        if event.number != len(self.starts) + 1:
+            self._say("child number", str(len(self.starts) + 1), str(event.number))
+        start = Start(event.number, entry.call or "", event.run_id, entry.hash)
+        self.starts[event.number] = self._by_call[start.call] = start
+        limits: dict[str, Any] = self.started.limits if self.started else {}
+        most = limits.get("max_children")
+        if type(most) is int and len(self.starts) > most:
+            self._say("limit", f"max_children {most}", f"{len(self.starts)} children")
+
+    def _finish(self, entry: Entry, event: RunFinished) -> None:
+        self._digest.add(entry.kind, entry.call, entry.data_bytes)
+        anchors = [start.anchor for _, start in sorted(self.starts.items())]
+        root = merkle_root([child_leaf(a.run, a.head, a.events) for a in anchors if a])
+        said = (str(event.entries), event.data_digest, event.children_root)
+        real = (str(entry.seq + 1), self._digest.hexdigest(), root)
+        for what, is_so, was_said in zip(
+            ("entries", "data digest", "children root"), real, said, strict=True
+        ):
+            if is_so != was_said:
+                self._say(what, is_so, f"{was_said!a:.80}")

@@ -1,0 +1,129 @@
+"""Refold: a log folded back into state, and the state's digest compared with the recorded one.
+
+Executes reducers only: no program, no tool, no model.  The rules of the fold are `engine.state`'s.
+Damage on the way is raised; a torn tail ends the entries, for a state is asked of crashed runs, and
+that the log is incomplete is for `replay.audit.verify` to say.
+The rules are CONTRACT.md §6.1.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from os import PathLike, fspath
+
+import attrs
+
+from refold.engine.errors import EntryMissing
+from refold.engine.events.events import RunFinished
+from refold.engine.log import read_entries
+from refold.engine.state import (
+    STATE_VERSION,
+    EntryLike,
+    Fold,
+    RunState,
+    state_digest,
+    state_json,
+)
+from refold.replay.difference.pointer_diff import Difference, differences
+
+
+@attrs.frozen(kw_only=True)
+class Refolded:
+    """What a log folds to, and whether that is what was recorded."""
+
+    state: RunState
+    """After the last entry."""
+    digest: str
+    """Of the state that `run.finished` speaks of, the one before it; without a `run.finished`, of
+    the last state.  Under this version's rules."""
+    recorded_digest: str | None
+    """As `run.finished` says; `None` for a log that is not sealed."""
+    state_version: int | None
+    """Under which the log was recorded."""
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether both digests are equal; `None`: not comparable.
+
+        Not comparable are a log without `run.finished` and one of another state version.
+        """
+        if not self.recorded_digest or self.state_version != STATE_VERSION:
+            return None
+        return self.digest == self.recorded_digest
+
+
+def state(log: str | PathLike[str], at: int | None = None) -> RunState:
+    """Return the state after the entry of seq `at`; by default after the last one.
+
+    A negative `at` counts from the end: -1 is the last entry, -2 the one before.
+
+    Raises:
+        EntryMissing: the log has no such entry.
+        LogDamaged: an entry up to there does not verify.
+    """
+    path = fspath(log)
+    entries = read_entries(path, resolve=True, torn_ok=True)
+    if at is None or at < 0:
+        return _state_from_end(path, entries, -1 if at is None else at)
+    return _state_at(path, entries, at)
+
+
+def state_diff(log: str | PathLike[str], before: int, after: int) -> tuple[Difference, ...]:
+    """Return where the state after entry `after` differs from the one after entry `before`.
+
+    As JSON pointers into the states; both numbers as `state` takes them, in either order.
+
+    Raises:
+        EntryMissing: the log has no such entry.
+        LogDamaged: an entry up to there does not verify.
+    """
+    return differences(state_json(state(log, before)), state_json(state(log, after)))
+
+
+def refold_log(log: str | PathLike[str]) -> Refolded:
+    """Fold the whole log, streaming, and compare the state with the recorded digest.
+
+    Raises:
+        LogDamaged: an entry does not verify.
+        LogUnsupported: it was written by a newer version, or is no log.
+    """
+    return refolded(read_entries(fspath(log), resolve=True, torn_ok=True))
+
+
+def refolded(entries: Iterable[EntryLike]) -> Refolded:
+    """Return what `refold_log` does, for entries that were read already."""
+    fold = Fold()
+    digest = recorded = None
+    waiting = iter(entries)
+    while (end := fold.follow(waiting, until=RunFinished)) is not None:
+        digest, recorded = state_digest(fold.state()), end.event.state_digest
+        fold.apply(end.event, end.call, end.seq)
+    last = fold.state()
+    return Refolded(
+        state=last,
+        digest=digest or state_digest(last),
+        recorded_digest=recorded,
+        state_version=last.state_version,
+    )
+
+
+def _state_at(path: str, entries: Iterable[EntryLike], at: int) -> RunState:
+    fold = Fold()
+    for entry in entries:
+        fold.apply(entry.event, entry.call, entry.seq)
+        if entry.seq == at:
+            return fold.state()
+    raise EntryMissing(path, at, fold.entries)
+
+
+def _state_from_end(path: str, entries: Iterable[EntryLike], at: int) -> RunState:
+    """Fold all but the last `-at - 1` entries, which wait outside until the end is known."""
+    fold = Fold()
+    waiting: deque[EntryLike] = deque()
+    for entry in entries:
+        waiting.append(entry)
+        if len(waiting) >= -at:
+            due = waiting.popleft()
+            fold.apply(due.event, due.call, due.seq)
+    if fold.entries == 0:
+        raise EntryMissing(path, at, len(waiting))
+    return fold.state()

@@ -1,0 +1,118 @@
+"""A session made again of a log: the session part of a refold.
+
+Executes reducers only: no program, no tool, no model.  The log names classes and never says where
+they are; so whoever asks gives a session with the reducers that the run's had.  Rules: CONTRACT.md
+§6.3; the state of the run itself is `replay.audit.refolding`.
+"""
+
+import contextlib
+from collections.abc import Callable
+from itertools import islice
+from os import PathLike, fspath
+from pathlib import Path
+
+from refold.engine.errors import LogDamaged, SessionNeeded, SnapshotRestoreError, UsageError
+from refold.engine.events.events import (
+    RunFinished,
+    SessionChanged,
+    SessionRestored,
+    SessionSeeded,
+    ToolCalled,
+    ToolReturned,
+)
+from refold.engine.log import read_entries
+from refold.engine.log.names import tree
+from refold.engine.session import slices
+from refold.engine.session.session import ReducerFailure, Session
+
+
+def refold_session(log: str | PathLike[str], session: Session) -> bool | None:
+    """Bring `session` to where the run of `log` left its own; return whether the digests agree.
+
+    `None`: not comparable, for the log is not sealed.
+
+    Raises:
+        SnapshotRestoreError: the session has not the slices that the run's had.
+        UsageError: the run had no session of its own.
+        LogDamaged: an entry does not verify.
+    """
+    path = fspath(log)
+    called: dict[str, ToolCalled] = {}
+    seeded, agrees = False, None
+    for entry in read_entries(path, resolve=True, torn_ok=True):
+        match event := entry.event:
+            case SessionSeeded():
+                seeded = True
+                session.fold(event)
+            case SessionChanged() | SessionRestored() if seeded:
+                session.fold(event)
+            case ToolCalled():
+                called[entry.call or ""] = event
+            case ToolReturned():
+                asked = called.pop(entry.call or "")
+                session.observe(asked.tool, asked.arguments, event.result, event.error)
+            case RunFinished():
+                agrees = event.session_digest == session.digest()
+    if not seeded:
+        raise UsageError(f"{path}: the run had no session of its own: there is nothing to refold")
+    return agrees
+
+
+def had_session(log: str | PathLike[str]) -> bool:
+    """Return whether the run of `log` had a session of its own: it stands in the second line."""
+    second = None
+    with contextlib.suppress(LogDamaged):  # then there is nothing to go by
+        second = next(islice(read_entries(log, torn_ok=True), 1, None), None)
+    return second is not None and second.kind == "session.seeded"
+
+
+def beyond(log: str | PathLike[str], make: Callable[[], Session]) -> str:
+    """Return what the sessions of a run and of those below it held that one of `make` cannot take.
+
+    In words; empty where such a session is all that a re-execution needs.
+
+    Raises:
+        LogDamaged: an entry does not verify.
+    """
+    logs = [path for path in tree(Path(log)) if path.exists()]
+    known = {slices.name_of(kind) for kind in (*make().slice_types, *make().event_types)}
+    held = dict.fromkeys(name for path in logs for name in _held(path) if name not in known)
+    if held:
+        return ", ".join(held)
+    try:
+        ends = [refold_session(path, make()) for path in logs if had_session(path)]
+    except SnapshotRestoreError as error:
+        return str(error)
+    return "what its reducers made of tools' results" if False in ends else ""
+
+
+class StandIn(Session):
+    """An empty session in the place of one that held nothing.
+
+    The program may do now what it did not do then, and an event that no reducer takes would be lost
+    without a word: it is refused.
+    """
+
+    def dispatch(self, event: object) -> tuple[ReducerFailure, ...]:
+        """Dispatch an event that some reducer takes.
+
+        Raises:
+            SessionNeeded: none does.
+        """
+        if type(event) not in self.event_types:
+            raise SessionNeeded("", slices.name_of(type(event)))
+        return super().dispatch(event)
+
+
+def _held(log: Path) -> list[str]:
+    """Return the names of the slices and events that a log's session lines have."""
+    names = []
+    for entry in read_entries(log, resolve=True, torn_ok=True):
+        match entry.event:
+            case SessionSeeded(snapshot) | SessionRestored(snapshot):
+                names += [part["slice_type"] for part in snapshot["slices"]]
+            case SessionChanged() as changed:
+                names.append(changed.event)
+            case _:
+                pass
+    return names

@@ -1,0 +1,384 @@
+"""Verifies a log and the logs of all runs below it; executes nothing (CONTRACT.md §5).
+
+Three answers a log, never one: *intact* (chain, schema, causal rules and the bonds to parent and
+children hold), *complete* (sealed by `run.finished`, or its head is anchored elsewhere) and
+*authentic* (signed; nothing is, so far).  Bytes and chains are `engine.log`'s; what entries mean
+together is `replay.audit.causal`'s.  Files are found by the naming rule, never by what a log says.
+"""
+
+import os
+from collections import deque
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.errors import EventMalformed, LogDamaged, LogMissing, LogUnsupported
+from refold.engine.events.codec import structure
+from refold.engine.events.events import Extension, Recorded, RunStarted
+from refold.engine.events.outcome import ChildRef
+from refold.engine.log import Damage, Entry, read_entries
+from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
+from refold.engine.log.damage import TORN_TAIL
+from refold.engine.log.line import is_well_formed
+from refold.engine.log.names import Folder, blobs_of, child_path
+from refold.engine.log.reader import open_log, reading
+from refold.replay.audit.causal import Causality, Problem, Start
+
+DAMAGE_MAX: Final = 100
+"""Reports kept for one log; the first say enough."""
+
+OTHER_HEAD: Final = "another head"
+"""What is wrong with a log whose head is not the one kept elsewhere."""
+_CUT_SHORT: Final = "log cut short"
+START_MISSING: Final = "start missing"
+"""What is wrong with a log whose parent's lost its last lines."""
+LEAVES_INTACT: Final = frozenset({TORN_TAIL, OTHER_HEAD, _CUT_SHORT, START_MISSING})
+"""What is wrong with a log whose entries are all sound."""
+
+
+@attrs.frozen
+class LogReport:
+    """What is known of one log."""
+
+    path: str
+    intact: bool
+    complete: bool
+    authentic: bool | None
+    """`None`: not signed."""
+    entries: int
+    """That verify, from the first on."""
+    head: str
+    """Hash of the last of them; empty for none."""
+    damage: tuple[Damage, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        fields = {field.name: getattr(self, field.name) for field in attrs.fields(LogReport)}
+        return fields | {"damage": [damage.as_json() for damage in self.damage]}
+
+
+@attrs.frozen
+class Verification:
+    """What is known of a log and of all logs below it, parents first."""
+
+    logs: tuple[LogReport, ...]
+
+    @property
+    def root(self) -> LogReport:
+        """The report of the log that was asked for."""
+        return self.logs[0]
+
+    @property
+    def intact(self) -> bool:
+        """Whether all logs are."""
+        return all(log.intact for log in self.logs)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all logs are."""
+        return all(log.complete for log in self.logs)
+
+    @property
+    def authentic(self) -> bool | None:
+        """`None`: no log is signed."""
+        return None
+
+    @property
+    def entries(self) -> int:
+        """Entries of the log that was asked for."""
+        return self.root.entries
+
+    @property
+    def head(self) -> str:
+        """Head of the log that was asked for."""
+        return self.root.head
+
+    @property
+    def damage(self) -> tuple[Damage, ...]:
+        """What is wrong with any log, parents first."""
+        return tuple(damage for log in self.logs for damage in log.damage)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return `{logs: […], intact, complete, authentic}`."""
+        return {
+            "logs": [log.as_json() for log in self.logs],
+            "intact": self.intact,
+            "complete": self.complete,
+            "authentic": self.authentic,
+        }
+
+
+def verify(
+    path: str | os.PathLike[str],
+    *,
+    expect_head: str | None = None,
+    tree: bool = True,
+    beside: Folder | None = None,
+) -> Verification:
+    """Verify the log at `path`, and with `tree` all logs below it.
+
+    `expect_head` is a head kept elsewhere: with it, an unsealed log can be complete, and another
+    head is damage.  `beside` is the folder of the log, for whoever has listed it already.  Damage
+    is reported, never raised.
+
+    Raises:
+        LogMissing: there is no log at `path`.
+        LogNameRefused: `path` does not end in `.jsonl`; a packed log is opened first.
+        LogUnsupported: the log at `path` was written by a newer version.
+    """
+    reports: list[LogReport] = []
+    waiting = deque([(Path(path), _Bond(head=expect_head))])
+    folder = (beside or _listed(Path(path))) if tree else None
+    while waiting:
+        log, bond = waiting.popleft()
+        check = _Check(log, bond)
+        try:
+            check.run()
+        except (LogMissing, LogUnsupported) as error:
+            if not reports:
+                raise
+            reports.append(_unread(log, error))
+            continue
+        reports.append(check.report())
+        if folder is not None:
+            found = check.children(folder)
+            waiting.extend((found[n], bond) for n, bond in check.bonds() if n in found)
+            reports.extend(check.missing(found))
+            waiting.extend(check.unnamed(found))
+    return Verification(tuple(reports))
+
+
+def _listed(path: Path) -> Folder:
+    """List the logs beside `path`, before any is read: what starts later is named, not unnamed."""
+    open_log(path).close()
+    with reading(path):
+        return Folder(path.parent)
+
+
+@attrs.frozen
+class _Bond:
+    """What others say about a log: its parent, or whoever kept its head."""
+
+    head: str | None = None
+    anchor: ChildRef | None = None
+    start: Start | None = None
+    parent: RunStarted | None = None
+    is_unnamed: bool = False
+    is_parent_open: bool = False
+    """Whether the parent may have started runs of which its log, without an end, says nothing."""
+
+
+class _Check:
+    """Verifies one log."""
+
+    def __init__(self, path: Path, bond: _Bond) -> None:
+        self._path = path
+        self._bond = bond
+        self._blobs = BlobStore(blobs_of(path))
+        self._causality = Causality()
+        self._entries = 0
+        self._head = ""
+        self._size = 0
+        self._is_anchored = False
+        self._is_torn = False
+        self._is_cut_short = False
+        self._damage: list[Damage] = []
+
+    def run(self) -> None:
+        """Read the log to its end, or to where its chain breaks."""
+        try:
+            for entry in read_entries(self._path):
+                self._entries, self._head = entry.seq + 1, entry.hash
+                self._size = entry.offset + len(entry.line)
+                self._take(entry)
+        except LogDamaged as error:
+            fields = (error.path, error.line, error.byte, error.expected, error.found, error.what)
+            self._damage.append(Damage(*fields))
+            self._is_torn = error.what == TORN_TAIL
+            self._is_cut_short = not self._is_torn
+        self._check_end()
+
+    def _take(self, entry: Entry) -> None:
+        if not is_well_formed(entry.line):
+            self._note(entry, ("no entry", "the members of an entry, in their order", "others"))
+            event = None  # its members may be of any type
+        else:
+            event = self._event(entry)
+        if event is not None:
+            for problem in self._causality.take(entry, event):
+                self._note(entry, problem)
+            if entry.seq == 0 and isinstance(event, RunStarted):
+                for problem in self._foreign(event):
+                    self._note(entry, problem)
+        if self._bond.anchor and self._entries == self._bond.anchor.events:
+            self._is_anchored = self._head == self._bond.anchor.head
+
+    def _event(self, entry: Entry) -> Recorded | None:
+        data: Any = entry.data
+        try:
+            if is_marked(entry.line):
+                data = resolved(data, lambda name, size: self._blob(entry, name, size))
+            return structure(entry.kind, data)
+        except BlobBroken as broken:
+            self._note(entry, (broken.what, broken.expected, broken.found))
+        except EventMalformed as error:
+            where = f"{entry.kind} at {error.pointer or '(the data itself)'}"
+            self._note(entry, ("schema", f"{where}: {error.expected}", error.found))
+        except LogUnsupported as error:
+            self._note(entry, ("unknown kind", error.expected, error.found))
+            return Extension(entry.kind, data)  # so that it counts, and nothing else is blamed
+        return None
+
+    def _blob(self, entry: Entry, name: str, size: int) -> str:
+        try:
+            return self._blobs.get(name, size)
+        except BlobBroken as broken:
+            self._note(entry, (broken.what, broken.expected, broken.found))
+            return ""  # text in its place, so that the rest of the entry is still looked at
+
+    def _note(self, entry: Entry, problem: Problem) -> None:
+        self._add(entry.seq + 1, entry.offset, problem)
+
+    def _add(self, line: int, byte: int, problem: Problem) -> None:
+        what, expected, found = problem
+        if len(self._damage) < DAMAGE_MAX:
+            self._damage.append(Damage(str(self._path), line, byte, expected, found, what))
+
+    # --- bonds to the parent -------------------------------------------------------------
+
+    def _foreign(self, started: RunStarted) -> list[Problem]:
+        """Return where the first line is not that of the child its parent started (§5.4)."""
+        start, parent = self._bond.start, self._bond.parent
+        if start is None or parent is None:
+            return []
+        above = f"{parent.path} > {start.call}" if parent.path else start.call
+        asked = {"run": parent.run_id, "call": start.call, "hash": start.hash}
+        pairs = [
+            ("parent", asked, started.parent),
+            ("run id", start.run_id, started.run_id),
+            ("root id", parent.root_id, started.root_id),
+            ("depth", parent.depth + 1, started.depth),
+            ("path", above, started.path),
+        ]
+        return [
+            (f"another child: {what}", f"{expected!a:.200}", f"{found!a:.200}")
+            for what, expected, found in pairs
+            if expected != found
+        ]
+
+    def _check_end(self) -> None:
+        for problem in self._at_end():
+            self._add(self._entries + 1, self._size, problem)
+        if self._bond.is_unnamed:
+            self._add(1, 0, self._unnamed())
+
+    def _at_end(self) -> list[Problem]:
+        """Return where the end is not the one that others have written down."""
+        problems = []
+        anchor, head = self._bond.anchor, self._bond.head
+        if head is not None and head != self._head:
+            problems.append((OTHER_HEAD, head, self._head or "none"))
+        if anchor is not None and not self._is_cut_short and not self._is_joined(anchor):
+            what = _CUT_SHORT if self._entries < anchor.events else "another end"
+            expected = f"{anchor.events} entries and the head {anchor.head[:12]}"
+            problems.append((what, expected, f"{self._entries} and {self._head[:12] or 'none'}"))
+        return problems
+
+    def _unnamed(self) -> Problem:
+        """Return why no start names this log: its parent's has no end, or it is nobody's child."""
+        own, parent = self._causality.started, self._bond.parent
+        above = own.parent if own else None
+        if self._bond.is_parent_open and parent and above and above.get("run") == parent.run_id:
+            expected = f"a child.started of the run {above.get('run')!a:.80} that names this log"
+            return START_MISSING, expected, "none: that run's log has no end, or was cut off"
+        return "unnamed child", "no log here: no start names it", "one"
+
+    def _is_joined(self, anchor: ChildRef) -> bool:
+        return self._entries == anchor.events and (self._is_anchored or not anchor.events)
+
+    # --- children ------------------------------------------------------------------------
+
+    def children(self, folder: Folder) -> dict[int, Path]:
+        """Return the logs where children would lie, those included that were just made."""
+        found = folder.children(self._path)
+        for number in self._causality.starts.keys() - found.keys():
+            place = child_path(self._path, number)
+            if os.path.lexists(place) and not place.is_symlink():
+                found[number] = place
+        return dict(sorted(found.items()))
+
+    def bonds(self) -> list[tuple[int, _Bond]]:
+        """Return what this log says of its children, by number."""
+        parent = self._causality.started
+        return [
+            (number, _Bond(anchor=start.anchor, start=start, parent=parent))
+            for number, start in self._causality.starts.items()
+        ]
+
+    def missing(self, found: dict[int, Path]) -> list[LogReport]:
+        """Return a report for each child whose log should be there and is not."""
+        return [
+            _absent(child_path(self._path, number))
+            for number, start in self._causality.starts.items()
+            if number not in found and self._needs_log(start)
+        ]
+
+    def _needs_log(self, start: Start) -> bool:
+        if start.outcome is None:  # after a crash, the child may never have begun
+            return self._causality.finished is not None
+        return start.anchor is not None and start.anchor.events > 0
+
+    def unnamed(self, found: dict[int, Path]) -> list[tuple[Path, _Bond]]:
+        """Return the logs that lie where children would, and that no start names."""
+        bond = _Bond(
+            parent=self._causality.started,
+            is_unnamed=not (self._is_cut_short or self._is_torn),
+            is_parent_open=self._causality.finished is None,
+        )
+        return [
+            (path, bond) for number, path in found.items() if number not in self._causality.starts
+        ]
+
+    def report(self) -> LogReport:
+        """Return what was found."""
+        wrong = [each for each in self._damage if each.what not in LEAVES_INTACT]
+        is_ended = self._causality.finished is not None
+        is_joined = self._bond.anchor is not None and self._is_joined(self._bond.anchor)
+        if self._bond.head is not None:
+            is_complete = self._bond.head == self._head
+        else:  # no crash tears a tail behind the last line, or behind the one that a parent holds
+            is_complete = (is_ended or is_joined) and not self._is_torn
+        return LogReport(
+            path=str(self._path),
+            intact=not wrong,
+            complete=is_complete and not self._is_cut_short,
+            authentic=None,
+            entries=self._entries,
+            head=self._head,
+            damage=tuple(self._damage),
+        )
+
+
+def _absent(path: Path) -> LogReport:
+    return _without_entries(path, "child log missing", "no file")
+
+
+def _unread(path: Path, error: LogMissing | LogUnsupported) -> LogReport:
+    """Return the report of a child's log that is there, and cannot be read or judged."""
+    if isinstance(error, LogUnsupported):
+        return _without_entries(path, "newer format", error.found, intact=False)
+    return _without_entries(path, "child log unreadable", error.why)
+
+
+def _without_entries(path: Path, what: str, found: str, *, intact: bool = True) -> LogReport:
+    damage = Damage(str(path), 1, 0, "the log of a child", found, what)
+    return LogReport(
+        path=str(path),
+        intact=intact,
+        complete=False,
+        authentic=None,
+        entries=0,
+        head="",
+        damage=(damage,),
+    )

@@ -1,0 +1,9 @@
+"""Many logs re-executed side by side, each in a process of its own.
+
+Logs and programs flow in; a row a log flows out, and a report of them all.  Imports `audit`,
+`reexecute`, `explain`, `index` and `refold.engine`.  Rules: CONTRACT.md §14.13.
+
+    bulk         which logs, which programs, one row each
+    processes    one helper process, forked for each log
+    report       the rows and what they say together
+"""

@@ -1,0 +1,292 @@
+"""Many logs re-executed side by side (CONTRACT.md §14.13).
+
+Each log is re-executed in a process of its own: a program that ends its process, or that changes
+what is global, spoils no other log's answer.  One helper process imports what is needed, once, and
+is forked for each log (`replay.bulk.processes`); where the programs are of this process only, the
+logs are re-executed here, one after the other.  How one log is re-executed is whoever calls this
+to say: the command line knows the tools that Refold ships, `replay` knows none.  What became of
+each, and of all of them, is told by `replay.bulk.report`.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from refold.engine.errors import (
+    EventMalformed,
+    LogDamaged,
+    LogError,
+    LogMissing,
+    LogNameRefused,
+    LogUnsupported,
+    ProgramNotFound,
+    RefoldError,
+    UsageError,
+)
+from refold.engine.log import read_entries
+from refold.engine.log.damage import TORN_TAIL
+from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, check_root
+from refold.engine.log.pack import opened
+from refold.engine.ports.ports import Program, Reference
+from refold.engine.ports.programs import load, names_shipped, program_name
+from refold.replay.audit.verify import verify
+from refold.replay.bulk.processes import count, in_processes
+from refold.replay.bulk.report import BulkReport, LogResult, Result, is_bad, not_run
+from refold.replay.explain.divergence import HEADLINES
+from refold.replay.index.guarantee import is_observed
+from refold.replay.reexecute.reexecute import ReplayReport
+from refold.replay.reexecute.world import first_event
+
+Programs = Mapping[str, Program | Reference | str]
+"""By the name that the logs show."""
+
+
+Execute = Callable[[Path], LogResult]
+"""Re-executes one log, named as it was given; raises nothing."""
+
+
+# --- which logs ------------------------------------------------------------------------------
+
+
+def find_logs(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
+    """Return the logs that `paths` name: files as they are, of folders all root logs below.
+
+    Packed logs count; hidden files and folders, and links to folders, do not.  Each file stands
+    once, the logs of a folder in the order of their names.
+
+    Raises:
+        LogMissing: a path is not there, or no log is found at all.
+    """
+    found: dict[Path, None] = {}
+    given = [Path(path) for path in paths]
+    for path in given:
+        if path.is_dir():
+            found |= dict.fromkeys(_below(path))
+        elif path.exists():
+            found[path] = None
+        else:
+            raise LogMissing(str(path), "no such file or folder")
+    if not found:
+        where = ", ".join(map(str, given)) or "nothing given"
+        raise LogMissing(where, "no root logs here or below")
+    return list(found)
+
+
+def _below(folder: Path) -> list[Path]:
+    logs: list[Path] = []
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        logs += [Path(place, name) for name in sorted(files) if _is_root(name)]
+    return logs
+
+
+def _is_root(name: str) -> bool:
+    path = Path(name)
+    if name.startswith(".") or path.suffix not in (SUFFIX, PACKED_SUFFIX):
+        return False
+    try:
+        if path.suffix == SUFFIX:
+            check_root(path)
+    except LogNameRefused:
+        return False
+    return True
+
+
+# --- one log ---------------------------------------------------------------------------------
+
+
+def named(program: Program | Reference | str | Programs | None) -> Programs:
+    """Return programs by name: one alone goes by its own."""
+    if program is None:
+        return {}
+    if isinstance(program, Mapping):
+        return program
+    return {program_name(program): program}
+
+
+def program_for(log: Path, name: str, programs: Programs) -> Program | Reference | str | None:
+    """Return the program of `log`, which names it `name`; `None` for one that Refold ships.
+
+    Raises:
+        ProgramNotFound: it is neither given nor shipped.
+    """
+    if name in programs:
+        return programs[name]
+    if names_shipped(first_event(log)):
+        return None
+    given = ", ".join(map(repr, programs)) or "none"
+    raise ProgramNotFound(
+        name,
+        f"a log never says what code to import; pass it by this name (--program "
+        f"{name}=module:name); given: {given}",
+    )
+
+
+def replay_row(given: Path, reexecute: Callable[[Path, str], ReplayReport]) -> LogResult:
+    """Re-execute one log with `reexecute(path, program name)`, and say what became of it.
+
+    A log is verified first: none is called identical, nor another's fault, that is not intact.
+    """
+    program = ""
+    try:
+        with opened(given) as path:
+            program = _program_of(path)
+            _refuse_damage(path)
+            if is_observed(path):
+                return _watched(given, program)
+            return _row(given, program, reexecute(path, program))
+    except ProgramNotFound as error:
+        return _bad(given, program, "program needed", error)
+    except (LogError, LogMissing, LogNameRefused) as error:
+        if isinstance(error, LogDamaged | LogUnsupported):
+            error.path = _shown(given, Path(error.path))
+        return _bad(given, program, "damaged", error)
+    except RefoldError as error:
+        return _bad(given, program, "refused", error)
+    except Exception as error:  # noqa: BLE001 - one log's failure is no other's
+        return _bad(given, program, "fault", error)
+
+
+def _program_of(path: Path) -> str:
+    first = next(read_entries(path))
+    name = first.data.get("program")
+    if first.kind != "run.started" or not isinstance(name, str):
+        raise EventMalformed(first.kind, "/program", "run.started, with a program", f"{name!a:.40}")
+    return name
+
+
+def _refuse_damage(path: Path) -> None:
+    damage = next((one for one in verify(path).damage if one.what != TORN_TAIL), None)
+    if damage is not None:
+        raise damage.as_error()
+
+
+def _row(given: Path, program: str, report: ReplayReport) -> LogResult:
+    divergences = tuple(
+        attrs.evolve(divergence, log=_shown(given, Path(divergence.log)))
+        for divergence in report.divergences
+    )
+    first = divergences[0] if divergences else None
+    is_damaged = any(divergence.category == "log_damaged" for divergence in divergences)
+    return LogResult(
+        log=os.fspath(given),
+        result="damaged" if is_damaged else "diverged" if first else "identical",
+        program=program,
+        category=first.category if first else "",
+        where=first.where if first else "",
+        message=HEADLINES[first.category] if first else "",
+        entries=report.entries,
+        children=report.children,
+        ignored=report.ignored_count,
+        not_compared=(
+            *report.not_compared,
+            *(f"what comes after the end of {name}" for name in report.ends_early),
+        ),
+        divergences=divergences,
+    )
+
+
+def _shown(given: Path, log: Path) -> str:
+    """Return how a log is named to people: one of a packed file never by where it was unpacked."""
+    return f"{given}:{log.name}" if given.suffix == PACKED_SUFFIX else str(log)
+
+
+def _watched(given: Path, program: str) -> LogResult:
+    """Return the row of a watched command's log, which nothing here can run again."""
+    message = "a watched command: needs -- COMMAND (refold replay LOG -- COMMAND runs it again)"
+    return LogResult(
+        log=os.fspath(given), result="command needed", program=program, message=message
+    )
+
+
+def _bad(given: Path, program: str, result: Result, error: Exception) -> LogResult:
+    is_ours = isinstance(error, RefoldError)
+    said = str(error) if is_ours else f"{type(error).__name__}: {error}"
+    category = "log_damaged" if isinstance(error, LogDamaged) else ""
+    message = " ".join(said.split())
+    return LogResult(
+        log=os.fspath(given), result=result, program=program, category=category, message=message
+    )
+
+
+# --- all of them -----------------------------------------------------------------------------
+
+
+def replay_logs(
+    logs: Sequence[Path],
+    execute: Execute | Reference,
+    *,
+    jobs: int | None = None,
+    fail_fast: bool = False,
+    timeout_seconds: float | None = None,
+    tally: Path | None = None,
+) -> BulkReport:
+    """Re-execute `logs` and report on each, in their order.
+
+    Args:
+        logs: As `find_logs` gives them.
+        execute: What re-executes one of them.  As a reference, in processes of their own; as a
+            function, and where what the reference names cannot be imported elsewhere, in this
+            process, one after the other.
+        jobs: How many at a time; by default as many as there are processors.
+        fail_fast: Start none after the first that is not identical, and end those that run.
+        timeout_seconds: Wall time that one log may take, in a process of its own; by default it
+            has no end.
+        tally: A file that gets a byte for each log that is done.
+
+    Raises:
+        UsageError: `jobs` is less than 1, or `timeout_seconds` not more than 0; or a log would
+            have to be ended that is re-executed in this process.
+        ProgramNotFound: what the reference names cannot be imported.
+    """
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"jobs: expected 1 or more, found {jobs}")
+    if timeout_seconds is not None and timeout_seconds <= 0:
+        raise UsageError(f"timeout_seconds: expected more than 0, found {timeout_seconds:g}")
+    began = time.monotonic()
+    if isinstance(execute, Reference):
+        most = min(jobs or processors(), len(logs))
+        way: dict[str, Any] = {"fail_fast": fail_fast, "tally": tally}
+        way["timeout_seconds"] = timeout_seconds
+        answer = in_processes(logs, execute, jobs=most, **way)
+        if answer is not None:
+            rows, printed = answer
+            return BulkReport(logs=rows, seconds=_since(began), jobs=most, printed=printed)
+    if timeout_seconds is not None:
+        raise UsageError(
+            "timeout_seconds: programs and tools that no other process can import are re-executed "
+            "in this one, where nothing can end them"
+        )
+    here: Execute = load(execute) if isinstance(execute, Reference) else execute
+    rows = _here(logs, here, fail_fast=fail_fast, tally=tally)
+    return BulkReport(logs=rows, seconds=_since(began), jobs=1)
+
+
+def _here(
+    logs: Sequence[Path], execute: Execute, *, fail_fast: bool, tally: Path | None
+) -> tuple[LogResult, ...]:
+    rows: list[LogResult] = []
+    for log in logs:
+        if fail_fast and any(is_bad(row) for row in rows):
+            rows.append(not_run(os.fspath(log)))
+            continue
+        began = time.monotonic()
+        rows.append(attrs.evolve(execute(log), seconds=_since(began)))
+        if tally is not None:
+            count(tally)
+    return tuple(rows)
+
+
+def _since(began: float) -> float:
+    return round(time.monotonic() - began, 6)
+
+
+def processors() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

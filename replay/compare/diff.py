@@ -1,0 +1,278 @@
+"""What two logs say differently: structural, scope by scope, child by child (CONTRACT.md §13).
+
+Interleaving does not matter: the calls of a scope are aligned with those of the same scope, and
+children are compared where their starts were.  Volatile tails are not compared; how two runs came
+to be recorded (seed, versions, fingerprints, tool schemas) is told as context and makes nothing
+unequal.  What a log's calls are is `replay.compare.calls`'s to say, how they are paired
+`replay.compare.pairing`'s, what a difference holds and how it reads `replay.compare.log_diff`'s.
+"""
+
+from collections.abc import Iterable
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, Final
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.log import read_entries
+from refold.engine.log.names import child_path
+from refold.replay.compare.calls import Call, RunCalls
+from refold.replay.compare.log_diff import Category, LogDiff, LogDifference, RunContext
+from refold.replay.compare.observed_calls import ObservedCalls, paired
+from refold.replay.compare.pairing import ArgumentMode, MatchMode, Paired, is_alike, pairs_of
+from refold.replay.difference.pointer_diff import Difference, differences
+from refold.replay.index.guarantee import is_observed
+
+__all__ = [
+    "ArgumentMode",
+    "Category",
+    "LogDiff",
+    "LogDifference",
+    "MatchMode",
+    "RunContext",
+    "diff",
+]
+
+DIFFERENCES_MAX: Final = 1_000
+"""Kept with their details, unless it is said otherwise; more are only counted."""
+
+_ROOT: Final = "root"
+_UNFINISHED: Final = {"status": "unfinished"}
+
+
+def diff(
+    a: str | PathLike[str],
+    b: str | PathLike[str],
+    *,
+    match: MatchMode = "strict",
+    arguments: ArgumentMode = "exact",
+    most: int | None = DIFFERENCES_MAX,
+) -> LogDiff:
+    """Compare the log `a` with the log `b`, and the logs of their children along their starts.
+
+    Args:
+        a: The log that is taken for granted; an unsealed one is compared as far as it goes.
+        b: The log that is compared with it.
+        match: `strict`: the same calls in each scope, in the same order · `unordered`: the same
+            calls in each run, whatever their scope and order · `subset`: each call of a is in b ·
+            `superset`: each call of b is in a; both of them unordered.
+        arguments: `exact` · `ignore` · `subset`: what a asked with is part of what b asked with ·
+            `superset`: the other way round.
+        most: So many differences keep their details; more are only counted.  `None`: all keep them.
+
+    Raises:
+        LogMissing: one of the two is not there; a missing log of a child is a note.
+        LogDamaged: a log of either tree does not verify.
+        LogUnsupported: it was written by a newer version.
+    """
+    log_a, log_b = Path(fspath(a)), Path(fspath(b))
+    volatile = {path for log in (log_a, log_b) for path in _volatile(log)}
+    comparison = _Comparison(match, arguments, most)
+    if volatile:
+        comparison.notes.append(f"not compared, being volatile: {', '.join(sorted(volatile))}")
+    runs = _runs(log_a, log_b, volatile)
+    for listed in sorted({line for run in runs for line in run.declared.listed()}):
+        comparison.notes.append(f"not compared, as declared: {listed}")
+    comparison.header(*runs)
+    comparison.runs_differ(*runs, _ROOT)
+    return LogDiff(
+        a=fspath(a),
+        b=fspath(b),
+        match=match,
+        arguments=arguments,
+        differences=tuple(comparison.found),
+        count=comparison.count,
+        context=tuple(comparison.context),
+        notes=tuple(comparison.notes),
+        entries=max(comparison.entries),
+        runs=comparison.runs,
+    )
+
+
+def _runs(a: Path, b: Path, volatile: Iterable[str]) -> tuple[RunCalls, RunCalls]:
+    """Return the calls of both; those of two watched commands by conversation (§16.5)."""
+    if not (is_observed(a) and is_observed(b)):
+        return RunCalls(a, volatile), RunCalls(b, volatile)
+    one, other = ObservedCalls(a, volatile), ObservedCalls(b, volatile)
+    other.renamed(paired(one, other))
+    return one, other
+
+
+def _volatile(log: Path) -> list[str]:
+    """Return the paths that a log's rules declare volatile (CONTRACT.md §12.7)."""
+    first = next(iter(read_entries(log, torn_ok=True)), None)
+    return list((first.data.get("rules") or {}).get("volatile", ())) if first is not None else []
+
+
+class _Comparison:
+    """Goes down both trees at once, and keeps what differs."""
+
+    def __init__(self, match: MatchMode, arguments: ArgumentMode, most: int | None) -> None:
+        self._most = most
+        self._match: MatchMode = match
+        self._arguments: ArgumentMode = arguments
+        self.found: list[LogDifference] = []
+        self.count = 0
+        self.context: list[RunContext] = []
+        self.notes: list[str] = []
+        self.entries = (0, 0)
+        self.runs = 0
+
+    def _add(self, difference: LogDifference) -> None:
+        self.count += 1
+        if self._most is None or len(self.found) < self._most:
+            self.found.append(difference)
+
+    # --- runs ----------------------------------------------------------------------------
+
+    def header(self, a: RunCalls, b: RunCalls) -> None:
+        """Compare what the two runs that were asked for began with."""
+        self._run_differs("header", _header(a.started), _header(b.started), _ROOT)
+        self._run_differs("input", a.started.get("input"), b.started.get("input"), _ROOT)
+        self._explain(_context(a.started), _context(b.started), _ROOT)
+
+    def runs_differ(self, a: RunCalls, b: RunCalls, run: str) -> bool:
+        """Compare two runs; return whether they ended otherwise."""
+        self.entries = (self.entries[0] + a.entries, self.entries[1] + b.entries)
+        self.runs += 1
+        paired = pairs_of(a, b, match=self._match, arguments=self._arguments)
+        if not paired.is_exact:
+            self.notes.append(f"{run}: a long stretch of calls was compared place by place")
+        for pair in paired.pairs:
+            self._pair_differs(pair, a, b, run)
+        if a.looks != b.looks:
+            looks = f"{a.looks} and {b.looks}"
+            self.notes.append(
+                f"{run}: not compared: looks at the clock, of which there are {looks}"
+            )
+        status = self._run_differs("status", _status(a.finished), _status(b.finished), run)
+        output = self._run_differs("output", _output(a.finished), _output(b.finished), run)
+        return status or output
+
+    def _run_differs(self, category: Category, a: Json, b: Json, run: str) -> bool:
+        found = differences(a, b)
+        if found:
+            self._add(LogDifference(category=category, run=run, differences=found))
+        return bool(found)
+
+    def _explain(self, a: Json, b: Json, run: str) -> None:
+        if found := differences(a, b):
+            self.context.append(RunContext(run, found))
+
+    # --- calls ---------------------------------------------------------------------------
+
+    def _pair_differs(self, pair: Paired, a: RunCalls, b: RunCalls, run: str) -> None:
+        match pair:
+            case Paired(call_a=Call() as one, call_b=Call() as other):
+                if pair.is_moved:
+                    self._call_differs("order", one, other, run, ())
+                self._calls_differ(one, other, a, b, run)
+            case Paired(call_a=Call() as one):
+                whole = Difference("", "removed", before=a.request(one))
+                self._call_differs("only_in_a", one, None, run, (whole,))
+            case Paired(call_b=Call() as other):
+                whole = Difference("", "added", after=b.request(other))
+                self._call_differs("only_in_b", None, other, run, (whole,))
+
+    def _calls_differ(self, one: Call, other: Call, a: RunCalls, b: RunCalls, run: str) -> None:
+        if one.kind != other.kind or (one.name != other.name and not _is_rejected(one, other)):
+            category: Category = "kind" if one.kind != other.kind else "name"
+            told = differences(*(each.label().partition("#")[0] for each in (one, other)))
+            self._call_differs(category, one, other, run, told)
+            return
+        if one.asked != other.asked and not _is_rejected(one, other):
+            asked = differences(a.request(one), b.request(other))
+            left = [each for each in asked if not is_alike(each, self._arguments)]
+            if left:
+                self._call_differs("arguments", one, other, run, tuple(left))
+        if one.number and other.number and self._children_differ(one, other, a, b, run):
+            return  # the child's own run says how it ended otherwise
+        if one.ended != other.ended:
+            ended = differences(a.ending(one), b.ending(other))
+            if ended:
+                self._call_differs("result", one, other, run, ended)
+
+    def _children_differ(self, one: Call, other: Call, a: RunCalls, b: RunCalls, run: str) -> bool:
+        """Compare two children; return whether a difference in how they ended was reported."""
+        where = f"{run} > {one.label()}"
+        logs = child_path(a.path, one.number), child_path(b.path, other.number)
+        there = [path.is_file() and not path.is_symlink() for path in logs]
+        if not all(there):
+            if any(there) or one.has_log or other.has_log:
+                gone = " and ".join(
+                    str(p) for p, is_there in zip(logs, there, strict=True) if not is_there
+                )
+                self.notes.append(f"{where}: not compared, for a log is missing: {gone}")
+            return False
+        child_a = RunCalls(logs[0], a.volatile, a.declared)
+        child_b = RunCalls(logs[1], b.volatile, b.declared)
+        self._explain(_source(child_a.started), _source(child_b.started), where)
+        return self.runs_differ(child_a, child_b, where)
+
+    def _call_differs(
+        self,
+        category: Category,
+        one: Call | None,
+        other: Call | None,
+        run: str,
+        places: Iterable[Difference],
+    ) -> None:
+        call = one or other
+        self._add(
+            LogDifference(
+                category=category,
+                run=run,
+                what=call.label() if call else "",
+                scope=call.scope.removesuffix("@") if call else "",
+                call_a=one.key if one else None,
+                call_b=other.key if other else None,
+                seq_a=one.seq if one else None,
+                seq_b=other.seq if other else None,
+                differences=tuple(places),
+            )
+        )
+
+
+def _is_rejected(one: Call, other: Call) -> bool:
+    """Return whether one of two children was rejected: its log does not say what was asked."""
+    return one.is_rejected or other.is_rejected
+
+
+# --- what is compared of a run ---------------------------------------------------------------
+
+
+def _header(started: dict[str, Any]) -> Json:
+    tools = {each.get("name", ""): {"effect": each.get("effect")} for each in _tools(started)}
+    return {name: started.get(name) for name in ("program", "limits", "rules")} | {"tools": tools}
+
+
+def _context(started: dict[str, Any]) -> Json:
+    tools = {
+        each.get("name", ""): {name: each.get(name) for name in ("schema", "digest", "typed")}
+        for each in _tools(started)
+    }
+    plain = {name: started.get(name) for name in ("seed", "versions", "fingerprint")}
+    return plain | {"tools": tools}
+
+
+def _tools(started: dict[str, Any]) -> list[dict[str, Any]]:
+    return [each for each in started.get("tools", ()) if isinstance(each, dict)]
+
+
+def _source(started: dict[str, Any]) -> Json:
+    """Return what explains a child: all else it has from its parent."""
+    fingerprint = started.get("fingerprint")
+    return {"fingerprint": fingerprint if isinstance(fingerprint, dict) else {}}
+
+
+def _status(finished: dict[str, Any] | None) -> Json:
+    if finished is None:
+        return _UNFINISHED
+    names = ("status", "reason", "error", "in_doubt")
+    return {name: finished[name] for name in names if finished.get(name)}
+
+
+def _output(finished: dict[str, Any] | None) -> Json:
+    if finished is None:
+        return {}
+    names = ("output", "summary", "artifacts")
+    return {name: finished[name] for name in names if finished.get(name) is not None}

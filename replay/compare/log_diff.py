@@ -1,0 +1,161 @@
+"""What two logs say differently, as values, as plain data and as text for people.
+
+Nothing here reads a log: that is `replay.compare.diff`'s.  The rules are CONTRACT.md §13.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final, Literal
+
+import attrs
+
+from refold.replay.compare.pairing import ArgumentMode, MatchMode
+from refold.replay.difference.pointer_diff import Difference, shown
+from refold.replay.tree.tree_text import printable
+
+Category = Literal[
+    "only_in_a",
+    "only_in_b",
+    "arguments",
+    "result",
+    "name",
+    "kind",
+    "output",
+    "status",
+    "input",
+    "order",
+    "header",
+]
+"""`only_in_…`: a call that the other log lacks · `arguments`: asked otherwise · `result`: ended
+otherwise · `name`, `kind`: another tool, or another kind of call, in its place · `order`: asked
+elsewhere in its scope · `output`, `status`, `input`: of a run · `header`: program, limits, rules
+and tools of the run that was asked for."""
+
+_SHOWN: Final = 8
+"""Places of one difference that its text shows."""
+_HASH: Final = re.compile(r"\b([0-9a-f]{16})[0-9a-f]{16,48}\b")
+
+
+@attrs.frozen(kw_only=True)
+class LogDifference:
+    """One thing that two logs say differently."""
+
+    category: Category
+    run: str
+    """Where the run stands, with the names and numbers of log a: `root > researcher[2]`."""
+    what: str = ""
+    """The call in a few words, `search#3`; empty for the run itself."""
+    scope: str = ""
+    """The scope of the call; empty for the run itself."""
+    call_a: str | None = None
+    call_b: str | None = None
+    """Call keys; `None` where the log has no such call, or it is the run itself."""
+    seq_a: int | None = None
+    seq_b: int | None = None
+    """Of the entries that asked."""
+    differences: tuple[Difference, ...] = ()
+    """Where the JSON values differ; of a call that one log lacks, the whole of what was asked."""
+
+    @property
+    def where(self) -> str:
+        """The place with names: `root > researcher[2] > search#3`."""
+        return f"{self.run} > {self.what}" if self.what else self.run
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain data, `where` included."""
+        plain = {field.name: getattr(self, field.name) for field in attrs.fields(LogDifference)}
+        plain["differences"] = [each.as_json() for each in self.differences]
+        return {"where": self.where} | plain
+
+    def __str__(self) -> str:
+        keys = [key for key in dict.fromkeys((self.call_a, self.call_b)) if key]
+        at = f" ({' → '.join(keys)})" if keys else ""
+        lines = [f"{printable(self.where)}{at}: {self.category}"]
+        lines += [f"    {self._place(each)}" for each in self.differences[:_SHOWN]]
+        if len(self.differences) > _SHOWN:
+            lines.append(f"    and {_count(len(self.differences) - _SHOWN, 'place')} more")
+        return "\n".join(lines)
+
+    def _place(self, place: Difference) -> str:
+        """Return one place as text; of a call that one log lacks, the whole of what was asked."""
+        if self.category == "only_in_a":
+            return printable(shown(place.before))
+        return printable(shown(place.after) if self.category == "only_in_b" else str(place))
+
+
+@attrs.frozen
+class RunContext:
+    """How one run came to be recorded otherwise.  Explains; makes nothing unequal."""
+
+    run: str
+    differences: tuple[Difference, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {"run": self.run, "differences": [each.as_json() for each in self.differences]}
+
+
+@attrs.frozen(kw_only=True)
+class LogDiff:
+    """What two logs, and the logs below them, say differently."""
+
+    a: str
+    b: str
+    """Paths, as given."""
+    match: MatchMode
+    arguments: ArgumentMode
+    differences: tuple[LogDifference, ...]
+    """Those that keep their details, in the order of scopes, a child's where it was started."""
+    count: int
+    """All of them."""
+    context: tuple[RunContext, ...]
+    notes: tuple[str, ...]
+    """What could not be compared, or not exactly."""
+    entries: int
+    """Of the larger of the two trees, that were compared."""
+    runs: int
+    """Pairs of logs that were compared."""
+
+    @property
+    def identical(self) -> bool:
+        """Whether nothing differs under these modes."""
+        return self.count == 0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain data, `identical` included."""
+        plain: dict[str, Any] = {"identical": self.identical}
+        plain |= {field.name: getattr(self, field.name) for field in attrs.fields(LogDiff)}
+        plain["differences"] = [each.as_json() for each in self.differences]
+        plain["context"] = [each.as_json() for each in self.context]
+        plain["notes"] = list(self.notes)
+        return plain
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of it as text."""
+        what = _count(self.count, "difference") if self.count else "no differences"
+        modes = [f"match {self.match}"] * (self.match != "strict")
+        modes += [f"arguments {self.arguments}"] * (self.arguments != "exact")
+        said = f" ({', '.join(modes)})" if modes else ""
+        entries = _count(self.entries, "entry", "entries")
+        yield f"{what}: {entries} in {_count(self.runs, 'run')} compared{said}"
+        for difference in self.differences:
+            yield from str(difference).split("\n")
+        if self.count > len(self.differences):
+            yield f"and {_count(self.count - len(self.differences), 'difference')} more"
+        yield from (f"note: {printable(note)}" for note in self.notes)
+        for each in self.context:
+            for place in each.differences:
+                told = _shortened(printable(str(place)))
+                yield f"not compared: {printable(each.run)}: {told}"
+
+
+def _count(number: int, thing: str, things: str = "") -> str:
+    return f"{number} {thing if number == 1 else things or thing + 's'}"
+
+
+def _shortened(text: str) -> str:
+    """Return `text` with 16 characters of each hash: enough to tell two apart."""
+    return _HASH.sub(r"\1", text)

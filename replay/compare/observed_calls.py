@@ -1,0 +1,237 @@
+"""The requests and tool calls of a watched command's log, as a diff compares them.
+
+Two recordings of the same command differ in what says nothing: which conversation came first, which
+of two stored the message that both have, and the ids that servers draw.  So conversations of one
+log are paired with those of the other and get their scopes; a request shows what it adds to its
+conversation; and an id is told by its place, the first, the second, so that a result still belongs
+to its call.  Rules: CONTRACT.md §13, §16.5.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from refold.engine.encoding import digest
+from refold.engine.encoding.canonical import Json
+from refold.engine.observed.volatile import VolatileRules
+from refold.replay.compare.calls import NO_OUTCOME, Call, RunCalls
+from refold.replay.compare.measured import Declared
+from refold.replay.difference.pointer_diff import shared_start
+from refold.replay.observed.record import ObservedRecord, RecordedTurn, read_record
+
+_IDS: Final = frozenset(
+    {
+        "call_id",
+        "encrypted_content",
+        "id",
+        "item_id",
+        "previous_response_id",
+        "signature",
+        "tool_call_id",
+        "tool_use_id",
+    }
+)
+"""Members that hold what a server drew."""
+_OWN: Final = frozenset({"arguments", "input"})
+"""Members that hold what a model or a program chose, whatever it is called inside."""
+
+
+class ObservedCalls(RunCalls):
+    """What `RunCalls` is for the log of a program."""
+
+    def __init__(self, path: Path, volatile: Iterable[str] = ()) -> None:
+        """Read the log; what its rules and `volatile` name is alike in all requests.
+
+        Raises:
+            LogDamaged: an entry does not verify.
+            LogMissing: there is no such file.
+        """
+        self.path = path
+        self.volatile = tuple(volatile)
+        self.declared = Declared()
+        self.calls: dict[str, Call] = {}
+        models = [each for each in self.volatile if each.startswith("model:")]
+        self._record = read_record(path, VolatileRules(models))
+        self.started = _plain(self._record)
+        self.finished = _end(self._record)
+        self.entries = self._record.entries
+        self._asked: dict[str, Json] = {}
+        self._ended: dict[str, Json] = {}
+        self._ids: dict[str, dict[str, str]] = {}
+        self._build({})
+
+    def conversations(self) -> dict[str, tuple[str, str]]:
+        """Return what tells conversations apart, by scope: the agent, what it began with."""
+        record = self._record
+        found: dict[str, tuple[str, str]] = {}
+        for turn in record.turns:
+            if turn.scope not in found:
+                plain = record.rules.applied(turn.asked)
+                opening = [self._without_ids(turn.scope, each) for each in plain.messages]
+                first = digest.of_value(digest.VALUE, [plain.api, plain.model, *opening])
+                found[turn.scope] = (record.agents.get(turn.scope, ""), first)
+        return found
+
+    def renamed(self, scopes: dict[str, str]) -> None:
+        """Give conversations other scopes: those of the log that this one is compared with."""
+        self._build(scopes)
+
+    def request(self, call: Call) -> Json:
+        """Return what was asked, without what is volatile."""
+        return self._asked[call.key]
+
+    def ending(self, call: Call) -> Json:
+        """Return how it ended, without what is volatile."""
+        return self._ended[call.key]
+
+    # --- building ------------------------------------------------------------------------
+
+    def _build(self, scopes: dict[str, str]) -> None:
+        self.calls, self._asked, self._ended, self._ids = {}, {}, {}, {}
+        said: dict[str, list[Any]] = {}
+        offered: dict[str, Json] = {}
+        turns = {turn.call: turn for turn in self._record.turns}
+        order = sorted([*turns, *self._record.tools], key=self._seq)
+        for key in order:
+            scope, _, ordinal = key.partition("#")
+            renamed = f"{scopes.get(scope, scope)}#{ordinal}"
+            if key in turns:
+                turn = turns[key]
+                asked, ended = self._of_turn(turn, said, offered)
+                kind, name = "model", turn.asked.model
+            else:
+                tool = self._record.tools[key]
+                asked = {"tool": tool.tool, "arguments": tool.arguments}
+                ended = tool.end if tool.end is not None else NO_OUTCOME
+                kind, name = "tool", tool.tool
+            self._add(renamed, kind, name, self._seq(key), asked, ended)
+
+    def _seq(self, key: str) -> int:
+        return self._record.seqs[key]
+
+    def _add(self, key: str, kind: str, name: str, seq: int, asked: Json, ended: Json) -> None:
+        call = Call(key, kind, name, seq, _digest(asked), ("", 0), _digest(ended))
+        self.calls[key], self._asked[key], self._ended[key] = call, asked, ended
+
+    def _of_turn(
+        self, turn: RecordedTurn, said: dict[str, list[Any]], offered: dict[str, Json]
+    ) -> tuple[Json, Json]:
+        plain = self._record.rules.applied(turn.asked)
+        messages = [self._without_ids(turn.scope, each) for each in plain.messages]
+        before = said.get(turn.scope, [])
+        shared = shared_start(before, messages)
+        asked: dict[str, Json] = {
+            "api": plain.api,
+            "model": plain.model,
+            "added": messages[shared:],
+            "kept": shared == len(before),
+            "parameters": self._without_ids(turn.scope, plain.parameters),
+        }
+        if offered.get(turn.scope) != list(plain.tools):
+            offered[turn.scope] = list(plain.tools)
+            asked["tools"] = list(plain.tools)
+        ended = self._answer(turn)
+        message = ended.get("message") if isinstance(ended, dict) else None
+        said[turn.scope] = [*messages, message] if message is not None else messages
+        return asked, ended
+
+    def _answer(self, turn: RecordedTurn) -> Json:
+        answer = turn.answer
+        if answer is None:
+            return {"status": "cancelled"} if turn.how == "gone" else NO_OUTCOME
+        told: dict[str, Json] = {"status": answer.status, "stop_reason": answer.stop_reason}
+        if answer.message is not None:
+            told["message"] = self._without_ids(turn.scope, answer.message)
+        usage = answer.usage
+        told["usage"] = {
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+        }
+        return told | ({"error": answer.error} if answer.error is not None else {})
+
+    def _without_ids(self, scope: str, value: Any) -> Any:
+        known = self._ids.setdefault(scope, {})
+        return _replaced(value, known)
+
+
+def _replaced(value: Any, known: dict[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {
+            name: known.setdefault(item, f"id {len(known) + 1}")
+            if name in _IDS and isinstance(item, str) and item
+            else item
+            if name in _OWN
+            else _replaced(item, known)
+            for name, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_replaced(item, known) for item in value]
+    return value
+
+
+def _digest(value: Json) -> bytes:
+    return bytes.fromhex(digest.of_value(digest.VALUE, value))[:16]
+
+
+def _plain(record: ObservedRecord) -> dict[str, Any]:
+    started = record.started
+    return {
+        "program": started.program,
+        "input": started.input,
+        "limits": started.limits,
+        "rules": started.rules,
+        "guarantee": started.guarantee,
+        "versions": started.versions,
+    }
+
+
+def _end(record: ObservedRecord) -> dict[str, Any] | None:
+    ended = record.finished
+    if ended is None:
+        return None
+    error = {"code": ended.error.code, "message": ended.error.message} if ended.error else None
+    return {
+        "status": ended.status,
+        "reason": ended.reason,
+        "error": error,
+        "in_doubt": [len(ended.in_doubt)] if ended.in_doubt else [],
+        "output": ended.output,
+    }
+
+
+_LIKENESSES: Final[tuple[Callable[[str, str], str], ...]] = (
+    lambda agent, opening: f"{agent} {opening}",
+    lambda _agent, opening: opening,
+    lambda agent, _opening: agent,
+    lambda agent, _opening: "" if agent else "anyone",
+)
+"""What makes two conversations the same, the surest first; empty for nothing."""
+
+
+def paired(a: ObservedCalls, b: ObservedCalls) -> dict[str, str]:
+    """Return which conversation of `a` each of `b` is; one that `a` lacks gets a scope of its own.
+
+    The same agent with the same first messages goes first, then the same messages, then the same
+    agent, then the order in which they began.
+    """
+    first, second = a.conversations(), b.conversations()
+    found: dict[str, str] = {}
+    for key in _LIKENESSES:
+        waiting: dict[str, list[str]] = defaultdict(list)
+        for scope, (agent, opening) in first.items():
+            if scope not in found.values():
+                waiting[key(agent, opening)].append(scope)
+        for scope, (agent, opening) in second.items():
+            if scope not in found and key(agent, opening) and waiting.get(key(agent, opening)):
+                found[scope] = waiting[key(agent, opening)].pop(0)
+    free = _free(first)
+    return {scope: found.get(scope) or next(free) for scope in second}
+
+
+def _free(taken: Iterable[str]) -> Iterator[str]:
+    numbers = [int(scope.split("/")[1]) for scope in taken if scope.split("/")[1].isdigit()]
+    number = max(numbers, default=0)
+    while True:
+        number += 1
+        yield f"0/{number}"

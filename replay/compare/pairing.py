@@ -1,0 +1,178 @@
+"""Which call of one run answers which call of another: by scope and order, or by likeness.
+
+`strict` aligns scope with scope (`replay.difference.align`); a call that one side has earlier and
+the other later in the same scope is one call that moved.  The other modes know no scopes and no
+order: they pair the most alike first.  Pure, but for arguments that must be read to be compared.
+The modes are CONTRACT.md §13.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable
+from typing import Literal, NamedTuple
+
+import attrs
+
+from refold.replay.compare.calls import Call, RunCalls
+from refold.replay.difference.align import Key, align
+from refold.replay.difference.pointer_diff import Difference, differences
+from refold.replay.tree.tree_text import in_order_of_calls
+
+MatchMode = Literal["strict", "unordered", "subset", "superset"]
+ArgumentMode = Literal["exact", "ignore", "subset", "superset"]
+
+TRIES_MAX = 200
+"""Calls of one name that are looked through for arguments that fit."""
+
+
+class Paired(NamedTuple):
+    """A call of each side, or of one alone."""
+
+    call_a: Call | None
+    call_b: Call | None
+    is_moved: bool = False
+    """Whether the two stand at different places of their scope."""
+
+
+@attrs.frozen
+class Pairing:
+    """All calls of two runs, paired."""
+
+    pairs: list[Paired]
+    is_exact: bool = True
+
+
+def pairs_of(a: RunCalls, b: RunCalls, *, match: MatchMode, arguments: ArgumentMode) -> Pairing:
+    """Return the pairs that `match` asks for; calls that it lets be are left out."""
+    if match == "strict":
+        return _by_scope(a, b, arguments)
+    pairs = _by_likeness(a, b, arguments)
+    if match == "subset":
+        pairs = [pair for pair in pairs if pair.call_a is not None]
+    elif match == "superset":
+        pairs = [pair for pair in pairs if pair.call_b is not None]
+    return Pairing(pairs)
+
+
+def is_alike(difference: Difference, arguments: ArgumentMode) -> bool:
+    """Return whether a difference in what was asked is none under `arguments`."""
+    match arguments:
+        case "exact":
+            return False
+        case "ignore":
+            return True
+        case "subset":
+            return difference.kind == "added"
+        case "superset":
+            return difference.kind == "removed"
+
+
+# --- strict ----------------------------------------------------------------------------------
+
+
+def _by_scope(a: RunCalls, b: RunCalls, arguments: ArgumentMode) -> Pairing:
+    scopes_a, scopes_b = a.scopes(), b.scopes()
+    pairs: list[Paired] = []
+    is_exact = True
+    for scope in sorted(scopes_a.keys() | scopes_b.keys(), key=in_order_of_calls):
+        calls_a, calls_b = scopes_a.get(scope, []), scopes_b.get(scope, [])
+        keys = [[_key(call, arguments) for call in calls] for calls in (calls_a, calls_b)]
+        aligned = align(*keys)
+        is_exact = is_exact and aligned.is_exact
+        here = [
+            Paired(None if x is None else calls_a[x], None if y is None else calls_b[y])
+            for x, y in aligned.pairs
+        ]
+        pairs += _moves(here, arguments)
+    return Pairing(pairs, is_exact)
+
+
+def _key(call: Call, arguments: ArgumentMode) -> Key:
+    return (call.kind, call.name, b"") if arguments == "ignore" else call.identity
+
+
+def _moves(pairs: list[Paired], arguments: ArgumentMode) -> list[Paired]:
+    """Join a call that only a has with the same call that only b has: it moved."""
+    waiting: dict[Key, list[Call]] = defaultdict(list)
+    for pair in reversed(pairs):
+        if pair.call_a is None and pair.call_b is not None:
+            waiting[_key(pair.call_b, arguments)].append(pair.call_b)
+    moved: set[int] = set()
+    joined: list[Paired] = []
+    for pair in pairs:
+        found = pair.call_b is None and pair.call_a and waiting.get(_key(pair.call_a, arguments))
+        if found:
+            other = found.pop()
+            moved.add(id(other))
+            joined.append(Paired(pair.call_a, other, is_moved=True))
+        else:
+            joined.append(pair)
+    return [pair for pair in joined if pair.call_a or id(pair.call_b) not in moved]
+
+
+# --- unordered -------------------------------------------------------------------------------
+
+
+def _by_likeness(a: RunCalls, b: RunCalls, arguments: ArgumentMode) -> list[Paired]:
+    """Pair the same request and end first, then the same request, then what fits, then names."""
+    pool = _Pool(a.calls.values(), b.calls.values())
+    pool.pair(lambda call: (*call.identity, call.ended))
+    pool.pair(lambda call: call.identity)
+    if arguments in ("subset", "superset"):
+        pool.pair_fitting(lambda x, y: _fits(a, x, b, y, arguments))
+    pool.pair(lambda call: (call.kind, call.name, call.ended))
+    pool.pair(lambda call: (call.kind, call.name))
+    return pool.result()
+
+
+def _fits(a: RunCalls, x: Call, b: RunCalls, y: Call, arguments: ArgumentMode) -> bool:
+    found = differences(a.request(x), b.request(y))
+    return all(is_alike(each, arguments) for each in found)
+
+
+class _Pool:
+    """Calls of both sides that have no partner yet."""
+
+    def __init__(self, a: Iterable[Call], b: Iterable[Call]) -> None:
+        self._a = list(a)
+        self._b = list(b)
+        self._paired: list[Paired] = []
+
+    def pair(self, key: Callable[[Call], Hashable]) -> None:
+        """Pair calls of equal keys, the earlier with the earlier."""
+        waiting: dict[Hashable, list[Call]] = defaultdict(list)
+        for call in reversed(self._b):
+            waiting[key(call)].append(call)
+        self._settle(lambda call: waiting[key(call)].pop() if waiting.get(key(call)) else None)
+
+    def pair_fitting(self, fits: Callable[[Call, Call], bool]) -> None:
+        """Pair calls of one kind and name for which `fits` is true."""
+        waiting: dict[Hashable, list[Call]] = defaultdict(list)
+        for call in self._b:
+            waiting[call.kind, call.name].append(call)
+
+        def partner(call: Call) -> Call | None:
+            candidates = waiting[call.kind, call.name]
+            for at, other in enumerate(candidates[:TRIES_MAX]):
+                if fits(call, other):
+                    return candidates.pop(at)
+            return None
+
+        self._settle(partner)
+
+    def _settle(self, partner: Callable[[Call], Call | None]) -> None:
+        left, taken = [], set()
+        for call in self._a:
+            other = partner(call)
+            if other is None:
+                left.append(call)
+            else:
+                taken.add(id(other))
+                self._paired.append(Paired(call, other))
+        self._a = left
+        self._b = [call for call in self._b if id(call) not in taken]
+
+    def result(self) -> list[Paired]:
+        """Return all pairs in the order of a, and what only b has after them."""
+        pairs = self._paired + [Paired(call, None) for call in self._a]
+        pairs.sort(key=lambda pair: pair.call_a.seq if pair.call_a else 0)
+        return pairs + [Paired(None, call) for call in self._b]

@@ -1,0 +1,190 @@
+"""Aligns two sequences of calls, so that one inserted call reads as one inserted call.
+
+The cheapest way from one sequence to the other, by what a person would say of each step: the same
+call, the same call with other arguments, another tool in its place, a call more or a call less.
+Pure: knows keys, not logs.  What pairs mean is `replay.compare.diff`'s to say.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+Key = tuple[str, str, bytes]
+"""Kind, name, and digest of what was asked."""
+
+Pair = tuple[int | None, int | None]
+"""Places in a and in b; `None` where the other side has nothing there."""
+
+CELLS_MAX: Final = 1_000_000
+"""Largest product of two lengths that is aligned exactly."""
+
+_GAP: Final = 4
+_SAME, _RENAMED, _OTHER_ARGUMENTS, _OTHER_NAME, _OTHER_KIND = 0, 4, 5, 7, 8
+_PAIRED, _ONLY_A, _ONLY_B = 0, 1, 2
+
+
+@attrs.frozen
+class Alignment:
+    """Pairs in an order that keeps the order of both sides."""
+
+    pairs: list[Pair]
+    is_exact: bool
+    """False where a stretch was too long: its calls were paired place by place."""
+
+
+def align(
+    a: Sequence[Key], b: Sequence[Key], *, cells_max: int = CELLS_MAX, early: bool = False
+) -> Alignment:
+    """Return the cheapest alignment of `a` and `b`; pairs are preferred to gaps.
+
+    Of equally cheap ones, that whose pairs stand latest; with `early`, earliest: what differs
+    first is then named first.
+    What both share at the start and at the end is paired first.  Where what is left is too long
+    for a full table, it is cut at calls that occur once on each side, and then place by place.
+    """
+    start = common(a, b)
+    end = min(common(a[::-1], b[::-1]), len(a) - start, len(b) - start)
+    pairs: list[Pair] = [(at, at) for at in range(start)]
+    middle_a, middle_b = a[start : len(a) - end], b[start : len(b) - end]
+    inner, is_exact = _middle(middle_a, middle_b, cells_max, early=early)
+    pairs += _shifted(inner, start, start)
+    pairs += [(len(a) - at, len(b) - at) for at in range(end, 0, -1)]
+    return Alignment(pairs, is_exact)
+
+
+def common(a: Sequence[Key], b: Sequence[Key]) -> int:
+    """Return how many keys the two share at the start."""
+    for at, (one, other) in enumerate(zip(a, b, strict=False)):
+        if one != other:
+            return at
+    return min(len(a), len(b))
+
+
+def _middle(
+    a: Sequence[Key], b: Sequence[Key], cells_max: int, *, early: bool
+) -> tuple[list[Pair], bool]:
+    if not a or not b:
+        only_a: list[Pair] = [(at, None) for at in range(len(a))]
+        return only_a + [(None, at) for at in range(len(b))], True
+    if len(a) * len(b) <= cells_max:
+        return (_earliest if early else _cheapest)(a, b), True
+    return _anchored(a, b, cells_max, early=early)
+
+
+def _anchored(
+    a: Sequence[Key], b: Sequence[Key], cells_max: int, *, early: bool
+) -> tuple[list[Pair], bool]:
+    """Cut at keys that occur once on each side, in the same order, and align between them."""
+    anchors = _rising(_once_in_both(a, b))
+    if not anchors:
+        return _place_by_place(len(a), len(b)), False
+    pairs: list[Pair] = []
+    all_exact = True
+    last_a = last_b = 0
+    for at_a, at_b in [*anchors, (len(a), len(b))]:
+        inner = align(a[last_a:at_a], b[last_b:at_b], cells_max=cells_max, early=early)
+        pairs += _shifted(inner.pairs, last_a, last_b)
+        all_exact = all_exact and inner.is_exact
+        if at_a < len(a):
+            pairs.append((at_a, at_b))
+        last_a, last_b = at_a + 1, at_b + 1
+    return pairs, all_exact
+
+
+def _once_in_both(a: Sequence[Key], b: Sequence[Key]) -> list[tuple[int, int]]:
+    in_a, in_b = Counter(a), Counter(b)
+    places = {key: at for at, key in enumerate(b) if in_b[key] == 1}
+    return [(at, places[key]) for at, key in enumerate(a) if in_a[key] == 1 and key in places]
+
+
+def _rising(places: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return a longest part of `places` in which the second numbers rise (patience sorting)."""
+    piles: list[int] = []  # the place, in `places`, of each pile's top
+    before: list[int] = []
+    for at, (_, second) in enumerate(places):
+        low, high = 0, len(piles)
+        while low < high:
+            half = (low + high) // 2
+            if places[piles[half]][1] < second:
+                low = half + 1
+            else:
+                high = half
+        before.append(piles[low - 1] if low else -1)
+        piles[low : low + 1] = [at]
+    rising = []
+    at = piles[-1] if piles else -1
+    while at >= 0:
+        rising.append(places[at])
+        at = before[at]
+    return rising[::-1]
+
+
+def _place_by_place(length_a: int, length_b: int) -> list[Pair]:
+    paired = min(length_a, length_b)
+    pairs: list[Pair] = [(at, at) for at in range(paired)]
+    pairs += [(at, None) for at in range(paired, length_a)]
+    pairs += [(None, at) for at in range(paired, length_b)]
+    return pairs
+
+
+def _earliest(a: Sequence[Key], b: Sequence[Key]) -> list[Pair]:
+    """Return the cheapest pairs; of equally cheap ones, those that stand earliest.
+
+    The table is walked from its end, which prefers late pairs: so both are turned around.
+    """
+    pairs = _cheapest(a[::-1], b[::-1])
+    return [
+        (
+            len(a) - 1 - one if one is not None else None,
+            len(b) - 1 - other if other is not None else None,
+        )
+        for one, other in reversed(pairs)
+    ]
+
+
+def _cheapest(a: Sequence[Key], b: Sequence[Key]) -> list[Pair]:
+    """Fill the table of costs row by row; keep only which way each cell was reached."""
+    width = len(b) + 1
+    ways = bytearray([_ONLY_B]) * width
+    costs = [at * _GAP for at in range(width)]
+    for row, key in enumerate(a, 1):
+        diagonal, costs[0] = costs[0], row * _GAP
+        way = bytearray([_ONLY_A]) * width
+        for column, other in enumerate(b, 1):
+            best, step = diagonal + cost(key, other), _PAIRED
+            if costs[column] + _GAP < best:
+                best, step = costs[column] + _GAP, _ONLY_A
+            if costs[column - 1] + _GAP < best:
+                best, step = costs[column - 1] + _GAP, _ONLY_B
+            diagonal, costs[column] = costs[column], best
+            way[column] = step
+        ways += way
+    return _way_back(ways, len(a), len(b))
+
+
+def _way_back(ways: bytearray, row: int, column: int) -> list[Pair]:
+    width = column + 1
+    pairs: list[Pair] = []
+    while row or column:
+        step = ways[row * width + column]
+        row -= step != _ONLY_B
+        column -= step != _ONLY_A
+        pairs.append((None if step == _ONLY_B else row, None if step == _ONLY_A else column))
+    return pairs[::-1]
+
+
+def cost(one: Key, other: Key) -> int:
+    """Return what it costs to say that one became the other: the less, the likelier."""
+    if one == other:
+        return _SAME
+    if one[0] != other[0]:
+        return _OTHER_KIND
+    if one[1] == other[1]:
+        return _OTHER_ARGUMENTS
+    return _RENAMED if one[2] and one[2] == other[2] else _OTHER_NAME
+
+
+def _shifted(pairs: list[Pair], by_a: int, by_b: int) -> list[Pair]:
+    return [(None if a is None else a + by_a, None if b is None else b + by_b) for a, b in pairs]

@@ -1,0 +1,222 @@
+"""What a re-execution passes over: paths that are declared volatile, and what was taken out.
+
+Both are rules in the log's first line, and whoever re-executes may add volatile paths.  A line that
+differs is excused only if every place where it differs is; each of them is listed, so that what is
+ignored is always seen (CONTRACT.md §12.7).  Which fields digests and diffs leave out by themselves
+is `replay.difference.volatile`'s to say.
+"""
+
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.secrets.redaction import MARKER, REDACTED, replaced
+from refold.engine.secrets.vault import checked_volatile
+from refold.replay.difference.pointer_diff import Difference, differences, shown
+
+IGNORED_MAX: Final = 1000
+"""So many ignored values of one run are kept; all are counted."""
+IGNORED_SHOWN: Final = 10
+"""So many stand in the text of a report."""
+_CHAIN: Final = "/predecessor"
+_KINDS: Final = {
+    "tool.called": "tool",
+    "tool.returned": "tool",
+    "model.asked": "model",
+    "model.answered": "model",
+    "child.started": "child",
+    "child.finished": "child",
+    "run.started": "run",
+    "run.finished": "run",
+}
+
+
+REQUEST_KINDS: Final = {
+    "tool": "tool.called",
+    "model": "model.asked",
+    "child": "child.started",
+    "input": "input.asked",
+}
+"""By what an item is: the kind of the entry that asks for it."""
+
+
+@attrs.frozen(kw_only=True)
+class Ignored:
+    """A value that was not as recorded, and that a rule excuses."""
+
+    log: str
+    seq: int
+    what: str
+    """`tool:fetch`, `model:scripted`, `child:dig`, `run`."""
+    call: str
+    pointer: str
+    recorded: Json
+    now: Json
+    rule: str
+    """The volatile path; or `redaction`."""
+
+    def as_json(self) -> dict[str, Json]:
+        """Return all of it."""
+        return attrs.asdict(self)
+
+    def __str__(self) -> str:
+        at = f" at {self.call}" if self.call else ""
+        pair = f"{shown(self.recorded, 60)} → {shown(self.now, 60)}"
+        return f"{self.what}{at}  {self.pointer}: {pair}  ({self.rule})"
+
+
+def subject_of(kind: str, data: Mapping[str, Any]) -> str:
+    """Return what an entry is about, as rules name it; empty where no rule can name it."""
+    match _KINDS.get(kind):
+        case "tool":
+            return f"tool:{data.get('tool', '')}"
+        case "model":
+            return f"model:{data.get('model', '')}"
+        case "child":
+            given = data.get("delegation") or {}
+            return f"child:{given.get('agent') or given.get('program', '')}"
+        case "run":
+            return "run"
+        case _:
+            return ""
+
+
+class Excuses:
+    """The rules of one run."""
+
+    def __init__(self, log: str, rules: Mapping[str, Any], volatile: Iterable[str] = ()) -> None:
+        """Take the rules of a log, and paths that are volatile besides.
+
+        Raises:
+            UsageError: one of these is no such path.
+        """
+        self._log = log
+        paths: list[str] = [*rules.get("volatile", ()), *checked_volatile(volatile)]
+        self.paths = tuple(dict.fromkeys(paths))
+        """Those that are volatile."""
+        self._is_redacted = "redaction" in rules
+        self._has_other_chain = False
+        self.ignored: list[Ignored] = []
+        self.count = 0
+
+    @property
+    def is_any(self) -> bool:
+        """Whether there is anything to excuse at all."""
+        return bool(self.paths or self._is_redacted)
+
+    def expect_markers(self) -> None:
+        """Take a marker for whatever stands in its place: the program asked for a secret."""
+        self._is_redacted = True
+
+    def excused(self, kind: str, call: str | None, seq: int, pair: tuple[Any, Any]) -> bool:
+        """Return whether all that differs between recorded and present data may; list it then."""
+        recorded, now = pair
+        if not isinstance(recorded, dict) or not isinstance(now, dict):
+            return False
+        what = subject_of(kind, recorded)
+        if what != subject_of(kind, now) or not self.passes(what, call or "", seq, pair):
+            return False
+        if kind == "model.asked":
+            self._has_other_chain = True
+        return True
+
+    def passes(self, what: str, call: str, seq: int, pair: tuple[Json, Json]) -> bool:
+        """Return whether all that differs of what an entry says of `what` may; list it then."""
+        found = [(one, self.rule(what, one)) for one in differences(*pair)]
+        if not found or not all(rule for _, rule in found):
+            return False
+        for one, rule in found:
+            self._list(one, rule, what=what, call=call, seq=seq)
+        return True
+
+    def note(self, what: str, call: str, seq: int, pair: tuple[Json, Json]) -> None:
+        """List what differs and may, whatever else differs: another rule judges the rest."""
+        for one in differences(*pair):
+            if rule := self.rule(what, one):
+                self._list(one, rule, what=what, call=call, seq=seq)
+
+    def rule(self, what: str, one: Difference) -> str:
+        """Return the rule that excuses one difference; empty for none."""
+        for path in self.paths:
+            if _covers(path, what, one.pointer):
+                return path
+        if self._is_redacted and one.kind == "changed" and _is_taken_out(one.before, one.after):
+            return "redaction"
+        if self._has_other_chain and one.pointer == _CHAIN and what.startswith("model:"):
+            return "a message before it"
+        return ""
+
+    def _list(self, one: Difference, rule: str, *, what: str, call: str, seq: int) -> None:
+        self.count += 1
+        if len(self.ignored) < IGNORED_MAX:
+            self.ignored.append(
+                Ignored(
+                    log=self._log,
+                    seq=seq,
+                    what=what,
+                    call=call,
+                    pointer=one.pointer,
+                    recorded=one.before,
+                    now=one.after,
+                    rule=rule,
+                )
+            )
+
+
+def _covers(path: str, what: str, pointer: str) -> bool:
+    """Return whether a volatile path names this place, or what it stands in."""
+    subject, _, rest = path.partition("/")
+    if subject not in (what, f"{what.partition(':')[0]}:*"):
+        return False
+    steps, at = rest.split("/"), pointer[1:].split("/")
+    if len(at) < len(steps):
+        return False
+    return all(step in ("*", found) for step, found in zip(steps, at, strict=False))
+
+
+def _is_taken_out(recorded: Json, now: Json) -> bool:
+    """Return whether `now` is what a redaction turned into `recorded`, as far as can be said."""
+    if recorded == REDACTED:
+        return True
+    if not isinstance(recorded, str) or not isinstance(now, str):
+        return False
+    kept = MARKER.split(recorded)
+    return len(kept) > 1 and _stand_in_order(kept, now)
+
+
+def _stand_in_order(kept: list[str], text: str) -> bool:
+    """Return whether `text` is these texts with something between each two of them.
+
+    By searching on from each for the next: a regular expression would try all ways to do that.
+    """
+    first, *middle, last = kept
+    if not (text.startswith(first) and text.endswith(last)):
+        return False
+    at = len(first)
+    for each in middle:
+        found = text.find(each, at + 1)
+        if found < 0:
+            return False
+        at = found + len(each)
+    return at < len(text) - len(last)
+
+
+def words_of(ignored: Iterable[Ignored], count: int, shown_max: int) -> list[str]:
+    """Return what was ignored as lines for people: how many values, then some of them."""
+    if not count:
+        return []
+    lines = [f"  {one}" for one in islice(ignored, shown_max)]
+    rest = [f"  … and {count - len(lines)} more"] if count > len(lines) else []
+    return [f"ignored: {count} value{'s' * (count != 1)} not as recorded", *lines, *rest]
+
+
+def without_volatile(what: str, data: Any, paths: Iterable[str]) -> Any:
+    """Return the data of an entry about `what` with volatile places made alike."""
+    for path in paths:
+        subject, _, rest = path.partition("/")
+        if subject in (what, f"{what.partition(':')[0]}:*"):
+            data = replaced(data, rest.split("/"), None)
+    return data

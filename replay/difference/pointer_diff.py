@@ -1,0 +1,151 @@
+"""Where two JSON values differ, as JSON pointers.
+
+Used by the diff of two logs and by divergences alike.  Two values are the same if their canonical
+bytes are the same but for the order of members (CONTRACT.md §3.5): `1`, `1.0` and `true` are three
+values.  Arrays are compared after what they share at the start and at the end, so that one
+inserted element is one addition; what an alignment of whole calls needs is in
+`replay.difference.align`.
+
+Pure: nothing here reads a log.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Literal
+
+import attrs
+
+from refold.engine.encoding.canonical import Json, encode, join
+
+DifferenceKind = Literal["changed", "added", "removed"]
+
+_CHARACTERS_SHOWN: Final = 120
+"""Characters of a value that a line for people shows."""
+_COUNTED_FROM: Final = 60
+"""With fewer, it is not said how many are left out: that would take the place of half of them."""
+
+
+@attrs.frozen
+class Difference:
+    """One place where two JSON values differ."""
+
+    pointer: str
+    """JSON pointer (RFC 6901) into `before`, for `added` into `after`; empty for the whole."""
+    kind: DifferenceKind
+    before: Json = None
+    """`None` also where `added`."""
+    after: Json = None
+    """`None` also where `removed`."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return {pointer, kind, before, after}; without the side that has nothing there."""
+        document: dict[str, Any] = {"pointer": self.pointer, "kind": self.kind}
+        if self.kind != "added":
+            document["before"] = self.before
+        if self.kind != "removed":
+            document["after"] = self.after
+        return document
+
+    def __str__(self) -> str:
+        where = self.pointer or "(the value itself)"
+        match self.kind:
+            case "added":
+                return f"{where}: added {shown(self.after)}"
+            case "removed":
+                return f"{where}: removed {shown(self.before)}"
+            case "changed":
+                return f"{where}: {_pair(self.before, self.after)}"
+
+
+def differences(before: Json, after: Json) -> tuple[Difference, ...]:
+    """Return every place where `after` differs from `before`, in the order of `before`.
+
+    Members that only `after` has follow those of `before`.  Empty if the two are the same.
+    """
+    return tuple(_walk(before, after, ""))
+
+
+def same(before: Json, after: Json) -> bool:
+    """Return whether the two are the same value, whatever the order of members."""
+    if isinstance(before, list | tuple) and isinstance(after, list | tuple):
+        return len(before) == len(after) and all(map(same, before, after))
+    if type(before) is not type(after):
+        return False
+    if isinstance(before, dict):
+        return before.keys() == after.keys() and all(same(before[k], after[k]) for k in before)
+    if isinstance(before, float):
+        return repr(before) == repr(after)  # -0.0 is written otherwise than 0.0
+    return bool(before == after)
+
+
+def shown(value: Json, characters_max: int = _CHARACTERS_SHOWN) -> str:
+    """Return a value on one line for people: safe to print, cut in the middle where long."""
+    text = encode(value).decode()
+    if len(text) <= characters_max:
+        return text
+    if characters_max < _COUNTED_FROM:
+        kept = (characters_max - 1) // 2
+        return f"{text[:kept]}…{text[-kept:]}"
+    kept = (characters_max - 30) // 2
+    return f"{text[:kept]}…({len(text) - 2 * kept} more)…{text[-kept:]}"
+
+
+def _walk(before: Json, after: Json, pointer: str) -> Iterator[Difference]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        yield from _members(before, after, pointer)
+    elif isinstance(before, list | tuple) and isinstance(after, list | tuple):
+        yield from _elements(before, after, pointer)
+    elif not same(before, after):
+        yield Difference(pointer, "changed", before, after)
+
+
+def _members(before: dict[str, Json], after: dict[str, Json], pointer: str) -> Iterator[Difference]:
+    for name, value in before.items():
+        where = join(pointer, name)
+        if name in after:
+            yield from _walk(value, after[name], where)
+        else:
+            yield Difference(where, "removed", before=value)
+    for name, value in after.items():
+        if name not in before:
+            yield Difference(join(pointer, name), "added", after=value)
+
+
+def _elements(before: Sequence[Json], after: Sequence[Json], pointer: str) -> Iterator[Difference]:
+    """Compare what lies between the common start and the common end, place by place."""
+    start = shared_start(before, after)
+    end = shared_start(before[start:][::-1], after[start:][::-1])
+    olds, news = before[start : len(before) - end], after[start : len(after) - end]
+    paired = min(len(olds), len(news))
+    for at in range(paired):
+        yield from _walk(olds[at], news[at], f"{pointer}/{start + at}")
+    for at in range(paired, len(olds)):
+        yield Difference(f"{pointer}/{start + at}", "removed", before=olds[at])
+    for at in range(paired, len(news)):
+        yield Difference(f"{pointer}/{start + at}", "added", after=news[at])
+
+
+def shared_start(before: Sequence[Json], after: Sequence[Json]) -> int:
+    """Return how many elements the two share at the start."""
+    for at, (old, new) in enumerate(zip(before, after, strict=False)):
+        if not same(old, new):
+            return at
+    return min(len(before), len(after))
+
+
+def _pair(before: Json, after: Json) -> str:
+    """Show two values; of long texts, the neighbourhood of the first character that differs."""
+    old, new = encode(before).decode(), encode(after).decode()
+    if len(old) <= _CHARACTERS_SHOWN and len(new) <= _CHARACTERS_SHOWN:
+        return f"{old} → {new}"
+    at = next(
+        (i for i, (x, y) in enumerate(zip(old, new, strict=False)) if x != y),
+        min(len(old), len(new)),
+    )
+    where = f" (from character {at})" if at else ""
+    return f"{_around(old, at)} → {_around(new, at)}{where}"
+
+
+def _around(text: str, at: int) -> str:
+    start, end = max(0, at - 30), at + 60
+    head, tail = "…" if start else "", "…" if end < len(text) else ""
+    return f"{head}{text[start:end]}{tail}"

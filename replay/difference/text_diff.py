@@ -1,0 +1,238 @@
+"""What changed in a text, and in a conversation, so that a person can act on it.
+
+Lines of texts of several lines, words of long ones.  Pure; what is shown is escaped, because it
+comes from a log.
+"""
+
+import difflib
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.encoding.canonical import Json, encode
+from refold.replay.difference.pointer_diff import Difference, differences, same, shared_start, shown
+
+LINES_MAX: Final = 12
+"""Lines shown of one text that changed."""
+_CHARACTERS_MAX: Final = 160
+"""Characters of one such line."""
+_SHORT: Final = 40
+"""Texts of so many characters are shown whole, by their JSON difference."""
+_CONTEXT: Final = 4
+"""Words kept before and after one that changed."""
+_LONG: Final = 80
+"""A longer line of a text of several is told word by word, too …"""
+_TOGETHER: Final = 3
+"""… where not more than so many changed together."""
+_PIECE: Final = 60
+"""Characters of one piece that went or came, or of what is the same within a word."""
+_CELLS_MAX: Final = 1_000_000
+"""Words that went times words that came; beyond, they are not aligned: that would take seconds."""
+
+
+@attrs.frozen
+class TextChange:
+    """One text that changed, or one message that came or went."""
+
+    what: str
+    """`message 0 (system)`, `/arguments/q`."""
+    lines: tuple[str, ...]
+    """Lines with ` `, `-` or `+` before them; or one line of words, `[-old-]` and `{+new+}`."""
+
+    def as_json(self) -> dict[str, Json]:
+        """Return {what, lines}."""
+        return {"what": self.what, "lines": list(self.lines)}
+
+
+def text_changes(diff: Sequence[Difference]) -> tuple[TextChange, ...]:
+    """Return those differences that are long texts, line by line or word by word."""
+    return tuple(
+        TextChange(one.pointer, changed_lines(one.before, one.after))
+        for one in diff
+        if one.kind == "changed" and _is_text(one.before, one.after)
+    )
+
+
+def message_changes(before: Sequence[Json], after: Sequence[Json]) -> tuple[TextChange, ...]:
+    """Return what changed in a conversation, message by message."""
+    start = shared_start(before, after)
+    end = shared_start(before[start:][::-1], after[start:][::-1])
+    olds, news = before[start : len(before) - end], after[start : len(after) - end]
+    changes = []
+    for at in range(max(len(olds), len(news))):
+        old = olds[at] if at < len(olds) else None
+        new = news[at] if at < len(news) else None
+        if old is None or new is None or not same(old, new):
+            changes.append(_message(start + at, old, new))
+    return tuple(changes)
+
+
+def changed_lines(before: str, after: str) -> tuple[str, ...]:
+    """Return how one text became the other: lines, or, where they have one line, words."""
+    if "\n" not in before and "\n" not in after:
+        return _capped([_words(before, after)])
+    found = list(difflib.unified_diff(before.splitlines(), after.splitlines(), n=1, lineterm=""))
+    return _capped(list(_long_by_words([line for line in found[2:] if not line.startswith("@@")])))
+
+
+def _long_by_words(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of a diff; where a few long ones became others like them, by their words."""
+    runs = [(sign, list(run)) for sign, run in itertools.groupby(lines, key=lambda line: line[0])]
+    following = [*runs[1:], ("", [])]
+    told: list[str] = []
+    for (sign, run), (next_sign, news) in zip(runs, following, strict=True):
+        if told:  # with the lines that they took the place of
+            yield from told
+            told = []
+            continue
+        if (sign, next_sign) == ("-", "+") and len(run) == len(news) <= _TOGETHER:
+            pairs = [(old[1:], new[1:]) for old, new in zip(run, news, strict=True)]
+            if all(len(old) > _LONG and _is_like(old, new) for old, new in pairs):
+                told = [f" {_words(old, new)}" for old, new in pairs]
+                continue
+        yield from run
+
+
+def _is_like(old: str, new: str) -> bool:
+    start, end = _shared_ends(old, new)
+    return 2 * (start + end) >= min(len(old), len(new))
+
+
+def _shared_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """Return how much two texts, or two lists of words, share at the start, and then at the end."""
+    most = min(len(old), len(new))
+    start = next((at for at in range(most) if old[at] != new[at]), most)
+    most -= start
+    end = next((at for at in range(most) if old[-1 - at] != new[-1 - at]), most)
+    return start, end
+
+
+def _message(at: int, old: Any, new: Any) -> TextChange:
+    role = (new or old).get("role", "?")
+    what = f"message {at} ({role})"
+    if old is None or new is None:
+        sign, whole = ("+", new) if old is None else ("-", old)
+        return TextChange(what, _capped([f"{sign}{line}" for line in _content(whole)]))
+    if old.get("role") != role:
+        what = f"message {at} ({old.get('role', '?')} → {role})"
+    lines: list[str] = []
+    for one in differences(old, new):
+        if one.pointer == "/role":
+            continue
+        is_text = isinstance(one.before, str) and isinstance(one.after, str)
+        if one.pointer == "/content" and is_text:
+            lines += changed_lines(one.before, one.after)
+        else:
+            lines.append(str(one))
+    return TextChange(what, _capped(lines))
+
+
+def _content(message: dict[str, Any]) -> list[str]:
+    content = message.get("content")
+    others = {name: value for name, value in message.items() if name not in ("role", "content")}
+    lines = content.splitlines() if isinstance(content, str) and content else []
+    return lines + ([shown(others)] if others else [])
+
+
+def _is_text(before: Json, after: Json) -> bool:
+    return (
+        isinstance(before, str)
+        and isinstance(after, str)
+        and (max(len(before), len(after)) > _SHORT or "\n" in before + after)
+    )
+
+
+def _words(before: str, after: str) -> str:
+    """Return one line: what is the same as it is, shortened; what changed in brackets."""
+    olds, news = re.findall(r"\s+|\S+", before), re.findall(r"\s+|\S+", after)
+    blocks = _blocks(olds, news)
+    return "".join(
+        piece
+        for at, block in enumerate(blocks)
+        for piece in _block(block, olds, news, is_first=at == 0, is_last=at == len(blocks) - 1)
+    )
+
+
+_Block = tuple[str, int, int, int, int]
+"""Of the words `old[a:b]` and `new[c:d]`: (what became of them, a, b, c, d)."""
+
+
+def _blocks(olds: list[str], news: list[str]) -> list[_Block]:
+    """Return how one list of words became the other."""
+    start, end = _shared_ends(olds, news)
+    old_end, new_end = len(olds) - end, len(news) - end
+    found: list[_Block] = [("equal", 0, start, 0, start)] if start else []
+    if (old_end - start) * (new_end - start) > _CELLS_MAX:
+        found.append(("replace", start, old_end, start, new_end))
+    else:
+        inner = difflib.SequenceMatcher(
+            None, olds[start:old_end], news[start:new_end], autojunk=False
+        )
+        found += [
+            (op, start + a, start + b, start + c, start + d)
+            for op, a, b, c, d in inner.get_opcodes()
+        ]
+    return [*found, ("equal", old_end, len(olds), new_end, len(news))] if end else found
+
+
+def _block(
+    block: _Block, olds: list[str], news: list[str], *, is_first: bool, is_last: bool
+) -> Iterator[str]:
+    op, old_from, old_to, new_from, new_to = block
+    if op == "equal":
+        yield _kept(olds[old_from:old_to], is_first=is_first, is_last=is_last)
+        return
+    old, new = "".join(olds[old_from:old_to]), "".join(news[new_from:new_to])
+    start = end = 0
+    if max(len(old), len(new)) > _SHORT and _is_like(old, new):  # a long word, or no words at all
+        start, end = _shared_ends(old, new)
+    yield _last_of(old[:start])
+    if len(old) > start + end:
+        yield f"[-{_piece(old[start : len(old) - end])}-]"
+    if len(new) > start + end:
+        yield f"{{+{_piece(new[start : len(new) - end])}+}}"
+    yield _first_of(old[len(old) - end :])
+
+
+def _piece(text: str) -> str:
+    if len(text) <= _PIECE:
+        return text
+    half = _PIECE // 2
+    return f"{text[:half]}…{text[-half:]}"
+
+
+def _first_of(text: str) -> str:
+    return text if len(text) <= _PIECE // 2 else f"{text[: _PIECE // 2]}…"
+
+
+def _last_of(text: str) -> str:
+    return text if len(text) <= _PIECE // 2 else f"…{text[-(_PIECE // 2) :]}"
+
+
+def _kept(words: list[str], *, is_first: bool, is_last: bool) -> str:
+    """Return what is the same, without the middle; words and the spaces between count alike."""
+    most = 2 * _CONTEXT
+    head, tail = (0 if is_first else most), (0 if is_last else most)
+    if len(words) <= head + tail + 1:
+        return "".join(words)
+    return "".join(words[:head]) + "…" + "".join(words[len(words) - tail :])
+
+
+def _capped(lines: Sequence[str]) -> tuple[str, ...]:
+    kept = [_safe(line) for line in lines[:LINES_MAX]]
+    if len(lines) > LINES_MAX:
+        more = len(lines) - LINES_MAX
+        kept.append(f"… and {more} {'line' if more == 1 else 'lines'} more")
+    return tuple(kept)
+
+
+def _safe(line: str) -> str:
+    """Return a line that moves no cursor, cut in its middle where it is long."""
+    text = encode(line.expandtabs()).decode()[1:-1].replace('\\"', '"').replace("\\\\", "\\")
+    if len(text) <= _CHARACTERS_MAX:
+        return text
+    half = _CHARACTERS_MAX // 2
+    return f"{text[:half]}…{text[-half:]}"

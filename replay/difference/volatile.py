@@ -1,0 +1,57 @@
+"""Which fields of an event say when or where, and not what happened.
+
+It is derived from the engine's own list, which the data digest follows (CONTRACT.md §6.2): a field
+is volatile here if and only if it is there.  `meta` is never looked at, so it needs no list.  What
+tools and notes themselves declare to be another thing in each recording is
+`replay.compare.measured`'s.
+"""
+
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.events.events import KINDS, TAILS, UNDIGESTED
+
+_WALL_TIME: Final = "timeout_seconds"
+
+
+def _tail(kind: str) -> tuple[str, frozenset[str]]:
+    """Return the member that holds the tail of `kind` (empty: the data itself), and its fields."""
+    first = TAILS[kind]
+    for holder, of in (("", KINDS[kind]), *_members(KINDS[kind])):
+        names = [field.name for field in attrs.fields(of)]
+        if first in names:
+            return holder, frozenset(names[names.index(first) :])
+    raise LookupError(f"{kind} has no field {first}")
+
+
+def _members(event: type) -> list[tuple[str, type]]:
+    fields = attrs.fields(event)
+    return [(field.name, field.type) for field in fields if attrs.has(field.type or object)]
+
+
+_TAILS: Final = {kind: _tail(kind) for kind in TAILS}
+
+
+def is_volatile(kind: str) -> bool:
+    """Return whether entries of `kind` are left out whole."""
+    return kind in UNDIGESTED
+
+
+def stable(kind: str, data: dict[str, Any]) -> dict[str, Any]:
+    """Return the data of an entry without its volatile fields; `data` itself if it has none."""
+    if kind in _TAILS:
+        holder, names = _TAILS[kind]
+        if not holder:
+            return _without(data, names)
+        inside = data.get(holder)
+        return data | {holder: _without(inside, names)} if isinstance(inside, dict) else data
+    match kind:
+        case "limit.hit" if data.get("limit") == _WALL_TIME:
+            return _without(data, frozenset({"observed"}))
+        case _:
+            return data
+
+
+def _without(data: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
+    return {name: value for name, value in data.items() if name not in names}

@@ -1,0 +1,74 @@
+"""What is likely behind a divergence, and what to do about it.
+
+A guess, and said as one: by what the two values look like, and by what else has changed
+(`replay.explain.fingerprints`).  Pure.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from refold.engine.encoding.canonical import Json, encode
+from refold.replay.difference.pointer_diff import Difference
+
+_CLOCK: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\b1[5-9]\d{8}(\.\d+)?\b|\b1[5-9]\d{11}\b")
+_UUID: Final = re.compile(
+    r"\b(?:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{32})\b",
+    re.IGNORECASE,
+)
+_ADDRESS: Final = re.compile(r"0x[0-9a-f]{6,}")
+
+
+_BY_KIND: Final = {
+    "reordered": "the order of a set or of a directory listing decides: sort it before it is used",
+    "unrecorded_await": (
+        "an await was added or moved; what it waits for came later, or never, in the record"
+    ),
+    "log_damaged": "`refold verify` says what is intact; restore the log from a copy",
+}
+_ANYTHING: Final = (
+    "something outside run decides: a clock, randomness, the environment, a file, a global, "
+    "or code that the program calls and that has changed"
+)
+
+
+def likely_cause(
+    kind: str, diff: tuple[Difference, ...], fingerprints: Mapping[str, tuple[str, str]]
+) -> str:
+    """Return the likely cause of a divergence, and what to do; by what differs and what changed."""
+    if "program" in fingerprints:
+        recorded, now = fingerprints["program"]
+        return f"the log was recorded from {recorded!r}, and {now!r} was run: name the other one"
+    texts = [(_text(one.before), _text(one.after)) for one in diff if one.kind == "changed"]
+    if texts and all(_UUID.search(a) and _UUID.search(b) for a, b in texts):
+        return "a uuid that was drawn outside run: use run.uuid()"
+    if texts and all(_CLOCK.search(a) and _CLOCK.search(b) for a, b in texts):
+        return "a clock that was read outside run: use run.now()"
+    if texts and all(_ADDRESS.search(a) and _ADDRESS.search(b) for a, b in texts):
+        return "a memory address in a text: give the object a repr of its own"
+    if _is_shuffled(diff):
+        return "the order of a set or of a directory listing: sort it before it is used"
+    if "source" in fingerprints:
+        return "the program has changed since it was recorded; if that was meant, record it again"
+    if "python" in fingerprints:
+        return "another version of Python: record again under this one"
+    tools = sorted(name for name in fingerprints if name.startswith("tool "))
+    if tools:
+        return f"the definition of {', '.join(tools)} has changed"
+    if any(name.startswith("prompt, ") for name in fingerprints):
+        return (
+            "the prompt has changed since it was recorded; if that was meant, record it again, and "
+            "if not, something outside run decides it"
+        )
+    return _BY_KIND.get(kind, _ANYTHING)
+
+
+def _is_shuffled(diff: tuple[Difference, ...]) -> bool:
+    before = sorted(encode(one.before) for one in diff if one.kind != "added")
+    after = sorted(encode(one.after) for one in diff if one.kind != "removed")
+    in_arrays = all(one.pointer.rpartition("/")[2].isdecimal() for one in diff)
+    return len(diff) > 1 and in_arrays and before == after
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else encode(value).decode()

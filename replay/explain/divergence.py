@@ -1,0 +1,306 @@
+"""The first place where a re-execution differs from its record, for people and for machines.
+
+`replay.reexecute.world` finds it, `replay.explain.naming` finds its category,
+`replay.explain.causes` guesses what is behind it; this file says what it is and how it reads.  The
+categories are CONTRACT.md §12.4, the members §12.5.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, Self
+
+import attrs
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.log import Entry
+from refold.replay.difference.pointer_diff import Difference, differences, shown
+from refold.replay.difference.text_diff import TextChange
+from refold.replay.index.asked_items import item_of
+
+Category = Literal[
+    "missing_call",
+    "extra_call",
+    "reordered",
+    "kind_changed",
+    "name_changed",
+    "args_changed",
+    "result_changed",
+    "output_changed",
+    "unconsumed",
+    "unrecorded_await",
+    "log_damaged",
+    "environment",
+]
+
+HEADLINES: Final[dict[Category, str]] = {
+    "missing_call": "a recorded call is not made any more",
+    "extra_call": "a call is made that was not recorded",
+    "reordered": "calls are made in another order, or in another task",
+    "kind_changed": "something else is asked for than was recorded",
+    "name_changed": "another name is called than was recorded",
+    "args_changed": "a call is made with other arguments",
+    "result_changed": "a result is another one than was recorded",
+    "output_changed": "the run ends otherwise than recorded",
+    "unconsumed": "the program ends before the record does",
+    "unrecorded_await": "the program waits where the record went on",
+    "log_damaged": "the log cannot be trusted",
+    "environment": "the program behaves otherwise in this environment",
+}
+
+
+@attrs.frozen(kw_only=True)
+class Later:
+    """A difference after the first, found while the program was let run on (CONTRACT.md §12.4)."""
+
+    category: Category
+    where: str
+    call: str = ""
+    seq: int | None = None
+    recorded: Json = None
+    now: Json = None
+    diff: tuple[Difference, ...] = ()
+    consequence: bool = True
+    """Whether it may follow from the first; it may not where it stands in a task beside it."""
+
+    def as_json(self) -> dict[str, Json]:
+        """Return the members as they are called here."""
+        return {
+            "category": self.category,
+            "where": self.where,
+            "call": self.call,
+            "seq": self.seq,
+            "recorded": self.recorded,
+            "now": self.now,
+            "diff": [difference.as_json() for difference in self.diff],
+            "consequence": self.consequence,
+        }
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Self:
+        """Return what `as_json` gave."""
+        return cls(**document | {"diff": _differences(document["diff"])})
+
+    def __str__(self) -> str:
+        follows = "may follow from the first" if self.consequence else "stands beside the first"
+        lines = [f"{self.category}  {self.where}  ({follows})"]
+        if self.recorded is not None:
+            at = f"  (entry {self.seq})" if self.seq is not None else ""
+            lines.append(f"    recorded  {_request(self.recorded)}{at}")
+        lines.append(f"    now       {_request(self.now)}")
+        lines += [f"    differs   {_place(one)}" for one in self.diff[:_LATER_DIFFS_SHOWN]]
+        return "\n".join(lines)
+
+
+@attrs.frozen(kw_only=True)
+class Divergence:
+    """Where, what was recorded, what is asked now, and what probably happened."""
+
+    category: Category
+    where: str
+    """`root > researcher[2] > search#3`: names from the root down."""
+    log: str
+    """The log that the run was compared with."""
+    call: str = ""
+    """The call key; empty for the run itself."""
+    seq: int | None = None
+    """Of the recorded entry; `None` where the record has none."""
+    recorded: Json = None
+    """{kind, name, call, arguments} of the recorded request, or the recorded end of the run."""
+    now: Json = None
+    """The same, of what the program asks or gives now."""
+    diff: tuple[Difference, ...] = ()
+    """From `recorded` to `now`."""
+    texts: tuple[TextChange, ...] = ()
+    """What changed in long texts and in messages, line by line or word by word."""
+    last: tuple[str, ...] = ()
+    """The last entries that matched, one line each."""
+    file: str = ""
+    """The program's file; empty where it is not known."""
+    line: int = 0
+    fingerprints: dict[str, tuple[str, str]] = attrs.field(factory=dict)
+    """What else is not as it was: name → (recorded, now)."""
+    cause: str = ""
+    """The likely cause, and what to do."""
+    later: tuple[Later, ...] = ()
+    """What differs after it, in the order of the record; at most `LATER_MAX` of them."""
+    later_count: int = 0
+    """How many there are."""
+
+    def as_json(self) -> dict[str, Json]:
+        """Return the divergence as `refold replay --json` prints it."""
+        return {
+            "category": self.category,
+            "headline": HEADLINES[self.category],
+            "where": self.where,
+            "log": self.log,
+            "call": self.call,
+            "seq": self.seq,
+            "recorded": self.recorded,
+            "now": self.now,
+            "diff": [difference.as_json() for difference in self.diff],
+            "texts": [change.as_json() for change in self.texts],
+            "last": list(self.last),
+            "file": self.file,
+            "line": self.line,
+            "fingerprints": {name: list(pair) for name, pair in self.fingerprints.items()},
+            "cause": self.cause,
+            "later": [one.as_json() for one in self.later],
+            "later_count": self.later_count,
+        }
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Self:
+        """Return a divergence from what `as_json` gave."""
+        fields = {field.name: document[field.name] for field in attrs.fields(cls)}
+        fields["diff"] = _differences(document["diff"])
+        fields["texts"] = tuple(
+            TextChange(one["what"], tuple(one["lines"])) for one in document["texts"]
+        )
+        fields["last"] = tuple(document["last"])
+        fields["later"] = tuple(Later.from_json(one) for one in document["later"])
+        fields["fingerprints"] = {
+            name: (pair[0], pair[1]) for name, pair in document["fingerprints"].items()
+        }
+        return cls(**fields)
+
+    def __str__(self) -> str:
+        lines = [f"{self.category}: {HEADLINES[self.category]}", f"  where     {self.where}"]
+        if self.file:
+            lines.append(f"  program   {self.file}:{self.line}")
+        at = f"  (entry {self.seq} of {self.log})" if self.seq is not None else ""
+        if self.recorded is not None or self.seq is not None:
+            lines.append(f"  recorded  {_request(self.recorded)}{at}")
+        if self.now is not None or self.recorded is not None:
+            lines.append(f"  now       {_request(self.now)}")
+        lines += self._changes()
+        lines += [f"  matched   {line}" for line in self.last[-_LAST_SHOWN:]]
+        lines += [
+            f"  changed   {name}" + (f": {_short(before)} → {_short(now)}" if before or now else "")
+            for name, (before, now) in self.fingerprints.items()
+        ]
+        if self.cause:
+            lines.append(f"  likely    {self.cause}")
+        return "\n".join(lines)
+
+    def _changes(self) -> list[str]:
+        """Return what differs: each text line by line, everything else by its pointer."""
+        shown_below = {change.what for change in self.texts}
+        is_told = any(what.startswith("message ") for what in shown_below)
+        diff = [
+            one
+            for one in self.diff
+            if one.pointer not in shown_below
+            and not (is_told and one.pointer.startswith(_OF_CONVERSATION))
+        ]
+        lines = [f"  differs   {difference}" for difference in diff[:_DIFFS_SHOWN]]
+        if len(diff) > _DIFFS_SHOWN:
+            lines.append(f"            … and in {len(diff) - _DIFFS_SHOWN} more places")
+        for change in self.texts[:_DIFFS_SHOWN]:
+            lines.append(f"  differs   {change.what}:")
+            lines += [f"            {line}" for line in change.lines]
+        if len(self.texts) > _DIFFS_SHOWN:
+            lines.append(f"            … and in {len(self.texts) - _DIFFS_SHOWN} more texts")
+        return lines
+
+    def in_full(self) -> str:
+        """Return the text with all later differences."""
+        lines = [str(self)]
+        lines += [f"  then      {str(one).replace(chr(10), chr(10) + '  ')}" for one in self.later]
+        if self.later_count > len(self.later):
+            lines.append(f"            … and {self.later_count - len(self.later)} more")
+        return "\n".join(lines)
+
+
+LATER_MAX: Final = 100
+"""Later differences that a divergence holds."""
+
+_DIFFS_SHOWN: Final = 8
+_LATER_DIFFS_SHOWN: Final = 3
+_LAST_SHOWN: Final = 3
+_OF_CONVERSATION: Final = ("/arguments/added", "/arguments/base", "/arguments/predecessor")
+"""What a log says of a conversation, where its messages are told one by one."""
+
+
+def _differences(documents: list[dict[str, Any]]) -> tuple[Difference, ...]:
+    return tuple(
+        Difference(one["pointer"], one["kind"], one.get("before"), one.get("after"))
+        for one in documents
+    )
+
+
+def _place(difference: Difference) -> str:
+    """Return a later difference; two digests of conversations say nothing to a person."""
+    if difference.pointer == "/arguments/predecessor":
+        return "the conversation before these messages"
+    return str(difference)
+
+
+def _short(value: str) -> str:
+    """Return a fingerprint for people: of a digest its beginning, and a word for nothing."""
+    if len(value) == _DIGEST and all(each in "0123456789abcdef" for each in value):
+        return value[:16]
+    return value or "none"
+
+
+_DIGEST: Final = 64
+
+
+def _request(value: Json) -> str:
+    """Return a request on one line: `search(query="x")  0#1`, or any other value as JSON."""
+    if value is None:
+        return "nothing"
+    if not isinstance(value, Mapping) or "kind" not in value:
+        return shown(value, 400)
+    kind, arguments = value["kind"], value.get("arguments")
+    if kind == "run.finished":
+        if isinstance(arguments, Mapping) and isinstance(arguments.get("error"), Mapping):
+            return f"the program ends: {arguments['status']}: {arguments['error'].get('message')}"
+        return f"the program ends: {shown(arguments, 120)}"
+    name = value.get("name") or ""
+    is_told = kind in ("tool", "value")
+    text = f"{name if is_told else f'{kind} {name}'.strip()}{_inside(kind, arguments)}"
+    return f"{text}  {value['call']}" if value.get("call") else text
+
+
+def _inside(kind: str, arguments: Json) -> str:
+    """Return what tells one request from another, in parentheses; the whole is in the JSON."""
+    if not isinstance(arguments, Mapping):
+        return ""
+    match kind:
+        case "tool":
+            return f"({', '.join(f'{key}={shown(item, 40)}' for key, item in arguments.items())})"
+        case "child":
+            return f"({shown(arguments.get('brief') or arguments.get('input'), 80)})"
+        case "model":
+            return f"({shown(arguments.get('added'), 80)})"
+        case "note":
+            return f"({shown(arguments.get('text'), 80)})"
+        case "value":
+            return f"({shown(arguments['name'], 80)})" if arguments.get("name") else ""
+        case _:
+            return f"({shown(arguments, 80)})"
+
+
+def line_of(entry: Entry, data: Json) -> str:
+    """Return an entry on one line, for the list of what still matched."""
+    item = item_of(entry.kind, entry.call, data)
+    if item is not None and item.kind not in ("timer", "clock"):
+        return f"{entry.seq} {entry.kind} {_request(item.as_json())}"
+    return f"{entry.seq} {entry.kind} {entry.call or ''}{_outcome(data or {})}".rstrip()
+
+
+def _outcome(data: Mapping[str, Json]) -> str:
+    """Return in a few words what an effect gave, or why it failed."""
+    if isinstance(error := data.get("error"), Mapping):
+        return f" error {error.get('code', '')}: {shown(error.get('message'), 60)}"
+    given = data.get("result", data.get("message", data.get("outcome")))
+    return f" {shown(given, 60)}" if given is not None else ""
+
+
+def between(recorded: Json, now: Json) -> tuple[Difference, ...]:
+    """Return where two requests, or two ends of a run, differ: where another kind, only that."""
+    if recorded is None or now is None:
+        return ()
+    found = differences(recorded, now)
+    if recorded.get("kind") != now.get("kind"):
+        return tuple(one for one in found if one.pointer == "/kind")
+    return found

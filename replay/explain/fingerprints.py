@@ -1,0 +1,169 @@
+"""What else is not as it was when a run was recorded: program, tools, model, versions.
+
+A fingerprint explains a divergence and never decides one (CONTRACT.md §12.5).  Each has a name that
+a person knows (`tool search: schema /properties/q/type`, `parameters /temperature`) and two short
+texts, recorded and now.
+"""
+
+import os
+import platform
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from refold.engine.encoding import digest
+from refold.engine.encoding.canonical import Json
+from refold.engine.events.events import RunStarted
+from refold.engine.log import read_entries
+from refold.engine.ports.offers import offer_of
+from refold.engine.ports.ports import ModelRequest, Program, Tool
+from refold.engine.ports.programs import fingerprint_of, program_name
+from refold.engine.recording.bookends import ENGINE_VERSION, FORMAT_VERSION
+from refold.engine.state import STATE_VERSION
+from refold.replay.difference.pointer_diff import differences, shown
+from refold.replay.index.asked_items import Item
+
+Changes = dict[str, tuple[str, str]]
+"""Name → (recorded, now)."""
+
+_SHOWN: Final = 60
+_SCHEMA_CHANGES: Final = 3
+"""Places named of one schema that changed."""
+
+
+def changed(started: RunStarted, program: Program, tools: Mapping[str, Tool]) -> Changes:
+    """Return what of the program, its tools and this Python is not as it was recorded."""
+    now = fingerprint_of(program)
+    found = {
+        name: (started.fingerprint.get(name, ""), now.get(name, ""))
+        for name in ("source", "hash_seed")
+        if started.fingerprint.get(name, "") != now.get(name, "")
+    }
+    name = program_name(program)
+    if not started.parent and name != started.program:
+        found["program"] = (started.program, name)
+    return found | dict(_versions(started.versions)) | dict(_tools(started.tools, tools))
+
+
+def _versions(recorded: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, str]]]:
+    here = {
+        "python": ".".join(platform.python_version_tuple()[:2]),
+        "engine": ENGINE_VERSION,
+        "format": FORMAT_VERSION,
+        "state": STATE_VERSION,
+    }
+    for name, now in here.items():
+        if recorded.get(name) != now:
+            yield name, (str(recorded.get(name)), str(now))
+
+
+def _tools(
+    offers: Iterable[Mapping[str, Any]], tools: Mapping[str, Tool]
+) -> Iterator[tuple[str, tuple[str, str]]]:
+    for offer in offers:
+        tool = tools.get(offer["name"])
+        if tool is not None and tool.description:
+            now = offer_of(tool)
+            if now["digest"] != offer["digest"]:
+                yield from _definition(f"tool {offer['name']}", offer, now)
+
+
+def _definition(
+    name: str, recorded: Mapping[str, Any], now: Mapping[str, Any]
+) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield what of one tool's definition changed: its text, its effect class, its schema."""
+    for part in ("description", "effect"):
+        if part in now and recorded.get(part) != now[part]:
+            yield f"{name}: {part}", (_text(recorded.get(part)), _text(now[part]))
+    places = differences(recorded.get("schema"), now["schema"])
+    for one in places[:_SCHEMA_CHANGES]:
+        before = "" if one.kind == "added" else _text(one.before)
+        after = "" if one.kind == "removed" else _text(one.after)
+        yield f"{name}: schema {one.pointer}", (before, after)
+    if len(places) > _SCHEMA_CHANGES:
+        yield f"{name}: schema, {len(places) - _SCHEMA_CHANGES} more places", ("", "")
+
+
+def of_requests(
+    recorded: Item | None, now: Item | None, offers: Sequence[Mapping[str, Any]],
+    request: ModelRequest | None,
+) -> Changes:  # fmt: skip
+    """Return what of two model requests is not the same: model, parameters, tools, prompt."""
+    if recorded is None or now is None or not recorded.kind == now.kind == "model":
+        return {}
+    found: Changes = {}
+    if recorded.name != now.name:
+        found["model"] = (recorded.name, now.name)
+    old, new = recorded.arguments, now.arguments
+    for one in differences(old["parameters"], new["parameters"]):
+        before = "" if one.kind == "added" else _text(one.before)
+        after = "" if one.kind == "removed" else _text(one.after)
+        found[f"parameters {one.pointer}"] = (before, after)
+    if old["tools"] != new["tools"]:
+        found |= _offered(old["tools"], offers, request) or {"tools": (old["tools"], new["tools"])}
+    return found
+
+
+def _offered(
+    recorded: str, offers: Sequence[Mapping[str, Any]], request: ModelRequest | None
+) -> Changes:
+    """Return which tools the model is offered otherwise, as far as the record names them."""
+    found: Changes = {}
+    known = {offer["name"]: offer for offer in offers}
+    for tool in request.tools if request is not None else ():
+        offer = known.get(tool.name)
+        if offer is None:
+            found[f"tool {tool.name}: offered"] = ("", "offered")
+        else:
+            now = {"description": tool.description, "schema": tool.parameters}
+            found |= dict(_definition(f"tool {tool.name}", offer, now))
+    if request is not None and recorded == _digest_of(offers):
+        kept = {tool.name for tool in request.tools}
+        found |= {f"tool {name}: offered": ("offered", "") for name in known if name not in kept}
+    return found
+
+
+def _digest_of(offers: Sequence[Mapping[str, Any]]) -> str:
+    """Return the digest of a request that offers all the tools of the run."""
+    whole = [
+        {"name": offer["name"], "description": offer["description"], "parameters": offer["schema"]}
+        for offer in offers
+    ]
+    return digest.of_value(digest.VALUE, whole)
+
+
+def _text(value: Json) -> str:
+    return shown(value, _SHOWN)
+
+
+def conversation(log: str | os.PathLike[str], item: Item) -> list[Json] | None:
+    """Return the whole conversation of a recorded request; `None` where the log does not have it.
+
+    A log holds each message once, and names what went before by its chain digest (CONTRACT.md
+    §2.4).
+    """
+    known: dict[str, tuple[str, Json]] = {}
+    ends: dict[str, str] = {}
+    for entry in read_entries(log, torn_ok=True, resolve=True):
+        if entry.seq >= item.seq:
+            break
+        if entry.kind == "model.asked":
+            at = entry.data["predecessor"]
+            for message in entry.data["added"]:
+                at = _chain(known, at, message)
+            ends[entry.call or ""] = at
+        elif entry.kind == "model.answered" and entry.data.get("message"):
+            _chain(known, ends.get(entry.call or "", ""), entry.data["message"])
+    messages: list[Json] = []
+    at = item.arguments["predecessor"]
+    while at:
+        if at not in known:
+            return None
+        at, message = known[at]
+        messages.append(message)
+    return messages[::-1] + list(item.arguments["added"])
+
+
+def _chain(known: dict[str, tuple[str, Json]], at: str, message: Json) -> str:
+    after = digest.chained(at, message)
+    known[after] = (at, message)
+    return after

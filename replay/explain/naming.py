@@ -1,0 +1,443 @@
+"""What differences are called: the first one, and those that follow it (CONTRACT.md §12.4).
+
+A line that differs does not say whether a call was inserted, dropped, swapped, moved or changed.
+So the program is let run on (`replay.explain.run_on`), what it asked for is aligned with what was
+recorded (`replay.explain.scopes`), and the first difference of the alignment gets its name.  Which
+line differs first was settled before; here only a word for it is found, and the rest is listed.
+"""
+
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from typing import Final
+
+import attrs
+
+from refold.engine.encoding.canonical import encode
+from refold.replay.explain.divergence import Category
+from refold.replay.explain.run_on import Explorer, Mismatch
+from refold.replay.explain.scopes import Step, aligned_scopes
+from refold.replay.index.asked_items import Item, scope_of
+
+_WORD: Final = re.compile(r"[^\W_]+")
+
+
+@attrs.frozen(eq=False)
+class Found:
+    """One difference, with its name."""
+
+    category: Category
+    recorded: Item | None
+    now: Item | None
+    is_consequence: bool = False
+    """Whether it may follow from the first: same scope, above or below it, or made after it."""
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether the same request is made elsewhere: in another task."""
+        one, other = self.recorded, self.now
+        return (
+            self.category == "reordered"
+            and one is not None
+            and other is not None
+            and one.key == other.key
+            and one.scope != other.scope
+        )
+
+
+@attrs.frozen
+class Named:
+    """What a re-execution that differs is told to differ in."""
+
+    category: Category
+    first: Found | None
+    """What shows it; `None` where only the two lines do."""
+    later: tuple[Found, ...]
+
+
+def named(mismatch: Mismatch, explorer: Explorer, known: Collection[str]) -> Named:
+    """Return the first difference and the later ones.
+
+    `known` are the scopes that had a line before the first difference.
+    """
+    steps = aligned_scopes(explorer.recorded_items, explorer.asked_items, known.__contains__)
+    if explorer.is_cut:
+        steps = _reached(steps)
+    found = _in_order(_names(steps, has_ended=mismatch.has_ended), explorer)
+    category, first, used = _first(mismatch, explorer, found)
+    rest = [one for one in found if one not in used]
+    return Named(category, first, tuple(_marked(rest, first, mismatch, explorer)))
+
+
+def _reached(steps: list[Step]) -> list[Step]:
+    """Return the steps without those that a program that was stopped had not come to."""
+    last = max((step.recorded.seq for step in steps if step.now and step.recorded), default=1 << 62)
+    return [step for step in steps if step.now or (step.recorded and step.recorded.seq <= last)]
+
+
+# -- the name of each step --------------------------------------------------------------------
+
+
+def _names(steps: list[Step], *, has_ended: bool) -> list[Found]:
+    """Return what differs, each with its name; a request that is found elsewhere has moved."""
+    differing = _exploded([step for step in steps if step.op != "same"])
+    added = defaultdict[tuple[str, str, bytes], list[Step]](list)
+    for step in differing:
+        if step.op == "added" and step.now is not None and not step.now.is_mark:
+            added[step.now.key].append(step)
+    moved: dict[Step, Step] = {}
+    for step in differing:
+        if step.op == "dropped" and step.recorded is not None and added[step.recorded.key]:
+            moved[step] = added[step.recorded.key].pop(0)
+    arrived = set(moved.values())
+    return [
+        Found("reordered", step.recorded, moved[step].now)
+        if step in moved
+        else _named(step, has_ended=has_ended)
+        for step in differing
+        if step not in arrived
+    ]
+
+
+def _exploded(differing: list[Step]) -> list[Step]:
+    """Take a change apart where one of its sides is found elsewhere: that one has moved."""
+    calls = [step for step in differing if not any(one and one.is_mark for one in _items(step))]
+    added = {step.now.key for step in calls if step.op == "added" and step.now}
+    dropped = {step.recorded.key for step in calls if step.op == "dropped" and step.recorded}
+    changed = [step for step in differing if step.op == "changed"]
+    olds = {step.recorded.key for step in changed if step.recorded}
+    news = {step.now.key for step in changed if step.now}
+    steps = []
+    for step in differing:
+        one, other = step.recorded, step.now
+        if one is None or other is None:
+            steps.append(step)
+        elif one.key in added or other.key in dropped or (one.key in news and other.key in olds):
+            steps += [Step("dropped", one, None), Step("added", None, other)]
+        else:
+            steps.append(step)
+    return steps
+
+
+def _items(step: Step) -> tuple[Item | None, Item | None]:
+    return step.recorded, step.now
+
+
+def _named(step: Step, *, has_ended: bool) -> Found:
+    one, other = step.recorded, step.now
+    if one is None:
+        return Found("extra_call", None, other)
+    if other is None:
+        return Found("unconsumed" if has_ended else "missing_call", one, None)
+    if one.kind != other.kind:
+        return Found("kind_changed", one, other)
+    return Found("name_changed" if one.name != other.name else "args_changed", one, other)
+
+
+def _in_order(found: list[Found], explorer: Explorer) -> list[Found]:
+    """Sort differences by where they stand in the record, or would have stood."""
+    place = {item: at for at, item in enumerate(explorer.asked_items)}
+    recorded = {item.key: item.seq for item in reversed(explorer.recorded_items)}
+    anchors = sorted((at, recorded[item.key]) for item, at in place.items() if item.key in recorded)
+    asked_at = [at for at, _ in anchors]
+
+    def order(one: Found) -> tuple[int, int]:
+        at = place[one.now] if one.now is not None else -1
+        if one.recorded is not None:
+            return one.recorded.seq, at
+        before = bisect_right(asked_at, at) - 1
+        return (anchors[before][1] if before >= 0 else -1), at
+
+    return sorted(found, key=order)
+
+
+# -- the first --------------------------------------------------------------------------------
+
+
+def _first(
+    mismatch: Mismatch, explorer: Explorer, found: list[Found]
+) -> tuple[Category, Found | None, list[Found]]:
+    """Return the first difference: its name, what shows it, and what of `found` it stands for."""
+    shown = _of_lines(mismatch, explorer, found)
+    looked = _of_looks(mismatch, explorer)
+    if looked is None:
+        if shown is None:
+            return _of_order(mismatch, explorer, found)
+        return shown.category, shown, [one for one in found if _shares(one, shown)]
+    other = _OPPOSITE[looked.category]
+    if shown is not None and shown.category in other:
+        both = Found("kind_changed", shown.recorded or looked.recorded, shown.now or looked.now)
+        return "kind_changed", both, [shown]
+    category = looked.category
+    if category == "missing_call" and mismatch.has_ended:
+        category = "unconsumed"
+    return category, looked, []
+
+
+def _shares(one: Found, shown: Found) -> bool:
+    """Return whether two differences are about the same item, or the same timer."""
+    is_timer = shown.now is not None and shown.now.kind == "timer"
+    return (
+        (one.recorded is not None and one.recorded is shown.recorded)
+        or (one.now is not None and one.now is shown.now)
+        or (is_timer and one.recorded is None and _is_timer_of(one, shown))
+    )
+
+
+def _is_timer_of(one: Found, shown: Found) -> bool:
+    """Return whether a difference is a timer of the same scope: they are told by number alone."""
+    items = (one.now, shown.now)
+    return len({item.scope for item in items if item and item.kind == "timer"}) == 1 and all(
+        item is not None and item.kind == "timer" for item in items
+    )
+
+
+def _of_lines(mismatch: Mismatch, explorer: Explorer, found: list[Found]) -> Found | None:
+    """Return the difference that the two lines show; the recorded one's goes before."""
+    slept = _of_sleep(mismatch, explorer, found)
+    if slept is not None:
+        return slept
+    seq = mismatch.recorded.seq if mismatch.recorded is not None else -1
+    emitted = explorer.asked_items[0] if mismatch.event_kind and explorer.asked_items else None
+    old = next((one for one in found if one.recorded and one.recorded.seq == seq), None)
+    new = next((one for one in found if emitted is not None and one.now is emitted), None)
+    if old is None or new is None or old is new:
+        return old or new
+    if _is_replaced(old, new, explorer):
+        return _named(Step("changed", old.recorded, new.now), has_ended=False)
+    if new.recorded is None and (old.now is not None or _is_cancel(old)):
+        return new  # what comes of the recorded request was asked later, or follows from others
+    if _is_put_below(old, new):
+        return old
+    if old.category == "reordered" and new.category != "reordered":
+        return new
+    return old
+
+
+def _is_put_below(old: Found, new: Found) -> bool:
+    """Return whether the recorded call was put into a task, and what came after stands there now.
+
+    Where the record was cut off there, what came after is new to it.
+    """
+    one, moved, other = old.recorded, old.now, new.now
+    if one is None or moved is None or other is None or not old.is_moved:
+        return False
+    return other.call == one.call and moved.scope.startswith(f"{one.scope}/")
+
+
+def _is_cancel(found: Found) -> bool:
+    """Return whether a difference is about giving up: that follows from what others do."""
+    return found.recorded is not None and found.recorded.kind == "cancel"
+
+
+def _of_sleep(mismatch: Mismatch, explorer: Explorer, found: list[Found]) -> Found | None:
+    """Return the sleep that the program is in and the record does not have.
+
+    It stands where a call was if the record goes on with a call of that task that is gone.
+    """
+    entry = mismatch.recorded
+    if entry is None or not entry.call:
+        return None
+    old = next((one for one in found if one.recorded and one.recorded.seq == entry.seq), None)
+    if old is not None and old.category == "reordered":
+        return None
+    gone = old.recorded if old is not None and _is_gone(old) else None
+    more = {one.now.scope for one in found if one.now and one.now.kind == "timer"}
+    fired = [item for item in explorer.recorded_items if item.kind == "timer"]
+    scopes, keys = {item.scope for item in fired}, {item.call for item in fired}
+    news = {one.now.call for one in found if one.now is not None}
+    told = {item.call for item in explorer.asked_items if item.kind == "timer"} - news
+    is_world = entry.kind == "timer.fired"
+    place = scope_of(entry.call)
+    for scope, key in explorer.sleeping.items():
+        if not f"{place}/".startswith(f"{scope}/"):
+            continue  # what waits in a task beside it keeps nobody from asking
+        if key in told and scope not in scopes:
+            continue  # it is a recorded one, of a task that had another place
+        if scope in more or scope not in scopes or (key not in keys and not is_world):
+            timer = Item("timer", "", None, key)
+            if gone is not None and gone.scope == scope and not gone.is_mark:
+                return Found("kind_changed", gone, timer)
+            is_ahead = mismatch.event_kind and (old is not None or is_world or scope != place)
+            if not is_ahead and not mismatch.has_ended:
+                return Found("extra_call", None, timer)
+    return None
+
+
+def _is_gone(found: Found) -> bool:
+    """Return whether a recorded request is not made any more, or paired with what it is not like.
+
+    That is a later request of another name and with other arguments.
+    """
+    one, other = found.recorded, found.now
+    if one is None or other is None:
+        return one is not None
+    return one.call != other.call and one.name != other.name and one.key[2] != other.key[2]
+
+
+def _is_replaced(old: Found, new: Found, explorer: Explorer) -> bool:
+    """Return whether what is asked now stands where the recorded request stood.
+
+    That is at its call key, unless it is what the record has next; or it is a call of the task
+    where a timer was.
+    """
+    one, other = old.recorded, new.now
+    if one is None or other is None or not _is_gone(old) or new.category == "reordered":
+        return False
+    if one.kind == "timer":
+        return one.scope == other.scope and new.recorded is None
+    calls = [each for each in explorer.recorded_items if each.scope == one.scope]
+    after = next((each for each in calls if each.seq > one.seq and not each.is_mark), None)
+    if one.call != other.call:
+        return False
+    return new.recorded is None or new.recorded is not after or not _are_alike(after, other)
+
+
+def _are_alike(one: Item, other: Item) -> bool:
+    """Return whether two requests have a word in common, or one of them has none.
+
+    A request that hangs on a result that is gone keeps most of its words.
+    """
+    words, more = (set(_WORD.findall(encode(each.arguments).decode())) for each in (one, other))
+    own = set(one.arguments or ()) if isinstance(one.arguments, dict) else set[str]()
+    return not (words - own) or not (more - own) or bool((words & more) - own)
+
+
+def _of_order(
+    mismatch: Mismatch, explorer: Explorer, found: list[Found]
+) -> tuple[Category, Found | None, list[Found]]:
+    """Name two lines of which each is in its place, in its own scope.
+
+    What was asked before the recorded request came may be why; then it is the first difference.
+    """
+    timer = _of_timers(mismatch, explorer)
+    if timer is not None:
+        return timer.category, timer, []
+    timer = _gone_before(mismatch, explorer, found)
+    if timer is not None:
+        return timer.category, timer, [timer]
+    twin = _twin(mismatch, explorer, found)
+    if twin is not None:
+        return "extra_call", Found("extra_call", None, explorer.asked_items[0]), [twin]
+    entry = mismatch.recorded
+    key = next((one.key for one in explorer.recorded_items if entry and one.seq == entry.seq), None)
+    asked = next((at for at, one in enumerate(explorer.asked_items) if one.key == key), 1 << 62)
+    before = set(explorer.asked_items[:asked])
+    early = next((one for one in found if one.now in before and one.recorded is None), None)
+    if early is None and key is None:
+        early = next(iter(found), None)
+    if early is not None:
+        return early.category, early, [early]
+    if not mismatch.event_kind or explorer.gave_before(asked):
+        return "unrecorded_await", None, []
+    return "reordered", None, []
+
+
+def _gone_before(mismatch: Mismatch, explorer: Explorer, found: list[Found]) -> Found | None:
+    """Return the sleep that is gone before what is asked here, and that the record waited for."""
+    if not mismatch.event_kind or not explorer.asked_items:
+        return None
+    asked = explorer.asked_items[0]
+    seqs = (one.seq for one in explorer.recorded_items if one.key == asked.key)
+    until = next(seqs, -1)
+    for one in found:
+        gone = one.recorded
+        is_sleep = gone is not None and one.now is None and gone.kind == "timer"
+        if gone is None or not is_sleep or gone.seq >= until:
+            continue
+        if f"{asked.scope}/".startswith(f"{gone.scope}/"):
+            return one
+    return None
+
+
+def _twin(mismatch: Mismatch, explorer: Explorer, found: list[Found]) -> Found | None:
+    """Return the call more that is the same as what is asked here: which of the two is new?
+
+    The first, for the record has something else in its place.
+    """
+    emitted = explorer.asked_items[0] if mismatch.event_kind and explorer.asked_items else None
+    if emitted is None or emitted.is_mark or emitted.kind == "clock":
+        return None
+    more = (one for one in found if one.category == "extra_call")
+    return next((one for one in more if one.now and one.now.key == emitted.key), None)
+
+
+def _of_timers(mismatch: Mismatch, explorer: Explorer) -> Found | None:
+    """Return the timer that was armed beside the recorded ones, or the one that is not any more.
+
+    Timers are numbered when they are armed, and a log has only those that fired: one that was
+    armed before and came to nothing shifts the numbers of those that follow.
+    """
+    entry = mismatch.recorded
+    if entry is None or entry.kind != "timer.fired" or mismatch.event_kind:
+        return None
+    scope, _, number = (entry.call or "").partition("@")
+    waits = [key for key in explorer.timers_before if scope_of(key) == scope]
+    if not waits or entry.call in waits:
+        return None
+    armed = Item("timer", "", None, entry.call or "", entry.seq)
+    if int(number) <= explorer.timers_armed.get(scope, 0):
+        return Found("extra_call", None, Item("timer", "", None, entry.call or ""))
+    return Found("missing_call", armed, None)
+
+
+_OPPOSITE: Final = {
+    "extra_call": ("missing_call", "unconsumed"),
+    "missing_call": ("extra_call",),
+}
+
+
+def _of_looks(mismatch: Mismatch, explorer: Explorer) -> Found | None:
+    """Return the look at the clock that is one too many, or missing, where the lines differ.
+
+    Looks have no call key, and one is like the other: only their number can be compared.
+    """
+    recorded = [item for item in explorer.recorded_items if item.kind == "clock"]
+    now = [item for item in explorer.asked_items if item.kind == "clock"]
+    if mismatch.event_kind == "clock.read" and len(now) > len(recorded):
+        return Found("extra_call", None, now[0])
+    entry = mismatch.recorded
+    if entry is not None and entry.kind == "clock.read" and len(now) < len(recorded):
+        return Found("missing_call", recorded[0], None)
+    return None
+
+
+# -- the later ones ---------------------------------------------------------------------------
+
+
+def _marked(
+    later: Sequence[Found], first: Found | None, mismatch: Mismatch, explorer: Explorer
+) -> list[Found]:
+    """Say of each whether it may follow from the first."""
+    scopes = _scopes_of(first) or {
+        scope_of(call)
+        for call in (mismatch.call, mismatch.recorded.call if mismatch.recorded else None)
+        if call
+    }
+    return [attrs.evolve(one, is_consequence=_may_follow(one, scopes, explorer)) for one in later]
+
+
+def _may_follow(one: Found, firsts: set[str], explorer: Explorer) -> bool:
+    """Return whether a difference stands where the first can have had an influence.
+
+    That is anywhere but in tasks beside it that were there already; what gives up on such a task
+    may stand anywhere.
+    """
+    items = [item for item in (one.recorded, one.now) if item is not None]
+    if not firsts or any(item.kind == "cancel" for item in items):
+        return True
+    return any(
+        scope not in explorer.scopes_before or any(_are_in_line(scope, first) for first in firsts)
+        for scope in _scopes_of(one)
+    )
+
+
+def _scopes_of(found: Found | None) -> set[str]:
+    items = (found.recorded, found.now) if found is not None else ()
+    return {item.scope for item in items if item is not None and item.call}
+
+
+def _are_in_line(one: str, other: str) -> bool:
+    """Return whether one scope is the other, or above or below it."""
+    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")

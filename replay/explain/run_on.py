@@ -1,0 +1,380 @@
+"""Lets a program that has left its record run on, so that the difference can be named.
+
+What it asks for is answered from the record by likeness: the same request in its scope, the same in
+another, else the nearest of its kind.  Nothing is executed.  The verdict and the place of the first
+difference are settled before this begins; `replay.explain.naming` finds a word for it in what is
+gathered here, and `replay.explain.scopes` aligns it (CONTRACT.md §12.4).
+"""
+
+import asyncio
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.encoding.canonical import Json, encode, loads
+from refold.engine.events.codec import kind_of, structure, unstructure
+from refold.engine.events.events import (
+    ChildFinished,
+    ClockRead,
+    Event,
+    InputGiven,
+    ModelAnswered,
+    ToolReturned,
+    ValueDrawn,
+)
+from refold.engine.events.outcome import Outcome
+from refold.engine.kernel.kernel import Kernel
+from refold.engine.kernel.pending import Pending
+from refold.engine.log import Entry
+from refold.engine.loop.loop import Task, Timer
+from refold.engine.ports.effects import AskModel
+from refold.engine.ports.ports import ModelRequest
+from refold.replay.index.asked_items import Item, item_of, scope_of
+from refold.replay.index.cursor import Cursor
+
+STEPS_MAX: Final = 5_000
+"""Requests and answers after which the program is not let run on any further."""
+_NEAR: Final = 200
+"""Recorded requests of a scope among which one of the same kind is looked for."""
+
+
+@attrs.frozen(kw_only=True)
+class Mismatch:
+    """The first line that differs, as it was found."""
+
+    event_kind: str
+    """What the program emitted; empty where it waited, or had ended."""
+    call: str | None
+    now: Json
+    """The data emitted; of an ended program, its verdict."""
+    recorded: Entry | None
+    recorded_data: Json
+    last: tuple[Entry, ...]
+    file: str
+    line: int
+    has_ended: bool
+    """Whether the program had returned by then."""
+
+    def is_other_end(self) -> bool:
+        """Return whether the same delegation tool ended otherwise: no request differs."""
+        entry = self.recorded
+        return (
+            entry is not None
+            and entry.kind == self.event_kind == "tool.returned"
+            and entry.call == self.call
+        )
+
+
+class Explorer:
+    """Answers a program that has left its record, as well as can be."""
+
+    def __init__(self, cursor: Cursor, kernel: Kernel) -> None:
+        self.asked_items: list[Item] = []
+        self.recorded_items: list[Item] = []
+        self.finish: Entry | None = None
+        """The recorded end of the run, if it has one."""
+        self.is_cut = False
+        """Whether the program was left before it had come to an end of its own."""
+        self.scopes_before = frozenset(_live_scopes(kernel))
+        """Scopes of tasks that existed when the program left its record."""
+        self.timers_armed = _timers_armed(kernel)
+        """By scope, how many timers had been armed by then."""
+        self.timers_before = tuple(kernel.loop.timers)
+        """Keys of the timers that were armed then."""
+        self.sleeping = _sleeping(kernel)
+        """By scope, the timer that its task slept on then."""
+        self.requests: dict[str, ModelRequest] = {}
+        """The model requests made since, whole, by call."""
+        self._answers: dict[str, tuple[int, Event]] = {}
+        """By recorded call key: seq and event of what completed it."""
+        self._fired: dict[str, int] = {}
+        """By recorded timer key: its seq."""
+        self._served: dict[str, Item] = {}
+        self._unused: dict[str, dict[Item, None]] = defaultdict(dict)
+        self._same: dict[tuple[str, str, bytes], list[Item]] = defaultdict(list)
+        self._first_named: dict[tuple[str, str], Item] = {}
+        self._other_name: set[str] = set()
+        """Calls that are answered with what came of a call of another name."""
+        self._unplaced: set[str] = set()
+        """Those answered with what came of another call elsewhere: they are answered at once."""
+        self._first_unused = 0
+        self._extra_sleep = ""
+        """The timer of a sleep that the record does not have; see `_sleep_before`."""
+        self._open_before = set(kernel.open) | set(kernel.children)
+        self._clock = ClockRead(0, 0)
+        self._steps = 0
+        self._first_given = 1 << 62
+        """How much had been asked when the program was first given something."""
+        self._given_up: set[str] = set()
+        first = cursor.peek()
+        for entry in cursor.rest():
+            self._recorded(entry, cursor)
+        self._extra_sleep = self._sleep_before(first) if first is not None else ""
+        self._shifted = _shifted(first, kernel.loop.timers) if first is not None else ("", 0)
+        """A scope whose timers have other numbers now, and by how much: see `_due_at`."""
+
+    def _recorded(self, entry: Entry, cursor: Cursor) -> None:
+        data = cursor.data(entry)
+        match entry.kind:
+            case "clock.read":
+                self._clock = ClockRead(data["time_us"], data["virtual_us"])
+            case "run.finished":
+                self.finish = entry
+            case "timer.fired":
+                self._fired.setdefault(entry.call or "", entry.seq)
+            case "effect.cancelled":
+                self._given_up.add(entry.call or "")
+        item = item_of(entry.kind, entry.call, data, entry.seq)
+        if item is not None:
+            self.recorded_items.append(item)
+            self._unused[item.scope][item] = None
+            self._same[item.key].append(item)
+            self._first_named.setdefault((item.kind, item.name), item)
+        if entry.call and entry.kind in _COMPLETIONS:
+            event = structure(entry.kind, data)
+            self._answers.setdefault(entry.call, (entry.seq, event))  # type: ignore[arg-type]  # its kind says so
+
+    def _sleep_before(self, entry: Entry) -> str:
+        """Return the timer that the task sleeps on where the record has it ask for something.
+
+        A timer that the record never fired is a sleep more.  So is another, where the record has
+        the task wait instead: if a timer of the task fires while the request is open, that is a
+        time limit's, for no task sleeps while it waits.
+        """
+        if not entry.call or entry.kind in _WORLDS:
+            return ""
+        scope = scope_of(entry.call)
+        above = [key for one, key in self.sleeping.items() if f"{scope}/".startswith(f"{one}/")]
+        key = max(above, key=len, default="")
+        if not key or key not in self._fired:
+            return key
+        fired = min(
+            (seq for each, seq in self._fired.items() if scope_of(each) == scope), default=-1
+        )
+        answered = self._answers.get(entry.call)
+        if entry.kind not in _WAITED_FOR or fired < 0 or (answered and answered[0] < fired):
+            return ""
+        is_awaited = entry.kind != "child.started" or entry.call in self._given_up
+        return self.sleeping.get(scope, "") if is_awaited else ""
+
+    # -- what the program asks ------------------------------------------------------------
+
+    def asked(self, event: Event, call: str | None) -> None:
+        """Take note of what the program asks for, and choose what will answer it."""
+        item = item_of(kind_of(event), call, loads(encode(unstructure(event))))
+        if item is None or self.is_cut:
+            return
+        self._note(item)
+        match = self._match(item)
+        if match is not None:
+            self._served[item.call] = match
+            if match.name != item.name:
+                self._other_name.add(item.call)
+            if match.call != item.call and match.key != item.key:
+                self._unplaced.add(item.call)
+
+    def draw(self, source: str, name: str, call: str) -> Json:
+        """Return the value that the record has for a draw of that name in this scope."""
+        item = Item("value", source, {"source": source, "name": name}, call)
+        for other in self._unused[item.scope]:
+            if other.kind == "value" and other.arguments.get("name") == name:
+                self.asked(ValueDrawn(source, name, other.arguments.get("value")), call)  # type: ignore[arg-type]  # a closed set
+                return other.arguments.get("value")
+        self._note(item)
+        return None
+
+    def look(self) -> ClockRead:
+        """Return the last time that the record has."""
+        self._note(Item("clock", "", None, ""))
+        return self._clock
+
+    def sent(self, effects: Iterable[object]) -> None:
+        """Keep the model requests among what the program wants done, whole."""
+        for effect in effects:
+            if isinstance(effect, AskModel):
+                self.requests[effect.call] = effect.request
+
+    def gave_before(self, asked: int) -> bool:
+        """Return whether the program was given something before it asked the n-th time, from 0."""
+        return self._first_given <= asked
+
+    def _note(self, item: Item) -> None:
+        self._steps += 1
+        self.asked_items.append(item)
+
+    def _match(self, item: Item) -> Item | None:
+        """Return the recorded request whose outcome fits best; used up only if it is the same."""
+        same = self._same.get(item.key, ())
+        unused = [other for other in same if other in self._unused[other.scope]]
+        here = [other for other in unused if other.scope == item.scope]
+        found = next(iter(here or unused), None)
+        if found is not None:
+            del self._unused[found.scope][found]
+            return found
+        if same:
+            return same[0]
+        alike = [
+            other
+            for other in itertools.islice(self._unused[item.scope], _NEAR)
+            if other.kind == item.kind
+        ]
+        of_name = [other for other in alike if other.name == item.name]
+        of_name.sort(key=lambda other: other.call != item.call)  # its own key before the earliest
+        elsewhere = self._first_named.get((item.kind, item.name))
+        return next(iter(of_name), elsewhere or next(iter(alike), None))
+
+    # -- what it is answered --------------------------------------------------------------
+
+    def advance(self, kernel: Kernel) -> bool:
+        """Deliver what the record has earliest; False where nothing is left to give."""
+        if self._steps > STEPS_MAX:
+            self.is_cut = True
+            return False
+        self._steps += 1
+        self._first_given = min(self._first_given, len(self.asked_items))
+        calls = [*kernel.open, *(call for call in kernel.children if kernel.wants_child(call))]
+        known = [(seq, call) for call in calls if (seq := self._when(call)) is not None]
+        timers = kernel.loop.timers
+        if self._extra_sleep in timers:
+            self._fire(self._extra_sleep, kernel)
+            return True
+        due = [(seq, key) for key in timers if (seq := self._due_at(key)) is not None]
+        unknown = [call for call in calls if self._when(call) is None]
+        unknown.sort(key=self._was_given_up)  # these wait for what made the record give up on them
+        may_come = unknown and not (due and self._was_given_up(unknown[0]))
+        first = min([*known, *due], default=(1 << 62, ""))
+        is_next = self._next_asked() < first[0] or first in due
+        if may_come and (not known or is_next):
+            kernel.deliver(self._outcome(unknown[0], kernel), unknown[0])
+        elif due and (not known or min(due) < min(known)):
+            self._fire(min(due)[1], kernel)
+        elif known:
+            call = min(known)[1]
+            kernel.deliver(self._outcome(call, kernel), call)
+        elif timers:
+            self._fire(min(timers.values(), key=_due).key, kernel)
+        else:
+            return False
+        return True
+
+    def _due_at(self, key: str) -> int | None:
+        """Return the seq at which the record has the timer; `None` where it never fired.
+
+        Timers are told by number alone: behind a sleep more, each has the next one's; so behind a
+        time limit more, which was kept and fired nowhere.
+        """
+        scope, _, number = key.partition("@")
+        extra_scope, _, extra = self._extra_sleep.partition("@")
+        if scope == extra_scope and int(number) > int(extra):
+            key = f"{scope}@{int(number) - 1}"
+        elif scope == self._shifted[0]:
+            key = f"{scope}@{int(number) - self._shifted[1]}"
+        return self._fired.get(key)
+
+    def _when(self, call: str) -> int | None:
+        """Return the seq of what answered the call in the record; `None` where nothing did."""
+        if call in self._unplaced:
+            return None
+        found = self._answers.get(self._recorded_call(call))
+        return found[0] if found is not None else None
+
+    def _next_asked(self) -> int:
+        """Return the seq of the first recorded request that nobody has made yet."""
+        items = self.recorded_items
+        while self._first_unused < len(items):
+            item = items[self._first_unused]
+            if not item.is_mark and item in self._unused[item.scope]:
+                return item.seq
+            self._first_unused += 1
+        return 1 << 62
+
+    def _was_given_up(self, call: str) -> bool:
+        """Return whether the record gave up on what stands where this call stands."""
+        return call in self._given_up and self._recorded_call(call) == call
+
+    def _recorded_call(self, call: str) -> str:
+        match = self._served.get(call)
+        if match is not None:
+            return match.call
+        return call if call in self._open_before else ""
+
+    def _outcome(self, call: str, kernel: Kernel) -> Event:
+        found = self._answers.get(self._recorded_call(call))
+        if call in kernel.children:
+            if found is not None and isinstance(found[1], ChildFinished):
+                return found[1]
+            return ChildFinished(Outcome(status="completed"))
+        pending = kernel.open[call]
+        event = found[1] if found is not None else None
+        if event is None or kind_of(event) != _COMPLETED_BY[pending.kind]:
+            return _made_up(pending)
+        # That another tool failed says nothing of this one, and would lead the program elsewhere.
+        has_failed = getattr(event, "status", "ok") != "ok"
+        return _made_up(pending) if has_failed and call in self._other_name else event
+
+    def _fire(self, key: str, kernel: Kernel) -> None:
+        self._note(Item("timer", "", None, key))
+        kernel.loop.fire(key)
+
+
+_COMPLETIONS: Final = frozenset(
+    {"tool.returned", "model.answered", "child.finished", "input.given"}
+)
+_WORLDS: Final = _COMPLETIONS | {"timer.fired"}
+_WAITED_FOR: Final = frozenset({"tool.called", "model.asked", "child.started", "input.asked"})
+_COMPLETED_BY: Final = {
+    "tool": "tool.returned",
+    "model": "model.answered",
+    "input": "input.given",
+}
+
+
+def _made_up(pending: Pending) -> Event:
+    """Return an outcome for what the record has nothing like."""
+    match pending.kind:
+        case "model":
+            return ModelAnswered("ok", {"role": "assistant", "content": ""})
+        case "tool" if pending.tool is not None and pending.tool.typed:
+            return ToolReturned("error", error={"code": "unrecorded", "message": "", "type": ""})
+        case "tool":
+            return ToolReturned("ok")
+        case _:
+            return InputGiven(None)
+
+
+def _due(timer: Timer) -> tuple[int, int]:
+    return timer.delay_us, timer.number
+
+
+def _live_scopes(kernel: Kernel) -> Iterable[str]:
+    return (task.scope.path for task in kernel.loop.unfinished if isinstance(task, Task))
+
+
+def _sleeping(kernel: Kernel) -> dict[str, str]:
+    """Return the last timer of each scope whose task is in `asyncio.sleep`."""
+    root = kernel.loop.root
+    found = {root.path: f"{root.path}@{root.timers}"} if kernel.main is None else {}  # a plain one
+    for task in kernel.loop.unfinished:
+        inner: Any = task.get_coro()
+        while (waits := getattr(inner, "cr_await", None)) is not None and hasattr(waits, "cr_code"):
+            inner = waits
+        if isinstance(task, Task) and getattr(inner, "cr_code", None) is asyncio.sleep.__code__:
+            found[task.scope.path] = f"{task.scope.path}@{task.scope.timers}"
+    return {scope: key for scope, key in found.items() if key in kernel.loop.timers}
+
+
+def _shifted(first: Entry, armed: Iterable[str]) -> tuple[str, int]:
+    """Return the scope of a recorded timer that is armed under a later number, and how much."""
+    if first.kind != "timer.fired" or first.call in armed:
+        return "", 0
+    scope, _, number = (first.call or "").partition("@")
+    later = [int(key.partition("@")[2]) - int(number) for key in armed if scope_of(key) == scope]
+    return scope, min((each for each in later if each > 0), default=0)
+
+
+def _timers_armed(kernel: Kernel) -> dict[str, int]:
+    live = [task.scope for task in kernel.loop.unfinished if isinstance(task, Task)]
+    return {scope.path: scope.timers for scope in (kernel.loop.root, *live)}

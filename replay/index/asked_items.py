@@ -1,0 +1,134 @@
+"""What a program asks for, as items that can be compared: the words of divergences.
+
+An item is one request of a program (a call, a timer, a drawn value, a note, a giving up) with what
+identifies it beyond its call key: kind, name, arguments.
+"""
+
+import functools
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.encoding.canonical import Json, encode_sorted
+
+_NAMED: Final[dict[str, tuple[str, str]]] = {
+    # kind: (the item's kind, the member that names it)
+    "tool.called": ("tool", "tool"),
+    "model.asked": ("model", "model"),
+    "child.started": ("child", ""),
+    "child.finished": ("child", ""),
+    "timer.fired": ("timer", ""),
+    "clock.read": ("clock", ""),
+    "value.drawn": ("value", "source"),
+    "input.asked": ("input", ""),
+    "patch.marked": ("patch", "id"),
+    "note.added": ("note", ""),
+    "effect.cancelled": ("cancel", "kind"),
+    "limit.hit": ("limit", "limit"),
+    "session.seeded": ("session", ""),
+    "session.restored": ("session", ""),
+    "session.changed": ("session", "event"),
+}
+_ASKED: Final = frozenset(_NAMED) - {"child.finished"}
+_MARKS: Final = frozenset({"timer", "cancel"})
+"""Kinds that take no ordinal of the calls: they may stand anywhere among them."""
+_OF_PLACE: Final = frozenset({"uuid", "random"})
+"""Sources of values that follow from the seed and the place."""
+
+
+@attrs.frozen(eq=False)
+class Item:
+    """One thing that a program asked for; itself, not equal to others: see `key`."""
+
+    kind: str
+    """`tool`, `model`, `child`, `timer`, `clock`, `value`, `input`, `patch`, `note`, `cancel`,
+    `limit` or `session`."""
+    name: str
+    """Of the tool, the model, the child's agent or program; empty where there is none."""
+    arguments: Json
+    call: str
+    """Its call key; empty for a look at the clock."""
+    seq: int = -1
+    """Of its entry in the log; -1 for one that was asked in replay."""
+
+    @functools.cached_property
+    def scope(self) -> str:
+        """The scope of its call key."""
+        return scope_of(self.call)
+
+    @functools.cached_property
+    def key(self) -> tuple[str, str, bytes]:
+        """Kind, name and arguments: equal for two items that ask for the same, wherever.
+
+        A value that follows from the place alone is no part of what is asked for: a uuid after a
+        call that was inserted is another one, and the same request.
+        """
+        asked = self.arguments
+        if self.kind == "value" and self.name in _OF_PLACE and isinstance(asked, dict):
+            asked = {name: value for name, value in asked.items() if name != "value"}
+        return self.kind, self.name, encode_sorted(asked)
+
+    @property
+    def is_mark(self) -> bool:
+        """Whether it takes no ordinal of the calls: a timer, or the giving up of a call."""
+        return self.kind in _MARKS
+
+    def as_json(self) -> dict[str, Any]:
+        """Return {kind, name, call, arguments}."""
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "call": self.call,
+            "arguments": self.arguments,
+        }
+
+    def label(self) -> str:
+        """Return the item in a few words: `search#3`, `timer 0@2`, `child researcher#1`."""
+        ordinal = self.call.rpartition("#")[2]
+        match self.kind:
+            case "timer" | "clock" | "cancel":
+                return f"{self.kind} {self.call}".strip()
+            case "tool":
+                return f"{self.name}#{ordinal}"
+            case _:
+                return f"{self.kind} {self.name}".strip() + f"#{ordinal}"
+
+
+def is_asked(kind: str) -> bool:
+    """Return whether an entry of this kind is something that a program asked for."""
+    return kind in _ASKED
+
+
+def item_of(kind: str, call: str | None, data: dict[str, Json], seq: int = -1) -> Item | None:
+    """Return the item of an entry; `None` for kinds that ask for nothing.
+
+    A `child.finished` asks where it is all that stands of a start: of a rejected one.
+    """
+    if kind not in _ASKED and not (kind == "child.finished" and "delegation" in data):
+        return None
+    short, member = _NAMED[kind]
+    return Item(short, _name(short, member, data), _arguments(short, data), call or "", seq)
+
+
+def _name(kind: str, member: str, data: dict[str, Json]) -> str:
+    if kind == "child":
+        delegation = data.get("delegation", {})
+        return str(delegation.get("agent") or delegation.get("program") or "")
+    return str(data.get(member, "")) if member else ""
+
+
+def _arguments(kind: str, data: dict[str, Json]) -> Json:
+    match kind:
+        case "tool":
+            return data.get("arguments")
+        case "child":
+            return data.get("delegation")
+        case "timer" | "clock" | "cancel":
+            return None
+        case _:
+            return data
+
+
+def scope_of(call: str) -> str:
+    """Return the scope of a call key or timer key."""
+    return call.partition("@")[0] if "@" in call else call.rpartition("#")[0]

@@ -1,0 +1,366 @@
+"""What a log holds, laid out to be looked up: the book from which other runs are served.
+
+A re-execution takes line after line.  A rehearsal (`replay.what_if.rehearsal`), and a run that is
+live in part (`replay.partial.sources`), ask in another order than was recorded, and so need each
+outcome by its call key, and the same request wherever it was made.  Nothing is run here and nothing
+compared.
+Rules: CONTRACT.md §12.8, §12.10.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.encoding import digest
+from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.secret import MEMBER
+from refold.engine.errors import LogDamaged, LogUnsealed
+from refold.engine.events.codec import unstructure
+from refold.engine.events.events import (
+    KIND_OF,
+    ChildFinished,
+    ChildStarted,
+    ClockRead,
+    EffectCancelled,
+    Event,
+    InputAsked,
+    InputGiven,
+    LimitHit,
+    ModelAnswered,
+    ModelAsked,
+    PatchMarked,
+    RunFinished,
+    RunStarted,
+    SessionChanged,
+    SessionSeeded,
+    TimerFired,
+    TokensGranted,
+    ToolCalled,
+    ToolReturned,
+    ValueDrawn,
+)
+from refold.engine.events.outcome import Usage
+from refold.engine.log import Entry, read_entries
+from refold.engine.log.names import child_path
+from refold.replay.difference.excuses import without_volatile
+from refold.replay.difference.pointer_diff import shown
+from refold.replay.index.asked_items import Item, item_of
+from refold.replay.index.guarantee import refuse_observed
+from refold.replay.index.run_end import end_of
+
+Request = ToolCalled | ModelAsked | ChildStarted | InputAsked
+
+
+@attrs.frozen
+class Asked:
+    """One request of a program."""
+
+    call: str
+    identity: str
+    """Digest of what is asked, whoever asks: equal for the same request under another key."""
+    item: Item
+    data: dict[str, Json] = attrs.field(repr=False)
+    """What the log has of it, or would have."""
+    delegates: bool = False
+    """Whether it calls a delegation tool: program code, whose result the program makes itself."""
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """Kind and name: what a request keeps that is made with other arguments."""
+        return self.item.kind, self.item.name
+
+    @property
+    def said(self) -> dict[str, Json]:
+        """What was asked as a log has it, without what depends on the order: see `asked_of`."""
+        return _said(self.item.kind, self.data)
+
+    def identity_without(self, volatile: Iterable[str]) -> str:
+        """Return the digest of what is asked with volatile places made alike (§12.7)."""
+        said = self.said
+        alike = without_volatile(":".join(self.name), said, volatile)
+        return self.identity if alike is said else _identity(self.item.kind, alike)
+
+
+@attrs.frozen
+class Answer:
+    """One line from the world."""
+
+    key: str
+    """The call or timer key that it completes; of the others, a name of their own."""
+    call: str | None
+    event: Event
+    position: int
+    """Its place in the order of delivery, from 0."""
+
+
+class Book:
+    """The record of one run.
+
+    Raises:
+        LogDamaged: an entry does not verify.
+        LogUnsealed: the record has no end, and `unfinished_ok` is not said.
+        LogMissing: there is no such file.
+    """
+
+    def __init__(self, log: Path, *, unfinished_ok: bool = False) -> None:
+        self.log = log
+        self.requests: dict[str, Asked] = {}
+        """By call key, in the order asked."""
+        self.answers: dict[str, Answer] = {}
+        """By key, in the order of delivery."""
+        self.values: dict[str, ValueDrawn] = {}
+        """By call key, in the order drawn."""
+        self.given_up_after: dict[str, str] = {}
+        """By call key of tools and models that the program gave up on: the key of what was
+        delivered last before it did; empty for nothing."""
+        self.looks: list[ClockRead] = []
+        self.markers: set[str] = set()
+        self.snapshot: dict[str, Any] | None = None
+        """Of the session that the run started with; `None` for none of its own."""
+        self.usage: dict[str, Usage] = {}
+        """What models spent, and children, by call key."""
+        self.durations_us: dict[str, int] = {}
+        """From the request to its outcome, by call key, as the clocks of `meta` have it."""
+        self.entries = 0
+        """Behind the first: the seq of the last."""
+        self._asked_us: dict[str, int] = {}
+        self._finished: RunFinished | None = None
+        self._has_handles = False
+        entries = read_entries(log, resolve=True, torn_ok=True)
+        self.started = _started(log, next(entries, None))
+        for entry in entries:
+            self._take(entry)
+        self.end: dict[str, Json] = self._end(unfinished_ok=unfinished_ok)
+        """How the run ended; empty for an unfinished record."""
+
+    @property
+    def delivered(self) -> tuple[str, ...]:
+        """The keys of what was delivered, in order."""
+        return tuple(self.answers)
+
+    @property
+    def given_up(self) -> tuple[str, ...]:
+        """The call keys of requests that have no outcome."""
+        asked = self.requests.values()
+        return tuple(
+            one.call for one in asked if not one.delegates and one.call not in self.answers
+        )
+
+    def example(self, tool: str) -> ToolReturned | None:
+        """Return a result that a tool gave; `None` where it gave none."""
+        for call, answer in self.answers.items():
+            event = answer.event
+            if isinstance(event, ToolReturned) and event.status == "ok":
+                asked = self.requests.get(call)
+                if asked is not None and asked.item.name == tool:
+                    return event
+        return None
+
+    def position(self, key: str) -> int | None:
+        """Return the place of a key in the recorded order; `None` if it was not delivered."""
+        answer = self.answers.get(key)
+        return answer.position if answer is not None else None
+
+    def child_number(self, call: str) -> int | None:
+        """Return the number (from 1) of the child that a call started; `None` for none."""
+        children = [one.call for one in self.requests.values() if one.item.kind == "child"]
+        return children.index(call) + 1 if call in children else None
+
+    def child_log(self, call: str) -> Path | None:
+        """Return where the child that a call started has its log; `None` for none."""
+        number = self.child_number(call)
+        return child_path(self.log, number) if number is not None else None
+
+    def empty(self) -> "Book":
+        """Return a book of the same log in which nothing is recorded."""
+        other = object.__new__(Book)
+        other.__dict__ = {
+            name: type(value)() if isinstance(value, (dict, list, set)) else value
+            for name, value in self.__dict__.items()
+        }
+        return other
+
+    @property
+    def rules(self) -> dict[str, Any]:
+        """Redaction and volatile rules that the log was made under; handles make secrets, too."""
+        rules = self.started.rules
+        return {**rules, "redaction": rules.get("redaction", {})} if self._has_handles else rules
+
+    @property
+    def whole_end(self) -> dict[str, Json]:
+        """How the run ended, volatile places included; empty for an unfinished record."""
+        return end_of(self._finished) if self._finished is not None else {}
+
+    def stable(self, end: dict[str, Json]) -> dict[str, Json]:
+        """Return how a run ended without what the log's rules declare volatile (§12.7)."""
+        found: dict[str, Json] = without_volatile("run", end, self.rules.get("volatile", ()))
+        return found
+
+    def label(self, key: str) -> str:
+        """Return what a key stands for, for people: `search#2 in 0/1 (q="b")`."""
+        if "@" in key:
+            return f"timer {key}"
+        asked = self.requests.get(key)
+        if asked is None:
+            return _PLACED.get(key.partition(" ")[0], key)
+        return label_of(asked.item)
+
+    def _end(self, *, unfinished_ok: bool) -> dict[str, Json]:
+        if self._finished is not None:
+            return self.stable(end_of(self._finished))
+        if not unfinished_ok:
+            raise LogUnsealed(str(self.log))
+        return {}
+
+    def _take(self, entry: Entry) -> None:
+        self.entries += 1
+        call, event = entry.call or "", entry.event
+        at_us = int(entry.meta.get("mono_us", 0))
+        self._has_handles = self._has_handles or _HANDLE in entry.line
+        match event:
+            case ToolCalled() | ModelAsked() | ChildStarted() | InputAsked():
+                self.requests[call] = asked_of(event, call, entry.seq)
+                self._asked_us[call] = at_us
+            case ToolReturned() | ModelAnswered() | InputGiven() | ChildFinished():
+                self._complete(call, event, at_us)
+            case TimerFired():
+                self._answer(call, call, event)
+            case ValueDrawn():
+                self.values[call] = event
+            case ClockRead():
+                self.looks.append(event)
+            case PatchMarked():
+                self.markers.add(event.id)
+            case EffectCancelled(kind="tool" | "model"):
+                self.given_up_after[call] = next(reversed(self.answers), "")
+            case RunFinished():
+                self._finished = event
+            case _:
+                self._take_other(event)
+
+    def _take_other(self, event: Any) -> None:
+        match event:
+            case SessionSeeded():
+                self.snapshot = event.snapshot
+            case SessionChanged() if event.by:
+                self._answer(f"session {len(self.answers)}", None, event)
+            case TokensGranted():
+                self._answer(f"tokens {len(self.answers)}", None, event)
+            case LimitHit(limit="timeout_seconds", scope="run"):
+                self._answer("timeout", None, event)
+            case EffectCancelled(kind="run"):
+                self._answer("cancellation", None, event)
+            case _:
+                pass  # it follows from the program, or nobody sees it
+
+    def _complete(self, call: str, event: Event, at_us: int) -> None:
+        asked = self.requests.get(call)
+        if asked is None or asked.delegates:
+            return  # a rejected start, or the result of program code
+        self.durations_us[call] = max(0, at_us - self._asked_us[call])
+        if isinstance(event, ModelAnswered):
+            self.usage[call] = event.usage
+        elif isinstance(event, ChildFinished):
+            self.usage[call] = event.outcome.usage
+        self._answer(call, call, event)
+
+    def _answer(self, key: str, call: str | None, event: Event) -> None:
+        self.answers[key] = Answer(key, call, event, len(self.answers))
+
+
+OUTSIDE: Final = frozenset({"timeout", "cancellation"})
+"""Keys of what ends a run from outside."""
+_HANDLE: Final = f'"{MEMBER}"'.encode()
+_PLACED: Final = {
+    "session": "a child's change of the session",
+    "timeout": "the run's timeout",
+    "cancellation": "the cancellation of the run",
+}
+
+
+def _started(log: Path, entry: Entry | None) -> RunStarted:
+    event = entry.event if entry is not None else None
+    if not isinstance(event, RunStarted):
+        raise LogDamaged(str(log), 1, 0, "run.started", "another entry", "malformed")
+    return refuse_observed(log, event)
+
+
+def asked_of(event: Request, call: str, seq: int = -1) -> Asked:
+    """Return a request as a book has it; `identity` leaves out what depends on the order.
+
+    That is: how much of a conversation the log has already, and the tokens that are left for a
+    child when it starts.
+    """
+    data = unstructure(event)
+    item = item_of(KIND_OF[type(event)], call, data, seq)
+    if item is None:
+        raise TypeError(f"{event!r} asks for nothing")
+    identity = _identity(item.kind, _said(item.kind, data))
+    delegates = isinstance(event, ToolCalled) and bool(event.delegates)
+    return Asked(call, identity, item, data, delegates)
+
+
+def _said(kind: str, data: dict[str, Json]) -> dict[str, Json]:
+    match kind:
+        case "tool":
+            return {name: data[name] for name in ("tool", "arguments")}
+        case "model":
+            return {name: value for name, value in data.items() if name != "base"}
+        case "child":
+            given = data["delegation"]
+            kept = {name: value for name, value in given.items() if name != "limits"}
+            return {"delegation": kept}
+        case _:
+            return data
+
+
+def _identity(kind: str, said: dict[str, Any]) -> str:
+    match kind:
+        case "tool":
+            view: Json = [said["tool"], said["arguments"]]
+        case "model":
+            view = [said["model"], _chain(said), said["parameters"], said["tools"]]
+        case "child":
+            view = said["delegation"]
+        case _:
+            view = said
+    return digest.of_value(digest.VALUE, [kind, view])
+
+
+def _chain(said: dict[str, Any]) -> str:
+    """Return the chain digest of the whole conversation (CONTRACT.md §2.4)."""
+    at: str = said["predecessor"]
+    for message in said["added"]:
+        at = digest.chained(at, message)
+    return at
+
+
+def label_of(item: Item) -> str:
+    """Return a request in a few words, its scope unless that is the program itself's included."""
+    where = "" if item.scope in ("", "0") else f" in {item.scope}"
+    return f"{item.label()}{where}{_inside(item)}"
+
+
+def _inside(item: Item) -> str:
+    arguments = item.arguments
+    if not isinstance(arguments, Mapping):
+        return ""
+    match item.kind:
+        case "tool":
+            text = ", ".join(f"{name}={shown(value, 32)}" for name, value in arguments.items())
+        case "child":
+            text = shown(arguments.get("brief") or arguments.get("input"), 60)
+        case "model":
+            text = shown(_last_words(arguments.get("added")), 60)
+        case "input":
+            text = shown(arguments.get("question"), 60)
+        case _:
+            text = str(arguments.get("name", ""))
+    return f" ({text})" if text else ""
+
+
+def _last_words(added: Any) -> Json:
+    last = added[-1] if isinstance(added, list) and added else None
+    return last.get("content") if isinstance(last, Mapping) else added

@@ -1,0 +1,183 @@
+"""Reads a log ahead, for a re-execution that compares line by line.
+
+Late effects and marks of a resume have no part in what the program saw: they are passed over.
+So are change markers, which take no part in the order of calls; they are remembered.
+
+Of a log that was verified before, lines are taken apart no further than is needed: most are what
+the program is expected to emit, byte by byte, and `take_if` finds that out without parsing.
+"""
+
+import os
+import re
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.errors import LogDamaged
+from refold.engine.events.codec import structure
+from refold.engine.events.events import FROM_WORLD, MEASURED, Recorded
+from refold.engine.log import Entry, read_entries
+from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
+from refold.engine.log.damage import Place
+from refold.engine.log.line import TRAILER
+from refold.engine.log.names import blobs_of
+from refold.engine.log.reader import entry_of, lines_of
+
+_PASSED_OVER: Final = frozenset({"effect.late", "run.resumed", "patch.marked"})
+_ENDS_STEP: Final = FROM_WORLD | {"run.finished"}
+
+
+_HEAD: Final = b'{"seq":%d,"kind":"%b","call":"%b","cause":%d,"data":%b'
+_META_BEGIN: Final = b',"meta":{"wall_us":'
+_META: Final = re.compile(rb',"meta":\{"wall_us":[1-9][0-9]{0,18},"mono_us":[1-9][0-9]{0,18}\}')
+
+
+Unparsed = tuple[bytes, int, int]
+"""A line that was taken as it is: its bytes, seq and offset in the file."""
+
+
+class Cursor:
+    """A look ahead into one log."""
+
+    def __init__(self, log: str | os.PathLike[str], *, verified: bool = False) -> None:
+        """Open a log; `verified`: its scan has just found it sealed and undamaged."""
+        self.path = os.fspath(log)
+        self._lines = lines_of(log) if verified else iter(())
+        self._line = next(self._lines, b"")
+        """Of a verified log, the next line that is not parsed yet; empty for none."""
+        self._seq = 0
+        self._offset = 0
+        self._entries = self._parsed() if verified else read_entries(log, torn_ok=True)
+        self._is_verified = verified
+        self._blobs = BlobStore(blobs_of(Path(log)))
+        self._ahead: deque[Entry] = deque()
+        self.taken = 0
+        """Entries behind the cursor, those passed over included."""
+        self.broken: LogDamaged | None = None
+        """What was found damaged while reading: a program may have swallowed the error."""
+        self.markers: set[str] = set()
+        """Change markers passed over so far (CONTRACT.md §9.8)."""
+        self.declared: set[str | None] = set()
+        """Calls of which a line passed over says what was measured (CONTRACT.md §13.2)."""
+        self._read()
+
+    def peek(self) -> Entry | None:
+        """Return the next line, data as logged; `None` at the end of the record."""
+        return self._ahead[0] if self._ahead or self._read() else None
+
+    def take(self) -> Entry:
+        """Return the next line and go on."""
+        if not self._ahead and not self._read():
+            raise EOFError
+        entry = self._ahead.popleft()
+        self.taken += 1
+        self._read_ahead()
+        return entry
+
+    def take_if(self, kind: bytes, call: str, cause: int, data: bytes) -> Unparsed | None:
+        """Take the next line if it is this one, byte by byte, and all else as a writer makes it.
+
+        `None` says nothing: look at `peek`.
+        """
+        line, seq = self._line, self._seq
+        head = _HEAD % (seq, kind, call.encode(), cause, data)
+        if not line.startswith(head) or self._ahead:
+            return None
+        if _META.fullmatch(line, len(head), len(line) - TRAILER) is None:
+            return None
+        return self.take_line()
+
+    def data_if(self, kind: bytes, call: str, cause: int) -> bytes | None:
+        """Return the data of the next line, unparsed, if all around it is as a writer makes it.
+
+        `None` says nothing: look at `peek`.
+        """
+        line = self._line
+        head = _HEAD % (self._seq, kind, call.encode(), cause, b"")
+        if not line.startswith(head) or self._ahead:
+            return None
+        at = line.rfind(_META_BEGIN)
+        if _META.fullmatch(line, at, len(line) - TRAILER) is None:
+            return None
+        return line[len(head) : at]
+
+    def take_line(self) -> Unparsed:
+        """Take the line of which `data_if` gave the data."""
+        line, seq, offset = self._line, self._seq, self._offset
+        self.taken += 1
+        self._line = next(self._lines, b"")
+        self._seq = seq + 1
+        self._offset = offset + len(line)
+        return line, seq, offset
+
+    def parsed(self, unparsed: Unparsed) -> Entry:
+        """Return a line that was taken as it was."""
+        line, seq, offset = unparsed
+        return entry_of(line, Place(self.path, seq, offset, b""))
+
+    def step(self) -> Iterator[Entry]:
+        """Yield the lines that the program emitted in this step, from the next one on."""
+        at = 0
+        while at < len(self._ahead) or self._read():
+            entry = self._ahead[at]
+            if entry.kind in _ENDS_STEP:
+                return
+            yield entry
+            at += 1
+
+    def take_out(self, entry: Entry) -> None:
+        """Take a line of this step out of its turn."""
+        self._ahead.remove(entry)
+        self.taken += 1
+        self._read_ahead()
+
+    def rest(self) -> Iterator[Entry]:
+        """Yield what is left; the cursor is at the end then."""
+        while self.peek() is not None:
+            yield self.take()
+
+    def data(self, entry: Entry) -> Json:
+        """Return the data of an entry, blobs read and wrapped objects unwrapped.
+
+        Raises:
+            LogDamaged: a blob is missing, or is not what it was; kept as `broken`, too.
+        """
+        if not is_marked(entry.line):
+            return entry.data
+        try:
+            return resolved(entry.data, self._blobs.get)
+        except BlobBroken as found:
+            place = (entry.seq + 1, entry.offset, found.expected, found.found, found.what)
+            self.broken = LogDamaged(self.path, *place)
+            raise self.broken from None
+
+    def event(self, entry: Entry) -> Recorded:
+        """Return the event of an entry."""
+        return structure(entry.kind, self.data(entry))
+
+    def _read_ahead(self) -> None:
+        """Read one line more, so that damage is found early; what is verified can wait."""
+        if not self._ahead and not self._is_verified:
+            self._read()
+
+    def _parsed(self) -> Iterator[Entry]:
+        while self._line:
+            entry = self.parsed(self.take_line())
+            self.taken -= 1  # it is ahead yet
+            yield entry
+
+    def _read(self) -> bool:
+        """Read one more line; return whether there was one."""
+        for entry in self._entries:
+            if entry.kind in _PASSED_OVER or entry.kind.startswith("x-"):
+                if entry.kind == "patch.marked":
+                    self.markers.add(self.data(entry)["id"])
+                elif entry.kind == MEASURED:
+                    self.declared.add(self.data(entry).get("call"))
+                self.taken += 1
+                continue
+            self._ahead.append(entry)
+            return True
+        return False

@@ -1,0 +1,11 @@
+"""A recorded program run again with some outcomes from the record, and the rest live or stubs.
+
+A record and its sources flow in; a new recording flows out, and what drifted.  Imports `reexecute`,
+`explain`, `index`, `difference` and `refold.engine`.  Rules: CONTRACT.md §12.10.
+
+    sources         where outcomes come from: the record, the world, or stubs
+    rerun           runs the program again under the same identity, input and limits
+    drift           what answers otherwise now than when it was recorded
+    drift_rows      two records, call by call
+    drift_report    what drifted, for people and machines
+"""

@@ -1,0 +1,172 @@
+"""Drift: what answers otherwise now than when it was recorded, call by call (CONTRACT.md §12.10).
+
+The program runs again with some of its outcomes live (`replay.partial.rerun`), and the two records
+are compared scope by scope: the same, arguments changed, result changed, new, missing.  What
+follows from an earlier result that changed is marked as consequent, so that what is left is the
+drift.  What is volatile (CONTRACT.md §12.7) is no difference, and listed.
+"""
+
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from refold.engine.errors import UsageError
+from refold.engine.log.names import tree
+from refold.engine.ports.ports import Model, Program, Reference, SessionPort, Tool
+from refold.engine.recording.bookends import declared_volatile
+from refold.engine.recording.nested import check_may_start
+from refold.engine.runners.recording import known_models
+from refold.engine.secrets.vault import checked_volatile
+from refold.replay.difference.comparators import Comparator, comparator
+from refold.replay.difference.excuses import IGNORED_MAX
+from refold.replay.index.by_call import Asked, Book
+from refold.replay.partial.drift_report import CallDrift, DriftReport
+from refold.replay.partial.drift_rows import COMPARED_KINDS, compared_rows, comparison
+from refold.replay.partial.rerun import Again, rerun
+from refold.replay.partial.sources import Sources
+
+LIVE: Final = Sources(model="live", tools="live", children="live")
+"""Everything live, but for tools that change the world."""
+
+
+def drift(
+    log: str | os.PathLike[str],
+    program: Program | Reference | str | None = None,
+    *,
+    sources: Sources = LIVE,
+    tools: Sequence[Tool] = (),
+    model: Model | None = None,
+    models: Mapping[str, Model] | None = None,
+    session: SessionPort | None = None,
+    compare: Mapping[str, Comparator | str] | None = None,
+    twice: bool = False,
+    into: str | os.PathLike[str] | None = None,
+    volatile: Iterable[str] = (),
+) -> DriftReport:
+    """Run the program of `log` again with live outcomes, and say per call what differs.
+
+    Args:
+        log: Of a sealed root run.
+        program: As it is now; not needed for those that Refold ships.
+        sources: What is live, recorded or a stub; by default everything is live but tools that
+            change the world.
+        tools: Those that are to run live.
+        model: The default model, where it is asked live.
+        models: More, by name.
+        session: A fresh one with the same reducers, where the run had one.
+        compare: When results count as the same, by the name of a tool, `model` or `child`, or `*`
+            for all: `exact` (the default), `text`, `subset`, `numbers:0.01`, or a function.
+        twice: Run twice; what differs between the two is noise.
+        into: Where the new run is to be recorded; by default nothing of it is kept.
+        volatile: Paths that are not compared, `tool:fetch/result/ts`, besides those that the log
+            lists and those that `tools` declare (§12.7).
+
+    Raises:
+        LogExists: `into` exists.
+        LogUnsealed: the record has no end.
+        LogError: the record is damaged, or there is none.
+        ToolNeeded: a tool that is to run live was not passed.
+        UsageError: nor was a model; a comparator has no such name, or is for nothing that the
+            record has; a volatile path is none.
+    """
+    check_may_start("drift")
+    path = Path(log)
+    book = Book(path)
+    known = {tool.name: tool for tool in tools}
+    models = known_models(model, models)
+    paths = (*checked_volatile(volatile), *declared_volatile(tools))
+    again = Again(
+        program=program,
+        tools=known,
+        models=models,
+        session=session,
+        sources=sources,
+        volatile=paths,
+    )
+    rules = {name: comparator(which) for name, which in (compare or {}).items()}
+    if rules:
+        _check_compared(path, rules, known)
+    with tempfile.TemporaryDirectory(prefix="refold-drift-") as folder:
+        new = Path(into) if into is not None else Path(folder) / "once.jsonl"
+        first = rerun(book, again, new)
+        found = comparison(path, first.log, rules, paths)
+        rows = list(found.rows())
+        missing = first.missing
+        if twice:
+            second = rerun(Book(path), again, Path(folder) / "twice.jsonl")
+            missing += second.missing
+            noise = _noise(compared_rows(first.log, second.log, rules, paths))
+            rows = list(_without_noise(rows, noise))
+    if missing:  # the run stopped there: what it did not come to is no drift of its own
+        rows = [
+            attrs.evolve(row, consequent=row.consequent or row.verdict == "missing") for row in rows
+        ]
+    return DriftReport(
+        log=path,
+        into=Path(into) if into is not None else None,
+        calls=tuple(rows),
+        missing=tuple({str(one): one for one in missing}.values()),
+        sources=sources,
+        ignored=tuple(found.ignored[:IGNORED_MAX]),
+        ignored_count=found.ignored_count,
+        served=tuple(_served(found.requests, sources)),
+    )
+
+
+def _served(requests: Iterable[Asked], sources: Sources) -> Iterator[str]:
+    """Yield what was asked for and not live, by kind and name, with how often."""
+    counts = Counter(
+        f"{asked.item.kind} {asked.item.name}".strip()
+        for asked in requests
+        if not asked.delegates and not _is_live(asked, sources)
+    )
+    yield from (f"{name} ({count})" for name, count in sorted(counts.items()))
+
+
+def _is_live(asked: Asked, sources: Sources) -> bool:
+    match asked.item.kind:
+        case "tool":
+            mode = sources.tool.get(asked.item.name, sources.tools)
+            may_run = sources.may_change or asked.data.get("effect") != "changes"
+            return mode == "live" and may_run
+        case "model":
+            return sources.model == "live"
+        case "child":
+            return sources.children == "live"
+        case _:
+            return False
+
+
+def _check_compared(log: Path, rules: Iterable[str], tools: Iterable[str]) -> None:
+    """Refuse a rule for what the record does not have: it would say nothing.
+
+    Raises:
+        UsageError: one is for no tool, model or child; names those that there are.
+    """
+    names = {*tools}
+    for path in filter(Path.exists, tree(log)):
+        book = Book(path, unfinished_ok=True)
+        names |= {offer["name"] for offer in book.started.tools}
+        names |= {asked.item.name for asked in book.requests.values()} - {""}
+    for name in rules:
+        if name not in names and name not in COMPARED_KINDS:
+            raise UsageError(
+                f"compare {name!r}: the record has no tool, model or child of that name; it has "
+                f"{', '.join(sorted(names)) or 'none'}, and there are {', '.join(COMPARED_KINDS)}"
+            )
+
+
+def _noise(rows: Iterable[CallDrift]) -> set[str]:
+    """Return where results differ between two runs with the same sources."""
+    return {row.where for row in rows if row.verdict == "result_changed"}
+
+
+def _without_noise(rows: Iterable[CallDrift], noise: set[str]) -> Iterator[CallDrift]:
+    for row in rows:
+        is_noise = row.where in noise and row.verdict == "result_changed"
+        yield attrs.evolve(row, noise=True) if is_noise else row

@@ -1,0 +1,177 @@
+"""What drifted, call by call: a report for people, machines and CI services.
+
+Pure: it says how a difference reads, not where it comes from.  The rules are CONTRACT.md §12.10.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, Literal
+
+import attrs
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.errors import OutcomeMissing
+from refold.replay.difference.excuses import IGNORED_SHOWN, Ignored, words_of
+from refold.replay.difference.pointer_diff import Difference
+from refold.replay.explain.junit import JUnitCase, JUnitSuite
+from refold.replay.partial.sources import Sources
+
+Verdict = Literal["same", "result_changed", "arguments_changed", "new", "missing"]
+
+
+@attrs.frozen(kw_only=True)
+class CallDrift:
+    """What became of one call."""
+
+    where: str
+    """`survey > reader[2] > search#3 (q="x")`: names from the root run down."""
+    call: str
+    """Its call key now; of a missing one, the recorded key; empty for the end of the run."""
+    kind: str
+    """`tool`, `model`, `child`, `input` or `output`."""
+    name: str
+    verdict: Verdict
+    consequent: bool = False
+    """Whether it may follow from an earlier result that changed."""
+    noise: bool = False
+    """Whether the result differs between two live runs as well."""
+    recorded: Json = None
+    now: Json = None
+    diff: tuple[Difference, ...] = ()
+
+    @property
+    def is_drift(self) -> bool:
+        """Whether it is a difference of its own."""
+        return self.verdict != "same" and not self.noise
+
+    def as_json(self) -> dict[str, Json]:
+        """Return the row as `refold drift --json` prints it."""
+        return {
+            "where": self.where,
+            "call": self.call,
+            "kind": self.kind,
+            "name": self.name,
+            "verdict": self.verdict,
+            "consequent": self.consequent,
+            "noise": self.noise,
+            "recorded": self.recorded,
+            "now": self.now,
+            "diff": [one.as_json() for one in self.diff],
+        }
+
+
+@attrs.frozen(kw_only=True)
+class DriftReport:
+    """What differs between a record and a run with live outcomes."""
+
+    log: Path
+    into: Path | None
+    """The log of the new run, where one was asked for."""
+    calls: tuple[CallDrift, ...]
+    missing: tuple[OutcomeMissing, ...]
+    """What was asked, not recorded, and not allowed to run: the new run stops there."""
+    sources: Sources
+    ignored: tuple[Ignored, ...] = ()
+    """What is not as recorded and is volatile, or was taken out; at most 1,000."""
+    ignored_count: int = 0
+    """How many these are in all."""
+    served: tuple[str, ...] = ()
+    """Calls whose results came from the record or were stubs, so that they could not drift:
+    `tool pay (2)`, `model gpt-4o (1)`, by kind and name."""
+
+    @property
+    def drifted(self) -> tuple[CallDrift, ...]:
+        """What differs, noise left out, consequences included."""
+        return tuple(row for row in self.calls if row.is_drift)
+
+    @property
+    def identical(self) -> bool:
+        """Whether nothing drifted and nothing was missing."""
+        return not self.drifted and not self.missing
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many calls there are of each verdict, and how many are consequent or noise."""
+        found: dict[str, int] = dict.fromkeys(_VERDICTS, 0)
+        for row in self.calls:
+            found[row.verdict] += 1
+        found["consequent"] = sum(row.consequent for row in self.calls)
+        found["noise"] = sum(row.noise for row in self.calls)
+        return found
+
+    def as_json(self) -> dict[str, Json]:
+        """Return the report as `refold drift --json` prints it."""
+        return {
+            "log": str(self.log),
+            "into": str(self.into) if self.into else None,
+            "identical": self.identical,
+            "counts": dict(self.counts),
+            "calls": [row.as_json() for row in self.calls],
+            "missing": [
+                {"call": one.call, "nearest": one.nearest, "why": one.why} for one in self.missing
+            ],
+            "sources": {
+                "model": self.sources.model,
+                "tools": self.sources.tools,
+                "children": self.sources.children,
+                "tool": dict(self.sources.tool),
+            },
+            "ignored": [one.as_json() for one in self.ignored],
+            "ignored_count": self.ignored_count,
+            "served": list(self.served),
+        }
+
+    def junit(self) -> JUnitSuite:
+        """Return the report for a CI service: one case a call."""
+        cases = [
+            JUnitCase(
+                name=row.where,
+                seconds=0.0,
+                failure=(row.verdict, row_text(row)) if row.is_drift else None,
+                skipped="noise: two live runs differ here as well" if row.noise else "",
+            )
+            for row in self.calls
+        ]
+        cases += [
+            JUnitCase(name=one.call, seconds=0.0, error=("missing", str(one)))
+            for one in self.missing
+        ]
+        return JUnitSuite(name=str(self.log), cases=cases)
+
+    def __str__(self) -> str:
+        head, marks = self._counted(_VERDICTS), self._counted(("consequent", "noise"))
+        head = f"{head} ({marks})" if marks else head
+        lines = [f"{'no drift' if self.identical else 'drift'}: {head or 'no call was made'}"]
+        lines += [row_text(row) for row in self.calls if row.verdict != "same"]
+        lines += [f"missing   {one}" for one in self.missing]
+        if self.served:
+            lines.append(f"not compared, their results not live: {', '.join(self.served)}")
+        lines += words_of(self.ignored, self.ignored_count, IGNORED_SHOWN)
+        return "\n".join(lines)
+
+    def _counted(self, names: Iterable[str]) -> str:
+        counts = [(name.replace("_", " "), self.counts[name]) for name in names]
+        return ", ".join(f"{count} {name}" for name, count in counts if count)
+
+
+_VERDICTS: Final[tuple[Verdict, ...]] = (
+    "same", "result_changed", "arguments_changed", "new", "missing",
+)  # fmt: skip
+_WORDS: Final[dict[str, str]] = {
+    "result_changed": "another result",
+    "arguments_changed": "asked otherwise",
+    "new": "not recorded",
+    "missing": "not asked any more",
+}
+_DIFFS_SHOWN: Final = 6
+
+
+def row_text(row: CallDrift) -> str:
+    """Return a call that differs, and where, as lines for people."""
+    marks = ["consequent"] * row.consequent + ["noise"] * row.noise
+    tail = f"  ({', '.join(marks)})" if marks else ""
+    lines = [f"{row.verdict}: {_WORDS.get(row.verdict, 'the same')}  {row.where}{tail}"]
+    lines += [f"  differs   {one}" for one in row.diff[:_DIFFS_SHOWN]]
+    if len(row.diff) > _DIFFS_SHOWN:
+        lines.append(f"            … and in {len(row.diff) - _DIFFS_SHOWN} more places")
+    return "\n".join(lines)

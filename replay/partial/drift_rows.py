@@ -1,0 +1,270 @@
+"""Two records of one program compared call by call, scope by scope, children included.
+
+What differs, what may follow from an earlier result that changed (CONTRACT.md §12.10), and what is
+passed over because either record's rules declare it volatile (§12.7).  Pure, but that it asks which
+logs of children there are.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.errors import LogError
+from refold.engine.events.codec import unstructure
+from refold.engine.events.events import ChildFinished
+from refold.replay.difference.align import Pair, align
+from refold.replay.difference.comparators import Comparator, exact
+from refold.replay.difference.excuses import REQUEST_KINDS, Excuses, Ignored, without_volatile
+from refold.replay.difference.pointer_diff import differences
+from refold.replay.index.by_call import Asked, Book, label_of
+from refold.replay.partial.drift_report import CallDrift, Verdict
+
+COMPARED_KINDS: Final = ("tool", "model", "child", "input", "*")
+"""For what a comparator may be named, besides single tools, models and children."""
+
+
+def compared_rows(
+    old: Path, new: Path, rules: Mapping[str, Comparator], volatile: Sequence[str] = ()
+) -> Iterator[CallDrift]:
+    """Yield what became of each call of the record `old` in the run `new`."""
+    yield from comparison(old, new, rules, volatile).rows()
+
+
+def comparison(
+    old: Path, new: Path, rules: Mapping[str, Comparator], volatile: Sequence[str] = ()
+) -> "Comparison":
+    """Return the comparison of two records; its rows are made as they are asked for."""
+    one, other = Book(old, unfinished_ok=True), Book(new, unfinished_ok=True)
+    return Comparison(one, other, (one.started.program,), rules, volatile)
+
+
+class Comparison:
+    """Two records of one run."""
+
+    def __init__(
+        self,
+        old: Book,
+        new: Book,
+        names: tuple[str, ...],
+        rules: Mapping[str, Comparator],
+        volatile: Sequence[str],
+    ) -> None:
+        self._old = old
+        self._new = new
+        self._names = names
+        self._rules = rules
+        self._volatile = volatile
+        declared = (*new.rules.get("volatile", ()), *volatile)
+        self._excuses = Excuses(str(old.log), old.rules, declared)
+        self._has_drifted = False
+        self.requests: list[Asked] = []
+        """What was asked in the new run and in children that ran in both, as rows are made."""
+        self.ignored: list[Ignored] = self._excuses.ignored
+        """What differs and may, children's included; complete when all rows were made."""
+        self._below_count = 0
+
+    @property
+    def ignored_count(self) -> int:
+        """How many values these are in all."""
+        return self._excuses.count + self._below_count
+
+    def rows(self) -> Iterator[CallDrift]:
+        """Yield what became of each call, in the order of the new run, missing ones in place."""
+        self.requests += self._new.requests.values()
+        for one, other in self._pairs():
+            for row in self._of(one, other):
+                yield row
+                if row.is_drift and row.verdict == "result_changed":
+                    self._has_drifted = True
+        if self._new.end and self._old.end:
+            yield self._output()
+
+    def _pairs(self) -> list[tuple[Asked | None, Asked | None]]:
+        """Pair the calls of both scope by scope, then order them as the new run made them."""
+        old, new = _by_scope(self._old), _by_scope(self._new)
+        found: list[tuple[int, int, Asked | None, Asked | None]] = []
+        order = {call: at for at, call in enumerate(self._new.requests)}
+        for scope in dict.fromkeys([*new, *old]):
+            a, b = old.get(scope, []), new.get(scope, [])
+            at = -1 if b else len(order)
+            for left, right in _aligned(a, b, self._excuses.paths):
+                at = order[b[right].call] if right is not None else at
+                one = a[left] if left is not None else None
+                found.append((at, len(found), one, b[right] if right is not None else None))
+        return [(one, other) for _, _, one, other in sorted(found, key=lambda pair: pair[:2])]
+
+    def _of(self, one: Asked | None, other: Asked | None) -> Iterator[CallDrift]:
+        asked = other or one
+        if asked is None:
+            return
+        where = " > ".join([*self._names, label_of(asked.item)])
+        row = CallDrift(
+            where=where, call=asked.call, kind=asked.item.kind, name=asked.item.name, verdict="same"
+        )
+        if one is None or other is None:
+            verdict: Verdict = "new" if one is None else "missing"
+            yield attrs.evolve(row, verdict=verdict, consequent=self._has_drifted)
+            return
+        if not self._asks_the_same(one, other):
+            found = differences(one.item.arguments, other.item.arguments)
+            diff = tuple(each for each in found if each.pointer not in _WHERE_IT_STOOD)
+            yield attrs.evolve(
+                row,
+                verdict="arguments_changed",
+                consequent=self._has_drifted,
+                recorded=one.item.as_json(),
+                now=other.item.as_json(),
+                diff=diff,
+            )
+            return
+        below = list(self._below(one, other))
+        yield from below
+        yield self._compared(row, one, other, below)
+
+    def _asks_the_same(self, one: Asked, other: Asked) -> bool:
+        if one.identity == other.identity:
+            return True
+        kind, pair = REQUEST_KINDS[one.item.kind], (one.said, other.said)
+        return self._excuses.excused(kind, one.call, one.item.seq, pair)
+
+    def _compared(
+        self, row: CallDrift, one: Asked, other: Asked, below: Sequence[CallDrift]
+    ) -> CallDrift:
+        recorded, now = self._result(self._old, one), self._result(self._new, other)
+        if below and below[-1].kind == "output" and below[-1].verdict == "same":
+            recorded, now = _without_end(recorded), _without_end(now)
+        rule = self._rules.get(row.name) or self._rules.get(row.kind) or self._rules.get("*", exact)
+        if recorded == now or self._is_excused(one, recorded, now, rule):
+            return row
+        return attrs.evolve(
+            row,
+            verdict="result_changed",
+            consequent=any(one.is_drift for one in below),
+            recorded=recorded,
+            now=now,
+            diff=differences(recorded, now),
+        )
+
+    def _is_excused(self, one: Asked, recorded: Json, now: Json, rule: Comparator) -> bool:
+        """Return whether two outcomes of a call count as the same, volatile places aside."""
+        excuses, what, place = self._excuses, ":".join(one.name), (one.call, one.item.seq)
+        pair: tuple[Json, Json] = recorded, now
+        if one.item.kind == "child":
+            pair = {"outcome": recorded}, {"outcome": now}
+        if excuses.passes(what, *place, pair):
+            return True
+        old, new = (without_volatile(what, each, excuses.paths) for each in pair)
+        if one.item.kind == "child":
+            old, new = old["outcome"], new["outcome"]
+        if not _counts_as_same(old, new, rule):
+            return False
+        excuses.note(what, *place, pair)
+        return True
+
+    def _below(self, one: Asked, other: Asked) -> Iterator[CallDrift]:
+        """Yield the rows of a child that ran in both."""
+        if one.item.kind != "child":
+            return
+        old, new = self._old.child_log(one.call), self._new.child_log(other.call)
+        if old is None or new is None or not (old.exists() and new.exists()):
+            return
+        name = f"{one.item.name}[{self._old.child_number(one.call)}]"
+        try:
+            books = Book(old, unfinished_ok=True), Book(new, unfinished_ok=True)
+        except LogError:
+            return
+        below = Comparison(*books, (*self._names, name), self._rules, self._volatile)
+        yield from below.rows()
+        self.requests += below.requests
+        self.ignored += below.ignored
+        self._below_count += below.ignored_count
+
+    @staticmethod
+    def _result(book: Book, asked: Asked) -> Json:
+        answer = book.answers.get(asked.call)
+        if answer is None:
+            return None
+        event: Any = answer.event
+        data: dict[str, Any] = unstructure(event)
+        if isinstance(event, ChildFinished):
+            outcome = data["outcome"]
+            return {name: value for name, value in outcome.items() if name not in _MEASURED}
+        return {name: value for name, value in data.items() if name != "usage"}
+
+    def _output(self) -> CallDrift:
+        row = CallDrift(
+            where=" > ".join([*self._names, "output"]),
+            call="",
+            kind="output",
+            name="",
+            verdict="same",
+        )
+        ends = self._old.whole_end, self._new.whole_end
+        if ends[0] == ends[1] or self._excuses.passes("run", "", self._old.entries, ends):
+            return row
+        return attrs.evolve(
+            row,
+            verdict="result_changed",
+            consequent=self._has_drifted,
+            recorded=ends[0],
+            now=ends[1],
+            diff=differences(*ends),
+        )
+
+
+_WHERE_IT_STOOD: Final = ("/predecessor", "/base")
+"""How much of a conversation the log had already: it follows from what was asked before."""
+_MEASURED: Final = ("duration_ms", "child", "usage")
+
+
+def _without_end(outcome: Json) -> Json:
+    """Return a child's outcome without what follows from its own end, which was compared there."""
+    if not isinstance(outcome, dict):
+        return outcome
+    return {name: value for name, value in outcome.items() if name not in _HANDED_BACK}
+
+
+_HANDED_BACK: Final = frozenset({"output", "summary", "artifacts", "error"})
+
+
+def _counts_as_same(recorded: Json, now: Json, rule: Comparator) -> bool:
+    """Return whether two outcomes are equal by a rule, which judges what they gave alone."""
+    if not isinstance(recorded, Mapping) or not isinstance(now, Mapping):
+        return False
+    if recorded.get("status") != now.get("status"):
+        return False
+    given = ("result", "message", "output", "summary", "artifacts", "answer", "error")
+    return all(rule(recorded.get(name), now.get(name)) for name in given)
+
+
+def _by_scope(book: Book) -> dict[str, list[Asked]]:
+    found: dict[str, list[Asked]] = {}
+    for asked in book.requests.values():
+        found.setdefault(asked.item.scope, []).append(asked)
+    return found
+
+
+def _aligned(a: Sequence[Asked], b: Sequence[Asked], volatile: Sequence[str]) -> list[Pair]:
+    """Pair the calls of one scope; of two that could be the changed one, that of the same key."""
+    old, new = ([_key(one, volatile) for one in calls] for calls in (a, b))
+    pairs = list(align(old, new).pairs)
+    alone = {
+        a[left].call: at
+        for at, (left, right) in enumerate(pairs)
+        if right is None and left is not None
+    }
+    for at, (left, right) in enumerate(pairs):
+        if left is None or right is None or old[left] == new[right]:
+            continue
+        other = alone.pop(b[right].call, None)
+        if other is not None and a[pairs[other][0] or 0].name == b[right].name:
+            first, last = sorted((at, other))  # what is gone now stands after what changed
+            pairs[first], pairs[last] = (pairs[other][0], right), (left, None)
+    return pairs
+
+
+def _key(asked: Asked, volatile: Sequence[str]) -> tuple[str, str, bytes]:
+    return *asked.name, asked.identity_without(volatile).encode()

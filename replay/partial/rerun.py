@@ -1,0 +1,146 @@
+"""Runs a recorded program again with its outcomes from the record, the world, or stubs.
+
+What `replay.partial.drift` compares and `replay.resume.fork` goes on with: a recording of its own,
+under the same identity, input and limits as the record (CONTRACT.md §12.10).
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from refold.engine.errors import NotCanonical, OutcomeMissing, ToolAbsent, UsageError
+from refold.engine.events.events import RunStarted
+from refold.engine.events.limits import Limits
+from refold.engine.ports.ports import ChildRunner, Model, Program, Reference, SessionPort, Tool
+from refold.engine.recording.run_request import RunRequest
+from refold.engine.recording.supplied import Supplied
+from refold.engine.runners.in_process import InProcess
+from refold.engine.runners.recording import Recording, run_to_end
+from refold.engine.secrets.vault import vault_of
+from refold.replay.index.by_call import Book
+from refold.replay.partial.sources import BookSupply, Sources
+from refold.replay.reexecute.reexecute import program_of
+from refold.replay.reexecute.world import RecordedModel, identity_of, known_tools
+
+
+@attrs.frozen(kw_only=True)
+class Again:
+    """What is run again, and with what."""
+
+    program: Program | Reference | str | None
+    tools: Mapping[str, Tool]
+    models: Mapping[str, Model]
+    session: SessionPort | None
+    sources: Sources
+    volatile: tuple[str, ...] = ()
+    """Paths in which a request may differ from its record, besides those that the log lists."""
+
+
+@attrs.frozen(kw_only=True)
+class Rerun:
+    """One run, run again."""
+
+    log: Path
+    recording: Recording | None
+    """`None` where an outcome was missing: the log stops there."""
+    missing: tuple[OutcomeMissing, ...]
+    live: int
+    """Outcomes that came from the world, in the root run."""
+
+
+def rerun(book: Book, again: Again, log: Path) -> Rerun:
+    """Run what `book` recorded again, into a new log.
+
+    Raises:
+        LogExists: a log is never overwritten.
+        ToolNeeded: a tool that is to run live was not passed.
+        UsageError: nor was a model that is to be asked.
+    """
+    check_given(book.started, again)
+    supply = BookSupply(book, again.sources, volatile=again.volatile)
+    request = request_again(book, again, log, supply)
+    identity = attrs.evolve(request.identity, parent=None)
+    request = attrs.evolve(request, identity=identity, durability="fast")
+    recording = unless_missing(
+        supply,
+        lambda: run_to_end(lambda host: Supplied(request, host).record(), request.cancel),
+    )
+    return Rerun(log=log, recording=recording, missing=tuple(supply.missing), live=len(supply.live))
+
+
+def request_again(book: Book, again: Again, log: Path, supply: BookSupply) -> RunRequest:
+    """Return what is asked of a recorder that does again, into `log`, what `book` recorded."""
+    started = book.started
+    return RunRequest(
+        program=program_of(again.program, started),
+        program_name=started.program,
+        input=started.input,
+        identity=identity_of(started),
+        limits=Limits.from_json(started.limits),
+        log=log,
+        tools=known_tools(started, again.tools),
+        models=_with_stand_ins(started, again.models),
+        runners=_Anyone({InProcess.name: InProcess()}),
+        session=again.session,
+        supply=supply,
+        vault=vault_of(started.rules),
+    )
+
+
+def unless_missing(supply: BookSupply, work: Callable[[], Recording]) -> Recording | None:
+    """Return what `work` records; `None` where an outcome was missing, which the supply notes."""
+    try:
+        return work()
+    except NotCanonical as error:
+        problem = f"an edited or stubbed result is none of its tool's type: {error}"
+        raise UsageError(problem) from None
+    except OutcomeMissing as error:
+        if error not in supply.missing:
+            supply.missing.append(error)
+        return None
+
+
+class _Anyone(dict[str, ChildRunner]):
+    """Runners under which every name means this process: a supply cannot cross into another."""
+
+    def get(self, _name: str, _default: object = None) -> ChildRunner:
+        """Return the one runner."""
+        return self[InProcess.name]
+
+
+def _with_stand_ins(started: RunStarted, models: Mapping[str, Model]) -> dict[str, Model]:
+    """Return the models given, and a stand-in for each recorded one that was not."""
+    recorded: dict[str, Model] = {
+        name: RecordedModel(full) for name, full in started.models.items()
+    }
+    return {**recorded, **models}
+
+
+def check_given(started: RunStarted, again: Again) -> None:
+    """Refuse to begin without what is to run live.
+
+    Raises:
+        ToolNeeded: tools are missing; names them all.
+        UsageError: a model is missing.
+    """
+    sources = again.sources
+    absent = [
+        offer["name"]
+        for offer in started.tools
+        if _runs_live(offer, sources) and offer["name"] not in again.tools
+    ]
+    if absent:
+        raise ToolAbsent(absent[0], "a live run", tuple(absent[1:]))
+    for name in started.models:
+        if sources.model == "live" and name not in again.models:
+            option = f"models={{{name!r}: …}}" if name else "model=…"
+            advice = "(--model openai:NAME, or --model recorded)"
+            raise UsageError(f"the model is to be asked live: pass {option} {advice}")
+
+
+def _runs_live(offer: Mapping[str, Any], sources: Sources) -> bool:
+    is_live = sources.tool.get(offer["name"], sources.tools) == "live"
+    may_run = sources.may_change or offer["effect"] != "changes"
+    return is_live and may_run and not offer.get("delegates")

@@ -1,0 +1,276 @@
+"""Where the outcomes of a run come from: the record, the world, or stubs (CONTRACT.md §12.10).
+
+`Sources` says so per kind and per tool, and `BookSupply` serves it to a recorder (it is the port
+`engine.ports.ports.Supply`).  What is to come from the record and is not there is refused, never
+replaced by something like it.  What is compared afterwards is `replay.partial.drift`'s to say.
+
+A rehearsal writes no log and has no sources: `replay.what_if.rehearsal`, `replay.what_if.matcher`.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal
+
+import attrs
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.errors import LogError, OutcomeMissing, UsageError
+from refold.engine.events.events import (
+    ChildFinished,
+    ChildStarted,
+    InputAsked,
+    ModelAnswered,
+    ModelAsked,
+    ToolCalled,
+    ToolReturned,
+)
+from refold.engine.events.outcome import Outcome
+from refold.engine.ports.effects import AskModel, RunChild
+from refold.engine.ports.ports import ChildRequest
+from refold.replay.difference.excuses import REQUEST_KINDS, Excuses
+from refold.replay.index.by_call import Asked, Book, asked_of, label_of
+
+Mode = Literal["recorded", "live", "stub"]
+
+SEEDED: Final = ("uuid", "random")
+"""Sources of drawn values that follow from the seed and the call key, and from nothing else."""
+
+MODES: Final[tuple[Mode, ...]] = ("recorded", "live", "stub")
+
+
+def _a_mode(_instance: object, attribute: Any, value: object) -> None:
+    if value not in MODES:
+        raise UsageError(f"{attribute.name} is one of {', '.join(MODES)}; found {value!r:.40}")
+
+
+def _modes(_instance: object, _attribute: Any, value: Mapping[str, object]) -> None:
+    for name, mode in value.items():
+        if mode not in MODES:
+            raise UsageError(f"tool {name!r} is one of {', '.join(MODES)}; found {mode!r:.40}")
+
+
+@attrs.frozen(kw_only=True)
+class Sources:
+    """Where outcomes come from, per kind; everything from the record, unless it is said."""
+
+    model: Mode = attrs.field(default="recorded", validator=_a_mode)
+    tools: Mode = attrs.field(default="recorded", validator=_a_mode)
+    children: Mode = attrs.field(default="recorded", validator=_a_mode)
+    """`recorded`: their outcomes; `live`: they run, in this process, under the same sources."""
+    tool: Mapping[str, Mode] = attrs.field(factory=dict, validator=_modes)
+    """By the name of a tool; goes before `tools`."""
+    stubs: Mapping[str, Json] = attrs.field(factory=dict)
+    """What a stub gives: by a tool's name, or `model` (text) or `child` (text); else nothing."""
+    may_change: bool = False
+    """Whether tools that change the world may run live; else they come from the record."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether anything may be done live."""
+        return "live" in (self.model, self.tools, self.children, *self.tool.values())
+
+    def mode_of(self, asked: Any) -> Mode:
+        """Return where the outcome of a request comes from."""
+        match asked:
+            case ToolCalled():
+                return self.tool.get(asked.tool, self.tools)
+            case ModelAsked():
+                return self.model
+            case ChildStarted():
+                return self.children
+            case _:
+                return "recorded"
+
+
+class BookSupply:
+    """Serves a run from the record of another, as its sources say."""
+
+    def __init__(
+        self,
+        book: Book,
+        sources: Sources,
+        missing: list[OutcomeMissing] | None = None,
+        *,
+        volatile: Sequence[str] = (),
+    ) -> None:
+        self.book = book
+        self.sources = sources
+        self._volatile = volatile
+        self._excuses = Excuses(str(book.log), book.rules, volatile)
+        self.missing: list[OutcomeMissing] = missing if missing is not None else []
+        """What was asked and had no outcome, in this run and below."""
+        self.live: set[str] = set()
+        """Calls whose outcomes came from the world."""
+        self._recorded: dict[str, str] = {}
+        """By call: the recorded call that asked for the same."""
+        self._unused: dict[tuple[str, str], list[str]] = defaultdict(list)
+        """By scope and what is asked: the calls that nobody has claimed, in the order asked."""
+        for call, asked in book.requests.items():
+            self._unused[self._place(asked)].append(call)
+        self._looks = iter(book.looks)
+
+    def pass_over(self, calls: Iterable[str], looks: int) -> None:
+        """Leave out what a run has behind it already: completed calls, and looks at the clock."""
+        for call in calls:
+            asked = self.book.requests.get(call)
+            if asked is not None and call in self._unused[self._place(asked)]:
+                self._unused[self._place(asked)].remove(call)
+        self._looks = iter(self.book.looks[looks:])
+
+    def _place(self, asked: Asked) -> tuple[str, str]:
+        return asked.item.scope, asked.identity_without(self._excuses.paths)
+
+    def outcome(self, call: str, asked: Any, effect: Any) -> Any:
+        """Return the recorded or stubbed outcome of a request; `None`: do it live.
+
+        Raises:
+            OutcomeMissing: the record has none, and it may not be done live.
+        """
+        wanted, recorded = asked_of(asked, call), self.claim(call, asked)
+        mode = self.sources.mode_of(asked)
+        if mode == "stub":
+            return _stub(asked, self.sources.stubs)
+        if mode == "live" and self._may_run(asked):
+            self.live.add(call)
+            return None
+        answer = self.book.answers.get(recorded) if recorded is not None else None
+        if answer is None:
+            if isinstance(asked, InputAsked):
+                return None
+            if recorded is not None:
+                return _given_up(effect)
+            raise self._missing(wanted, mode)
+        event = answer.event
+        return event.outcome if isinstance(event, ChildFinished) else event
+
+    def _may_run(self, asked: Any) -> bool:
+        changes = isinstance(asked, ToolCalled) and asked.effect == "changes"
+        return self.sources.may_change or not changes
+
+    def claim(self, call: str, asked: Any) -> str | None:
+        """Return the recorded call of the same request: under its key, or else in its scope.
+
+        What rules declare volatile, or took out, makes no other request of it (§12.7).
+        """
+        wanted = asked_of(asked, call)
+        left = self._unused[self._place(wanted)]
+        found = call if call in left or not left else left[0]
+        recorded = self.book.requests.get(found)
+        if recorded is None or found not in self._unused[self._place(recorded)]:
+            return None
+        is_excused = recorded.identity == wanted.identity or self._is_excused(recorded, wanted)
+        if not left and not is_excused:
+            return None
+        self._unused[self._place(recorded)].remove(found)
+        self._recorded[call] = found
+        return found
+
+    def _is_excused(self, recorded: Asked, wanted: Asked) -> bool:
+        kind, pair = REQUEST_KINDS[recorded.item.kind], (recorded.said, wanted.said)
+        return self._excuses.excused(kind, wanted.call, recorded.item.seq, pair)
+
+    def _missing(self, wanted: Asked, mode: Mode) -> OutcomeMissing:
+        changes = "it changes the world: --yes (may_change=True) lets it run"
+        why = changes if mode == "live" else ""
+        error = OutcomeMissing(label_of(wanted.item), self._nearest(wanted), why)
+        self.missing.append(error)
+        return error
+
+    def _nearest(self, wanted: Asked) -> str:
+        """Return the recorded request that is most like it: its key first, then its name."""
+        at = self.book.requests.get(wanted.call)
+        if at is not None and at.name == wanted.name:
+            return label_of(at.item)
+        alike = [one for one in self.book.requests.values() if one.name == wanted.name]
+        near = next((one for one in alike if one.item.scope == wanted.item.scope), None)
+        best = near or at or next(iter(alike), None)
+        return label_of(best.item) if best is not None else ""
+
+    def ended(self, call: str, outcome: Outcome) -> Outcome:
+        """Return a live outcome with the recorded duration: how long it takes is no drift."""
+        answer = self.book.answers.get(self._recorded.get(call, ""))
+        if answer is None or not isinstance(answer.event, ChildFinished):
+            return outcome
+        return attrs.evolve(outcome, duration_ms=answer.event.outcome.duration_ms)
+
+    def child(self, request: ChildRequest, outcome: Outcome) -> Outcome:  # noqa: ARG002 - the port's
+        """Return a supplied outcome as it is."""
+        return outcome
+
+    def draw(self, source: str, name: str, call: str) -> tuple[Json] | None:
+        """Return the value that the record has for a draw; `None`: draw it live."""
+        at = self.book.values.get(call)
+        if at is not None and (at.source, at.name) == (source, name):
+            return (at.value,)
+        if source in SEEDED:
+            return None  # another one than those that were drawn
+        for other in self.book.values.values():
+            if (other.source, other.name) == (source, name):
+                return (other.value,)
+        return None
+
+    def snapshot(self) -> dict[str, Any] | None:
+        """Return the session that the run started with; `None` for none of its own."""
+        return self.book.snapshot
+
+    def look(self) -> tuple[int, int] | None:
+        """Return the times of the record, one after the other; `None` after the last."""
+        read = next(self._looks, None)
+        return (read.time_us, read.virtual_us) if read is not None else None
+
+    def when(self, key: str) -> int | None:
+        """Return the recorded place of a completion, or of a timer."""
+        return self.book.position(self._recorded.get(key, key) if "@" not in key else key)
+
+    def below(self, effect: RunChild) -> "BookSupply":
+        """Return the supply of a child that runs live: from the record of the same child.
+
+        Raises:
+            OutcomeMissing: there is no whole record of it.
+        """
+        recorded = self._recorded.get(effect.call)
+        log = self.book.child_log(recorded) if recorded is not None else None
+        why = "no such child was recorded"
+        try:
+            if log is not None:
+                return self.of_child(Book(log), effect)
+        except (LogError, UsageError) as error:
+            why = str(error)
+        if not needs_record(self.sources):
+            return self.of_child(self.book.empty(), effect)
+        missing = OutcomeMissing(f"child {effect.call}", "", why)
+        self.missing.append(missing)
+        raise missing
+
+    def of_child(self, book: Book, effect: RunChild) -> "BookSupply":  # noqa: ARG002 - a fork asks for it
+        """Return the supply of a child with that record."""
+        return BookSupply(book, self.sources, self.missing, volatile=self._volatile)
+
+    def recorded_call(self, call: str) -> str | None:
+        """Return the recorded call of the same request, where there is one."""
+        return self._recorded.get(call)
+
+
+def needs_record(sources: Sources) -> bool:
+    """Return whether anything may have to come from the record."""
+    return not (sources.model == sources.tools == sources.children == "live" and sources.may_change)
+
+
+def _given_up(effect: Any) -> Any:
+    """Return what stands for an outcome that the program did not wait for when it was recorded."""
+    if isinstance(effect, RunChild):
+        return Outcome(status="cancelled")
+    error = {"code": "cancelled", "message": "it was given up when it was recorded", "type": ""}
+    kind = ModelAnswered if isinstance(effect, AskModel) else ToolReturned
+    return kind("error", error=error)
+
+
+def _stub(asked: Any, stubs: Mapping[str, Json]) -> Any:
+    match asked:
+        case ToolCalled():
+            return ToolReturned("ok", stubs.get(asked.tool))
+        case ModelAsked():
+            text = str(stubs.get("model", ""))
+            return ModelAnswered("ok", {"role": "assistant", "content": text}, stop_reason="stop")
+        case _:
+            return Outcome(status="completed", summary=str(stubs.get("child", "")))

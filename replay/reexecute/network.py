@@ -1,0 +1,206 @@
+"""Refuses the network to a program that is re-executed, and remembers who asked for it.
+
+A replay needs no network: what a program asks of it bypassed the record.  Watched are connections,
+datagrams and look-ups of names.  `NetworkWatch` is a test's: it sees the thread that replays and
+those that are started meanwhile; threads that were there before are left alone.  `ProgramWatch` is
+every replay's: it sees one thread, that of the kernel.  Both hang on an audit hook, which cannot be
+taken out again: it is set with the first watch, and does nothing between them.
+The rules are CONTRACT.md §12.13 and §13.14.
+"""
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, Final, Literal, Self
+
+from refold.engine.errors import OutsideLoop
+from refold.engine.kernel.kernel import Kernel
+from refold.engine.loop.loop import Loop
+
+Allowed = Literal["none", "loopback", "any"]
+
+_TO_ADDRESS: Final = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
+"""Audit events whose second argument is an address: a tuple, or the path of a local socket."""
+_OF_NAME: Final = frozenset({"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr"})
+"""Audit events whose arguments begin with a host, and a port if there is one."""
+_EVENTS: Final = _TO_ADDRESS | _OF_NAME
+_STDLIB: Final = str(Path(asyncio.__file__).parents[2])
+
+_REMEDY: Final = (
+    "Make it a tool (@refold.tool) and call it through run.tool; a model is asked through run.model"
+)
+
+_OUTERMOST: Final = (Loop.step.__code__, Kernel.execute.__code__)
+"""Where the program ends and Refold begins."""
+
+_LOGGING: Final = str(Path(logging.__file__).parent)
+
+_watches: "list[NetworkWatch]" = []
+_programs: "dict[int, ProgramWatch]" = {}
+"""By the id of the thread on which the program runs."""
+_is_hooked: Final[list[bool]] = []
+
+
+class NetworkWatch:
+    """While it is entered, the network is refused with `OutsideLoop`; a context manager."""
+
+    def __init__(self, allowed: Allowed = "none") -> None:
+        """Watch for all, or let `loopback`, or `any`, pass."""
+        self.allowed = allowed
+        self._before: set[int] = set()
+        self.seen: list[OutsideLoop] = []
+        """What was refused, in order: a program may have swallowed it."""
+
+    def __enter__(self) -> Self:
+        self._before = {each for each in sys._current_frames() if each != threading.get_ident()}  # noqa: SLF001 - who is there
+        _install()
+        _watches.append(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _watches.remove(self)
+
+    def judge(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Refuse one use of the network.
+
+        Raises:
+            OutsideLoop: it is not allowed.
+        """
+        if threading.get_ident() in self._before:
+            return
+        where = _asked(event, arguments, self.allowed)
+        if where:
+            refused = OutsideLoop(where, *_place())
+            self.seen.append(refused)
+            raise refused
+
+
+class ProgramWatch:
+    """While it is entered, the program that runs on this thread is refused the network.
+
+    For where all that the program asks for is recorded: what goes past the record would be done
+    again, for real, and nothing would say so.
+    """
+
+    def __init__(
+        self, refused: Callable[[OutsideLoop], None], *, applies: Callable[[], bool] | None = None
+    ) -> None:
+        """Tell `refused` of each attempt, before it is raised; `applies` may let all pass."""
+        self._refused = refused
+        self._applies = applies
+        self._before: ProgramWatch | None = None
+
+    def __enter__(self) -> Self:
+        _install()
+        thread = threading.get_ident()
+        self._before = _programs.get(thread)
+        _programs[thread] = self
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        thread = threading.get_ident()
+        if self._before is None:
+            del _programs[thread]
+        else:
+            _programs[thread] = self._before
+
+    def judge(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Refuse one use of the network; a handler of `logging` is no part of the run.
+
+        Raises:
+            OutsideLoop: it is not allowed.
+        """
+        if self._applies is not None and not self._applies():
+            return
+        where = _asked(event, arguments, _watches[-1].allowed if _watches else "none")
+        if where and not _is_logged():
+            refused = OutsideLoop(where, *_place(), remedy=_REMEDY)
+            self._refused(refused)
+            raise refused
+
+
+def _install() -> None:
+    if not _is_hooked:
+        sys.addaudithook(_hook)
+        _is_hooked.append(True)
+
+
+def _hook(event: str, arguments: tuple[Any, ...]) -> None:
+    if event not in _EVENTS:
+        return
+    if _watches:
+        _watches[-1].judge(event, arguments)
+    if (program := _programs.get(threading.get_ident())) is not None:
+        program.judge(event, arguments)
+
+
+def _asked(event: str, arguments: tuple[Any, ...], allowed: Allowed) -> str:
+    """Return what of the network is asked for; empty where it is nothing, or is allowed."""
+    address = arguments[1] if event in _TO_ADDRESS else arguments
+    host, port = _parts(address)
+    is_near = not isinstance(address, tuple) or _is_loopback(host)
+    if not host or allowed == "any" or (allowed == "loopback" and is_near):
+        return ""
+    return f"network access to {host}:{port}" if port else f"network access to {host}"
+
+
+def _parts(address: Any) -> tuple[str, str]:
+    """Return host and port, or the path of a local socket; an empty host for none."""
+    if not isinstance(address, tuple):
+        return _text(address), ""
+    return _text(address[0]), _text(address[1]) if len(address) > 1 else ""
+
+
+def _is_loopback(host: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
+
+
+def _text(part: Any) -> str:
+    if part is None:
+        return ""
+    return part.decode(errors="replace") if isinstance(part, bytes) else str(part)
+
+
+def _is_logged() -> bool:
+    """Return whether a handler of `logging` asks: what it sends is no part of a run."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the callers are what is asked for
+    while frame is not None and frame.f_code not in _OUTERMOST:
+        if frame.f_code.co_filename.startswith(_LOGGING):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _place() -> tuple[str, int]:
+    """Return the file and line that asked: the nearest that is neither Python's nor installed.
+
+    Of a program that is installed itself, the nearest that is not Python's.
+    """
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the call site is what is asked for
+    installed = ("(unknown)", 0)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if "site-packages" in file:
+            installed = installed if installed[1] else (file, frame.f_lineno)
+        elif file != __file__ and not file.startswith((_STDLIB, "<")):
+            return installed if frame.f_code in _OUTERMOST else (file, frame.f_lineno)
+        frame = frame.f_back
+    return installed

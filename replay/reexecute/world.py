@@ -1,0 +1,618 @@
+"""A kernel's world that is a log: every request is compared, every outcome comes from the record.
+
+Replay is a comparison line by line (CONTRACT.md §12.1): what the program emits must equal the next
+line; what the world delivers is taken from it.  Nothing is executed but the program.  At the first
+line that differs the comparison ends; `replay.explain.naming` lets the program run on to find out
+what the difference is called.
+"""
+
+import asyncio
+import platform
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final, NoReturn
+
+import attrs
+
+import refold.engine
+from refold.engine.encoding.canonical import Json, encode, loads
+from refold.engine.encoding.quick import quick
+from refold.engine.errors import (
+    DelegationNeeded,
+    EventMalformed,
+    LogUnsupported,
+    SessionNeeded,
+    ToolNeeded,
+    UsageError,
+)
+from refold.engine.events.codec import kind_of, structure, unstructure
+from refold.engine.events.events import (
+    KIND_OF,
+    ChildFinished,
+    ClockRead,
+    EffectClass,
+    Event,
+    Extension,
+    RunStarted,
+    SessionSeeded,
+    ToolCalled,
+    ToolReturned,
+    ValueDrawn,
+)
+from refold.engine.events.flags import Flags, unknown_flags
+from refold.engine.events.limits import Limits
+from refold.engine.events.outcome import ChildRef
+from refold.engine.kernel.kernel import Kernel
+from refold.engine.kernel.world import REQUESTS, RecordEnded, Taken, World
+from refold.engine.log import Entry, call_data
+from refold.engine.log.blobs import encode_data, is_marked
+from refold.engine.loop.loop import Loop, Timer
+from refold.engine.ports.effects import CallTool, Effect, GiveUp, RunChild
+from refold.engine.ports.ports import (
+    Identity,
+    Model,
+    ModelReply,
+    ModelRequest,
+    Parentage,
+    Reference,
+    SessionPort,
+    Tool,
+)
+from refold.engine.recording.bookends import ENGINE_VERSION
+from refold.engine.state import Fold
+from refold.engine.state.rules import tool_served
+from refold.replay.difference.excuses import Excuses
+from refold.replay.difference.pointer_diff import same
+from refold.replay.explain.run_on import Explorer, Mismatch
+from refold.replay.index.cursor import Cursor, Unparsed
+from refold.replay.index.guarantee import refuse_observed
+
+
+class Replayed:
+    """The world of one re-executed run."""
+
+    def __init__(
+        self,
+        log: Path,
+        *,
+        tools: Mapping[str, Tool],
+        models: Mapping[str, Model] | None = None,
+        session: SessionPort | None = None,
+        on_end: Callable[[], None] | None = None,
+        successor: Callable[[], World] | None = None,
+        verified: bool = False,
+        volatile: Iterable[str] = (),
+    ) -> None:
+        """Open the log and take its first line; `on_end` is called when the last one is taken.
+
+        `successor` is called where the program goes on after the last line; the world that it
+        returns takes over.  Without one, the program is let go there.
+
+        Raises:
+            LogError: the log is damaged, or no log, or one of other scheduling rules.
+        """
+        self.fold = Fold()
+        self._on_end = on_end
+        self._successor = successor
+        self.effects: dict[str, Effect] = {}
+        """What the program asked for and is to be started by a successor, by call."""
+        self.given_up: set[str] = set()
+        """Effects that the program gave up on."""
+        self.timers = 0
+        """How many the program armed before its record ended."""
+        self.armed: dict[str, int] = {}
+        """Entries taken when a timer was armed, by its key."""
+        self.logged: dict[str, ChildRef] = {}
+        """Where the logs of ended children stood, by call, as their outcomes say."""
+        self.on_mismatch: Callable[[Mismatch], None] | None = None
+        """Is told of the first difference before the program is let run on."""
+        self.cursor = Cursor(log, verified=verified)
+        self._step = 0
+        """Of the last line that the world delivered: the cause of what the program emits next."""
+        self._emitted = 0
+        """Of the line last taken."""
+        self.started = refuse_observed(log, _started(self.cursor))
+        started = self.started
+        self.excuses = Excuses(str(log), started.rules, volatile)
+        _check_rules(log, started)
+        python = ".".join(platform.python_version_tuple()[:2])
+        self._is_other_python = started.versions.get("python") != python
+        self.fold.apply(started, None, 0)
+        self.kernel = Kernel(
+            self,
+            identity=identity_of(started),
+            limits=Limits.from_json(started.limits),
+            tools=known_tools(started, tools),
+            models={
+                **{name: RecordedModel(full) for name, full in started.models.items()},
+                **(models or {}),
+            },
+            session=session,
+            flags=Flags.of_log(started.versions),
+        )
+        self.mismatch: Mismatch | None = None
+        self.explorer: Explorer | None = None
+        self.children: list[RunChild] = []
+        """Children that the program started, in the order of starts."""
+        self._last: deque[Entry | Unparsed] = deque(maxlen=_LAST_SHOWN)
+        self.has_ended = False
+        """Whether the record ended before the program did."""
+        self._tell_end()
+
+    # -- the kernel's side ----------------------------------------------------------------
+
+    def emit(self, event: Event, call: str | None) -> None:
+        """Compare what the program emits with the next line, and take it."""
+        if self.explorer is not None:
+            self.explorer.asked(event, call)
+            self.fold.apply(event, call)
+            return
+        data = encode_data(unstructure(event))
+        if call is not None:  # the rule: the next line is, byte by byte, what is emitted
+            line = self.cursor.take_if(_KINDS[event.__class__], call, self._step, data)
+            if line is not None:
+                self._line_taken(line, event, call)
+                return
+        entry = self.cursor.peek()
+        if entry is None:
+            self._record_ended(event, call)
+            return
+        if _is_of(entry, event, call, data):
+            self._take(event, call)
+        elif (other := self._elsewhere(event, call, data)) is not None:
+            self.cursor.take_out(other)
+            self._taken(other, event, call)
+        elif self._is_excused(entry, event, call):
+            self._take(event, call)
+        else:
+            self._differs(event, call, loads(encode(unstructure(event))), entry)
+
+    def _is_excused(self, entry: Entry, event: Event, call: str | None) -> bool:
+        """Return whether all that differs is volatile, or was taken out of the record (§12.7)."""
+        if not self.excuses.is_any or entry.kind != kind_of(event) or entry.call != call:
+            return False
+        pair = (self.cursor.data(entry), loads(encode(unstructure(event))))
+        return self.excuses.excused(entry.kind, call, entry.seq, pair)
+
+    def _elsewhere(self, event: Event, call: str | None, data: bytes) -> Entry | None:
+        """Return the same line later in this step, where another Python made the record.
+
+        Versions of asyncio differ in the order of tasks within a step, which nothing can see.
+        """
+        if not self._is_other_python:
+            return None
+        return next((one for one in self.cursor.step() if _is_of(one, event, call, data)), None)
+
+    def look(self) -> ClockRead:
+        """Return the time that the record has at this place."""
+        if self.explorer is not None:
+            return self.explorer.look()
+        entry = self.cursor.peek()
+        if entry is None:
+            return self._gone_on().look()
+        if entry.kind != "clock.read":
+            self._differs(ClockRead(0, 0), None, None, entry)
+            return ClockRead(0, 0)
+        event = self.cursor.event(entry)
+        self._take(event, None)
+        return event  # type: ignore[return-value]  # its kind says so
+
+    def draw(self, source: str, name: str, call: str, produce: Callable[[], Json]) -> Json:
+        """Return the value that the record has at this place."""
+        if self.explorer is not None:
+            return self.explorer.draw(source, name, call)
+        entry = self.cursor.peek()
+        if entry is None:
+            return self._gone_on().draw(source, name, call, produce)
+        data = self.cursor.data(entry)
+        value = data.get("value")
+        self.emit(ValueDrawn(source, name, value), call)  # type: ignore[arg-type]  # a closed set
+        return value
+
+    def patched(self, marker: str) -> bool:
+        """Return whether the record has the marker up to here; it takes no line of its own."""
+        if self.cursor.peek() is None and self.explorer is None and self._successor is not None:
+            return marker in self.cursor.markers or self._gone_on().patched(marker)
+        return marker in self.cursor.markers
+
+    def declare(self, measured: Extension) -> None:
+        """Compare nothing; behind the end of the record, let the successor take what it lacks."""
+        if self._successor is None or self.explorer is not None or self.cursor.peek() is not None:
+            return
+        if measured.data["call"] not in self.cursor.declared:
+            self._gone_on().declare(measured)
+
+    def secret_named(self, name: str) -> None:  # noqa: ARG002 - the record has no value
+        """Expect markers in the record: a tool may have said the value before it was known."""
+        self.excuses.expect_markers()
+
+    def seed(self, session: SessionPort) -> None:
+        """Start the session as it was recorded."""
+        entry = self.cursor.peek()
+        if entry is None and self._successor is not None:
+            return self._gone_on().seed(session)
+        if entry is not None and entry.kind == "session.seeded":
+            session.restore(self.cursor.data(entry)["snapshot"])
+        return self.emit(SessionSeeded(session.snapshot().as_json()), None)
+
+    def arm(self, timer: Timer) -> None:
+        """Remember when, for a successor; the record says which timer fires when."""
+        self.timers += self.explorer is None
+        if self._successor is not None:
+            self.armed[timer.key] = self.cursor.taken
+
+    def straight(self, tool: Tool, arguments: dict[str, Json], call: str) -> ToolReturned | Taken:
+        """Take the request and its result where they are the next two lines, byte by byte."""
+        if self.explorer is not None or self._on_end is not None:
+            return Taken.NOTHING
+        data = call_data.called(tool.name, tool.effect, arguments)
+        if data is None:
+            return Taken.NOTHING
+        line = self.cursor.take_if(_CALLED, call, self._step, data)
+        if line is None:
+            return Taken.NOTHING
+        self._last.append(line)
+        self._emitted = seq = line[1]
+        returned = self._next_result(call)
+        if returned is not None and returned.status == "ok":
+            self._last.append(self.cursor.take_line())
+            self._step = self._emitted = seq + 1
+            tool_served(self.fold, tool.name)
+            return returned
+        self.fold.apply(_tool_called(tool.name, arguments, tool.effect), call, seq)
+        return self._at_once(call) or Taken.REQUEST
+
+    def at_once(self, effect: CallTool) -> ToolReturned | None:
+        """Return the result at once where the record has it next."""
+        return self._at_once(effect.call) if self.explorer is None else None
+
+    def _at_once(self, call: str) -> ToolReturned | None:
+        if (returned := self._returned(call)) is not None:
+            return returned
+        entry = self.cursor.peek()
+        if entry is None or entry.kind != "tool.returned" or entry.call != call:
+            return None
+        event = self.cursor.event(entry)
+        self._take(event, call)
+        self._step = self._emitted
+        return event  # type: ignore[return-value]  # its kind says so
+
+    def _returned(self, call: str) -> ToolReturned | None:
+        """Take the next line if it is the result of the call just emitted; `None`: look closer."""
+        event = self._next_result(call)
+        if event is not None:
+            self._line_taken(self.cursor.take_line(), event, call)
+            self._step = self._emitted
+        return event
+
+    def _next_result(self, call: str) -> ToolReturned | None:
+        """Return what the next line says if it is the result of the call just emitted.
+
+        Of the line its data alone is parsed.  `None` where it is not, or where anything is unusual:
+        then it is looked at as any other.
+        """
+        data = self.cursor.data_if(b"tool.returned", call, self._emitted)
+        if data is None or is_marked(data):
+            return None
+        try:
+            return structure("tool.returned", loads(data))  # type: ignore[return-value]  # of this kind
+        except (ValueError, EventMalformed):
+            return None
+
+    @property
+    def last(self) -> tuple[Entry, ...]:
+        """The lines last taken."""
+        parsed = self.cursor.parsed
+        return tuple(one if isinstance(one, Entry) else parsed(one) for one in self._last)
+
+    def check_session(self) -> None:
+        """Say what is missing where the run had a session and none was given.
+
+        Raises:
+            SessionNeeded: pass one.
+        """
+        entry = self.cursor.peek()
+        if entry is not None and entry.kind == "session.seeded" and self.kernel.session is None:
+            raise SessionNeeded(self.cursor.path, "of its own")
+
+    def advance(self) -> bool:
+        """Deliver the next line; it has to be one that the program waits for."""
+        self._note_children()
+        if self.explorer is not None:
+            return self.explorer.advance(self.kernel)
+        entry = self.cursor.peek()
+        if entry is None:
+            self.has_ended = True
+            return self._gone_on().advance() if self._successor is not None else False
+        event = self.cursor.event(entry)
+        if self.kernel.can_deliver(event, entry.call):  # type: ignore[arg-type]  # extensions were passed over
+            self._take(event, entry.call)
+            self._step = self._emitted
+            self.kernel.deliver(event, entry.call)  # type: ignore[arg-type]  # the same
+            return True
+        if entry.kind == "run.finished" and self.kernel.stopped is not None:
+            return False  # stopped, and given up after its grace
+        self._differs(None, None, None, entry)
+        return True
+
+    # -- inside ---------------------------------------------------------------------------
+
+    def _take(self, event: Any, call: str | None) -> None:
+        self._taken(self.cursor.take(), event, call)
+
+    def _taken(self, entry: Entry, event: Any, call: str | None) -> None:
+        self._last.append(entry)
+        self._emitted = entry.seq
+        if isinstance(event, ChildFinished) and event.outcome.child and event.outcome.child.events:
+            self.logged[call or ""] = event.outcome.child
+        self.fold.apply(event, call, entry.seq)
+        self._tell_end()
+
+    def _line_taken(self, line: Unparsed, event: Any, call: str) -> None:
+        """Do what `_taken` does, for a line that is no child's outcome and was not parsed."""
+        self._last.append(line)
+        self._emitted = seq = line[1]
+        self.fold.apply(event, call, seq)
+        if self._on_end is not None:
+            self._tell_end()
+
+    def _tell_end(self) -> None:
+        if self._on_end is not None and self.cursor.peek() is None:
+            self._on_end()
+
+    def _note_children(self) -> None:
+        """Keep the children that the program starts: each is re-executed against its own log."""
+        if self.explorer is not None:
+            self.explorer.sent(self.kernel.wanted)
+        for effect in self.kernel.wanted:
+            if isinstance(effect, RunChild) and self.explorer is None:
+                self.children.append(effect)
+            if self._successor is not None:
+                self.keep(effect)
+        self.kernel.wanted.clear()
+
+    def keep(self, effect: Effect) -> None:
+        """Keep an effect for a successor."""
+        if isinstance(effect, GiveUp):
+            self.given_up.add(effect.call)
+        else:
+            self.effects[effect.call] = effect
+
+    def _record_ended(self, event: Event, call: str | None) -> None:
+        if self._successor is not None:
+            return self._gone_on().emit(event, call)
+        self.has_ended = True
+        if isinstance(event, REQUESTS):
+            raise RecordEnded
+        return None
+
+    def _gone_on(self) -> World:
+        """Return the world that goes on after the last line.
+
+        Raises:
+            RecordEnded: there is none.
+        """
+        self.has_ended = True
+        if self._successor is None:
+            raise RecordEnded
+        self._note_children()
+        return self._successor()
+
+    def _differs(
+        self, event: Event | None, call: str | None, now: Json, entry: Entry | None
+    ) -> None:
+        """Keep the first difference, and let the program run on to name it."""
+        at_end = event is None and now is not None
+        place = None if at_end else asking_place(self.kernel)
+        file, line = place or ("", 0)
+        self.mismatch = Mismatch(
+            event_kind=kind_of(event) if event is not None else "",
+            call=call,
+            now=now,
+            recorded=entry,
+            recorded_data=self.cursor.data(entry) if entry is not None else None,
+            last=self.last,
+            file=file,
+            line=line,
+            has_ended=at_end or self.kernel.has_returned(),
+        )
+        if self.on_mismatch is not None:
+            self.on_mismatch(self.mismatch)
+        self.explorer = Explorer(self.cursor, self.kernel)
+        if isinstance(event, ClockRead):
+            self.explorer.look()
+        elif event is not None:
+            self.explorer.asked(event, call)
+            self.fold.apply(event, call)
+
+    def finish(self, data: Json) -> Entry | None:
+        """Return the last line if the record has it next; else the rest is a difference."""
+        entry = self.cursor.peek()
+        if self.explorer is not None or entry is None:
+            return None
+        if entry.kind != "run.finished":
+            self._differs(None, None, data, entry)
+            return None
+        return self.cursor.take()
+
+
+_LAST_SHOWN: Final = 5
+_CALLED: Final = b"tool.called"
+_tool_called = quick(ToolCalled)
+_KINDS: Final[dict[type, bytes]] = {event: kind.encode() for event, kind in KIND_OF.items()}
+
+
+def _is_of(entry: Entry, event: Event, call: str | None, data: bytes) -> bool:
+    """Return whether a recorded line is the one that was emitted, in any order of members."""
+    if entry.kind != kind_of(event) or entry.call != call:
+        return False
+    return entry.data_bytes == data or same(entry.data, loads(data))
+
+
+def first_event(log: Path) -> RunStarted:
+    """Return the first event of a log.
+
+    Raises:
+        LogError: the log is damaged, or no log.
+        LogObserved: it is a watched command's.
+    """
+    return refuse_observed(log, _started(Cursor(log)))
+
+
+def _started(cursor: Cursor) -> RunStarted:
+    started = cursor.event(cursor.take())
+    if not isinstance(started, RunStarted):
+        raise TypeError("the reader let a log pass whose first line is no run.started")
+    return started
+
+
+def _check_rules(log: Path, started: RunStarted) -> None:
+    """Refuse a log whose steps followed other rules of scheduling (CONTRACT.md §15.1)."""
+    recorded = started.versions.get("engine")
+    if recorded != ENGINE_VERSION:
+        raise LogUnsupported(
+            str(log), f"scheduling rules {ENGINE_VERSION}", f"rules {recorded!a:.40}"
+        )
+    if unknown := unknown_flags(started.versions):
+        raise LogUnsupported(
+            str(log), "flags of scheduling that this release knows", ", ".join(unknown)
+        )
+
+
+@attrs.frozen
+class RecordedTool:
+    """A tool that the log names and that nobody passed: enough to ask for it, not to run it."""
+
+    name: str
+    effect: EffectClass
+    parameters: dict[str, Any]
+    typed: bool
+    delegates: bool = False
+    description: str = ""
+    is_async: bool = False
+    timeout_seconds: float | None = None
+    reference: Reference | None = None
+    approval: bool = False
+
+    def call(self, _arguments: Any, context: Any, /) -> NoReturn:
+        """Refuse: replay executes no tool."""
+        raise ToolNeeded(self.name, context.call)
+
+    async def delegate(self, run: Any, arguments: Any, /) -> Json:  # noqa: ARG002 - the port's
+        """Refuse: a delegation tool is program code, and has to be passed."""
+        raise DelegationNeeded(self.name, self.name)
+
+    def dump(self, result: Any, /) -> Json:
+        """Return it as it is."""
+        return result
+
+    def load(self, result: Json, /) -> Any:  # noqa: ARG002 - the port's
+        """Refuse: the types of the result are not in the log."""
+        raise ToolNeeded(self.name, self.name)
+
+
+@attrs.frozen
+class RecordedModel:
+    """A model that the log names: it is never asked."""
+
+    name: str
+    reference: Reference | None = None
+
+    def complete(self, request: ModelRequest, /) -> ModelReply:
+        """Refuse: replay asks no model."""
+        raise UsageError(f"replay asks no model: {self.name}, {len(request.messages)}")
+
+
+def identity_of(started: RunStarted) -> Identity:
+    """Return who the recorded run was."""
+    return Identity(
+        run_id=started.run_id,
+        root_id=started.root_id,
+        path=started.path,
+        depth=started.depth,
+        seed=started.seed,
+        parent=Parentage(**started.parent) if started.parent else None,
+    )
+
+
+def known_tools(started: RunStarted, given: Mapping[str, Tool]) -> dict[str, Tool]:
+    """Return the tools that the run knew by name; those that were not passed stand in."""
+    return {
+        offer["name"]: given.get(offer["name"])
+        or RecordedTool(
+            offer["name"],
+            offer["effect"],
+            offer["schema"],
+            bool(offer["typed"]),
+            bool(offer.get("delegates")),
+            offer.get("description", ""),
+            approval=bool(offer.get("approval")),
+        )
+        for offer in started.tools
+    }
+
+
+_STDLIB: Final = asyncio.__file__.rpartition("/")[0]
+_ENGINE: Final = Path(refold.engine.__path__[0])
+_OURS: Final = tuple(str(folder.resolve()) for folder in (_ENGINE, _ENGINE.with_name("replay")))
+
+
+_OUTERMOST: Final = (Loop.step.__code__, Kernel.execute.__code__)
+
+
+_BESIDE: Final = ("/site-packages/", "/dist-packages/", "/refold/adapters/")
+"""Files of frameworks: they are named only where no file of the program's own can be."""
+
+
+def asking_place(kernel: Kernel) -> tuple[str, int] | None:
+    """Return where the program asks; where a framework does, in a task of its, who waits for it."""
+    place = program_place()
+    if place is not None and not _is_beside(place[0]):
+        return place
+    waits = waiting_place(kernel)
+    return waits if place is None or (waits is not None and not _is_beside(waits[0])) else place
+
+
+def program_place() -> tuple[str, int] | None:
+    """Return the file and line of the program's innermost frame; `None` where it does not run."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the call site is what is asked for
+    beside = None
+    while frame is not None and frame.f_code not in _OUTERMOST:
+        name = frame.f_code.co_filename
+        if not name.startswith(_STDLIB) and not _is_ours(name):
+            if not _is_beside(name):
+                return name, frame.f_lineno
+            beside = beside or (name, frame.f_lineno)
+        frame = frame.f_back
+    return beside
+
+
+def _is_beside(name: str) -> bool:
+    return any(folder in name for folder in _BESIDE)
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith(_OURS) or str(Path(name).resolve()).startswith(_OURS)
+
+
+def waiting_place(kernel: Kernel) -> tuple[str, int] | None:
+    """Return the file and line where the program's first unfinished task waits."""
+    places = (task_place(task) for task in kernel.loop.unfinished)
+    return next((place for place in places if place is not None), None)
+
+
+def task_place(task: asyncio.Task[Any]) -> tuple[str, int] | None:
+    """Return the file and line of the program where a task waits: its innermost frame."""
+    waiting: Any = task.get_coro()
+    place = beside = None
+    while (frame := getattr(waiting, "cr_frame", None)) is not None:
+        name = frame.f_code.co_filename
+        if _is_beside(name):
+            beside = (name, frame.f_lineno)
+        elif not name.startswith(_STDLIB) and not _is_ours(name):
+            place = (name, frame.f_lineno)
+        waiting = getattr(waiting, "cr_await", None)
+    return place or beside

@@ -1,0 +1,333 @@
+"""`fork`: what if this result had been different?  The rules are CONTRACT.md §12.11.
+
+The beginning of a log is copied into a new one (`replay.resume.transplant`), with edits; then the
+program goes on from there as a resumed run does, and what it asks is served from the origin's
+record, done live or stubbed, as the sources say.  The origin's bytes never change.
+"""
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.plain import to_json
+from refold.engine.errors import (
+    Diverged,
+    LogExists,
+    OutcomeMissing,
+    RefoldError,
+    UsageError,
+)
+from refold.engine.events.codec import structure
+from refold.engine.events.events import (
+    ChildFinished,
+    ChildStarted,
+    InputAsked,
+    InputGiven,
+    ModelAnswered,
+    ModelAsked,
+    RunFinished,
+    ToolCalled,
+    ToolReturned,
+)
+from refold.engine.events.outcome import Outcome
+from refold.engine.log import read_entries, scan
+from refold.engine.log.names import blobs_of, child_path, children, root_of, tree
+from refold.engine.ports.effects import AskPerson, Effect, GiveUp, RunChild
+from refold.engine.ports.ports import (
+    ChildRequest,
+    Model,
+    Program,
+    Reference,
+    SessionPort,
+    Tool,
+)
+from refold.engine.recording.driver import Arrival
+from refold.engine.recording.nested import check_may_start
+from refold.engine.recording.supplied import Supplied
+from refold.engine.runners.recording import Recording, known_models, run_to_end
+from refold.replay.index.by_call import Book
+from refold.replay.partial.rerun import Again, check_given, request_again, unless_missing
+from refold.replay.partial.sources import BookSupply, Sources
+from refold.replay.reexecute.reexecute import program_of, reexecute
+from refold.replay.resume.fork_place import cuts, fork_entry
+from refold.replay.resume.open_ends import Standing
+from refold.replay.resume.resume import CONTINUED, Continued, continued
+from refold.replay.resume.transplant import Transplant, edited
+
+
+@attrs.frozen(kw_only=True)
+class Fork:
+    """A run that left another one at an entry."""
+
+    origin: Path
+    """The root log that it left."""
+    at: int
+    """Seq of the last entry that both share, edits aside, in the log that was named."""
+    log: Path
+    recording: Recording | None
+    """How it ended; `None` where an outcome was missing: the log stops there."""
+    missing: tuple[OutcomeMissing, ...]
+
+
+def fork(
+    log: str | os.PathLike[str],
+    at: int | None = None,
+    program: Program | Reference | str | None = None,
+    *,
+    into: str | os.PathLike[str],
+    edits: Mapping[str, Json] | None = None,
+    sources: Sources | None = None,
+    tools: Sequence[Tool] = (),
+    model: Model | None = None,
+    models: Mapping[str, Model] | None = None,
+    session: SessionPort | None = None,
+) -> Fork:
+    """Copy a log up to an entry into a new one, change results, and let the program go on.
+
+    Args:
+        log: Of a root run or of a child; what stands above a child is copied up to its end.
+        at: Seq of the last entry that is kept; by default that of the first edited outcome.
+            A negative one counts from the end.
+        program: The root's, as it is now; not needed for those that Refold ships.
+        into: The new root log.
+        edits: What outcomes are to be, by call key (from the root run down where the call is a
+            child's: `0#1 > 0#2`); see `replay.resume.transplant.edit` for what a value may be.
+        sources: Where outcomes come from after `at`; by default all from the origin's record.
+        tools: Those that are to run live.
+        model: The default model, where it is asked live.
+        models: More, by name.
+        session: A fresh one with the same reducers, where the run had one.
+
+    Raises:
+        EntryMissing: the log has no such entry.
+        ForkRefused: nothing says where to fork, or an edit names no outcome.
+        Diverged: an edited outcome changes what the kept entries say: fork earlier.
+        LogExists: `into` exists.
+        LogError: the origin is damaged, or there is none.
+        ToolNeeded: a tool that is to run live was not passed.
+        UsageError: nor was a model; or an edit has a value of another kind.
+    """
+    check_may_start("fork")
+    if at is not None and type(at) is not int:
+        raise UsageError(
+            f"fork(log, at, program, into=…) takes the seq of an entry second, found {at!r:.60}; "
+            "a program without one is passed by name: program=…"
+        )
+    source, target = Path(log), Path(into)
+    root = root_of(source)
+    changed = {key: to_json(value) for key, value in (edits or {}).items()}
+    source, last = fork_entry(source, at, changed)
+    book = Book(root, unfinished_ok=True)
+    again = Again(
+        program=program,
+        tools={tool.name: tool for tool in tools},
+        models=known_models(model, models),
+        session=session,
+        sources=sources or Sources(),
+    )
+    check_given(book.started, again)
+    again = attrs.evolve(again, program=program_of(program, book.started))
+    origin = {
+        "nonce": book.started.nonce,
+        "head": last.hash,
+        "at": last.seq,
+        "edits": sorted(changed),
+    }
+    plan = Transplant(cuts=cuts(source, last.seq + 1), edits=changed, origin=origin)
+    _copy(plan, root, target)
+    supply = ForkSupply(book, again.sources, target, changed)
+    recording = _whole(target)
+    is_checked = recording is None and not _edits_children(again, changed)
+    if recording is None:
+        recording = _gone_on(book, again, target, supply)
+    if recording is not None and not is_checked:
+        _check(target, again)
+    return Fork(
+        origin=root, at=last.seq, log=target, recording=recording, missing=tuple(supply.missing)
+    )
+
+
+def _edits_children(again: Again, edits: Mapping[str, Json]) -> bool:
+    """Return whether an edit may stand in a child that is copied whole, and never goes on.
+
+    What was done live is kept, whatever is found: it happened.
+    """
+    return not again.sources.is_live and any(" > " in key for key in edits)
+
+
+def _check(target: Path, again: Again) -> None:
+    """Re-execute a fork, where going on did not: what was sealed is copied without being run.
+
+    Raises:
+        Diverged: an edited outcome changes what the kept entries say; the copy is removed.
+        UsageError: a tool's types are needed; the same.
+    """
+    tools = tuple(again.tools.values())
+    try:
+        report = reexecute(target, again.program, tools=tools, session=again.session)
+    except UsageError:
+        _remove(target)
+        raise
+    if report.divergences:
+        _remove(target)
+        raise Diverged(report.divergences[0])
+
+
+def _gone_on(book: Book, again: Again, target: Path, supply: "ForkSupply") -> Recording | None:
+    """Go on in the copied beginning; `None` where an outcome was missing: the log stops there.
+
+    Raises:
+        Diverged: an edited outcome changes what the kept entries say; the copy is removed.
+        UsageError: the run cannot go on; the same.
+    """
+    request = attrs.evolve(request_again(book, again, target, supply), resume=CONTINUED)
+    try:
+        return unless_missing(
+            supply,
+            lambda: run_to_end(lambda host: continued(request, host).record(), request.cancel),
+        )
+    except (Diverged, UsageError):
+        _remove(target)
+        raise
+
+
+class Forked(Supplied, Continued):
+    """A recorder that goes on in a copied beginning, its outcomes supplied."""
+
+    def _decision(self, effect: Effect, key: str) -> tuple[str, Any]:
+        """Leave everything that is open to the supply: nothing is in doubt, it is another run."""
+        if isinstance(effect, AskPerson):
+            return super()._decision(effect, key)
+        return "forked", None
+
+    def _decided(
+        self, standing: Standing
+    ) -> tuple[list[Effect], list[Arrival], list[dict[str, Any]]]:
+        """Start what is open, and end again what the program had given up on."""
+        effects, arrivals, doubts = super()._decided(standing)
+        given_up = self._replayed.given_up
+        effects += [GiveUp(one.call) for one in effects if one.call in given_up]
+        return effects, arrivals, doubts
+
+
+class ForkSupply(BookSupply):
+    """Serves a fork from its origin's record, edits first."""
+
+    def __init__(
+        self,
+        book: Book,
+        sources: Sources,
+        log: Path,
+        edits: Mapping[str, Json],
+        missing: list[OutcomeMissing] | None = None,
+    ) -> None:
+        super().__init__(book, sources, missing)
+        self._log = log
+        self._edits = edits
+        if log.exists():
+            kept = Book(log, unfinished_ok=True)
+            self.pass_over(kept.answers, len(kept.looks))
+
+    def outcome(self, call: str, asked: Any, effect: Any) -> Any:
+        """Return the edited outcome, or else what the sources say; a cut child goes on, `None`."""
+        key = self._key(call)
+        if isinstance(asked, ChildStarted) and self._goes_on(asked.number):
+            self.claim(call, asked)
+            return None
+        if key not in self._edits:
+            return super().outcome(call, asked, effect)
+        answer = self.book.answers.get(self.claim(call, asked) or "")
+        template = answer.event if answer is not None else _blank(asked)
+        changed = edited(template, self._edits, key)
+        return changed.outcome if isinstance(changed, ChildFinished) else changed
+
+    def draw(self, source: str, name: str, call: str) -> tuple[Json] | None:
+        """Return the edited value, or else what the record has."""
+        key = self._key(call)
+        return (self._edits[key],) if key in self._edits else super().draw(source, name, call)
+
+    def _key(self, call: str) -> str:
+        return f"{self.book.started.path} > {call}" if self.book.started.path else call
+
+    def _goes_on(self, number: int) -> bool:
+        return number in children(self._log)
+
+    def child(self, request: ChildRequest, outcome: Outcome) -> Outcome:
+        """Copy the log of a child whose outcome is supplied, bound to this run."""
+        parent = request.identity.parent
+        recorded = self.recorded_call(parent.call) if parent else None
+        old = self.book.child_log(recorded) if recorded else None
+        if old is None or outcome.child is None or not old.exists() or request.log is None:
+            return attrs.evolve(outcome, child=None)
+        plan = Transplant(cuts={}, edits={}, origin=None)
+        return attrs.evolve(outcome, child=plan.copy(old, request.log, request.identity.parent))
+
+    def of_child(self, book: Book, effect: RunChild) -> BookSupply:
+        """Return the supply of a child with that record, which may go on from a cut log."""
+        own = child_path(self._log, effect.number)
+        return ForkSupply(book, self.sources, own, self._edits, self.missing)
+
+
+def _blank(asked: Any) -> Any:
+    """Return an outcome to be edited of a request that has none in the record."""
+    match asked:
+        case ToolCalled():
+            return ToolReturned("ok")
+        case ModelAsked():
+            return ModelAnswered("ok", {"role": "assistant", "content": ""})
+        case InputAsked():
+            return InputGiven(None)
+        case _:
+            return ChildFinished(Outcome(status="completed"))
+
+
+def _whole(log: Path) -> Recording | None:
+    """Return the recording of a log that is sealed already: nothing is left to do."""
+    found = scan(log)
+    if not found.sealed:
+        return None
+    finished: RunFinished | None = None
+    for entry in read_entries(log, resolve=True):
+        if entry.kind == "run.finished":
+            finished = structure(entry.kind, entry.data)  # type: ignore[assignment]  # its kind says so
+    if finished is None:
+        return None
+    return Recording(
+        status=finished.status,
+        reason=finished.reason,
+        output=finished.output,
+        error=finished.error,
+        log=log,
+        head=found.head,
+        entries=found.entries,
+        summary=finished.summary or "",
+        data_digest=finished.data_digest,
+    )
+
+
+def _copy(plan: Transplant, root: Path, target: Path) -> None:
+    """Copy what is kept; where that cannot be done, nothing is left behind.
+
+    Raises:
+        LogExists: there is a log at `target`.
+        RefoldError: an edit has a value of another kind, or the origin cannot be read.
+    """
+    try:
+        plan.copy(root, target, None)
+    except LogExists:
+        raise
+    except RefoldError:
+        _remove(target)
+        raise
+
+
+def _remove(log: Path) -> None:
+    """Take a copy away that nothing came of."""
+    for path in tree(log):
+        path.unlink(missing_ok=True)
+    shutil.rmtree(blobs_of(log), ignore_errors=True)

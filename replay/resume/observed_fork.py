@@ -1,0 +1,146 @@
+"""What a fork of a watched command serves: the record up to an entry, with answers edited.
+
+A key of `edits` is an answer's call key, with its text, its whole message or an error; or that of a
+tool call, with other arguments: both change what the model said.  What the command then asks and
+was not recorded before that entry goes on live.  Rules: CONTRACT.md §16.6, §12.11.
+"""
+
+from collections.abc import Mapping
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.errors import EntryMissing, ForkRefused, UsageError
+from refold.engine.events.events import ModelAnswered
+from refold.engine.observed.volatile import VolatileRules
+from refold.engine.wire.spelling import can_spell, spelled
+from refold.replay.observed.record import ObservedRecord, RecordedTurn, read_record
+from refold.replay.resume.transplant import edited
+
+
+@attrs.frozen
+class KeptRecord:
+    """The part of a record that a fork serves."""
+
+    record: ObservedRecord
+    """Requests that were answered up to the entry `at`, edits applied."""
+    at: int
+    origin: dict[str, Any]
+    """{nonce, head, at, edits}: what the new log says of where it comes from."""
+
+
+def kept_record(
+    log: str | PathLike[str],
+    at: int | None,
+    edits: Mapping[str, Json],
+    rules: VolatileRules | None = None,
+) -> KeptRecord:
+    """Return what is served of a log that is forked at an entry.
+
+    `at` is the last entry that is kept, negative from the end; by default that of the first edited
+    answer.
+
+    Raises:
+        LogObserved: the log is a program's.
+        EntryMissing: it has no such entry.
+        ForkRefused: neither an entry nor an edit says where, or an edit names no answer.
+        UsageError: an edit's value is none for it.
+    """
+    path = Path(fspath(log))
+    whole = read_record(path, rules)
+    answers = {key: _answer(whole, key) for key in edits}
+    last = _entry(whole, at, [turn.over or 0 for turn in answers.values()])
+    record = read_record(path, rules, until=last + 1)
+    record.turns = [turn for turn in record.turns if turn.how != "open"]
+    for key in sorted(edits, key=lambda key: key != answers[key].call):  # whole answers first
+        _edit(record, key, answers[key].call, edits[key])
+    _spell(record, {turn.call for turn in answers.values()})
+    origin = {
+        "nonce": record.started.nonce,
+        "head": record.head,
+        "at": last,
+        "edits": sorted(edits),
+    }
+    return KeptRecord(record, last, origin)
+
+
+def _entry(record: ObservedRecord, at: int | None, edited_at: list[int]) -> int:
+    log = str(record.path)
+    if at is None:
+        if not edited_at:
+            problem = "say where: --at N, or --set KEY=JSON for what is to be answered otherwise"
+            raise ForkRefused(log, problem)
+        return min(edited_at)
+    found = record.entries + at if at < 0 else at
+    if not 0 <= found < record.entries:
+        raise EntryMissing(log, at, record.entries)
+    return found
+
+
+def _answer(record: ObservedRecord, key: str) -> RecordedTurn:
+    """Return the answered request that a key changes: its own, or the one that made the call."""
+    for turn in record.turns:
+        if turn.answer is not None and (turn.call == key or key in _calls_of(record, turn)):
+            return turn
+    problem = f"{key!r} names no answer, and no tool call of one; refold show --events lists keys"
+    raise ForkRefused(str(record.path), problem)
+
+
+def _calls_of(record: ObservedRecord, turn: RecordedTurn) -> list[str]:
+    """Return the keys of the tool calls that an answer asked for, in its order."""
+    message = (turn.answer.message if turn.answer is not None else None) or {}
+    after = [
+        key
+        for key in record.tools
+        if key.partition("#")[0] == turn.scope and record.seqs[key] > (turn.over or 0)
+    ]
+    return after[: len(message.get("tool_calls") or ())]
+
+
+def _edit(record: ObservedRecord, key: str, call: str, value: Json) -> None:
+    turn = next((each for each in record.turns if each.call == call), None)
+    if turn is None or turn.answer is None:
+        problem = f"{key!r} is answered after the last entry that is kept: say a later --at"
+        raise ForkRefused(str(record.path), problem)
+    if not can_spell(turn.asked):
+        problem = f"{key!r} is an answer of no interface that Refold can spell"
+        raise ForkRefused(str(record.path), problem)
+    if key == call:
+        turn.answer = edited(turn.answer, {key: value}, key)
+    else:
+        turn.answer = _with_arguments(turn.answer, _place(record, turn, key), key, value)
+
+
+def _place(record: ObservedRecord, turn: RecordedTurn, key: str) -> int:
+    """Return which of an answer's tool calls a key is."""
+    whole = read_record(record.path)  # its calls stand after the answer, and may be cut off
+    again = next(each for each in whole.turns if each.call == turn.call)
+    return _calls_of(whole, again).index(key)
+
+
+def _with_arguments(answer: ModelAnswered, at: int, key: str, value: Json) -> ModelAnswered:
+    if not isinstance(value, dict):
+        found = f"{value!r:.60}"
+        raise UsageError(
+            f"the edit of {key!r}: a tool call's arguments are an object, found {found}"
+        )
+    message = dict(answer.message or {})
+    calls = [dict(call) for call in message["tool_calls"]]
+    if at >= len(calls):
+        raise UsageError(f"the edit of {key!r}: an edit before it left no such call")
+    calls[at] = {"id": calls[at]["id"], "name": calls[at]["name"], "arguments": value}
+    return attrs.evolve(answer, message={**message, "tool_calls": calls})
+
+
+def _spell(record: ObservedRecord, calls: set[str]) -> None:
+    """Give edited answers their wire."""
+    for turn in record.turns:
+        if turn.call in calls and turn.answer is not None:
+            message = turn.answer.message
+            if message is not None:  # its original says what was said before
+                plain = {name: item for name, item in message.items() if name != "provider"}
+                turn.answer = attrs.evolve(turn.answer, message=plain)
+            turn.parts = [spelled(turn.asked, turn.answer)]

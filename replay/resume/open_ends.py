@@ -1,0 +1,191 @@
+"""How an unfinished record stands: what is open, in doubt, armed, and how long it has been active.
+
+Read from the log alone, in one pass; nothing is executed.  `replay.resume.resume` goes on from it.
+The rules are CONTRACT.md §4.7.
+"""
+
+import os
+from array import array
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from refold.engine.encoding.canonical import encode
+from refold.engine.events.codec import structure
+from refold.engine.events.data_digest import DataDigest
+from refold.engine.events.events import (
+    COMPLETES,
+    FROM_WORLD,
+    REQUEST_KINDS,
+    ChildFinished,
+    ChildStarted,
+    ClockRead,
+    InputAsked,
+    RunStarted,
+    SessionChanged,
+    TimerFired,
+    ToolCalled,
+)
+from refold.engine.log import Entry, read_entries, scan
+from refold.engine.log.names import child_path
+from refold.engine.ports.ports import Question
+from refold.engine.state import Fold
+
+
+@attrs.frozen(kw_only=True)
+class Doubt:
+    """An effect that may have changed the world, and of which the log does not say."""
+
+    key: str
+    """Call keys from the root run down: `0#1`, or `0#1 > 0#2` in a child."""
+    tool: str
+    arguments: dict[str, Any]
+
+    def __str__(self) -> str:
+        inside = ", ".join(
+            f"{name}={encode(value).decode():.60}" for name, value in self.arguments.items()
+        )
+        return f"{self.key}  {self.tool}({inside})"
+
+
+class Standing:
+    """What one log says at its end."""
+
+    def __init__(self, log: str | os.PathLike[str]) -> None:
+        """Read the log.
+
+        Raises:
+            LogError: it is damaged, or there is none.
+        """
+        self.log = Path(log)
+        self.started: RunStarted
+        self.fold = Fold()
+        self.digest = DataDigest()
+        self.requests: dict[str, int] = {}
+        """Entries that ask for something and have no outcome yet, by call; cancelled ones, too."""
+        self.starts: dict[str, str] = {}
+        """Hashes of the starts of unfinished children, by call."""
+        self.leaves: list[tuple[int, str]] = []
+        """Numbers of joined children, and their leaves of the Merkle tree."""
+        self.step = 0
+        """The last entry from the world."""
+        self.head = ""
+        self.asked: dict[str, InputAsked] = {}
+        self.events: dict[str, Any] = {}
+        """Requests without an outcome, by call."""
+        self.changes: dict[str, ToolCalled] = {}
+        """Leaf tools that change the world and have no outcome, by call."""
+        self.virtual_us = 0
+        """Virtual time as the program last saw it."""
+        self.changes_made: Counter[str] = Counter()
+        """How often children that share the session have changed it, by their paths."""
+        self._numbers: dict[str, int] = {}
+        self._active = array("q")
+        self._since = 0
+        self._before = 0
+        for entry in read_entries(log, resolve=True, torn_ok=True):
+            self._take(entry)
+
+    @property
+    def active_us(self) -> int:
+        """Microseconds that the run has been active, pauses between attempts left out."""
+        return self._active[-1]
+
+    def active_at(self, entries: int) -> int:
+        """Return the same for the time when the log had so many entries."""
+        return self._active[entries - 1]
+
+    def path(self, call: str) -> str:
+        """Return the key of a call, from the root run down."""
+        return f"{self.started.path} > {call}" if self.started.path else call
+
+    def unfinished_children(self) -> dict[str, Path]:
+        """Return the logs of children that were not joined, by call."""
+        return {call: child_path(self.log, self._numbers[call]) for call in self.starts}
+
+    def _take(self, entry: Entry) -> None:
+        event: Any = structure(entry.kind, entry.data)
+        if isinstance(event, RunStarted):
+            self.started = event
+        if isinstance(event, SessionChanged) and event.by:
+            self.changes_made[event.by] += 1
+        if isinstance(event, ClockRead | TimerFired):
+            self.virtual_us = event.virtual_us
+        self._time(entry)
+        self.fold.apply(event, entry.call, entry.seq)
+        self.digest.add(entry.kind, entry.call, entry.data_bytes)
+        self.head = entry.hash
+        if entry.kind in FROM_WORLD:
+            self.step = entry.seq
+        if entry.call is not None:
+            self._follow(entry, event, entry.call)
+
+    def _time(self, entry: Entry) -> None:
+        now = entry.meta["mono_us"]
+        if entry.kind in ("run.started", "run.resumed"):
+            self._before = self._active[-1] if self._active else 0
+            self._since = now
+        self._active.append(self._before + max(0, now - self._since))
+
+    def _follow(self, entry: Entry, event: Any, call: str) -> None:
+        if entry.kind in REQUEST_KINDS:
+            self.requests[call], self.events[call] = entry.seq, event
+        if entry.kind in COMPLETES or entry.kind == "effect.late":
+            self.requests.pop(call, None)
+            self.events.pop(call, None)
+        if entry.kind in COMPLETES or entry.kind in ("effect.late", "effect.cancelled"):
+            self.asked.pop(call, None)
+            self.changes.pop(call, None)
+        match event:
+            case ChildStarted():
+                self.starts[call], self._numbers[call] = entry.hash, event.number
+            case ChildFinished(outcome=outcome):
+                self.starts.pop(call, None)
+                if outcome.child is not None and call in self._numbers:
+                    ref = outcome.child
+                    leaf = f"{ref.run} {ref.head} {ref.events}"
+                    self.leaves.append((self._numbers[call], leaf))
+            case InputAsked():
+                self.asked[call] = event
+            case ToolCalled(effect="changes") if not event.delegates:
+                self.changes[call] = event
+
+
+@attrs.frozen(kw_only=True)
+class OpenEnds:
+    """What people have to say before a run and its children can go on."""
+
+    questions: tuple[Question, ...]
+    doubts: tuple[Doubt, ...]
+    """Effects that may have changed the world."""
+    unfinished: tuple[str, ...] = ()
+    """Keys of all effects without an outcome, children and their effects included."""
+
+
+def open_ends(log: str | os.PathLike[str]) -> OpenEnds:
+    """Return what waits for people in the unfinished run of `log` and in its children.
+
+    Raises:
+        LogError: the log is damaged, or there is none.
+    """
+    standing = Standing(log)
+    questions = [
+        Question(key=standing.path(call), question=asked.question, schema=asked.schema)
+        for call, asked in standing.asked.items()
+    ]
+    doubts = [
+        Doubt(key=standing.path(call), tool=called.tool, arguments=called.arguments)
+        for call, called in standing.changes.items()
+    ]
+    unfinished = [standing.path(call) for call in standing.requests]
+    for path in standing.unfinished_children().values():
+        found = scan(path) if path.exists() else None
+        if found is not None and found.entries and not found.sealed:
+            below = open_ends(path)
+            questions += below.questions
+            doubts += below.doubts
+            unfinished += below.unfinished
+    questions.sort(key=lambda question: question.place)
+    return OpenEnds(questions=tuple(questions), doubts=tuple(doubts), unfinished=tuple(unfinished))

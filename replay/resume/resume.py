@@ -1,0 +1,550 @@
+"""`resume`: go on in the log of a run that broke off, or that waits for a person.
+
+The program is re-executed to the end of the record, where the world of its kernel changes: from
+the log that is read to a recorder that appends to it.  What was under way then is started again,
+or decided by people; what had ended is not done twice.  The rules are CONTRACT.md §4.7.
+
+How an unfinished record stands is read by `replay.resume.open_ends`.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.children.unfinished import await_writer
+from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.plain import to_json
+from refold.engine.errors import (
+    AnswerRefused,
+    AttemptsExhausted,
+    InDoubt,
+    LogLocked,
+    LogSealed,
+    OutsideLoop,
+    RefoldError,
+    ToolAbsent,
+    UsageError,
+)
+from refold.engine.events.events import (
+    ModelAnswered,
+    RunFinished,
+    RunResumed,
+    RunStarted,
+    ToolReturned,
+)
+from refold.engine.events.limits import Limits
+from refold.engine.events.outcome import ChildRef, Outcome, failed
+from refold.engine.kernel.verdict import Verdict
+from refold.engine.kernel.world import Silent, World
+from refold.engine.log import LogWriter, read_entries, scan
+from refold.engine.log.lock import refuse_if_locked
+from refold.engine.log.names import child_path
+from refold.engine.loop.loop import Timer
+from refold.engine.ports.effects import AskPerson, CallTool, Effect, RunChild
+from refold.engine.ports.people import check_answer
+from refold.engine.ports.ports import (
+    ChildRunner,
+    Clock,
+    Durability,
+    Model,
+    People,
+    Program,
+    Question,
+    Reference,
+    SessionPort,
+    Tool,
+)
+from refold.engine.recording.driver import Arrival
+from refold.engine.recording.host import Host
+from refold.engine.recording.ledger import Ledger
+from refold.engine.recording.nested import check_may_start
+from refold.engine.recording.recorder import Recorder
+from refold.engine.recording.run_request import Handed, Recorded, RunRequest, by_name
+from refold.engine.runners import default_runners
+from refold.engine.runners.recording import (
+    Recording,
+    key_variables,
+    known_models,
+    known_runners,
+    run_to_end,
+)
+from refold.engine.secrets.vault import Vault, vault_of
+from refold.replay.index.guarantee import refuse_observed
+from refold.replay.reexecute.network import ProgramWatch
+from refold.replay.reexecute.reexecute import program_of, reexecute
+from refold.replay.reexecute.world import Replayed, identity_of
+from refold.replay.resume.open_ends import OpenEnds, Standing, open_ends
+
+ATTEMPTS_MAX: Final = 10
+"""Attempts of a run, the first included, unless `max_attempts` says otherwise."""
+
+CONTINUED: Final = Reference("refold.replay.resume.resume", "continued")
+"""How a runner goes on in the unfinished log of a child."""
+
+
+def resume(
+    log: str | os.PathLike[str],
+    program: Program | Reference | str | None = None,
+    *,
+    tools: Sequence[Tool] = (),
+    model: Model | None = None,
+    models: Mapping[str, Model] | None = None,
+    runner: str | None = None,
+    runners: Mapping[str, ChildRunner] | None = None,
+    clock: Clock | None = None,
+    session: SessionPort | None = None,
+    durability: Durability = "group",
+    answers: Mapping[str, Json] | None = None,
+    by: str = "",
+    ask: Callable[[Question], Json] | None = None,
+    retry: Iterable[str] = (),
+    fail: Iterable[str] = (),
+    results: Mapping[str, Json] | None = None,
+    max_attempts: int = ATTEMPTS_MAX,
+    secrets: Mapping[str, str] | None = None,
+) -> Recording:
+    """Go on with the root run of `log`, in the same log; return how it ended.
+
+    The program is re-executed to the end of the record, then runs live.  Effects that were under
+    way are started again with the same idempotency key, unless they change the world: of those
+    somebody has to say what became of them.
+
+    Args:
+        log: Of a root run that broke off or is suspended; its children go on as well.
+        program: As it is now; not needed for those that Refold ships.
+        tools: All that the run was offered: from the end of the record on they are executed.
+        model: As for `record`.
+        models: As for `record`.
+        runner: As for `record`; by default what the run's children ran on.
+        runners: As for `record`.
+        clock: As for `record`.
+        session: A fresh one with the same reducers, where the run had one.
+        durability: As for `record`.
+        answers: To open questions, by their keys; see `refold.open_ends`.
+        by: Who gave the answers.
+        ask: As for `record`.
+        retry: Keys of effects in doubt that are to run again.
+        fail: Keys of those that the program is to see as failed; a child's, too, which is not
+            resumed then.
+        results: What others gave, by key.
+        max_attempts: How often a run may be tried, the first time included; a run that goes on
+            with an answer is not counted out.
+        secrets: Values by the names that `run.secret` uses, and whatever `Redaction` was given.
+
+    Raises:
+        InDoubt: effects may have changed the world, and nobody said what became of them.
+        Diverged: the program no longer does what the record says.
+        ChildStopped: a child's does not, or it cannot go on for another reason.
+        AttemptsExhausted: it was tried often enough.
+        LogSealed: the run has ended.
+        LogLocked: it is still running.
+        AnswerRefused: an answer fits no open question, or not its schema.
+        LogError: the log is damaged, or there is none.
+        ProgramNotFound: no program was given and the log's is none that Refold ships.
+        ToolNeeded: a tool has to be passed.
+    """
+    check_may_start("resume")
+    path = Path(log)
+    _check_open(path)
+    people = People(
+        answers={key: to_json(value) for key, value in (answers or {}).items()},
+        ask=ask,
+        by=by,
+        retry=frozenset(retry),
+        fail=frozenset(fail),
+        results={key: to_json(value) for key, value in (results or {}).items()},
+    )
+    standing = Standing(path)
+    started = refuse_observed(path, standing.started)
+    if started.parent is not None:
+        raise UsageError(f"{path} is a child's log: resume its root, and the child goes on with it")
+    if standing.fold.attempts >= max_attempts and not people.answers:
+        raise AttemptsExhausted(str(path), standing.fold.attempts + 1, max_attempts)
+    _check_said(path, people)
+    chosen = runner or _recorded_runner(path)
+    known = known_models(model, models)
+    request = RunRequest(
+        program=program_of(program, started),
+        program_name=started.program,
+        input=started.input,
+        identity=identity_of(started),
+        limits=Limits.from_json(started.limits),
+        log=path,
+        tools=by_name(tools),
+        models=known,
+        runners=known_runners(chosen, runners),
+        runner=chosen,
+        durability=durability,
+        clock=clock,
+        session=session,
+        people=people,
+        resume=CONTINUED,
+        vault=_vault(started, secrets, known),
+    )
+    return run_to_end(lambda host: continued(request, host).record(), request.cancel)
+
+
+def _vault(
+    started: RunStarted, secrets: Mapping[str, str] | None, models: Mapping[str, Model]
+) -> Vault:
+    """Return the vault of a run that goes on: under its own rules (CONTRACT.md §3.9).
+
+    Raises:
+        UsageError: it had secrets that were given by value, and they are not given again.
+    """
+    lost = started.rules.get("redaction", {}).get("secrets", 0)
+    if lost and not secrets:
+        raise UsageError(
+            f"the run was recorded with Redaction(secrets=…), {lost} of them, which no log holds: "
+            "pass them again under any name, resume(log, secrets={name: value})"
+        )
+    return vault_of(started.rules, secrets, key_variables=key_variables(models))
+
+
+def continued(request: RunRequest, host: Host) -> "Continued":
+    """Return what goes on in the unfinished log of `request`: of a root, or of a child."""
+    if request.supply is not None:
+        from refold.replay.resume.fork import Forked  # noqa: PLC0415 - it is made of this file's
+
+        return Forked(request, host)
+    return Continued(request, host)
+
+
+class Continued(Recorder):
+    """A recorder whose run begins as a re-execution."""
+
+    def __init__(self, request: RunRequest, host: Host) -> None:
+        self._replayed = Replayed(
+            request.log,
+            tools=request.tools,
+            models=request.models,
+            session=request.session,
+            successor=self._go_on,
+        )
+        _check_tools(self._replayed, request.tools)
+        _check_models(self._replayed, request.models)
+        super().__init__(
+            attrs.evolve(request, resume=CONTINUED), host, kernel=self._replayed.kernel
+        )
+        self._has_writer = False
+        self._is_fenced = False
+        self._lock = threading.Lock()
+        """Held while the log is taken over: a fence comes before that, or after."""
+
+    def fence(self) -> tuple[str, int]:
+        """Refuse what this run may still append; return its head and entries."""
+        with self._lock:
+            self._is_fenced = True
+        return super().fence() if self._has_writer else self._stands()
+
+    def _let_go(self) -> None:
+        if self._has_writer:
+            super()._let_go()
+
+    def record(self) -> Recorded:
+        """Re-execute the record, run on to the end, and seal the log.
+
+        Raises:
+            Diverged: the program does not do what the record says; the log is as it was.
+            InDoubt: nobody said what became of an effect; the log is as it was.
+            LogPoisoned: the log cannot be written; what was appended stays.
+        """
+        self._replayed.check_session()
+        with ProgramWatch(self._refuse, applies=lambda: not self._has_writer):
+            return super().record()
+
+    def _refuse(self, error: OutsideLoop) -> None:
+        """End the resume: in the part that is re-executed, the program goes past the record."""
+        self._replayed.kernel.fail(error)
+
+    def _seal(self, verdict: Verdict) -> RunFinished:
+        replayed = self._replayed
+        if replayed.cursor.broken is not None:
+            raise replayed.cursor.broken
+        is_left = not self._has_writer and replayed.cursor.peek() is not None
+        if replayed.mismatch is not None or is_left:
+            self._raise_divergence()
+        if not self._has_writer:
+            self._go_on()  # the program had ended, and only that was not written
+        return super()._seal(verdict)
+
+    def _raise_divergence(self) -> None:
+        request = self.request
+        _check_open(request.log)  # while it was read, somebody else may have gone on with it
+        report = reexecute(
+            request.log,
+            request.program,
+            tools=list(request.tools.values()),
+            session=request.session,
+        )
+        report.check()
+        raise UsageError(f"{request.log}: the program did something else on the second try")
+
+    def _go_on(self) -> World:
+        """Become the world of the kernel, where the record ends."""
+        self._collect()
+        if self._waits_only():
+            return self._at_rest()
+        with self._lock:
+            self.take_over(self._handed())
+        return self
+
+    def _collect(self) -> None:
+        for effect in self._replayed.kernel.wanted:
+            self._replayed.keep(effect)
+
+    def _waits_only(self) -> bool:
+        """Return whether nothing is to be done but to wait for answers that nobody gives."""
+        kernel, people = self._replayed.kernel, self.request.people
+        if not kernel.open or kernel.children or kernel.loop.timers or kernel.stopped is not None:
+            return False
+        if kernel.loop.is_stepping() or people.ask is not None or kernel.is_closing:
+            return False
+        asked = [self._replayed.effects[call] for call in kernel.open]
+        return all(
+            isinstance(effect, AskPerson) and kernel.child_path(effect.call) not in people.answers
+            for effect in asked
+        )
+
+    def _at_rest(self) -> World:
+        """Become the world of a run that is suspended as it was: its log is not touched."""
+        kernel = self._replayed.kernel
+        self.fold = self._replayed.fold
+        for call in kernel.open:
+            effect = self._replayed.effects[call]
+            if isinstance(effect, AskPerson):
+                self._asked[call] = effect
+        questions = [self._question(call) for call in self._asked]
+        self._questions = tuple(sorted(questions, key=lambda question: question.place))
+        kernel.world = Silent(self.fold)
+        return kernel.world
+
+    def _stands(self) -> tuple[str, int]:
+        if self._has_writer:
+            return super()._stands()
+        found = scan(self.request.log)
+        return found.head, found.entries
+
+    def _handed(self) -> Handed:
+        if self._is_fenced:
+            raise UsageError(f"{self.request.log} is closed")
+        replayed, standing = self._replayed, Standing(self.request.log)
+        effects, arrivals, doubts = self._decided(standing)
+        resumed = LogWriter.resume(self.request.log, durability=self.request.durability)
+        if resumed.writer.head != standing.head:
+            resumed.writer.close()
+            raise LogLocked(str(self.request.log), None)  # somebody else went on meanwhile
+        self._has_writer = True
+        cut = resumed.cut.as_json() if resumed.cut else None
+        return Handed(
+            ledger=Ledger(
+                resumed.writer,
+                standing.fold,
+                standing.digest,
+                requests=standing.requests,
+                starts=standing.starts,
+                leaves=standing.leaves,
+                step=standing.step,
+            ),
+            resumed=RunResumed(standing.fold.attempts + 1, cut, doubts),
+            active_us=standing.active_us,
+            virtual_us=standing.virtual_us,
+            timers=[
+                (self._left_us(timer, standing, armed), timer)
+                for key, timer in replayed.kernel.loop.timers.items()
+                if (armed := replayed.armed.get(key)) is not None
+            ],
+            effects=effects,
+            arrivals=arrivals,
+            asked=standing.events,
+            changes=standing.changes_made,
+        )
+
+    def _left_us(self, timer: Timer, standing: Standing, armed: int) -> int:
+        """Return what is left of a timer that was armed when the log had `armed` entries."""
+        if timer.at_us is not None and self.request.clock is None:
+            return timer.at_us - standing.active_us
+        return timer.delay_us - standing.active_us + standing.active_at(armed)
+
+    def _decided(
+        self, standing: Standing
+    ) -> tuple[list[Effect], list[Arrival], list[dict[str, Any]]]:
+        """Return what is started again, what is decided, and what `run.resumed` says of each.
+
+        Raises:
+            InDoubt: something is neither.
+        """
+        kernel, kept = self._replayed.kernel, self._replayed.effects
+        effects: list[Effect] = []
+        arrivals: list[Arrival] = []
+        doubts: list[dict[str, Any]] = []
+        for call in sorted(
+            [*kernel.open, *kernel.children], key=lambda call: standing.requests[call]
+        ):
+            decision, arrival = self._decision(kept[call], standing.path(call))
+            if arrival is not None:
+                arrivals.append(Arrival(call, arrival))
+            else:
+                effects.append(kept[call])
+            kind, name = _named(kept[call])
+            doubts.append({"call": call, "kind": kind, "name": name, "decision": decision})
+        return effects, arrivals, doubts
+
+    def _decision(self, effect: Effect, key: str) -> tuple[str, Any]:
+        people = self.request.people
+        match effect:
+            case CallTool(tool=tool) if key in people.results:
+                _check_result(key, tool, people.results[key])
+                return "result", ToolReturned("ok", people.results[key])
+            case CallTool() if key in people.fail:
+                return "failed", ToolReturned("error", error=_IN_DOUBT)
+            case CallTool(tool=tool, arguments=arguments):
+                if tool.effect == "changes" and key not in people.retry:
+                    listed = f"{key}  {tool.name}({', '.join(arguments)})"
+                    raise InDoubt(str(self.request.log), (listed,), (key,))
+                return "retried", None
+            case AskPerson():
+                return "answered" if key in people.answers else "asked", None
+            case RunChild() if key in people.fail:
+                return "failed", self._ended(effect, failed("failed", **_CHILD_IN_DOUBT))
+            case RunChild() if effect.call in self._replayed.given_up:
+                return self._of_cancelled(effect)
+            case RunChild():
+                return "resumed", None
+            case _ if key in people.fail:
+                return "failed", ModelAnswered("error", error=_IN_DOUBT)
+            case _:
+                return "retried", None
+
+    def _of_cancelled(self, effect: RunChild) -> tuple[str, Any]:
+        """Return the outcome of a child that was cancelled before the run broke off."""
+        path = self._left_by(effect)
+        if path.exists() and scan(path).sealed:
+            return "resumed", None
+        outcome = failed("cancelled", "cancelled", "cancelled by its parent")
+        return "cancelled", self._ended(effect, outcome)
+
+    def _ended(self, effect: RunChild, outcome: Outcome) -> Outcome:
+        """Return the outcome of a child that is not resumed, bound to its log as it stands."""
+        path = self._left_by(effect)
+        found = scan(path) if path.exists() else None
+        if found is None or found.entries == 0:
+            return outcome
+        if found.torn is not None and found.damage is None and not found.ended:
+            LogWriter.resume(path).writer.close()  # cuts it off: the head is the file's
+        child = ChildRef(run=effect.run_id, head=found.head, events=found.entries)
+        return attrs.evolve(outcome, child=child)
+
+    def _left_by(self, effect: RunChild) -> Path:
+        """Return the log of a child of the attempt before, once that has left it."""
+        path = child_path(self.request.log, effect.number)
+        await_writer(path, self.request.cancel)
+        return path
+
+
+_CHILD_IN_DOUBT: Final = {
+    "code": "in_doubt",
+    "message": "the run broke off while this was under way, and it was decided to count as failed",
+}
+_IN_DOUBT: Final = _CHILD_IN_DOUBT | {"type": ""}
+
+
+def _named(effect: Effect) -> tuple[str, str]:
+    match effect:
+        case CallTool(tool=tool):
+            return "tool", tool.name
+        case AskPerson(question=question):
+            return "input", question
+        case RunChild(delegation=delegation):
+            return "child", delegation.agent or ""
+        case _:
+            return "model", getattr(effect, "name", "")
+
+
+def _recorded_runner(log: Path) -> str:
+    """Return what the first child of a run ran on, as its log says."""
+    child = child_path(log, 1)
+    first = next(iter(read_entries(child, torn_ok=True)), None) if child.exists() else None
+    named = first.meta.get("runner") if first is not None else None
+    return named if named in default_runners() else "in-process"
+
+
+def _check_open(log: Path) -> None:
+    found = scan(log)
+    refuse_if_locked(log)
+    if found.damage is not None:
+        raise found.damage.as_error()
+    if found.ended:
+        raise LogSealed(str(log))
+
+
+def _check_tools(replayed: Replayed, given: Mapping[str, Tool]) -> None:
+    """Refuse to go on without the tools that the program may call by name.
+
+    Raises:
+        ToolNeeded: pass those that it names.
+    """
+    absent = [name for offer in replayed.started.tools if (name := offer["name"]) not in given]
+    if absent:
+        raise ToolAbsent(absent[0], "", tuple(absent[1:]))
+
+
+def _check_models(replayed: Replayed, given: Mapping[str, Model]) -> None:
+    """Refuse to go on without the models that the program may ask.
+
+    Raises:
+        UsageError: pass it.
+    """
+    for name, full in replayed.started.models.items():
+        if name not in given:
+            option = f"models={{{name!r}: …}}" if name else "model=…"
+            raise UsageError(
+                f"the run had the model {full}, and goes on live: pass {option} (--model on the "
+                "command line)"
+            )
+
+
+def _check_said(log: Path, people: People) -> None:
+    """Check what people said against what is open, before anything is done.
+
+    Raises:
+        AnswerRefused: it fits nothing that is open.
+        InDoubt: something is open of which they said nothing.
+        UsageError: they decided on something that is not open.
+    """
+    ends = open_ends(log)
+    questions = {question.key: question for question in ends.questions}
+    for key, answer in people.answers.items():
+        if key not in questions:
+            known = ", ".join(questions) or "no open question"
+            raise AnswerRefused(key, known, "another key")
+        check_answer(questions[key], answer)
+    decided = people.retry | people.fail | people.results.keys()
+    _check_decided(decided, ends)
+    left = [doubt for doubt in ends.doubts if doubt.key not in decided]
+    if left:
+        keys = tuple(doubt.key for doubt in left)
+        raise InDoubt(str(log), tuple(map(str, left)), keys)
+
+
+def _check_result(key: str, tool: Tool, result: Json) -> None:
+    """Check what others say that a tool gave against what it can give.
+
+    Raises:
+        AnswerRefused: it is not of its type.
+    """
+    try:
+        tool.dump(tool.load(result) if tool.typed else result)
+    except RefoldError as error:
+        raise AnswerRefused(key, f"what {tool.name} returns", str(error)) from None
+
+
+def _check_decided(decided: Iterable[str], ends: OpenEnds) -> None:
+    for key in sorted(decided):
+        if key not in ends.unfinished:
+            known = ", ".join(ends.unfinished) or "nothing is"
+            raise UsageError(f"nothing is under way at {key!r}; known: {known}")

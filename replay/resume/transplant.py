@@ -1,0 +1,242 @@
+"""Copies the beginning of a log, or all of it, into a new one: what a fork grows from.
+
+Data stay as they are but for edits; the chain is a new one, with its own nonce and clocks, and
+children are bound to it both ways.  The origin is only read.  The rules are CONTRACT.md §12.11.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.encoding import digest
+from refold.engine.encoding.canonical import Json
+from refold.engine.errors import EventMalformed, UsageError
+from refold.engine.events.codec import structure, unstructure
+from refold.engine.events.data_digest import DataDigest
+from refold.engine.events.events import (
+    KIND_OF,
+    ChildFinished,
+    ChildStarted,
+    Event,
+    InputGiven,
+    ModelAnswered,
+    RunFinished,
+    RunStarted,
+    ToolReturned,
+    ValueDrawn,
+)
+from refold.engine.events.outcome import ChildRef, Fault, Outcome
+from refold.engine.log import LogWriter, read_entries
+from refold.engine.log.blobs import encode_data
+from refold.engine.log.names import child_path
+from refold.engine.ports.ports import Durability, Parentage
+from refold.engine.state import Fold, state_digest
+
+Cuts = Mapping[Path, int]
+"""How many entries are kept of a log; of one that is not named, all."""
+
+
+@attrs.frozen(kw_only=True)
+class Transplant:
+    """What is copied, and how it is changed."""
+
+    cuts: Cuts
+    edits: Mapping[str, Json]
+    """By key, call keys from the root run down: what the outcome is to be."""
+    origin: dict[str, Any] | None
+    """What the new root says of where it comes from."""
+    durability: Durability = "fast"
+
+    def copy(self, old: Path, new: Path, parent: Parentage | None) -> ChildRef:
+        """Copy a log and the logs of the children that it joins; return where the copy stands.
+
+        Raises:
+            LogExists: there is a log at `new`.
+            LogError: the old one is damaged, or one of its children's.
+        """
+        return _Copy(self, old, new, parent).made()
+
+
+class _Copy:
+    """One log being copied."""
+
+    def __init__(self, plan: Transplant, old: Path, new: Path, parent: Parentage | None) -> None:
+        self._plan = plan
+        self._old = old
+        self._new = new
+        self._parent = parent
+        self._fold = Fold()
+        self._digest = DataDigest()
+        self._starts: dict[str, tuple[int, str]] = {}
+        self._leaves: list[tuple[int, str]] = []
+        self._writer: LogWriter
+        self._path = ""
+        self._run_id = ""
+
+    def made(self) -> ChildRef:
+        keep = self._plan.cuts.get(self._old)
+        for entry in read_entries(self._old, resolve=True, torn_ok=True):
+            if keep is not None and entry.seq >= keep:
+                break
+            event: Any = structure(entry.kind, entry.data)
+            if isinstance(event, RunStarted):
+                self._begin(event)
+            else:
+                self._append(self._changed(event, entry.call), entry.call, entry.cause)
+        self._unfinished()
+        self._writer.barrier()
+        self._writer.close()
+        return ChildRef(run=self._run_id, head=self._writer.head, events=self._writer.entries)
+
+    def _begin(self, event: RunStarted) -> None:
+        parent = attrs.asdict(self._parent) if self._parent else None
+        event = attrs.evolve(
+            event,
+            parent=parent,
+            nonce=os.urandom(16).hex(),
+            origin=None if parent else self._plan.origin,
+        )
+        self._path, self._run_id = event.path, event.run_id
+        durability = self._plan.durability
+        self._writer = LogWriter.create(self._new, event, durability=durability)
+        self._noted(event, None, 0)
+
+    def _append(self, event: Event, call: str | None, cause: int | None) -> None:
+        seq = self._writer.append(event, call, cause)
+        self._noted(event, call, seq)
+        if isinstance(event, ChildStarted):
+            self._starts[call or ""] = event.number, self._writer.head
+
+    def _noted(self, event: Event, call: str | None, seq: int) -> None:
+        kind = KIND_OF.get(event.__class__)
+        if kind is not None:  # an extension's events have no part in digests of ours
+            self._digest.add(kind, call, self._writer.last_data)
+        self._fold.apply(event, call, seq)
+
+    def _changed(self, event: Any, call: str | None) -> Any:
+        key = f"{self._path} > {call}" if self._path else call or ""
+        event = edited(event, self._plan.edits, key)
+        match event:
+            case ChildFinished(outcome=outcome) if call in self._starts:
+                number, start = self._starts.pop(call or "")
+                return attrs.evolve(event, outcome=self._child(outcome, call or "", number, start))
+            case RunFinished():
+                return self._sealed(event)
+            case _:
+                return event
+
+    def _child(self, outcome: Outcome, call: str, number: int, start: str) -> Outcome:
+        old = child_path(self._old, number)
+        if outcome.child is None or not old.exists():
+            return outcome
+        parent = Parentage(run=self._run_id, call=call, hash=start)
+        ref = self._plan.copy(old, child_path(self._new, number), parent)
+        self._leaves.append((number, f"{ref.run} {ref.head} {ref.events}"))
+        return attrs.evolve(outcome, child=ref)
+
+    def _unfinished(self) -> None:
+        """Copy the beginnings of children that are to go on."""
+        for call, (number, start) in self._starts.items():
+            old = child_path(self._old, number)
+            if old in self._plan.cuts and old.exists():
+                parent = Parentage(run=self._run_id, call=call, hash=start)
+                self._plan.copy(old, child_path(self._new, number), parent)
+
+    def _sealed(self, event: RunFinished) -> RunFinished:
+        """Return the end of a run as it is after edits and under other heads."""
+        bare = attrs.evolve(event, entries=0, data_digest="", state_digest="", children_root="")
+        digests = attrs.evolve(bare)
+        self._digest.add("run.finished", None, encode_data(unstructure(digests)))
+        found = self._digest.hexdigest()
+        self._digest = DataDigest()  # nothing follows
+        return attrs.evolve(
+            event,
+            data_digest=found,
+            state_digest=state_digest(self._fold.state()),
+            children_root=digest.merkle_root([leaf for _, leaf in sorted(self._leaves)]),
+        )
+
+
+def edited(event: Any, edits: Mapping[str, Json], key: str) -> Any:
+    """Return an outcome as the edit of its key says; as it is, where there is none.
+
+    Raises:
+        UsageError: the value is none for this kind of event.
+    """
+    if key not in edits:
+        return event
+    try:
+        changed = edit(event, edits[key])
+    except (UsageError, EventMalformed) as error:
+        raise UsageError(f"the edit of {key!r}: {error}") from None
+    return event if changed is None else changed
+
+
+_EDITED: Final = (ToolReturned, ModelAnswered, ChildFinished, InputGiven, ValueDrawn)
+
+
+def edit(event: Any, value: Json) -> Any:
+    """Return an outcome with another result: of the same kind as `event`; `None`: it has none.
+
+    A tool's result, an answer of a person or a drawn value is any JSON value; a model's is its
+    text or its whole message; a child's is its output, or an object of an outcome's fields
+    (`status`, `summary`, `output`, `error`).  `{"error": {"message": …}}` makes any of the three
+    fail.
+
+    Raises:
+        EventMalformed: a field of an outcome is none.
+        UsageError: the value is none for this kind of event.
+    """
+    match event:
+        case ToolReturned():
+            error = _error_of(value)
+            return ToolReturned("error", error=error) if error else ToolReturned("ok", value)
+        case ModelAnswered():
+            return _answer(event, value)
+        case ChildFinished(outcome=outcome):
+            return ChildFinished(_outcome(outcome, value))
+        case InputGiven():
+            return InputGiven(value, event.by)
+        case ValueDrawn():
+            return attrs.evolve(event, value=value)
+        case _:
+            return None
+
+
+def _error_of(value: Json) -> dict[str, Json] | None:
+    match value:
+        case {"error": {"message": str() as message, **rest}} if len(value) == 1:
+            return {"code": rest.get("code", "raised"), "message": message, "type": ""}
+        case _:
+            return None
+
+
+def _answer(event: ModelAnswered, value: Json) -> ModelAnswered:
+    error = _error_of(value)
+    if error is not None:
+        return ModelAnswered("error", error={"code": error["code"], "message": error["message"]})
+    if isinstance(value, str):
+        value = {"role": "assistant", "content": value}
+    if not isinstance(value, dict) or "content" not in value:
+        raise UsageError(f"a model's answer is its text or a message, found {value!r:.60}")
+    reason = "tool_calls" if value.get("tool_calls") else "stop"
+    return ModelAnswered("ok", value, event.usage, reason)
+
+
+def _outcome(outcome: Outcome, value: Json) -> Outcome:
+    error = _error_of(value)
+    if error is not None:
+        fault = Fault(code=str(error["code"]), message=str(error["message"]))
+        failed: Outcome = attrs.evolve(
+            outcome, status="failed", summary="", output=None, artifacts=(), error=fault
+        )
+        return failed
+    fields = ("status", "summary", "output", "error")
+    if isinstance(value, dict) and value and all(name in fields for name in value):
+        data = {**unstructure(ChildFinished(outcome))["outcome"], **value}
+        event: Any = structure("child.finished", {"outcome": data})
+        return event.outcome  # type: ignore[no-any-return]  # of this kind
+    return attrs.evolve(outcome, output=value, summary=value if isinstance(value, str) else "")

@@ -1,0 +1,98 @@
+"""An event log as text that a review can read: for snapshots.
+
+JSON lines without what is volatile, which is `replay.difference.volatile`'s to say, and without
+what only machines need: digests, ids, places.  Runs stand in the order of their call keys, entries
+in that of their scopes, so that two runs that did the same read the same, whatever the
+interleaving.  The tree of a delegation is `replay.tree.tree_text`'s.  The rules are CONTRACT.md
+§13.15.
+"""
+
+from collections.abc import Iterator
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from refold.engine.encoding.canonical import Json, encode
+from refold.engine.log import Entry, read_entries
+from refold.replay.compare.measured import Declared
+from refold.replay.difference.volatile import is_volatile, stable
+from refold.replay.tree.delegation_tree import delegation_tree
+from refold.replay.tree.run_node import RunNode
+from refold.replay.tree.tree_text import in_order_of_calls, printable, scrubbed
+
+
+def log_text(log: str | PathLike[str]) -> str:
+    """Return the run of `log`, and all below it, as JSON lines without what is volatile.
+
+    Each line is {run, call, kind, data}: `run` leads from the root to a child, `dig (0#1)` being
+    the one that the call `0#1` started, and is left out for the root; `call` where there is none.
+    Ends with a newline.
+
+    Raises:
+        LogMissing: there is no log at `log`.
+        LogDamaged: an entry does not verify.
+    """
+    node = delegation_tree(fspath(log))
+    declared = Declared(Path(log))
+    return "".join(f"{printable(line)}\n" for line in _lines(node, "", declared))
+
+
+def _lines(node: RunNode, run: str, declared: Declared) -> Iterator[str]:
+    if node.log_state == "read":
+        entries = [entry for entry in read_entries(node.log) if not is_volatile(entry.kind)]
+        for entry in sorted(entries, key=_place):
+            line: dict[str, Json] = {"run": run} if run else {}
+            line |= {"call": entry.call} if entry.call else {}
+            line |= {"kind": entry.kind, "data": _shown(entry, Path(node.log), declared)}
+            if left_out := declared.places(Path(node.log), entry.call, entry.kind):
+                line["not_compared"] = list(left_out)
+            yield encode(line).decode()
+    elif node.log_state != "none":
+        yield encode({"run": run, "log": node.log_state}).decode()
+    children = sorted(node.children, key=lambda child: in_order_of_calls(child.call))
+    for child in children:
+        name = f"{child.name} ({child.call})"
+        yield from _lines(child, f"{run} > {name}" if run else name, declared)
+
+
+def _place(entry: Entry) -> tuple[int, Any]:
+    """Return what sorts entries: the first, then scope by scope, then the last."""
+    if entry.kind == "run.finished":
+        return 2, ()
+    if not entry.call:
+        return (0, ()) if entry.kind == "run.started" else (1, ())
+    scope = entry.call.rpartition("@" if "@" in entry.call else "#")[0]
+    return 1, in_order_of_calls(scope)
+
+
+def _shown(entry: Entry, log: Path, declared: Declared) -> Json:
+    data = stable(entry.kind, declared.without(log, entry.kind, entry.call, entry.data))
+    match entry.kind:
+        case "run.started":
+            started: dict[str, Json] = {name: data[name] for name in ("program", "input")}
+            tools = [offer["name"] for offer in data["tools"]]
+            return started | {"limits": data["limits"], "tools": tools, "models": data["models"]}
+        case "model.asked":
+            asked: dict[str, Json] = {"model": data["model"]}
+            return asked | {"added": data["added"], "parameters": data["parameters"]}
+        case "run.finished":
+            return _without_digests(_scrubbed(data))
+        case "tool.returned" | "model.answered" | "child.finished":
+            return _scrubbed(data)
+        case _:
+            return data
+
+
+def _scrubbed(data: dict[str, Any]) -> dict[str, Any]:
+    """Take absolute paths and long hexadecimal words out of an error's message."""
+    outcome = data.get("outcome")
+    if isinstance(outcome, dict):
+        return data | {"outcome": _scrubbed(outcome)}
+    error = data.get("error")
+    if not isinstance(error, dict) or not isinstance(error.get("message"), str):
+        return data
+    return data | {"error": error | {"message": scrubbed(error["message"])}}
+
+
+def _without_digests(data: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in data.items() if not name.endswith("_digest")}

@@ -1,0 +1,219 @@
+"""Where the recordings of a test lie, and how a new one takes an old one's place.
+
+A recording is an ordinary log with its children and blobs.  Its name follows from the test's:
+`recordings/<test file>/<test>.jsonl`, and `<test>-2.jsonl` for the second run of the same test.  A
+new recording is made beside, under a hidden name, and renamed when it is whole, its root last.
+What is recorded or replayed, and when, is `refold.testing`'s to say.  A shell file: it renames and
+removes files.  The rules are CONTRACT.md §13.12.
+"""
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.encoding import digest
+from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.plain import to_json
+from refold.engine.errors import LogDamaged, UsageError
+from refold.engine.events.events import RunFinished, RunStarted
+from refold.engine.events.limits import Limits, ceilings_of
+from refold.engine.events.outcome import Artifact
+from refold.engine.log import scan
+from refold.engine.log.names import SUFFIX, blobs_of, root_of, tree
+from refold.engine.runners.recording import Recording
+from refold.engine.state import Fold
+from refold.replay.difference.pointer_diff import Difference, differences
+from refold.replay.index.cursor import Cursor
+
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""What a test may call one of its runs: never a number, for that is how the others are named."""
+
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.,+=@-]")
+_BYTES_MAX: Final = 100
+"""Of a test's name and of a case's, each: a file's name has 255, and children add to it."""
+_DIGITS: Final = 8
+
+
+def stem_of(test: str, case: str | None = None) -> str:
+    """Return the file name, without suffix, of a test and, of a parametrised one, its case.
+
+    The same for the same test, another for any other: what a file name should not hold becomes
+    `_`, and a hash of the whole is added.
+    """
+    name = _safe(test, keeps=str.isidentifier)
+    return name if case is None else f"{name}[{_safe(case)}]"
+
+
+def _safe(text: str, keeps: Any = None) -> str:
+    dotted = text.split(".")
+    is_kept = all(map(keeps, dotted)) if keeps else not _UNSAFE.search(text)
+    if is_kept and len(text.encode()) <= _BYTES_MAX:
+        return text
+    hashed = sha256(text.encode(errors="surrogatepass")).hexdigest()[:_DIGITS]
+    return f"{_UNSAFE.sub('_', text)[:_BYTES_MAX]}~{hashed}"
+
+
+@attrs.frozen
+class Place:
+    """Where the recordings of one test lie."""
+
+    folder: Path
+    stem: str
+    """As `stem_of` gives it."""
+
+    def log(self, number: int, name: str | None = None) -> Path:
+        """Return the log of the test's run of that name, or of its `number`-th run without one.
+
+        Raises:
+            UsageError: the name is none.
+        """
+        if name is not None and not NAME.fullmatch(name):
+            raise UsageError(f"name={name!r}: expected letters, digits and _, no digit first")
+        part = name or (str(number) if number > 1 else "")
+        return self.folder / f"{self.stem}{'-' if part else ''}{part}{SUFFIX}"
+
+    def recorded(self) -> list[Path]:
+        """Return the logs of the runs that were recorded of this test, by name."""
+        if not self.folder.is_dir():
+            return []
+        part = re.compile(rf"{re.escape(self.stem)}(-([1-9]\d*|{NAME.pattern}))?")
+        return sorted(
+            path
+            for path in self.folder.iterdir()
+            if path.suffix == SUFFIX and part.fullmatch(path.stem) and root_of(path) == path
+        )
+
+
+def fresh_beside(log: Path) -> Path:
+    """Return a hidden name beside `log` that nobody else has; the folder is made."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    return log.with_name(f".{log.stem}~{os.urandom(4).hex()}{SUFFIX}")
+
+
+def failed_beside(log: Path) -> Path:
+    """Return where a run is kept that is not good enough for a recording: beside `log`."""
+    return log.with_name(f"{log.stem}.failed{SUFFIX}")
+
+
+def move_over(new: Path, log: Path) -> None:
+    """Put the tree of logs at `new` in the place of the one at `log`, if there is one.
+
+    Each file is renamed, the root last; then what the old tree had besides is removed.  Whoever
+    is interrupted between leaves logs of two trees, which no replay and no `verify` accepts.
+    """
+    with _alone_in(log.parent):
+        stale = {*tree(log), *_blobs(log)} if log.exists() else set()
+        moves = {path: _renamed(path, new, log) for path in (*_blobs(new), *tree(new)[::-1])}
+        for source, target in moves.items():
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            source.replace(target)
+        for path in stale - set(moves.values()):
+            path.unlink(missing_ok=True)
+        shutil.rmtree(blobs_of(new), ignore_errors=True)
+        if not _blobs(log):
+            shutil.rmtree(blobs_of(log), ignore_errors=True)
+
+
+def remove(log: Path) -> None:
+    """Remove the tree of logs at `log`, if there is one."""
+    if log.exists():
+        with _alone_in(log.parent):
+            for path in tree(log):
+                path.unlink(missing_ok=True)
+            shutil.rmtree(blobs_of(log), ignore_errors=True)
+
+
+def _renamed(path: Path, new: Path, log: Path) -> Path:
+    inside = path.relative_to(new.parent)
+    first = log.stem + inside.parts[0].removeprefix(new.stem)
+    return log.parent.joinpath(first, *inside.parts[1:])
+
+
+def _blobs(log: Path) -> list[Path]:
+    folder = blobs_of(log)
+    return [path for path in folder.rglob("*") if not path.is_dir()] if folder.is_dir() else []
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Hold a lock on the folder itself: two processes that record one test leave one whole tree."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+# --- what a recording says -------------------------------------------------------------------
+
+
+def recording_of(log: Path) -> Recording:
+    """Return of a log what its recording returned; `where` and `duration_ms` are in no log.
+
+    Raises:
+        LogDamaged: an entry does not verify, or the log has no end.
+    """
+    cursor, fold = Cursor(log), Fold()
+    event: Any = None
+    while (entry := cursor.peek()) is not None:
+        event = cursor.event(cursor.take())
+        fold.apply(event, entry.call, entry.seq)
+    found = scan(log)
+    if not isinstance(event, RunFinished):
+        place = (found.entries + 1, found.offset, "run.finished at the end", "none")
+        raise LogDamaged(str(log), *place, "the recording stops in the middle")
+    state = fold.state()
+    return Recording(
+        status=event.status,
+        reason=event.reason,
+        output=event.output,
+        error=event.error,
+        log=log,
+        head=found.head,
+        entries=found.entries,
+        summary=event.summary or "",
+        artifacts=tuple(Artifact(**item) for item in event.artifacts or ()),
+        usage=state.usage.plus(state.children_usage),
+        data_digest=event.data_digest,
+    )
+
+
+def asked_otherwise(
+    started: RunStarted,
+    argument: object,
+    *,
+    tools: Sequence[str],
+    models: Mapping[str, str],
+    limits: Limits | None = None,
+    seed: str | int | None = None,
+) -> tuple[Difference, ...]:
+    """Return where the run that is asked for now is not the recorded one.
+
+    Compared are the input, the names of the tools offered, and, of models, limits and seed, what
+    is given now: nothing of this is asked for by the program, so that no re-execution sees it.
+    """
+    recorded: dict[str, Json] = {
+        "input": started.input,
+        "tools": [offer["name"] for offer in started.tools],
+        "models": {name: started.models[name] for name in models if name in started.models},
+    }
+    now: dict[str, Json] = {
+        "input": to_json(argument),
+        "tools": sorted(tools),
+        "models": dict(models),
+    }
+    if limits is not None:
+        recorded["limits"] = started.limits
+        now["limits"] = limits.completed(ceilings_of(started.limits)).as_json()
+    if seed is not None:
+        recorded["seed"], now["seed"] = started.seed, digest.of_value(digest.VALUE, seed)[:32]
+    return differences(recorded, now)

@@ -1,0 +1,139 @@
+"""Self-replay: a run is re-executed right after it was recorded, under the tripwire.
+
+A program that does something else the second time is found while it is fresh, and not when its
+log is needed; and one that did the same by luck is told what it read of the world.  What stays the
+same within one process shows in a fresh one: the order of sets, the time zone, module caches.
+`record` knows nothing of it: the face calls `checked` and `checked_elsewhere` where `check=True` or
+`REFOLD_CHECK=1` asks for it.
+The rule is CONTRACT.md §12.12.
+"""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from refold.engine.errors import Nondeterministic
+from refold.engine.ports.ports import Reference, SessionPort
+from refold.engine.runners.recording import Recording, in_thread
+from refold.replay.bulk.processes import in_processes
+from refold.replay.reexecute.apart import WALL_SECONDS
+from refold.replay.reexecute.reexecute import ReplayReport
+from refold.replay.testing.tripwire import Finding, Tripwire
+
+if TYPE_CHECKING:
+    from refold.replay.bulk.bulk import Execute
+    from refold.replay.bulk.report import LogResult
+
+_HASH_SEEDS: Final = ("20", "31", "42")
+_TIME_ZONES: Final = ("<+1337>-13:37", "<-0823>+08:23")
+"""Where nobody lives, so that hours and minutes differ from any that a recording has.  As many
+processes are started: of four texts in a set, the same one may come first by chance."""
+_ELSEWHERE: Final = (
+    " in a fresh process, with another hash seed, time zone, working directory and command line"
+)
+_UNSEEN: Final = (
+    "whether it hangs on the order of sets, the time zone, the working directory, or on what a "
+    "module keeps, is not known"
+)
+
+_UNCHECKED: Final = ("suspended",)
+"""A run that waits for a person has not ended: nothing to compare its end with."""
+
+
+@attrs.frozen
+class Watched:
+    """A re-execution, and what its programs read beside `run`."""
+
+    report: ReplayReport
+    findings: tuple[Finding, ...]
+
+
+def watched(reexecute: Callable[[], ReplayReport]) -> Watched:
+    """Call `reexecute` under the tripwire.
+
+    Programs of unfinished records run in processes of their own, where nobody watches.
+    """
+    if asyncio._get_running_loop() is not None:  # noqa: SLF001 - None instead of an error
+        return in_thread(lambda: watched(reexecute))  # type: ignore[no-any-return]  # of this function
+    with Tripwire() as wire:
+        report = reexecute()
+    return Watched(report, wire.findings)
+
+
+def checked(recording: Recording, reexecute: Callable[[], ReplayReport]) -> Recording:
+    """Return the recording, with what the tripwire found among its `warnings`.
+
+    Raises:
+        Nondeterministic: the re-execution was not identical.
+    """
+    if recording.status in _UNCHECKED:
+        return recording
+    seen = watched(reexecute)
+    if not seen.report.identical:
+        first = seen.report.divergences[0]
+        raise Nondeterministic(str(recording.log), recording, first, seen.findings)
+    found = map(str, seen.findings)
+    return attrs.evolve(recording, warnings=(*recording.warnings, *found))
+
+
+def checked_elsewhere(recording: Recording, execute: "Execute | Reference") -> Recording:
+    """Return the recording, with a warning if it could not be run again in another process.
+
+    `execute` re-executes a log; by reference, or another process cannot import all that it needs.
+
+    Raises:
+        Nondeterministic: a re-execution in a fresh process was not identical.
+    """
+    if recording.status in _UNCHECKED:
+        return recording
+    if not isinstance(execute, Reference):
+        return _unchecked(recording, "it cannot import the program, or a tool that it needs")
+    mine = os.environ.get("PYTHONHASHSEED")
+    seeds = [seed for seed in _HASH_SEEDS if seed != mine][: len(_TIME_ZONES)]
+    with ThreadPoolExecutor(len(seeds)) as pool:
+        places = zip(seeds, _TIME_ZONES, strict=True)
+        rows = list(pool.map(lambda place: _row_elsewhere(recording.log, execute, *place), places))
+    for row in rows:
+        if row is not None and row.divergences:
+            raise Nondeterministic(
+                str(recording.log), recording, row.divergences[0], (), _ELSEWHERE
+            )
+    if None in rows:
+        return _unchecked(recording, "it cannot import the program, or a tool that it needs")
+    odd = next((row for row in rows if row is not None and row.result != "identical"), None)
+    return _unchecked(recording, odd.message or odd.result) if odd is not None else recording
+
+
+def _row_elsewhere(
+    log: Path, execute: Reference, hash_seed: str, time_zone: str
+) -> "LogResult | None":
+    """Re-execute a log in a fresh process; `None` where it cannot import what it needs."""
+    with tempfile.TemporaryDirectory(prefix="refold-check-") as folder:
+        other = {"PYTHONHASHSEED": hash_seed, "TZ": time_zone, "REFOLD_CHECK": "0"}
+        answer = in_processes(
+            [Path(os.path.abspath(log))],  # noqa: PTH100 - links stay as they were given
+            execute,
+            jobs=1,
+            fail_fast=False,
+            timeout_seconds=WALL_SECONDS,
+            env={**os.environ, **other},
+            cwd=Path(folder),
+        )
+    return answer[0][0] if answer is not None else None
+
+
+def _unchecked(recording: Recording, why: str) -> Recording:
+    text = f"not run again in another process: {why}; {_UNSEEN}"
+    return attrs.evolve(recording, warnings=(*recording.warnings, text))
+
+
+def twin_of(session: SessionPort | None) -> Any:
+    """Return an empty session with the reducers of `session`, which is left alone."""
+    make = getattr(session, "empty", None)
+    return make() if make is not None else session

@@ -1,0 +1,92 @@
+"""Recordings as snapshots of syrupy: `assert recording == delegation_snapshot`, `== log_snapshot`.
+
+A snapshot is a text without what is volatile, one readable file a test under `__snapshots__`, so
+that a review shows what changed: the delegation tree (`replay.tree.tree_text`), or the event log
+(`replay.testing.log_text`).  The fixtures are in `refold.pytest_plugin`; this file is imported when
+one is first used, for it needs syrupy, of which 5, 6 and 7 will do.  The rules are CONTRACT.md §13.
+"""
+
+import difflib
+import os
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+
+from refold.engine.errors import SnapshotRefused
+from refold.replay.compare.measured import Declared
+from refold.replay.testing.log_text import log_text
+from refold.replay.tree.delegation_tree import RunNode, delegation_tree, render_text
+
+_LINES_MAX: Final = 100
+"""Lines of a difference that are shown; `-vv` has all of them."""
+
+
+class DelegationSnapshotExtension(SingleFileSnapshotExtension):
+    """Stores the delegation tree of a recording, of a log's path, or of a tree that was read."""
+
+    _write_mode = WriteMode.TEXT
+    file_extension = "delegation.txt"
+
+    def serialize(self, data: Any, **_options: Any) -> str:
+        """Return the text of `data`; syrupy's filters do not apply to it.
+
+        Raises:
+            SnapshotRefused: it is none of the three.
+            LogError: the log cannot be read.
+        """
+        return delegation_text(data)
+
+
+class LogSnapshotExtension(SingleFileSnapshotExtension):
+    """Stores the event logs of a recording, of a log's path, or of a tree that was read."""
+
+    _write_mode = WriteMode.TEXT
+    file_extension = "log.jsonl"
+
+    def serialize(self, data: Any, **_options: Any) -> str:
+        """Return the text of `data`; syrupy's filters do not apply to it.
+
+        Raises:
+            SnapshotRefused: it is none of the three.
+            LogError: a log cannot be read.
+        """
+        return log_text(data.log if isinstance(data, RunNode) else _log_of(data))
+
+
+def delegation_text(data: Any) -> str:
+    """Return the delegation tree of a recording, a log's path or a tree, as a snapshot has it.
+
+    Raises:
+        SnapshotRefused: `data` is none of the three.
+        LogMissing: there is no log at the path.
+        LogDamaged: its first entry does not verify.
+    """
+    if not isinstance(data, RunNode) and callable(tree := getattr(data, "tree", None)):
+        data = tree()  # of a test that goes on: it knows more of it than its log
+    node = data if isinstance(data, RunNode) else delegation_tree(_log_of(data))
+    declared = Declared(Path(node.log) if node.log else None)
+    return str(declared.value(render_text(node, volatile=False)))
+
+
+def _log_of(data: Any) -> str | os.PathLike[str]:
+    log = data if isinstance(data, str | os.PathLike) else getattr(data, "log", None)
+    if not isinstance(log, str | os.PathLike):
+        raise SnapshotRefused(type(data).__name__)
+    return log
+
+
+def what_changed(stored: str | None, found: str) -> str:
+    """Return the difference of two snapshots as a unified diff, or how to store the first.
+
+    `stored` is the snapshot, `None` where there is none; plain text, at most 100 lines of a diff.
+    """
+    if stored is None:
+        return "no snapshot yet: run `pytest --snapshot-update` once and review the file"
+    lines = difflib.unified_diff(
+        stored.splitlines(), found.splitlines(), "the snapshot", "this run", n=2, lineterm=""
+    )
+    shown = list(islice(lines, _LINES_MAX))
+    left = sum(1 for _ in lines)
+    return "\n".join([*shown, f"… {left} more lines: pytest -vv"] if left else shown)

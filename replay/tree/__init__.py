@@ -1,0 +1,11 @@
+"""The delegation tree of a log: who delegated what to whom, in which bounds, and how it ended.
+
+Logs flow in, a run's and its children's; nodes and text flow out.  Nothing is executed.  Imports
+`observed`, `index` and `refold.engine`.  Rules: CONTRACT.md §13.9, §16.5.
+
+    delegation_tree    the tree of a run
+    observed_tree      the tree of a watched command: its conversations
+    run_node           frozen values, one node a run
+    log_walk           one log on its way into a tree: how far it was read
+    tree_text          a tree as text
+"""

@@ -1,0 +1,332 @@
+"""The delegation tree of a watched command: its conversations, as they were observed.
+
+A conversation is a node: who it is, what it was asked first, which tool call opened it, what it
+used, and how its last answer ended.  A tool call that hands work over and opened no conversation
+that was seen is a leaf.  A log is streamed; of its messages only the first two of each conversation
+are kept.  Rules: CONTRACT.md §16.5; what a node holds is `replay.tree.run_node`'s.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.encoding import digest
+from refold.engine.errors import EventMalformed, LogDamaged
+from refold.engine.events import events
+from refold.engine.events.outcome import Fault, Usage
+from refold.engine.log import Entry, read_entries
+from refold.engine.observed.delegations import delegated, written
+from refold.engine.observed.observer import CONVERSATION, MESSAGES
+from refold.replay.index.guarantee import MATCHED
+from refold.replay.observed.titles import beginning, text_of
+from refold.replay.tree.log_walk import Walk
+from refold.replay.tree.run_node import UNFINISHED, RunNode, ToolUse
+
+OBSERVED: Final = "observed"
+"""How a delegation is known whose conversation was not seen."""
+
+_TASKS: Final = ("prompt", "task", "input", "question", "message", "description", "request")
+"""Members of a delegating call that say what is to be done, the first that is there."""
+
+
+@attrs.frozen
+class _Opening:
+    """What a chain of messages begins with."""
+
+    system: str = ""
+    user: str = ""
+
+    def then(self, message: Mapping[str, Any]) -> "_Opening":
+        """Return it with one message more."""
+        role = message.get("role")
+        if role == "system" and not self.system:
+            return _Opening(text_of(dict(message)), self.user)
+        if role == "user" and not self.user:
+            return _Opening(self.system, text_of(dict(message)))
+        return self
+
+
+@attrs.define
+class _Call:
+    """A tool call, or a delegation that stands in a text."""
+
+    key: str
+    tool: str
+    brief: str
+    agent: str
+    delegates: bool
+    status: str = UNFINISHED
+
+
+@attrs.define
+class _Talk:
+    """One conversation while it is read."""
+
+    scope: str
+    agent: str = ""
+    opener: str = ""
+    tool: str = ""
+    how: str = ""
+    opening: _Opening | None = None
+    requests: int = 0
+    usage: Usage = Usage()
+    status: str = UNFINISHED
+    error: Fault | None = None
+    uses: dict[str, ToolUse] = attrs.field(factory=dict)
+    first_us: int | None = None
+    last_us: int | None = None
+
+    def clock(self, entry: Entry) -> None:
+        """Take note of when something happened."""
+        at = entry.meta.get("mono_us")
+        if type(at) is int:
+            self.first_us = at if self.first_us is None else self.first_us
+            self.last_us = at
+
+    @property
+    def duration_ms(self) -> int | None:
+        """From the first request to the last answer."""
+        if self.first_us is None or self.last_us is None or self.status == UNFINISHED:
+            return None
+        return (self.last_us - self.first_us) // 1000
+
+
+def observed_tree(path: Path) -> RunNode:
+    """Return the tree of a watched command's log; a damaged one is read up to its damage.
+
+    Raises:
+        LogMissing: there is no log.
+        LogDamaged: its first entry does not verify.
+        LogUnsupported: it was written by a newer version.
+    """
+    reading = _Reading(path)
+    reading.read()
+    return reading.root()
+
+
+class _Reading:
+    """Reads one log."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._walk = Walk(path)
+        self._started: events.RunStarted | None = None
+        self._finished: events.RunFinished | None = None
+        self._talks: dict[str, _Talk] = {}
+        self._calls: dict[str, _Call] = {}
+        self._texts: dict[str, str] = {}
+        """By scope: the key of a delegation in the text of its last answer."""
+        self._openings: dict[str, _Opening] = {"": _Opening()}
+        self._ends: dict[str, str] = {}
+        """By open request: the chain digest of all that was asked."""
+
+    def read(self) -> None:
+        """Take the log's entries, to its end or to where it does not verify."""
+        try:
+            for entry in read_entries(self._path):
+                if entry.kind != events.WIRE:
+                    self._take(entry)
+                self._walk.passed(entry)
+        except (LogDamaged, EventMalformed) as error:
+            if self._started is None:
+                raise
+            self._walk.wrong = error
+        except (AttributeError, LookupError, TypeError) as error:  # nonsense whose chain holds
+            self._walk.wrong = EventMalformed(
+                "x-refold", "", "a watched command's entries", str(error)
+            )
+
+    def _take(self, entry: Entry) -> None:
+        call = entry.call or ""
+        match self._walk.event(entry):
+            case events.RunStarted() as started:
+                self._started = started
+            case events.RunFinished() as finished:
+                self._finished = finished
+            case events.Extension(kind=kind, data=data) if kind == CONVERSATION:
+                self._begun(data)
+            case events.Extension(kind=kind, data=data) if kind == MESSAGES:
+                self._chain(data["predecessor"], data["added"])
+            case events.ModelAsked() as asked:
+                self._asked(self._talk(call, entry), call, asked)
+            case events.ModelAnswered() as answered:
+                self._answered(self._talk(call, entry), call, answered)
+            case events.EffectCancelled(kind="model"):
+                talk = self._talk(call, entry)
+                talk.status, talk.error = "cancelled", None
+            case events.ToolCalled() as called:
+                self._called(self._talk(call, entry), call, called)
+            case events.ToolReturned(status=status) if call in self._calls:
+                known = self._calls[call]
+                known.status = "completed" if status == "ok" else "failed"
+                self._talks[_scope(call)].uses[known.tool].failed += status == "error"
+            case _:
+                pass
+
+    # --- conversations -------------------------------------------------------------------
+
+    def _begun(self, data: Mapping[str, Any]) -> None:
+        scope = data["scope"]
+        self._talks[scope] = _Talk(
+            scope, data["agent"], data.get("call", ""), data.get("tool", ""), data.get("how", "")
+        )
+
+    def _talk(self, call: str, entry: Entry) -> _Talk:
+        scope = _scope(call)
+        talk = self._talks.setdefault(scope, _Talk(scope))
+        talk.clock(entry)
+        return talk
+
+    def _chain(self, at: str, messages: list[dict[str, Any]]) -> str:
+        opening = self._openings.get(at, _Opening())
+        for message in messages:
+            at, opening = digest.chained(at, message), opening.then(message)
+            self._openings[at] = opening
+        return at
+
+    def _asked(self, talk: _Talk, call: str, asked: events.ModelAsked) -> None:
+        end = self._ends[call] = self._chain(asked.predecessor, asked.added)
+        talk.requests += 1
+        talk.status, talk.error = UNFINISHED, None
+        if talk.opening is None:
+            talk.opening = self._openings[end] if end else _place(asked.parameters)
+
+    def _answered(self, talk: _Talk, call: str, answered: events.ModelAnswered) -> None:
+        talk.usage = talk.usage.plus(answered.usage)
+        self._texts.pop(talk.scope, None)
+        end = self._ends.pop(call, "")
+        if answered.status == "ok":
+            talk.status = "completed"
+        else:
+            error = answered.error or {}
+            talk.status = "failed"
+            code, message = (str(error.get(name, "")) for name in ("code", "message"))
+            talk.error = Fault(code=code, message=message)
+        if answered.message is not None:
+            self._chain(end, [answered.message])
+            self._in_text(call, answered.message)
+
+    # --- tools ---------------------------------------------------------------------------
+
+    def _called(self, talk: _Talk, call: str, called: events.ToolCalled) -> None:
+        talk.uses.setdefault(called.tool, ToolUse(called.tool)).called += 1
+        whom = delegated(called.tool, called.arguments)
+        brief = _brief(called.arguments) if whom is not None else ""
+        agent = whom.agent if whom is not None else ""
+        self._calls[call] = _Call(call, called.tool, brief, agent, whom is not None)
+        self._calls.pop(self._texts.pop(talk.scope, ""), None)
+
+    def _in_text(self, call: str, message: Mapping[str, Any]) -> None:
+        """Take note of a delegation that a model wrote as text: older logs have no call of it."""
+        found = written(message.get("content"))
+        whom = delegated(*found) if found is not None else None
+        if found is not None and whom is not None:
+            tool, arguments = found
+            self._texts[_scope(call)] = f"{call} text"
+            self._calls[f"{call} text"] = _Call(
+                call, tool, _brief(arguments), whom.agent, delegates=True, status="completed"
+            )
+
+    # --- nodes ---------------------------------------------------------------------------
+
+    def root(self) -> RunNode:
+        """Return the node of the command."""
+        started, ended = self._started, self._finished
+        assert started is not None  # `read` raises where there is no first entry
+        children = self._below("0", 1)
+        return RunNode(
+            name=started.program,
+            program=started.program,
+            input=started.input,
+            guarantee=MATCHED,
+            status=ended.status if ended else UNFINISHED,
+            reason=ended.reason if ended else "",
+            error=ended.error if ended else None,
+            usage=_total(Usage(), children),
+            children=children,
+            log_state=self._walk.log_state,
+            log=str(self._path),
+            run_id=started.run_id,
+            entries=self._walk.entries,
+            head=self._walk.head,
+            duration_ms=self._walk.duration_ms() if ended else None,
+        )
+
+    def _below(self, scope: str, depth: int) -> tuple[RunNode, ...]:
+        """Return the conversations below one, and what it handed over to nobody that was seen."""
+        talks = [talk for talk in self._talks.values() if talk.scope.rpartition("/")[0] == scope]
+        opened = {talk.opener for talk in self._talks.values()}
+        leaves = [
+            call
+            for call in self._calls.values()
+            if call.delegates and _scope(call.key) == scope and call.key not in opened
+        ]
+        nodes = [self._node(talk, depth) for talk in talks]
+        return (*nodes, *(_leaf(call, depth) for call in leaves))
+
+    def _node(self, talk: _Talk, depth: int) -> RunNode:
+        children = self._below(talk.scope, depth + 1)
+        opening = talk.opening or _Opening()
+        number = talk.scope.rpartition("/")[2]
+        return RunNode(
+            name=talk.agent
+            or beginning(opening.system)
+            or (f"conversation {number}" if number.isdigit() else number),
+            agent=talk.agent,
+            brief=opening.user,
+            tool=talk.tool,
+            call=talk.opener,
+            depth=depth,
+            scope=talk.scope,
+            how=talk.how,
+            status=talk.status if talk.requests else self._of_calls(talk.scope),
+            error=talk.error,
+            tools=tuple(talk.uses.values()),
+            requests=talk.requests,
+            usage=_total(talk.usage, children),
+            children=children,
+            log_state="none",
+            duration_ms=talk.duration_ms,
+        )
+
+    def _of_calls(self, scope: str) -> str:
+        """Return the status of a scope in which no model was asked: of a server of tools."""
+        calls = [call for call in self._calls.values() if _scope(call.key) == scope]
+        is_open = any(call.status == UNFINISHED for call in calls)
+        return UNFINISHED if is_open else "completed"
+
+
+def _scope(call: str) -> str:
+    return call.partition("#")[0]
+
+
+def _place(parameters: Mapping[str, Any]) -> _Opening:
+    """Return what stands for the prompt of a request without messages."""
+    said = f"{parameters.get('method', '')} {parameters.get('path', '')}".strip()
+    return _Opening(said)
+
+
+def _brief(arguments: Mapping[str, Any]) -> str:
+    return next((said for name in _TASKS if isinstance(said := arguments.get(name), str)), "")
+
+
+def _leaf(call: _Call, depth: int) -> RunNode:
+    return RunNode(
+        name=call.agent or call.tool,
+        agent=call.agent,
+        brief=call.brief,
+        tool=call.tool,
+        call=call.key,
+        depth=depth,
+        how=OBSERVED,
+        status=call.status,
+        log_state="none",
+    )
+
+
+def _total(own: Usage, children: tuple[RunNode, ...]) -> Usage:
+    for child in children:
+        own = own.plus(child.usage)
+    return own

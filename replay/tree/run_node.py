@@ -1,0 +1,108 @@
+"""What a delegation tree is made of: frozen values, one node a run or rejected start.
+
+Nothing here reads a log: that is `replay.tree.delegation_tree`'s.  The rules are CONTRACT.md §13.9.
+"""
+
+from typing import Any, Final, Literal
+
+import attrs
+
+from refold.engine.events.outcome import Fault, Truncated, Usage
+
+LogState = Literal["read", "torn", "none", "missing", "damaged", "foreign"]
+"""`read`: to its end · `torn`: its last line is cut · `none`: the run wrote none (rejected, or it
+ended before it began) · `missing`: it should be there · `damaged`: read up to where it does not
+verify · `foreign`: another run's log lies in its place, and was not read."""
+
+UNFINISHED: Final = "unfinished"
+"""The status of a run that nothing says the end of."""
+
+
+@attrs.define
+class ToolUse:
+    """How often a run called a tool, and how those calls ended."""
+
+    tool: str
+    called: int = 0
+    failed: int = 0
+    cancelled: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class RunNode:
+    """One run, or one start that was rejected, and the runs below it."""
+
+    name: str
+    """The agent, where it is one, else the program; empty for a rejected start."""
+    agent: str = ""
+    program: str = ""
+    brief: str = ""
+    """The task in words, whole."""
+    input: Any = None
+    tool: str = ""
+    """The dialect that asked; empty for a root and for a program's own start."""
+    call: str = ""
+    """The call key of the start, in the parent's log; empty for a root."""
+    number: int = 0
+    """1-based, in the order of starts; 0 for a root and for a rejected start."""
+    depth: int = 0
+    status: str = UNFINISHED
+    """As the parent was told, else as the run's own log says; `unfinished` if neither does."""
+    is_joined: bool = True
+    """Whether the parent was given the outcome; true for a root."""
+    reason: str = ""
+    """As its own `run.finished` says."""
+    error: Fault | None = None
+    limits: dict[str, Any] = attrs.field(factory=dict)
+    """As granted."""
+    narrowed: dict[str, Any] = attrs.field(factory=dict)
+    """Those that differ from what a child gets of its parent's where nothing is asked for; for the
+    run that the tree was asked of, from the ceilings of a root."""
+    tools_granted: tuple[str, ...] | None = None
+    """Names, where the start named them; `None`: all that the parent has."""
+    truncated: Truncated | None = None
+    tools: tuple[ToolUse, ...] = ()
+    """Calls by the run itself, in the order of first use."""
+    models: tuple[str, ...] = ()
+    """What the run itself asked, as `openai:gpt-4o`, in the order of first use."""
+    requests: int = 0
+    """Model requests of the run itself."""
+    usage: Usage = attrs.field(factory=Usage)
+    """Tokens, those of all runs below included."""
+    artifacts: tuple[tuple[str, str], ...] = ()
+    """(kind, name) of each."""
+    children: tuple["RunNode", ...] = ()
+    """In the order of starts and rejections."""
+    log_state: LogState = "read"
+    log: str = ""
+    """Where its log lies or should lie; empty for `none`."""
+    run_id: str = ""
+    entries: int = 0
+    """Entries of its log that verify."""
+    head: str = ""
+    """Hash of the last of them."""
+    duration_ms: int | None = None
+    guarantee: str = ""
+    """`matched` for a command that was watched and did not run on the kernel (CONTRACT.md §16);
+    what stands below it are conversations, as they were observed."""
+    scope: str = ""
+    """Of a conversation: that of its call keys; empty for all else."""
+    how: str = ""
+    """Of a conversation below another: what says so (CONTRACT.md §16.5); `observed` for a
+    delegation whose conversation is not known."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the node and all nodes below it as plain data, fields by name."""
+        plain = {field.name: getattr(self, field.name) for field in attrs.fields(RunNode)}
+        for name in ("error", "truncated", "usage"):
+            plain[name] = _fields(plain[name]) if plain[name] is not None else None
+        plain["tools"] = [_fields(use) for use in self.tools]
+        plain["models"] = list(self.models)
+        plain["tools_granted"] = self.tools_granted and list(self.tools_granted)
+        plain["artifacts"] = [{"kind": kind, "name": name} for kind, name in self.artifacts]
+        plain["children"] = [child.as_json() for child in self.children]
+        return plain
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in attrs.fields(type(value))}

@@ -1,0 +1,157 @@
+"""A delegation tree as text: for the review of a change, and for `refold show`.
+
+Plain indentation, one fact a line, so that a diff of two texts shows what changed and nothing
+else.  Without volatile facts, siblings stand in the order of their call keys, tools by name, and
+nothing is cut: two runs that did the same read the same, and two that did not, do not.
+All that comes from a log is made safe to print.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from refold.engine.encoding.canonical import encode
+from refold.replay.tree.run_node import UNFINISHED, RunNode, ToolUse
+
+CHARACTERS_MAX: Final = 500
+"""Of a brief or an input, where the text is for a screen."""
+
+_CONTROL: Final = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\U000e0020-\U000e007f]"
+)
+_PATH: Final = re.compile(r"(?<![\w.:/<])/(?:[\w.@+~-]+/)+[\w.@+~-]+")
+_HEX: Final = re.compile(r"\b[0-9a-f]{16,64}\b")
+_PARTS: Final = re.compile(r"\d+|\D+")
+
+
+def render_text(node: RunNode, *, volatile: bool) -> str:
+    """Return the tree below `node` as indented text that ends with a newline.
+
+    With `volatile`, ids, call keys, durations, hashes and file names are shown, children stand in
+    the order of starts, and long texts are cut.  Without, none of that is: for snapshots.
+    """
+    return "".join(f"{line}\n" for line in _lines(node, 0, volatile=volatile))
+
+
+def heading(node: RunNode) -> str:
+    """Return who it is and how it ended: `researcher, by subagent: completed (max_iterations)`."""
+    name = printable(node.name) or "a child"
+    by = f", by {printable(node.tool)}" if node.tool else ""
+    told = node.error is not None or node.reason in ("", "done", node.status)
+    reason = "" if told else f" ({node.reason})"  # an error has a line of its own
+    joined = "" if node.is_joined or node.status == UNFINISHED else ", never joined"
+    how = f" ({printable(node.guarantee or node.how)})" if node.guarantee or node.how else ""
+    return f"{name}{by}{how}: {printable(node.status + reason)}{joined}"
+
+
+def printable(text: str) -> str:
+    r"""Return `text` with what a terminal could obey as `\uXXXX`; line ends are kept."""
+    return _CONTROL.sub(
+        lambda found: (
+            f"\\u{ord(found[0]):04x}" if found[0] <= "\uffff" else f"\\U{ord(found[0]):08x}"
+        ),
+        text,
+    )
+
+
+def scrubbed(message: str) -> str:
+    """Return an error's message without absolute paths and long hexadecimal words."""
+    return _HEX.sub("<hex>", _PATH.sub("<path>", message))
+
+
+def in_order_of_calls(call: str) -> tuple[tuple[int, str], ...]:
+    """Return what sorts call keys as people count: `0/2#1` before `0/10#1`."""
+    return tuple((int(p), "") if p.isdigit() else (-1, p) for p in _PARTS.findall(call))
+
+
+def _lines(node: RunNode, level: int, *, volatile: bool) -> Iterator[str]:
+    indent = "    " * level
+    yield f"{indent[2:]}→ {heading(node)}" if level else heading(node)
+    for line in _facts(node, volatile=volatile):
+        yield f"{indent}    {line}"
+    children = node.children
+    if not volatile:
+        children = tuple(sorted(children, key=_place))
+    for child in children:
+        yield from _lines(child, level + 1, volatile=volatile)
+
+
+def _place(node: RunNode) -> tuple[Any, ...]:
+    """Return what sorts siblings; conversations of one call, by what they are and were asked."""
+    return in_order_of_calls(node.call), node.name, node.brief
+
+
+def _facts(node: RunNode, *, volatile: bool) -> Iterator[str]:
+    yield from _task(node, volatile=volatile)
+    if node.tools_granted is not None:
+        yield f"granted: {printable(', '.join(node.tools_granted)) or 'no tools'}"
+    if node.narrowed:
+        yield "limits: " + ", ".join(f"{k} {_json(v)}" for k, v in node.narrowed.items())
+    yield from _spent(node, volatile=volatile)
+    yield from _end(node, volatile=volatile)
+    if node.log_state not in ("read", "none"):
+        yield f"log: {node.log_state}"
+    if volatile:
+        yield _traces(node)
+
+
+def _task(node: RunNode, *, volatile: bool) -> Iterator[str]:
+    """Yield the brief, or the input where there is none."""
+    if node.agent and node.program not in ("", node.agent):
+        yield f"program: {printable(node.program)}"
+    if node.brief:
+        first, *more = _cut(printable(node.brief), volatile=volatile).split("\n")
+        yield f"brief: {first}".rstrip()
+        yield from (f"     | {line}".rstrip() for line in more)
+    elif node.input is not None:
+        yield f"input: {_cut(_json(node.input), volatile=volatile)}"
+
+
+def _spent(node: RunNode, *, volatile: bool) -> Iterator[str]:
+    uses = node.tools if volatile else sorted(node.tools, key=lambda use: use.tool)
+    if uses:
+        yield "tools: " + ", ".join(map(_use, uses))
+    if node.requests:
+        yield f"model requests: {node.requests}"
+    if node.usage.input_tokens or node.usage.output_tokens:
+        below = ", with all below" if node.children else ""
+        yield f"tokens: {node.usage.input_tokens} in, {node.usage.output_tokens} out{below}"
+
+
+def _use(use: ToolUse) -> str:
+    words = ((use.failed, "failed"), (use.cancelled, "cancelled"))
+    ends = ", ".join(f"{count} {word}" for count, word in words if count)
+    return f"{printable(use.tool)} x{use.called}" + (f" ({ends})" if ends else "")
+
+
+def _end(node: RunNode, *, volatile: bool) -> Iterator[str]:
+    if node.error is not None:
+        message = node.error.message if volatile else scrubbed(node.error.message)
+        yield f"error: {printable(node.error.code)}: {printable(' '.join(message.split()))}"
+    if node.artifacts:
+        texts = (f"{kind} {name}".rstrip() for kind, name in node.artifacts)
+        yield "artifacts: " + printable(", ".join(texts))
+    if node.truncated is not None:
+        yield f"truncated: {node.truncated.kept_bytes} of {node.truncated.seen_bytes} bytes kept"
+
+
+def _traces(node: RunNode) -> str:
+    """Return what is different each time: where it is and how long it took."""
+    log = node.log.rpartition("/")[2]
+    facts = (
+        node.call and f"call {node.call}",
+        node.run_id and f"run {node.run_id}",
+        node.duration_ms is not None and f"{node.duration_ms} ms",
+        log and f"{log} ({node.entries} entries, head {node.head[:12] or 'none'})",
+    )
+    return printable("; ".join(fact for fact in facts if fact)) or "no log"
+
+
+def _json(value: Any) -> str:
+    return encode(value).decode()
+
+
+def _cut(text: str, *, volatile: bool) -> str:
+    if not volatile or len(text) <= CHARACTERS_MAX:
+        return text
+    return f"{text[:CHARACTERS_MAX]}… ({len(text) - CHARACTERS_MAX} characters more)"

@@ -1,0 +1,218 @@
+"""Other values of the same type: what a recorded outcome is replaced by, to see who notices.
+
+Every leaf becomes another of its type: a text another text, a number the next, a flag its
+opposite; a second variant leaves lists one item short.  Values that look like more than a text
+(JSON, a number, a date) stay what they look like, so that a program can still read them.
+Pure.  Who uses it: `replay.what_if.sensitivity`.
+"""
+
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.encoding.canonical import Json, encode, loads
+from refold.engine.errors import RefoldError
+from refold.engine.events.events import (
+    ChildFinished,
+    Event,
+    InputGiven,
+    ModelAnswered,
+    ToolReturned,
+    ValueDrawn,
+)
+from refold.engine.events.outcome import Artifact, Fault, Outcome
+from refold.engine.ports.ports import Tool
+from refold.replay.difference.pointer_diff import same
+
+_MARK: Final = " (altered)"
+_NEVER_RECORDED: Final = "(never recorded)"
+_INTEGER_MAX: Final = 2**63 - 1
+_LAST_DIGIT: Final = re.compile(r"\d(?=\D*\Z)")
+_STAMP: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d.*)?\Z")
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
+_LEAVES_MAX: Final = 200
+"""Leaves of one value that are altered one by one."""
+_CODE: Final = "altered"
+"""The code of a failure that stands in for a recorded success."""
+
+
+def altered(value: Json) -> Iterator[Json]:
+    """Yield other values of the type of `value`: every leaf another, then every list shorter."""
+    for variant in (_other(value), _shorter(value)):
+        if not same(variant, value):
+            yield variant
+
+
+def altered_within(value: Json, fits: Callable[[Json], bool]) -> Json:
+    """Return `value` with as many leaves altered as `fits` allows; itself where that is none."""
+    found = value
+    for path in itertools.islice(_leaves(value, ()), _LEAVES_MAX):
+        variant = _with_leaf(found, path)
+        if fits(variant):
+            found = variant
+    return found
+
+
+def altered_event(event: Event) -> Iterator[Event]:
+    """Yield events that could stand in the place of an outcome, of the same status."""
+    match event:
+        case ToolReturned(status="ok"):
+            yield from (attrs.evolve(event, result=value) for value in altered(event.result))
+        case ToolReturned() | ModelAnswered(status="error"):
+            yield attrs.evolve(event, error=_other_error(event.error))
+        case ModelAnswered():
+            yield attrs.evolve(event, message=_other_message(event.message or {}))
+        case ChildFinished():
+            yield attrs.evolve(event, outcome=_other_outcome(event.outcome))
+        case InputGiven():
+            yield from (attrs.evolve(event, answer=value) for value in altered(event.answer))
+        case _:
+            return
+
+
+def failed_event(event: Event) -> Event | None:
+    """Return a failure in the place of a success; `None` where there is none."""
+    message = "this outcome was replaced by a failure"
+    match event:
+        case ToolReturned(status="ok"):
+            error = {"code": _CODE, "message": message, "type": "ToolError"}
+            return ToolReturned("error", error=error)
+        case ModelAnswered(status="ok"):
+            return ModelAnswered("error", error={"code": _CODE, "message": message})
+        case ChildFinished(outcome=Outcome(status="completed") as outcome):
+            fault = Fault(code=_CODE, message=message)
+            failed = attrs.evolve(
+                outcome, status="failed", error=fault, output=None, summary="", artifacts=()
+            )
+            return attrs.evolve(event, outcome=failed)
+        case _:
+            return None
+
+
+def stand_in(kind: str, alike: ToolReturned | None) -> Event | None:
+    """Return an outcome for a request of this kind that has none; `None` where nothing will do.
+
+    `alike` is what its tool gave elsewhere: another value of that type, so that whoever looks at
+    it is seen.
+    """
+    match kind:
+        case "tool" if alike is not None:
+            return next(altered_event(alike), alike)
+        case "tool":
+            return ToolReturned("ok", _NEVER_RECORDED)
+        case "model":
+            return ModelAnswered("ok", {"role": "assistant", "content": _NEVER_RECORDED})
+        case _:
+            return None
+
+
+def fits(tool: Tool | None, event: Event) -> bool:
+    """Return whether the tool's type, if it has one, can be read from a result."""
+    if tool is None or not tool.typed:
+        return True
+    if not isinstance(event, ToolReturned) or event.status != "ok":
+        return True
+    try:
+        tool.load(event.result)
+    except RefoldError:
+        return False
+    return True
+
+
+def altered_draw(drawn: ValueDrawn) -> Json:
+    """Return another value that could have been drawn; of what is not set, that it is."""
+    return "altered" if drawn.value is None else next(altered(drawn.value), drawn.value)
+
+
+def _leaves(value: Json, path: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from _leaves(item, (*path, name))
+    elif isinstance(value, list | tuple):
+        for at, item in enumerate(value):
+            yield from _leaves(item, (*path, at))
+    elif value is not None:
+        yield path
+
+
+def _with_leaf(value: Any, path: tuple[str | int, ...]) -> Json:
+    if not path:
+        return _other(value)
+    copy: Any = dict(value) if isinstance(value, dict) else list(value)
+    copy[path[0]] = _with_leaf(value[path[0]], path[1:])
+    return copy
+
+
+def _other(value: Json) -> Json:
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + 1 if value < _INTEGER_MAX else value - 1
+    if isinstance(value, float):
+        return value + 1.0 if value + 1.0 != value else value / 2
+    if isinstance(value, str):
+        return _other_text(value)
+    if isinstance(value, dict):
+        return {name: _other(item) for name, item in value.items()}
+    return [_other(item) for item in value]
+
+
+def _other_text(text: str) -> str:
+    if text[:1] in ("{", "["):
+        try:
+            return encode(_other(loads(text))).decode()
+        except (RefoldError, ValueError):
+            return text + _MARK
+    if _UUID.match(text):
+        return text[:-1] + ("0" if text[-1] != "0" else "1")
+    if _STAMP.match(text):
+        return f"{int(text[:4]) % 9998 + 1:04d}{text[4:]}".replace("-02-29", "-02-28")
+    if text.lstrip("-").isdecimal():
+        return _LAST_DIGIT.sub(lambda digit: "1" if digit[0] != "1" else "2", text)
+    return text + _MARK
+
+
+def _shorter(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {name: _shorter(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_shorter(item) for item in value[:-1]]
+    return value
+
+
+def _other_error(error: dict[str, Any] | None) -> dict[str, Any]:
+    return {**(error or {}), "message": f"{(error or {}).get('message', '')}{_MARK}"}
+
+
+def _other_message(message: dict[str, Any]) -> dict[str, Any]:
+    """Return another answer of a model: other words, and other arguments of its tool calls."""
+    other = dict(message)
+    if message.get("content") or not message.get("tool_calls"):
+        other["content"] = _other(message.get("content") or "")
+    if message.get("tool_calls"):
+        other["tool_calls"] = [_other_call(call) for call in message["tool_calls"]]
+    return other
+
+
+def _other_call(call: Any) -> Any:
+    return {**call, "arguments": _other(call.get("arguments"))} if isinstance(call, dict) else call
+
+
+def _other_outcome(outcome: Outcome) -> Outcome:
+    error = outcome.error
+    return attrs.evolve(
+        outcome,
+        summary=_other_text(outcome.summary),
+        output=_other(outcome.output),
+        artifacts=tuple(_other_artifact(artifact) for artifact in outcome.artifacts),
+        error=attrs.evolve(error, message=error.message + _MARK) if error else None,
+    )
+
+
+def _other_artifact(artifact: Artifact) -> Artifact:
+    return attrs.evolve(artifact, value=_other_text(artifact.value))

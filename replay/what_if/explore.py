@@ -1,0 +1,400 @@
+"""`explore`: does the order in which concurrent work comes to an end change what a run gives?
+
+The program is rehearsed with its recorded outcomes under other orders of completion: no tool runs
+and no token is spent.  First every order that is one step away from the recorded one, then two, and
+so on; from the half on, random ones.  An order that ends the run otherwise is shrunk to the fewest
+moves from the recorded order.  How one order is run stands in `replay.what_if.rehearsal`, how
+orders are compared and shrunk in `replay.what_if.orders`.  Rules: CONTRACT.md §12.8.
+"""
+
+import itertools
+import os
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.encoding import digest
+from refold.engine.errors import LogUnsealed, RefoldError, UsageError
+from refold.engine.kernel.kernel import Kernel
+from refold.engine.log.names import child_path
+from refold.engine.loop.loop import Task
+from refold.engine.ports.effects import RunChild
+from refold.engine.ports.ports import Program, Reference, SessionPort, Tool
+from refold.engine.ports.programs import program_name
+from refold.engine.recording.nested import check_may_start
+from refold.replay.difference.pointer_diff import differences
+from refold.replay.index.asked_items import scope_of
+from refold.replay.index.by_call import Book, label_of
+from refold.replay.reexecute.reexecute import program_of
+from refold.replay.reexecute.world import task_place
+from refold.replay.what_if.order_report import HEADLINES, ExploreReport, Kind, OrderFinding, Step
+from refold.replay.what_if.orders import Move, Order, continued, deferred, moves, shrunk
+from refold.replay.what_if.outstanding import CHOICES_MAX
+from refold.replay.what_if.rehearsal import Plan, Rehearsed
+from refold.replay.what_if.stage import Stage
+
+ORDERS: Final = 200
+"""Orders that are tried unless more are asked for."""
+
+SHRUNK_MAX: Final = 5
+"""Ends of which the first order is shrunk; of any more it is only told that they exist."""
+
+_REPEATS_MAX: Final = 50
+"""Random orders in a row that bring nothing new; after them the search is systematic again."""
+
+_WAITING_MAX: Final = 100_000
+"""Deviations that are lined up; wide programs have more than anybody wants to try."""
+
+
+def explore(
+    log: str | os.PathLike[str],
+    program: Program | Reference | str | None = None,
+    *,
+    tools: Sequence[Tool] = (),
+    session: SessionPort | None = None,
+    orders: int = ORDERS,
+    timers: bool = False,
+    seed: int = 0,
+    children: bool = False,
+    on_order: Callable[[int], None] | None = None,
+) -> ExploreReport:
+    """Rehearse the run of `log` under other orders of completion; execute nothing but the program.
+
+    Args:
+        log: A sealed log, of a root run or of a child.
+        program: The program as it is now; not needed for those that Refold ships.
+        tools: Delegation tools of one's own, and tools with typed results, as for `reexecute`.
+        session: Needed where the run had one: with the same reducers.
+        orders: How many orders to try at most.
+        timers: Whether timers race too: a timeout may fire before what was in time.
+        seed: Of the random orders.
+        children: Whether each child is explored as well, against its own log.
+        on_order: Is told, after each order, how many have been tried.
+
+    Raises:
+        LogError: there is no such log, it is damaged, or it has no end.
+        Diverged: the program does not do what its log says, in the recorded order.
+        UsageError: the program cannot be run again, or gives another end the second time.
+    """
+    check_may_start("explore")
+    if orders < 1:
+        raise UsageError(f"orders is a number of at least 1, found {orders}")
+    options = _Options(orders, timers, seed, children, on_order)
+    known = {tool.name: tool for tool in tools}
+    return _explored(Path(log), program, known, session, options, above=())
+
+
+@attrs.frozen
+class _Options:
+    orders: int
+    timers: bool
+    seed: int
+    children: bool
+    on_order: Callable[[int], None] | None
+
+
+def _explored(
+    log: Path,
+    program: Program | Reference | str | None,
+    tools: Mapping[str, Tool],
+    session: SessionPort | None,
+    options: _Options,
+    *,
+    above: tuple[str, ...],
+) -> ExploreReport:
+    book = Book(log)
+    code = program_of(program, book.started)
+    stage = Stage(book, code, tools=tools, session=session)
+    baseline = stage.baseline()
+    names = above or (program_name(code),)
+    search = _Search(stage, baseline, options)
+    search.run()
+    report = ExploreReport(
+        log=log,
+        where=" > ".join(names),
+        orders=len(search.seen),
+        as_recorded=search.as_recorded,
+        is_exhaustive=search.is_exhaustive,
+        findings=tuple(search.findings()),
+        outstanding=max(map(len, baseline.choices), default=0),
+        given_up=tuple(book.label(call) for call in book.given_up),
+        untried=tuple(book.label(call) for call in book.given_up if call not in search.keys),
+        timers=options.timers,
+        timers_armed=baseline.timers,
+        children_left=0 if options.children else len(baseline.children),
+        seed=options.seed,
+    )
+    if not options.children:
+        return report
+    return _with_children(report, baseline.children, tools, options, names)
+
+
+def _with_children(
+    report: ExploreReport,
+    children: Sequence[RunChild],
+    tools: Mapping[str, Tool],
+    options: _Options,
+    names: tuple[str, ...],
+) -> ExploreReport:
+    found, skipped = list[ExploreReport](), list[str]()
+    for child in children:
+        path, given = child_path(report.log, child.number), child.delegation
+        name = f"{given.agent or program_name(given.program)}[{child.number}]"
+        if given.shared:
+            skipped.append(f"{name}: it shares its parent's session")
+            continue
+        own = {**tools, **{tool.name: tool for tool in given.own_tools}}
+        try:
+            found.append(
+                _explored(path, given.program, own, given.session, options, above=(*names, name))
+            )
+        except LogUnsealed:
+            skipped.append(f"{name}: its log has no end")
+        except RefoldError as error:
+            skipped.append(f"{name}: {str(error).partition(chr(10))[0]}")
+    return attrs.evolve(report, children=tuple(found), skipped=tuple(skipped))
+
+
+@attrs.define
+class _End:
+    """One way in which the run ended."""
+
+    found: Rehearsed
+    order: Order
+    orders: int = 0
+
+
+@attrs.frozen
+class _Deviation:
+    """Another completion at one step of an order that was tried."""
+
+    delivered: Order
+    at: int
+    key: str
+
+
+class _Search:
+    """The orders of one run."""
+
+    def __init__(self, stage: Stage, baseline: Rehearsed, options: _Options) -> None:
+        self._stage, self._baseline, self._options = stage, baseline, options
+        self._recorded: Order = baseline.delivered
+        self.keys = dict.fromkeys(self._recorded)
+        """All that could be delivered in any order that was tried."""
+        self._own = digest_of(baseline)
+        self.seen: set[Order] = {baseline.delivered}
+        """What was delivered, in each order that was tried."""
+        self._aside: set[Order] = set()
+        """Those that were tried out of turn: what is one deviation away is not lined up yet."""
+        self._ends: dict[str, _End] = {self._own: _End(baseline, baseline.delivered, 1)}
+        self._waiting: list[list[_Deviation]] = []
+        """Deviations to be tried, by how many they come on top of."""
+        self.is_exhaustive = False
+        self._is_over = False
+        self._is_cut = False
+
+    @property
+    def as_recorded(self) -> int:
+        """Orders that ended as recorded."""
+        return self._ends[self._own].orders
+
+    def run(self) -> None:
+        """Try orders until there are enough, or no more."""
+        most = self._options.orders
+        self._branch(self._first(), 0, 0)
+        self._try_aside(self._recorded[::-1])
+        self._systematic(max(1, most // 2))
+        if any(self._waiting):
+            self._defer()
+            self._random(most)
+            self._systematic(most)
+        if len(self._ends) > 1 and not self._is_over:
+            self._stage.check_again(self._baseline)
+        self.is_exhaustive = not any(self._waiting) and not self._is_cut and not self._is_over
+
+    def findings(self) -> Iterator[OrderFinding]:
+        """Yield what was found: the first of each kind, then the rest; the former shrunk."""
+        ends = {key: end for key, end in self._ends.items() if key != self._own}
+        kinds: dict[Kind, str] = {}
+        for key, end in ends.items():
+            kinds.setdefault(_kind(end.found, self._baseline), key)
+        keys = [kinds[kind] for kind in HEADLINES if kind in kinds]
+        for at, key in enumerate(dict.fromkeys([*keys, *ends])):
+            is_shrunk = at < SHRUNK_MAX and ends[key].found.how != "hung"
+            yield self._finding(key, ends[key], is_shrunk=is_shrunk)
+
+    def _first(self) -> Rehearsed:
+        """Return the recorded order, with all that could have come instead at each step."""
+        if not self._options.timers:
+            return self._baseline
+        return self._stage.rehearse(self._plan(self._recorded))
+
+    # -- trying ---------------------------------------------------------------------------
+
+    def _plan(self, order: Order, **more: Any) -> Plan:
+        return Plan(order=order, free_timers=self._options.timers, **more)
+
+    def _try(self, order: Order) -> Rehearsed | None:
+        """Rehearse an order; return what came of it, `None` if it was no other than one before."""
+        found = self._stage.rehearse(self._plan(order))
+        self._is_over = found.how == "hung"  # it goes on in its thread: enough is known
+        if found.delivered in self.seen and not self._is_over:
+            if found.delivered not in self._aside:
+                return None
+            self._aside.remove(found.delivered)
+            return found
+        self.seen.add(found.delivered)
+        end = self._ends.setdefault(digest_of(found), _End(found, order))
+        end.orders += 1
+        if self._options.on_order is not None:
+            self._options.on_order(len(self.seen))
+        return found
+
+    def _try_aside(self, order: Order) -> bool:
+        """Try an order out of turn; return whether it was another than any before."""
+        known = len(self.seen)
+        found = None if self._is_done(self._options.orders) else self._try(order)
+        if found is not None:
+            self._aside.add(found.delivered)
+        return len(self.seen) > known
+
+    def _is_done(self, most: int) -> bool:
+        return self._is_over or len(self.seen) >= most
+
+    def _systematic(self, most: int) -> None:
+        """Try what is the fewest deviations away, first."""
+        level = 0
+        while level < len(self._waiting) and not self._is_done(most):
+            if not self._waiting[level]:
+                level += 1
+                continue
+            deviation = self._waiting[level].pop()
+            prefix = (*deviation.delivered[: deviation.at], deviation.key)
+            found = self._try(continued(prefix, self._recorded))
+            if found is not None:
+                self._branch(found, deviation.at + 1, level + 1)
+
+    def _branch(self, found: Rehearsed, start: int, level: int) -> None:
+        """Line up all orders that are one deviation away from `found`, from step `start` on."""
+        if level == len(self._waiting):
+            self._waiting.append([])
+        lined: list[tuple[int, _Deviation]] = []
+        for at, choices in enumerate(found.choices[start:], start):
+            self._is_cut = self._is_cut or len(choices) == CHOICES_MAX
+            self.keys.update(dict.fromkeys(choices))
+            others = enumerate(choices[1:])
+            lined += [(nth, _Deviation(found.delivered, at, key)) for nth, key in others]
+        lined.sort(key=lambda one: (-one[0], -one[1].at))  # taken from the end: the nearest first
+        if sum(map(len, self._waiting)) + len(lined) > _WAITING_MAX:
+            self._is_cut = True
+            lined = lined[-_WAITING_MAX // 10 :] if level == 0 else []
+        self._waiting[level] += [deviation for _, deviation in lined]
+
+    def _defer(self) -> None:
+        """Try each completion after all that was outstanding with it: late by one single move."""
+        for key, choices in zip(self._recorded, self._baseline.choices, strict=True):
+            if self._is_done(self._options.orders):
+                return
+            others = [each for each in choices[1:] if each in self._recorded]
+            if len(others) > 1:
+                last = max(others, key=self._recorded.index)
+                self._try_aside(deferred(self._recorded, key, last))
+
+    def _random(self, most: int) -> None:
+        repeats = number = 0
+        while not self._is_done(most) and repeats < _REPEATS_MAX:
+            order = list(self.keys)
+            random.Random(f"{self._options.seed} {number}").shuffle(order)  # noqa: S311 - to be repeatable
+            number += 1
+            repeats = 0 if self._try_aside(tuple(order)) else repeats + 1
+
+    # -- telling --------------------------------------------------------------------------
+
+    def _finding(self, key: str, end: _End, *, is_shrunk: bool) -> OrderFinding:
+        places = continued(self._recorded, tuple(self.keys))
+        found, order = end.found, continued(end.found.delivered, places)
+        steps: tuple[Move, ...] = ()
+        place: tuple[str, int] | None = None
+        if is_shrunk:
+            order = shrunk(order, places, lambda one: self._ends_as(one, key))
+            found = self._stage.rehearse(self._plan(order))
+            steps = moves(order, places) if digest_of(found) == key else ()
+            place = self._awaited(order, found)
+        missing = found.missing
+        return OrderFinding(
+            kind=_kind(found, self._baseline),
+            moves=tuple(self._step(move) for move in steps),
+            orders=end.orders,
+            digest=key,
+            end=found.end,
+            diff=differences(self._baseline.end, found.end) if found.end else (),
+            missing={**missing.as_json(), "label": label_of(missing)} if missing else None,
+            is_given_up=found.is_given_up,
+            file=place[0] if place else "",
+            line=place[1] if place else 0,
+            order=found.delivered,
+        )
+
+    def _ends_as(self, order: Order, key: str) -> bool:
+        found = self._stage.rehearse(self._plan(order))
+        return digest_of(found) == key
+
+    def _step(self, move: Move) -> Step:
+        label = self._stage.book.label
+        return Step(
+            deliver=label(move.key),
+            relation=move.relation,
+            other=label(move.other),
+            call=move.key,
+            other_call=move.other,
+        )
+
+    def _awaited(self, order: Order, found: Rehearsed) -> tuple[str, int] | None:
+        """Return where the program waits for both that changed places, when the first comes."""
+        pairs = zip(found.delivered, self._recorded, strict=False)
+        pair = next(((now, then) for now, then in pairs if now != then), None)
+        if pair is None:
+            return found.place
+        places: list[tuple[str, int] | None] = []
+
+        def look(kernel: Kernel, key: str) -> None:
+            if key == pair[0]:
+                places.append(_place_above(kernel, *pair))
+
+        self._stage.rehearse(self._plan(order, before=look))
+        return next(iter(places), None)
+
+
+def _place_above(kernel: Kernel, one: str, other: str) -> tuple[str, int] | None:
+    """Return where the task waits that stands above two calls in the tree of tasks."""
+    scopes = zip(scope_of(one).split("/"), scope_of(other).split("/"), strict=False)
+    shared = [here for here, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], scopes)]
+    tasks = {task.scope.path: task for task in kernel.loop.unfinished if isinstance(task, Task)}
+    while shared:
+        task = tasks.get("/".join(shared))
+        place = task_place(task) if task is not None else None
+        if place is not None:
+            return place
+        shared.pop()
+    return None
+
+
+def digest_of(found: Rehearsed) -> str:
+    """Return the digest of an end; equal for equal ends."""
+    missing = found.missing
+    asked = [missing.kind, missing.name, missing.arguments] if missing is not None else None
+    return digest.of_value(digest.VALUE, [found.how, found.end, asked])
+
+
+def _kind(found: Rehearsed, baseline: Rehearsed) -> Kind:
+    match found.how:
+        case "missing":
+            return "missing"
+        case "endless" | "hung":
+            return "endless"
+        case "ended":
+            same_status = found.end["status"] == baseline.end["status"] == "completed"
+            return "output" if same_status else "error"

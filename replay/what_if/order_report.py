@@ -1,0 +1,238 @@
+"""What an exploration of orders found, for people and for machines.
+
+`replay.what_if.explore` makes it.  Rules: CONTRACT.md §12.8.
+"""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import attrs
+
+from refold.engine.encoding.canonical import Json
+from refold.replay.difference.pointer_diff import Difference
+
+Kind = Literal["output", "error", "missing", "endless"]
+
+HEADLINES: Final[dict[Kind, str]] = {
+    "output": "an order changes the output",
+    "error": "an order makes the run end otherwise",
+    "missing": "an order leads to a call that was never recorded",
+    "endless": "under an order the program comes to no end",
+}
+
+
+@attrs.frozen(kw_only=True)
+class Step:
+    """One move from the recorded order, in words that people read."""
+
+    deliver: str
+    """`fetch#1 in 0/2 (url="b")`."""
+    relation: Literal["before", "after"]
+    other: str
+    call: str
+    """The call or timer key of what is delivered elsewhere."""
+    other_call: str
+
+    def __str__(self) -> str:
+        verb = "fire" if "@" in self.call else "deliver"
+        return f"{verb} {self.deliver} {self.relation} {self.other}"
+
+
+@attrs.frozen(kw_only=True)
+class OrderFinding:
+    """One way in which the run ended otherwise, and the nearest order that leads to it."""
+
+    kind: Kind
+    """`output`: with another output · `error`: it raised, got stuck, or ended in another status ·
+    `missing`: it waited for what was never recorded · `endless`: it came to no end."""
+    moves: tuple[Step, ...]
+    """The fewest moves from the recorded order that were found; empty where not looked for."""
+    orders: int
+    """How many of the orders tried end so."""
+    digest: str
+    """Of this end; equal for equal ends."""
+    end: dict[str, Json]
+    """{status, reason, output, error, …}; empty for a run that did not end."""
+    diff: tuple[Difference, ...]
+    """From the recorded end to this one, by JSON pointers."""
+    missing: dict[str, Json] | None = None
+    """{kind, name, call, arguments, label} of the call that was never recorded, or never ended."""
+    is_given_up: bool = False
+    """Whether the record has that call and gave up on it: here it comes to an end in time, with an
+    outcome that was made up, and the run does not end as recorded."""
+    file: str = ""
+    """Of the program: where both of what changed places are awaited; empty where not known."""
+    line: int = 0
+    order: tuple[str, ...] = ()
+    """Keys of all that was delivered, first to last."""
+
+    @property
+    def headline(self) -> str:
+        """What happened, in a few words."""
+        return _GIVEN_UP if self.is_given_up else HEADLINES[self.kind]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the finding as `refold explore --json` prints it."""
+        return {
+            "kind": self.kind,
+            "headline": self.headline,
+            "moves": [attrs.asdict(move) for move in self.moves],
+            "orders": self.orders,
+            "digest": self.digest,
+            "end": self.end,
+            "diff": [difference.as_json() for difference in self.diff],
+            "missing": self.missing,
+            "is_given_up": self.is_given_up,
+            "file": self.file,
+            "line": self.line,
+            "order": list(self.order),
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{self.headline} ({_counted(self.orders, 'order')})"]
+        lines += [f"  order     {move}" for move in self.moves]
+        if self.file:
+            lines.append(f"  awaited   {self.file}:{self.line}")
+        if self.missing is not None:
+            verb = "given up" if self.is_given_up else "asks for"
+            lines.append(f"  {verb}  {self._missing()}")
+        lines += [f"  differs   {one}" for one in self.diff[:_DIFFS_SHOWN]]
+        if len(self.diff) > _DIFFS_SHOWN:
+            lines.append(f"            … and in {len(self.diff) - _DIFFS_SHOWN} more places")
+        return "\n".join(lines)
+
+    def _missing(self) -> str:
+        missing = self.missing or {}
+        return f"{missing.get('label')}  {missing.get('call')}"
+
+
+@attrs.frozen(kw_only=True)
+class ExploreReport:
+    """What the orders that were tried came to."""
+
+    log: Path
+    where: str
+    """Names from the run that was asked for down to this one: `review > researcher[2]`."""
+    orders: int
+    """Orders that were tried, the recorded one included; no two are the same."""
+    as_recorded: int
+    """How many of them ended as recorded."""
+    is_exhaustive: bool
+    """Whether there are no more."""
+    findings: tuple[OrderFinding, ...]
+    """One for each end that is not the recorded one: the first of each kind, then the rest, in
+    the order found."""
+    outstanding: int
+    """Most completions that were outstanding at once; with 1 there is but one order."""
+    given_up: tuple[str, ...]
+    """Calls that the record gave up on: they have no outcome."""
+    timers: bool
+    seed: int
+    untried: tuple[str, ...] = ()
+    """Those of them that come first in no order here; of the others, something stood in."""
+    timers_armed: int = 0
+    """How many timers the run as recorded armed; unless `timers`, they did not race."""
+    children_left: int = 0
+    """Child runs that were not explored themselves: `children` was not asked for."""
+    children: tuple["ExploreReport", ...] = ()
+    skipped: tuple[str, ...] = ()
+    """Children that were not explored, and why."""
+
+    @property
+    def identical(self) -> bool:
+        """Whether every order ended as recorded, the children's included."""
+        return not self.findings and all(child.identical for child in self.children)
+
+    @property
+    def changes(self) -> bool:
+        """Whether an order ended the run, or a child's, otherwise; calls never recorded aside."""
+        own = any(finding.kind != "missing" for finding in self.findings)
+        return own or any(child.changes for child in self.children)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report as `refold explore --json` prints it."""
+        return {
+            "log": str(self.log),
+            "where": self.where,
+            "identical": self.identical,
+            "orders": self.orders,
+            "as_recorded": self.as_recorded,
+            "is_exhaustive": self.is_exhaustive,
+            "outstanding": self.outstanding,
+            "given_up": list(self.given_up),
+            "untried": list(self.untried),
+            "timers": self.timers,
+            "timers_armed": self.timers_armed,
+            "children_left": self.children_left,
+            "seed": self.seed,
+            "findings": [finding.as_json() for finding in self.findings],
+            "children": [child.as_json() for child in self.children],
+            "skipped": list(self.skipped),
+        }
+
+    def headline(self) -> str:
+        """Return in one line how many orders were tried, and what came of them."""
+        if self.is_exhaustive and self.orders == 1:
+            if self.left_out():
+                return "there is no other order of what was let race"
+            return "there is no other order: never were two outcomes outstanding at once"
+        more = "all there are of what was let race" if self.left_out() else "all there are"
+        more = more if self.is_exhaustive else "there are more"
+        tried = f"{_counted(self.orders, 'order')} tried ({more})"
+        counts = Counter[Kind]()
+        for finding in self.findings:
+            counts[finding.kind] += finding.orders
+        others = [
+            _ending(counts["output"] + counts["error"], "end", "otherwise than recorded"),
+            _ending(counts["missing"], "lead", "to what was never recorded"),
+            _ending(counts["endless"], "come", "to no end"),
+        ]
+        said = ", ".join(filter(None, others)) or "every one ends as recorded"
+        return f"{tried}: {said}"
+
+    def rest(self) -> str:
+        """Return in one line how many findings are not among the first few; empty for none."""
+        rest = self.findings[FINDINGS_SHOWN:]
+        orders = sum(finding.orders for finding in rest)
+        ends = f"{_counted(len(rest), 'more end')}, in {_counted(orders, 'order')}"
+        return f"and {ends}" if rest else ""
+
+    def left_out(self) -> list[str]:
+        """Return what no order here could show, a line each; empty for nothing."""
+        lines = []
+        if self.untried:
+            rest = len(self.untried) - _GIVEN_UP_SHOWN
+            more = f" and {rest} more" if rest > 0 else ""
+            shown = ", ".join(self.untried[:_GIVEN_UP_SHOWN])
+            lines.append(f"given up in the record, so in no order here: {shown}{more}")
+        if self.timers_armed and not self.timers:
+            timers = _counted(self.timers_armed, "timer")
+            lines.append(f"not raced: {timers}; let them with timers=True (--timers)")
+        if self.children_left:
+            runs = _counted(self.children_left, "child run")
+            lines.append(f"not explored themselves: {runs}; ask with children=True (--children)")
+        return lines
+
+    def __str__(self) -> str:
+        parts = ["\n  ".join([f"{self.where}: {self.headline()}", *self.left_out()])]
+        parts += [str(finding) for finding in self.findings[:FINDINGS_SHOWN]]
+        parts += filter(None, [self.rest()])
+        parts += [str(child) for child in self.children]
+        parts += [f"not explored: {each}" for each in self.skipped]
+        return "\n\n".join(parts)
+
+
+_GIVEN_UP: Final = "an order lets in an outcome that was never recorded"
+FINDINGS_SHOWN: Final = 4
+"""Findings that people are shown unless they ask for all."""
+_DIFFS_SHOWN: Final = 8
+_GIVEN_UP_SHOWN: Final = 3
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'s' * (number != 1)}"
+
+
+def _ending(number: int, verb: str, how: str) -> str:
+    return f"{number:,} {verb}{'s' * (number == 1)} {how}" if number else ""

@@ -1,0 +1,212 @@
+"""What could be delivered next, and what the order says is first.
+
+Outstanding are the calls and joined children whose outcomes the book has, armed timers, and what
+came from outside of all calls: a child's change of a shared session, the run's timeout, its
+cancellation.  These last, and timers unless they are free, keep their place: nothing that was
+recorded before them, and could be delivered, comes after.  Rules: CONTRACT.md §12.8.
+"""
+
+from bisect import insort
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import attrs
+
+from refold.engine.events.events import Event, SessionChanged, TimerFired
+from refold.engine.kernel.kernel import Kernel
+from refold.engine.loop.loop import Timer
+from refold.replay.index.by_call import Answer, Book
+from refold.replay.what_if.alter import fits
+
+CHOICES_MAX: Final = 24
+"""Outstanding completions that are looked at in one step; the rest comes later."""
+
+_NEVER: Final = 1 << 62
+
+
+@attrs.frozen
+class Choice:
+    """Something that could be delivered."""
+
+    rank: tuple[int, int, int]
+    """Its place in the order asked for, then in the record, then in virtual time."""
+    key: str
+    """Of what was recorded."""
+    call: str | None
+    """Under which it is delivered; a timer's own key; `None` for what belongs to no call."""
+    event: Event
+    position: int = _NEVER
+    """Its place in the record; very large for a timer that never fired there."""
+    is_made_up: bool = False
+    """Whether the record gave up on the call, and this stands in for what it would have given."""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it is a timer that never fired in the record."""
+        return self.position == _NEVER and not self.is_made_up
+
+
+class Outstanding:
+    """What one rehearsal has to give."""
+
+    def __init__(self, book: Book, order: Sequence[str], *, free_timers: bool) -> None:
+        """Take the record; `order` lists keys, first to last."""
+        self._book = book
+        self._order = {key: at for at, key in enumerate(order)}
+        self._free_timers = free_timers
+        self._ready: list[Choice] = []
+        """Outcomes of calls that were asked, by rank; what was given up on is dropped late."""
+        self._by_call: dict[str, Choice] = {}
+        self._placed = [one for one in book.answers.values() if one.call is None]
+        self._made_up: dict[str, Choice] = {}
+        """By call: what stands in for outcomes that never came; never first unless asked for."""
+        self._due: dict[str, int] = {}
+        self._now_us = 0
+        self.timers = 0
+        """How many were armed."""
+
+    def arm(self, timer: Timer) -> None:
+        """Remember when a timer is due, by a clock that only timers move."""
+        self._due[timer.key] = self._now_us + timer.delay_us
+        self.timers += 1
+
+    def add(self, call: str, key: str, event: Event) -> None:
+        """Take note that the outcome recorded under `key` answers `call`."""
+        choice = Choice(self._rank(key), key, call, event, self._book.answers[key].position)
+        self._by_call[call] = choice
+        insort(self._ready, choice, key=lambda one: one.rank)
+
+    def add_made_up(self, call: str, key: str, event: Event) -> None:
+        """Take note of what may stand in for the outcome that `call` never had."""
+        rank = (0, self._order[key], 0) if key in self._order else (3, len(self._made_up), 0)
+        self._made_up[call] = Choice(rank, key, call, event, is_made_up=True)
+
+    def alone(self, call: str) -> Choice | None:
+        """Return what answers a call beside which nothing else is outstanding."""
+        choice = self._by_call.get(call)
+        if choice is None or any(one.position < choice.position for one in self._placed):
+            return None
+        return choice
+
+    def choices(self, kernel: Kernel) -> list[Choice]:
+        """Return what could be delivered now, at most `CHOICES_MAX`, first what is to be first.
+
+        What is made up may only come before something recorded; before a timer, only where timers
+        are free.
+        """
+        found = self._recorded(kernel)
+        is_bound = all(isinstance(one.event, TimerFired) for one in found)
+        if not found or not self._made_up or (is_bound and not self._free_timers):
+            return found
+        made_up = [
+            one
+            for call, one in self._made_up.items()
+            if (pending := kernel.open.get(call)) and fits(pending.tool, one.event)
+        ]
+        return sorted([*found, *made_up], key=lambda one: one.rank)[:CHOICES_MAX]
+
+    def _recorded(self, kernel: Kernel) -> list[Choice]:
+        calls = self._calls(kernel)
+        placed = self._next_placed(kernel) if self._placed else None
+        if not kernel.loop.timers and placed is None:
+            return [choice for choice, _ in zip(calls, range(CHOICES_MAX), strict=False)]
+        found = list(calls)
+        first = min((choice.position for choice in found), default=_NEVER)
+        timers = self._timers(kernel, first, placed)
+        if placed is not None and placed.position < first and not self._is_late(placed, kernel):
+            found.append(placed)
+        return sorted([*found, *timers], key=lambda one: one.rank)[:CHOICES_MAX]
+
+    def take(self, choice: Choice) -> None:
+        """Take note that something is delivered."""
+        if choice.is_made_up:
+            del self._made_up[choice.call or ""]
+        elif isinstance(choice.event, TimerFired):
+            self._now_us = max(self._now_us, self._due.pop(choice.key, 0))
+        elif choice.call is None:
+            del self._placed[0]
+        else:
+            self._drop(choice.call)
+
+    # -- inside ---------------------------------------------------------------------------
+
+    def _drop(self, call: str) -> None:
+        self._ready.remove(self._by_call.pop(call))
+
+    def _calls(self, kernel: Kernel) -> Iterator[Choice]:
+        """Yield the outcomes of calls that are waited for, first what is to be first."""
+        for choice in tuple(self._ready):
+            call = choice.call or ""
+            if call in kernel.open:
+                yield choice
+            elif call not in kernel.children:
+                self._drop(call)
+            elif kernel.wants_child(call) and not self._has_changes(kernel, call):
+                yield choice
+
+    def _has_changes(self, kernel: Kernel, call: str) -> bool:
+        """Return whether a child has still to change the session that it shares."""
+        path = kernel.child_path(call)
+        return any(_is_by(one.event, path) for one in self._placed)
+
+    def _next_placed(self, kernel: Kernel) -> Choice | None:
+        """Return what comes next from outside of all calls, if the program is there yet."""
+        placed: Answer = self._placed[0]
+        if not kernel.can_deliver(placed.event, None):
+            return None
+        if isinstance(placed.event, SessionChanged) and not any(
+            _is_by(placed.event, kernel.child_path(call)) for call in kernel.children
+        ):
+            return None
+        return Choice(self._rank(placed.key), placed.key, None, placed.event, placed.position)
+
+    def _is_late(self, placed: Choice, kernel: Kernel) -> bool:
+        """Return whether a timer was recorded before it."""
+        positions = (self._book.position(key) for key in kernel.loop.timers)
+        return any(one is not None and one < placed.position for one in positions)
+
+    def _timers(self, kernel: Kernel, first: int, placed: Choice | None) -> list[Choice]:
+        """Return the timers that may fire.
+
+        Those that were recorded keep their order among themselves, the others fire as they are
+        due, and not before what ends the run from outside.  Unless timers are free, a recorded
+        one waits for what was recorded before it and could be delivered, any other for all.
+        """
+        timers = [self._of_timer(timer) for timer in kernel.loop.timers.values()]
+        if placed is not None:
+            first = min(first, placed.position)
+            timers = [one for one in timers if one.position < placed.position]
+        if not timers:
+            return []
+        earliest = min(timers, key=lambda one: one.position)
+        soonest = min(timers, key=lambda one: (self._due[one.key], one.rank))
+        if self._free_timers:
+            return [soonest] if earliest.is_new else _distinct(soonest, earliest)
+        if not earliest.is_new:
+            return [earliest] if earliest.position < first else []
+        return [soonest] if first == _NEVER else []
+
+    def _of_timer(self, timer: Timer) -> Choice:
+        key, answer = timer.key, self._book.answers.get(timer.key)
+        if answer is not None:
+            return Choice(self._rank(key), key, key, answer.event, answer.position)
+        due = self._due[key]
+        at = self._order.get(key)
+        rank = (0, at, 0) if at is not None else (2, due, timer.number)
+        return Choice(rank, key, key, TimerFired(max(self._now_us, due)))
+
+    def _rank(self, key: str) -> tuple[int, int, int]:
+        at = self._order.get(key)
+        if at is not None:
+            return 0, at, 0
+        position = self._book.position(key)
+        return 1, _NEVER if position is None else position, 0
+
+
+def _distinct(one: Choice, other: Choice) -> list[Choice]:
+    return [one] if one.key == other.key else [one, other]
+
+
+def _is_by(event: Event, path: str) -> bool:
+    by = event.by if isinstance(event, SessionChanged) else ""
+    return by == path or by.startswith(f"{path} > ")

@@ -1,0 +1,380 @@
+"""A kernel's world without a log: the record as a book, and a free hand in what comes next.
+
+A rehearsal runs the program with its recorded outcomes, delivered in an order of the caller's
+choosing (`replay.what_if.explore`), or with some of them altered (`replay.what_if.sensitivity`).
+Nothing but the program is executed and nothing is written.  Where the book has no answer, the
+rehearsal ends as `missing`: the program took a way that was never recorded.  Which outcome answers
+what is settled in `replay.what_if.matcher`, which comes next in `replay.what_if.outstanding`.
+Rules: CONTRACT.md §12.8.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, Literal
+
+import attrs
+
+from refold.engine.encoding.canonical import Json, encode, loads
+from refold.engine.errors import OutsideLoop
+from refold.engine.events.events import (
+    ClockRead,
+    Event,
+    Extension,
+    PatchMarked,
+    SessionSeeded,
+    ToolCalled,
+    ToolReturned,
+    ValueDrawn,
+)
+from refold.engine.events.flags import Flags
+from refold.engine.events.limits import Limits
+from refold.engine.kernel.kernel import Kernel
+from refold.engine.kernel.world import REQUESTS, RecordEnded, Taken
+from refold.engine.loop.loop import Timer
+from refold.engine.ports.effects import CallTool, RunChild
+from refold.engine.ports.ports import Program, SessionPort, Tool
+from refold.engine.program.run import faces_of
+from refold.engine.state import Fold
+from refold.replay.difference.pointer_diff import same
+from refold.replay.index.asked_items import Item, scope_of
+from refold.replay.index.by_call import OUTSIDE, Asked, Book, asked_of
+from refold.replay.index.run_end import end_of_verdict
+from refold.replay.reexecute.network import ProgramWatch
+from refold.replay.reexecute.world import RecordedModel, identity_of, waiting_place
+from refold.replay.what_if.alter import stand_in
+from refold.replay.what_if.matcher import Looks, Matcher
+from refold.replay.what_if.outstanding import Choice, Outstanding
+
+How = Literal["ended", "missing", "endless", "hung"]
+"""`missing`: it waits for what was never recorded · `endless`: it asks and asks · `hung`: it took
+longer than the wall limit, inside one step."""
+
+_STEPS_MIN: Final = 2_000
+_STEPS_PER_ENTRY: Final = 4
+"""A rehearsal may take so many steps, and so many more for each entry of its record."""
+
+
+@attrs.frozen(kw_only=True)
+class Plan:
+    """What one rehearsal does otherwise than the record."""
+
+    order: tuple[str, ...] = ()
+    """Keys of completions, first to last: of those outstanding the earliest here is delivered, and
+    what is not listed after them, as recorded.  Empty for the recorded order."""
+    free_timers: bool = False
+    """Whether timers race with what was recorded before them."""
+    answers: Mapping[str, Event] = attrs.field(factory=dict)
+    """Events that take the place of recorded outcomes, by call key."""
+    values: Mapping[str, Json] = attrs.field(factory=dict)
+    """The same for values that were drawn."""
+    seeds: frozenset[str] = frozenset()
+    """Call keys of uuids and random streams that are drawn from another seed."""
+    by_place: bool = False
+    """Whether a request with other arguments is given what was recorded at its place."""
+    before: Callable[[Kernel, str], None] | None = None
+    """Is told of each key before it is delivered."""
+
+
+@attrs.frozen(kw_only=True)
+class Rehearsed:
+    """What came of a rehearsal."""
+
+    how: How
+    end: dict[str, Json] = attrs.field(factory=dict)
+    """{status, reason, output, error, summary, artifacts}, no nulls; empty unless `ended`."""
+    place: tuple[str, int] | None = None
+    """File and line of the program that raised, or where it waits for what is `missing`."""
+    missing: Item | None = None
+    """What was asked for and never recorded."""
+    is_given_up: bool = False
+    """Whether the record has the request of what is `missing`, and gave up on it: under this order
+    its outcome, which was made up, comes first, and the run does not end as recorded."""
+    delivered: tuple[str, ...] = ()
+    """Keys of what was delivered, in order."""
+    choices: tuple[tuple[str, ...], ...] = ()
+    """Of each step the keys that could have been delivered; the one that was stands first."""
+    asked: tuple[Asked, ...] = ()
+    """In the order of asking."""
+    children: tuple[RunChild, ...] = ()
+    tools: Mapping[str, Tool] = attrs.field(factory=dict)
+    """Leaf tools that were called, by call key."""
+    timers: int = 0
+    """How many were armed."""
+
+    def is_end(self, end: Mapping[str, Json]) -> bool:
+        """Return whether the run ended so."""
+        return self.how == "ended" and same(self.end, dict(end))
+
+
+class Rehearsal:
+    """The world of one rehearsal."""
+
+    def __init__(
+        self,
+        book: Book,
+        plan: Plan,
+        *,
+        tools: Mapping[str, Tool],
+        session: SessionPort | None = None,
+        looks: Looks,
+        is_learning: bool = False,
+    ) -> None:
+        """Take the record and what is to be done otherwise; for `looks` see `Matcher`."""
+        started = book.started
+        self.fold = Fold()
+        self.fold.apply(started, None, 0)
+        self._book, self._plan = book, plan
+        self._matcher = Matcher(book, by_place=plan.by_place, looks=looks, is_learning=is_learning)
+        self._outstanding = Outstanding(book, plan.order, free_timers=plan.free_timers)
+        self._steps_left = _STEPS_MIN + _STEPS_PER_ENTRY * book.entries
+        self._over: How | None = None
+        self._missing: Item | None = None
+        self._made_up: Item | None = None
+        """The first request whose outcome was made up."""
+        self._place: tuple[str, int] | None = None
+        self._asked: dict[str, Asked] = {}
+        self._unknown: dict[str, None] = {}
+        """Call keys of requests that were never recorded, as an ordered set."""
+        self._given: list[tuple[str, ...]] = []
+        """Of each step the choices there were, first the one that was delivered."""
+        self._children: list[RunChild] = []
+        self._tools: dict[str, Tool] = {}
+        self._kernel = _Kernel(
+            self,
+            identity=identity_of(started),
+            limits=Limits.from_json(started.limits),
+            tools=tools,
+            models={name: RecordedModel(full) for name, full in started.models.items()},
+            session=session,
+            flags=Flags.of_log(started.versions),
+        )
+        self._kernel.reseeded = frozenset(_purposes(book, plan.seeds))
+
+    def run(self, program: Program) -> Rehearsed:
+        """Run the program to its end, or to where nothing more can be given to it."""
+        kernel = self._kernel
+        faces = faces_of(kernel)
+        argument = loads(encode(self._book.started.input))  # a copy: a program may change its own
+        try:
+            with ProgramWatch(self._refuse):
+                verdict = kernel.execute(program, (faces.asynchronous, faces.plain), argument)
+        finally:
+            self._close()
+        has_ended = self._over is None
+        end = self._book.stable(end_of_verdict(verdict)) if has_ended else {}
+        if self._made_up is not None and not (has_ended and same(end, self._book.end)):
+            self._over, self._missing, has_ended, end = "missing", self._made_up, False, {}
+        return Rehearsed(
+            how=self._over or "ended",
+            end=end,
+            place=verdict.place if has_ended else self._place,
+            missing=self._missing,
+            is_given_up=self._missing is not None and self._missing is self._made_up,
+            delivered=tuple(keys[0] for keys in self._given),
+            choices=tuple(self._given),
+            asked=tuple(self._asked.values()),
+            children=tuple(self._children),
+            tools=self._tools,
+            timers=self._outstanding.timers,
+        )
+
+    def _refuse(self, error: OutsideLoop) -> None:
+        """Let the run end as one that left the kernel (CONTRACT.md §12.13)."""
+        loop = self._kernel.loop
+        loop.refusal = loop.refusal or error
+
+    def _close(self) -> None:
+        """End what was left waiting, here and not in a finaliser, where it would be told."""
+        for task in list(self._kernel.loop.unfinished):
+            coroutine = task.get_coro()
+            if coroutine is not None:
+                with contextlib.suppress(Exception):  # its clean-up asks for something, or waits
+                    coroutine.close()
+
+    # -- the kernel's side ----------------------------------------------------------------
+
+    def emit(self, event: Event, call: str | None) -> None:
+        """Take note of what the program asks for, and look up what will answer it."""
+        is_asked = isinstance(event, REQUESTS)
+        self._step(lets_go=is_asked or isinstance(event, ValueDrawn))
+        self.fold.apply(event, call)
+        if isinstance(event, REQUESTS):
+            asked = self._matcher.recognised(asked_of(event, call or ""))
+            self._asked[asked.call] = asked
+            if not (isinstance(event, ToolCalled) and event.delegates):
+                self._serve(asked)
+
+    def look(self) -> ClockRead:
+        """Return the time that the same scope had at the same look."""
+        self._step(lets_go=True)
+        loop = self._kernel.loop
+        read = self._matcher.look(loop.scope().path if loop.is_stepping() else loop.root.path)
+        self.fold.apply(read, None)
+        return read
+
+    def arm(self, timer: Timer) -> None:
+        """Take note of a new timer."""
+        self._outstanding.arm(timer)
+
+    def draw(self, source: str, name: str, call: str, produce: Callable[[], Json]) -> Json:  # noqa: ARG002 - nothing is drawn anew
+        """Return the value that was recorded for this draw, or for the same one elsewhere."""
+        found = self._matcher.draw(source, name, call)
+        if found is None:
+            self._end_as("missing", Item("value", source, {"name": name}, call))
+            raise RecordEnded
+        key, drawn = found
+        value = self._plan.values.get(key, drawn.value)
+        self.emit(ValueDrawn(drawn.source, name, value), call)
+        return value
+
+    def patched(self, marker: str) -> bool:
+        """Return whether the record has the marker."""
+        is_there = marker in self._book.markers
+        if is_there:
+            self.emit(PatchMarked(marker), None)
+        return is_there
+
+    def declare(self, measured: Extension) -> None:
+        """Do nothing: nothing is written."""
+
+    def secret_named(self, name: str) -> None:
+        """Do nothing: no tool runs."""
+
+    def seed(self, session: SessionPort) -> None:
+        """Start the session as it was recorded."""
+        if self._book.snapshot is not None:
+            session.restore(self._book.snapshot)
+        self.emit(SessionSeeded(session.snapshot().as_json()), None)
+
+    def straight(
+        self,
+        tool: Tool,  # noqa: ARG002 - the port's
+        arguments: dict[str, Json],  # noqa: ARG002 - the port's
+        call: str,  # noqa: ARG002 - the port's
+    ) -> Literal[Taken.NOTHING]:
+        """Take nothing: what is asked for is looked up in a book."""
+        return Taken.NOTHING
+
+    def at_once(self, effect: CallTool) -> ToolReturned | None:
+        """Return the result of a tool that runs alone, as replay does."""
+        self._tools[effect.call] = effect.tool
+        choice = self._outstanding.alone(effect.call)
+        if choice is None or self._over is not None or not isinstance(choice.event, ToolReturned):
+            return None
+        self._take(choice, [choice])
+        return choice.event
+
+    def advance(self) -> bool:
+        """Deliver what stands first in the order among what is outstanding."""
+        kernel = self._kernel
+        self._note_wanted()
+        if self._is_over():
+            return False
+        choices = self._outstanding.choices(kernel)
+        if not choices:
+            if kernel.stopped is None and not kernel.has_returned():
+                self._end_as("missing", self._first_unanswered())
+            return False
+        chosen = choices[0]
+        if chosen.is_new and not self._plan.free_timers and (asked := self._awaited_unknown()):
+            self._end_as("missing", asked.item)  # else a timeout would stand in for its outcome
+            return False
+        if self._plan.before is not None:
+            self._plan.before(kernel, chosen.key)
+        if chosen.is_made_up and self._made_up is None:
+            self._made_up = self._asked[chosen.call or ""].item
+            self._place = waiting_place(kernel)
+        self._take(chosen, choices)
+        kernel.deliver(chosen.event, chosen.call)
+        return True
+
+    # -- inside ---------------------------------------------------------------------------
+
+    def _is_over(self) -> bool:
+        self._steps_left -= 1
+        if self._steps_left < 0:
+            self._end_as("endless", None)
+        return self._over is not None
+
+    def _step(self, *, lets_go: bool) -> None:
+        """Count a step; let go of a program that asks for something when all is over.
+
+        Raises:
+            RecordEnded: it does.
+        """
+        if self._is_over() and lets_go:
+            raise RecordEnded
+
+    def _end_as(self, how: How, missing: Item | None) -> None:
+        if self._over is None:
+            self._over, self._missing = how, missing
+            self._place = waiting_place(self._kernel)
+
+    def _serve(self, asked: Asked) -> None:
+        """Find the recorded outcome that answers a request, if there is one."""
+        key = self._matcher.take(asked)
+        if key is None:
+            self._unknown[asked.call] = None
+        answer = self._book.answers.get(key) if key is not None else None
+        if answer is not None:
+            event = self._plan.answers.get(answer.key, answer.event)
+            self._outstanding.add(asked.call, answer.key, event)
+        elif key in self._book.given_up_after and (made_up := self._stand_in(asked, key)):
+            self._outstanding.add_made_up(asked.call, key, made_up)
+
+    def _stand_in(self, asked: Asked, key: str) -> Event | None:
+        """Return what may stand in for the outcome of a call that the record gave up on.
+
+        Not where a timer made it so, unless timers race, nor what ended the run from outside.
+        """
+        after = self._book.given_up_after[key]
+        is_late = "@" in after and not self._plan.free_timers
+        if is_late or after in OUTSIDE:
+            return None
+        return stand_in(asked.item.kind, self._book.example(asked.item.name))
+
+    def _first_unanswered(self) -> Item | None:
+        """Return what the program waits for, and was never recorded or never came."""
+        waits = (asked for call, asked in self._asked.items() if self._is_awaited(call))
+        asked = self._awaited_unknown() or next(waits, None)
+        return asked.item if asked is not None else None
+
+    def _awaited_unknown(self) -> Asked | None:
+        """Return the first request that is waited for and was never recorded."""
+        found = (self._asked[call] for call in self._unknown if self._is_awaited(call))
+        return next(found, None)
+
+    def _is_awaited(self, call: str) -> bool:
+        kernel = self._kernel
+        return call in kernel.open or (call in kernel.children and kernel.wants_child(call))
+
+    def _note_wanted(self) -> None:
+        for effect in self._kernel.wanted:
+            if isinstance(effect, RunChild):
+                self._children.append(effect)
+            elif isinstance(effect, CallTool):
+                self._tools[effect.call] = effect.tool
+        self._kernel.wanted.clear()
+
+    def _take(self, choice: Choice, choices: list[Choice]) -> None:
+        self._given.append((choice.key, *(one.key for one in choices if one is not choice)))
+        self._outstanding.take(choice)
+        self.fold.apply(choice.event, choice.call)
+
+
+class _Kernel(Kernel):
+    """A kernel that draws uuids and random streams from another seed where it is told to."""
+
+    reseeded: frozenset[str] = frozenset()
+
+    def seed(self, purpose: str, place: str) -> str:
+        is_other = f"{purpose}\0{place}" in self.reseeded
+        return super().seed(f"{purpose}\0altered" if is_other else purpose, place)
+
+
+def _purposes(book: Book, calls: Iterable[str]) -> Iterator[str]:
+    """Yield what a kernel draws for: a uuid by its call, a stream by its scope."""
+    for call in calls:
+        drawn = book.values[call]
+        is_uuid = drawn.source == "uuid"
+        yield f"uuid\0{call}" if is_uuid else f"random\0{drawn.name}\0{scope_of(call)}"

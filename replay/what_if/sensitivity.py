@@ -1,0 +1,384 @@
+"""`sensitivity`: which recorded outcomes does a run depend on, and which were got for nothing?
+
+Each outcome in turn (a tool's result, a model's answer, a child's outcome, a person's answer, a
+drawn value) is replaced by another of its type, and the program is rehearsed with everything else
+as recorded.  Either later requests change (the outcome *steers*), or the end of the run does (it
+*shows*), or nothing: then the run does not depend on it.  How values are altered stands in
+`replay.what_if.alter`, how a run is rehearsed in `replay.what_if.rehearsal`.  Rules: CONTRACT.md
+§12.9.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.errors import RefoldError
+from refold.engine.events.events import Event, ToolReturned
+from refold.engine.ports.ports import Program, Reference, SessionPort, Tool
+from refold.engine.ports.programs import program_name
+from refold.engine.recording.nested import check_may_start
+from refold.replay.difference.pointer_diff import Difference, differences, same
+from refold.replay.index.asked_items import Item
+from refold.replay.index.by_call import Asked, Book, label_of
+from refold.replay.reexecute.reexecute import program_of
+from refold.replay.what_if.alter import (
+    altered_draw,
+    altered_event,
+    altered_within,
+    failed_event,
+    fits,
+)
+from refold.replay.what_if.rehearsal import Plan, Rehearsed
+from refold.replay.what_if.stage import Stage
+
+
+@attrs.frozen(kw_only=True)
+class Influence:
+    """What came of altering one outcome."""
+
+    changed: str = ""
+    """The first request that is another one now; empty where none is."""
+    changed_call: str = ""
+    is_gone: bool = False
+    """Whether `changed` is not made any more at all."""
+    diff: tuple[Difference, ...] = ()
+    """From the recorded end of the run to this one, by JSON pointers; empty if it is the same."""
+    stopped: str = ""
+    """Why the run did not come to an end; empty if it did."""
+
+    @property
+    def steers(self) -> bool:
+        """Whether a later request changed."""
+        return bool(self.changed)
+
+    @property
+    def shows(self) -> bool:
+        """Whether the end of the run changed."""
+        return bool(self.diff)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return {steers, shows, changed, changed_call, is_gone, diff, stopped}."""
+        return {
+            "steers": self.steers,
+            "shows": self.shows,
+            "changed": self.changed,
+            "changed_call": self.changed_call,
+            "is_gone": self.is_gone,
+            "diff": [difference.as_json() for difference in self.diff],
+            "stopped": self.stopped,
+        }
+
+    def __str__(self) -> str:
+        """Return what depends on the outcome, in a few words."""
+        parts = [self._shown()] if self.diff else []
+        if self.changed:
+            parts.append(f"steers {self.changed}{', which is not made' * self.is_gone}")
+        if self.stopped:
+            parts.append(self.stopped)
+        return "; ".join(parts) or "nothing depends on it"
+
+    def _shown(self) -> str:
+        status = next((one.after for one in self.diff if one.pointer == "/status"), None)
+        if status is not None:
+            return f"the run ends as {status}"
+        pointers = [one.pointer for one in self.diff]
+        rest = len(pointers) - _POINTERS_SHOWN
+        more = f" and {rest} more" if rest > 0 else ""
+        return f"shows in {', '.join(pointers[:_POINTERS_SHOWN])}{more}"
+
+
+@attrs.frozen(kw_only=True)
+class CallSensitivity:
+    """What depends on one recorded outcome."""
+
+    call: str
+    kind: str
+    """`tool`, `model`, `child`, `input` or `value`."""
+    label: str
+    """`search#3 in 0/1 (q="b")`."""
+    altered: Influence | None
+    """`None` where no other value of its type was found: of a null, say."""
+    failed: Influence | None = None
+    """What came of a failure in its place; `None` where that was not asked for, or it is one."""
+    tokens: int = 0
+    """Input and output tokens that it took, a child's included."""
+    duration_ms: int = 0
+
+    @property
+    def is_unneeded(self) -> bool:
+        """Whether nothing changed when it was altered."""
+        return self.altered is not None and self.altered == Influence()
+
+    @property
+    def verdict(self) -> str:
+        """`nothing`, `steers`, `shows`, `steers and shows`, or `not altered`."""
+        if self.altered is None:
+            return "not altered"
+        named = {"steers": self.altered.steers or bool(self.altered.stopped)}
+        named["shows"] = self.altered.shows
+        return " and ".join(name for name, is_so in named.items() if is_so) or "nothing"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the row as `refold sensitivity --json` prints it."""
+        return {
+            "call": self.call,
+            "kind": self.kind,
+            "label": self.label,
+            "verdict": self.verdict,
+            "altered": self.altered.as_json() if self.altered else None,
+            "failed": self.failed.as_json() if self.failed else None,
+            "tokens": self.tokens,
+            "duration_ms": self.duration_ms,
+        }
+
+
+@attrs.frozen(kw_only=True)
+class SensitivityReport:
+    """What depends on which recorded outcome, in the order of call keys."""
+
+    log: Path
+    program: str
+    calls: tuple[CallSensitivity, ...]
+    unnamed: int = 0
+    """Outcomes that `only` left out."""
+    given_up: tuple[str, ...] = ()
+    """Calls that have no outcome, so that none could be altered."""
+
+    @property
+    def unneeded(self) -> tuple[CallSensitivity, ...]:
+        """Those that nothing depends on."""
+        return tuple(call for call in self.calls if call.is_unneeded)
+
+    @property
+    def tokens_unneeded(self) -> int:
+        """Tokens spent on them."""
+        return sum(call.tokens for call in self.unneeded)
+
+    @property
+    def duration_unneeded_ms(self) -> int:
+        """Time that they took, one after the other."""
+        return sum(call.duration_ms for call in self.unneeded)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report as `refold sensitivity --json` prints it."""
+        return {
+            "log": str(self.log),
+            "program": self.program,
+            "calls": [call.as_json() for call in self.calls],
+            "unneeded": len(self.unneeded),
+            "tokens_unneeded": self.tokens_unneeded,
+            "duration_unneeded_ms": self.duration_unneeded_ms,
+            "unnamed": self.unnamed,
+            "given_up": list(self.given_up),
+        }
+
+    def left_out(self) -> list[str]:
+        """Return what was not altered, a line each; empty for nothing."""
+        lines = []
+        unaltered = sum(call.altered is None for call in self.calls)
+        if unaltered:
+            lines.append(f"not altered, for want of another value: {unaltered:,}")
+        if self.unnamed:
+            lines.append(f"not altered, as not named: {self.unnamed:,}")
+        if self.given_up:
+            shown = ", ".join(self.given_up[:_POINTERS_SHOWN])
+            rest = len(self.given_up) - _POINTERS_SHOWN
+            lines.append(
+                f"given up in the record, so without an outcome: {shown}"
+                + (f" and {rest:,} more" if rest > 0 else "")
+            )
+        return lines
+
+    def headline(self) -> str:
+        """Return in one line how much was got for nothing."""
+        count, found = len(self.calls), len(self.unneeded)
+        outcomes = f"{count:,} recorded outcome{'s' * (count != 1)}"
+        if not found:
+            return f"{self.program}: {outcomes}; the run depends on every one that could be altered"
+        return (
+            f"{self.program}: nothing depends on {found:,} of {outcomes} "
+            f"({self.tokens_unneeded:,} tokens, {self.duration_unneeded_ms:,} ms)"
+        )
+
+    def __str__(self) -> str:
+        lines = [self.headline()]
+        for call in self.calls:
+            said = str(call.altered) if call.altered else "has no other value of its type"
+            lines.append(f"  {call.label}: {said}")
+            if call.failed is not None:
+                lines.append(f"    if it failed: {call.failed}")
+        return "\n".join(lines + self.left_out())
+
+
+_POINTERS_SHOWN: Final = 3
+
+
+def sensitivity(
+    log: str | os.PathLike[str],
+    program: Program | Reference | str | None = None,
+    *,
+    tools: Sequence[Tool] = (),
+    session: SessionPort | None = None,
+    errors: bool = False,
+    only: str = "",
+    on_call: Callable[[int, int], None] | None = None,
+) -> SensitivityReport:
+    """Alter each recorded outcome of `log` in turn, and say what depends on it.
+
+    Args:
+        log: A sealed log, of a root run or of a child.
+        program: The program as it is now; not needed for those that Refold ships.
+        tools: Delegation tools of one's own, and tools with typed results, as for `reexecute`.
+        session: Needed where the run had one: with the same reducers.
+        errors: Whether each success is replaced by a failure as well.
+        only: A part of a label: of all others, nothing is altered and nothing told.
+        on_call: Is told, before each outcome, its number and how many there are.
+
+    Raises:
+        LogError: there is no such log, it is damaged, or it has no end.
+        Diverged: the program does not do what its log says.
+        UsageError: the program cannot be run again, or gives another end the second time.
+    """
+    check_may_start("sensitivity")
+    book = Book(Path(log))
+    code = program_of(program, book.started)
+    known = {tool.name: tool for tool in tools}
+    stage = Stage(book, code, tools=known, session=session)
+    baseline = stage.baseline()
+    trial = _Trial(stage, baseline)
+    outcomes = [key for key in (*book.answers, *book.values) if "@" not in key]
+    outcomes = [key for key in outcomes if key in book.requests or key in book.values]
+    named = [key for key in outcomes if only in label_of(_item_of(book, key))]
+    keys = sorted(named, key=_place)
+    calls = []
+    for number, key in enumerate(keys, 1):
+        if on_call is not None:
+            on_call(number, len(keys))
+        calls.append(trial.of(key, errors=errors))
+    stage.check_again(baseline)
+    return SensitivityReport(
+        log=book.log,
+        program=program_name(code),
+        calls=tuple(calls),
+        unnamed=len(outcomes) - len(named),
+        given_up=tuple(book.label(call) for call in book.given_up),
+    )
+
+
+class _Trial:
+    """One run whose outcomes are altered, one after the other."""
+
+    def __init__(self, stage: Stage, baseline: Rehearsed) -> None:
+        self._stage, self._baseline, self._book = stage, baseline, stage.book
+        self._asked = {one.call: one for one in baseline.asked}
+
+    def of(self, key: str, *, errors: bool) -> CallSensitivity:
+        """Return what depends on the outcome of one call."""
+        book = self._book
+        usage = book.usage.get(key)
+        item = _item_of(book, key)
+        return CallSensitivity(
+            call=key,
+            kind=item.kind,
+            label=label_of(item),
+            altered=self._strongest(self._plans(key)),
+            failed=self._strongest(self._failures(key)) if errors else None,
+            tokens=usage.input_tokens + usage.output_tokens if usage else 0,
+            duration_ms=book.durations_us.get(key, 0) // 1000,
+        )
+
+    def _plans(self, key: str) -> Iterator[Plan]:
+        """Yield rehearsals in which this outcome is another one of its type."""
+        drawn = self._book.values.get(key)
+        if drawn is None:
+            for event in self._variants(key, self._book.answers[key].event):
+                yield Plan(answers={key: event}, by_place=True)
+        elif drawn.source in ("uuid", "random"):
+            yield Plan(seeds=frozenset({key}), by_place=True)
+        elif not same(value := altered_draw(drawn), drawn.value):
+            yield Plan(values={key: value}, by_place=True)
+
+    def _failures(self, key: str) -> Iterator[Plan]:
+        answer = self._book.answers.get(key)
+        event = failed_event(answer.event) if answer is not None else None
+        if event is not None:
+            yield Plan(answers={key: event}, by_place=True)
+
+    def _variants(self, key: str, event: Event) -> Iterator[Event]:
+        """Yield other events that the tool's type, if it has one, can be read from."""
+        tool = self._baseline.tools.get(key)
+        if tool is None or not tool.typed or not isinstance(event, ToolReturned):
+            yield from altered_event(event)
+            return
+        fitting = [one for one in altered_event(event) if fits(tool, one)]
+        if fitting or event.status != "ok":
+            yield from fitting
+            return
+        result = altered_within(
+            event.result, lambda value: fits(tool, attrs.evolve(event, result=value))
+        )
+        if not same(result, event.result):
+            yield attrs.evolve(event, result=result)
+
+    def _strongest(self, plans: Iterator[Plan]) -> Influence | None:
+        """Return the first influence that shows, else the first that there is."""
+        found: Influence | None = None
+        for plan in plans:
+            try:
+                influence = self._influence(self._stage.rehearse(plan))
+            except RefoldError:  # what was altered cannot be taken up again: a setting, say
+                continue
+            if influence.shows:
+                return influence
+            found = influence if found is None or found == Influence() else found
+        return found
+
+    def _influence(self, found: Rehearsed) -> Influence:
+        changed, is_gone = self._first_changed(found)
+        match found.how:
+            case "ended":
+                diff, stopped = differences(self._baseline.end, found.end), ""
+            case "missing":
+                what = label_of(found.missing) if found.missing else "more"
+                diff, stopped = (), f"waits for {what}, which was never recorded"
+            case "endless" | "hung":
+                diff, stopped = (), "comes to no end"
+        return Influence(
+            changed=label_of(changed.item) if changed else "",
+            changed_call=changed.call if changed else "",
+            is_gone=is_gone,
+            diff=diff,
+            stopped=stopped,
+        )
+
+    def _first_changed(self, found: Rehearsed) -> tuple[Asked | None, bool]:
+        """Return the first request that is not the recorded one, and whether it is not made."""
+        for asked in found.asked:
+            recorded = self._asked.get(asked.call)
+            if recorded is None or recorded.identity != asked.identity:
+                return asked, False
+        made = {asked.call for asked in found.asked}
+        gone = next((one for call, one in self._asked.items() if call not in made), None)
+        return gone, gone is not None
+
+
+def _item_of(book: Book, key: str) -> Item:
+    if key in book.requests:
+        return book.requests[key].item
+    drawn = book.values[key]
+    what: dict[str, Json] = {"name": drawn.name}
+    return Item("value", drawn.source, what, key)
+
+
+_NUMBER: Final = re.compile(r"\d+")
+
+
+def _place(key: str) -> tuple[list[int], int]:
+    """Return what call keys are sorted by: scope by scope, and in a scope by ordinal."""
+    scope, _, ordinal = key.rpartition("#")
+    return [int(number) for number in _NUMBER.findall(scope)], int(ordinal)

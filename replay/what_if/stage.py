@@ -1,0 +1,148 @@
+"""Where one recorded run is rehearsed, again and again, within a wall limit each time.
+
+What follows from many rehearsals is told by `replay.what_if.explore` and
+`replay.what_if.sensitivity`; what one is, by `replay.what_if.rehearsal`.  A program that never
+gives its thread back cannot be ended; it is left behind.  Rules: CONTRACT.md §12.8.
+"""
+
+import contextvars
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from refold.engine.errors import Diverged, SessionNeeded, UsageError
+from refold.engine.ports.ports import Program, SessionPort, Tool
+from refold.replay.difference.excuses import Excuses
+from refold.replay.index.by_call import Book
+from refold.replay.reexecute.reexecute import reexecute
+from refold.replay.reexecute.world import known_tools
+from refold.replay.what_if.matcher import Looks
+from refold.replay.what_if.rehearsal import Plan, Rehearsal, Rehearsed
+
+WALL_SECONDS: Final = 10.0
+_WALL_PER_ENTRY: Final = 0.002
+"""Wall time that one rehearsal may take, and more for each entry of its record."""
+_WALL_TIMES: Final = 10
+"""… or so many times what the run as recorded took: on a busy machine, everything is slow."""
+
+
+class Stage:
+    """One record, and what it takes to run its program again."""
+
+    def __init__(
+        self,
+        book: Book,
+        program: Program,
+        *,
+        tools: Mapping[str, Tool],
+        session: SessionPort | None = None,
+        wall_seconds: float = WALL_SECONDS,
+    ) -> None:
+        """Take the record and what was passed with it.
+
+        Raises:
+            SessionNeeded: the run had a session, and none was passed.
+        """
+        if book.snapshot is not None and session is None:
+            raise SessionNeeded(str(book.log), "of its own")
+        self.book = book
+        self._program = program
+        self._given = tools
+        self._tools = known_tools(book.started, tools)
+        self._session = session
+        self._looks: Looks = {}
+        self._wall_seconds = wall_seconds + _WALL_PER_ENTRY * book.entries
+
+    def rehearse(self, plan: Plan, *, is_learning: bool = False) -> Rehearsed:
+        """Run the program once; left behind where it takes longer than the wall limit.
+
+        Raises:
+            RefoldError: the program cannot be run: a tool has to be passed.
+        """
+        rehearsal = Rehearsal(
+            self.book,
+            plan,
+            tools=self._tools,
+            session=self._session,
+            looks=self._looks,
+            is_learning=is_learning,
+        )
+        found = _within(self._wall_seconds, lambda: rehearsal.run(self._program))
+        return found or Rehearsed(how="hung")
+
+    def baseline(self) -> Rehearsed:
+        """Rehearse as recorded, twice; all else is compared with what comes of that.
+
+        Raises:
+            Diverged: the program does not do what its log says.
+            UsageError: nor does it the second time, or it comes to no end.
+        """
+        began = time.monotonic()
+        first = self.rehearse(Plan(), is_learning=True)
+        if first.how == "hung":
+            raise UsageError("the program, as recorded, comes to no end within the wall limit")
+        took = time.monotonic() - began
+        self._wall_seconds = max(self._wall_seconds, _WALL_TIMES * took)
+        if not self._is_recorded(first):
+            raise self._difference(first)
+        self.check_again(first)
+        return first
+
+    def check_again(self, first: Rehearsed) -> None:
+        """Rehearse as recorded once more: what follows from many rehearsals hangs on that.
+
+        Raises:
+            UsageError: the run ends otherwise than at first.
+        """
+        again = self.rehearse(Plan())
+        if again.delivered != first.delivered or not again.is_end(first.end):
+            raise UsageError(
+                "run again in one process, in the recorded order, the program ends otherwise: it "
+                "draws or reads something by itself, or keeps something between runs, in a global "
+                "or a cache; what an order or a result changes cannot be told from that"
+            )
+
+    def _is_recorded(self, found: Rehearsed) -> bool:
+        book = self.book
+        asked = {one.call: one.identity for one in found.asked}
+        recorded = {one.call: one.identity for one in book.requests.values()}
+        if found.how != "ended" or found.delivered != book.delivered or asked != recorded:
+            return False
+        if found.is_end(book.end):
+            return True
+        excuses = Excuses(str(book.log), book.rules)
+        return excuses.excused("run.finished", None, 0, (book.end, found.end))
+
+    def _difference(self, found: Rehearsed) -> Diverged | UsageError:
+        """Return what a re-execution says of a program that is not as recorded."""
+        tools = list(self._given.values())
+        report = reexecute(self.book.log, self._program, tools=tools, session=self._session)
+        if report.divergences:
+            return Diverged(report.divergences[0])
+        return UsageError(
+            f"{self.book.log}: served from its record, the program comes to another end "
+            f"({found.how}) than re-executed; it does what the log says, and cannot be rehearsed"
+        )
+
+
+def _within(seconds: float, work: Callable[[], Rehearsed]) -> Rehearsed | None:
+    """Return what `work` returns; `None` where it takes longer and is left behind."""
+    box: list[Any] = []
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        try:
+            box.append(work())
+        except BaseException as error:  # noqa: BLE001 - raised again below
+            box.append(error)
+
+    thread = threading.Thread(target=lambda: context.run(run), name="refold-rehearsal", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if not box:
+        return None
+    if isinstance(box[0], BaseException):
+        raise box[0]
+    found: Rehearsed = box[0]
+    return found

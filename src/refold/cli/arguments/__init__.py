@@ -1,0 +1,11 @@
+"""What commands share in reading their arguments: logs, programs, tools, what is live.
+
+Words of a command line flow in; opened logs, loaded programs and sources flow out.  Imports
+`output`, `refold.programs`, `refold.api` and what stands below.  Rules: CONTRACT.md §14.9.
+
+    logs          a LOG argument: plain or packed, and how its files are named to people
+    loading       tools that are named on the command line
+    live          what commands share that run something live
+    rehearsals    what `explore` and `sensitivity` share
+    foreign       what commands share that run a command of another program
+"""

@@ -1,0 +1,199 @@
+"""What commands that run something live have in common: what is live, and with what.
+
+`recorded`, `live` and `stub` are said of models, tools and children, and of single tools; a model
+or tools that are named are meant to be used.  Rules: CONTRACT.md §12.10.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+import attrs
+import click
+
+from refold.cli.arguments.loading import import_from_here, load_session, load_tools
+from refold.cli.arguments.logs import OpenedLog, program_started, refuse_damaged, started
+from refold.cli.output.people import said
+from refold.engine.encoding.canonical import Json
+from refold.engine.errors import UsageError
+from refold.engine.log.names import tree
+from refold.engine.ports.ports import Model, SessionPort, Tool
+from refold.engine.ports.programs import names_shipped
+from refold.programs.shipped import tools_of
+from refold.replay.partial.sources import MODES, Mode, Sources
+
+_MODEL: Final = "recorded|live|stub|SPEC"
+_OPTIONS: Final = (
+    click.option(
+        "--model", "models", metavar=_MODEL, multiple=True,
+        help="Where model answers come from; openai:NAME, anthropic:NAME or scripted:FILE mean "
+        "live, with that model.",
+    ),
+    click.option(
+        "--base-url", metavar="URL", help="Of a server that speaks the protocol of the model."
+    ),
+    click.option(
+        "--tools", metavar="recorded|live|stub|MODULE:NAME,…", multiple=True,
+        help="Where tool results come from, and the tools themselves, or lists of them, as in "
+        "live,app.py:TOOLS.",
+    ),
+    click.option(
+        "--children", type=click.Choice(MODES),
+        help="Where subagents' outcomes come from; live: they run, in this process.",
+    ),
+    click.option(
+        "--tool", "single", metavar="NAME=recorded|live|stub", multiple=True,
+        help="The same for one tool; goes before --tools.",
+    ),
+    click.option(
+        "--stub", "stubs", metavar="NAME=JSON", multiple=True,
+        help="What the stub of a tool gives, or of `model` or `child`; else nothing.  @FILE "
+        "reads a file.",
+    ),
+    click.option(
+        "--yes", "may_change", is_flag=True, help="Let live tools change the world, too."
+    ),
+)  # fmt: skip
+
+
+def live_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options to a command; it gets them as `live_of` takes them."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@attrs.frozen(kw_only=True)
+class Live:
+    """What was said of live and recorded outcomes."""
+
+    sources: Sources
+    tools: tuple[Tool, ...]
+    models: dict[str, Model]
+    session: SessionPort | None
+
+
+def is_all_recorded(
+    models: Iterable[str],
+    tools: Iterable[str],
+    children: Mode | None,
+    single: Iterable[str],
+    **_more: Any,
+) -> bool:
+    """Return whether nothing but the record is asked for."""
+    words = [*models, *modes_and_tools(tools)[0], children or "recorded"]
+    words += [each.partition("=")[2] for each in single]
+    return all(word == "recorded" for word in words)
+
+
+def live_of(
+    log: OpenedLog,
+    program: str | None,
+    default: Mode,
+    *,
+    models: Iterable[str],
+    base_url: str | None,
+    tools: Iterable[str],
+    children: Mode | None,
+    single: Iterable[str],
+    stubs: Iterable[str],
+    may_change: bool,
+    session: str | None,
+) -> Live:
+    """Return what the options mean for this log; what is not said of is as `default`.
+
+    Raises:
+        UsageError: an option says what cannot be.
+        ProgramNotFound: a tool cannot be imported.
+    """
+    run = program_started(log)
+    refuse_damaged(log)
+    modes, places = modes_and_tools(tools)
+    import_from_here(program)
+    given = load_tools(places)
+    own = tools_of(run.program) if program is None and names_shipped(run) else ()
+    known = {tool.name: tool for tool in (*own, *given)}
+    chosen, asked = _models(models, base_url, log)
+    tool: dict[str, Any] = dict(pair(each, "--tool") for each in single)
+    sources = Sources(
+        model=chosen or default,
+        tools=_last(modes) or default,  # type: ignore[arg-type]  # one of the modes
+        children=children or default,
+        tool=tool,
+        stubs=said("--stub", stubs, example="search=[]"),
+        may_change=may_change,
+    )
+    _check_names(log, known, tool, sources.stubs)
+    made = load_session(session, log.path)
+    return Live(sources=sources, tools=tuple(known.values()), models=asked, session=made)
+
+
+def _check_names(
+    log: OpenedLog, known: Iterable[str], tool: Iterable[str], stubs: Iterable[str]
+) -> None:
+    """Refuse a name that no run was offered: it would say nothing, where something is meant."""
+    offered = {offer["name"] for path in tree(log.path) for offer in started(path).tools}
+    names = offered | {*known}
+    for option, given in (("--tool", [*tool]), ("--stub", [*stubs])):
+        extra = () if option == "--tool" else ("model", "child")
+        for name in given:
+            if name not in names and name not in extra:
+                listed = ", ".join(sorted(names)) or "none"
+                raise UsageError(f"{option} {name}: no tool of this run; it has {listed}")
+
+
+def _models(
+    given: Iterable[str], base_url: str | None, log: OpenedLog
+) -> tuple[Mode | None, dict[str, Model]]:
+    """Return where answers come from, and the models that are to be asked."""
+    from refold.engine.models import model_from  # noqa: PLC0415 - only where one is named
+
+    mode = _last([each for each in given if each in MODES])
+    specs = [each for each in given if each not in MODES]
+    recorded = started(log.path).models
+    if specs:
+        model = model_from(specs[-1], base_url)
+        return "live", dict.fromkeys(recorded or ("",), model)
+    if mode == "live":
+        return "live", {name: model_from(spec, base_url) for name, spec in recorded.items()}
+    return mode, {}  # type: ignore[return-value]  # one of the modes
+
+
+def modes_and_tools(values: Iterable[str]) -> tuple[list[str], str]:
+    """Return the modes among what `--tools` was given, and the rest, separated by commas."""
+    words = [word for each in values for word in map(str.strip, each.split(",")) if word]
+    places = [word for word in words if word not in MODES]
+    return [word for word in words if word in MODES], ",".join(places)
+
+
+def _last(values: list[str]) -> str | None:
+    return values[-1] if values else None
+
+
+def pair(text: str, option: str) -> tuple[str, str]:
+    """Return what stands on the two sides of the first `=`.
+
+    Raises:
+        UsageError: there is none, or nothing before it.
+    """
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UsageError(f"{option} {text!r:.60}: expected NAME=…")
+    return name, value
+
+
+def edits_of(given: Sequence[str]) -> dict[str, Json]:
+    """Return what `KEY=JSON`, `KEY=@FILE` and `KEY=TEXT` say of `--set`, by key.
+
+    Raises:
+        UsageError: as `people.said`; or a text is the name of a file, and would not be read.
+    """
+    for each in given:
+        text = each.partition("=")[2].strip()
+        if os.path.isfile(text):  # noqa: PTH113 - a text that can be no name is none
+            raise UsageError(
+                f"--set {each!r:.60}: {text} is a file: {'@' + text!r} reads it, and "
+                f"{json.dumps(text)!r} is the text"
+            )
+    return said("--set", given)

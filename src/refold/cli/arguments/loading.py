@@ -1,0 +1,107 @@
+"""Tools, sessions and models as the command line names them: `file.py:name`, `NAME=openai:…`.
+
+How a name leads to what it names is `engine.ports.programs`'s; what the programs that Refold ships
+come with is `programs.shipped`'s.  Rules: CONTRACT.md §14.9.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from refold.engine.errors import ToolRefused, UsageError
+from refold.engine.ports.ports import Tool
+from refold.engine.ports.programs import load, reference_from
+
+if TYPE_CHECKING:
+    from refold.engine.session import Session
+
+
+def import_from_here(named: str | None, *more: str | None) -> None:
+    """Let `module:name` be found in the working directory, if one of these is one.
+
+    Last on the path, and not without need: else a file there that is named like a dependency of
+    ours would be executed in its place, `orjson.py` say.
+    """
+    here = os.getcwd()  # noqa: PTH109 - sys.path holds text
+    if here not in sys.path and any(":" in each for each in (named, *more) if each):
+        sys.path.append(here)
+
+
+def joined(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> str:
+    """Return as one text what an option that may come several times was given."""
+    return ",".join(given)
+
+
+def load_tools(text: str) -> tuple[Tool, ...]:
+    """Return the tools that `module:name,file.py:name` names; a name may be a list of tools.
+
+    Raises:
+        ProgramNotFound: nothing is found there.
+        ToolRefused: what is found is no tool, or a file is named alone.
+    """
+    from refold.tools.contract.tool_types import as_tool  # noqa: PLC0415 - only where tools are named
+
+    import_from_here(text)
+    found: list[Tool] = []
+    for each in filter(None, (part.strip() for part in text.split(","))):
+        if ":" not in each and each.endswith(".py"):
+            raise ToolRefused(each, "--tools", f"a file: say which of its tools, {each}:NAME")
+        thing = load(reference_from(each))
+        if isinstance(thing, str):
+            raise ToolRefused(each, "--tools", "a text, and no tool")
+        found += map(as_tool, thing if isinstance(thing, (list, tuple)) else (thing,))
+    return tuple(found)
+
+
+_SPEC: Final = re.compile(r"(openai|anthropic|scripted):.")
+
+
+def models_said(texts: Iterable[str]) -> dict[str, str]:
+    """Return what `--model SPEC` and `--model NAME=SPEC` say, by name; a SPEC alone under "".
+
+    Raises:
+        UsageError: one name is said twice.
+    """
+    said: dict[str, str] = {}
+    for text in texts:
+        name, _, spec = text.partition("=")
+        key, value = (name, spec) if name and _SPEC.match(spec) else ("", text)
+        if said.setdefault(key, value) != value:
+            which = f"{key}=…" if key else "without a name"
+            raise UsageError(f"--model {which} is given twice: {said[key]} and {value}")
+    return said
+
+
+session_option: Final[Callable[[Callable[..., Any]], Callable[..., Any]]] = click.option(
+    "--session", metavar="MODULE:NAME",
+    help="What makes a session with the reducers of the run's, or such a session.  A run whose "
+    "session was empty, or held only plans, needs none.",
+)  # fmt: skip
+
+
+def load_session(text: str | None, log: Path) -> "Session | None":
+    """Return an empty session for the run of `log`, as `text` names it; `None` if it had none.
+
+    Raises:
+        ProgramNotFound: nothing is found there.
+        UsageError: what is found is no session, and makes none.
+    """
+    if text is None:
+        return None
+    from refold.engine.session import Session  # noqa: PLC0415 - only where one is named
+    from refold.replay.audit.session_fold import had_session  # noqa: PLC0415 - the same
+
+    import_from_here(text)
+    found = load(reference_from(text))
+    made = found.empty() if isinstance(found, Session) else found() if callable(found) else found
+    if not isinstance(made, Session):
+        raise UsageError(
+            f"--session {text}: expected a session, or a function that returns one; found "
+            f"{made!r:.60}"
+        )
+    return made if had_session(log) else None

@@ -1,0 +1,185 @@
+"""What commands do with a LOG argument: plain or packed, and how its files are named to people.
+
+And what they say where its program has to be named.  Rules: CONTRACT.md §4 (names), §4.6 (packed
+logs), §14.9.
+"""
+
+import contextlib
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import click
+
+from refold.cli.output import output
+from refold.engine.errors import (
+    EntryMissing,
+    EventMalformed,
+    LogDamaged,
+    LogMissing,
+    LogObserved,
+    LogUnsupported,
+    ProgramNotFound,
+    RefoldError,
+)
+from refold.engine.events.events import RunStarted
+from refold.engine.log import Entry, read_entries
+from refold.engine.log.blobs import BlobBroken
+from refold.engine.log.names import PACKED_SUFFIX
+from refold.engine.log.pack import opened
+from refold.replay.index.guarantee import refuse_observed
+
+Command = Callable[..., Any]
+
+LOG: Final = click.Path(path_type=Path)
+"""The type of a LOG argument; whether it is there, the reader says better than click."""
+
+json_option: Final[Callable[[Command], Command]] = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document instead (see refold schema)."
+)
+
+
+@attrs.frozen
+class OpenedLog:
+    """A log that can be read."""
+
+    path: Path
+    """Where it lies now; of a packed one, the unpacked copy."""
+    given: Path
+    """As it was named."""
+
+    def shown(self, path: str | Path) -> str:
+        """Return how a file of this tree is named to people: never by where it was unpacked."""
+        if self.path == self.given:
+            return output.shown_path(path)
+        return f"{output.shown_path(self.given)}:{output.shown_path(Path(path).name)}"
+
+
+_NONSENSE: Final = (
+    ArithmeticError, AssertionError, AttributeError, BlobBroken, EventMalformed, LookupError,
+    RecursionError, TypeError, ValueError,
+)  # fmt: skip
+"""What code trips over whose data is of another form than its kind says."""
+
+
+@contextlib.contextmanager
+def opened_log(given: Path) -> Iterator[OpenedLog]:
+    """Give a readable log, unpacked for as long as the block lasts.
+
+    Whoever can hash can make a log whose chain holds and whose data is nonsense.  What trips over
+    that in the block is told as damage, if `verify` finds any; else it is a fault of ours.
+
+    Raises:
+        UsageError: it is a folder, or named like a packed log and none.
+        LogMissing: there is no file.
+        LogUnsupported: it is an archive of another sort.
+        LogDamaged: the block failed over data that is not what its kind says.
+    """
+    if given.is_dir():
+        shown = output.shown_path(given)
+        raise click.UsageError(f"{shown} is a folder: refold ls {shlex.quote(shown)}")
+    with opened(given) as path:
+        if path == given and given.suffix == PACKED_SUFFIX:
+            raise click.UsageError(f"{output.shown_path(given)} is no packed log")
+        log = OpenedLog(path, given)
+        try:
+            yield log
+        except LogObserved as error:
+            error.path = output.shown_path(given)
+            raise
+        except (LogDamaged, LogUnsupported, LogMissing, EntryMissing) as error:
+            if isinstance(error, LogUnsupported) and not error.path:  # a kind, and not said where
+                raise _damage(log, error) or error from None
+            if path != given:
+                error.path = log.shown(error.path)
+            raise
+        except _NONSENSE as error:
+            damage = _damage(log, error)
+            if damage is None:
+                raise
+            raise damage from None
+
+
+def _damage(log: OpenedLog, error: Exception) -> RefoldError | None:
+    """Return what is wrong with a log over which we failed; `None` if nothing is."""
+    from refold.replay.audit.verify import verify  # noqa: PLC0415 - only where something went wrong
+
+    try:
+        damage = verify(log.path).damage
+    except RefoldError as refusal:
+        return refusal
+    except Exception:  # noqa: BLE001 - it failed over the same entry
+        found = f"{type(error).__name__}: {error}"
+        return LogDamaged(
+            log.shown(log.path), 1, 0, "entries that are what their kinds say", found, "malformed"
+        )
+    if not damage:
+        return None
+    first = damage[0]
+    return LogDamaged(
+        log.shown(first.path), first.line, first.byte, first.expected, first.found, first.what
+    )
+
+
+def refuse_damaged(log: OpenedLog) -> None:
+    """Refuse to go by a record that is not intact, or by that of a run below it.
+
+    Raises:
+        LogDamaged: the first damage.
+    """
+    from refold.replay.audit.verify import LEAVES_INTACT, verify  # noqa: PLC0415 - not for whoever shows
+
+    for report in verify(log.path).logs:
+        for damage in report.damage:
+            if not report.intact and damage.what not in LEAVES_INTACT:
+                raise damage.as_error()
+
+
+def first_entry(path: Path) -> Entry:
+    """Return the first entry of a log.
+
+    Raises:
+        LogDamaged: it does not verify, or there is none.
+    """
+    return next(read_entries(path, resolve=True))
+
+
+def started(path: Path) -> RunStarted:
+    """Return what the first entry of a log says.
+
+    Raises:
+        LogDamaged: it does not verify.
+        EventMalformed: it is no `run.started`.
+    """
+    first = first_entry(path)
+    event = first.event
+    if not isinstance(event, RunStarted):
+        raise EventMalformed(first.kind, "", "run.started", first.kind)
+    return event
+
+
+def program_started(log: OpenedLog) -> RunStarted:
+    """Return what the first entry of a program's log says.
+
+    Raises:
+        LogObserved: it is a watched command's; what is to be done is in its text.
+        LogDamaged: it does not verify.
+    """
+    return refuse_observed(log.given, started(log.path))
+
+
+SAY_IT: Final = "a log never says what code to import; say it with --program"
+
+
+def complain_of_unnamed(program: str) -> str:
+    """Say that `program` has to be named; return how that is done, to be filled in."""
+    output.complain(str(ProgramNotFound(program, SAY_IT)))
+    return place_of(program)
+
+
+def place_of(program: str) -> str:
+    """Return what is to be filled in for a program as a log names it: `FILE.py:audit`."""
+    function = program.rpartition(":")[2]
+    return f"FILE.py:{function if function.isidentifier() else 'NAME'}"

@@ -1,0 +1,91 @@
+"""What `refold explore` and `refold sensitivity` share: the program, its tools, and the silence.
+
+A program runs many times in one command, so what it prints is dropped.  Who explores is
+`cli.commands.explore`, who alters `cli.commands.sensitivity`; what a rehearsal is, CONTRACT.md
+§12.8 says.
+"""
+
+import contextlib
+import os
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import click
+
+from refold.cli.arguments.loading import import_from_here, joined, load_session, load_tools
+from refold.cli.arguments.logs import (
+    OpenedLog,
+    complain_of_unnamed,
+    opened_log,
+    program_started,
+    refuse_damaged,
+)
+from refold.cli.output import output
+from refold.engine.ports.ports import SessionPort, Tool
+from refold.engine.ports.programs import names_shipped
+from refold.programs.shipped import tools_of
+
+Command = Callable[..., Any]
+
+program_option: Final[Callable[[Command], Command]] = click.option(
+    "--program", metavar="MODULE:NAME",
+    help="The program as it is now: module:name or file.py:name; not for shipped ones.",
+)  # fmt: skip
+tools_option: Final[Callable[[Command], Command]] = click.option(
+    "--tools", metavar="MODULE:NAME,…", multiple=True, callback=joined,
+    help="Tools that the program calls by name, or lists of them.  None is executed.",
+)  # fmt: skip
+
+
+@attrs.frozen
+class Subject:
+    """One recorded run, with what it takes to run its program again."""
+
+    log: OpenedLog
+    program: str | None
+    tools: tuple[Tool, ...]
+    session: SessionPort | None
+
+
+@contextlib.contextmanager
+def subject(
+    log: Path, program: str | None, tools: str, session: str | None, *, command: str
+) -> Iterator[Subject | None]:
+    """Give what a rehearsal takes; `None` where the program has to be named, which is then said.
+
+    Raises:
+        ProgramNotFound: a tool is not where it was said to be.
+    """
+    import_from_here(program)
+    with opened_log(log) as opened:
+        run = program_started(opened)
+        name = run.program
+        if program is None and not names_shipped(run):
+            _say_which(opened, name, command)
+            yield None
+            return
+        refuse_damaged(opened)
+        given = load_tools(tools)
+        own = () if program is not None else tools_of(name)
+        known = {tool.name: tool for tool in (*own, *given)}
+        made = load_session(session, opened.path)
+        yield Subject(opened, program, tuple(known.values()), made)
+
+
+def _say_which(log: OpenedLog, name: str, command: str) -> None:
+    program = complain_of_unnamed(name)
+    path = shlex.quote(output.shown_path(log.given))
+    output.hint(f"refold {command} {path} --program {program}")
+
+
+@contextlib.contextmanager
+def dropped_prints() -> Iterator[None]:
+    """Drop what programs print: they run many times, and it is no part of our answer."""
+    with (
+        Path(os.devnull).open("w", encoding="utf-8") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+    ):
+        yield

@@ -1,0 +1,9 @@
+"""The commands of `refold`, one file each, of one shape: a click command named `command`.
+
+Arguments flow in, which click has checked; one document, or lines, and an exit code flow out.
+`replay_many` is what `replay` and `drift` do with more than one log.  Imports `arguments`,
+`schema`, `output` and everything that `refold` has.  Rules: CONTRACT.md §14.
+
+To add one: its file here, a line in `cli.group.COMMANDS`, the schema of its document in
+`cli.schema.documents`, a mention in README.md; `tests/cli/` fails until all of them exist.
+"""

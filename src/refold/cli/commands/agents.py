@@ -1,0 +1,119 @@
+"""`refold agents check`: what is wrong with a folder of agent files.
+
+What a file may say is `tools.agents.agent_files`'s to judge; here every file is read, and all is
+told at once.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from refold.cli.arguments.logs import LOG, json_option
+from refold.cli.output import output, words
+from refold.cli.output.exit_codes import DIFFERS, FINE, USAGE
+from refold.cli.output.pages import page
+from refold.engine.errors import InvalidDefError
+from refold.tools.agents.agent_files import FILE_NAME, NAMEABLE_TOOLS, AgentDef, load_agent
+from refold.tools.agents.agent_loader import AgentLoader
+
+_PAGE: Final = """
+Examples:
+  refold agents check agents
+  refold agents check .
+  refold agents check .claude/agents --tool web_search --json
+"""
+
+
+@click.group("agents", epilog=page(_PAGE), invoke_without_command=True)
+@click.pass_context
+def command(context: click.Context) -> int:
+    """Look after agents: agents/NAME/AGENT.md, agents/NAME.md, or one by itself."""
+    if context.invoked_subcommand is not None:
+        return FINE
+    click.echo(context.get_help(), err=True)
+    return USAGE
+
+
+@command.command("check", epilog=page(_PAGE))
+@click.argument("folder", metavar="[DIR]", type=LOG, default=Path("agents"))
+@click.option(
+    "--tool", "tools", metavar="NAME", multiple=True,
+    help="A tool of your own that agents may name; may be repeated.",
+)  # fmt: skip
+@json_option
+def check(*, folder: Path, tools: tuple[str, ...], as_json: bool) -> int:
+    """Say what is wrong with the agent files in DIR (by default agents/).
+
+    DIR may also be the folder of one agent, with its AGENT.md.
+
+    Exit code: 0 all of them define an agent · 1 one does not, or there is none.
+    """
+    if not folder.is_dir():
+        raise click.UsageError(f"{output.shown_path(folder)}: no such folder of agents")
+    document = checked(folder, (*NAMEABLE_TOOLS, *tools))
+    if as_json:
+        output.document(document)
+    else:
+        _describe(document)
+    return FINE if document["ok"] else DIFFERS
+
+
+def checked(folder: Path, known_tools: tuple[str, ...]) -> dict[str, Any]:
+    """Return what a folder holds as one document.
+
+    Raises:
+        InvalidDefError: it is no folder.
+    """
+    loader = AgentLoader(folder, known_tools=known_tools)
+    found = loader.discover_agents()
+    problems = list(loader.skipped)
+    if not found and (folder / FILE_NAME).is_file():
+        found, problems = _its_own(folder, known_tools, problems)
+    agents = [
+        {
+            "id": agent.id,
+            "name": agent.name,
+            "description": agent.description,
+            "model": agent.model_spec,
+            "tools": None if agent.tools is None else list(agent.tools),
+        }
+        for agent in found
+    ]
+    ok = bool(agents) and not problems
+    return {
+        "folder": output.shown_path(folder),
+        "ok": ok,
+        "agents": agents,
+        "problems": [
+            {"id": error.agent, "path": output.shown_path(error.path), "reason": error.reason}
+            for error in problems
+        ],
+    }
+
+
+def _its_own(
+    folder: Path, known_tools: tuple[str, ...], problems: list[InvalidDefError]
+) -> tuple[tuple[AgentDef, ...], list[InvalidDefError]]:
+    """Return the agent whose own folder it is, and what is wrong with it, or with those below.
+
+    Other texts that lie beside it are no agents.
+    """
+    try:
+        agent = load_agent(folder, known_tools=known_tools)
+    except InvalidDefError as error:
+        return (), [error, *problems]
+    return (agent,), [each for each in problems if Path(each.path).parent != folder]
+
+
+def _describe(document: dict[str, Any]) -> None:
+    for agent in document["agents"]:
+        output.line((agent["id"], "green"), f"  {agent['description']}")
+    for problem in document["problems"]:
+        output.line((problem["id"], "bold red"), f"  {problem['reason']}")
+        output.line((f"  {problem['path']}", "dim"))
+    if not document["agents"] and not document["problems"]:
+        output.line(f"no agents in {document['folder']}: NAME/AGENT.md or NAME.md")
+        return
+    said = words.counted(len(document["agents"]), "agent")
+    output.line((f"{said}, {words.counted(len(document['problems']), 'problem')}", "dim"))

@@ -1,0 +1,67 @@
+"""`refold diff`: two recorded runs, compared scope by scope (CONTRACT.md §13)."""
+
+from pathlib import Path
+from typing import Final
+
+import click
+
+from refold.cli.arguments.logs import LOG, json_option, opened_log, started
+from refold.cli.output import output
+from refold.cli.output.exit_codes import DIFFERS, FINE
+from refold.cli.output.pages import page
+from refold.replay.compare.diff import diff
+from refold.replay.compare.pairing import ArgumentMode, MatchMode
+
+_CALLS = click.Choice(["strict", "unordered", "subset", "superset"])
+_ARGUMENTS = click.Choice(["exact", "ignore", "subset", "superset"])
+
+
+_PAGE: Final = """
+Examples:
+  refold diff runs/monday.jsonl runs/tuesday.jsonl
+  refold diff a.jsonl b.jsonl --match unordered
+  refold diff a.jsonl b.refold --arguments ignore --json
+
+Exit code: 0 no difference · 1 differences.
+"""
+
+
+@click.command("diff", epilog=page(_PAGE))
+@click.argument("a", type=LOG)
+@click.argument("b", type=LOG)
+@click.option(
+    "--match",
+    type=_CALLS,
+    default="strict",
+    show_default=True,
+    help="Which calls of B must be those of A.",
+)
+@click.option(
+    "--arguments",
+    type=_ARGUMENTS,
+    default="exact",
+    show_default=True,
+    help="How arguments are compared.",
+)
+@click.option("--all", "every", is_flag=True, help="Every difference; else at most 200 lines.")
+@json_option
+def command(
+    *, a: Path, b: Path, match: MatchMode, arguments: ArgumentMode, every: bool, as_json: bool
+) -> int:
+    """Compare two recorded runs and all runs below them.
+
+    Calls are compared within their scope, so the interleaving of concurrent
+    work makes no difference; nor do ids, times and hashes.
+    """
+    with opened_log(a) as one, opened_log(b) as other, output.progress(f"comparing {a} and {b}"):
+        started(one.path)  # a file without a first entry is no run that could differ
+        started(other.path)
+        most = None if every else output.LINES_MAX
+        found = diff(one.path, other.path, match=match, arguments=arguments, most=most)
+    if as_json:
+        output.document(found.as_json())
+    else:
+        with output.at_most(most, "difference", found.count - len(found.differences)):
+            for each in found.lines():
+                output.line(each.expandtabs())
+    return FINE if found.identical else DIFFERS

@@ -1,0 +1,138 @@
+"""`refold drift`: run a record again with live outcomes; say what answers otherwise now."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from refold.api import drift
+from refold.cli.arguments.live import Live, live_of, live_options, pair
+from refold.cli.arguments.loading import session_option
+from refold.cli.arguments.logs import LOG, OpenedLog, json_option, opened_log, started
+from refold.cli.commands import replay_many
+from refold.cli.output import output
+from refold.cli.output.exit_codes import DIFFERS, FINE, MISSING
+from refold.cli.output.pages import page
+from refold.engine.log.names import tree
+from refold.replay.explain.junit import junit_xml
+from refold.replay.partial.drift_report import DriftReport
+
+_PAGE: Final = """
+Examples:
+  refold drift audit.jsonl --program app.py:audit --tools app:TOOLS
+  refold drift answer.jsonl --model openai:gpt-4.1 --tools recorded
+  refold drift audit.jsonl --program app.py:audit --tools app:TOOLS \\
+         --compare search=text --twice --junit drift.xml
+
+A tool that changes the world never runs without --yes: its recorded result
+is served, if it is asked for the same.
+
+Exit code: 0 no drift · 1 drift · 4 something was asked for that was not
+recorded and may not run.
+"""
+
+
+@click.command("drift", epilog=page(_PAGE))
+@click.argument("log", type=LOG)
+@click.option(
+    "--program", metavar="MODULE:NAME",
+    help="The program as it is now: module:name or file.py:name; not for shipped ones.",
+)  # fmt: skip
+@live_options
+@session_option
+@click.option(
+    "--compare", "rules", metavar="NAME=RULE", multiple=True,
+    help="When results of a tool (or of `model`, `child`, `*`) count as the same: exact, text, "
+    "subset or numbers:0.01.",
+)  # fmt: skip
+@click.option(
+    "--volatile", metavar="PATH", multiple=True,
+    help="A place that is not compared, such as tool:fetch/result/ts.  What was ignored is "
+    "listed.  Repeat it for more.",
+)  # fmt: skip
+@click.option("--twice", is_flag=True, help="Run twice; what differs between the two is noise.")
+@click.option("--into", type=LOG, metavar="FILE", help="Keep the new run as a log.")
+@click.option("--junit", type=LOG, metavar="FILE", help="Write the result as JUnit XML, too.")
+@json_option
+def command(
+    *,
+    log: Path,
+    program: str | None,
+    rules: tuple[str, ...],
+    volatile: tuple[str, ...],
+    twice: bool,
+    into: Path | None,
+    junit: Path | None,
+    as_json: bool,
+    **live: Any,
+) -> int:
+    """Run the program of LOG again, live, and compare each call with its record.
+
+    Same, another result, other arguments, new, missing; what may follow from
+    an earlier result that changed is marked as consequent.
+    """
+    with opened_log(log) as opened:
+        given = live_of(opened, program, "live", **live)
+        way: dict[str, Any] = {"rules": rules, "volatile": volatile, "twice": twice, "into": into}
+        report = drifted(opened, program, given, **way)
+        return tell(report, opened, junit=junit, as_json=as_json)
+
+
+def drifted(
+    log: OpenedLog,
+    program: str | None,
+    live: Live,
+    *,
+    rules: tuple[str, ...] = (),
+    volatile: tuple[str, ...] = (),
+    twice: bool = False,
+    into: Path | None = None,
+) -> DriftReport:
+    """Run a log again with live outcomes, and compare."""
+    compare = dict(pair(each, "--compare") for each in rules)
+    with output.stdout_kept(), output.progress(f"running {log.given} again"):
+        return drift(
+            log.path,
+            program,
+            sources=live.sources,
+            tools=live.tools,
+            models=live.models,
+            session=live.session,
+            compare=compare,
+            twice=twice,
+            into=into,
+            volatile=volatile,
+        )
+
+
+def tell(report: DriftReport, log: OpenedLog, *, junit: Path | None, as_json: bool) -> int:
+    """Print a report, write it for a CI service, and return its exit code."""
+    if junit is not None:
+        replay_many.write_xml(junit_xml([report.junit()]), junit)
+    if as_json:
+        output.document(report.as_json() | {"log": output.shown_path(log.given)})
+    else:
+        output.lines(str(report))
+        _say_what_did_not_run(report, log)
+    if report.missing:
+        return MISSING
+    return DIFFERS if report.drifted else FINE
+
+
+def _say_what_did_not_run(report: DriftReport, log: OpenedLog) -> None:
+    """Name the tools whose calls are the same because the record answered them."""
+    if report.sources.may_change:
+        return
+    offers = [offer for path in tree(log.path) if path.exists() for offer in started(path).tools]
+    changing = {
+        offer["name"]
+        for offer in offers
+        if offer["effect"] == "changes"
+        and not offer.get("delegates")
+        and report.sources.tool.get(offer["name"], report.sources.tools) == "live"
+    }
+    served = [row.name for row in report.calls if row.verdict == "same" and row.kind == "tool"]
+    kept = [name for name in sorted(changing) if name in served]
+    if kept:
+        names = ", ".join(f"{name} ({served.count(name)})" for name in kept)
+        output.hint(f"not run, their recorded results served: {names}; --yes runs them, too")

@@ -1,0 +1,52 @@
+"""`refold export`: a run as one file that shows it, and needs nothing else (CONTRACT.md §14.16)."""
+
+from pathlib import Path
+from typing import Final
+
+import click
+
+from refold.cli.arguments.logs import LOG, json_option, opened_log
+from refold.cli.output import output, words
+from refold.cli.output.exit_codes import FINE
+from refold.cli.output.pages import page
+
+_PAGE: Final = """
+Examples:
+  refold export runs/audit.jsonl --to html           makes audit.html
+  refold export report.refold --to html -o /tmp/run.html
+
+The page needs no network and no server: open it from disk, attach it to a
+report, keep it as an artifact of CI.  It checks the chain of the logs itself.
+"""
+
+_SUFFIXES: Final = {"html": ".html"}
+
+
+@click.command("export", epilog=page(_PAGE))
+@click.argument("log", type=LOG)
+@click.option("--to", type=click.Choice(list(_SUFFIXES)), required=True, help="What to make.")
+@click.option(
+    "-o",
+    "--out",
+    type=LOG,
+    metavar="FILE",
+    help="Where to; by default the log's name, here.  It is overwritten.",
+)
+@json_option
+def command(*, log: Path, to: str, out: Path | None, as_json: bool) -> int:
+    """Make one file of a run and all runs below it, for people or other viewers."""
+    from refold.page.document import page as page_of  # noqa: PLC0415 - not for help pages
+    from refold.page.html import page_html  # noqa: PLC0415 - the same
+
+    target = out or Path(log.with_suffix(_SUFFIXES[to]).name)
+    if not target.absolute().parent.is_dir():
+        raise click.UsageError(f"{output.shown_path(target.parent)}: no such folder")
+    with opened_log(log) as opened, output.progress(f"reading {log}"):
+        text = page_html(page_of(opened.path))
+    target.write_text(text, encoding="utf-8")
+    size = len(text.encode())
+    if as_json:
+        output.document({"exported": output.shown_path(target), "to": to, "bytes": size})
+    else:
+        output.line((output.shown_path(target), "bold"), f"  {words.size(size)}")
+    return FINE

@@ -1,0 +1,170 @@
+"""`refold fork`: what if a result had been different?"""
+
+import datetime as dt
+import os
+import shlex
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from refold.api import fork
+from refold.cli.arguments.foreign import (
+    WithCommand,
+    command_given,
+    fork_foreign,
+    fork_options,
+    rules_of,
+)
+from refold.cli.arguments.live import edits_of, is_all_recorded, live_of, live_options
+from refold.cli.arguments.loading import session_option
+from refold.cli.arguments.logs import LOG, OpenedLog, json_option, opened_log, started
+from refold.cli.output import output
+from refold.cli.output.exit_codes import FINE, MISSING, NOT_COMPLETED
+from refold.cli.output.pages import page
+from refold.engine.log.names import default_path
+from refold.replay.compare.diff import LogDiff, diff
+from refold.replay.resume.fork import Fork
+
+_PAGE: Final = """
+Examples:
+  refold fork audit.jsonl --program app.py:audit --set "0#3=42"
+  refold fork audit.jsonl --program app.py:audit --set "0#3=@result.json"
+  refold fork audit.jsonl --program app.py:audit --at 17 \\
+         --model openai:gpt-4.1 --tools live --tools app:TOOLS
+  refold fork audit.1.jsonl --program app.py:audit --at 4 --into other.jsonl
+  refold fork agent.jsonl --set "0/1#1=No idea." -- python agent.py
+  refold fork agent.jsonl --set '0/1#2={"city":"Bergen"}' -- python agent.py
+
+KEY is a call key, as `refold show LOG --events` lists them; in a child's
+log from the root run down: "0#1 > 0#2".  A value is of a tool its result, of
+a model its text or message, of a child its output; {"error": {"message":
+"…"}} makes it fail.  With -- COMMAND, a request's value is its text or
+message, a tool call's its arguments: both edit what the model said.
+
+After the fork, outcomes come from the record where the same is asked for;
+what was not recorded needs --model, --tools or --children.
+
+Exit code: 0 completed · 5 it did not · 4 something was asked for that was
+not recorded and may not run · 1 an edit changes what is kept before it.
+"""
+
+
+@click.command("fork", cls=WithCommand, epilog=page(_PAGE))
+@click.argument("log", type=LOG)
+@click.option(
+    "--at", type=int, metavar="N",
+    help="The last entry that is kept; by default that of the first --set.  "
+    "Negative: from the end.",
+)  # fmt: skip
+@click.option(
+    "--set", "edits", metavar="KEY=JSON", multiple=True,
+    help="What the outcome of a call is to be: a JSON value, a file of one (KEY=@FILE), or else "
+    "a text.  Repeat it for more.",
+)  # fmt: skip
+@click.option(
+    "--program", metavar="MODULE:NAME",
+    help="The root's program: module:name or file.py:name; not for shipped ones.",
+)  # fmt: skip
+@live_options
+@session_option
+@click.option(
+    "--into", type=LOG, metavar="FILE", help="The new log; by default a new file in runs/."
+)
+@fork_options
+@json_option
+def command(
+    *,
+    log: Path,
+    at: int | None,
+    edits: tuple[str, ...],
+    program: str | None,
+    into: Path | None,
+    upstreams: tuple[str, ...],
+    volatile: tuple[str, ...],
+    volatile_texts: tuple[str, ...],
+    as_json: bool,
+    **live: Any,
+) -> int:
+    """Copy LOG up to an entry into a new log, change results, and go on from there.
+
+    LOG itself is only read.  The new log says where it comes from: `refold ls
+    --tree` shows who was forked from whom.
+
+    With -- COMMAND, LOG is one of `refold record`: the command runs again, is
+    answered from the record up to the entry, and goes on live.
+    """
+    foreign = command_given()
+    if foreign is not None:
+        if program is not None or live["session"] is not None or not is_all_recorded(**live):
+            raise click.UsageError(
+                "with -- COMMAND, --at, --set, --into, --upstream, --volatile and --volatile-text "
+                "say it all"
+            )
+        rules = rules_of(volatile, volatile_texts)
+        return fork_foreign(
+            log, foreign, at=at, edits=edits_of(edits), into=into, upstreams=upstreams,
+            rules=rules, as_json=as_json,
+        )  # fmt: skip
+    if upstreams or volatile or volatile_texts:
+        option = "--upstream" if upstreams else "--volatile" if volatile else "--volatile-text"
+        raise click.UsageError(f"{option} is for -- COMMAND, and there is none")
+    with opened_log(log) as opened:
+        given = live_of(opened, program, "recorded", **live)
+        target = into or _fresh(started(opened.path).program)
+        with output.stdout_kept(), output.progress(f"forking {log}"):
+            forked = fork(
+                opened.path,
+                at,
+                program,
+                into=target,
+                edits=edits_of(edits),
+                sources=given.sources,
+                tools=given.tools,
+                models=given.models,
+                session=given.session,
+            )
+        found = diff(forked.origin, forked.log)
+        if as_json:
+            output.document(_document(forked, found, opened))
+        else:
+            _describe(forked, found, log)
+    if forked.missing:
+        return MISSING
+    return FINE if forked.recording is not None and forked.recording.ok else NOT_COMPLETED
+
+
+def _fresh(program: str) -> Path:
+    """Return a name under runs/ that nobody has."""
+    now = dt.datetime.now(dt.UTC)
+    return default_path(Path("runs"), f"{program}-fork", time=now, short_id=os.urandom(3).hex())
+
+
+def _document(forked: Fork, found: LogDiff, log: OpenedLog) -> dict[str, Any]:
+    """Return a fork as one document; `found` is how it differs from its origin."""
+    origin = log.shown(forked.origin)
+    return {
+        "origin": origin,
+        "at": forked.at,
+        "log": output.shown_path(forked.log),
+        "status": _status(forked),
+        "output": forked.recording.output if forked.recording is not None else None,
+        "missing": [
+            {"call": one.call, "nearest": one.nearest, "why": one.why} for one in forked.missing
+        ],
+        "diff": {**found.as_json(), "a": origin},
+    }
+
+
+def _status(forked: Fork) -> str:
+    return forked.recording.status if forked.recording is not None else "open"
+
+
+def _describe(forked: Fork, found: LogDiff, log: Path) -> None:
+    status = _status(forked)
+    output.line((status, output.status_style(status)), f"  forked from {log} at entry {forked.at}")
+    for one in forked.missing:
+        output.complain(f"{one}; say where it is to come from: --model, --tools, --children")
+    output.lines(str(found))
+    shown = shlex.quote(output.shown_path(forked.log))
+    output.hint(f"\n1 log: {shown}; refold show {shown}")

@@ -1,0 +1,144 @@
+"""`refold mcp-proxy`: stand between an MCP client and its server; record, or serve a record.
+
+Standard output is the protocol's: whatever is told stands on standard error.
+Rules: CONTRACT.md §16.11.
+"""
+
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from refold.cli.arguments.foreign import WithCommand, command_given, proxy_module, rules_of
+from refold.cli.arguments.logs import LOG, opened_log
+from refold.cli.output import output, words
+from refold.cli.output.exit_codes import DIFFERS, FINE
+from refold.cli.output.pages import page
+
+_PAGE: Final = """
+Examples:
+  refold mcp-proxy --log tools.jsonl -- python server.py
+  refold mcp-proxy --replay tools.jsonl -- python server.py
+  refold mcp-proxy --url https://host/mcp --port 8900 --log tools.jsonl
+
+In the configuration of an MCP client, before the server's command:
+  {"command": "refold", "args": ["mcp-proxy", "--", "python", "server.py"]}
+
+Then, models and MCP servers in one log, and again without any of them:
+  refold record --log run.jsonl -- python agent.py
+  refold replay run.jsonl -- python agent.py
+
+Exit code: that of SERVER; with --replay, 1 if anything was asked that was not
+recorded, or recorded and not asked.
+"""
+
+
+def _word(_context: click.Context, _parameter: click.Parameter, word: str) -> str:
+    if word and not re.fullmatch(r"[A-Za-z0-9_-]{16,}", word):
+        raise click.BadParameter("expected 16 or more of A-Z a-z 0-9 _ -, drawn by you")
+    return word
+
+
+@click.command(
+    "mcp-proxy",
+    cls=WithCommand,
+    epilog=page(_PAGE),
+    options_metavar="[OPTIONS]",
+)
+@click.option("--name", metavar="NAME", default="", help="What the server is called in logs; by "
+              "default after its script or package.")  # fmt: skip
+@click.option(
+    "--log", type=LOG, metavar="FILE", help="Where to record; by default a new file in runs/."
+)
+@click.option(
+    "--replay", type=LOG, metavar="FILE", help="Serve this record; the server is not started."
+)
+@click.option(
+    "--url", metavar="URL", help="A server on HTTP; its place at this machine is printed."
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, metavar="N",
+    help="With --url: listen at this port; by default at a free one.",
+)  # fmt: skip
+@click.option(
+    "--word", metavar="WORD", default="", callback=_word,
+    help="With --url: the secret part of the printed URL, for clients that are set up with it; by "
+         "default it is drawn at each start.",
+)  # fmt: skip
+@click.option(
+    "--volatile", metavar="PATH", multiple=True,
+    help="A place of calls that is not compared: tool:NAME/arguments/when.",
+)  # fmt: skip
+@click.option(
+    "--volatile-text", "volatile_texts", metavar="REGEX", multiple=True,
+    help="Text that is another each time, such as a date in an argument.",
+)  # fmt: skip
+def command(
+    *,
+    name: str,
+    log: Path | None,
+    replay: Path | None,
+    url: str | None,
+    port: int,
+    word: str,
+    volatile: tuple[str, ...],
+    volatile_texts: tuple[str, ...],
+) -> int:
+    """Record an MCP server, or serve it from its record.
+
+    Stands where an MCP client would start SERVER, and passes everything both
+    ways as it comes.  Within `refold record -- COMMAND` the calls go into the
+    command's log; within `refold replay` they are served from it, and SERVER is
+    not started.  Else --log or --replay says which log.
+    """
+    given = command_given()
+    if (given is None) is (url is None):
+        raise click.UsageError("expected -- SERVER ARGS…, or --url URL")
+    if log is not None and replay is not None:
+        raise click.UsageError("--log and --replay do not go together: one records, one serves")
+    options: dict[str, Any] = {
+        "name": name,
+        "log": log,
+        "rules": rules_of(volatile, volatile_texts),
+    }
+    if replay is None:
+        return _told(_passed(given, url, (port, word), replay=None, **options))
+    with opened_log(replay) as opened:
+        return _told(_passed(given, url, (port, word), replay=opened.path, **options))
+
+
+def _passed(
+    given: tuple[str, ...] | None, url: str | None, place: tuple[int, str], **options: Any
+) -> Any:
+    if given is not None:
+        return proxy_module("mcp.sessions").proxy_command(given, **options)
+    port, word = place
+    proxy_url = proxy_module("mcp.http").proxy_url
+    return proxy_url(url, port=port, word=word, announce=click.echo, **options)
+
+
+def _told(passed: Any) -> int:
+    """Say on standard error what came of it."""
+    if passed.report is not None:
+        return _report(passed.report)
+    if passed.log is not None:
+        entries = words.counted(passed.entries, "entry", "entries")
+        shown = output.shown_path(passed.log)
+        output.hint(f"recorded in {shown}: {entries}; refold show {shown}")
+    code: int = passed.exit_code
+    return code
+
+
+def _report(report: Any) -> int:
+    served = f"{report.served} of {words.counted(report.requests, 'recorded request')} served"
+    if report.identical:
+        output.told(("identical", "green"), f": {served}; the server had no part in it")
+        return FINE
+    count = words.counted(len(report.divergences), "difference")
+    output.told((count, "bold red"), f": {served}")
+    for divergence in report.divergences:
+        output.told()
+        for line in str(divergence).split("\n"):
+            output.told(line)
+    return DIFFERS

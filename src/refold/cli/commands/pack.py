@@ -1,0 +1,75 @@
+"""`refold pack`: one file of a tree of logs (CONTRACT.md §4.6)."""
+
+from pathlib import Path
+from typing import Final
+
+import click
+
+from refold.cli.arguments.logs import LOG, OpenedLog, json_option, opened_log
+from refold.cli.output import output, words
+from refold.cli.output.exit_codes import DAMAGED, FINE
+from refold.cli.output.pages import page
+from refold.engine.log.damage import TORN_TAIL
+from refold.engine.log.names import PACKED_SUFFIX, tree
+from refold.engine.log.pack import pack
+from refold.replay.audit.verify import START_MISSING, verify
+
+_SHOWN: Final = 10
+"""Places of damage that are told."""
+_HARMLESS: Final = frozenset({TORN_TAIL, START_MISSING})
+"""What a crash leaves."""
+
+_PAGE: Final = """
+Examples:
+  refold pack runs/audit.jsonl                 makes runs/audit.refold
+  refold pack runs/audit.jsonl -o report.refold
+  refold pack runs/audit.2.jsonl               a child, and what lies below it
+  refold show report.refold
+
+Exit code: 0 all is there and intact · 3 a child's log or a large text is
+missing, or something is damaged (what is there is packed as it is, and
+standard error says what is wrong).
+"""
+
+
+@click.command("pack", epilog=page(_PAGE))
+@click.argument("log", type=LOG)
+@click.option(
+    "-o",
+    "--out",
+    type=LOG,
+    metavar="FILE",
+    help="Where to; by default LOG with .refold at its end.",
+)
+@json_option
+def command(*, log: Path, out: Path | None, as_json: bool) -> int:
+    """Make one file of a run's log, its children's logs and their large texts.
+
+    Every command that takes a LOG reads the packed file as well.  Packing the
+    same logs twice gives the same bytes; nothing is ever overwritten.
+    """
+    target = out if out is not None else log.with_suffix(PACKED_SUFFIX)
+    with opened_log(log) as opened, output.progress(f"packing {log}"):
+        if not target.absolute().parent.is_dir():
+            raise click.UsageError(f"{output.shown_path(target.parent)}: no such folder")
+        packed = pack(opened.path, target)
+        logs = len(tree(opened.path))
+        is_whole = _tell_damage(opened)
+    size = packed.stat().st_size
+    if as_json:
+        output.document({"packed": output.shown_path(packed), "logs": logs, "bytes": size})
+    else:
+        what = f"{words.counted(logs, 'log')}, {words.size(size)}"
+        output.line((output.shown_path(packed), "bold"), f"  {what}")
+    return FINE if is_whole else DAMAGED
+
+
+def _tell_damage(log: OpenedLog) -> bool:
+    """Say what is missing, or was packed damaged; return whether that is nothing."""
+    found = [each for each in verify(log.path).damage if each.what not in _HARMLESS]
+    for each in found[:_SHOWN]:
+        output.complain(f"{log.shown(each.path)}:{each.line}: {each.what}")
+    if len(found) > _SHOWN:
+        rest = words.counted(len(found) - _SHOWN, "more place")
+        output.complain(f"and {rest}: `refold verify --json` lists them")
+    return not found

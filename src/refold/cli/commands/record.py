@@ -1,0 +1,81 @@
+"""`refold record`: run a command that knows nothing of Refold, and record what it asks of models.
+
+Rules: CONTRACT.md §16.
+"""
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+
+from refold.cli.arguments.foreign import record_options, rules_of
+from refold.cli.arguments.logs import LOG
+from refold.cli.output import output, words
+from refold.cli.output.pages import page
+
+_PAGE: Final = """
+Examples:
+  refold record -- python agent.py
+  refold record --log runs/agent.jsonl -- node agent.mjs --task "…"
+  refold record --upstream http://localhost:8000/v1 -- ./agent.sh
+  refold record --upstream GROQ_BASE_URL=https://api.groq.com/openai/v1 \\
+         -- python agent.py
+
+Afterwards, with no key, no model and no network:
+  refold replay LOG -- python agent.py
+
+Exit code: that of COMMAND.
+"""
+
+_FIRST_AND_LAST: Final = 2
+_SHOWN: Final = 3
+"""Variables that the command may have read."""
+_NONE_CAME: Final = (
+    "no request came by: does the command read OPENAI_BASE_URL or ANTHROPIC_BASE_URL, and set no "
+    "base URL of its own? For another variable, see --upstream VARIABLE=URL"
+)
+
+
+@click.command("record", epilog=page(_PAGE), context_settings={"allow_interspersed_args": False})
+@click.argument("command", metavar="-- COMMAND…", nargs=-1, type=click.UNPROCESSED, required=True)
+@click.option(
+    "--log", type=LOG, metavar="FILE", help="Where to record; by default a new file in runs/."
+)
+@record_options
+def command(
+    *,
+    command: tuple[str, ...],
+    log: Path | None,
+    upstreams: tuple[str, ...],
+    volatile: tuple[str, ...],
+    volatile_texts: tuple[str, ...],
+) -> int:
+    """Record a command as it is, in any language: what it asks of models.
+
+    The command is given base-URL variables (OPENAI_BASE_URL,
+    ANTHROPIC_BASE_URL) that lead to a proxy on this machine, which passes
+    everything on.  A client with a base URL in its code goes past it.  Keys
+    pass through and are never written.
+
+    The guarantee is weaker than that of `refold run`: requests are matched
+    when the record is replayed; the command itself runs as it pleases.
+    """
+    from refold.cli.arguments.foreign import sessions  # noqa: PLC0415 - needs the extra `proxy`
+    from refold.proxy.http.routes import past_the_proxy  # noqa: PLC0415 - the same
+
+    recorded = sessions().record_command(
+        command, log=log, upstreams=upstreams, rules=rules_of(volatile, volatile_texts)
+    )
+    sys.stdout.flush()
+    entries = words.counted(recorded.entries, "entry", "entries")
+    shown = output.shown_path(recorded.log)
+    output.hint(f"recorded in {shown}: {entries}; refold show {shown}")
+    if recorded.ended.lost:
+        output.complain(f"standard output: {recorded.ended.lost}: some of what was printed is lost")
+    if recorded.entries <= _FIRST_AND_LAST:
+        output.hint(_NONE_CAME)
+        for name in past_the_proxy(upstreams)[:_SHOWN]:
+            output.hint(f"{name} is set, and led past Refold: --upstream {name}=${name} records it")
+    code: int = recorded.ended.exit_code
+    return code

@@ -1,0 +1,197 @@
+"""`refold recover`: how far logs verify, what follows, what can be kept (CONTRACT.md §4.5)."""
+
+import re
+import shlex
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from refold.cli.arguments.logs import LOG, OpenedLog, json_option, opened_log
+from refold.cli.output import output, words
+from refold.cli.output.exit_codes import DAMAGED, FINE
+from refold.cli.output.pages import page
+from refold.engine.log import Prefix, prefix_of, salvage
+from refold.engine.log.damage import TORN_TAIL, Damage
+from refold.engine.log.names import SUFFIX, root_of, tree
+from refold.replay.audit.verify import LEAVES_INTACT, LogReport, verify
+from refold.replay.index.guarantee import is_observed
+
+_PAGE: Final = """
+torn tail   the crash of whoever wrote the log cut its last write short: no
+            entry is lost, and `refold resume` takes it off
+damaged     bytes were altered, lost or added: nobody goes on from that, and
+            --salvage keeps the entries in front of it
+joined      a child that broke off, as far as its parent says it came
+
+Examples:
+  refold recover runs/audit.jsonl
+  refold recover runs/audit.jsonl --salvage runs/salvaged.jsonl
+  refold verify runs/salvaged.jsonl
+
+The new log ends with an entry x-refold.salvaged that says what it is; it is
+intact and not complete. LOG and all beside it stay as they are.
+
+Exit code: 0 sealed and sound, or salvaged · 3 torn, damaged, missing or
+unsealed.
+"""
+
+_KIND: Final = re.compile(rb'\{"seq":[0-9]+,"kind":"([a-z][a-z0-9._-]*)"')
+_STYLES: Final = {"sealed": "green", "joined": "green", "open": "yellow", "torn": "yellow"}
+_SOUND: Final = ("sealed", "joined")
+_SHOWN: Final = 48
+
+
+@click.command("recover", epilog=page(_PAGE))
+@click.argument("log", type=LOG)
+@click.option("--salvage", "out", type=LOG, metavar="OUT", help="Keep what verifies in a new log.")
+@json_option
+def command(*, log: Path, out: Path | None, as_json: bool) -> int:
+    """Say how far a log, and those below it, verify, and what follows.
+
+    Nothing is executed, and nothing is changed: with --salvage, the entries
+    that verify are copied to a new log, with those of the children's logs
+    that they name.
+    """
+    with opened_log(log) as opened, output.progress(f"reading {log}"):
+        found = [prefix_of(path) for path in tree(opened.path) if path.is_file()]
+        reports = {report.path: report for report in verify(opened.path).logs}
+        made = None
+        if out is not None:
+            kept = salvage(opened.path, out)
+            made = {
+                "log": output.shown_path(kept.log),
+                "entries": kept.source.entries,
+                "head": kept.head,
+                "children": sum(1 for child in kept.children if child.entries),
+                "blobs": kept.blobs,
+                "is_sealed": kept.source.is_sealed,
+            }
+        documents = [_document(each, opened, reports.pop(str(each.path), None)) for each in found]
+        documents += [_document_of_none(report, opened) for report in reports.values()]
+        is_resumable = not is_observed(opened.path) if found[0].entries else False
+    if as_json:
+        output.document({"logs": documents, "salvaged": made})
+    else:
+        for each in documents:
+            _describe(each)
+        if made is None:
+            _advise(documents, log, is_resumable=is_resumable)
+        else:
+            _describe_salvaged(made)
+    is_sound = all(each["state"] in _SOUND for each in documents)
+    return FINE if is_sound or made is not None else DAMAGED
+
+
+def _document(found: Prefix, log: OpenedLog, report: LogReport | None) -> dict[str, Any]:
+    wrong = found.wrong or (_unfit(report) if report else None)
+    damage = wrong.as_json() if wrong else None
+    if damage is not None:
+        damage["path"] = log.shown(damage["path"])
+    return {
+        "path": log.shown(found.path),
+        "state": _state(found, wrong, report),
+        "entries": found.entries,
+        "head": found.head,
+        "bytes": found.size,
+        "kept_bytes": found.offset,
+        "damage": damage,
+        "tail": _tail(found) if found.size > found.offset else None,
+    }
+
+
+def _document_of_none(report: LogReport, log: OpenedLog) -> dict[str, Any]:
+    """Return the document of a child's log that is not there, or is no plain file."""
+    damage = report.damage[0].as_json()
+    return {
+        "path": log.shown(report.path),
+        "state": "missing",
+        "entries": 0,
+        "head": "",
+        "bytes": 0,
+        "kept_bytes": 0,
+        "damage": damage | {"path": log.shown(report.path)},
+        "tail": None,
+    }
+
+
+def _unfit(report: LogReport) -> Damage | None:
+    """Return what is wrong with a log each of whose entries is sound: they do not fit together."""
+    wrong = (each for each in report.damage if each.what not in LEAVES_INTACT)
+    return None if report.intact else next(wrong)
+
+
+def _state(found: Prefix, wrong: Damage | None, report: LogReport | None) -> str:
+    if wrong is not None:
+        is_torn = wrong.what == TORN_TAIL and not found.is_sealed  # none is torn off a seal
+        return "torn" if is_torn else "damaged"
+    if found.is_sealed:
+        return "sealed"
+    return "joined" if report is not None and report.complete else "open"
+
+
+def _tail(found: Prefix) -> dict[str, Any]:
+    """Return what follows the entries that verify: how much, its digest, how it begins."""
+    digest, begins = sha256(), b""
+    with found.path.open("rb") as file:
+        file.seek(found.offset)
+        while chunk := file.read(1024 * 1024):
+            begins = begins or chunk[:200]
+            digest.update(chunk)
+    kind = _KIND.match(begins)
+    return {
+        "bytes": found.size - found.offset,
+        "sha256": digest.hexdigest(),
+        "kind": kind[1].decode() if kind else "",
+        "begins": begins[:_SHOWN].decode(errors="backslashreplace"),
+    }
+
+
+def _describe(log: dict[str, Any]) -> None:
+    count = words.counted(log["entries"], "entry", "entries")
+    output.line((log["path"], "bold"))
+    state = log["state"]
+    output.line("  ", (state, _STYLES.get(state, "bold red")), f"  {count} verify")
+    if log["damage"] is not None and state in ("damaged", "missing"):
+        damage = log["damage"]
+        what = words.damage(damage["what"])
+        output.line(f"  line {damage['line']} (byte {damage['byte']}): {what}")
+        output.line(f"    expected {damage['expected']}")
+        output.line(f"    found    {damage['found']}")
+    if log["tail"] is not None:
+        tail = log["tail"]
+        what = f", a cut {tail['kind']}" if state == "torn" and tail["kind"] else ""
+        output.line(f"  behind them {words.counted(tail['bytes'], 'byte')}{what}: {tail['begins']}")
+
+
+def _describe_salvaged(made: dict[str, Any]) -> None:
+    kept = words.counted(made["entries"], "entry", "entries")
+    below = words.counted(made["children"], "child log")
+    output.line(("salvaged", "green"), f"  {made['log']}: {kept}, {below}")
+    output.line(f"  head {made['head']}")
+
+
+def _advise(logs: list[dict[str, Any]], given: Path, *, is_resumable: bool) -> None:
+    """Say what can be done: keep what verifies, look closer, or go on with the run."""
+    top, states = logs[0]["state"], {log["state"] for log in logs}
+    is_lossy = any(_is_lossy(log, top) for log in logs)
+    if is_lossy and logs[0]["entries"]:
+        new = given.with_name(f"salvaged-{root_of(given.with_suffix(SUFFIX)).name}")
+        both = " --salvage ".join(shlex.quote(output.shown_path(each)) for each in (given, new))
+        output.hint(f"to keep what verifies: refold recover {both}")
+    elif is_lossy:
+        output.hint("not one entry verifies: there is nothing to keep but a copy from elsewhere")
+    elif states & {"damaged", "missing"}:
+        name = shlex.quote(output.shown_path(given))
+        output.hint(f"each line chains, and yet they do not fit together: refold verify {name}")
+    elif top in ("torn", "open") and is_resumable:
+        name = shlex.quote(output.shown_path(given))
+        tail = ", a torn tail taken off" if top == "torn" else ""
+        output.hint(f"to go on with the run{tail}: refold resume {name}")
+
+
+def _is_lossy(log: dict[str, Any], top: str) -> bool:
+    """Return whether nobody takes off what follows the entries of a log: a resume would, a tail."""
+    is_left = log["state"] == "torn" and top in _SOUND
+    return is_left or (log["state"] == "damaged" and log["tail"] is not None)

@@ -1,0 +1,382 @@
+"""`refold replay`: re-execute a recorded program against its log (CONTRACT.md §12).
+
+One log is described in full here; what is said of many is in `cli.commands.replay_many`.
+"""
+
+import contextlib
+import shlex
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import click
+
+from refold.api import reexecute
+from refold.cli.arguments.foreign import (
+    OnMiss,
+    Pace,
+    WithCommand,
+    command_given,
+    refuse_others,
+    replay_foreign,
+    replay_options,
+    rules_of,
+)
+from refold.cli.arguments.live import is_all_recorded, live_of, live_options, modes_and_tools
+from refold.cli.arguments.loading import import_from_here, load_session, load_tools, session_option
+from refold.cli.arguments.logs import (
+    LOG,
+    SAY_IT,
+    OpenedLog,
+    complain_of_unnamed,
+    json_option,
+    opened_log,
+    program_started,
+    started,
+)
+from refold.cli.commands import replay_many
+from refold.cli.commands.drift import drifted, tell
+from refold.cli.output import output, words
+from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE, USAGE
+from refold.cli.output.pages import page
+from refold.engine.errors import ProgramNotFound, RefoldError
+from refold.engine.log.damage import TORN_TAIL
+from refold.engine.ports.ports import Tool
+from refold.engine.ports.programs import names_shipped
+from refold.programs.shipped import tools_of
+from refold.replay.audit.verify import verify
+from refold.replay.difference.excuses import IGNORED_SHOWN
+from refold.replay.reexecute.reexecute import ReplayReport
+from refold.replay.testing.selfcheck import Watched, watched
+
+_PAGE: Final = """
+Examples:
+  refold replay runs/demo.jsonl
+  refold replay runs/audit.jsonl --program audit.py:audit
+  refold replay runs/audit.jsonl --program app.audit:main \\
+         --tools app.tools:TOOLS --json
+  refold replay runs/audit.jsonl --program audit.py:audit --tripwire
+  refold replay runs --program audit.py:audit --junit replay.xml
+  refold replay answer.jsonl --model openai:gpt-4.1 --tools recorded
+  refold replay runs/agent.jsonl -- python agent.py
+  refold replay runs old.refold --jobs 4 --fail-fast --timeout 60 \\
+         --program audit=app.audit:main --program survey.py:survey
+
+Exit code: 0 identical · 1 a divergence · 3 a log is damaged · 4 an outcome
+is missing while something is live.  Of several logs, the worst: 3, 1
+(diverged, timed out), 70 (a fault), 2 (program needed, refused), 0.
+"""
+
+
+@click.command("replay", cls=WithCommand, epilog=page(_PAGE))
+@click.argument("logs", metavar="LOG…", type=LOG, nargs=-1, required=True)
+@click.option(
+    "--program", "programs", metavar="[NAME=]MODULE:NAME", multiple=True,
+    help="The program as it is now: module:name or file.py:name; not for shipped ones.  "
+    "Of several logs, each gets the one of its name; NAME= says another.",
+)  # fmt: skip
+@live_options
+@session_option
+@replay_options
+@click.option("--all", "is_all", is_flag=True, help="Every divergence, and what comes after it.")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), metavar="N",
+    help="Logs at a time; by default one for each processor.",
+)  # fmt: skip
+@click.option(
+    "--fail-fast", is_flag=True, help="Of several logs, stop at the first that is not identical."
+)
+@click.option(
+    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+    help="Wall time that one log may take; then it is stopped, and its row is `timed out`.",
+)  # fmt: skip
+@click.option("--junit", type=LOG, metavar="FILE", help="Write the results as JUnit XML, too.")
+@click.option(
+    "--volatile", metavar="PATH", multiple=True,
+    help="A place that is not compared, such as tool:fetch/arguments/ts.  What was ignored is "
+    "listed.  Repeat it for more.",
+)  # fmt: skip
+@click.option(
+    "--tripwire", is_flag=True,
+    help="Say where the program reads clocks, randomness, environment, files or sockets itself.",
+)  # fmt: skip
+@json_option
+def command(
+    *,
+    logs: tuple[Path, ...],
+    programs: tuple[str, ...],
+    is_all: bool,
+    jobs: int | None,
+    fail_fast: bool,
+    timeout: float | None,
+    junit: Path | None,
+    volatile: tuple[str, ...],
+    tripwire: bool,
+    session: str | None,
+    as_json: bool,
+    on_miss: OnMiss,
+    pace: Pace,
+    into: Path | None,
+    upstreams: tuple[str, ...],
+    volatile_texts: tuple[str, ...],
+    **live: Any,
+) -> int:
+    """Run a recorded program again, with recorded outcomes, and compare.
+
+    Nothing but the program is executed: no tool, no model, no child process.
+    Every request and the end of every run must be as recorded.
+
+    A log never says what code to import, so you do, except for the programs
+    that Refold ships.
+
+    LOG may be a folder, meaning all root logs below it, and there may be
+    several: each is re-executed in a process of its own, and is one row.  So is
+    one LOG with --timeout or --junit.
+
+    With --model, --tools, --children or --tool, what is said to be live runs,
+    and each call is compared with its record (refold drift --help).
+
+    With -- COMMAND, LOG is one of `refold record`: the command runs again, and
+    its requests are answered from the record.
+    """
+    foreign = command_given()
+    refuse_others()
+    if foreign is not None:
+        if len(logs) != 1:
+            raise click.UsageError("one log at a time with -- COMMAND")
+        rules = rules_of(volatile, volatile_texts)
+        passed = {"on_miss": on_miss, "pace": pace, "into": into, "upstreams": upstreams}
+        return replay_foreign(
+            logs[0], foreign, rules=rules, is_all=is_all, as_json=as_json, **passed
+        )
+    import_from_here(None, *programs)
+    if junit is not None and not junit.absolute().parent.is_dir():
+        raise click.UsageError(f"--junit: {output.shown_path(junit.parent)}: no such folder")
+    way = _Way(is_all=is_all, tripwire=tripwire, volatile=volatile, session=session)
+    if not is_all_recorded(**live):
+        if timeout is not None:
+            raise click.UsageError("--timeout is for what is replayed from the record alone")
+        return _replay_live(logs, programs, live, way, junit=junit, as_json=as_json)
+    _, tools = modes_and_tools(live["tools"])
+    if len(logs) == 1 and not logs[0].is_dir() and junit is None and timeout is None:
+        return _replay_one(logs[0], programs, tools, way, as_json=as_json)
+    if tripwire:
+        raise click.UsageError(
+            "--tripwire is for the replay of one log: name one, without --junit and --timeout"
+        )
+    report = replay_many.replay_many(
+        logs,
+        programs=_by_name(programs, logs),
+        tools=tools,
+        volatile=volatile,
+        session=session,
+        jobs=jobs,
+        fail_fast=fail_fast,
+        timeout_seconds=timeout,
+    )
+    replay_many.tell_printed(report)
+    if junit is not None:
+        replay_many.write_junit(report, junit)
+    if as_json:
+        output.document(replay_many.document_of(report))
+    else:
+        replay_many.describe(report, is_all=is_all)
+    return replay_many.code_of(report)
+
+
+def _replay_live(
+    logs: Sequence[Path],
+    programs: Sequence[str],
+    live: dict[str, Any],
+    way: "_Way",
+    *,
+    junit: Path | None,
+    as_json: bool,
+) -> int:
+    """Run one log again, some of its outcomes live or stubs."""
+    if len(logs) > 1 or logs[0].is_dir():
+        raise click.UsageError("one log at a time where anything is live")
+    with opened_log(logs[0]) as opened:
+        program = _named(programs, opened)
+        sources = live_of(opened, program, "recorded", session=way.session, **live)
+        report = drifted(opened, program, sources, volatile=way.volatile)
+        return tell(report, opened, junit=junit, as_json=as_json)
+
+
+@attrs.frozen(kw_only=True)
+class _Way:
+    """How one log is replayed, and told of."""
+
+    is_all: bool
+    tripwire: bool
+    volatile: tuple[str, ...]
+    session: str | None
+
+
+def _replay_one(log: Path, programs: Sequence[str], tools: str, way: _Way, *, as_json: bool) -> int:
+    with opened_log(log) as opened:
+        program_started(opened)
+        program = _named(programs, opened)
+        if program is None and not _is_shipped(opened):
+            return _unnamed(opened)
+        given = load_tools(tools)
+
+        def again() -> ReplayReport:
+            return replayed(opened, program, given, way.volatile, session=way.session)
+
+        seen = watched(again) if way.tripwire else None
+        report = seen.report if seen else again()
+        if report.identical:
+            _refuse_damage(opened)
+        document = document_of(report, opened)
+    found = [finding.as_json() for finding in seen.findings] if seen else None
+    if as_json:
+        output.document({**document, "findings": found})
+    else:
+        describe(report, is_all=way.is_all)
+        _describe_findings(seen)
+    return _code(report)
+
+
+def _describe_findings(seen: Watched | None) -> None:
+    """Print what the tripwire noticed: each place, and what to do instead."""
+    if seen is None:
+        return
+    if not seen.findings:
+        output.line("the program read nothing of the world beside run")
+    else:
+        places = words.counted(len(seen.findings), "place")
+        output.line((f"{places} where the program read the world and not run", "yellow"))
+    for finding in seen.findings:
+        output.lines(f"  {finding}")
+    if seen.report.ends_early:
+        output.line("  unfinished records run in processes of their own, where nobody watches")
+
+
+def _by_name(programs: Sequence[str], logs: Sequence[Path]) -> dict[str, str]:
+    """Return programs by the names of their logs; one alone for one log is meant whatever it is."""
+    if len(logs) == 1 and logs[0].is_file() and replay_many.is_plain(programs):
+        with contextlib.suppress(RefoldError), opened_log(logs[0]) as log:
+            return {started(log.path).program: programs[0]}
+    return replay_many.programs_of(programs)
+
+
+def _named(programs: Sequence[str], log: OpenedLog) -> str | None:
+    """Return the program that was named for this log: one alone is meant whatever its name."""
+    if replay_many.is_plain(programs):
+        return programs[0]
+    return replay_many.programs_of(programs).get(started(log.path).program) if programs else None
+
+
+def _refuse_damage(log: OpenedLog) -> None:
+    """Refuse to call a run identical whose log does not verify (CONTRACT.md §14.9).
+
+    Raises:
+        LogDamaged: the first damage, of whichever log below.
+    """
+    found = (damage for report in verify(log.path).logs for damage in report.damage)
+    damage = next((one for one in found if one.what != TORN_TAIL), None)
+    if damage is not None:
+        raise damage.as_error()
+
+
+def replayed(
+    log: OpenedLog,
+    program: str | None,
+    tools: Iterable[Tool] = (),
+    volatile: Iterable[str] = (),
+    *,
+    session: str | None = None,
+) -> ReplayReport:
+    """Re-execute a log; a shipped program is known by its name, and gets its tools' types.
+
+    `session` names what makes the run's session, as `--session` does.
+
+    Raises:
+        ProgramNotFound: it is none that Refold ships, and none was named.
+    """
+    run = started(log.path)
+    name = run.program
+    if program is None and not names_shipped(run):
+        raise ProgramNotFound(name, SAY_IT)
+    own = tools_of(name) if program is None else ()
+    known = {tool.name: tool for tool in (*own, *tools)}
+    said = f"re-executing {log.given}"
+    with output.stdout_kept(), output.marked_as_replay(), output.progress(said):
+        made = load_session(session, log.path)
+        given = tuple(known.values())
+        return reexecute(log.path, program, tools=given, session=made, volatile=volatile)
+
+
+def _is_shipped(log: OpenedLog) -> bool:
+    return names_shipped(started(log.path))
+
+
+def _unnamed(log: OpenedLog) -> int:
+    """Say that the program has to be named, and the line that does it."""
+    program = complain_of_unnamed(started(log.path).program)
+    output.hint(f"refold replay {shlex.quote(output.shown_path(log.given))} --program {program}")
+    return USAGE
+
+
+def document_of(report: ReplayReport, log: OpenedLog) -> dict[str, Any]:
+    """Return a report as one document, its files named as they were given."""
+    document: dict[str, Any] = report.as_json()
+    document["log"] = output.shown_path(log.given)
+    for divergence in document["divergences"]:
+        divergence["log"] = log.shown(divergence["log"])
+    return document
+
+
+def describe(report: ReplayReport, *, is_all: bool = False) -> None:
+    """Print a report: that nothing differs, or what does and what is likely behind it."""
+    if report.identical:
+        entries = words.counted(report.entries, "entry", "entries")
+        runs = words.counted(report.children, "child run")
+        ran = f"tool calls executed: {report.tools_executed}"
+        output.line(("identical", "green"), f": {entries}, {runs}; {ran}")
+        if report.ends_early:
+            records = words.counted(len(report.ends_early), "record")
+            output.line(
+                f"  {records} without an end (killed, crashed, still open): alike up to there"
+            )
+        for each in report.not_compared:
+            output.line((f"  not compared: {each}", "yellow"))
+        _describe_ignored(report, is_all=is_all)
+        return
+    shown = report.divergences if is_all else report.divergences[:1]
+    output.line((f"{words.counted(len(report.divergences), 'run')} diverged", "bold red"))
+    for divergence in shown:
+        output.lines(f"\n{divergence.in_full() if is_all else divergence}")
+    rest = len(report.divergences) - len(shown)
+    later = sum(divergence.later_count for divergence in shown)
+    if later and not is_all:
+        output.line()
+        output.line((f"{words.counted(later, 'difference')} after it: --all shows each", "dim"))
+    if rest:
+        output.line()
+        more = words.counted(rest, "more run")
+        output.line((f"{more} diverged: --all shows each", "dim"))
+    _describe_ignored(report, is_all=is_all)
+
+
+def _describe_ignored(report: ReplayReport, *, is_all: bool) -> None:
+    """Print what was not as recorded, and was passed over by a rule."""
+    if not report.ignored_count:
+        return
+    values = words.counted(report.ignored_count, "value")
+    output.line((f"ignored: {values} not as recorded", "yellow"))
+    shown = report.ignored if is_all else report.ignored[:IGNORED_SHOWN]
+    for one in shown:
+        output.lines(f"  {one}")
+    rest = report.ignored_count - len(shown)
+    if rest:
+        output.line((f"  … and {rest} more{'' if is_all else ': --all shows each'}", "dim"))
+
+
+def _code(report: ReplayReport) -> int:
+    if report.identical:
+        return FINE
+    is_damaged = any(each.category == "log_damaged" for each in report.divergences)
+    return DAMAGED if is_damaged else DIFFERS

@@ -1,0 +1,248 @@
+"""`refold replay` over many logs: which programs they get, the table, the document, JUnit.
+
+How many logs are re-executed side by side is `replay.bulk.bulk`'s, one log `cli.commands.replay`'s.
+Rules: CONTRACT.md §14.13.
+"""
+
+import contextlib
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from refold.cli.arguments.loading import load_tools
+from refold.cli.arguments.logs import OpenedLog
+from refold.cli.output import output, words
+from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FAULT, FINE, USAGE
+from refold.engine.errors import UsageError
+from refold.engine.ports.ports import Reference
+from refold.engine.ports.programs import load_program, program_name
+from refold.replay.bulk.bulk import Execute, find_logs, program_for, replay_logs, replay_row
+from refold.replay.bulk.report import BulkReport, LogResult
+from refold.replay.explain.junit import junit_xml
+
+_NAMED: Final = re.compile(r"([^\s=/:]+)=(.+)", re.DOTALL)
+"""NAME=MODULE:NAME."""
+
+_CODES: Final = (
+    (DAMAGED, ("damaged",)),
+    (DIFFERS, ("diverged", "timed out")),
+    (FAULT, ("fault",)),
+    (USAGE, ("program needed", "command needed", "refused", "not run")),
+)
+"""The worst first."""
+
+_STYLES: Final = {
+    "identical": "green",
+    "program needed": "yellow",
+    "command needed": "yellow",
+    "refused": "yellow",
+}
+_NOT_RUN: Final = "not run"
+_NAMED_MAX: Final = 3
+_LEFT_OUT_SHOWN: Final = 3
+"""Logs of which is said what was not compared, unless all are asked for."""
+"""Logs named above what is said of all of them; the table has the rest."""
+
+
+def programs_of(given: Sequence[str]) -> dict[str, str]:
+    """Return programs by the name that a log shows: `NAME=…` says it, else it is their own.
+
+    Raises:
+        UsageError: two of them go by one name.
+    """
+    programs: dict[str, str] = {}
+    for text in given:
+        found = _NAMED.fullmatch(text)
+        name, program = found.groups() if found else (program_name(text), text)
+        if programs.setdefault(name, program) != program:
+            raise UsageError(f"--program: two go by the name {name}; say which log's: NAME={text}")
+    return programs
+
+
+def is_plain(given: Sequence[str]) -> bool:
+    """Return whether one program was given, without a name."""
+    return len(given) == 1 and not _NAMED.fullmatch(given[0])
+
+
+def replay_many(
+    paths: Sequence[Path],
+    *,
+    programs: Mapping[str, str],
+    tools: str,
+    volatile: Sequence[str] = (),
+    session: str | None = None,
+    jobs: int | None,
+    fail_fast: bool,
+    timeout_seconds: float | None = None,
+) -> BulkReport:
+    """Re-execute all logs that `paths` name.
+
+    Raises:
+        LogMissing: a path is not there, or there are no logs.
+        ProgramNotFound: a program that was named cannot be imported.
+    """
+    logs = find_logs(paths)
+    with output.stdout_kept():
+        for program in programs.values():
+            load_program(program)
+        load_tools(tools)
+    given = {
+        "programs": dict(programs),
+        "tools": tools,
+        "volatile": list(volatile),
+        "session": session,
+    }
+    execute = Reference(__name__, "replayer", given)
+    with tempfile.TemporaryDirectory(prefix="refold-replay-") as folder:
+        tally = Path(folder) / "done"
+        tally.touch()
+        said = f"of {words.counted(len(logs), 'log')} re-executed"
+        with output.stdout_kept(), output.progress(lambda: f"{tally.stat().st_size:,} {said}"):
+            return replay_logs(
+                logs,
+                execute,
+                jobs=jobs,
+                fail_fast=fail_fast,
+                timeout_seconds=timeout_seconds,
+                tally=tally,
+            )
+
+
+def replayer(
+    programs: dict[str, str], tools: str, volatile: Sequence[str], session: str | None
+) -> Execute:
+    """Return what re-executes one log as `refold replay LOG` does; called in another process."""
+    from refold.cli.commands.replay import replayed  # noqa: PLC0415 - it imports this module
+
+    for program in programs.values():
+        load_program(program)
+    known = load_tools(tools)
+
+    def execute(log: Path) -> LogResult:
+        return replay_row(
+            log,
+            lambda path, name: replayed(
+                OpenedLog(path, log),
+                _text(program_for(path, name, programs)),
+                known,
+                volatile,
+                session=session,
+            ),
+        )
+
+    return execute
+
+
+def _text(program: Any) -> str | None:
+    return program if isinstance(program, str) else None
+
+
+# --- what is said ----------------------------------------------------------------------------
+
+
+def document_of(report: BulkReport) -> dict[str, Any]:
+    """Return the report as one document, paths as JSON can hold them."""
+    document = report.as_json()
+    for row in document["logs"]:
+        row["log"] = output.shown_path(row["log"])
+        for divergence in row["divergences"]:
+            divergence["log"] = output.shown_path(divergence["log"])
+    return document
+
+
+def describe(report: BulkReport, *, is_all: bool) -> None:
+    """Print a row a log, and what is wrong below; with `is_all`, every divergence in full."""
+    rows: list[list[output.Part]] = [["result", "entries", "seconds", "log"]]
+    rows += [
+        [
+            (log.result, _STYLES.get(log.result, "red")),
+            f"{log.entries:>7,}" if log.entries else f"{'':>7}",
+            f"{'':>7}" if log.result == _NOT_RUN else f"{log.seconds:>7.2f}",
+            output.shown_path(log.log),
+        ]
+        for log in report.logs
+    ]
+    output.table(rows)
+    for logs in _alike(report, is_all=is_all):
+        _tell(logs, is_all=is_all)
+    counts = ", ".join(f"{count:,} {result}" for result, count in report.counts.items())
+    ignored = sum(log.ignored for log in report.logs)
+    took = words.seconds(round(report.seconds * 1000))
+    output.line()
+    output.line(
+        (counts, "green" if report.identical else "bold red"),
+        f"  {words.counted(len(report.logs), 'log')} in {took}, {report.jobs} at a time",
+    )
+    left_out = [log for log in report.logs if log.not_compared]
+    for log in left_out[: None if is_all else _LEFT_OUT_SHOWN]:
+        said = f"not compared: {', '.join(log.not_compared)}"
+        output.line((f"{output.shown_path(log.log)}: {said}", "yellow"))
+    if len(left_out) > _LEFT_OUT_SHOWN and not is_all:
+        more = words.counted(len(left_out) - _LEFT_OUT_SHOWN, "more log")
+        output.line((f"and {more} with something that is not compared: --all shows each", "yellow"))
+    if ignored:
+        output.line((f"{words.counted(ignored, 'volatile place')} not as recorded", "dim"))
+
+
+def _alike(report: BulkReport, *, is_all: bool) -> list[list[LogResult]]:
+    """Return what is not identical, those of which the same is said together."""
+    groups: dict[object, list[LogResult]] = {}
+    for log in report.logs:
+        if log.result not in ("identical", _NOT_RUN):
+            said = log.log if is_all else (log.category, log.message, log.where)
+            groups.setdefault(said, []).append(log)
+    return list(groups.values())
+
+
+def _tell(logs: list[LogResult], *, is_all: bool) -> None:
+    output.line()
+    for each in logs[:_NAMED_MAX]:
+        output.line((output.shown_path(each.log), "bold"))
+    if len(logs) > _NAMED_MAX:
+        output.line((f"… and {len(logs) - _NAMED_MAX:,} more", "bold"))
+    log = logs[0]
+    if is_all and log.divergences:
+        for divergence in log.divergences:
+            output.lines(divergence.in_full())
+        return
+    category = f"{log.category}: " if log.category else f"{log.result}: "
+    output.wrapped("  ", category, log.message)
+    if log.where:
+        output.line(f"  where     {log.where}")
+    if len(log.divergences) > 1:
+        more = words.counted(len(log.divergences) - 1, "more run")
+        output.line((f"  {more} diverged: --all shows each", "dim"))
+
+
+def write_junit(report: BulkReport, path: Path) -> None:
+    """Write the report for a CI service; what was there is replaced.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    write_xml(junit_xml([report.suite()]), path)
+
+
+def write_xml(document: bytes, path: Path) -> None:
+    """Write a document for a CI service; what was there is replaced.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path.write_bytes(document)
+
+
+def tell_printed(report: BulkReport) -> None:
+    """Say on standard error what the programs printed."""
+    with contextlib.suppress(BrokenPipeError):
+        if report.printed.strip():
+            output.hint(output.safe_lines(report.printed.rstrip("\n")))
+
+
+def code_of(report: BulkReport) -> int:
+    """Return the worst of the logs' exit codes: 3, 1, 70, 2, 0 (CONTRACT.md §14.13)."""
+    return next(
+        (code for code, results in _CODES if any(name in report.counts for name in results)), FINE
+    )

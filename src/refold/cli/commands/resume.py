@@ -1,0 +1,400 @@
+"""`refold resume`: go on with a run that broke off or waits for a person (CONTRACT.md §4.7, §9.9).
+
+What the run was given at its start is given again: its program, tools and models; what Refold ships
+is found by the names in the log.  How people are asked and what they say is `cli.output.people`'s.
+"""
+
+import contextlib
+import shlex
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import attrs
+import click
+
+from refold.api import open_ends, resume
+from refold.cli.arguments.loading import (
+    import_from_here,
+    joined,
+    load_session,
+    load_tools,
+    models_said,
+    session_option,
+)
+from refold.cli.arguments.logs import (
+    LOG,
+    complain_of_unnamed,
+    json_option,
+    opened_log,
+    place_of,
+    started,
+)
+from refold.cli.output import output, people, words
+from refold.cli.output.exit_codes import FINE, NOT_COMPLETED, USAGE
+from refold.cli.output.pages import page
+from refold.cli.output.recorded import describe, document_of
+from refold.engine.errors import InDoubt, LogSealed, ToolNeeded, UsageError
+from refold.engine.events.events import RunStarted
+from refold.engine.log import scan
+from refold.engine.log.names import PACKED_SUFFIX
+from refold.engine.ports.ports import Model, Tool
+from refold.engine.ports.programs import names_shipped
+from refold.engine.runners.recording import Recording
+from refold.programs.shipped import tools_of
+from refold.replay.index.guarantee import refuse_observed
+from refold.replay.resume.open_ends import OpenEnds
+from refold.replay.resume.resume import ATTEMPTS_MAX
+
+_PAGE: Final = """
+Examples:
+  refold resume runs/audit.jsonl --program audit.py:audit \\
+         --tools audit.py:TOOLS
+  refold resume runs/audit.jsonl --list
+  refold resume runs/agent.jsonl --agent reviewer/AGENT.md \\
+         --answer '0#4=true' --by ada
+  refold resume runs/audit.jsonl --program audit.py:audit \\
+         --tools audit.py:TOOLS --retry '0#9' --fail '0#2 > 0#1'
+
+KEY is a call key; in a child, those from the root run down, as --list shows
+them.  A value is JSON, @FILE, or else a text.
+
+Exit code: 0 completed · 5 it did not, or waits for a person · 2 people have
+to decide first, or it cannot be resumed · 1 the program no longer does what
+is recorded · 3 the log is damaged or has ended.
+"""
+
+
+@click.command("resume", epilog=page(_PAGE))
+@click.argument("log", type=LOG)
+@click.option(
+    "--program", metavar="MODULE:NAME",
+    help="The program as it is now: module:name or file.py:name; not for shipped ones.",
+)  # fmt: skip
+@click.option(
+    "--tools", metavar="MODULE:NAME,…", multiple=True, callback=joined,
+    help="Tools that the run was offered, or lists of them.  They are executed.",
+)  # fmt: skip
+@session_option
+@click.option("--agent", type=LOG, metavar="AGENT.md", help="Of `refold run`: the agent's file.")
+@click.option(
+    "--model", "specs", metavar="[NAME=]SPEC", multiple=True,
+    help="openai:NAME, anthropic:NAME or scripted:FILE; by default the one in the log.  NAME= "
+    "says which model of the run.",
+)  # fmt: skip
+@click.option(
+    "--base-url", metavar="URL", help="Of a server that speaks the protocol of the model."
+)
+@click.option(
+    "--runner", type=click.Choice(["in-process", "subprocess"]),
+    help="What subagents run on; by default what they ran on.",
+)  # fmt: skip
+@click.option(
+    "--root", type=click.Path(path_type=Path), default=Path(), metavar="DIR",
+    help="The folder that shipped file tools read; by default this one.",
+)  # fmt: skip
+@click.option(
+    "--config", type=LOG, metavar="FILE", help="As for `refold run`; by default refold.yaml here."
+)
+@click.option(
+    "--answer", "answers", metavar="KEY=JSON", multiple=True, help="The answer to a question."
+)
+@click.option("--by", default="", metavar="NAME", help="Who answers; it stands in the log.")
+@click.option("--ask", is_flag=True, help="Ask at this terminal what is asked from now on.")
+@click.option(
+    "--retry", metavar="KEY", multiple=True,
+    help="An effect in doubt is to run again, under the same idempotency key.",
+)  # fmt: skip
+@click.option(
+    "--fail", metavar="KEY", multiple=True,
+    help="An effect in doubt, or an unfinished child, is to count as failed.",
+)  # fmt: skip
+@click.option(
+    "--result", "results", metavar="KEY=JSON", multiple=True,
+    help="An effect in doubt happened, and gave this.",
+)  # fmt: skip
+@click.option(
+    "--max-attempts", type=click.IntRange(min=1), default=ATTEMPTS_MAX, show_default=True,
+    metavar="N", help="How often the run may be tried, the first time included.",
+)  # fmt: skip
+@click.option(
+    "--list", "is_list", is_flag=True,
+    help="Only list what people have to say first; nothing is executed.",
+)  # fmt: skip
+@json_option
+def command(
+    *,
+    log: Path,
+    is_list: bool,
+    as_json: bool,
+    **options: Any,
+) -> int:
+    """Go on with a run that broke off, or that waits for a person.
+
+    The program is run again up to the end of the record, with recorded
+    outcomes, and goes on live from there, in the same log.  What had ended is
+    not done again; what was under way is started again.  Of tools that change
+    the world and may have done so, somebody has to say what became of them.
+    """
+    _check_plain(log)
+    given = Given(log=log, **options)
+    with opened_log(log):
+        return _listed(given, as_json=as_json) if is_list else _gone_on(given, as_json=as_json)
+
+
+@attrs.frozen(kw_only=True)
+class Given:
+    """What the command was given."""
+
+    log: Path
+    program: str | None = None
+    tools: str = ""
+    session: str | None = None
+    agent: Path | None = None
+    specs: tuple[str, ...] = ()
+    base_url: str | None = None
+    runner: Literal["in-process", "subprocess"] | None = None
+    root: Path = Path()
+    config: Path | None = None
+    answers: tuple[str, ...] = ()
+    by: str = ""
+    ask: bool = False
+    retry: tuple[str, ...] = ()
+    fail: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    max_attempts: int = ATTEMPTS_MAX
+
+    def again(self) -> str:
+        """Return the command that goes on once more: what the run takes, without decisions."""
+        return again(
+            self.log,
+            program=self.program,
+            tools=self.tools,
+            session=self.session,
+            agent=self.agent,
+            model=self.specs,
+            base_url=self.base_url,
+            runner=self.runner,
+            root=None if self.root == Path() else self.root,
+            config=self.config,
+            ask=self.ask,
+        )
+
+
+def again(log: Path, **options: Any) -> str:
+    """Return a `refold resume` command of a log with these options; empty ones are left out."""
+    line = ["refold", "resume", output.shown_path(log)]
+    for name, value in options.items():
+        for each in value if isinstance(value, tuple) else (value,) if value else ():
+            line.append(f"--{name.replace('_', '-')}")
+            line += [] if each is True else [output.shown_path(each)]
+    return shlex.join(line)
+
+
+def resume_line(log: Path) -> str:
+    """Return the `refold resume` command of a log of which no more is known: what to fill in."""
+    run = started(log)
+    if names_shipped(run):
+        return again(log)
+    return again(log, program=place_of(run.program), tools="FILE.py:TOOLS" if run.tools else "")
+
+
+def _gone_on(given: Given, *, as_json: bool) -> int:
+    """Go on with the run, and say how it ended."""
+    log = given.log
+    run = refuse_observed(log, started(log))
+    if given.program is None and not names_shipped(run):
+        return _unnamed(given, run.program)
+    try:
+        recording = _resumed(given)
+    except InDoubt:
+        if not as_json:
+            return _in_doubt(given)
+        output.document(_open_document(given, open_ends(log)))
+        return USAGE
+    if as_json:
+        output.document(document_of(recording))
+    else:
+        describe(recording, again=given.again())
+    return FINE if recording.ok else NOT_COMPLETED
+
+
+def _unnamed(given: Given, name: str) -> int:
+    """Say that the program has to be named, and the line that does it.
+
+    Raises:
+        LogSealed: it would be no use: the run has ended.
+    """
+    if scan(given.log).ended:
+        raise LogSealed(output.shown_path(given.log))
+    program = complain_of_unnamed(name)
+    output.hint(again(given.log, program=program, tools=given.tools))
+    return USAGE
+
+
+def _check_plain(log: Path) -> None:
+    if log.suffix == PACKED_SUFFIX:
+        raise click.UsageError(f"{output.shown_path(log)} is packed, and only read: unzip it first")
+    if log.is_dir():
+        raise click.UsageError(f"{output.shown_path(log)} is a folder; refold ls lists its logs")
+
+
+def _resumed(given: Given) -> Recording:
+    import_from_here(given.program)
+    progress = contextlib.nullcontext() if given.ask else output.progress(f"{given.log} goes on")
+    with output.stdout_kept(), progress:
+        recording = _once(given, people.said("--answer", given.answers))
+        return until_answered(recording, given) if given.ask else recording
+
+
+def until_answered(recording: Recording, given: Given) -> Recording:
+    """Ask what children in other processes want to know, and go on, until nobody answers."""
+    once = attrs.evolve(given, retry=(), fail=(), results=())
+    while answers := people.asked(recording.questions):
+        recording = _once(once, answers)
+    return recording
+
+
+def _once(given: Given, answers: dict[str, Any]) -> Recording:
+    start = started(given.log)
+    try:
+        return resume(
+            given.log,
+            given.program,
+            tools=_tools(given, start),
+            models=_models(given, start),
+            runner=given.runner,
+            session=load_session(given.session, given.log),
+            answers=answers,
+            by=given.by,
+            ask=people.ask if given.ask else None,
+            retry=given.retry,
+            fail=given.fail,
+            results=people.said("--result", given.results),
+            max_attempts=given.max_attempts,
+        )
+    except ToolNeeded as error:
+        if start.program == "agent" and given.agent is None:
+            raise UsageError(f"{error}; or say --agent AGENT.md, as for `refold run`") from None
+        raise
+
+
+# --- what the run takes ------------------------------------------------------------------------
+
+
+def _tools(given: Given, start: RunStarted) -> tuple[Tool, ...]:
+    own = _own_tools(given, start) if given.program is None else ()
+    known = {tool.name: tool for tool in (*own, *load_tools(given.tools))}
+    return tuple(known.values())
+
+
+def _own_tools(given: Given, start: RunStarted) -> tuple[Tool, ...]:
+    """Return the tools of a shipped program: those of the agent's file, else as the log says."""
+    if start.program != "agent":
+        return tools_of(start.program, given.root)
+    from refold.tools.configuration import prepared_run as configured  # noqa: PLC0415 - imports the tools
+
+    if given.agent is None:
+        return configured.tools_offered(start.tools, given.root)
+    task = start.input.get("task", "") if isinstance(start.input, dict) else ""
+    _, tools, _ = configured.prepare_run(
+        given.agent,
+        task=str(task),
+        root=given.root,
+        config=_project(given),
+        own=load_tools(given.tools),
+    )
+    return tools
+
+
+def _project(given: Given) -> Any:
+    from refold.tools.agents.agent_files import NAMEABLE_TOOLS  # noqa: PLC0415 - imports the tools
+    from refold.tools.configuration.config import load_config  # noqa: PLC0415 - the same
+
+    own = (tool.name for tool in load_tools(given.tools))
+    return load_config(given.config or Path(), known_tools=(*NAMEABLE_TOOLS, *own))
+
+
+def _models(given: Given, start: RunStarted) -> dict[str, Model]:
+    """Return the models that the run had, by name: as said, else of the pools, else as recorded.
+
+    What is said without a name is the default's; where the run had none, and of scripts, all.
+    """
+    from refold.engine.models import model_from  # noqa: PLC0415 - only where a model is asked
+
+    names, said = start.models, models_said(given.specs)
+    made = {spec: model_from(spec, given.base_url) for spec in said.values()}
+    if unknown := sorted(said.keys() - {*names, "", "*"}):
+        known = ", ".join(filter(None, names)) or "none"
+        raise UsageError(f"--model {unknown[0]}=…: the run had no such model; it had {known}")
+    if not names:
+        return {"": made[said[""]]} if "" in said else {}
+    from refold.tools.configuration.prepared_run import pool_models  # noqa: PLC0415 - imports the tools
+
+    pools = pool_models(_project(given))
+    found = {}
+    for name, full in names.items():
+        is_plain = not name or "" not in names or full.startswith("scripted")
+        spec = said.get(name) or said.get("*") or (said.get("") if is_plain else None)
+        if spec is not None:
+            found[name] = made[spec]
+        else:
+            found[name] = pools[name] if name in pools else _as_recorded(name, full, given.base_url)
+    return found
+
+
+def _as_recorded(name: str, full: str, base_url: str | None) -> Model:
+    from refold.engine.models import model_from  # noqa: PLC0415 - as above
+
+    if full.partition(":")[0] not in ("openai", "anthropic"):
+        which = f"the model {name!r}" if name else "the model"
+        raise click.UsageError(f"{which} of this run was {full}: give one, --model SPEC")
+    return model_from(full, base_url)
+
+
+# --- what people have to say -------------------------------------------------------------------
+
+
+def _listed(given: Given, *, as_json: bool) -> int:
+    found = scan(given.log)
+    if found.damage is not None:
+        raise found.damage.as_error()
+    if found.ended:
+        raise LogSealed(output.shown_path(given.log))
+    ends = open_ends(given.log)
+    if as_json:
+        output.document(_open_document(given, ends))
+    else:
+        describe_ends(ends, given.again() if given.program else resume_line(given.log))
+    return FINE
+
+
+def _in_doubt(given: Given) -> int:
+    """Say which effects nobody has decided on, and how to."""
+    decided = {*given.retry, *given.fail, *people.said("--result", given.results)}
+    left = tuple(doubt for doubt in open_ends(given.log).doubts if doubt.key not in decided)
+    effects = words.counted(len(left), "effect")
+    output.complain(
+        f"{effects} may have changed the world when the run broke off, and the log does not say. "
+        "Look, and say for each what became of it; nothing was done"
+    )
+    output.hint("\n".join([*people.lines_of_doubts(left), f"{given.again()} …"]))
+    return USAGE
+
+
+def describe_ends(ends: OpenEnds, command: str) -> None:
+    """Print what waits for people, and the command that takes what they say."""
+    if ends.questions:
+        output.line(f"{words.counted(len(ends.questions), 'question')} without an answer:")
+        people.describe_questions(ends.questions)
+    if ends.doubts:
+        effects = words.counted(len(ends.doubts), "effect")
+        output.line(f"{effects} in doubt, which may have changed the world:")
+        output.lines("\n".join(people.lines_of_doubts(ends.doubts)))
+    if not ends.questions and not ends.doubts:
+        output.line("it has no end, and nothing waits for people: it can go on")
+    if command:
+        output.hint(command)
+
+
+def _open_document(given: Given, ends: OpenEnds) -> dict[str, Any]:
+    return {"log": output.shown_path(given.log), **people.document_of(ends)}

@@ -1,0 +1,177 @@
+"""`refold run`: run an agent that a file defines, and record it."""
+
+import contextlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import click
+
+from refold.cli.arguments.loading import joined, load_tools, models_said
+from refold.cli.arguments.logs import LOG, json_option
+from refold.cli.output import output
+from refold.cli.output.exit_codes import FINE, NOT_COMPLETED
+from refold.cli.output.pages import page
+from refold.cli.output.recorded import describe, document_of
+from refold.engine.encoding.canonical import Json
+from refold.engine.events.limits import Limits
+from refold.engine.ports.ports import Question
+from refold.engine.runners.recording import Recording, record
+from refold.engine.secrets.redaction import narrowed
+from refold.tools.agents.agent_files import NAMEABLE_TOOLS
+from refold.tools.configuration.config import load_config
+from refold.tools.configuration.prepared_run import models_for, prepared, session_for
+
+_PAGE: Final = """
+Examples:
+  refold run reviewer/AGENT.md --task "review src/" --model openai:gpt-4o
+  refold run AGENT.md --task - --model openai:llama3:8b \\
+         --base-url http://localhost:8000/v1 < task.txt
+  refold run AGENT.md --task "try it" --model scripted:replies.yaml
+  refold run AGENT.md --task "find it" --tools mytools.py:TOOLS
+
+Exit code: 0 completed · 5 it did not, and is recorded all the same; a run
+that waits for a person goes on with `refold resume`.
+"""
+
+
+@click.command("run", epilog=page(_PAGE))
+@click.argument("agent", metavar="AGENT.md", type=LOG)
+@click.option(
+    "--task", required=True, help="What the agent is to do; - reads it from standard input."
+)
+@click.option(
+    "--model", "specs", metavar="[NAME=]SPEC", multiple=True,
+    help="openai:NAME, anthropic:NAME or scripted:FILE; by default as AGENT.md says.  NAME= says "
+    "which model a name in the files of agents means; `*=`, any of them.",
+)  # fmt: skip
+@click.option(
+    "--base-url", metavar="URL", help="Of a server that speaks the protocol of the model."
+)
+@click.option(
+    "--runner", type=click.Choice(["in-process", "subprocess"]), default="in-process",
+    show_default=True, help="What subagents run on.",
+)  # fmt: skip
+@click.option(
+    "--log", type=LOG, metavar="FILE", help="Where to record; by default a new file in runs/."
+)
+@click.option(
+    "--root", type=click.Path(path_type=Path), default=Path(), metavar="DIR",
+    help="The folder that its file tools read; by default this one.",
+)  # fmt: skip
+@click.option(
+    "--tools", metavar="MODULE:NAME,…", multiple=True, callback=joined,
+    help="Tools of your own, or lists of them, that agents and profiles may name; an agent\n"
+    "that names no tools has them.  A delegation tool is one too.",
+)  # fmt: skip
+@click.option(
+    "--max-depth", type=click.IntRange(min=0), metavar="N", help="Levels of subagents; 0 for none."
+)
+@click.option(
+    "--max-turns", type=click.IntRange(min=1), metavar="N", help="Model requests of the agent."
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Of the whole run.",
+)
+@click.option(
+    "--config", type=LOG, metavar="FILE",
+    help="Tools, profiles, model pools, limits; by default refold.yaml here, or [tool.refold]\n"
+    "of pyproject.toml.",
+)  # fmt: skip
+@click.option(
+    "--ask", is_flag=True,
+    help="Ask at this terminal what the run asks a person; else it is suspended there.",
+)  # fmt: skip
+@json_option
+def command(
+    *,
+    agent: Path,
+    task: str,
+    specs: tuple[str, ...],
+    base_url: str | None,
+    runner: Literal["in-process", "subprocess"],
+    log: Path | None,
+    root: Path,
+    tools: str,
+    max_depth: int | None,
+    max_turns: int | None,
+    timeout: float | None,
+    config: Path | None,
+    ask: bool,
+    as_json: bool,
+) -> int:
+    """Run the agent that AGENT.md defines, with the tools that it names.
+
+    Keys are read from OPENAI_API_KEY and ANTHROPIC_API_KEY, and never written.
+    """
+    own = load_tools(tools)
+    known = (*NAMEABLE_TOOLS, *(tool.name for tool in own))
+    project = load_config(config or Path(), known_tools=known)
+    given = prepared(agent, task=_task(task), root=root, config=project, own=own)
+    asked = Limits(max_depth=max_depth, max_iterations=max_turns, timeout_seconds=timeout)
+    words: dict[str, Any] = {"agent": agent, "model": specs, "base_url": base_url, "config": config}
+    words |= {"root": None if root == Path() else root, "runner": runner, "tools": tools}
+    models = models_for(given.agents, project, said=models_said(specs), base_url=base_url)
+    if "" not in models:
+        raise click.UsageError(
+            "no model: give --model (openai:NAME, anthropic:NAME, scripted:FILE), "
+            "`provider` and `model` in AGENT.md, or `llm.default_pool` in refold.yaml"
+        )
+    names = {tool.name for tool in given.tools}, {each.name for each in models.values()}
+    progress = contextlib.nullcontext() if ask else output.progress(f"{agent} is at work")
+    with output.stdout_kept(), progress:
+        recording = record(
+            "agent",
+            given.input,
+            log=log,
+            tools=given.tools,
+            models=models,
+            session=session_for(given.tools),
+            runner=runner,
+            limits=given.limits.narrowed(asked),
+            redaction=narrowed(project.redaction, *names) if project.redaction else None,
+            volatile=project.volatile,
+            ask=_asker(is_on=ask),
+        )
+    if ask and recording.questions:
+        recording = _go_on(recording, words)
+    if as_json:
+        output.document(document_of(recording))
+    else:
+        describe(recording, again=_again(recording.log, words))
+    return FINE if recording.ok else NOT_COMPLETED
+
+
+def _task(task: str) -> str:
+    if task != "-":
+        return task
+    text = sys.stdin.read().strip()
+    if not text:
+        raise click.UsageError("--task - found no text on standard input")
+    return text
+
+
+def _asker(*, is_on: bool) -> Callable[[Question], Json] | None:
+    from refold.cli.output.people import ask  # noqa: PLC0415 - few runs ask
+
+    return ask if is_on else None
+
+
+def _again(log: Path, words: dict[str, Any]) -> str:
+    """Return the command that goes on with the run."""
+    from refold.cli.commands.resume import again  # noqa: PLC0415 - few runs are suspended
+
+    return again(log, **{**words, "runner": None})
+
+
+def _go_on(recording: Recording, words: dict[str, Any]) -> Recording:
+    """Ask what children in other processes want to know."""
+    from refold.cli.commands.resume import Given, until_answered  # noqa: PLC0415 - as above
+
+    options = {**words, "specs": words["model"], "root": words["root"] or Path(), "ask": True}
+    del options["model"]
+    return until_answered(recording, Given(log=recording.log, **options))

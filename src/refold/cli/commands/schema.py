@@ -1,0 +1,34 @@
+"""`refold schema`: what the documents of `--json` and the lines of a log look like."""
+
+from typing import Final
+
+import click
+
+from refold.cli.output import output
+from refold.cli.output.exit_codes import FINE
+from refold.cli.output.pages import page
+from refold.cli.schema.documents import DOCUMENTS, schema
+
+_PAGE: Final = """
+Examples:
+  refold schema
+  refold schema replay
+  refold schema event > event.schema.json
+"""
+
+
+@click.command("schema", epilog=page(_PAGE))
+@click.argument("name", required=False, type=click.Choice(list(DOCUMENTS)), metavar="[NAME]")
+@click.option(
+    "--json", "as_json", is_flag=True, help="A schema is JSON as it is; the list of names too."
+)
+def command(*, name: str | None, as_json: bool) -> int:
+    """Print the JSON schema NAME; without NAME, list them."""
+    if name is not None:
+        output.document(schema(name))
+    elif as_json:
+        output.document({each: title for each, (title, _) in DOCUMENTS.items()})
+    else:
+        rows: list[list[output.Part]] = [[each, title] for each, (title, _) in DOCUMENTS.items()]
+        output.table([["name", "describes"], *rows])
+    return FINE

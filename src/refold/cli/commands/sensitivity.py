@@ -1,0 +1,128 @@
+"""`refold sensitivity`: which recorded outcomes does a run depend on?
+
+What it prints is what `replay.what_if.sensitivity` found.  Rules: CONTRACT.md §12.9.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from refold.api import sensitivity
+from refold.cli.arguments.loading import session_option
+from refold.cli.arguments.logs import LOG, OpenedLog, json_option
+from refold.cli.arguments.rehearsals import dropped_prints, program_option, subject, tools_option
+from refold.cli.output import output, words
+from refold.cli.output.exit_codes import FINE, USAGE
+from refold.cli.output.pages import page
+from refold.replay.what_if.sensitivity import CallSensitivity, Influence, SensitivityReport
+
+_PAGE: Final = """
+Examples:
+  refold sensitivity runs/audit.jsonl --program audit.py:audit
+  refold sensitivity runs/audit.jsonl --program audit.py:audit --errors
+  refold sensitivity answer.jsonl --only read_file --json
+
+How an outcome is needed:
+  shows     the output is another one; where, as JSON pointers
+  steers    a later request is another one; the first of them
+  nothing   neither: the run would have been the same without it
+
+Exit code: 0 all were tried · 1 the program is not as recorded · 3 no end on
+record.
+"""
+
+_LABEL_MAX: Final = 44
+"""Characters of a call that a table shows."""
+
+
+@click.command("sensitivity", epilog=page(_PAGE))
+@click.argument("log", type=LOG)
+@program_option
+@click.option("--errors", is_flag=True, help="Put a failure in the place of each success, too.")
+@click.option(
+    "--only", metavar="TEXT", default="",
+    help="Alter only outcomes of calls whose name or arguments hold TEXT.",
+)  # fmt: skip
+@tools_option
+@session_option
+@json_option
+def command(
+    *,
+    log: Path,
+    program: str | None,
+    errors: bool,
+    only: str,
+    tools: str,
+    session: str | None,
+    as_json: bool,
+) -> int:
+    """Find out which recorded outcomes a run depends on.
+
+    Each result, answer and drawn value in turn is replaced by another of its
+    type, and the program runs again with everything else as recorded: no tool
+    runs, no model is asked.  What nothing depends on was got for nothing.
+    """
+    done = [0, 0]
+    with subject(log, program, tools, session, command="sensitivity") as given:
+        if given is None:
+            return USAGE
+        with dropped_prints(), output.progress(lambda: _progress(log, done)):
+            report = sensitivity(
+                given.log.path,
+                given.program,
+                tools=given.tools,
+                session=given.session,
+                errors=errors,
+                only=only,
+                on_call=lambda number, count: done.__setitem__(slice(None), [number, count]),
+            )
+        document = _document(report, given.log)
+    if as_json:
+        output.document(document)
+    else:
+        describe(report)
+    return FINE
+
+
+def _progress(log: Path, done: list[int]) -> str:
+    return f"altering the outcomes of {log}: {done[0]:,} of {done[1]:,}"
+
+
+def _document(report: SensitivityReport, log: OpenedLog) -> dict[str, Any]:
+    document = report.as_json()
+    document["log"] = log.shown(report.log)
+    return document
+
+
+def describe(report: SensitivityReport) -> None:
+    """Print a row for each outcome, and what was spent on those that nothing depends on."""
+    rows: list[list[output.Part]] = [["outcome of", "tokens", "time", "what depends on it"]]
+    for call in report.calls:
+        tokens = f"{call.tokens:,}" if call.tokens else "-"
+        took = words.seconds(call.duration_ms) if call.kind != "value" else "-"
+        rows.append([_label(call), tokens, took, _said(call.altered)])
+        if call.failed is not None:
+            rows.append(["  if it had failed", "", "", _said(call.failed)])
+    output.table(rows, wrap=True)
+    output.line()
+    for line in report.left_out():
+        output.line((line, "yellow"))
+    count, found = words.counted(len(report.calls), "outcome"), len(report.unneeded)
+    if not found:
+        output.line(f"{count}, and none that nothing depends on")
+        return
+    tokens = words.counted(report.tokens_unneeded, "token")
+    took = words.seconds(report.duration_unneeded_ms)
+    output.line((f"nothing depends on {found:,} of {count}", "bold"), f": {tokens}, {took}")
+
+
+def _label(call: CallSensitivity) -> str:
+    label = call.label
+    return label if len(label) <= _LABEL_MAX else f"{label[: _LABEL_MAX - 1]}…"
+
+
+def _said(influence: Influence | None) -> output.Part:
+    if influence is None:
+        return ("has no other value of its type", "dim")
+    return (str(influence), "yellow") if influence == Influence() else str(influence)

@@ -1,0 +1,157 @@
+"""`refold show`: the delegation tree of a run, its entries one by one, or one entry whole."""
+
+import contextlib
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from refold.cli.arguments.logs import LOG, OpenedLog, first_entry, json_option, opened_log
+from refold.cli.output import output
+from refold.cli.output.entries import heading, kind_width, origin_of, print_entry
+from refold.cli.output.exit_codes import DAMAGED, FINE
+from refold.cli.output.pages import page
+from refold.cli.output.trees import print_tree
+from refold.engine.encoding.canonical import loads
+from refold.engine.errors import EntryMissing, LogLocked
+from refold.engine.log import Entry, read_entries, scan
+from refold.engine.log.gaps import blob_gaps
+from refold.engine.log.lock import refuse_if_locked
+from refold.engine.log.names import root_of
+from refold.replay.index.guarantee import is_observed
+from refold.replay.tree.delegation_tree import RunNode, delegation_tree
+
+_PAGE: Final = """
+Examples:
+  refold show runs/audit.jsonl
+  refold show runs/audit.jsonl --details
+  refold show runs/audit.2.jsonl --events
+  refold show runs/audit.jsonl --entry 12
+  refold show report.refold --json
+
+Exit code: 0 shown · 3 shown, and a child's log or a large text is missing,
+damaged or another run's (standard error says which): refold verify LOG.
+"""
+
+_THERE: Final = frozenset({"read", "torn", "none"})
+"""States of a log that is there, or need not be."""
+_WORDS: Final = {
+    "foreign": "another run's",
+    "damaged": "damaged: `refold verify` says where",
+}
+
+
+@click.command("show", epilog=page(_PAGE))
+@click.argument("log", type=LOG)
+@click.option("--events", "is_events", is_flag=True, help="The entries, one line each.")
+@click.option(
+    "--entry", "at", type=int, metavar="N",
+    help="Entry N whole, as JSON, large texts included; -1 is the last.",
+)  # fmt: skip
+@click.option("--details", is_flag=True, help="In the tree: limits, tools, call keys, files.")
+@json_option
+def command(*, log: Path, is_events: bool, at: int | None, details: bool, as_json: bool) -> int:
+    """Show who delegated what to whom, and how it ended.
+
+    A child's log is shown like a root's: LOG may be runs/audit.2.jsonl.
+    """
+    if is_events and at is not None:
+        raise click.UsageError("--events shows all entries and --entry one: give one of them")
+    with opened_log(log) as opened, output.progress(f"reading {log}"):
+        if at is not None:
+            output.document(_entry(opened, at))
+        elif is_events:
+            _events(opened, as_json=as_json)
+        else:
+            return _tree(opened, as_json=as_json, details=details)
+    return FINE
+
+
+def _tree(log: OpenedLog, *, as_json: bool, details: bool) -> int:
+    """Show the delegation tree; say what is missing, and return the exit code."""
+    tree = delegation_tree(log.path)
+    if as_json:
+        output.document(tree_document(tree, log))
+    else:
+        print_tree(tree, details=details)
+        _print_open_ends(log)
+    gaps = [
+        f"{log.shown(node.log)}: its log is {_WORDS.get(node.log_state, node.log_state)}"
+        for node in _all(tree)
+        if node.log_state not in _THERE
+    ]
+    gaps += [f"{log.shown(gap.path)}:{gap.line}: {gap.what}" for gap in blob_gaps(log.path)]
+    for gap in gaps:
+        output.complain(gap)
+    return DAMAGED if gaps else FINE
+
+
+def _print_open_ends(log: OpenedLog) -> None:
+    """Print of a run without an end, which nobody writes any more, what it waits for."""
+    found = scan(log.path)
+    if is_observed(log.path):
+        return  # nobody can go on with a command that has ended
+    if found.ended or found.damage is not None or found.entries == 0:
+        return
+    with contextlib.suppress(LogLocked):
+        refuse_if_locked(log.path)
+        from refold.cli.commands.resume import describe_ends, resume_line  # noqa: PLC0415 - few are unfinished
+        from refold.replay.resume.open_ends import open_ends  # noqa: PLC0415 - the same
+
+        output.line()
+        is_packed = log.path != log.given
+        describe_ends(open_ends(log.path), "" if is_packed else resume_line(root_of(log.given)))
+
+
+def _all(node: RunNode) -> list[RunNode]:
+    nodes = [node]
+    for each in nodes:
+        nodes.extend(each.children)
+    return nodes
+
+
+def tree_document(tree: RunNode, log: OpenedLog) -> dict[str, Any]:
+    """Return the delegation tree as one document, its files named as they were given."""
+    document = tree.as_json()
+    waiting = [document]
+    for node in waiting:
+        node["log"] = log.shown(node["log"]) if node["log"] else ""
+        waiting.extend(node["children"])
+    return document
+
+
+def _events(log: OpenedLog, *, as_json: bool) -> None:
+    origin_us = origin_of(first_entry(log.path).meta)
+    entries = read_entries(log.path, torn_ok=True)
+    if as_json:
+        rows = [loads(entry.line) for entry in entries]
+        output.document({"log": output.shown_path(log.given), "entries": rows})
+        return
+    width = kind_width(log.path)
+    heading(width)
+    for entry in entries:
+        print_entry(entry, origin_us, width)
+
+
+def _entry(log: OpenedLog, at: int) -> dict[str, Any]:
+    """Return one entry, its large texts in place.
+
+    Raises:
+        EntryMissing: the log has no such entry.
+    """
+    if at < 0:
+        count = sum(1 for _ in read_entries(log.path, torn_ok=True))
+        at, asked = count + at, at
+        if at < 0:
+            raise EntryMissing(str(log.given), asked, count)
+    seen = 0
+    for entry in read_entries(log.path, resolve=True, torn_ok=True):
+        seen += 1
+        if entry.seq == at:
+            return _whole(entry)
+    raise EntryMissing(str(log.given), at, seen)
+
+
+def _whole(entry: Entry) -> dict[str, Any]:
+    row: dict[str, Any] = loads(entry.line)
+    return row | {"data": entry.data}

@@ -1,0 +1,193 @@
+"""`refold state`: a log folded to state, at its end or after any entry (CONTRACT.md §6.1)."""
+
+import itertools
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import click
+
+from refold.cli.arguments.logs import LOG, OpenedLog, json_option, opened_log, started
+from refold.cli.output import output, words
+from refold.cli.output.exit_codes import DIFFERS, FINE
+from refold.cli.output.pages import page
+from refold.engine.state import Left, RunState, state_digest, state_json
+from refold.replay.audit.refolding import Refolded, refold_log, state
+from refold.replay.difference.pointer_diff import Difference, differences
+from refold.replay.index.guarantee import MATCHED
+
+_PAGE: Final = """
+Examples:
+  refold state runs/audit.jsonl
+  refold state runs/audit.jsonl --at 12
+  refold state runs/audit.jsonl --at -2 --json
+  refold state runs/audit.jsonl --diff 12 20
+
+Exit code: 0 fine · 1 the digest is not the recorded one.
+"""
+
+
+_LAST: Final = -1
+_PLACES_SHOWN: Final = 8
+"""Of what was added to an array, or left it, between two states."""
+_RUNNING: Final = "running"
+
+
+@click.command("state", epilog=page(_PAGE))
+@click.argument("log", type=LOG)
+@click.option(
+    "--at", type=int, metavar="N", help="After entry N; -1 is the last, -2 the one before it."
+)
+@click.option(
+    "--diff", "between", type=int, nargs=2, metavar="N M",
+    help="What of the state changed from after entry N to after entry M.",
+)  # fmt: skip
+@json_option
+def command(*, log: Path, at: int | None, between: tuple[int, int] | None, as_json: bool) -> int:
+    """Show what a run had done, used up and left after any entry.
+
+    The state is folded from the log; no program runs.  At the end of a sealed
+    log, its digest is compared with the one that was recorded.
+    """
+    if between is not None:
+        if at is not None:
+            raise click.UsageError("--at shows one state and --diff compares two: give one of them")
+        return _compare(log, *between, as_json=as_json)
+    with opened_log(log) as opened, output.progress(f"folding {log}"):
+        first = started(opened.path)  # a file without a first entry has no state
+        found, whole = _folded(opened.path, at)
+        document = _document(found, whole, at, opened)
+    if as_json:
+        output.document(document)
+    else:
+        _describe(found, document, has_limits=first.guarantee != MATCHED)
+    return DIFFERS if document["agrees"] is False else FINE
+
+
+def _compare(log: Path, before: int, after: int, *, as_json: bool) -> int:
+    """Print where two states differ; that they do is no fault."""
+    with opened_log(log) as opened, output.progress(f"folding {log}"):
+        program = started(opened.path).program
+        one, other = state(opened.path, before), state(opened.path, after)
+    found = differences(state_json(one), state_json(other))
+    if as_json:
+        document = {
+            "log": output.shown_path(log),
+            "before": one.entries - 1,
+            "after": other.entries - 1,
+            "before_digest": state_digest(one),
+            "after_digest": state_digest(other),
+            "differences": [difference.as_json() for difference in found],
+        }
+        output.document(document)
+        return FINE
+    span = f" from after entry {one.entries - 1} to after entry {other.entries - 1}"
+    output.line((program, "bold"), span)
+    for (parent, kind), same in itertools.groupby(found, key=_place):
+        _print_places(parent, kind, list(same))
+    if not found:
+        output.line("  the same state")
+    return FINE
+
+
+def _place(difference: Difference) -> tuple[str, str]:
+    """Return what holds a place, and what happened there."""
+    return difference.pointer.rpartition("/")[0], difference.kind
+
+
+def _print_places(parent: str, kind: str, found: list[Difference]) -> None:
+    """Print places in one array or object; of many new or lost ones, the first and the last."""
+    first, last = found[: _PLACES_SHOWN - 1], found[-1:]
+    if kind == "changed" or len(found) <= _PLACES_SHOWN:
+        first, last = found, []
+    for difference in first:
+        _print_place(difference)
+    if last:
+        more = len(found) - _PLACES_SHOWN
+        output.wrapped("  ", (f"… {more:,} more {kind} in {parent or '/'}", "dim"))
+    for difference in last:
+        _print_place(difference)
+
+
+def _print_place(difference: Difference) -> None:
+    told = str(difference)[len(difference.pointer) :]
+    output.wrapped("  ", (difference.pointer, "cyan"), told)
+
+
+def _folded(path: Path, at: int | None) -> tuple[RunState, Refolded | None]:
+    """Return the state that was asked for; at the end of a log, what was recorded of it too."""
+    if at is not None and at != _LAST:
+        found = state(path, at)
+        if found.status == _RUNNING:
+            return found, None
+    whole = refold_log(path)  # nothing follows the end of a run
+    return whole.state, whole
+
+
+def _document(
+    found: RunState, whole: Refolded | None, at: int | None, log: OpenedLog
+) -> dict[str, Any]:
+    return {
+        "log": output.shown_path(log.given),
+        "at": found.entries - 1 if at is None or at < 0 else at,
+        "digest": whole.digest if whole is not None else state_digest(found),
+        "recorded_digest": (whole.recorded_digest or None) if whole is not None else None,
+        "agrees": whole.agrees if whole is not None else None,
+        "state": state_json(found),
+    }
+
+
+def _describe(state: RunState, document: dict[str, Any], *, has_limits: bool) -> None:
+    output.line((f"{state.program}", "bold"), f" after entry {document['at']}")
+    how = f" ({state.reason})" if state.reason and state.reason != "done" else ""
+    output.line("  status     ", (state.status, output.status_style(state.status)), how)
+    output.line(f"  depth      {state.depth}")
+    for count in state.tools:
+        failed = f", {count.error} failed" if count.error else ""
+        output.line(f"  tool       {count.tool}: {words.counted(count.called, 'call')}{failed}")
+    if state.iterations:
+        used = f"{state.tokens_used:,} tokens"
+        output.line(f"  model      {words.counted(state.iterations, 'request')}, {used}")
+    for call in state.open:
+        output.line(
+            "  open       ", (f"{call.kind} {call.name}", "yellow"), f" asked at {call.seq}"
+        )
+    for child in state.children:
+        status = child.status or "running"
+        number = "-" if child.number is None else str(child.number)
+        what = child.brief or child.agent or child.program
+        output.line(
+            f"  child {number:>4} ", (status, output.status_style(status)), f"  {what}", cut=True
+        )
+    for hit in state.limit_hits:
+        output.line(
+            f"  limit      {hit.limit} {hit.allowed:g}: hit {words.counted(hit.count, 'time')}"
+        )
+    if has_limits:  # nobody limits a watched command
+        output.line(f"  left       {_left(state.left)}")
+    output.line("  digest     ", document["digest"][:16], f"  {_agreement(document)}")
+
+
+_UNITS: Final = {
+    "levels": ("level",),
+    "children": ("child", "children"),
+    "iterations": ("iteration",),
+    "tokens": ("token",),
+    "output_bytes": ("output byte",),
+}
+"""What a cap counts, one of it and, where that is not plain, several."""
+
+
+def _left(left: Left) -> str:
+    shown = {name: value for name, value in attrs.asdict(left).items() if value is not None}
+    return ", ".join(words.counted(value, *_UNITS[name]) for name, value in shown.items())
+
+
+def _agreement(document: dict[str, Any]) -> str:
+    match document["agrees"]:
+        case True:
+            return "as recorded"
+        case False:
+            return f"NOT as recorded: {document['recorded_digest'][:16]}"
+        case _:
+            return "nothing recorded to compare it with"

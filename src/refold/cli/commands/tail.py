@@ -1,0 +1,114 @@
+"""`refold tail`: the last entries of a log, and with `--follow` those still to come."""
+
+import os
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import click
+
+from refold.cli.arguments.logs import LOG, first_entry, json_option, opened_log
+from refold.cli.output import output
+from refold.cli.output.entries import heading, kind_width, origin_of, print_entry
+from refold.cli.output.exit_codes import FINE
+from refold.cli.output.pages import page
+from refold.engine.encoding.canonical import loads
+from refold.engine.log import Entry, read_entries
+from refold.engine.log.damage import Place, judge
+from refold.engine.log.line import LINE_MAX, TRAILER, trailer
+from refold.engine.log.reader import entry_of, open_log
+
+_POLL_SECONDS: Final = 0.2
+
+
+_PAGE: Final = """
+Examples:
+  refold tail runs/audit.jsonl
+  refold tail -n 50 runs/audit.jsonl
+  refold tail -f runs/audit.jsonl
+"""
+
+
+@click.command("tail", epilog=page(_PAGE))
+@click.argument("log", type=LOG)
+@click.option(
+    "-n", "count", type=click.IntRange(min=1), default=10, show_default=True, metavar="N",
+    help="How many entries.",
+)  # fmt: skip
+@click.option(
+    "-f", "--follow", is_flag=True, help="Go on as entries are written, until the run has finished."
+)
+@json_option
+def command(*, log: Path, count: int, follow: bool, as_json: bool) -> int:
+    """Show the last entries of a log, one line each.
+
+    With --follow, go on until the run has finished; Ctrl-C ends it before.
+    """
+    if follow and as_json:
+        raise click.UsageError("--follow never ends in one document: leave --json out")
+    with opened_log(log) as opened:
+        origin_us = origin_of(first_entry(opened.path).meta)
+        last = _last(opened.path, count)
+        if as_json:
+            output.document({"log": output.shown_path(log), "entries": [_plain(e) for e in last]})
+            return FINE
+        width = kind_width(opened.path)
+        heading(width)
+        for entry in last:
+            print_entry(entry, origin_us, width)
+        if follow and last and last[-1].kind != "run.finished":
+            _follow(opened.path, last[-1], origin_us, width)
+    return FINE
+
+
+def _last(path: Path, count: int) -> list[Entry]:
+    """Return the last entries that verify."""
+    return list(deque(read_entries(path, torn_ok=True), maxlen=count))
+
+
+def _plain(entry: Entry) -> dict[str, Any]:
+    document: dict[str, Any] = loads(entry.line)
+    return document
+
+
+def _follow(path: Path, last: Entry, origin_us: int, width: int) -> None:
+    """Print entries as they are written, each verified; a log says nothing when it grows."""
+    end, head = last.offset + len(last.line), last.hash.encode()
+    place = Place(str(path), last.seq + 1, end, head)
+    with open_log(path) as file:
+        while True:
+            line = _whole_line(file, place)
+            if line:
+                entry = _verified(file, line, place)
+                print_entry(entry, origin_us, width)
+                if entry.kind == "run.finished":
+                    return
+                end, head = place.offset + len(line), entry.hash.encode()
+                place = Place(str(path), place.seq + 1, end, head)
+            elif os.fstat(file.fileno()).st_nlink == 0:
+                return  # removed: nobody writes it any more
+            else:
+                time.sleep(_POLL_SECONDS)
+
+
+def _whole_line(file: BinaryIO, place: Place) -> bytes:
+    """Return the line at `place`; empty while it is not whole, or was taken off as a torn tail.
+
+    Raises:
+        LogDamaged: the log ends before it, where there were entries.
+    """
+    size = os.fstat(file.fileno()).st_size
+    if size < place.offset:
+        found = f"{size} bytes: it was cut while it was followed"
+        raise place.damage("log cut short", f"{place.offset} bytes", found).as_error()
+    file.seek(place.offset)
+    line = file.readline(LINE_MAX + 1)
+    return line if line.endswith(b"\n") or len(line) > LINE_MAX else b""
+
+
+def _verified(file: BinaryIO, line: bytes, place: Place) -> Entry:
+    is_next = line.startswith(b'{"seq":%d,' % place.seq)
+    if not is_next or not line.endswith(trailer(place.previous, line[:-TRAILER])):
+        raise judge(file, place).as_error()
+    return entry_of(line, place)

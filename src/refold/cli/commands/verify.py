@@ -1,0 +1,246 @@
+"""`refold verify`: are logs intact and complete?  Three answers, never one (CONTRACT.md §5).
+
+A log is described in full; of a folder, each root log is a row, and what is wrong stands below.
+"""
+
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import click
+
+from refold.cli.arguments.logs import LOG, OpenedLog, json_option, opened_log
+from refold.cli.output import output, words
+from refold.cli.output.exit_codes import DAMAGED, FINE
+from refold.cli.output.pages import page
+from refold.engine.errors import LogUnsupported, RefoldError
+from refold.engine.log.damage import TORN_TAIL, Damage
+from refold.engine.log.names import Folder
+from refold.replay.audit.verify import LEAVES_INTACT, OTHER_HEAD, LogReport, Verification, verify
+
+_SHOWN: Final = 10
+"""Places of damage that people are shown of one tree."""
+_HEAD_DIGITS: Final = 64
+_HEX: Final = re.compile(r"[0-9a-f]*\Z")
+
+
+_PAGE: Final = """
+intact     every line chains to the one above it, entries make sense
+           together, parents and children name each other
+complete   sealed at its end, or its head is the one kept elsewhere
+authentic  signed (nothing is, so far)
+
+Examples:
+  refold verify runs/audit.jsonl
+  refold verify runs
+  refold verify runs/*.jsonl --json
+  refold verify runs/audit.jsonl --expect-head 5859a211…
+
+Exit code: 0 all intact and complete · 3 not.
+"""
+
+
+@click.command("verify", epilog=page(_PAGE))
+@click.argument("logs", metavar="LOG…", type=LOG, nargs=-1, required=True)
+@click.option("--expect-head", metavar="HASH", help="The head kept elsewhere: of one LOG only.")
+@json_option
+def command(*, logs: tuple[Path, ...], expect_head: str | None, as_json: bool) -> int:
+    """Check logs, and those of all runs below them.
+
+    Nothing is executed.  A log cut off at the end of a line still chains: to
+    notice that, keep the head that a recording prints and give it here.
+
+    LOG may be a folder, meaning all root logs below it: each is one row, and
+    what is wrong with one is said below.
+    """
+    is_many = any(log.is_dir() for log in logs)
+    if expect_head is not None and (is_many or len(logs) > 1):
+        raise click.UsageError("--expect-head is the head of one log; give one LOG")
+    if expect_head is not None:
+        expect_head = _whole_head(expect_head)
+    if is_many:
+        found = _all_below(logs)
+    else:
+        found = [_one(log, expect_head, is_told=not as_json) for log in logs]
+    if as_json:
+        output.document(_document_of_all(found))
+    elif is_many:
+        _describe_many(found)
+    return FINE if all(each.is_fine for each in found) else DAMAGED
+
+
+@attrs.frozen
+class _Verified:
+    """One tree, and what is known of it."""
+
+    verification: Verification
+    log: OpenedLog
+    """As it is named; a packed one is closed by now."""
+
+    @property
+    def is_fine(self) -> bool:
+        return self.verification.intact and self.verification.complete
+
+
+def _whole_head(given: str) -> str:
+    """Return a head as logs spell it.
+
+    Raises:
+        UsageError: it is no head, or a part of one.
+    """
+    head = given.strip().lower()
+    if not _HEX.match(head):
+        raise click.UsageError(f"a head has {_HEAD_DIGITS} hex digits, and nothing else")
+    if len(head) != _HEAD_DIGITS:
+        raise click.UsageError(f"a head has {_HEAD_DIGITS} hex digits, this has {len(head)}")
+    return head
+
+
+def _one(given: Path, expect_head: str | None, *, is_told: bool) -> _Verified:
+    with opened_log(given) as log, output.progress(f"verifying {given}"):
+        verified = _Verified(verify(log.path, expect_head=expect_head), log)
+    if is_told:
+        describe(verified.verification, log)
+        if any(each.what != OTHER_HEAD for each in verified.verification.damage):
+            name = shlex.quote(output.shown_path(given))
+            output.hint(f"what is left of it: refold recover {name}")
+    return verified
+
+
+def _all_below(paths: Sequence[Path]) -> list[_Verified]:
+    """Return what is known of each root log; one that cannot be read stops no other.
+
+    Raises:
+        LogMissing: a path is not there, or there are no logs.
+    """
+    from refold.replay.bulk.bulk import find_logs  # noqa: PLC0415 - imports what executes programs
+
+    logs = find_logs(paths)
+    folders: dict[Path, Folder] = {}
+    found: list[_Verified] = []
+    with output.progress(lambda: f"verifying {len(found) + 1:,} of {len(logs):,} logs"):
+        for given in logs:
+            try:
+                with opened_log(given) as log:
+                    beside = _folder(given, folders) if log.path == given else None
+                    found.append(_Verified(verify(log.path, beside=beside), log))
+            except (RefoldError, click.UsageError) as error:
+                found.append(_Verified(_unread(given, error), OpenedLog(given, given)))
+    return found
+
+
+def _folder(log: Path, known: dict[Path, Folder]) -> Folder:
+    """Return the folder of a log, listed once for all logs that lie in it."""
+    if log.parent not in known:
+        known[log.parent] = Folder(log.parent)
+    return known[log.parent]
+
+
+def _unread(log: Path, error: RefoldError | click.UsageError) -> Verification:
+    """Return what is known of a file that cannot be judged."""
+    what = "newer format" if isinstance(error, LogUnsupported) else "not a log"
+    found = error.format_message() if isinstance(error, click.UsageError) else str(error)
+    damage = Damage(str(log), 1, 0, "a log that can be read", " ".join(found.split()), what)
+    report = LogReport(
+        str(log),
+        intact=False,
+        complete=False,
+        authentic=None,
+        entries=0,
+        head="",
+        damage=(damage,),
+    )
+    return Verification((report,))
+
+
+def _document_of_all(found: Sequence[_Verified]) -> dict[str, Any]:
+    documents = [document_of(each.verification, each.log) for each in found]
+    return {
+        "logs": [log for each in documents for log in each["logs"]],
+        "intact": all(each["intact"] for each in documents),
+        "complete": all(each["complete"] for each in documents),
+        "authentic": None,
+    }
+
+
+def _describe_many(found: Sequence[_Verified]) -> None:
+    """Print a row a root log, then what is wrong with those that are not fine."""
+    rows: list[list[output.Part]] = [["intact", "complete", "logs", "entries", "log"]]
+    for each in found:
+        tree = each.verification
+        answers = _answer(tree.intact), _answer(tree.complete)
+        counts = f"{len(tree.logs):>4,}", f"{sum(log.entries for log in tree.logs):>7,}"
+        rows.append([*answers, *counts, output.shown_path(each.log.given)])
+    output.table(rows)
+    bad = [each for each in found if not each.is_fine]
+    for each in bad:
+        output.line()
+        describe(each.verification, each.log)
+    fine = words.counted(len(found) - len(bad), "root log")
+    rest = f", {len(bad):,} not" if bad else ""
+    output.line()
+    output.line((f"{fine} intact and complete{rest}", "bold red" if bad else "green"))
+
+
+def document_of(verification: Verification, log: OpenedLog) -> dict[str, Any]:
+    """Return the document of one tree, its files named as they were given."""
+    document = verification.as_json()
+    for report in document["logs"]:
+        report["path"] = log.shown(report["path"])
+        for damage in report["damage"]:
+            damage["path"] = log.shown(damage["path"])
+    return document
+
+
+def describe(verification: Verification, log: OpenedLog) -> None:
+    """Print the three answers for one tree, and what is wrong with it."""
+    entries = sum(report.entries for report in verification.logs)
+    count = len(verification.logs)
+    output.line((output.shown_path(log.given), "bold"))
+    what = f"{words.counted(count, 'log')}, {words.counted(entries, 'entry', 'entries')}"
+    output.line("  intact     ", _answer(verification.intact), f"  {what}")
+    output.line("  complete   ", _answer(verification.complete), f"  {_ends(verification, log)}")
+    output.line("  authentic  ", ("-  ", "dim"), "  not signed")
+    if verification.head:
+        output.line(f"  head       {verification.head}")
+    for damage in verification.damage[:_SHOWN]:
+        output.line(
+            (f"  {log.shown(damage.path)}:{damage.line}", "red"),
+            f" (byte {damage.byte}): {words.damage(damage.what)}",
+        )
+        output.line(f"    expected {damage.expected}")
+        output.line(f"    found    {damage.found}")
+    rest = len(verification.damage) - _SHOWN
+    if rest > 0:
+        output.line((f"  and {words.counted(rest, 'more place')}: --json lists them", "dim"))
+
+
+def _answer(is_so: bool) -> tuple[str, str]:  # noqa: FBT001 - the answer itself
+    return ("yes", "green") if is_so else ("NO ", "bold red")
+
+
+def _ends(verification: Verification, log: OpenedLog) -> str:
+    root = verification.root
+    unsealed = [report for report in verification.logs if not report.complete]
+    if not unsealed:
+        return "every log is sealed, or its parent holds its head"
+    for report in unsealed:
+        if not report.intact:
+            which = "the log" if report is root else Path(log.shown(report.path)).name
+            return f"not judged: {which} is damaged at line {_damaged_at(report)}"
+    if any(damage.what == OTHER_HEAD for damage in root.damage):
+        return "its head is not the expected one"
+    if root in unsealed:
+        return "no seal: the run is still going on, crashed, or its log was cut"
+    for report in unsealed:
+        if any(damage.what == TORN_TAIL for damage in report.damage):
+            return f"{Path(log.shown(report.path)).name} has a torn tail"
+    return f"{words.counted(len(unsealed), 'child log')} missing, or without an end"
+
+
+def _damaged_at(report: LogReport) -> int:
+    """Return the first line that makes a log not intact."""
+    return next(each.line for each in report.damage if each.what not in LEAVES_INTACT)

@@ -1,0 +1,106 @@
+"""`refold why`: what led to an entry, back to the first line of its root (CONTRACT.md §14.14)."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from refold.cli.arguments.logs import LOG, OpenedLog, json_option, opened_log, started
+from refold.cli.output import output, words
+from refold.cli.output.entries import STYLES, gist
+from refold.cli.output.exit_codes import FINE
+from refold.cli.output.pages import page
+from refold.replay.audit.why import Cause, Causes, causes
+
+_PAGE: Final = """
+Examples:
+  refold why runs/audit.jsonl 12
+  refold why runs/audit.jsonl -1
+  refold why runs/audit.2.jsonl 5 --all
+  refold why report.refold 12 --json
+
+How one entry led to the line that it stands below:
+  after       it was delivered last before that happened
+  answers     it asked for what that delivered
+  carries     its text is in the conversation that a model was asked with
+  ends with   it is the last line of the child whose outcome that is
+  concerns    that cancels it, or came too late for it
+  started by  it started the run that begins there, in the parent's log
+  earlier     that task, or one below it, had it before (with --all)
+"""
+
+_LEVELS_MAX: Final = 12
+"""Deeper links are not indented further."""
+
+
+@click.command("why", epilog=page(_PAGE), context_settings={"ignore_unknown_options": True})
+@click.argument("log", type=LOG)
+@click.argument("entry", metavar="N", type=int)
+@click.option(
+    "--all",
+    "every",
+    is_flag=True,
+    help="Every entry that can have led to it, the latest first; else at most 200 lines.",
+)
+@json_option
+def command(*, log: Path, entry: int, every: bool, as_json: bool) -> int:
+    """Show what led to entry N of a log: -1 is the last.
+
+    The chain of causes goes back to the first line of the root run, from a
+    child's log into that of its parent.  What else led to a link directly
+    stands below it.  Nothing is executed.
+    """
+    with opened_log(log) as opened:
+        with output.progress(f"reading {log}"):
+            started(opened.path)  # a file without a first entry has no causes
+            most = None if every else output.LINES_MAX
+            found = causes(opened.path, entry, every=every, most=most)
+        shown = [opened.shown(cause.log) for cause in found.first]
+        if as_json:
+            output.document(_document(found, shown, opened))
+        else:
+            with output.at_most(most, "link", found.count - len(found.first)):
+                _describe(found.first, shown, every=every)
+    return FINE
+
+
+def _document(found: Causes, shown: list[str], log: OpenedLog) -> dict[str, Any]:
+    first = found.first
+    listed = [cause.as_json() | {"log": name} for cause, name in zip(first, shown, strict=True)]
+    return {
+        "log": output.shown_path(log.given),
+        "entry": first[0].seq,
+        "causes": listed,
+        "count": found.count,
+    }
+
+
+def _describe(found: tuple[Cause, ...], shown: list[str], *, every: bool) -> None:
+    level, before = 0, ""
+    for cause, name in zip(found, shown, strict=True):
+        if name != before and (every or cause.is_main):
+            output.line((name, "bold"))
+            before = name
+        indent = 0 if every else 2 * min(level, _LEVELS_MAX) + (0 if cause.is_main else 4)
+        level += cause.is_main
+        of = f"of {found[cause.of].seq}" if every and cause.of is not None else ""
+        elsewhere = "" if name == before else f"{name} "
+        _print(cause, f"{'':{indent}}", of, elsewhere)
+    last = found[-1]
+    if not every and last.seq == 0 and last.data.get("parent"):
+        output.line(("its parent's log is not here, or is another run's", "yellow"))
+    if every:
+        output.line((words.counted(len(found), "entry", "entries"), "dim"))
+
+
+def _print(cause: Cause, indent: str, of: str, elsewhere: str) -> None:
+    how = "" if cause.of is None else cause.how
+    output.line(
+        (f"{indent}{f'{how} {of}'.strip():<{20 if of else 10}} ", "dim"),
+        (elsewhere, "dim"),
+        f"{cause.seq} ",
+        (cause.kind, STYLES.get(cause.kind, "") if cause.is_main else "dim"),
+        f" {cause.call}  " if cause.call else "  ",
+        *gist(cause.kind, cause.data),
+        cut=True,
+    )

@@ -1,0 +1,107 @@
+"""Exit codes, and which error leads to which.
+
+One place turns whatever a command raises into one message on standard error and a code; a command
+raises, or returns its code.  A traceback is shown for a fault of Refold itself, and only at
+`--log-level debug`.  Rules: CONTRACT.md §14.
+"""
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any, Final
+
+import click
+
+from refold.cli.output import output
+from refold.engine.errors import (
+    ChildStopped,
+    Diverged,
+    LogError,
+    LogLocked,
+    LogPoisoned,
+    ProgramError,
+    RefoldError,
+)
+
+FINE: Final = 0
+DIFFERS: Final = 1
+"""A difference or a divergence was found."""
+USAGE: Final = 2
+DAMAGED: Final = 3
+"""A log is damaged, or, a root, unsealed."""
+MISSING: Final = 4
+"""An outcome is missing while something is live."""
+NOT_COMPLETED: Final = 5
+"""The root run did not complete."""
+FAULT: Final = 70
+"""Refold itself is at fault: please report it."""
+INTERRUPTED: Final = 130
+
+
+def code_of(error: RefoldError) -> int:
+    """Return the exit code of an error that ends a command."""
+    match error:
+        case Diverged() | ChildStopped(code="Diverged"):
+            return DIFFERS
+        case ProgramError() | LogPoisoned():
+            return NOT_COMPLETED
+        case LogLocked():
+            return USAGE
+        case LogError():
+            return DAMAGED
+        case _:
+            return USAGE
+
+
+def guarded(command: Callable[[], Any]) -> int:
+    """Run a command and return its exit code; whatever it raises becomes a message and a code."""
+    try:
+        code = command()
+    except click.ClickException as error:
+        _say_usage(error)
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        output.complain("interrupted")
+        return INTERRUPTED
+    except RefoldError as error:
+        output.complain(str(error))
+        return code_of(error)
+    except BrokenPipeError:
+        forget_stdout()
+        return FINE
+    except OSError as error:
+        output.complain(_of_the_system(error))
+        return USAGE
+    except Exception as error:  # noqa: BLE001 - the last resort: no traceback for bad input
+        return _fault(error)
+    return code if isinstance(code, int) else FINE
+
+
+def _say_usage(error: click.ClickException) -> None:
+    context = getattr(error, "ctx", None)
+    if context is not None:
+        output.hint(context.get_usage())
+    output.complain(error.format_message())
+    if context is not None:
+        output.hint(f"`{context.command_path} --help` has examples.")
+
+
+def _of_the_system(error: OSError) -> str:
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror or error}"
+
+
+def _fault(error: Exception) -> int:
+    output.complain(
+        f"a fault of Refold itself, not of your input: {type(error).__name__}: {error}. "
+        "`refold --log-level debug …` shows where; please report it"
+    )
+    if output.is_debug():
+        sys.stderr.write(output.safe_lines("".join(traceback.format_exception(error))))
+    return FAULT
+
+
+def forget_stdout() -> None:
+    """Whoever read us has gone: let the interpreter's last flush go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,269 @@
+"""How commands speak: safe lines on a terminal, or one JSON document.
+
+Whatever comes from a log, a file or an argument passes `safe` on its way to a terminal: nothing but
+printable characters is left, so no content can move the cursor, change the title or hide text, and
+styles never come from content, since no markup is ever read.  `NO_COLOR` is obeyed.  Progress and
+complaints go to standard error.  Rules: CONTRACT.md §14.
+"""
+
+import contextlib
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from refold.cli.output import words
+
+Part = str | tuple[str, str]
+"""A piece of a line: text, or text and its style."""
+
+PROGRESS_SECONDS: Final = 1.0
+"""A command that lasts longer says what it does."""
+_TICK_SECONDS: Final = 0.25
+_WRAPPED_MIN: Final = 20
+"""Cells that a wrapped text has on a line, however far it is indented."""
+
+LINES_MAX: Final = 200
+"""Lines of an answer whose length has no bound of its own, unless all of it is asked for."""
+
+STYLES: Final = {
+    "completed": "green",
+    "running": "cyan",
+    "open": "yellow",
+    "rejected": "yellow",
+    "cancelled": "yellow",
+}
+"""By status; every other is red."""
+
+_settings = {"debug": False}
+_quota: list[int] = []
+"""Within `at_most`: lines that may still be printed, and lines that were not."""
+
+
+def set_debug(*, is_on: bool) -> None:
+    """Remember whether faults of Refold itself show their traceback."""
+    _settings["debug"] = is_on
+
+
+def is_debug() -> bool:
+    """Return whether they do."""
+    return _settings["debug"]
+
+
+def safe(text: object) -> str:
+    r"""Return `text` on one line with every character that is not printable escaped, `\x1b`."""
+    shown = str(text)
+    if shown.isprintable():
+        return shown
+    return "".join(each if each.isprintable() else _escaped(each) for each in shown)
+
+
+def safe_lines(text: str) -> str:
+    """Return `text` with its newlines kept and every line made safe."""
+    return "\n".join(safe(line.expandtabs()) for line in text.split("\n"))
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()
+
+
+def status_style(status: str) -> str:
+    """Return the style in which a status is shown."""
+    return STYLES.get(status, "red")
+
+
+class _Console(Console):
+    """A console that leaves a reader who has gone to `cli.output.exit_codes`."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise what rich would end the process for."""
+        raise BrokenPipeError
+
+
+def console(*, err: bool = False) -> Console:
+    """Return the console of standard output or standard error, as they are now."""
+    return _Console(
+        file=sys.stderr if err else sys.stdout, markup=False, highlight=False, emoji=False
+    )
+
+
+def line(*parts: Part, cut: bool = False) -> None:
+    """Print one line; with `cut`, a terminal shows no more of it than fits."""
+    if _quota:
+        if not _quota[0]:
+            _quota[1] += 1
+            return
+        _quota[0] -= 1
+    screen = console()
+    text = _text(parts)
+    if cut and screen.is_terminal:
+        text.truncate(screen.width, overflow="ellipsis")
+    screen.print(text, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def at_most(most: int | None, thing: str, left_out: int) -> Iterator[None]:
+    """Print at most so many lines in the block, the last of which says what is left out.
+
+    `left_out` things are not even among the lines that the block would print.
+    """
+    if most is None:
+        yield
+        return
+    _quota[:] = [most - 1, 0]
+    try:
+        yield
+        cut = _quota[1]
+    finally:
+        _quota.clear()
+    left = [words.counted(cut, "line")] * bool(cut) + [words.counted(left_out, thing)] * bool(
+        left_out
+    )
+    if left:
+        line((f"left out: {' and '.join(left)}; --all shows everything", "yellow"))
+
+
+def told(*parts: Part) -> None:
+    """Say one line of an answer on standard error: standard output is somebody else's."""
+    console(err=True).print(_text(parts), soft_wrap=True)
+
+
+def wrapped(lead: Part, *parts: Part) -> None:
+    """Print a text behind `lead`, whole: on a terminal over as many lines as it needs."""
+    screen = console()
+    if not screen.is_terminal:
+        line(lead, *parts)
+        return
+    margin = _text((lead,))
+    width = max(_WRAPPED_MIN, screen.width - margin.cell_len)
+    for each in _text(parts).wrap(screen, width):
+        screen.print(margin + each, soft_wrap=True)
+
+
+def lines(text: str, style: str = "") -> None:
+    """Print a text of several lines."""
+    for each in text.split("\n"):
+        line((each.expandtabs(), style))
+
+
+def _text(parts: tuple[Part, ...]) -> Text:
+    text = Text()
+    for part in parts:
+        content, style = (part, "") if isinstance(part, str) else part
+        text.append(safe(content), style or None)
+    return text
+
+
+def table(rows: list[list[Part]], *, wrap: bool = False) -> None:
+    """Print rows, the first as heading, their columns aligned.
+
+    A terminal cuts the last column; with `wrap`, it shows it whole, over as many lines as it needs.
+    """
+    texts = [[_text((part,)) for part in row] for row in rows]
+    widths = [max(cell_len(cell.plain) for cell in column) for column in zip(*texts, strict=True)]
+    for number, row in enumerate(rows):
+        gaps = [
+            " " * (width - cell_len(text.plain) + 2)
+            for width, text in zip(widths, texts[number], strict=True)
+        ]
+        gaps[-1] = ""
+        style = "dim" if number == 0 else ""
+        cells = [(part, style) if isinstance(part, str) else part for part in row]
+        parts = [each for pair in zip(cells, gaps, strict=True) for each in pair]
+        if wrap:
+            _hanging(parts[:-2], parts[-2])
+        else:
+            line(*parts, cut=True)
+
+
+def _hanging(lead: list[Part], last: Part) -> None:
+    """Print a row whose last cell goes on, where a terminal is too narrow, below itself."""
+    screen = console()
+    if not screen.is_terminal:
+        line(*lead, last)
+        return
+    before = _text(tuple(lead))
+    if screen.width - before.cell_len < _WRAPPED_MIN:  # then all of it stands below
+        line(*lead, cut=True)
+        before = Text(" " * 4)
+    for each in _text((last,)).wrap(screen, screen.width - before.cell_len):
+        screen.print(before + each, soft_wrap=True)
+        before = Text(" " * before.cell_len)
+
+
+def document(value: Any) -> None:
+    """Print one JSON document: pure ASCII, so that any terminal and any reader takes it."""
+    print(json_text(value))
+
+
+def json_text(value: Any) -> str:
+    """Return `value` as indented JSON in ASCII."""
+    return json.dumps(value, indent=2).replace("\x7f", "\\u007f")
+
+
+def complain(message: str) -> None:
+    """Say on standard error why a command could not do what it was asked for."""
+    console(err=True).print(_text((("refold: ", "bold red"), message)), soft_wrap=True)
+
+
+def hint(text: str) -> None:
+    """Say something helpful on standard error."""
+    for each in text.split("\n"):
+        console(err=True).print(_text(((each, "dim"),)), soft_wrap=True)
+
+
+def shown_path(path: str | os.PathLike[str]) -> str:
+    r"""Return a path as JSON can hold it: bytes that are no text stand as `\xff`."""
+    return os.fspath(path).encode(errors="surrogateescape").decode(errors="backslashreplace")
+
+
+@contextlib.contextmanager
+def stdout_kept() -> Iterator[None]:
+    """Send what others print to standard error: a program's `print` is no part of our answer."""
+    with contextlib.redirect_stdout(sys.stderr):
+        yield
+
+
+@contextlib.contextmanager
+def marked_as_replay() -> Iterator[None]:
+    """Mark diagnostics of program code that is re-executed, `replay=True`: it said them before."""
+    structlog = sys.modules.get("structlog")
+    if structlog is None:  # then nobody has configured it
+        yield
+        return
+    with structlog.contextvars.bound_contextvars(replay=True):
+        yield
+
+
+# --- progress --------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def progress(text: str | Callable[[], str]) -> Iterator[None]:
+    """Show on standard error, if it is a terminal, what goes on, once it lasts for a second."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    done = threading.Event()
+    say = text if callable(text) else lambda: str(text)
+    thread = threading.Thread(target=_show_progress, args=(done, say), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def _show_progress(done: threading.Event, say: Callable[[], str]) -> None:
+    if done.wait(PROGRESS_SECONDS):
+        return
+    with console(err=True).status(Text(safe(say()))) as status:
+        while not done.wait(_TICK_SECONDS):
+            status.update(Text(safe(say())))

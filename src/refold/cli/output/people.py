@@ -1,0 +1,202 @@
+"""How people are asked, and how what they say is read from the command line.
+
+An answer is a JSON value, a file of one (`@FILE`), or a text.  What is open is listed with the
+options that settle it, ready to paste.  Rules: CONTRACT.md §9.9, §14.
+"""
+
+import contextlib
+import shlex
+import sys
+import threading
+from collections.abc import Iterable, Sequence
+from itertools import starmap
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from refold.cli.output import output
+from refold.engine.encoding.canonical import Json, loads
+from refold.engine.errors import AnswerRefused, Unanswered, UsageError
+from refold.engine.ports.people import check_answer
+from refold.engine.ports.ports import Question
+from refold.replay.resume.open_ends import Doubt, OpenEnds
+
+_INDENT: Final = "    "
+
+
+def said(option: str, given: Iterable[str], *, example: str = "0#1=true") -> dict[str, Json]:
+    """Return what `KEY=JSON`, `KEY=@FILE` and `KEY=TEXT` say, by key.
+
+    Raises:
+        UsageError: one has no key, comes twice, or names a file that cannot be read.
+    """
+    found: dict[str, Json] = {}
+    for each in given:
+        key, equals, text = each.partition("=")
+        key = key.strip()
+        if not equals or not key:
+            raise UsageError(
+                f"{option} {each!r:.60}: expected KEY=JSON, as in {option} '{example}'"
+            )
+        if key in found:
+            raise UsageError(f"{option} says twice what {key} is to be")
+        found[key] = _value(text.strip())
+    return found
+
+
+def _value(text: str) -> Json:
+    if text.startswith("@"):
+        path = Path(text[1:])
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{output.shown_path(path)}: {error}") from None
+    return value_of(text)
+
+
+def value_of(text: str) -> Json:
+    """Return a JSON value; what is none is the text that it is."""
+    try:
+        return loads(text.encode())
+    except ValueError:
+        return text
+
+
+# --- asking ----------------------------------------------------------------------------------
+
+
+_at_the_terminal: Final = threading.Lock()
+"""Questions come from several threads, and are asked one after the other."""
+
+
+def ask(question: Question) -> Json:
+    """Ask at the terminal until the answer fits; an empty line leaves the question open.
+
+    Raises:
+        Unanswered: an empty line, or the end of the input.
+    """
+    with _at_the_terminal:
+        output.hint(f"\n{question.key}  {question.question}")
+        fits = f"expected: {expected(question)}; " if question.schema is not None else ""
+        output.hint(f"{fits}an empty line leaves it open")
+        while True:
+            answer = _fitting(question, _typed())
+            try:
+                check_answer(question, answer)
+            except AnswerRefused as refused:
+                output.complain(f"expected {refused.expected}; found {refused.found}")
+            else:
+                return answer
+
+
+def _typed() -> str:
+    """Return the next line of the terminal.
+
+    Raises:
+        Unanswered: it is empty.
+    """
+    sys.stderr.write("> ")
+    sys.stderr.flush()
+    line = sys.stdin.readline().strip()
+    if not line:
+        raise Unanswered("left open at the terminal")
+    return line
+
+
+def asked(questions: Iterable[Question]) -> dict[str, Json]:
+    """Return answers to questions that nobody was asked yet, by key."""
+    found: dict[str, Json] = {}
+    for question in questions:
+        if not question.problem:
+            with contextlib.suppress(Unanswered):
+                found[question.key] = ask(question)
+    return found
+
+
+def _fitting(question: Question, text: str) -> Json:
+    """Return what was typed: `y` and `no` are a boolean where one is asked for."""
+    if (question.schema or {}).get("type") == "boolean" and text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    if (question.schema or {}).get("type") == "string" and not text.startswith('"'):
+        return text
+    return value_of(text)
+
+
+_WORDS: Final = {"y": True, "yes": True, "n": False, "no": False}
+
+
+def expected(question: Question) -> str:
+    """Return what answers fit, for people."""
+    schema = question.schema or {}
+    if schema.get("type") == "boolean":
+        return "true or false"
+    if isinstance(schema.get("enum"), list):
+        return ", ".join(_json(each) for each in schema["enum"])
+    return f"a value of the schema {_json(schema)}"
+
+
+# --- listing ---------------------------------------------------------------------------------
+
+
+def describe_questions(questions: Iterable[Question], *, indent: str = "  ") -> None:
+    """Print questions, each with the options that answer it."""
+    for question in questions:
+        output.line(indent, (question.key, "bold"), f"  {question.question}")
+        if question.problem:
+            output.line(f"{indent}{_INDENT}not answered: {question.problem}")
+        if question.schema is not None:
+            output.line(f"{indent}{_INDENT}expected: {expected(question)}")
+        output.line(f"{indent}{_INDENT}{'   or   '.join(_answers(question))}")
+
+
+def lines_of_doubts(doubts: Iterable[Doubt]) -> list[str]:
+    """Return lines that name effects in doubt, each with the options that decide it."""
+    found: list[str] = []
+    for doubt in doubts:
+        options = [("--retry", doubt.key), ("--fail", doubt.key), ("--result", f"{doubt.key}=JSON")]
+        found += [f"  {doubt}", f"  {_INDENT}{'   or   '.join(starmap(_option, options))}"]
+    return found
+
+
+def _answers(question: Question) -> list[str]:
+    schema = question.schema or {}
+    values = schema.get("enum") if isinstance(schema.get("enum"), list) else None
+    if schema.get("type") == "boolean":
+        values = [True, False]
+    if values is None:
+        word = "TEXT" if not schema or schema.get("type") == "string" else "JSON"
+        return [_option("--answer", f"{question.key}={word}")]
+    return [_option("--answer", f"{question.key}={_json(value)}") for value in values]
+
+
+def _option(name: str, value: str) -> str:
+    return f"{name} {shlex.quote(value)}"
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+def document_of(ends: OpenEnds) -> dict[str, Any]:
+    """Return what waits for people as members of a document."""
+    return {
+        "questions": questions_of(ends.questions),
+        "doubts": [
+            {"key": doubt.key, "tool": doubt.tool, "arguments": doubt.arguments}
+            for doubt in ends.doubts
+        ],
+    }
+
+
+def questions_of(questions: Sequence[Question]) -> list[dict[str, Any]]:
+    """Return questions as a document has them."""
+    return [
+        {
+            "key": each.key,
+            "question": each.question,
+            "schema": each.schema,
+            "problem": each.problem,
+        }
+        for each in questions
+    ]

@@ -1,0 +1,49 @@
+"""How commands tell of a run that they recorded, or that went on: in lines, or as one document."""
+
+from typing import Any
+
+import attrs
+
+from refold.cli.output import output, words
+from refold.cli.output.entries import compact
+from refold.engine.runners.recording import Recording
+
+
+def document_of(recording: Recording) -> dict[str, Any]:
+    """Return a recorded run as one document."""
+    document = attrs.asdict(recording)
+    return document | {"log": output.shown_path(recording.log)}
+
+
+def describe(recording: Recording, *, again: str) -> None:
+    """Print what a run said and where it is recorded; `again` is the command that goes on with it.
+
+    A suspended run says what it waits for.
+    """
+    said = recording.output if isinstance(recording.output, str) else recording.summary
+    if said:
+        output.lines(said)
+    elif recording.output is not None:
+        output.line(compact(recording.output))
+    if recording.error is not None:
+        output.complain(f"{recording.status}: {recording.error.code}: {recording.error.message}")
+    if recording.questions:
+        _describe_suspended(recording)
+    usage = recording.usage
+    facts = [
+        words.counted(recording.entries, "entry", "entries"),
+        f"{words.counted(usage.requests, 'model request')}",
+        f"{usage.input_tokens + usage.output_tokens:,} tokens",
+        words.seconds(recording.duration_ms),
+    ]
+    output.hint(f"\nrecorded in {output.shown_path(recording.log)}: {', '.join(facts)}")
+    output.hint(f"head {recording.head}")
+    output.hint(again if recording.questions else f"refold show {output.shown_path(recording.log)}")
+
+
+def _describe_suspended(recording: Recording) -> None:
+    from refold.cli.output.people import describe_questions  # noqa: PLC0415 - few runs are suspended
+
+    answers = words.counted(len(recording.questions), "answer")
+    output.complain(f"suspended: it waits for {answers}")
+    describe_questions(recording.questions)

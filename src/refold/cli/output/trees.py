@@ -1,0 +1,162 @@
+"""The delegation tree on a terminal: what `refold show` and the demo print.
+
+One line a run: status, who, what it was asked, how long it took; below it, where it did not
+complete, why.  What a node is belongs to `replay.tree.delegation_tree`, its text for reviews to
+`replay.tree.tree_text`.
+"""
+
+import shlex
+from typing import Any, Final
+
+from refold.cli.output import output, words
+from refold.cli.output.entries import compact
+from refold.cli.output.output import Part
+from refold.replay.tree.delegation_tree import RunNode, ToolUse
+
+_STATUS_WIDTH: Final = 9
+"""Of the column that a status, or the name of a detail, stands in."""
+_PROMPT_MAX: Final = 160
+"""Characters of what a conversation of a watched command was asked first."""
+_BRIEF_MAX: Final = 600
+"""Characters of a brief: it may be a prompt with all its documents."""
+_MESSAGE_MAX: Final = 2000
+"""Characters of why a run did not complete."""
+_LEVELS_MAX: Final = 12
+"""Levels that are indented; what lies deeper is shown at this one."""
+
+
+def print_tree(node: RunNode, *, details: bool = False) -> None:
+    """Print the tree below `node`; with `details`, what each run was granted and used too."""
+    stack: list[tuple[RunNode, str, str, tuple[str, ...]]] = [(node, "", "", ())]
+    while stack:
+        current, lead, below, above = stack.pop()
+        is_told = not details and current.models != above  # else it has its caller's
+        _print_run(current, lead, below, details=details, is_model_told=is_told)
+        last = len(current.children) - 1
+        nested = [
+            (
+                child,
+                f"{below}{'└─ ' if at == last else '├─ '}",
+                f"{below}{'   ' if at == last else '│  '}",
+                current.models,
+            )
+            for at, child in enumerate(current.children)
+        ]
+        if len(below) >= 3 * _LEVELS_MAX:
+            nested = [(child, below, below, current.models) for child in current.children]
+        stack.extend(reversed(nested))
+
+
+def _print_run(node: RunNode, lead: str, below: str, *, details: bool, is_model_told: bool) -> None:
+    who = run_name(node.name, node.input) or "(never started)"
+    number = f" {node.number}" if node.number else ""
+    took = (
+        ""
+        if node.duration_ms is None or node.status == "rejected"
+        else f"  {words.seconds(node.duration_ms)}"
+    )
+    output.line(
+        (lead, "dim"),
+        (f"{node.status:<{_STATUS_WIDTH}}", output.status_style(node.status)),
+        (f" {who}{number}", "bold"),
+        (took, "dim"),
+        *_told(node),
+        cut=True,
+    )
+    inner = f"{below}{'│' if node.children else ' '}  "
+    if is_model_told and node.models:
+        output.line((inner, "dim"), f"{'model':<{_STATUS_WIDTH}} {', '.join(node.models)}")
+    for fact in _facts(node, details=details):
+        output.wrapped((inner, "dim"), *fact)
+    if details and node.log:  # a path is not broken, so that it can be copied
+        entries = words.counted(node.entries, "entry", "entries")
+        output.line((inner, "dim"), f"{'log':<{_STATUS_WIDTH}} {node.log}, {entries}")
+
+
+def run_name(name: str, given: Any) -> str:
+    """Return how a run is named to people: an agent's by what it is, `lead (agent)`.
+
+    `name` is that of its node, or its program; `given` its input, as a log holds it.
+    """
+    agent = given.get("agent") if isinstance(given, dict) else None
+    own = agent.get("name") if isinstance(agent, dict) else None
+    return f"{own} ({name})" if name == "agent" and own and isinstance(own, str) else name
+
+
+def _told(node: RunNode) -> list[Part]:
+    if node.guarantee:
+        return [
+            (f"  guarantee: {node.guarantee}", "yellow"),
+            "  requests recorded, not the program",
+        ]
+    how = f" ({node.how})" if node.how else ""
+    by = f" by {node.tool}{how}" if node.tool else ""
+    brief = " ".join(str(node.brief).split())
+    is_prompt = node.requests and not node.log  # of a conversation of a watched command
+    brief = compact(brief, _PROMPT_MAX + 1 if is_prompt else _BRIEF_MAX)
+    return [f"{by}  {brief}"] if brief or by else []
+
+
+def _facts(node: RunNode, *, details: bool) -> list[list[Part]]:
+    """Return the lines below a run: why it did not complete, and, if asked for, the rest."""
+    facts: list[list[Part]] = [] if details and not node.guarantee else _seen(node)
+    if node.error is not None:
+        message = compact(" ".join(node.error.message.split()), _MESSAGE_MAX)
+        facts.append([(node.error.code, "red"), f": {message}"])
+    if not node.is_joined:
+        facts.append([("its outcome was never joined", "yellow")])
+    if node.log_state not in ("read", "none"):
+        facts.append([(f"its log is {node.log_state}", "red")])
+    if node.truncated is not None:
+        kept, seen = node.truncated.kept_bytes, node.truncated.seen_bytes
+        facts.append([f"output cut: {words.size(kept)} of {words.size(seen)} kept"])
+    more: list[list[Part]] = [[fact] for fact in _details(node)] if details else []
+    return facts + more
+
+
+def _seen(node: RunNode) -> list[list[Part]]:
+    """Return what a conversation of a watched command did, and the command itself."""
+    if node.guarantee:
+        given = node.input.get("command") if isinstance(node.input, dict) else None
+        return [[f"command   {shlex.join(map(str, given))}"]] if isinstance(given, list) else []
+    uses = ", ".join(map(_use, node.tools))
+    if uses and not node.requests and node.log_state == "none":  # an MCP server
+        return [[f"tools: {uses}"]]
+    if not node.requests or node.log or not node.is_joined:
+        return []
+    told = _asked(node) + _with_below(node)
+    return [[f"{told}; tools: {uses}" if uses else told]]
+
+
+def _asked(node: RunNode) -> str:
+    """Return how much was asked of models; the tokens where any answer told them."""
+    spent = node.usage.input_tokens + node.usage.output_tokens
+    told = words.counted(node.requests, "request")
+    return f"{told}, {spent:,} tokens" if spent else told
+
+
+def _with_below(node: RunNode) -> str:
+    """Return that the tokens of a conversation are those of all below it, too."""
+    is_sum = not node.log and node.children and node.usage.input_tokens + node.usage.output_tokens
+    return " with all below" if is_sum else ""
+
+
+def _use(use: ToolUse) -> str:
+    failed = f" ({use.failed} failed)" if use.failed else ""
+    return f"{use.tool} x{use.called}{failed}"
+
+
+def _details(node: RunNode) -> list[str]:
+    limits = ", ".join(f"{name} {value}" for name, value in node.narrowed.items())
+    tools = ", ".join(f"{use.tool} x{use.called}" for use in node.tools)
+    artifacts = ", ".join(f"{kind} {name}".rstrip() for kind, name in node.artifacts)
+    facts: dict[str, Any] = {
+        "limits": limits,
+        "tools": tools,
+        "model": ", ".join([*node.models, _asked(node) + _with_below(node)])
+        if node.requests
+        else "",
+        "artifacts": artifacts,
+        "call": ", run ".join(filter(None, (node.call, node.run_id))) if node.call else "",
+    }
+    return [f"{name:<{_STATUS_WIDTH}} {fact}" for name, fact in facts.items() if fact]

@@ -1,0 +1,96 @@
+"""The JSON schema of a log's lines, made from the event classes, so that it cannot fall behind.
+
+A text of 32 KiB or more stands in a line as a reference to a blob; wherever a text may stand, the
+schema allows for that.  Rules: CONTRACT.md §2, §3.1 (lines), §3.6 (blobs).
+"""
+
+import types
+import typing
+from copy import deepcopy
+from typing import Any, Final, Literal, get_args, get_origin
+
+import attrs
+
+from refold.engine.events.events import KINDS
+
+Schema = dict[str, Any]
+
+_BLOB: Final[Schema] = {
+    "type": "object",
+    "properties": {"$blob": {"type": "string"}, "bytes": {"type": "integer"}},
+    "required": ["$blob", "bytes"],
+    "additionalProperties": False,
+}
+_PLAIN: Final[dict[Any, Schema]] = {
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+    str: {"$ref": "#/$defs/text"},
+    Any: {},
+}
+
+
+def record(required: dict[str, Schema], optional: dict[str, Schema] | None = None) -> Schema:
+    """Return the schema of an object with these members and no others."""
+    return {
+        "type": "object",
+        "properties": {**required, **(optional or {})},
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def plain(schema: Schema) -> Schema:
+    """Return a schema that shares nothing with those it was made of."""
+    return deepcopy(schema)
+
+
+def entry_schema() -> Schema:
+    """Return the schema of one line of a log."""
+    kinds = [
+        {
+            "properties": {"kind": {"const": kind}, "data": _class_schema(event)},
+            "required": ["kind", "data"],
+        }
+        for kind, event in KINDS.items()
+    ]
+    extension = {"properties": {"kind": {"pattern": "^x-[a-z0-9._-]+$"}}}
+    members = record(
+        {
+            "seq": {"type": "integer", "minimum": 0},
+            "kind": {"type": "string"},
+            "data": {"type": "object"},
+            "meta": {"type": "object"},
+            "hash": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+        },
+        {"call": {"type": "string"}, "cause": {"type": "integer", "minimum": 0}},
+    )
+    text = {"anyOf": [{"type": "string"}, _BLOB]}
+    return {**members, "anyOf": [*kinds, extension], "$defs": {"text": text}}
+
+
+def _class_schema(kind: type) -> Schema:
+    hints = typing.get_type_hints(kind)
+    required: dict[str, Schema] = {}
+    optional: dict[str, Schema] = {}
+    for field in attrs.fields(kind):
+        place = required if field.default is attrs.NOTHING else optional
+        place[field.name] = _schema_of(hints[field.name])
+    return record(required, optional)
+
+
+def _schema_of(hint: Any) -> Schema:
+    if hint in _PLAIN:
+        return _PLAIN[hint]
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return {"enum": list(arguments)}
+    if origin in (list, tuple):
+        return {"type": "array", "items": _schema_of(arguments[0])}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": _schema_of(arguments[1])}
+    if origin in (types.UnionType, typing.Union):
+        return {"anyOf": [_schema_of(each) for each in arguments]}
+    if hint is type(None):
+        return {"type": "null"}
+    return _class_schema(hint)

@@ -1,0 +1,9 @@
+"""The log side of the proxy: each request and answer is recorded, or served from a record.
+
+Requests flow in from `http`; what to do with each flows back, and events flow to a log.  Imports
+`http`, `refold.replay` and `refold.engine`.  Rules: CONTRACT.md §16.2 to §16.7.
+
+    recording    each request and each answer passes, and is written down
+    replaying    each request is served what was recorded for it, or is refused
+    keys         which values are secret, and are in no log
+"""

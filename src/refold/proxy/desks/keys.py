@@ -1,0 +1,284 @@
+"""Which values that pass are secret, and how they are kept out of what is written.
+
+Of a watched command nobody declares secrets, so they are found: what requests authorise themselves
+with, the values of variables and arguments whose names say so, and texts that have the shape of
+well-known keys.  The first two become exact secrets, found in every form that
+`engine.secrets.redaction` knows; the last are taken out wherever they stand.  The proxy's own
+address, another one each time, becomes a fixed word.  Rules: CONTRACT.md §16.8.
+"""
+
+import base64
+import binascii
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from refold.engine.secrets import redaction
+from refold.engine.secrets.redaction import Redaction, marker_of, plain_parts
+from refold.engine.secrets.vault import Vault
+
+ADDRESS: Final = "refold.proxy"
+"""What stands for the proxy's host and port, and the word behind them."""
+_PLACE: Final = f"host.{ADDRESS}"
+"""What stands for its host and port alone."""
+
+_OWN: Final = {"address": ADDRESS, "place": _PLACE}
+_LENGTH_MIN: Final = 8
+"""Characters; what is shorter stands in for a key that nobody needs."""
+_SHORT_CHARS: Final = 2048
+"""A text from which on it pays to look for single forms first: that is ten times as fast."""
+_SHAPE: Final = "key"
+"""What stands for a text that has the shape of a key: `[redacted:key]`."""
+_SHAPED_MAX: Final = 200
+"""Of those, that are looked for in other forms, too."""
+
+_SIGNED: Final = "aws4"
+"""How schemes begin of which only a signature passes: another one each time."""
+_HEADERS: Final = re.compile(r"(?:proxy-)?authorization|.*(?:key|token|secret|auth|password).*")
+_COOKIES: Final = frozenset({"cookie", "set-cookie"})
+_COOKIES_MAX: Final = 32
+"""Of those that answers set: a server may set another one with each, for ever."""
+_ACCOUNTS: Final = frozenset({"openai-organization", "openai-project", "x-goog-user-project"})
+"""Headers that name an account: no key, and nobody else's business."""
+_QUERY: Final = re.compile(r"(?i).*(?:key|token|secret|signature|password)|sig|auth|code")
+_VARIABLES: Final = re.compile(
+    r"(?i).*passw(?:or)?d(?:_.*)?"
+    r"|(?:.*_)?(?:api)?(?:key|token|secret|credentials?|auth)(?:_.*)?"
+    r"|.*(?:apikey|token|secret)"
+)
+_OPTIONS: Final = re.compile(
+    r"(?i)(?:.*[-_])?(?:api[-_]?)?(?:key|token|secret|passw(?:or)?d|credentials?|auth|bearer)"
+)
+_DRAWN: Final = re.compile(r"(?=(?:\D*\d){4})(?=(?:[^A-Za-z]*[A-Za-z]){4})[A-Za-z0-9]{20,}")
+"""An argument that was drawn, and is no word: letters and digits without a break."""
+
+_SHAPES: Final = {
+    "sk-": r"sk-(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{20,}",
+    "gh": r"gh[pousr]_[A-Za-z0-9]{30,}",
+    "github_pat_": r"github_pat_[A-Za-z0-9_]{22,}",
+    "glpat-": r"glpat-[A-Za-z0-9_-]{20,}",
+    "AKIA": r"AKIA[A-Z0-9]{16}",
+    "ASIA": r"ASIA[A-Z0-9]{16}",
+    "xox": r"xox[abeoprs]-[A-Za-z0-9-]{10,}",
+    "AIza": r"AIza[A-Za-z0-9_-]{30,}",
+    "ya29.": r"ya29\.[A-Za-z0-9_-]{20,}",
+    "gsk_": r"gsk_[A-Za-z0-9]{20,}",
+    "hf_": r"hf_[A-Za-z0-9]{30,}",
+    "npm_": r"npm_[A-Za-z0-9]{36}",
+    "pypi-": r"pypi-[A-Za-z0-9_-]{32,}",
+    "k_live_": r"[sr]k_live_[A-Za-z0-9]{16,}",
+    "k_test_": r"[sr]k_test_[A-Za-z0-9]{16,}",
+    "eyJ": r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}",
+    "PRIVATE KEY-----": (
+        r"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----[\s\S]{1,8000}?"
+        r"-----END [A-Z ]{0,20}PRIVATE KEY-----"
+    ),
+}
+"""Shapes of well-known keys, each by a text that stands in all of them."""
+_SHAPED: Final = rf"(?:(?<![A-Za-z0-9])|(?<=\\[bfnrt]))(?:{'|'.join(_SHAPES.values())})"
+
+
+class Secrets(Vault):
+    """The secrets of one watched command."""
+
+    def __init__(self, redaction: Redaction | None = None) -> None:
+        self.generation = 0
+        """Another number, when more is known to be secret."""
+        self._address = ""
+        self._shown: dict[bytes, bytes] = {}
+        self._looked_for: tuple[str, ...] = ()
+        self._shaped_left = _SHAPED_MAX
+        self._variables: set[str] = set()
+        self._cookies: list[str] = []
+        super().__init__(redaction)
+
+    def hide_address(self, base: str) -> None:
+        """Let `ADDRESS` stand for the place of the proxy at `base` from now on."""
+        there = base.partition("://")[2]
+        place, _, word = there.partition("/")
+        self._shown = {_PLACE.encode(): place.encode(), ADDRESS.encode(): there.encode()}
+        port = place.rpartition(":")[2]
+        here = rf"(?:127\.0\.0\.1|localhost)(?::|%3[Aa]){port}(?![0-9])"
+        self._address = rf"|(?P<address>{here}(?:/|%2[Ff]|\\+/){word})|(?P<place>{here})"
+        self._looked_for = tuple(f"{colon}{port}" for colon in (":", "%3A", "%3a"))
+        self._compile()
+
+    def _compile(self) -> None:
+        super()._compile()
+        self.generation += 1
+
+    def _finder_of(self, expression: str) -> "_Finder":
+        found = "|".join(filter(None, (expression, _SHAPED)))
+        parts = {part for value in self._known.values() for part in plain_parts(value)}
+        sought = (*parts, *_SHAPES, *self._looked_for)
+        return _Finder(re.compile(found + self._address), sought, self._cookies)
+
+    def scrubbed(self, value: Any) -> Any:
+        """Return an event or JSON value without secrets; itself if it has none.
+
+        What was found by its shape is known from then on, so that it is found packed, too.
+        """
+        finder, names = self._sought
+        met: dict[str, None] = {}
+
+        def name_of(found: re.Match[str]) -> str:
+            if found.lastindex is not None:
+                return names[found.lastindex - 1]
+            met[found[0]] = None
+            return _SHAPE
+
+        kept = redaction.scrubbed(value, finder, name_of) if finder else value
+        for shaped in met:
+            if self._shaped_left:
+                self._shaped_left -= 1
+                self._learn(_SHAPE, shaped)
+        return kept
+
+    def scrubbed_bytes(self, content: bytes) -> bytes:
+        """Return bytes, text or not, without secrets."""
+        text: str = self.scrubbed(content.decode(errors="surrogateescape"))
+        return text.encode(errors="surrogateescape")
+
+    def shown(self, content: bytes) -> bytes:
+        """Return bytes of a record with the proxy's address as it is now."""
+        for kept, now in self._shown.items():
+            content = content.replace(kept, now)
+        return content
+
+    def shown_in(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """Return headers of a record with the proxy's address as it is now."""
+        return {
+            name: self.shown(value.encode("latin-1")).decode("latin-1")
+            for name, value in headers.items()
+        }
+
+    def rules(self, volatile: Iterable[str] = ()) -> dict[str, Any]:
+        """Return what `run.started` lists: names of variables and paths, never a value."""
+        listed = super().rules(volatile)
+        told = listed.get("redaction", {})
+        names = sorted({*told.get("environment", ()), *self._variables})
+        return {**listed, "redaction": {**told, "environment": names}} if names else listed
+
+    # --- where they are found ------------------------------------------------------------
+
+    def learn_environment(self, environment: Mapping[str, str] | None = None) -> None:
+        """Make secrets of the values of variables whose names say so, and of passwords in URLs."""
+        for name, value in (os.environ if environment is None else environment).items():
+            if _VARIABLES.fullmatch(name) and not _is_a_path(value):
+                self._learn(name, value)
+                if len(value.strip()) >= _LENGTH_MIN:
+                    self._variables.add(name)
+            elif "://" in value:
+                self.learn_url(value, name)
+
+    def learn_command(self, command: Sequence[str]) -> None:
+        """Make secrets of what arguments give as keys, by their names or by their looks."""
+        before = ""
+        for each in command:
+            name, equals, value = each.partition("=")
+            if equals and _is_secret_name(name.lstrip("-")):
+                self._learn(name.lstrip("-"), value)
+            elif before.startswith("-") and _OPTIONS.fullmatch(before.lstrip("-")):
+                self._learn(before.lstrip("-"), each)
+            self._learn_header_like(each)
+            for url in re.findall(r"https?://\S+", each):
+                self.learn_url(url)
+            for drawn in _DRAWN.findall(each):
+                self._learn("argument", drawn)
+            before = each
+
+    def learn_headers(self, headers: Iterable[tuple[str, str]]) -> None:
+        """Make secrets of what headers authorise with, and of cookies."""
+        for name, value in headers:
+            if name in _COOKIES:
+                for each in value.split(";"):
+                    self._learn(name, each.partition("=")[2])
+            elif name in _ACCOUNTS:
+                self._learn(name, value)
+            elif _HEADERS.fullmatch(name) and name != "idempotency-key":
+                scheme, _, rest = value.partition(" ")
+                if scheme.lower().startswith(_SIGNED):
+                    continue
+                self._learn(name, rest if rest and scheme.isalpha() else value)
+                if scheme.lower() == "basic":
+                    self._learn(name, _password_in(rest))
+
+    def learn_cookie(self, value: str) -> None:
+        """Look for a cookie that an answer sets, as it is, from now on.
+
+        Nothing that was there before can hold it.  Where a request sends it back, it is a secret
+        like any other.
+        """
+        cookie = value.partition(";")[0].partition("=")[2].strip()
+        if len(cookie) >= _LENGTH_MIN and cookie not in self._cookies:
+            self._cookies[:] = [*self._cookies, cookie][-_COOKIES_MAX:]
+
+    def learn_url(self, url: str, name: str = "url") -> None:
+        """Make secrets of the password of a URL, and of members of its query."""
+        try:
+            parts = urlsplit(url)
+            password = parts.password
+        except ValueError:
+            return
+        self._learn(name, unquote(password or ""))
+        for key, value in parse_qsl(parts.query):
+            if _QUERY.fullmatch(key):
+                self._learn(key, value)
+
+    def _learn_header_like(self, text: str) -> None:
+        name, colon, value = text.partition(":")
+        if colon and re.fullmatch(r"[A-Za-z-]+", name):
+            self.learn_headers([(name.lower(), value.strip())])
+
+    def _learn(self, name: str, value: str) -> None:
+        if len(value.strip()) >= _LENGTH_MIN:
+            self.learn(name, value.strip())
+
+
+class _Finder:
+    """Looks for all secrets at once; in long texts, only where one of them can stand."""
+
+    def __init__(
+        self, pattern: re.Pattern[str], sought: tuple[str, ...], cookies: Sequence[str]
+    ) -> None:
+        self._cookies = cookies  # as they are: more are met on the way
+        self._pattern = pattern
+        self._sought = sought
+
+    def search(self, text: str) -> object | None:
+        """Return what was found first, or `None`."""
+        for cookie in self._cookies:
+            if cookie in text:
+                return cookie
+        if len(text) >= _SHORT_CHARS and not any(each in text for each in self._sought):
+            return None
+        return self._pattern.search(text)
+
+    def sub(self, stands_for: Callable[[re.Match[str]], str], text: str) -> str:
+        """Return `text` with something else in their place."""
+        for cookie in self._cookies:
+            text = text.replace(cookie, marker_of("set-cookie"))
+        return self._pattern.sub(
+            lambda found: _OWN.get(found.lastgroup or "") or stands_for(found), text
+        )
+
+
+def _is_secret_name(name: str) -> bool:
+    return bool(_VARIABLES.fullmatch(name) or _OPTIONS.fullmatch(name))
+
+
+def _is_a_path(value: str) -> bool:
+    try:
+        return Path(value).exists()
+    except (OSError, ValueError):  # too long for one, or with a zero in it
+        return False
+
+
+def _password_in(basic: str) -> str:
+    try:
+        return base64.b64decode(basic).decode(errors="replace").partition(":")[2]
+    except (ValueError, binascii.Error):
+        return ""

@@ -1,0 +1,217 @@
+"""The log side that records: each request and each answer passes, and is written down.
+
+Rules: CONTRACT.md §16.3, §16.4.
+"""
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any, Final, Protocol
+
+import attrs
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.errors import NotCanonical
+from refold.engine.events.events import ModelAnswered
+from refold.engine.observed.observer import Journal, Observer, Turn
+from refold.engine.wire.apis import read_request, reader_of
+from refold.engine.wire.parts.exchange import Answered, Asked
+from refold.engine.wire.parts.kept_answers import Wire, kept_headers, pieces
+from refold.engine.wire.parts.remembered import Remembered
+from refold.engine.wire.spelling import can_spell, spelled
+from refold.proxy.desks.keys import Secrets
+from refold.proxy.http.routes import Route
+from refold.proxy.http.turns import Forward, Incoming, Serve
+
+BAD_GATEWAY: Final = 502
+
+
+class Log(Journal, Protocol):
+    """Where what passes is written."""
+
+    def sync(self) -> None:
+        """Return when all entries are on disk, as the durability mode promises."""
+        ...
+
+
+class Recording:
+    """Records all that passes, in one log."""
+
+    def __init__(self, log: Log, secrets: Secrets, routes: Iterable[Route]) -> None:
+        self._log = log
+        self._secrets = secrets
+        self._routes = {route.name: route for route in routes}
+        self._remembered = Remembered()
+        self._observer = Observer(log)
+
+    def begin(self, incoming: Incoming) -> Forward:
+        """Write a request down, and pass it on.
+
+        Raises:
+            LogPoisoned: the log cannot be written: nothing passes any more.
+        """
+        asked = asked_of(incoming, self._secrets, self._remembered)
+        turn = observed(self._observer, asked, incoming, self._secrets)
+        self._log.sync()
+        passing = Kept(self._log, self._observer, turn, self._secrets)
+        return forwarded(self._routes[incoming.route], incoming, passing)
+
+
+def forwarded(route: Route, incoming: Incoming, passing: "Kept") -> Forward:
+    """Return that a request goes on to the server behind its route."""
+    url = route.url_of(incoming.target)
+    return Forward(url=url, passing=passing, redirected=partial(route.redirected, url))
+
+
+def asked_of(incoming: Incoming, secrets: Secrets, remembered: Remembered) -> Asked:
+    """Return what a request asks, without secrets.
+
+    A message that was read before is not searched again, unless there are more secrets now.
+    """
+    secrets.learn_headers(incoming.headers)
+    secrets.learn_url(incoming.target)
+    asked = read_request(incoming.method, incoming.target, incoming.body, remembered)
+    state = secrets.generation
+    said = asked.said_series().each(secrets.scrubbed, state)
+    offered = asked.offered_series().each(secrets.scrubbed, state)
+    rest: Asked = secrets.scrubbed(attrs.evolve(asked, messages=(), tools=()))
+    return attrs.evolve(
+        rest,
+        messages=tuple(said.values),
+        tools=tuple(offered.values),
+        said=said,
+        offered=offered,
+    )
+
+
+def observed(observer: Observer, asked: Asked, incoming: Incoming, secrets: Secrets) -> Turn:
+    """Write a request down; one that no entry can hold as text."""
+    hint = incoming.header("x-refold-conversation")
+    try:
+        return observer.asked(asked, hint)
+    except NotCanonical:
+        body = incoming.body.decode(errors="replace")
+        parameters = {"method": incoming.method, "path": incoming.target, "body": body}
+        plain = Asked(api="other", model=asked.model, parameters=parameters)
+        return observer.asked(secrets.scrubbed(plain), hint)
+
+
+class Kept:
+    """Writes down one answer while it passes."""
+
+    def __init__(self, log: Log, observer: Observer, turn: Turn, secrets: Secrets) -> None:
+        self._log = log
+        self._observer = observer
+        self._turn = turn
+        self._secrets = secrets
+        self._wire = Wire(self._keep, secrets.scrubbed_bytes)
+        self._only: dict[str, Json] | None = None
+        """The part of an answer that has no other, until all is known that it says."""
+        self._reader = reader_of(turn.asked, 0, "")
+        self._has_begun = False
+        self._started = time.monotonic()
+
+    def _keep(self, part: dict[str, Json]) -> None:
+        if "status" in part and "end" in part:
+            self._only = part
+        else:
+            self._observer.wire(self._turn, part)
+
+    def _keep_only(self, answered: Answered | None = None) -> None:
+        """Write the only part, where `answered` says no more than it may.
+
+        A stream can say a secret in pieces, none of which is one; then its answer is spelled anew.
+        """
+        if (part := self._only) is None:
+            return
+        self._only = None
+        if answered is not None and can_spell(self._turn.asked):
+            found = reader_of(self._turn.asked, *_head_of(part))
+            for _, chunk in pieces([part]):
+                found.feed(chunk)
+            if found.answered().message != answered.message:
+                anew = spelled(self._turn.asked, _event_of(answered))
+                part = {**part, **{name: anew[name] for name in ("text", "sizes", "at_ms")}}
+        self._observer.wire(self._turn, part)
+
+    def head(self, status: int, headers: Sequence[tuple[str, str]]) -> None:
+        """Take note of the beginning of the answer."""
+        for name, value in headers:
+            if name == "location":
+                self._secrets.learn_url(value)
+            elif name == "set-cookie":
+                self._secrets.learn_cookie(value)
+        kept = kept_headers(headers)
+        self._has_begun = True
+        self._wire.head(status, kept)
+        self._reader = reader_of(self._turn.asked, status, kept.get("content-type", ""))
+
+    def chunk(self, content: bytes) -> None:
+        """Keep some bytes."""
+        self._wire.chunk(content, int((time.monotonic() - self._started) * 1000))
+        self._reader.feed(content)
+
+    def end(self) -> None:
+        """Write down the whole answer."""
+        self._wire.end("whole")
+        self._answered(self._reader.answered())
+
+    def failed(self, code: str, message: str) -> Serve:
+        """Write down that there was no answer, or not all of it."""
+        body = json.dumps({"error": {"message": message, "type": f"refold_{code}"}}).encode()
+        headers = {"content-type": "application/json"}
+        if self._has_begun:
+            self._wire.end("cut")
+            self._answered(self._reader.answered())
+        else:
+            self.head(BAD_GATEWAY, tuple(headers.items()))
+            self.chunk(body)
+            self._wire.end("whole")
+            self._answered(Answered(status="error", error={"code": code, "message": message}))
+        return Serve(status=BAD_GATEWAY, headers=headers, pieces=[(0, body)])
+
+    def gone(self) -> None:
+        """Write down that the program left; as many do when all is said, before the end comes."""
+        if self._turn.is_over:
+            return
+        if self._is_said():
+            self.end()
+            return
+        if self._has_begun:
+            self._wire.end("cut")
+        self._keep_only()
+        self._observer.gone(self._turn)
+        self._log.sync()
+
+    def _is_said(self) -> bool:
+        """Return whether the answer is whole, but for the end of the connection or its stream."""
+        if not self._has_begun or self._turn.asked.api == "other":
+            return False
+        return self._reader.answered().status == "ok"
+
+    def _answered(self, answered: Answered) -> None:
+        scrubbed = self._secrets.scrubbed(answered)
+        self._keep_only(scrubbed if scrubbed.message != answered.message else None)
+        try:
+            self._observer.answered(self._turn, scrubbed)
+        except NotCanonical:
+            self._observer.answered(self._turn, _as_text(scrubbed))
+        self._log.sync()
+
+
+def _head_of(part: dict[str, Any]) -> tuple[int, str]:
+    """Return the status and the content type of an answer."""
+    return part["status"], part["headers"].get("content-type", "")
+
+
+def _event_of(answered: Answered) -> ModelAnswered:
+    return ModelAnswered(
+        "ok", answered.message, answered.usage, answered.stop_reason, answered.error
+    )
+
+
+def _as_text(answered: Answered) -> Answered:
+    """Return an answer that no entry can hold as one text, which goes into a blob."""
+    message = {"role": "assistant", "content": json.dumps(answered.message)}
+    return attrs.evolve(answered, message=message)

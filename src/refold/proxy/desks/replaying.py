@@ -1,0 +1,190 @@
+"""The log side that replays: each request is served what was recorded for it, or is refused.
+
+Fails closed: with nothing recorded, a request is refused in the provider's own form and not
+retried, unless it is said that it may go on live.  Rules: CONTRACT.md §16.6.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Final, Literal
+
+from refold.engine.events.codec import unstructure
+from refold.engine.events.events import Recorded
+from refold.engine.log.blobs import encode_data
+from refold.engine.observed.observer import Observer, Turn
+from refold.engine.process.bounds import BY_SIGNAL
+from refold.engine.wire.parts.exchange import Answered, Asked
+from refold.engine.wire.parts.remembered import Remembered
+from refold.proxy.desks.keys import Secrets
+from refold.proxy.desks.recording import Kept, Log, asked_of, forwarded, observed
+from refold.proxy.http.routes import Route
+from refold.proxy.http.turns import Ending, Forward, Incoming, Serve
+from refold.replay.explain.divergence import Divergence
+from refold.replay.observed.explaining import divergence_of
+from refold.replay.observed.matching import Matcher, Miss
+from refold.replay.observed.record import ObservedRecord, RecordedTurn
+
+OnMiss = Literal["fail", "live"]
+Pace = Literal["full", "recorded"]
+
+ADVICE: Final = "`refold replay` says what differs when the command has ended"
+"""Where a program that is refused an answer, and people who read its error, find more."""
+REFUSED: Final = 400
+"""A status that clients do not retry."""
+GATEWAY_TIMEOUT: Final = 504
+
+
+class Nowhere:
+    """A log that keeps nothing."""
+
+    def __init__(self) -> None:
+        self._entries = 0
+
+    def sync(self) -> None:
+        """Do nothing."""
+
+    def append(self, event: Recorded, call: str | None = None, cause: int | None = None) -> int:
+        """Count an entry.
+
+        Raises:
+            NotCanonical: no log could hold it; what recording refused is to be refused again.
+        """
+        del call, cause
+        encode_data(unstructure(event))
+        self._entries += 1
+        return self._entries
+
+
+class Replaying:
+    """Serves one record."""
+
+    def __init__(
+        self,
+        record: ObservedRecord,
+        secrets: Secrets,
+        *,
+        routes: Iterable[Route] = (),
+        on_miss: OnMiss = "fail",
+        pace: Pace = "full",
+        log: Log | None = None,
+        until: int | None = None,
+        advice: str = ADVICE,
+    ) -> None:
+        self._record = record
+        self._secrets = secrets
+        self._routes = {route.name: route for route in routes}
+        self._on_miss = on_miss
+        self._pace = pace
+        self._advice = advice
+        self._is_kept = log is not None
+        self._log = log or Nowhere()
+        self._remembered = Remembered()
+        self._observer = Observer(self._log)
+        self.matcher = Matcher(record, until=until)
+        self.divergences: list[Divergence] = []
+        """What could be said of each request without an answer while the command ran."""
+        self.served = 0
+        self.live = 0
+
+    def left(self) -> list[RecordedTurn]:
+        """Return the recorded requests that were not asked again."""
+        return self.matcher.left()
+
+    def begin(self, incoming: Incoming) -> Forward | Serve:
+        """Return the recorded answer; without one, refuse the request or pass it on."""
+        asked = asked_of(incoming, self._secrets, self._remembered)
+        turn = observed(self._observer, asked, incoming, self._secrets)
+        thread = turn.thread
+        found = self.matcher.take(turn.asked, thread.scope, turn.prefix.end, thread.agent)
+        if isinstance(found, Miss):
+            return self._missed(found, turn, incoming)
+        self.served += 1
+        return self._served(found, turn)
+
+    def _served(self, found: RecordedTurn, turn: Turn) -> Serve:
+        self._again(found, turn)
+        ending = _ending(self._record, found)
+        if found.parts:
+            return Serve(
+                status=found.parts[0]["status"],
+                headers=self._secrets.shown_in(found.parts[0]["headers"]),
+                pieces=self._pieces(found),
+                ending=ending,
+            )
+        if ending == "hold":
+            return Serve(status=200, headers={}, pieces=(), ending=ending, is_begun=False)
+        return _told(GATEWAY_TIMEOUT, "the record ends before the answer to this request")
+
+    def _pieces(self, found: RecordedTurn) -> Iterator[tuple[int, bytes]]:
+        for at_ms, chunk in self._record.pieces(found):
+            yield (at_ms if self._pace == "recorded" else 0), self._secrets.shown(chunk)
+
+    def _again(self, found: RecordedTurn, turn: Turn) -> None:
+        """Tell the observer what the record says came of the request."""
+        for part in self._record.parts(found) if self._is_kept else ():
+            self._observer.wire(turn, part)
+        if found.answer is None:
+            self._observer.gone(turn)
+            return
+        said = found.answer
+        self._observer.answered(
+            turn,
+            Answered(
+                status=said.status,
+                message=said.message,
+                usage=said.usage,
+                stop_reason=said.stop_reason,
+                error=said.error,
+            ),
+        )
+
+    def _missed(self, miss: Miss, turn: Turn, incoming: Incoming) -> Forward | Serve:
+        divergence = divergence_of(self._record, miss)
+        self.divergences.append(divergence)
+        if self._on_miss == "live":
+            self.live += 1
+            kept = Kept(self._log, self._observer, turn, self._secrets)
+            return forwarded(self._routes[incoming.route], incoming, kept)
+        body = json.dumps(_refusal(miss.asked, divergence, self._advice)).encode()
+        error = {"code": "not_recorded", "message": f"{divergence.where}: {divergence.cause}"}
+        self._observer.answered(turn, Answered(status="error", error=error))
+        headers = {"content-type": "application/json", "x-should-retry": "false"}
+        return Serve(status=REFUSED, headers=headers, pieces=[(0, body)])
+
+
+def _ending(record: ObservedRecord, found: RecordedTurn) -> Ending:
+    """Return how an answer ends, so that the program meets the end that it met.
+
+    What a program gave up on is held until it gives up again, if it went on after that; else its
+    own end was the reason, which does not come again, so the connection breaks.
+    """
+    if found.how == "answered":
+        return "whole" if found.parts[-1].get("end") == "whole" else "cut"
+    over = found.over
+    goes_on = over is not None and any(turn.seq > over for turn in record.turns)
+    return "hold" if goes_on or _ended_itself(record) else "cut"
+
+
+def _ended_itself(record: ObservedRecord) -> bool:
+    if record.finished is None or not isinstance(record.finished.output, dict):
+        return False
+    code = record.finished.output.get("exit_code")
+    return isinstance(code, int) and code <= BY_SIGNAL
+
+
+def _told(status: int, message: str) -> Serve:
+    error = {"message": f"refold replay: {message}", "type": "refold"}
+    body = json.dumps({"error": error}).encode()
+    headers = {"content-type": "application/json", "x-should-retry": "false"}
+    return Serve(status=status, headers=headers, pieces=[(0, body)])
+
+
+def _refusal(asked: Asked, divergence: Divergence, advice: str) -> dict[str, object]:
+    message = (
+        f"refold replay: no recorded answer to this request ({divergence.where}; "
+        f"{divergence.cause}). {advice}"
+    )
+    if asked.api == "messages":
+        error = {"type": "invalid_request_error", "message": message}
+        return {"type": "error", "error": error}
+    return {"error": {"message": message, "type": "refold_not_recorded", "code": "not_recorded"}}

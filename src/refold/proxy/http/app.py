@@ -1,0 +1,267 @@
+"""The proxy as one application: reads a request whole, asks the desk, passes on or serves.
+
+The first segment of a path is a word that only those know who were given the base URL, the second
+names the route; the rest is the server's.  Whoever comes by another name, from a web page or
+without that word is refused: any page in a browser and any user of this machine can connect to a
+port of loopback, and what passes is sent with the keys of this user.  A program that leaves is
+noticed at once, and what it had asked for is given up.  Whatever goes wrong on this side is told to
+the program as status 500, or by breaking the connection where an answer has begun, and is kept in
+`fault` for whoever started the proxy.  Speaks ASGI 3.  Rules: CONTRACT.md §16.1.
+"""
+
+import asyncio
+import json
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, MutableMapping
+from typing import Any, Final
+from urllib.parse import unquote
+
+import attrs
+
+from refold.engine.errors import RefoldError
+from refold.proxy.http.turns import Desk, Forward, Incoming, Serve
+from refold.proxy.http.upstream import Unreachable, Upstream
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Any], Awaitable[None]]
+
+_FORBIDDEN: Final = 403
+_NOT_FOUND: Final = 404
+_FAULT: Final = 500
+_NOT_IMPLEMENTED: Final = 501
+_DECODED_MAX: Final = 4
+_NO_WEBSOCKETS: Final = (
+    "WebSockets do not pass, for they cannot be recorded: let the client ask over HTTP"
+)
+
+
+class Application:
+    """What the server of the proxy calls for each request."""
+
+    def __init__(
+        self, desk: Desk, routes: Collection[str], upstream: Upstream, *, port: int, word: str
+    ) -> None:
+        """Take what decides, the names of routes, and by which port and word programs come."""
+        self.fault: Exception | None = None
+        """The first thing that went wrong on this side."""
+        self._desk = desk
+        self._routes = routes  # as it is: whoever started the proxy may add some
+        self._upstream = upstream
+        self._places = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
+        self._word = word
+        self._closing = asyncio.Event()
+
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        answer = _Answer(send, self._word)
+        incoming = _incoming(scope)
+        if why := self._foreign(incoming):
+            await answer.refused(_FORBIDDEN, why)
+            return
+        body = await _body_of(receive)
+        if body is None:
+            return
+        try:
+            await self._answered(_below(incoming, body), answer, receive)
+        except Exception as error:  # noqa: BLE001  # no text of it may reach the terminal from here
+            self.fault = self.fault or error
+            await answer.refused(_FAULT, _fault_text(error))
+
+    def close(self) -> None:
+        """Give up all that is on its way, and whatever comes yet; from the loop's thread."""
+        self._closing.set()
+
+    def _foreign(self, incoming: Incoming) -> str:
+        """Return why a request is none of the program's; empty for one that is."""
+        hosts, origins = incoming.all_of("host"), incoming.all_of("origin")
+        if len(hosts) != 1 or hosts[0].lower() not in self._places:
+            return "expected this proxy's own address as Host"
+        if any(each.lower().removeprefix("http://") not in self._places for each in origins):
+            return "no web page may ask here: found an Origin that is not this proxy"
+        if not secrets.compare_digest(incoming.route.encode(), self._word.encode()):
+            return "expected the whole base URL that the command was given, with all of its path"
+        if _climbs(incoming.target):
+            return "the path leads above the base URL"
+        return ""
+
+    async def _answered(self, incoming: Incoming, answer: "_Answer", receive: Receive) -> None:
+        if incoming.route not in self._routes:
+            known = ", ".join(f"/{name}/…" for name in sorted(self._routes))
+            await answer.refused(_NOT_FOUND, f"no route /{incoming.route}: expected {known}")
+            return
+        if incoming.header("upgrade").lower() == "websocket":
+            await answer.refused(_NOT_IMPLEMENTED, _NO_WEBSOCKETS)
+            return
+        decided = self._desk.begin(incoming)
+        if isinstance(decided, Serve):
+            await self._until_left(_serve(decided, answer), receive)
+            return
+        try:
+            await self._until_left(self._forward(decided, incoming, answer), receive)
+        finally:
+            decided.passing.gone()
+
+    async def _forward(self, decided: Forward, incoming: Incoming, answer: "_Answer") -> None:
+        passing = decided.passing
+        try:
+            async with self._upstream.asked(
+                incoming.method, decided.url, incoming.headers, incoming.body
+            ) as found:
+                headers = [
+                    (name, decided.redirected(value) if name == "location" else value)
+                    for name, value in found.headers
+                ]
+                passing.head(found.status, headers)
+                await answer.head(found.status, headers)
+                async for chunk in found.chunks:
+                    passing.chunk(chunk)
+                    await answer.body(chunk)
+        except Unreachable as error:
+            served = passing.failed(error.code, error.message)
+            if not answer.has_begun:
+                await _serve(served, answer)
+            return  # else it stays without an end, and the connection breaks as the server's did
+        passing.end()
+        await answer.end()
+
+    async def _until_left(self, work: Coroutine[Any, Any, None], receive: Receive) -> None:
+        """Do the work until it is done, the program leaves, or all ends; raise what it raises."""
+        doing = asyncio.create_task(work)
+        others = [asyncio.create_task(_left(receive)), asyncio.create_task(self._closing.wait())]
+        try:
+            await asyncio.wait((doing, *others), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (doing, *others):
+                task.cancel()  # of no effect where it is done
+            await asyncio.gather(doing, *others, return_exceptions=True)
+        if not doing.cancelled() and (error := doing.exception()) is not None:
+            raise error
+
+
+class _Answer:
+    """What the program gets; an answer without an end breaks its connection."""
+
+    def __init__(self, send: Send, word: str) -> None:
+        self._send = send
+        self._word = word
+        self.has_begun = False
+
+    async def head(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
+        """Begin; a `location` on this proxy, `/ROUTE/…`, is led by the word of this one."""
+        raw = [
+            (name.encode("latin-1"), self._led(name, value).encode("latin-1"))
+            for name, value in headers
+        ]
+        self.has_begun = True
+        await self._send({"type": "http.response.start", "status": status, "headers": raw})
+
+    def _led(self, name: str, value: str) -> str:
+        is_here = name.lower() == "location" and value.startswith("/")
+        return f"/{self._word}{value}" if is_here and not value.startswith("//") else value
+
+    async def body(self, content: bytes) -> None:
+        """Go on; an empty chunk is none."""
+        if content:
+            await self._send({"type": "http.response.body", "body": content, "more_body": True})
+            await asyncio.sleep(0)  # others go on, and a program that has left is noticed
+
+    async def end(self) -> None:
+        """End."""
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def refused(self, status: int, message: str) -> None:
+        """Say why there is no answer, unless one has begun."""
+        if self.has_begun:
+            return
+        error = {"message": f"refold: {message}", "type": "refold"}
+        await self.head(status, [("content-type", "application/json"), ("x-should-retry", "false")])
+        await self.body(json.dumps({"error": error}).encode())
+        await self.end()
+
+
+def _incoming(scope: Any) -> Incoming:
+    """Return a request without its body; its route is the first segment of its path."""
+    # The path as it came: what was escaped in it stays so.
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    target = raw.decode("latin-1")
+    if not target.startswith("/"):  # a whole URL, as clients of HTTP proxies send it
+        target = "/" + target.partition("://")[2].partition("/")[2]
+    route, slash, rest = target.removeprefix("/").partition("/")
+    query = scope["query_string"].decode("latin-1")
+    return Incoming(
+        route=route,
+        method=scope["method"],
+        target=f"{slash}{rest}?{query}" if query else f"{slash}{rest}",
+        headers=tuple(
+            (name.decode("latin-1").lower(), value.decode("latin-1"))
+            for name, value in scope["headers"]
+        ),
+        body=b"",
+    )
+
+
+def _below(incoming: Incoming, body: bytes) -> Incoming:
+    """Return a request as it is below the word that leads here, with its body."""
+    route, slash, rest = incoming.target.removeprefix("/").partition("/")
+    if not slash:
+        route, mark, query = route.partition("?")
+        rest = f"{mark}{query}"
+    return attrs.evolve(incoming, route=route, target=f"{slash}{rest}", body=body)
+
+
+def _climbs(target: str) -> bool:
+    """Return whether a server could take a path for one above where it begins.
+
+    Some decode twice, take a backslash for a slash, or leave out what follows a semicolon.
+    """
+    path = target.partition("?")[0]
+    for _ in range(_DECODED_MAX):
+        if any(part.partition(";")[0] in (".", "..") for part in re.split(r"[/\\]", path)):
+            return True
+        path = unquote(path, "latin-1")
+    return False
+
+
+async def _body_of(receive: Receive) -> bytes | None:
+    """Return the body of a request when it is there; `None` if the program left before."""
+    parts: list[bytes] = []
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        parts.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return b"".join(parts)
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _serve(decided: Serve, answer: _Answer) -> None:
+    """Serve an answer; one that is cut is left without an end."""
+    if decided.ending == "hold" and not decided.is_begun:
+        await asyncio.Event().wait()
+    await answer.head(decided.status, decided.headers.items())
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    for due_ms, chunk in decided.pieces:
+        if (wait := due_ms / 1000 - (loop.time() - started)) > 0:
+            await asyncio.sleep(wait)
+        await answer.body(chunk)
+    if decided.later is not None:
+        async for chunk in decided.later:
+            await answer.body(chunk)
+    if decided.ending == "hold":
+        await asyncio.Event().wait()
+    if decided.ending == "whole":
+        await answer.end()
+
+
+def _fault_text(error: Exception) -> str:
+    if isinstance(error, RefoldError):
+        return str(error)
+    return f"a fault of Refold itself: {type(error).__name__}"

@@ -1,0 +1,171 @@
+"""The proxy's thread: a server on loopback, at a free port, for as long as a block lasts."""
+
+import asyncio
+import contextlib
+import secrets
+import socket
+import threading
+from collections.abc import Collection, Iterator
+from typing import Any, Final
+
+import uvicorn
+
+from refold.proxy.http.app import Application
+from refold.proxy.http.turns import Desk
+from refold.proxy.http.upstream import Upstream
+
+HOST: Final = "127.0.0.1"
+_FLUSH_SECONDS: Final = 0.5
+"""In which a program may still read what it was sent when all ends."""
+_WORD_BYTES: Final = 16
+_POLL_SECONDS: Final = 0.002
+_IDLE_SECONDS: Final = 3600
+"""After which an idle connection is closed: late, so that no client meets a closed one."""
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves the signals to the command, and ends at once when it is told to."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ending = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals as they are."""
+        yield
+
+    async def main_loop(self) -> None:
+        """Return when it is to end; by default, that is looked at ten times a second."""
+        await self.ending.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close all connections that are idle; wait for the others, but not for ever."""
+        for each in (*self.servers, *(sockets or ())):
+            each.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        until = asyncio.get_running_loop().time() + _FLUSH_SECONDS
+        while self.server_state.tasks or self.server_state.connections:
+            if asyncio.get_running_loop().time() > until:
+                await self._break_off()
+                break
+            await asyncio.sleep(_POLL_SECONDS)
+        for task in self.server_state.tasks:
+            task.cancel()
+
+    async def _break_off(self) -> None:
+        """Break the connections of programs that read no more."""
+        for connection in list(self.server_state.connections):
+            transport: asyncio.Transport | None = getattr(connection, "transport", None)
+            if transport is not None:
+                transport.abort()
+        await asyncio.sleep(0)
+
+
+@contextlib.contextmanager
+def served(
+    desk: Desk,
+    routes: Collection[str],
+    *,
+    port: int = 0,
+    passes_on: bool = True,
+    word: str = "",
+) -> Iterator[str]:
+    """Serve until the block ends; give the base URL, `http://127.0.0.1:PORT/WORD`.
+
+    `word` is drawn, unless it is given: who does not know it is refused (CONTRACT.md §16.1).
+
+    Routes that are added meanwhile are served, too.  Without `passes_on`, what asks real servers
+    is made ready only if it is needed.
+
+    What is on its way when the block ends is given up, and told to the desk as such.
+
+    Raises:
+        OSError: the port is taken.
+        UsageError: the proxy that this environment names cannot be used.
+        Exception: at the end of the block, what went wrong while it served.
+    """
+    with socket.create_server((HOST, port), backlog=2048) as listening:
+        # Each connection has it, too: else a chunk waits 40 ms for the client to confirm the last.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        word = word or secrets.token_hex(_WORD_BYTES)
+        number = listening.getsockname()[1]
+        upstream = Upstream(at_once=passes_on)
+        application = Application(desk, routes, upstream, port=number, word=word)
+        proxy = _Proxy(application, upstream, listening)
+        proxy.start()
+        try:
+            yield f"http://{HOST}:{number}/{word}"
+        finally:
+            proxy.stop()
+        if proxy.fault is not None:
+            raise proxy.fault
+
+
+class _Proxy:
+    """A server in a thread of its own."""
+
+    def __init__(
+        self, application: Application, upstream: Upstream, listening: socket.socket
+    ) -> None:
+        self.fault: BaseException | None = None
+        self._upstream = upstream
+        self._application = application
+        self._server = _Server(_config(self._application))
+        self._listening = listening
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_up = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="refold-proxy", daemon=True)
+
+    def start(self) -> None:
+        """Start it; requests may come at once."""
+        self._thread.start()
+        self._is_up.wait()
+
+    def stop(self) -> None:
+        """Give up what is on its way, and end."""
+        with contextlib.suppress(RuntimeError):  # it has ended already: by a fault
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(self._end)
+        self._thread.join()
+
+    def _end(self) -> None:
+        self._application.close()
+        self._server.ending.set()
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._served())
+        except BaseException as error:  # noqa: BLE001  # it is raised again where the block ends
+            self.fault = error
+        finally:
+            self._is_up.set()
+        self.fault = self._application.fault or self.fault
+
+    async def _served(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        # A connection that breaks is nobody's fault, and no text of it belongs on a terminal.
+        self._loop.set_exception_handler(lambda _loop, _context: None)
+        self._is_up.set()
+        try:
+            await self._server.serve(sockets=[self._listening])
+        finally:
+            await self._upstream.close()
+
+
+def _config(application: Any) -> uvicorn.Config:
+    return uvicorn.Config(
+        application,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=_IDLE_SECONDS,
+    )

@@ -1,0 +1,97 @@
+"""What the HTTP side of the proxy and its log side say to each other.
+
+The HTTP side (`proxy.http.app`) shows each request to a `Desk` and does what that decides: pass it
+on, telling of everything that comes back, or serve a recorded answer.  All calls come from the one
+thread of the server's loop, and none of them blocks but for the disk.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import Literal, Protocol
+
+import attrs
+
+Ending = Literal["whole", "cut", "hold"]
+"""`whole`: the body is complete · `cut`: the connection breaks after it · `hold`: nothing more
+comes until the program leaves."""
+
+
+@attrs.frozen(kw_only=True)
+class Incoming:
+    """One request of the program."""
+
+    route: str
+    """The name of the route that it came by."""
+    method: str
+    target: str
+    """Path and query below the route, as they came: `/chat/completions?a=1`."""
+    headers: tuple[tuple[str, str], ...]
+    """Names in lower case."""
+    body: bytes
+
+    def header(self, name: str) -> str:
+        """Return the value of a header; empty if there is none."""
+        return next(iter(self.all_of(name)), "")
+
+    def all_of(self, name: str) -> list[str]:
+        """Return the values of all headers of that name."""
+        return [value for key, value in self.headers if key == name]
+
+
+class Passing(Protocol):
+    """Follows one request that is passed on; one of `end`, `failed`, `gone` comes last."""
+
+    def head(self, status: int, headers: Sequence[tuple[str, str]], /) -> None:
+        """Take note of the beginning of the answer."""
+        ...
+
+    def chunk(self, content: bytes, /) -> None:
+        """Take note of some bytes, before the program gets them."""
+        ...
+
+    def end(self) -> None:
+        """Take note that the answer is whole, before the program learns it."""
+        ...
+
+    def failed(self, code: str, message: str, /) -> "Serve":
+        """Take note that the server cannot be reached, or broke off; return what to say of it.
+
+        Where the answer has begun already, the connection to the program is broken instead.
+        """
+        ...
+
+    def gone(self) -> None:
+        """Take note that the program left before the answer was whole."""
+        ...
+
+
+@attrs.frozen(kw_only=True)
+class Forward:
+    """Pass it on."""
+
+    url: str
+    passing: Passing
+    redirected: Callable[[str], str] = str
+    """Says where a `location` of the answer leads from the program's point of view."""
+
+
+@attrs.frozen(kw_only=True)
+class Serve:
+    """Answer it from here."""
+
+    status: int
+    headers: dict[str, str]
+    pieces: Iterable[tuple[int, bytes]]
+    """Chunks, each with the milliseconds after the request at which it is due; 0 for at once."""
+    ending: Ending = "whole"
+    later: AsyncIterator[bytes] | None = None
+    """What comes after the pieces, whenever it does."""
+    is_begun: bool = True
+    """Whether anything comes at all, with the ending `hold`."""
+
+
+class Desk(Protocol):
+    """Decides what becomes of each request."""
+
+    def begin(self, incoming: Incoming, /) -> Forward | Serve:
+        """Return what to do with a request that has come whole."""
+        ...

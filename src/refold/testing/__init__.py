@@ -1,0 +1,28 @@
+"""What the fixtures `refold_run` and `refold_models` give a test.
+
+A test's programs and requests flow in; recordings flow out on the first run, and from them replays.
+`refold.pytest_plugin` starts and ends all this.  Imports `refold.api`, `proxy`, `programs`,
+`replay` and what stands below.  Rules: CONTRACT.md §13.10 to §13.15.
+
+    refold_run       a call that records a run, or replays it
+    refold_models    a proxy between a test's clients and their models
+    desks            the desks of that proxy
+    reproduce        how a run of a test is named on the command line
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from refold.testing.refold_models import RefoldModels
+    from refold.testing.refold_run import RefoldRun
+
+__all__ = ["RefoldModels", "RefoldRun"]
+
+_HOMES = {"RefoldModels": "refold_models", "RefoldRun": "refold_run"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,0 +1,214 @@
+"""The desks of a test's proxy: one that records, one that replays, one that has no recording.
+
+Each is opened by the first request, so that a test which asks nothing has no log, and may say until
+then what is not compared.  When a test records and when it replays is
+`refold.testing.refold_models`'s to say, and so is what becomes of the logs.  Requests come on the
+proxy's thread, all else on the test's.  The rules are CONTRACT.md §16.12.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from refold.engine.events.outcome import Fault
+from refold.engine.log.names import SUFFIX
+from refold.engine.observed.journal import ObservedLog
+from refold.engine.observed.volatile import VolatileRules
+from refold.proxy.desks.keys import Secrets
+from refold.proxy.desks.recording import Recording
+from refold.proxy.desks.replaying import REFUSED, Replaying
+from refold.proxy.http.routes import Route
+from refold.proxy.http.turns import Desk, Forward, Incoming, Passing, Serve
+from refold.replay.observed.matching import Matcher
+from refold.replay.observed.record import ObservedRecord, read_record
+from refold.replay.observed.report import ObservedReport, report_of
+from refold.replay.testing.recordings import fresh_beside
+
+ADVICE: Final = "The report of the test says what differs"
+"""Where a client that is refused an answer finds more."""
+
+
+@attrs.frozen(kw_only=True)
+class Opening:
+    """What is known when the first request comes."""
+
+    name: str
+    """The test, as the log calls it."""
+    test: str
+    """Which test it is: `test_agent.py::test_ask`."""
+    base: str
+    """Of the proxy."""
+    routes: Sequence[Route]
+    rules: VolatileRules
+
+    def secrets(self) -> Secrets:
+        """Return what is to be in no log."""
+        secrets = Secrets()
+        secrets.learn_environment()
+        secrets.hide_address(self.base)
+        return secrets
+
+    def log(self, path: Path, secrets: Secrets, rules: VolatileRules) -> ObservedLog:
+        """Begin a log of what the test asks."""
+        return ObservedLog(
+            path,
+            program=self.name,
+            input={"test": self.test},
+            vault=secrets,
+            rules=rules.as_json(),
+        )
+
+
+class Front:
+    """The desk that the proxy is given: opened by the first request; knows what is on its way."""
+
+    def __init__(self, opened: Callable[[], Desk]) -> None:
+        self._opened = opened
+        self._desk: Desk | None = None
+        self._on_its_way = 0
+        self._changed = threading.Condition()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything was asked."""
+        return self._desk is not None
+
+    def begin(self, incoming: Incoming) -> Forward | Serve:
+        """Return what to do with a request."""
+        if self._desk is None:
+            self._desk = self._opened()
+        decided = self._desk.begin(incoming)
+        if isinstance(decided, Serve):
+            return decided
+        self._count(1)
+        return attrs.evolve(decided, passing=_Followed(decided.passing, lambda: self._count(-1)))
+
+    def wait(self, seconds: float) -> None:
+        """Return when nothing is on its way any more, or that time has passed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._on_its_way == 0, seconds)
+
+    def _count(self, change: int) -> None:
+        with self._changed:
+            self._on_its_way += change
+            self._changed.notify_all()
+
+
+class _Followed:
+    """Passes on what it is told of an answer; `gone` is told last, whatever came before."""
+
+    def __init__(self, passing: Passing, over: Callable[[], None]) -> None:
+        self._over = over
+        self._passing = passing
+        self.head, self.chunk = passing.head, passing.chunk
+        self.end, self.failed = passing.end, passing.failed
+
+    def gone(self) -> None:
+        """Take note that it is over."""
+        try:
+            self._passing.gone()
+        finally:
+            self._over()
+
+
+class Live:
+    """Records in a new log, which is nobody's recording yet."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._journal: ObservedLog | None = None
+        self.made: Path | None = None
+        """Where the new log is, under a hidden name; `None` while nothing was asked."""
+
+    def opened(self, opening: Opening) -> Recording:
+        """Begin to record."""
+        made, secrets = fresh_beside(self._log), opening.secrets()
+        self._journal = opening.log(made, secrets, opening.rules)
+        self.made = made
+        return Recording(self._journal, secrets, opening.routes)
+
+    def seal(self, *, is_passed: bool) -> None:
+        """End the log, with the exit code that pytest ends with for this test alone."""
+        if self._journal is None:
+            return
+        if is_passed:
+            self._journal.seal("completed", "done", {"exit_code": 0})
+        else:
+            fault = Fault(code="test", message="the test did not pass")
+            self._journal.seal("failed", "error", {"exit_code": 1}, fault)
+
+    def close(self) -> None:
+        """Let go of the log."""
+        if self._journal is not None:
+            self._journal.close()
+
+
+class Recorded:
+    """Answers from a recording, and keeps a log of this time for as long as the test lasts."""
+
+    def __init__(self, log: Path, folder: Callable[[], Path]) -> None:
+        self.log = log
+        self._folder = folder
+        self._record: ObservedRecord | None = None
+        self._replaying: Replaying | None = None
+        self._journal: ObservedLog | None = None
+        self.made: Path | None = None
+        """The log of this time; `None` while nothing was asked."""
+
+    def opened(self, opening: Opening) -> Replaying:
+        """Begin to replay.
+
+        Raises:
+            LogDamaged: the recording does not verify.
+            LogObserved: it is a program's log.
+        """
+        self._record = record = read_record(self.log, opening.rules)
+        made, secrets = self._folder() / f"now{SUFFIX}", opening.secrets()
+        self._journal = opening.log(made, secrets, record.rules)
+        self.made = made
+        self._replaying = Replaying(
+            record, secrets, routes=opening.routes, log=self._journal, advice=ADVICE
+        )
+        return self._replaying
+
+    def report(self, *, is_over: bool) -> ObservedReport:
+        """Return what was asked otherwise; when all is over, also what was not asked."""
+        record = self._record or read_record(self.log)
+        matcher = self._replaying.matcher if self._replaying else Matcher(record)
+        report = report_of(record, matcher, live=0, output=None)
+        if is_over:
+            return report
+        asked = [each for each in report.divergences if each.category != "unconsumed"]
+        return attrs.evolve(report, divergences=tuple(asked))
+
+    def close(self) -> None:
+        """Let go of the log of this time."""
+        if self._journal is not None:
+            self._journal.close()
+
+
+class Unrecorded:
+    """Refuses all requests: there is no recording, and none is to be made."""
+
+    made: Final = None
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def opened(self, _opening: Opening) -> "Unrecorded":
+        """Be the desk."""
+        return self
+
+    def begin(self, _incoming: Incoming) -> Serve:
+        """Refuse a request, so that clients of any provider can say why."""
+        error = {"type": "invalid_request_error", "code": "not_recorded", "message": self._why}
+        body = json.dumps({"type": "error", "error": error}).encode()
+        headers = {"content-type": "application/json", "x-should-retry": "false"}
+        return Serve(status=REFUSED, headers=headers, pieces=[(0, body)])
+
+    def close(self) -> None:
+        """Do nothing."""

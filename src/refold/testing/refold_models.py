@@ -1,0 +1,367 @@
+"""What the fixture `refold_models` gives a test: a proxy between its clients and their models.
+
+Whatever client the test makes finds the proxy by the usual variables; what it asks is recorded, or
+answered from the recording and judged when the test has passed.  Modes are those of
+`refold.testing`; the proxy's desks are in `refold.testing.desks`; what differs is
+`refold.replay.observed`'s to say.  `refold.pytest_plugin` starts and ends all this, and imports the
+file when a test first asks for the fixture.  The rules are CONTRACT.md §16.12.
+"""
+
+import contextlib
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NoReturn
+
+import attrs
+import pytest
+
+from refold.engine.errors import RefoldError, UsageError
+from refold.engine.observed.volatile import VolatileRules
+from refold.proxy.bookends import PLACEHOLDER
+from refold.proxy.http.routes import Route, environment_of, routes_of
+from refold.proxy.http.server import served
+from refold.proxy.http.turns import Desk
+from refold.replay.audit.verify import verify
+from refold.replay.observed.report import ObservedReport
+from refold.replay.reexecute.network import Allowed, NetworkWatch
+from refold.replay.testing.recordings import Place, failed_beside, move_over, remove
+from refold.replay.tree.delegation_tree import RunNode, delegation_tree
+from refold.testing.desks import Front, Live, Opening, Recorded, Unrecorded
+from refold.testing.refold_run import LIVE, Mode
+from refold.testing.reproduce import shown
+
+PART: Final = ".models"
+"""What the recording of a test's models has behind the test's name."""
+WATCHED: Final = "watched"
+"""The status of a tree's root: its test goes on, so it has no end yet."""
+
+_WAIT_SECONDS: Final = 1.0
+"""For answers whose last bytes the test has, and the proxy's log not yet."""
+_BASE_URL: Final = re.compile(r"([A-Z][A-Z0-9_]*?)_(?:BASE_URL|API_BASE|URL)")
+
+
+@attrs.frozen(kw_only=True)
+class Settings:
+    """What is known of a test before it begins."""
+
+    place: Place
+    """Of its recording."""
+    mode: Mode
+    name: str
+    """The test, as its log and reports call it."""
+    test: str
+    """Which one it is, from its file on."""
+    command: str
+    """What runs it alone, typed in `base`, without the mode."""
+    base: Path
+    """The folder from which paths are shown."""
+    upstreams: Sequence[str] = ()
+    """As `refold record --upstream` takes them."""
+    network: Allowed = "none"
+    """What a test may use while it is replayed; the loopback in any case."""
+
+
+class RefoldModels:
+    """Records what a test asks of models, or answers it from the recording."""
+
+    def __init__(
+        self, settings: Settings, setenv: Callable[[str, str], None], folder: Callable[[], Path]
+    ) -> None:
+        """Say how; `setenv` sets a variable for the test, `folder` makes one for what is not kept.
+
+        Raises:
+            UsageError: an upstream, or a base URL of the environment, is none.
+        """
+        self._settings = settings
+        self._setenv = setenv
+        self._log = settings.place.log(1)
+        self._routes = {route.name: route for route in routes_of(settings.upstreams)}
+        self._names = list(self._routes)
+        self._rules = VolatileRules()
+        self._side = self._side_for(folder)
+        self._front = Front(self._opened)
+        self._ends = contextlib.ExitStack()
+        self._watch = NetworkWatch("any" if settings.network == "any" else "loopback")
+        self._base = ""
+        self._is_over = False
+        self._is_settled = False
+        self._is_judged = False
+        self._fault = ""
+        self.recorded: list[Path] = []
+        """The recording, once it was made."""
+
+    def __repr__(self) -> str:
+        return f"refold_models({self._settings.place.stem!r}, mode={self._settings.mode!r})"
+
+    def _side_for(self, folder: Callable[[], Path]) -> Live | Recorded | Unrecorded:
+        mode = self._settings.mode
+        if mode not in LIVE and self._log.exists():
+            return Recorded(self._log, folder)
+        return Unrecorded(self._unrecorded()) if mode == "none" else Live(self._log)
+
+    def _opened(self) -> Desk:
+        return self._side.opened(
+            Opening(
+                name=self._settings.name,
+                test=self._settings.test,
+                base=self._base,
+                routes=tuple(self._routes.values()),
+                rules=self._rules,
+            )
+        )
+
+    # --- what a test asks for ------------------------------------------------------------
+
+    @property
+    def openai_url(self) -> str:
+        """The base URL for a client of OpenAI's protocols; `OPENAI_BASE_URL` is the same."""
+        return self.url("openai")
+
+    @property
+    def anthropic_url(self) -> str:
+        """The base URL for a client of Anthropic's; `ANTHROPIC_BASE_URL` is the same."""
+        return self.url("anthropic")
+
+    def url(self, name: str, upstream: str | None = None) -> str:
+        """Return the base URL that takes the place of a provider's.
+
+        `name` is `openai`, `anthropic`, or of any other provider the variable that its client reads
+        (`GROQ_BASE_URL`), which is set; `upstream` is the provider's own base URL, and needed once.
+
+        Raises:
+            UsageError: there is no such name, no such URL, or something was asked already.
+        """
+        route = self._routes.get(name.lower())
+        if upstream is not None:
+            self._must_be_first("url")
+            routes = routes_of([f"{name}={upstream}"], {})
+            route = next(each for each in routes if each.name == name.lower())
+            self._routes[route.name] = route
+            self._names.append(route.name)
+            self._lead(route)
+        if route is None:
+            known = ", ".join(repr(each) for each in self._routes)
+            raise UsageError(
+                f"refold_models.url({name!r}): expected {known}, or a second argument: "
+                "the provider's base URL"
+            )
+        return f"{self._base}/{route.name}"
+
+    def volatile(self, *paths: str) -> None:
+        """Do not compare these places of requests: `model:*/parameters/user` (CONTRACT.md §16.7).
+
+        Raises:
+            UsageError: one is no place, or something was asked already.
+        """
+        self._must_be_first("volatile")
+        self._rules = self._rules.plus(VolatileRules(paths))
+
+    def volatile_text(self, *patterns: str) -> None:
+        """Take what these regular expressions match for the same, in any text of a request.
+
+        Raises:
+            UsageError: one is no regular expression, or something was asked already.
+        """
+        self._must_be_first("volatile_text")
+        self._rules = self._rules.plus(VolatileRules((), patterns))
+
+    @property
+    def log(self) -> Path:
+        """The log of what was asked so far, of this time; it moves when the test has ended.
+
+        Raises:
+            UsageError: nothing was asked.
+        """
+        self._front.wait(_WAIT_SECONDS)
+        if self._side.made is None:
+            raise UsageError("refold_models.log: the test has asked no model yet: there is no log")
+        return self._side.made
+
+    def tree(self) -> RunNode:
+        """Return who asked what so far, in which conversations: `== delegation_snapshot`.
+
+        Raises:
+            UsageError: nothing was asked.
+        """
+        return attrs.evolve(delegation_tree(self.log), status=WATCHED)
+
+    @property
+    def report(self) -> ObservedReport | None:
+        """What was asked otherwise than recorded, so far; `None` where nothing is replayed."""
+        if not isinstance(self._side, Recorded):
+            return None
+        return self._side.report(is_over=self._is_over)
+
+    def _must_be_first(self, method: str) -> None:
+        if self._front.is_open:
+            raise UsageError(f"refold_models.{method}: say so before the first request")
+
+    # --- the beginning -------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Serve from now on, and lead clients there.
+
+        Raises:
+            UsageError: the proxy that this environment names cannot be used.
+        """
+        is_live = isinstance(self._side, Live)
+        self._base = self._ends.enter_context(served(self._front, self._names, passes_on=is_live))
+        for name, value in environment_of((), self._base).items():
+            self._setenv(name, value)
+        for route in self._routes.values():
+            self._lead(route)
+        if not is_live:
+            self._ends.enter_context(self._watch)
+
+    def _lead(self, route: Route) -> None:
+        """Set the variables of a route, and keys that clients want where none is needed."""
+        for name in route.variables:
+            self._setenv(name, f"{self._base}/{route.name}")
+            key = f"{found[1]}_API_KEY" if (found := _BASE_URL.fullmatch(name)) else ""
+            if key and not os.environ.get(key) and not isinstance(self._side, Live):
+                self._setenv(key, f"{PLACEHOLDER}-{key}")
+
+    # --- the end -------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """End a test that has passed: keep its recording, or judge what it asked.
+
+        Raises:
+            Failed: as `pytest.fail` does; it asked otherwise than recorded.
+            LogDamaged: the recording does not verify.
+        """
+        __tracebackhide__ = True
+        if self._is_settled:
+            return
+        self._is_judged = True
+        self._front.wait(_WAIT_SECONDS)
+        self._stop()
+        if isinstance(self._side, Live):
+            self._keep(self._side)  # where this fails, `give_up` puts the log away
+        elif self._watch.seen:
+            _fail(self._network_text())
+        elif isinstance(self._side, Recorded):
+            self._judge(self._side)
+        elif self._front.is_open:
+            _fail(self._unrecorded())
+
+    def give_up(self, *, is_kept: bool) -> None:
+        """End a test that did not pass; with `is_kept`, what it asked live is kept beside.
+
+        The test has a failure of its own: what goes wrong here is told beside it.
+        """
+        if self._is_settled:
+            return
+        self._is_settled = True
+        try:
+            self._stop()
+        except (RefoldError, OSError) as error:
+            self._fault = str(error)
+        if not isinstance(self._side, Live) or self._side.made is None:
+            return
+        with contextlib.suppress(RefoldError, OSError):
+            self._side.seal(is_passed=False)
+        self._side.close()
+        if is_kept:
+            kept = self._kept_at()
+            move_over(self._side.made, kept)
+            self.recorded += [kept] if kept == self._log else []
+        else:
+            remove(self._side.made)
+
+    def _stop(self) -> None:
+        self._is_over = True
+        try:
+            self._ends.close()
+        finally:
+            if not isinstance(self._side, Live):
+                self._side.close()
+
+    def _keep(self, side: Live) -> None:
+        if side.made is None:
+            if self._settings.mode in LIVE:
+                remove(self._log)
+            return
+        side.seal(is_passed=True)
+        move_over(side.made, self._log)
+        self._is_settled = True
+        remove(failed_beside(self._log))
+        self.recorded.append(self._log)
+
+    def _kept_at(self) -> Path:
+        return self._log if self._settings.mode == "all" else failed_beside(self._log)
+
+    def _judge(self, side: Recorded) -> None:
+        __tracebackhide__ = True
+        report = side.report(is_over=True)
+        if not report.identical:
+            _fail(self._differs(report))
+        found = verify(self._log)
+        if not found.intact:
+            raise next(each for log in found.logs for each in log.damage).as_error()
+        if not found.complete:
+            _fail(f"{self._shown(self._log)}: the recording stops in the middle")
+
+    # --- texts ---------------------------------------------------------------------------
+
+    def what_differs(self) -> str:
+        """Return what a test that failed by itself asked otherwise before; empty for nothing."""
+        if self._is_judged:
+            return ""
+        if self._fault or self._watch.seen:
+            return self._fault or self._network_text()
+        if isinstance(self._side, Unrecorded):
+            return self._unrecorded() if self._front.is_open else ""
+        if isinstance(self._side, Live) or not self._front.is_open:
+            return ""
+        report = self._side.report(is_over=False)
+        return "" if report.identical else self._differs(report)
+
+    def how_to_reproduce(self) -> str:
+        """Return the commands that show again what this test saw; one a line."""
+        is_live = isinstance(self._side, Live)
+        lines = [self._again(self._settings.mode if is_live else "none")]
+        log = self._kept_at() if is_live else self._log
+        if log.exists():
+            lines.append(f"refold show {self._shown(log, is_quoted=True)}")
+        if is_live and log.exists() and log not in self.recorded:
+            lines.append(f"not kept: {self._shown(log)}, for the test did not pass")
+        return "\n".join(lines)
+
+    def _differs(self, report: ObservedReport) -> str:
+        log = self._shown(self._log)
+        found = tuple(attrs.evolve(each, log=log) for each in report.divergences)
+        again = self._again("rewrite")
+        return (
+            f"{attrs.evolve(report, log=log, divergences=found)}\n"
+            f"If the change is meant, record the test again, live:\n  {again}"
+        )
+
+    def _unrecorded(self) -> str:
+        return (
+            f"{self._shown(self._log)}: no recording of what this test asks of models.\n"
+            "A test replays unless it is told to record. Record it once, live, and keep the file "
+            f"with the test:\n  {self._again('once')}"
+        )
+
+    def _network_text(self) -> str:
+        places = "\n  ".join(f"{each.file}:{each.line}: {each.method}" for each in self._watch.seen)
+        return (
+            f"the test used the network while it was replayed\n  {places}\n"
+            "A client that is made before the test (when its module is imported) does not find "
+            "the proxy: make it in the test, or give it refold_models.openai_url. If the network "
+            "is meant, say so: @pytest.mark.refold(network='any')"
+        )
+
+    def _shown(self, log: Path, *, is_quoted: bool = False) -> str:
+        return shown(log, self._settings.base, is_quoted=is_quoted)
+
+    def _again(self, mode: Mode) -> str:
+        return f"{self._settings.command} --refold-record={mode}"
+
+
+def _fail(text: str) -> NoReturn:
+    __tracebackhide__ = True
+    pytest.fail(text, pytrace=False)

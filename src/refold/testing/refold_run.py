@@ -1,0 +1,317 @@
+"""What the fixture `refold_run` gives a test: a call that records a run, or replays it.
+
+Here is decided which of the two, and what a test is told that no longer does what was recorded.
+Where recordings lie is `refold.replay.testing.recordings`'s, how they are named on a command line
+`refold.testing.reproduce`'s; options, markers and reports are `refold.pytest_plugin`'s, which
+imports this file when a test first asks for the fixture.  The rules are CONTRACT.md §13.12 to
+§13.14.
+"""
+
+import inspect
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal, NoReturn
+
+import attrs
+import pytest
+
+from refold.api import record, reexecute
+from refold.engine.errors import Nondeterministic, OutsideLoop, UsageError
+from refold.engine.events.limits import Limits
+from refold.engine.log import scan
+from refold.engine.ports.ports import Model, Program, Reference, SessionPort, Tool
+from refold.engine.runners.recording import Recording
+from refold.engine.runners.recording import record as engine_record
+from refold.replay.audit.verify import verify
+from refold.replay.reexecute.network import Allowed, NetworkWatch
+from refold.replay.reexecute.world import first_event
+from refold.replay.testing.recordings import (
+    Place,
+    asked_otherwise,
+    failed_beside,
+    fresh_beside,
+    move_over,
+    recording_of,
+    remove,
+)
+from refold.testing.reproduce import replay_command, shown
+from refold.tools.contract.tool_types import as_tool
+
+Mode = Literal["none", "once", "new", "all", "rewrite"]
+
+LIVE: Final = ("all", "rewrite")
+"""Modes that record though there is a recording."""
+_OPTIONS: Final = frozenset(
+    name for call in (record, engine_record) for name in inspect.signature(call).parameters
+)
+"""What `refold.record` takes; a replay takes it, too, and has no use for most of it."""
+
+
+class RefoldRun:
+    """Records or replays the runs of one test, under its name."""
+
+    def __init__(
+        self,
+        place: Place,
+        mode: Mode,
+        command: str,
+        base: Path,
+        *,
+        tools: Sequence[Tool | Callable[..., Any]] = (),
+        network: Allowed = "none",
+    ) -> None:
+        """Say where recordings lie, and by which command (without the mode) the test is run.
+
+        `base` is the folder in which the command is typed: paths are shown from there.
+        `tools` are passed to each run; `network` is what a program may use while it is replayed.
+        """
+        self._place = place
+        self._mode = mode
+        self._command = command
+        self._base = base
+        self._tools = tools
+        self._network = network
+        self._had_recordings = bool(place.recorded())
+        self._unnamed = 0
+        self._used: list[Path] = []
+        self._waiting: dict[Path, Path] = {}
+        """Where runs lie that did not complete, and where they go if the test passes."""
+        self._ways: dict[Path, str | None] = {}
+        """The command that replays each run, where there is one."""
+        self.recorded: list[Path] = []
+        """The recordings that were made, in order."""
+
+    def __call__(
+        self,
+        program: Program | Reference | str,
+        input: object = None,  # noqa: A002 - the word of the domain
+        /,
+        *,
+        tools: Sequence[Tool | Callable[..., Any]] = (),
+        model: Model | None = None,
+        models: Mapping[str, Model] | None = None,
+        session: SessionPort | None = None,
+        limits: Limits | None = None,
+        seed: str | int | None = None,
+        name: str | None = None,
+        **options: Any,
+    ) -> Recording:
+        """Run `program(run, input)`, live or against its recording, and return how it ended.
+
+        Args:
+            program: As `refold.record` takes it.
+            input: The same.
+            tools: The same; not executed in a replay.
+            model: The same; not asked in a replay.
+            models: The same.
+            session: A fresh one for each call.
+            limits: As `refold.record` takes them.
+            seed: The same.
+            name: What this run is called among several of a test; by default they are counted.
+            options: More of `refold.record`: `runner`, `runners`, `clock`, `durability`.
+
+        Raises:
+            UsageError: the call is wrong.
+            Failed: as `pytest.fail` does; the run is not the recorded one, or none was recorded.
+        """
+        __tracebackhide__ = True
+        if "log" in options:
+            raise UsageError("refold_run names the log after the test; name=… tells its runs apart")
+        given = {
+            "model": model, "models": models, "session": session, "limits": limits, "seed": seed,
+            **options,
+        }  # fmt: skip
+        for option in options.keys() - _OPTIONS:
+            raise TypeError(f"refold_run has no argument {option!r}; refold.record neither")
+        ready = [as_tool(tool) for tool in (*self._tools, *tools)]
+        log = self._claim(name)
+        self._ways[log] = replay_command(
+            program, ready, self._base, has_session=session is not None
+        )
+        if self._is_replayed(log):
+            return self._replay(log, program, input, ready, given)
+        return self._record(log, program, input, ready, given)
+
+    def __repr__(self) -> str:
+        return f"refold_run({self._place.stem!r}, mode={self._mode!r})"
+
+    def _claim(self, name: str | None) -> Path:
+        if name is None:
+            self._unnamed += 1
+        log = self._place.log(self._unnamed, name)
+        if log in self._used:
+            raise UsageError(f"name={name!r}: another run of this test is called so")
+        self._used.append(log)
+        return log
+
+    def _is_replayed(self, log: Path) -> bool:
+        """Return whether the run is replayed; that it can be neither is a failure."""
+        __tracebackhide__ = True
+        if self._mode in LIVE:
+            return False
+        if log.exists():
+            return True
+        is_first = not self._had_recordings
+        if self._mode == "new" or (self._mode == "once" and is_first):
+            return False
+        advice = (
+            "A test replays unless it is told to record. Record it once, live, and keep the file "
+            f"with the test:\n  {self._again('once')}"
+            if is_first
+            else f"The test has others; record what is missing, live:\n  {self._again('new')}"
+        )
+        return _fail(f"{self._shown(log)}: no recording of this run.\n{advice}")
+
+    # --- recording -----------------------------------------------------------------------
+
+    def _record(
+        self,
+        log: Path,
+        program: Program | Reference | str,
+        argument: Any,
+        tools: Sequence[Tool],
+        options: dict[str, Any],
+    ) -> Recording:
+        made = fresh_beside(log)
+        try:
+            recording = record(program, argument, log=made, tools=tools, **options)
+        except KeyboardInterrupt:
+            remove(made)
+            raise
+        except Nondeterministic as error:
+            raise self._unsteady(error, log) from None
+        except BaseException:
+            if made.exists():
+                move_over(made, failed_beside(log))
+            raise
+        kept = log if recording.ok or self._mode == "all" else failed_beside(log)
+        move_over(made, kept)
+        if kept == log:
+            remove(failed_beside(log))
+            self.recorded.append(log)
+        else:
+            self._waiting[kept] = log
+        return attrs.evolve(recording, log=kept)
+
+    def _unsteady(self, error: Nondeterministic, log: Path) -> Nondeterministic:
+        """Keep a run that was not the same when it was run again beside the recording."""
+        kept = failed_beside(log)
+        move_over(error.recording.log, kept)
+        recording = attrs.evolve(error.recording, log=kept)
+        at = self._shown(kept)
+        divergence = attrs.evolve(error.divergence, log=at)
+        return Nondeterministic(at, recording, divergence, error.findings)
+
+    def settle(self) -> None:
+        """Do what is left when the test has passed: keep, remove, or fail what was not used."""
+        __tracebackhide__ = True
+        for kept, log in self._waiting.items():
+            if not scan(kept).sealed:
+                _fail(f"{self._shown(kept)}: the run has no end, so it is no recording")
+            move_over(kept, log)
+            self.recorded.append(log)
+        self._waiting.clear()
+        unused = [log for log in self._place.recorded() if log not in self._used]
+        if self._mode in LIVE:
+            for log in unused:
+                remove(log)
+        elif unused:
+            listed = "\n  ".join(self._shown(log) for log in unused)
+            _fail(
+                f"recorded, and not used by this test:\n  {listed}\n"
+                "The test makes fewer runs than were recorded. If that is meant, remove the "
+                f"files, or record the test again, live:\n  {self._again('rewrite')}"
+            )
+
+    # --- replaying -----------------------------------------------------------------------
+
+    def _replay(
+        self,
+        log: Path,
+        program: Program | Reference | str,
+        argument: object,
+        tools: Sequence[Tool],
+        options: dict[str, Any],
+    ) -> Recording:
+        __tracebackhide__ = True
+        recording = recording_of(log)
+        self._check_request(log, argument, tools, options)
+        with NetworkWatch(self._network) as watch:
+            report = reexecute(log, program, tools=tools, session=options["session"])
+        if watch.seen:
+            _fail(_network_text(self._shown(log), watch.seen))
+        if not report.identical:
+            first = attrs.evolve(report.divergences[0], log=self._shown(log))
+            more = len(report.divergences) - 1
+            rest = f"\n… and {more} more run{'s' * (more > 1)} diverged" if more else ""
+            _fail(f"{first}{rest}\n{self._if_meant()}")
+        if not (found := verify(log)).intact:
+            damage = next(one for each in found.logs for one in each.damage)
+            raise damage.as_error()
+        return recording
+
+    def _check_request(
+        self, log: Path, argument: object, tools: Sequence[Tool], options: dict[str, Any]
+    ) -> None:
+        __tracebackhide__ = True
+        named = {"": options["model"], **(options["models"] or {})}
+        found = asked_otherwise(
+            first_event(log),
+            argument,
+            tools=[tool.name for tool in tools],
+            models={name: model.name for name, model in named.items() if model is not None},
+            limits=options["limits"],
+            seed=options["seed"],
+        )
+        if found:
+            lines = "\n".join(f"  differs   {difference}" for difference in found)
+            _fail(
+                f"the test asks for another run than {self._shown(log)} recorded\n{lines}\n"
+                f"{self._if_meant()}"
+            )
+
+    # --- texts ---------------------------------------------------------------------------
+
+    def how_to_reproduce(self) -> str:
+        """Return the commands that show again what this test saw; one a line."""
+        lines = [self._again(self._mode if self._waiting else "none")]
+        kept = {log: kept for kept, log in self._waiting.items()}
+        for log in self._used:
+            at = kept.get(log, log)
+            if not at.exists():
+                continue
+            lines.append(f"refold show {self._shown(at, is_quoted=True)}")
+            if way := self._ways.get(log):
+                lines.append(way.format(log=self._shown(at, is_quoted=True)))
+        unkept = [
+            f"not kept: {self._shown(at)}, for its run did not complete" for at in kept.values()
+        ]
+        return "\n".join([*lines, *unkept])
+
+    def _shown(self, log: Path, *, is_quoted: bool = False) -> str:
+        return shown(log, self._base, is_quoted=is_quoted)
+
+    def _again(self, mode: Mode) -> str:
+        return f"{self._command} --refold-record={mode}"
+
+    def _if_meant(self) -> str:
+        return f"If the change is meant, record the test again, live:\n  {self._again('rewrite')}"
+
+
+def _network_text(log: str, seen: Sequence[OutsideLoop]) -> str:
+    places = "\n  ".join(dict.fromkeys(str(each) for each in seen))
+    return (
+        f"the program used the network while {log} was replayed\n  {places}\n"
+        "If that is meant, say so: @pytest.mark.refold(network='loopback'), or 'any'"
+    )
+
+
+def _fail(text: str) -> NoReturn:
+    __tracebackhide__ = True
+    pytest.fail(text)
+
+
+def folder_of(test_file: Path, recordings: str | os.PathLike[str]) -> Path:
+    """Return the folder of a test file's recordings; `recordings` is taken from beside it."""
+    return test_file.parent / recordings / test_file.stem

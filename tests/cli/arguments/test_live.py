@@ -1,0 +1,127 @@
+"""What commands that run something live understand of their options (§12.10)."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refold.cli.arguments.live import edits_of, is_all_recorded, live_of
+from refold.cli.arguments.logs import OpenedLog
+from refold.engine.errors import UsageError
+from refold.engine.runners.recording import record
+from tests.support.forks import TOOLS, model, report
+
+PROGRAM = "tests.support.forks:report"
+NOTHING: dict[str, Any] = {
+    "models": (), "base_url": None, "tools": (), "children": None, "single": (), "stubs": (),
+    "may_change": False, "session": None,
+}  # fmt: skip
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> OpenedLog:
+    """A recorded run, opened."""
+    path = record(report, None, log=tmp_path / "a.jsonl", tools=TOOLS, model=model()).log
+    return OpenedLog(path, path)
+
+
+def test_what_is_not_said_is_the_commands_own_default(log: OpenedLog) -> None:
+    """`recorded` for replay and fork, `live` for drift."""
+    assert not live_of(log, PROGRAM, "recorded", **NOTHING).sources.is_live
+    assert live_of(log, PROGRAM, "live", **NOTHING).sources.model == "live"
+
+
+def test_options_name_sources_and_what_they_need(log: OpenedLog, tmp_path: Path) -> None:
+    """A mode, or the thing itself; a model that is named is asked."""
+    script = tmp_path / "s.yaml"
+    script.write_text("- hello\n")
+    said = NOTHING | {
+        "models": (f"scripted:{script}",), "tools": ("live", "tests.support.forks:TOOLS"),
+        "children": "stub", "single": ("put=recorded",), "stubs": ('child="x"', "get=text"),
+        "may_change": True,
+    }  # fmt: skip
+
+    found = live_of(log, PROGRAM, "recorded", **said)
+
+    sources = found.sources
+    assert (sources.model, sources.tools, sources.children) == ("live", "live", "stub")
+    assert dict(sources.tool) == {"put": "recorded"}
+    assert dict(sources.stubs) == {"child": "x", "get": "text"}
+    assert sources.may_change
+    assert {tool.name for tool in found.tools} == {"get", "put"}
+    assert list(found.models) == [""]
+
+
+@pytest.mark.parametrize(
+    "tools",
+    [("live,tests.support.forks:TOOLS",), (" tests.support.forks:TOOLS , live ",)],
+)
+def test_mode_and_tools_may_stand_in_one_value(log: OpenedLog, tools: tuple[str, ...]) -> None:
+    """As they may be said one after the other."""
+    found = live_of(log, PROGRAM, "recorded", **(NOTHING | {"tools": tools}))
+
+    assert found.sources.tools == "live"
+    assert {tool.name for tool in found.tools} == {"get", "put"}
+
+
+@pytest.mark.parametrize(
+    ("said", "is_so"),
+    [
+        ({}, True),
+        ({"tools": ("recorded,app:TOOLS",)}, True),
+        ({"tools": ("live,app:TOOLS",)}, False),
+        ({"tools": ("recorded",)}, True),
+        ({"tools": ("app:TOOLS",)}, True),
+        ({"models": ("recorded",)}, True),
+        ({"models": ("openai:x",)}, False),
+        ({"models": ("stub",)}, False),
+        ({"tools": ("live",)}, False),
+        ({"children": "live"}, False),
+        ({"single": ("get=live",)}, False),
+        ({"single": ("get=recorded",)}, True),
+    ],
+)
+def test_whether_anything_but_the_record_is_asked_for(said: dict[str, Any], *, is_so: bool) -> None:
+    """Tools that are only named are types for a replay, not a wish to run them."""
+    assert is_all_recorded(**(NOTHING | said)) is is_so
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"single": ("get",)},
+        {"single": ("get=lively",)},
+        {"single": ("gte=recorded",)},
+        {"stubs": ("=1",)},
+        {"stubs": ("gte=1",)},
+    ],
+)
+def test_an_option_that_says_nothing_is_refused(log: OpenedLog, said: dict[str, Any]) -> None:
+    """With what was expected."""
+    with pytest.raises(UsageError):
+        live_of(log, PROGRAM, "recorded", **(NOTHING | said))
+
+
+def test_edits_are_json_or_files_of_it(tmp_path: Path) -> None:
+    """As answers are: `@` means a file, and what is no JSON is a text."""
+    (tmp_path / "r.json").write_text('{"a": 1}')
+    (tmp_path / "r.txt").write_text("just text")
+
+    found = edits_of(
+        ["0#1=42", '0#2="x"', "0#3=plain", f"0#4=@{tmp_path}/r.json", f"0#5 = @{tmp_path}/r.txt"]
+    )
+
+    assert found == {"0#1": 42, "0#2": "x", "0#3": "plain", "0#4": {"a": 1}, "0#5": "just text"}
+    with pytest.raises(UsageError, match=r"missing\.json"):
+        edits_of(["0#1=@missing.json"])
+    with pytest.raises(UsageError, match="KEY=JSON"):
+        edits_of(["42"])
+
+
+def test_the_name_of_a_file_is_not_taken_for_a_text(tmp_path: Path) -> None:
+    """Who writes one means what it holds; the message says how that is written, and the text."""
+    (tmp_path / "r.json").write_text('{"a": 1}')
+
+    with pytest.raises(UsageError, match=r"'@.*r\.json' reads it"):
+        edits_of([f"0#1={tmp_path}/r.json"])
+    assert edits_of([f'0#1="{tmp_path}/r.json"']) == {"0#1": f"{tmp_path}/r.json"}

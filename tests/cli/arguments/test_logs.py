@@ -1,0 +1,181 @@
+"""A LOG argument is a plain log or a packed one; its files are named as it was named."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from refold.cli.arguments.logs import complain_of_unnamed, opened_log, started
+from refold.cli.group import refold
+from refold.engine.errors import EventMalformed, LogDamaged
+from refold.engine.log import read_entries
+from refold.engine.log.line import FIRST, NO_HASH, TRAILER, header_hash, stored_hash, trailer
+from refold.engine.log.pack import pack
+
+
+def test_a_plain_log_is_read_where_it_is(survey_log: Path) -> None:
+    with opened_log(survey_log) as log:
+        assert log.path == survey_log
+        assert log.shown(survey_log.with_name("survey.1.jsonl")).endswith("survey.1.jsonl")
+
+
+def test_a_packed_log_is_unpacked_for_as_long_as_it_is_read(
+    survey_log: Path, tmp_path: Path
+) -> None:
+    packed = pack(survey_log, tmp_path / "s.refold")
+
+    with opened_log(packed) as log:
+        inside = log.path
+        assert inside.exists()
+        assert log.shown(inside) == f"{packed}:survey.jsonl"
+
+    assert not inside.exists()
+
+
+def test_the_first_entry_says_which_program_it_was(survey_log: Path) -> None:
+    assert started(survey_log).program == "survey_tree"
+
+
+def test_a_log_without_a_first_entry_is_damaged(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"")
+
+    with pytest.raises(LogDamaged):
+        started(tmp_path / "a.jsonl")
+
+
+def test_a_first_entry_of_other_data_is_refused(survey_log: Path, tmp_path: Path) -> None:
+    """Its hash holds, for whoever made it could hash; its data is not what its kind says."""
+    first = json.loads(survey_log.read_bytes().splitlines()[0])
+    del first["hash"]
+    first["data"]["depth"] = "none"
+    body = json.dumps(first, separators=(",", ":")).encode()[:-1]
+    assert body.startswith(FIRST)
+    (tmp_path / "a.jsonl").write_bytes(b'%b,"hash":"%b"}\n' % (body, header_hash(1, body).encode()))
+
+    with pytest.raises(EventMalformed):
+        started(tmp_path / "a.jsonl")
+
+
+def test_what_fails_over_a_sound_log_is_a_fault_and_no_damage(survey_log: Path) -> None:
+    with pytest.raises(TypeError), opened_log(survey_log):
+        raise TypeError("ours")
+
+
+def test_what_fails_over_a_log_that_is_nonsense_is_told_as_damage(
+    survey_log: Path, tmp_path: Path
+) -> None:
+    log = tmp_path / "survey.jsonl"
+    log.write_bytes(survey_log.read_bytes().replace(b'"path"', b'"htap"', 1))
+
+    with pytest.raises(LogDamaged, match="hash"), opened_log(log):
+        raise TypeError("over an entry")
+
+
+def test_a_folder_is_no_log_and_says_what_lists_it(tmp_path: Path) -> None:
+    with pytest.raises(click.UsageError, match=f"{tmp_path} is a folder: refold ls {tmp_path}"):
+        opened_log(tmp_path).__enter__()
+
+
+def test_what_only_has_the_name_of_a_packed_log_is_none(tmp_path: Path) -> None:
+    (tmp_path / "z.refold").write_text("junk")
+
+    with pytest.raises(click.UsageError, match=r"z\.refold is no packed log"):
+        opened_log(tmp_path / "z.refold").__enter__()
+
+
+def test_damage_in_a_packed_log_is_told_by_the_name_of_the_packed_one(
+    survey_log: Path, tmp_path: Path
+) -> None:
+    """Never by where it was unpacked, which is gone by the time that it is read."""
+    bad = tmp_path / "a.jsonl"
+    bad.write_bytes(survey_log.read_bytes().replace(b"tool.called", b"tool.callex", 1))
+    packed = pack(bad, tmp_path / "a.refold")
+
+    with pytest.raises(LogDamaged) as damaged, opened_log(packed) as log:
+        list(read_entries(log.path))
+
+    assert damaged.value.path == f"{packed}:a.jsonl"
+    assert str(damaged.value).startswith(f"{packed}:a.jsonl:2 ")
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [("audit", "FILE.py:audit"), ("app.py:audit", "FILE.py:audit"), ("<lambda>", "FILE.py:NAME")],
+)
+def test_a_program_that_has_to_be_named_is_named_by_its_function(
+    name: str, place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What can be typed is filled in, what cannot be is left to be."""
+    assert complain_of_unnamed(name) == place
+    assert "say it with --program" in capsys.readouterr().err
+
+
+PATHS = {
+    "drift": ["--tools", "recorded", "--model", "recorded", "--children", "recorded"],
+    "fork": ["--at", "2", "--into", "forked.jsonl"],
+    "explore": [],
+    "sensitivity": [],
+}
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_nothing_is_said_by_a_record_that_is_not_intact(
+    name: str, survey_log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Be it the log of a child that is not even read: what it holds is no evidence."""
+    monkeypatch.chdir(tmp_path)
+    log = tmp_path / "runs" / survey_log.name
+    shutil.copytree(survey_log.parent, log.parent)
+    assert _call(name, str(log), *PATHS[name]).exit_code == 0
+    Path("forked.jsonl").unlink(missing_ok=True)
+    child = log.with_name("survey.2.jsonl")
+    child.write_bytes(child.read_bytes().replace(b'"seq":2', b'"seq":3'))
+
+    said = _call(name, str(log), *PATHS[name])
+
+    assert said.exit_code == 3
+    assert "survey.2.jsonl:3 " in said.stderr
+    assert not Path("forked.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (b'"outcome":{', b'"outcome":{"$x":1,', ["show"]),
+        (b'"mono_us":', b'"mono_us":"1","m":', ["resume", "--list"]),
+        (b'"call":"0', b'"call":[1],"x":"0', ["resume", "--program", "survey_tree"]),
+        (b'"call":"0', b'"call":[1],"x":"0', ["why", "-1", "--all"]),
+        (b'"tool":"', b'"tool":1,"t":"', ["state"]),
+        (
+            b'tool.called"(.*)"data":{',
+            rb'note.added"\1"data":{"text":[[1]],',
+            ["why", "-1", "--all"],
+        ),
+        (b'"tool.called"', b'"tool.cried"', ["state"]),
+    ],
+)
+def test_nonsense_whose_hashes_hold_is_damage_and_no_fault(
+    old: bytes, new: bytes, words: list[str], survey_log: Path, tmp_path: Path
+) -> None:
+    """Whoever can hash can write it (CONTRACT.md §14.3)."""
+    log = tmp_path / "a.jsonl"
+    previous, out = NO_HASH, []
+    for line in survey_log.read_bytes().splitlines(keepends=True)[:-1]:
+        body = line[:-TRAILER] if not previous else re.sub(old, new, line[:-TRAILER])
+        out.append(body + trailer(previous, body))
+        previous = stored_hash(out[-1]) or b""
+    log.write_bytes(b"".join(out))
+
+    said = _call(words[0], str(log), *words[1:])
+
+    assert said.exit_code == 3
+    assert "fault" not in said.stderr
+    assert f"{log}:" in said.stderr
+
+
+def _call(*words: str) -> Result:
+    return CliRunner().invoke(refold, list(words))

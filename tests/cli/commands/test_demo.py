@@ -1,0 +1,126 @@
+"""`refold demo` needs no key, model or network: it records, shows, verifies, replays and diffs."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import pytest
+from click.testing import Result
+
+from refold.cli.schema.documents import schema
+
+Invoke = Callable[..., Result]
+
+
+def _demo(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "refold", "demo", *map(str, words)]
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder in which the demo ran."""
+    return tmp_path_factory.mktemp("demo")
+
+
+@pytest.fixture(scope="module")
+def said(sources: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Return what the demo said."""
+    return _demo(folder, sources)
+
+
+def test_it_shows_each_step_what_it_proved_and_what_to_try_next(
+    said: subprocess.CompletedProcess[str],
+) -> None:
+    assert (said.returncode, said.stderr) == (0, "")
+    for words in ("record  ", "verify  ", "replay  ", "diff  ", "What that proved", "Try next"):
+        assert f"\n{words}" in said.stdout
+    assert "completed survey_package 3" in said.stdout
+    assert "no differences" in said.stdout
+    assert "tool calls executed: 0, differences: 0" in said.stdout
+
+
+def test_the_commands_that_it_names_work(
+    said: subprocess.CompletedProcess[str],
+    folder: Path,
+    invoke: Invoke,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(folder)
+    named = [line.split() for line in said.stdout.partition("Try next\n")[2].splitlines()]
+    commands = [words[1:] for words in named if words and "--faults" not in words]
+
+    ran = [invoke(*(path for word in words for path in _as_a_shell(word))) for words in commands]
+
+    assert [each.exit_code for each in ran] == [0, 0, 0, 0, 0]
+
+
+def _as_a_shell(word: str) -> list[str]:
+    return sorted(map(str, Path().glob(word))) or [word]
+
+
+def test_its_document_is_as_the_schema_says(sources: Path, tmp_path: Path, invoke: Invoke) -> None:
+    said = invoke("demo", sources, "--log", tmp_path / "d.jsonl", "--jobs", "1", "--json")
+
+    document = json.loads(said.stdout)
+    jsonschema.validate(document, schema("demo"))
+    assert said.exit_code == 0
+    assert document["children"] == {"completed": 3}
+    assert (document["tools_executed"], document["differences"]) == (0, 0)
+
+
+def test_nothing_to_survey_is_five(tmp_path: Path, invoke: Invoke) -> None:
+    (tmp_path / "empty").mkdir()
+
+    said = invoke("demo", tmp_path / "empty", "--log", tmp_path / "d.jsonl")
+
+    assert said.exit_code == 5
+    assert "no Python file there" in said.stdout
+
+
+def test_what_is_there_already_is_refused_before_anything_is_recorded(
+    sources: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    (tmp_path / "d-b.jsonl").write_text("mine")
+
+    said = invoke("demo", sources, "--log", tmp_path / "d.jsonl")
+
+    assert said.exit_code == 2
+    assert "never overwritten" in said.stderr
+    assert not (tmp_path / "d.jsonl").exists()
+
+
+def test_a_path_that_is_no_folder_is_usage(tmp_path: Path, invoke: Invoke) -> None:
+    assert invoke("demo", tmp_path / "missing").exit_code == 2
+
+
+@pytest.mark.long
+def test_with_faults_it_still_ends_well(sources: Path, tmp_path: Path) -> None:
+    """Case 93: a child hangs, one floods, one crashes, one is refused: outcomes, which replay."""
+    said = _demo(tmp_path, sources, "--faults", "--json")
+
+    document = json.loads(said.stdout)
+    assert said.returncode == 0
+    assert document["children"] == {
+        "timed_out": 1,
+        "limit": 1,
+        "failed": 1,
+        "rejected": 1,
+        "completed": 3,
+    }
+    assert document["identical"]
+
+
+@pytest.mark.long
+def test_the_standard_library_is_surveyed_by_default(tmp_path: Path) -> None:
+    said = _demo(tmp_path, "--json")
+
+    document = json.loads(said.stdout)
+    assert said.returncode == 0
+    assert 10 <= document["children"]["completed"] <= 40
+    assert "not parsed" not in document["summary"]

@@ -1,0 +1,75 @@
+"""`refold diff`: 0 where two runs did the same, 1 and what differs where they did not."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from click.testing import Result
+
+from refold.engine.log.pack import pack
+from refold.engine.runners.recording import record
+from refold.tools.contract.tool_types import tool
+
+Invoke = Callable[..., Result]
+
+
+async def program(_: Any, given: Any) -> Any:
+    """Return what it was given."""
+    return given
+
+
+def test_a_run_and_itself_do_not_differ(survey_log: Path, invoke: Invoke, tmp_path: Path) -> None:
+    said = invoke("diff", survey_log, pack(survey_log, tmp_path / "s.refold"))
+
+    assert said.exit_code == 0
+    assert "no differences" in said.stdout
+
+
+def test_what_differs_is_told_and_is_one(tmp_path: Path, invoke: Invoke) -> None:
+    one = record(program, 1, log=tmp_path / "a.jsonl").log
+    other = record(program, 2, log=tmp_path / "b.jsonl").log
+
+    said = invoke("diff", one, other, "--json")
+
+    assert said.exit_code == 1
+    assert {each["category"] for each in json.loads(said.stdout)["differences"]} >= {"output"}
+
+
+def test_the_modes_are_passed_on(survey_log: Path, invoke: Invoke) -> None:
+    words = ("diff", survey_log, survey_log, "--match", "subset", "--arguments", "ignore")
+
+    document = json.loads(invoke(*words, "--json").stdout)
+
+    assert (document["match"], document["arguments"]) == ("subset", "ignore")
+    assert invoke("diff", survey_log, survey_log, "--match", "vague").exit_code == 2
+
+
+async def remarks(run: Any, given: Any) -> None:
+    """Call as many tools as it is told, each otherwise."""
+    for at in range(250):
+        await run.tool(say, text=f"{given} {at}")
+
+
+@tool(effect="reads")
+def say(text: str) -> str:
+    """Return a text again."""
+    return text
+
+
+def test_many_differences_are_cut_and_counted(tmp_path: Path, invoke: Invoke) -> None:
+    """At most 200 lines, of at most 200 differences; all of them with `--all`."""
+    one = record(remarks, 1, log=tmp_path / "a.jsonl", tools=[say]).log
+    other = record(remarks, 2, log=tmp_path / "b.jsonl", tools=[say]).log
+
+    lines = invoke("diff", one, other).stdout.splitlines()
+    document = json.loads(invoke("diff", one, other, "--json").stdout)
+    whole = invoke("diff", one, other, "--all")
+
+    assert len(lines) == 200
+    assert lines[-1].startswith("left out: ")
+    assert lines[-1].endswith(f" and {document['count'] - 200} differences; --all shows everything")
+    assert len(document["differences"]) == 200
+    assert document["count"] > 250
+    assert "left out" not in whole.stdout
+    assert whole.stdout.count(": arguments") == 250

@@ -1,0 +1,121 @@
+"""`refold drift`, and `refold replay` with something live: 0, 1, or 4 where it had to stop."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from click.testing import Result
+
+from refold.cli.schema.documents import schema
+from refold.engine.runners.recording import record
+from tests.support.forks import TOOLS, factor, model, report
+
+Invoke = Callable[..., Result]
+PROGRAM = ("--program", "tests.support.forks:report")
+GIVEN = (*PROGRAM, "--tools", "tests.support.forks:TOOLS")
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was() -> Iterator[None]:
+    """The world is put back as it was."""
+    yield
+    factor["value"] = 1
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """A recorded run."""
+    return record(report, None, log=tmp_path / "a.jsonl", tools=TOOLS, model=model()).log
+
+
+@pytest.mark.parametrize("words", [("drift",), ("replay", "--tools", "live")])
+def test_no_drift_is_fine(log: Path, invoke: Invoke, words: tuple[str, ...]) -> None:
+    said = invoke(words[0], log, *words[1:], *GIVEN, "--model", "recorded")
+
+    assert said.exit_code == 0, said.output
+    assert "no drift" in said.stdout
+
+
+def test_what_did_not_run_is_named(log: Path, invoke: Invoke) -> None:
+    """Or a tool that changes the world would count as the same without having been asked."""
+    without = invoke("drift", log, *GIVEN, "--model", "recorded")
+    with_it = invoke("drift", log, *GIVEN, "--model", "recorded", "--yes")
+    recorded = invoke("drift", log, *PROGRAM, "--tools", "recorded", "--model", "recorded")
+
+    assert "not run, their recorded results served: put (1); --yes" in without.stderr
+    assert "not run" not in with_it.stderr + recorded.stderr
+
+
+def test_drift_is_one_and_a_missing_outcome_four(log: Path, invoke: Invoke) -> None:
+    factor["value"] = 2
+
+    drifted = invoke("drift", log, *GIVEN, "--model", "stub", "--yes")
+    stopped = invoke("drift", log, *GIVEN, "--model", "recorded")
+
+    assert drifted.exit_code == 1, drifted.output
+    assert 'result_changed: another result  report > get#1 in 0/1 (key="a")' in drifted.stdout
+    assert stopped.exit_code == 4, stopped.output
+    assert "the nearest recorded one is model" in stopped.stdout
+
+
+def test_the_document_is_as_its_schema_says(log: Path, invoke: Invoke) -> None:
+    factor["value"] = 2
+
+    document: Any = json.loads(invoke("drift", log, *GIVEN, "--model", "recorded", "--json").stdout)
+
+    jsonschema.validate(document, schema("drift"))
+    assert document["counts"]["result_changed"] >= 2
+    assert document["missing"]
+
+
+@pytest.mark.parametrize("words", [("drift",), ("replay", "--tools", "live")])
+def test_what_is_volatile_is_passed_over_and_listed(
+    log: Path, invoke: Invoke, words: tuple[str, ...]
+) -> None:
+    """§12.7: also where `replay` has something live."""
+    factor["value"] = 2
+    given = (*GIVEN, "--model", "stub", "--stub", "model=three", "--yes", "--children", "recorded")
+    paths = ("tool:get/result", "tool:put/arguments/value", "tool:put/result", "run/output")
+    volatile = [
+        word for path in (*paths, "model:*/added/0/content") for word in ("--volatile", path)
+    ]
+
+    without = invoke(words[0], log, *words[1:], *given)
+    said = invoke(words[0], log, *words[1:], *given, *volatile)
+    document: Any = json.loads(
+        invoke(words[0], log, *words[1:], *given, *volatile, "--json").stdout
+    )
+
+    assert without.exit_code == 1, without.output
+    assert said.exit_code == 0, said.output
+    assert "ignored: " in said.stdout
+    assert "tool:get at 0/1#1  /result: 1 → 2" in said.stdout
+    assert document["ignored_count"] == len(document["ignored"]) > 0
+    jsonschema.validate(document, schema("drift"))
+
+
+def test_junit_is_written_too(log: Path, tmp_path: Path, invoke: Invoke) -> None:
+    invoke("drift", log, *GIVEN, "--model", "recorded", "--junit", tmp_path / "d.xml")
+
+    assert b"<testsuite " in (tmp_path / "d.xml").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("drift", "LOG", *PROGRAM),  # tools that are to run live were not passed
+        ("drift", "LOG", *GIVEN),  # the model's name in the record is none that can be made
+        ("drift", "LOG", *GIVEN, "--model", "recorded", "--compare", "get=fuzzy"),
+        ("drift", "LOG", *GIVEN, "--model", "recorded", "--compare", "gte=text"),
+        ("drift", "LOG", *GIVEN, "--model", "recorded", "--compare", "text"),
+        ("drift", "LOG", *GIVEN, "--model", "recorded", "--volatile", "get/result"),
+        ("replay", "LOG", "LOG", "--tools", "live", *GIVEN),
+    ],
+)
+def test_what_cannot_be_done_is_usage(log: Path, invoke: Invoke, words: tuple[str, ...]) -> None:
+    said = invoke(*(log if word == "LOG" else word for word in words))
+
+    assert said.exit_code == 2, said.output

@@ -1,0 +1,111 @@
+"""`refold fork`: a new log from any entry of another, and what became of it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from click.testing import Result
+
+from refold.cli.schema.documents import schema
+from refold.engine.runners.recording import record
+from tests.support.forks import TOOLS, model, report
+
+Invoke = Callable[..., Result]
+PROGRAM = ("--program", "tests.support.forks:report")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """A recorded run."""
+    return record(report, None, log=tmp_path / "a.jsonl", tools=TOOLS, model=model()).log
+
+
+def test_a_result_is_changed_and_the_run_goes_on(log: Path, tmp_path: Path, invoke: Invoke) -> None:
+    value = tmp_path / "value.json"
+    value.write_text("77")
+
+    said = invoke("fork", log, *PROGRAM, "--set", f"0#3=@{value}", "--into", tmp_path / "b.jsonl")
+
+    assert said.exit_code == 0, said.output
+    assert "completed" in said.stdout
+    assert "/output/4: 3 → 77" in said.stdout
+
+
+def test_what_was_not_recorded_is_four_and_says_how_to_go_on(
+    log: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    said = invoke("fork", log, *PROGRAM, "--set", "0/1#1=5", "--into", tmp_path / "b.jsonl")
+
+    assert said.exit_code == 4, said.output
+    assert "--model" in said.stderr
+
+
+def test_an_edit_that_changes_what_is_kept_is_a_difference(
+    log: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    said = invoke(
+        "fork", log, *PROGRAM, "--at", "-2", "--set", "0/1#1=5", "--into", tmp_path / "b.jsonl"
+    )
+
+    assert said.exit_code == 1, said.output
+    assert not (tmp_path / "b.jsonl").exists()
+
+
+def test_the_document_is_as_its_schema_says(log: Path, tmp_path: Path, invoke: Invoke) -> None:
+    said = invoke("fork", log, *PROGRAM, "--at", "5", "--into", tmp_path / "b.jsonl", "--json")
+
+    document: Any = json.loads(said.stdout)
+    jsonschema.validate(document, schema("fork"))
+    assert document["diff"]["identical"]
+
+
+def test_a_packed_log_is_named_as_it_was_given(log: Path, tmp_path: Path, invoke: Invoke) -> None:
+    """Never by where it was unpacked, and compared while it is there."""
+    packed = tmp_path / "a.refold"
+    assert invoke("pack", log, "--out", packed).exit_code == 0
+
+    for name, options in (("b", ()), ("c", ("--json",))):
+        into = tmp_path / f"{name}.jsonl"
+        said = invoke("fork", packed, *PROGRAM, "--at", "3", "--into", into, *options)
+
+        assert said.exit_code == 0, said.output
+        assert "refold-" not in said.stdout
+        assert "a.refold" in said.stdout
+
+
+def test_without_a_place_it_is_a_fresh_log_in_runs(
+    log: Path, tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    said = invoke("fork", log, *PROGRAM, "--at", "5")
+
+    assert said.exit_code == 0, said.output
+    (made,) = [path for path in (tmp_path / "runs").glob("*.jsonl") if ".1." not in path.name]
+    assert "-report-fork-" in made.name
+
+
+@pytest.mark.parametrize("words", [(), ("--at", "99"), ("--set", "0#99=1"), ("--set", "0#3")])
+def test_a_fork_of_nowhere_is_usage(
+    log: Path, tmp_path: Path, invoke: Invoke, words: tuple[str, ...]
+) -> None:
+    said = invoke("fork", log, *PROGRAM, *words, "--into", tmp_path / "b.jsonl")
+
+    assert said.exit_code == 2, said.output
+
+
+def test_ls_shows_forks_below_what_they_left(log: Path, tmp_path: Path, invoke: Invoke) -> None:
+    invoke("fork", log, *PROGRAM, "--at", "5", "--into", tmp_path / "b.jsonl")
+    invoke("fork", tmp_path / "b.jsonl", *PROGRAM, "--at", "7", "--into", tmp_path / "c.jsonl")
+
+    said = invoke("ls", tmp_path, "--tree").stdout
+    document = json.loads(invoke("ls", tmp_path, "--json").stdout)
+
+    assert said.index("a.jsonl") < said.index("b.jsonl") < said.index("c.jsonl")
+    assert "└─ " in said
+    assert "completed report  forked at entry 7 · " in said
+    jsonschema.validate(document, schema("ls"))
+    assert [row.get("forked", {}).get("at") for row in document["runs"]] == [None, 5, 7]

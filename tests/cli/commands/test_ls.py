@@ -1,0 +1,121 @@
+"""`refold ls` lists root runs, the newest last, and whatever else lies there does not trip it."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from refold.engine.log.pack import pack
+from refold.engine.ports.clock import fixed_at
+from refold.engine.runners.recording import record
+
+Invoke = Callable[..., Result]
+
+
+async def _nothing(_: Any, __: Any) -> None:
+    """Do nothing."""
+
+
+@pytest.fixture
+def folder(survey_log: Path, tmp_path: Path) -> Path:
+    shutil.copytree(survey_log.parent, tmp_path / "runs")
+    return tmp_path / "runs"
+
+
+def _runs(folder: Path, invoke: Invoke) -> list[dict[str, Any]]:
+    said = invoke("ls", folder, "--json")
+    assert said.exit_code == 0
+    runs: list[dict[str, Any]] = json.loads(said.stdout)["runs"]
+    return runs
+
+
+def test_a_root_is_listed_once_with_its_children_counted(folder: Path, invoke: Invoke) -> None:
+    (run,) = _runs(folder, invoke)
+
+    entries = len((folder / "survey.jsonl").read_bytes().splitlines())
+    assert (run["program"], run["status"]) == ("survey_tree", "completed")
+    assert (run["entries"], run["runs"]) == (entries, 4)
+    assert run["bytes"] == sum(path.stat().st_size for path in folder.glob("*.jsonl"))
+
+
+def test_people_read_the_log_on_a_line_of_its_own(folder: Path, invoke: Invoke) -> None:
+    first, second = invoke("ls", folder).stdout.splitlines()
+
+    assert "completed survey_tree" in first
+    assert "3 runs below" in first
+    assert second.split()[0] == str(folder / "survey.jsonl")
+
+
+def test_a_run_without_an_end_is_open(folder: Path, invoke: Invoke) -> None:
+    log = folder / "survey.jsonl"
+    log.write_bytes(log.read_bytes()[:-3])
+
+    (run,) = _runs(folder, invoke)
+
+    assert (run["status"], run["duration_ms"]) == ("open", None)
+
+
+def test_a_packed_log_is_listed_too(folder: Path, invoke: Invoke) -> None:
+    pack(folder / "survey.jsonl", folder / "report.refold")
+
+    assert [run["runs"] for run in _runs(folder, invoke)] == [4, 4]
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 100, b"\n", b"{}\n", b"\x00" * 999, b"[1]\n[2]\n"])
+def test_what_is_no_log_is_said_to_be_unreadable(
+    content: bytes, tmp_path: Path, invoke: Invoke
+) -> None:
+    (tmp_path / "odd.jsonl").write_bytes(content)
+    (tmp_path / "odd.refold").write_bytes(content)
+    (tmp_path / "notes.txt").write_text("no log")
+
+    assert [run["status"] for run in _runs(tmp_path, invoke)] == ["unreadable", "unreadable"]
+    assert invoke("ls", tmp_path).exit_code == 0
+
+
+def test_an_empty_folder_and_none_at_all_say_what_to_do(tmp_path: Path, invoke: Invoke) -> None:
+    empty, missing = invoke("ls", tmp_path), invoke("ls", tmp_path / "no")
+
+    assert (empty.exit_code, missing.exit_code) == (0, 2)
+    assert "refold demo" in empty.stdout
+    assert "refold demo" in missing.stderr
+
+
+def test_the_size_of_a_packed_log_is_that_of_its_file(folder: Path, invoke: Invoke) -> None:
+    packed = pack(folder / "survey.jsonl", folder / "report.refold")
+
+    sizes = {run["log"]: run["bytes"] for run in _runs(folder, invoke)}
+
+    assert sizes[str(packed)] == packed.stat().st_size
+    assert sizes[str(folder / "survey.jsonl")] > packed.stat().st_size
+
+
+def test_runs_of_one_second_stand_in_the_order_of_their_starts(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    for name, at_us in (("c", 1_700_000_000_100_000), ("a", 1_700_000_000_900_000)):
+        record(_nothing, None, log=tmp_path / f"{name}.jsonl", clock=fixed_at(at_us))
+
+    assert [Path(run["log"]).stem for run in _runs(tmp_path, invoke)] == ["c", "a"]
+
+
+def test_an_agent_is_listed_by_its_name(tmp_path: Path, invoke: Invoke) -> None:
+    given = {"agent": {"name": "lead"}}
+    log = record("agent", given, log=tmp_path / "a.jsonl").log
+
+    assert " lead (agent) " in invoke("ls", tmp_path).stdout
+    assert " lead (agent)" in invoke("show", log).stdout.splitlines()[0]
+    assert [run["program"] for run in _runs(tmp_path, invoke)] == ["agent"]
+
+
+def test_a_log_is_not_listed_but_shown(folder: Path, invoke: Invoke) -> None:
+    log = folder / "survey.jsonl"
+
+    said = invoke("ls", log)
+
+    assert said.exit_code == 2
+    assert f"{log} is a log: refold show {log}" in said.stderr

@@ -1,0 +1,194 @@
+"""`refold replay`: shipped programs by their name, others as they are named; 0, 1 or 3."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+import pytest
+from click.testing import Result
+
+from refold.cli.arguments.loading import load_tools
+from refold.cli.commands.replay import describe
+from refold.engine.events.events import RunStarted
+from refold.engine.events.limits import Limits
+from refold.engine.log import LogWriter, read_entries
+from refold.engine.log.pack import pack
+from refold.engine.program.run import Run
+from refold.engine.runners.recording import record
+from refold.replay.explain.divergence import Divergence
+from refold.replay.reexecute.reexecute import ReplayReport
+from tests.support.unfinished import cut
+
+Invoke = Callable[..., Result]
+
+PROGRAM = """
+import refold.tools.contract.tool_types as contract
+
+@contract.tool(effect="pure")
+def add(a: int, b: int) -> tuple[int, ...]:
+    return (a + b,)
+
+TOOLS = [add]
+
+async def main(run, given):
+    print("chatter")
+    (total,) = await run.tool("add", a=given, b=1)
+    return total
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "adding.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+@pytest.fixture
+def log(program: Path, tmp_path: Path) -> Path:
+    tools = load_tools(f"{program}:TOOLS")
+    return record(f"{program}:main", 2, log=tmp_path / "a.jsonl", tools=tools).log
+
+
+def test_a_shipped_program_is_known_by_its_name(survey_log: Path, invoke: Invoke) -> None:
+    said = invoke("replay", survey_log)
+
+    assert said.exit_code == 0
+    assert "identical" in said.stdout
+    assert "3 child runs; tool calls executed: 0" in said.stdout
+
+
+def test_any_other_program_has_to_be_named(log: Path, invoke: Invoke) -> None:
+    """Case 8: 2, with the option that names it."""
+    said = invoke("replay", log)
+
+    assert said.exit_code == 2
+    assert "--program" in said.stderr
+
+
+COMMANDS = ["replay", "replay --jobs 1 --junit none.xml", "drift", "fork --at 0", "explore",
+            "sensitivity", "resume"]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_program_of_a_shipped_name_has_to_be_named(
+    command: str, tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What Refold ships under that name would be run in its place."""
+
+    async def crashes(run: Run, _input: object) -> object:
+        return await run.tool("add", a=1)
+
+    monkeypatch.chdir(tmp_path)
+    log = record(crashes, log=tmp_path / "a.jsonl").log
+    given = cut(log, tmp_path / "cut.jsonl", 1) if command == "resume" else log
+    name, *more = command.split()
+
+    said = invoke(name, given, *more)
+
+    assert said.exit_code == 2
+    assert "program" in said.stderr + said.stdout
+    assert given.read_bytes() == log.read_bytes()[: given.stat().st_size]
+
+
+def test_a_shipped_program_that_ends_its_process_ends_no_other(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    """A log that says it was sealed all the same is re-executed in a process of its own."""
+    log = record("never_ends", log=tmp_path / "a.jsonl", limits=Limits(timeout_seconds=0.01)).log
+    first, *rest = read_entries(log)
+    assert isinstance(first.event, RunStarted)
+    started = attrs.evolve(first.event, program="crashes")
+    with LogWriter.create(tmp_path / "b.jsonl", started) as writer:
+        for entry in rest:
+            writer.append(entry.event, entry.call, entry.cause)
+
+    said = invoke("replay", tmp_path / "b.jsonl")
+
+    assert said.exit_code == 1
+    assert "environment" in said.stdout
+
+
+def test_a_program_is_named_by_file_and_its_tools_too(
+    log: Path, program: Path, invoke: Invoke
+) -> None:
+    said = invoke(
+        "replay", log, "--program", f"{program}:main", "--tools", f"{program}:TOOLS", "--json"
+    )
+
+    document = json.loads(said.stdout)
+    assert said.exit_code == 0
+    assert document["identical"]
+    assert document["tools_executed"] == 0
+
+
+def test_what_the_program_prints_is_no_part_of_the_document(
+    log: Path, program: Path, invoke: Invoke
+) -> None:
+    """Case 104: a program may print and log in a replay; standard output is the answer's alone."""
+    words = ("replay", log, "--program", f"{program}:main", "--tools", f"{program}:TOOLS")
+
+    said = invoke(*words)
+
+    assert "chatter" not in said.stdout
+    assert "chatter" in said.stderr
+
+
+def test_a_changed_program_diverges_and_says_where(
+    log: Path, program: Path, invoke: Invoke
+) -> None:
+    """Case 5: what it asks for now, and where."""
+    now = program.with_name("now.py")
+    now.write_text(PROGRAM.replace("b=1", "b=2"))
+
+    said = invoke("replay", log, "--program", f"{now}:main", "--tools", f"{now}:TOOLS")
+
+    assert said.exit_code == 1
+    assert "1 run diverged" in said.stdout
+    assert "args_changed" in said.stdout
+
+
+def test_a_damaged_log_is_three(survey_log: Path, tmp_path: Path, invoke: Invoke) -> None:
+    log = tmp_path / "survey.jsonl"
+    log.write_bytes(survey_log.read_bytes().replace(b'"list_files"', b'"list_filez"', 3))
+
+    said = invoke("replay", log)
+
+    assert said.exit_code == 3
+    assert "Traceback" not in said.output
+
+
+def test_a_packed_log_replays(survey_log: Path, tmp_path: Path, invoke: Invoke) -> None:
+    assert invoke("replay", pack(survey_log, tmp_path / "s.refold")).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["no.such.module:x", "json:nothing", "nonsense", "missing.py:main", "os:sep"]
+)
+def test_a_program_that_cannot_be_found_is_usage(
+    name: str, survey_log: Path, invoke: Invoke
+) -> None:
+    said = invoke("replay", survey_log, "--program", name)
+
+    assert said.exit_code == 2
+    assert "Traceback" not in said.output
+
+
+def test_a_program_that_is_not_named_gets_a_line_to_copy(log: Path, invoke: Invoke) -> None:
+    said = invoke("replay", log)
+
+    assert said.stderr.splitlines()[-1] == f"refold replay {log} --program FILE.py:main"
+
+
+def test_how_many_more_runs_diverged_is_said_on_a_line_of_its_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    one = Divergence(category="args_changed", log="a.jsonl", where="root")
+    report = ReplayReport(log=Path("a.jsonl"), divergences=(one,) * 3, entries=1, children=0)
+
+    describe(report)
+
+    said = capsys.readouterr().out
+    assert said.endswith("\n\n2 more runs diverged: --all shows each\n")
+    assert "\\n" not in said

@@ -1,0 +1,227 @@
+"""`refold replay` of several logs: a row each, the worst exit code, one document, JUnit."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import jsonschema
+import pytest
+from click.testing import Result
+
+from refold.cli.commands.replay_many import programs_of
+from refold.cli.schema.documents import schema
+from refold.engine.errors import UsageError
+from refold.engine.log.pack import pack
+from refold.engine.runners.recording import record
+
+Invoke = Callable[..., Result]
+
+PROGRAM = """
+async def first(run, given):
+    run.annotate("first", given)
+
+async def second(run, given):
+    run.annotate("second", given)
+"""
+CHANGED = PROGRAM.replace('"second"', '"another"')
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "two.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+@pytest.fixture
+def runs(program: Path, tmp_path: Path) -> Path:
+    for name, number in (("first", 1), ("second", 2), ("second", 3)):
+        record(f"{program}:{name}", number, log=tmp_path / "runs" / f"{name}-{number}x.jsonl")
+    return tmp_path / "runs"
+
+
+def _rows(said: Result) -> list[list[str]]:
+    return [line.split() for line in said.stdout.partition("\n\n")[0].splitlines()[1:]]
+
+
+def test_a_folder_is_a_row_a_log(runs: Path, program: Path, invoke: Invoke) -> None:
+    said = invoke("replay", runs, "--program", f"{program}:first", "--program", f"{program}:second")
+
+    assert said.exit_code == 0
+    assert [row[0] for row in _rows(said)] == ["identical"] * 3
+    assert [Path(row[-1]).name for row in _rows(said)] == [
+        "first-1x.jsonl", "second-2x.jsonl", "second-3x.jsonl",
+    ]  # fmt: skip
+    assert "3 identical  3 logs in" in said.stdout
+
+
+def test_a_row_without_its_program_says_which(runs: Path, program: Path, invoke: Invoke) -> None:
+    """Case 8: two for the logs that can be replayed, and 2 at the end."""
+    said = invoke("replay", runs, "--program", f"{program}:second")
+
+    assert said.exit_code == 2
+    assert "program needed" in said.stdout
+    assert "--program first=module:name" in " ".join(said.stdout.split())
+    assert "2 identical, 1 program needed" in said.stdout
+
+
+def test_the_worst_row_decides(runs: Path, program: Path, invoke: Invoke) -> None:
+    """Damaged before diverged before what was not looked at."""
+    now = program.with_name("now.py")
+    now.write_text(CHANGED)
+    names = ("--program", f"{now}:first", "--program", f"{now}:second")
+
+    diverged = invoke("replay", runs, *names, "--all")
+    log = runs / "first-1x.jsonl"
+    log.write_bytes(log.read_bytes().replace(b'"first"', b'"firzt"'))
+    damaged = invoke("replay", runs, *names)
+
+    assert (diverged.exit_code, damaged.exit_code) == (1, 3)
+    assert "1 identical, 2 diverged" in diverged.stdout
+    assert '/arguments/text: "second" → "another"' in diverged.stdout
+    assert "args_changed: a call is made with other arguments" in damaged.stdout
+    assert "2 diverged, 1 damaged" in damaged.stdout
+
+
+@pytest.mark.parametrize("words", [("FOLDER",), ("LOG",)])
+def test_a_log_may_have_so_much_time(
+    program: Path, tmp_path: Path, invoke: Invoke, words: tuple[str, ...]
+) -> None:
+    """§14.13: 1, as for a divergence, of one log, too; 2 where it could not be kept."""
+    program.write_text("async def first(run, given):\n    run.annotate('first', given)\n")
+    log = record(f"{program}:first", 1, log=tmp_path / "runs" / "a.jsonl").log
+    now = program.with_name("now.py")
+    now.write_text("import time\n" + program.read_text() + "    time.sleep(600)\n")
+    paths = [log if word == "LOG" else log.parent for word in words]
+
+    slow = invoke("replay", *paths, "--program", f"{now}:first", "--timeout", "1")
+    fine = invoke("replay", *paths, "--program", f"{program}:first", "--timeout", "60")
+
+    assert slow.exit_code == 1, slow.output
+    assert "timed out: its re-execution was not at its end after 1 s" in slow.stdout
+    assert fine.exit_code == 0, fine.output
+    assert invoke("replay", *paths, "--timeout", "0").exit_code == 2
+    assert invoke("replay", log, "--timeout", "1", "--tripwire").exit_code == 2
+    assert invoke("replay", log, "--timeout", "1", "--tools", "live").exit_code == 2
+
+
+def test_the_document_of_what_takes_too_long_is_as_its_schema_says(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    """§14.13."""
+    now = tmp_path / "now.py"
+    now.write_text("def first(run, given):\n    pass\n")
+    log = record(f"{now}:first", 1, log=tmp_path / "a.jsonl").log
+    now.write_text("import time\n\ndef first(run, given):\n    time.sleep(600)\n")
+
+    said = invoke("replay", log, "--program", f"{now}:first", "--timeout", "0.5", "--json")
+
+    document = json.loads(said.stdout)
+    jsonschema.validate(document, schema("replays"))
+    assert [row["result"] for row in document["logs"]] == ["timed out"]
+
+
+def test_failing_fast_stops_there(runs: Path, invoke: Invoke) -> None:
+    """Case 6: what was not run is said to be that."""
+    said = invoke("replay", runs, "--fail-fast", "--jobs", "1")
+
+    assert said.exit_code == 2
+    assert [row[0] for row in _rows(said)] == ["program", "not", "not"]
+    assert "1 program needed, 2 not run" in said.stdout
+
+
+def test_the_document_is_as_its_schema_says(runs: Path, program: Path, invoke: Invoke) -> None:
+    """For what is identical, what differs, what is damaged, and a packed log."""
+    pack(runs / "second-2x.jsonl", runs / "p.refold")
+    (runs / "broken.jsonl").write_text("no log")
+    now = program.with_name("now.py")
+    now.write_text(CHANGED)
+
+    said = invoke("replay", runs, "--program", f"second={now}:second", "--json")
+
+    document: dict[str, Any] = json.loads(said.stdout)
+    jsonschema.validate(document, schema("replays"))
+    found = {Path(row["log"]).name: row["result"] for row in document["logs"]}
+    assert found == {
+        "broken.jsonl": "damaged",
+        "first-1x.jsonl": "program needed",
+        "p.refold": "diverged",
+        "second-2x.jsonl": "diverged",
+        "second-3x.jsonl": "diverged",
+    }
+    (packed,) = [row for row in document["logs"] if row["log"].endswith("p.refold")]
+    assert packed["divergences"][0]["log"].endswith("p.refold:second-2x.jsonl")
+
+
+def test_what_is_said_of_many_logs_is_said_once(program: Path, invoke: Invoke) -> None:
+    """With the first of them named; each has its row."""
+    runs = program.with_name("more")
+    for number in range(5):
+        record(f"{program}:first", 1, log=runs / f"{number}-log.jsonl")
+
+    said = invoke("replay", runs)
+
+    assert len(_rows(said)) == 5
+    assert said.stdout.count("a log never says what code to import") == 1
+    assert "… and 2 more" in said.stdout
+
+
+def test_junit_is_written_beside_the_table(runs: Path, program: Path, invoke: Invoke) -> None:
+    """Also of a single log, whose program needs no name then either."""
+    out = runs.parent / "replay.xml"
+    now = program.with_name("now.py")
+    now.write_text(CHANGED)
+
+    many = invoke("replay", runs, "--program", f"{now}:second", "--junit", out)
+    root = ET.parse(out).getroot()
+    one = invoke(
+        "replay", runs / "first-1x.jsonl", "--program", f"{program}:second", "--junit", out
+    )
+
+    assert many.exit_code == 1
+    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("3", "2", "1")
+    failure = root.find(".//failure")
+    assert failure is not None
+    assert "args_changed" in (failure.text or "")
+    assert one.exit_code == 1
+    assert ET.parse(out).getroot().get("failures") == "1"
+
+
+def test_a_report_that_cannot_be_written_is_usage(
+    runs: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    """Said before anything is replayed."""
+    said = invoke("replay", runs, "--junit", tmp_path / "no" / "such.xml")
+
+    assert said.exit_code == 2
+    assert said.stdout == ""
+    assert f"--junit: {tmp_path / 'no'}: no such folder" in said.stderr
+
+
+def test_one_log_may_be_given_its_program_by_name(
+    runs: Path, program: Path, invoke: Invoke
+) -> None:
+    """With several, the one of its name is taken."""
+    names = ("--program", f"first={program}:first", "--program", f"second={program}:second")
+
+    assert invoke("replay", runs / "first-1x.jsonl", *names).exit_code == 0
+    assert invoke("replay", runs / "second-2x.jsonl", *names[:2]).exit_code == 2
+
+
+def test_names_of_programs_are_read_exactly() -> None:
+    """A path may hold an equals sign; two programs of one name have to be told apart."""
+    assert programs_of(["a=m:b", "/x=y/p.py:c", "m:d"]) == {
+        "a": "m:b", "c": "/x=y/p.py:c", "d": "m:d",
+    }  # fmt: skip
+    with pytest.raises(UsageError, match="go by the name c"):
+        programs_of(["m:c", "n:c"])
+
+
+def test_a_folder_without_logs_is_usage(tmp_path: Path, invoke: Invoke) -> None:
+    said = invoke("replay", tmp_path)
+
+    assert said.exit_code == 2
+    assert "no root logs here or below" in said.stderr
+    assert invoke("replay").exit_code == 2

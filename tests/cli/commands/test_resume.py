@@ -1,0 +1,326 @@
+"""`refold resume` goes on with a run; what people have to say is listed, to paste (§14.15)."""
+
+import json
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import pytest
+from click.testing import Result
+
+from refold.cli.schema.documents import schema
+from refold.engine.log.pack import pack
+from refold.engine.runners.recording import record
+from tests.support import resumable
+from tests.support.resumable import TOOLS, executed
+from tests.support.unfinished import cut, lines_of, rows_of
+
+Invoke = Callable[..., Result]
+
+HERE = resumable.__name__
+WORDS = ["--tools", f"{HERE}:TOOLS"]
+
+
+@pytest.fixture(autouse=True)
+def _empty_ledger() -> None:
+    executed.clear()
+
+
+def _program(name: str) -> list[str]:
+    return ["--program", f"{HERE}:{name}", *WORDS]
+
+
+@pytest.fixture
+def broken_off(tmp_path: Path) -> Path:
+    """The log of a run that broke off while it paid."""
+    whole = record(resumable.sequential, 1, log=tmp_path / "whole.jsonl", tools=TOOLS, seed=1)
+    at = next(at for at, row in enumerate(rows_of(whole.log)) if row["data"].get("tool") == "pay")
+    return cut(whole.log, tmp_path / "a.jsonl", at + 1)
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Path:
+    """The log of a run that waits for two answers."""
+    return record(resumable.asking, 1, log=tmp_path / "q.jsonl", tools=TOOLS, seed=1).log
+
+
+def test_a_run_that_broke_off_goes_on(broken_off: Path, invoke: Invoke) -> None:
+    """0: completed; the output is printed."""
+    said = invoke("resume", broken_off, *_program("sequential"), "--retry", "0#4")
+
+    assert said.exit_code == 0, said.output
+    assert said.stdout == '[0,"refused",7]\n'
+    assert str(broken_off) in said.stderr
+    assert invoke("verify", broken_off).exit_code == 0
+
+
+def test_tools_may_be_named_one_by_one(broken_off: Path, invoke: Invoke) -> None:
+    """As `refold drift` takes them: the last `--tools` does not hide the others."""
+    each = [word for tool in TOOLS for word in ("--tools", f"{HERE}:{tool.name}")]
+
+    said = invoke("resume", broken_off, "--program", f"{HERE}:sequential", *each, "--retry", "0#4")
+
+    assert said.exit_code == 0, said.output
+
+
+def test_what_is_in_doubt_is_listed_with_options_that_work(
+    broken_off: Path, invoke: Invoke
+) -> None:
+    """2: people have to decide; nothing was done."""
+    before = broken_off.read_bytes()
+
+    said = invoke("resume", broken_off, *_program("sequential"))
+
+    assert said.exit_code == 2
+    assert broken_off.read_bytes() == before
+    options = re.findall(r"--(?:retry|fail|result) '[^']+'", said.stderr)
+    assert options == ["--retry '0#4'", "--fail '0#4'", "--result '0#4=JSON'"]
+    command = next(line for line in said.stderr.splitlines() if line.startswith("refold resume"))
+    pasted = [*shlex.split(command.removesuffix("…"))[1:], *shlex.split(options[0])]
+    assert invoke(*pasted).exit_code == 0
+
+
+def test_it_may_count_as_failed(broken_off: Path, invoke: Invoke) -> None:
+    """5: the run goes on with the failure, and does not complete."""
+    said = invoke("resume", broken_off, *_program("sequential"), "--fail", "0#4")
+
+    assert said.exit_code == 5
+    assert executed.count(("pay", 7)) == 1  # when it was recorded
+
+
+def test_a_result_comes_from_a_file_too(broken_off: Path, tmp_path: Path, invoke: Invoke) -> None:
+    """`KEY=@FILE`."""
+    (tmp_path / "r.json").write_text("8\n")
+
+    said = invoke(
+        "resume", broken_off, *_program("sequential"), "--result", f"0#4=@{tmp_path / 'r.json'}"
+    )
+
+    assert said.stdout == '[0,"refused",8]\n'
+
+
+def test_list_executes_nothing_and_needs_no_program(
+    broken_off: Path, asked: Path, invoke: Invoke
+) -> None:
+    """0: a list, or one document of it."""
+    doubts = invoke("resume", broken_off, "--list")
+    questions = invoke("resume", asked, "--list")
+    document = json.loads(invoke("resume", asked, "--list", "--json").stdout)
+
+    assert (doubts.exit_code, questions.exit_code) == (0, 0)
+    assert "pay(n=7)" in doubts.stdout
+    assert "A?" in questions.stdout
+    jsonschema.validate(document, schema("open-ends"))
+    assert [each["key"] for each in document["questions"]] == ["0/1#1", "0/2#1"]
+
+
+def test_a_suspended_run_is_five_and_says_how_to_answer(asked: Path, invoke: Invoke) -> None:
+    """5: question, key, and the options; each answer goes to its question."""
+    waits = invoke("resume", asked, *_program("asking"))
+    once = invoke("resume", asked, *_program("asking"), "--answer", "0/1#1=5", "--by", "ada")
+    twice = invoke("resume", asked, *_program("asking"), "--answer", "0/2#1=some text")
+    last = invoke("resume", asked, *_program("asking"), "--answer", "0#2=null", "--json")
+
+    assert [said.exit_code for said in (waits, once, twice, last)] == [5, 5, 5, 0]
+    assert "--answer '0/1#1=JSON'" in waits.stdout
+    assert "--answer '0/2#1=TEXT'" in waits.stdout
+    document = json.loads(last.stdout)
+    jsonschema.validate(document, schema("run"))
+    assert document["output"] == [5, "some text", 6, 2010, None]
+    assert '"by":"ada"' in asked.read_text()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--answer", "0/1#1=five"],
+        ["--answer", "0#9=1"],
+        ["--answer", "0/1#1"],
+        ["--answer", "0/1#1=1", "--answer", "0/1#1=2"],
+        ["--answer", "0/1#1=@missing.json"],
+        ["--retry", "0#9"],
+        ["--max-attempts", "0"],
+    ],
+)
+def test_what_fits_nothing_is_usage(options: list[str], asked: Path, invoke: Invoke) -> None:
+    """2: and the log is as it was."""
+    before = asked.read_bytes()
+
+    said = invoke("resume", asked, *_program("asking"), *options)
+
+    assert said.exit_code == 2
+    assert "fault of Refold" not in said.stderr
+    assert asked.read_bytes() == before
+
+
+def test_a_program_has_to_be_named(asked: Path, invoke: Invoke) -> None:
+    """2: a log never says what code to import."""
+    said = invoke("resume", asked, *WORDS)
+
+    assert said.exit_code == 2
+    assert "--program" in said.stderr
+
+
+def test_so_have_its_tools(asked: Path, invoke: Invoke) -> None:
+    """2: they may be called from here on."""
+    said = invoke("resume", asked, "--program", f"{HERE}:asking")
+
+    assert said.exit_code == 2
+    assert "--tools" in said.stderr
+
+
+def test_another_program_is_a_divergence(asked: Path, invoke: Invoke) -> None:
+    """1: as for replay; the log is as it was."""
+    before = asked.read_bytes()
+
+    said = invoke("resume", asked, *_program("sequential"), "--answer", "0/1#1=5")
+
+    assert said.exit_code == 1
+    assert asked.read_bytes() == before
+
+
+def test_a_log_that_ended_or_is_damaged_is_three(
+    broken_off: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    """3: nothing may follow; nothing is repaired."""
+    broken_off.write_bytes(broken_off.read_bytes().replace(b"step", b"stop", 1))
+
+    assert invoke("resume", tmp_path / "whole.jsonl", *_program("sequential")).exit_code == 3
+    assert invoke("resume", tmp_path / "whole.jsonl", "--list").exit_code == 3
+    assert invoke("resume", tmp_path / "whole.jsonl").exit_code == 3
+    assert invoke("resume", broken_off, *_program("sequential")).exit_code == 3
+    assert invoke("resume", tmp_path / "none.jsonl", *_program("sequential")).exit_code == 2
+
+
+def test_a_packed_log_is_only_read(asked: Path, tmp_path: Path, invoke: Invoke) -> None:
+    """2."""
+    pack(asked, tmp_path / "q.refold")
+
+    assert invoke("resume", tmp_path / "q.refold", *_program("asking")).exit_code == 2
+    assert invoke("resume", tmp_path, *_program("asking")).exit_code == 2
+
+
+def test_ask_asks_at_the_terminal(asked: Path, invoke: Invoke) -> None:
+    """An answer that does not fit is asked for again; an empty line leaves the question open."""
+    some = invoke("resume", asked, *_program("asking"), "--ask", stdin="five\n5\n\n")
+    rest = invoke("resume", asked, *_program("asking"), "--ask", stdin="b\nc\n")
+
+    assert (some.exit_code, rest.exit_code) == (5, 0), rest.output
+    assert rest.stdout.endswith("2010,c]\n") or '"c"]' in rest.stdout
+
+
+def test_show_says_what_a_run_waits_for(asked: Path, broken_off: Path, invoke: Invoke) -> None:
+    """Of a log that has no end, below the tree."""
+    suspended = invoke("show", asked)
+    broken = invoke("show", broken_off)
+
+    assert "--answer '0/1#1=JSON'" in suspended.stdout
+    assert "--retry '0#4'" in broken.stdout
+    assert f"refold resume {asked} --program FILE.py:asking" in suspended.stderr
+    assert " --tools FILE.py:TOOLS" in broken.stderr
+
+
+# --- an agent ------------------------------------------------------------------------------------
+
+AGENT = """---
+name: writer
+description: Writes.
+tools: [list_files, write_file]
+---
+You write.
+"""
+REPLIES = """
+writer:
+  - {name: list_files, arguments: {}}
+  - "Done."
+"""
+
+
+@pytest.fixture
+def agent_log(tmp_path: Path, invoke: Invoke) -> Path:
+    """The log of an agent's run that broke off before its second request."""
+    (tmp_path / "AGENT.md").write_text(AGENT)
+    (tmp_path / "replies.yaml").write_text(REPLIES)
+    words = ["--task", "look", "--model", f"scripted:{tmp_path / 'replies.yaml'}"]
+    whole = tmp_path / "w.jsonl"
+    said = invoke("run", tmp_path / "AGENT.md", *words, "--root", tmp_path, "--log", whole)
+    assert said.exit_code == 0, said.stderr
+    at = next(at for at, row in enumerate(rows_of(whole)) if row["kind"] == "tool.returned")
+    return cut(whole, tmp_path / "r.jsonl", at + 1)
+
+
+@pytest.mark.parametrize("has_file", [True, False])
+def test_an_agent_goes_on_with_its_file_or_without(
+    has_file: bool,  # noqa: FBT001 - a parameter of the test
+    agent_log: Path,
+    tmp_path: Path,
+    invoke: Invoke,
+) -> None:
+    """Its tools are those of the file, or, made of the folder alone, those in the log."""
+    words = ["--model", f"scripted:{tmp_path / 'replies.yaml'}", "--root", tmp_path]
+    words += ["--agent", tmp_path / "AGENT.md"] if has_file else []
+
+    said = invoke("resume", agent_log, *words)
+
+    assert (said.exit_code, said.stdout) == (0, "Done.\n"), said.stderr
+    assert invoke("replay", agent_log).exit_code == 0
+
+
+def test_a_scripted_model_has_to_be_named_again(
+    agent_log: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    """2: where its script lies is not in the log."""
+    before = lines_of(agent_log)
+
+    said = invoke("resume", agent_log, "--root", tmp_path)
+
+    assert said.exit_code == 2
+    assert "--model" in said.stderr
+    assert lines_of(agent_log) == before
+
+
+def test_an_agent_asks_before_a_tool_that_the_configuration_names(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    """§10.18, §9.9: it is suspended, and says the command; `--ask` asks at the terminal."""
+    (tmp_path / "AGENT.md").write_text(AGENT)
+    (tmp_path / "refold.yaml").write_text("tools: {approval: [write_file]}\n")
+    arguments = "{path: x.txt, content: hello}"
+    (tmp_path / "replies.yaml").write_text(
+        f"writer:\n  - {{name: write_file, arguments: {arguments}}}\n  - Done.\n"
+    )
+    words = ["--task", "write", "--model", f"scripted:{tmp_path / 'replies.yaml'}"]
+    words += ["--root", str(tmp_path), "--config", str(tmp_path / "refold.yaml")]
+    agent, log = tmp_path / "AGENT.md", tmp_path / "m.jsonl"
+
+    waits = invoke("run", agent, *words, "--log", log)
+    denied = invoke("run", agent, *words, "--log", tmp_path / "n.jsonl", "--ask", stdin="no\n")
+    is_denied = not (tmp_path / "x.txt").exists()
+    command = next(line for line in waits.stderr.splitlines() if line.startswith("refold resume"))
+    done = invoke(*shlex.split(command)[1:], "--answer", "0/1#1=true")
+
+    assert (waits.exit_code, denied.exit_code, done.exit_code) == (5, 0, 0), done.stderr
+    assert "May I call write_file" in waits.stdout
+    assert is_denied
+    assert (tmp_path / "x.txt").read_text() == "hello"
+    assert invoke("replay", log).exit_code == 0
+    assert invoke("replay", tmp_path / "n.jsonl").exit_code == 0
+
+
+def test_a_run_that_has_ended_is_not_resumed_whatever_follows_its_end(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    """3: it says so, and not that the program does something else."""
+    whole = record(resumable.sequential, 1, log=tmp_path / "whole.jsonl", tools=TOOLS, seed=1)
+    with whole.log.open("ab") as file:
+        file.write(b" ")
+    before = whole.log.read_bytes()
+
+    for words in (_program("sequential"), ["--list"], []):
+        said = invoke("resume", whole.log, *words)
+
+        assert said.exit_code == 3
+        assert "sealed by run.finished" in said.stderr
+    assert whole.log.read_bytes() == before

@@ -1,0 +1,106 @@
+"""`refold show`: the tree, the entries, one entry whole; of a root, of a child, of a packed log."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from refold.engine.log.pack import pack
+from refold.engine.runners.recording import record
+
+Invoke = Callable[..., Result]
+
+
+def test_the_tree_says_who_was_asked_what_and_how_it_ended(
+    survey_log: Path, invoke: Invoke
+) -> None:
+    said = invoke("show", survey_log)
+
+    lines = said.stdout.splitlines()
+    assert said.exit_code == 0
+    assert lines[0].startswith("completed survey_tree")
+    assert lines[1].startswith("├─ completed survey_package 1")
+    assert lines[1].endswith("survey package beta")
+    assert lines[3].startswith("└─ completed survey_package 3")
+
+
+def test_details_add_limits_tools_and_files(survey_log: Path, invoke: Invoke) -> None:
+    said = invoke("show", survey_log, "--details").stdout
+
+    assert "timeout_seconds 120" in said
+    assert "list_files x1, parse_source x1" in said
+    assert str(survey_log.with_name("survey.1.jsonl")) in said
+
+
+def test_the_entries_stand_one_on_a_line(survey_log: Path, invoke: Invoke) -> None:
+    said = invoke("show", survey_log, "--events").stdout.splitlines()
+
+    assert len(said) == 1 + len(survey_log.read_bytes().splitlines())
+    assert "run.started" in said[1]
+    assert "list_files(" in said[2]
+    assert "completed a tree: 4 files" in said[-1]
+
+
+def test_a_child_is_shown_like_a_root(survey_log: Path, invoke: Invoke) -> None:
+    said = invoke("show", survey_log.with_name("survey.2.jsonl")).stdout
+
+    assert said.startswith("completed survey_package")
+
+
+def test_a_packed_log_is_shown_like_a_plain_one(
+    survey_log: Path, invoke: Invoke, tmp_path: Path
+) -> None:
+    packed = pack(survey_log, tmp_path / "survey.refold")
+
+    assert invoke("show", packed).stdout == invoke("show", survey_log).stdout
+
+
+def test_an_entry_is_shown_whole_by_its_number_from_either_end(
+    survey_log: Path, invoke: Invoke
+) -> None:
+    first = json.loads(invoke("show", survey_log, "--entry", "0").stdout)
+    last = json.loads(invoke("show", survey_log, "--entry", "-1").stdout)
+
+    assert (first["kind"], last["kind"]) == ("run.started", "run.finished")
+
+
+def test_what_is_missing_is_said_beside_what_is_shown(
+    survey_log: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    """A tree with a hole in it is shown, and is not fine."""
+    log = tmp_path / "runs" / survey_log.name
+    shutil.copytree(survey_log.parent, log.parent)
+    log.with_name("survey.2.jsonl").unlink()
+    damaged = log.with_name("survey.3.jsonl")
+    damaged.write_bytes(damaged.read_bytes().replace(b'"survey', b'"purvey', 1))
+    large = record(echo, "x" * 40_000, log=tmp_path / "large.jsonl").log
+    next((tmp_path / "large.blobs").glob("*/*")).unlink()
+
+    holed, bare = invoke("show", log), invoke("show", large, "--json")
+
+    assert (holed.exit_code, bare.exit_code) == (3, 3)
+    assert holed.stdout.startswith("completed survey_tree")
+    assert "survey.2.jsonl: its log is missing" in holed.stderr
+    assert "survey.3.jsonl: its log is damaged" in holed.stderr
+    assert "large.jsonl:1: blob missing" in bare.stderr
+
+
+async def echo(_: Any, text: str) -> int:
+    """Return how long a text is."""
+    return len(text)
+
+
+@pytest.mark.parametrize("at", ["999", "-999"])
+def test_an_entry_that_is_not_there_is_usage(at: str, survey_log: Path, invoke: Invoke) -> None:
+    said = invoke("show", survey_log, "--entry", at)
+
+    assert said.exit_code == 2
+    assert f"has no entry {at}" in said.stderr
+
+
+def test_one_view_at_a_time(survey_log: Path, invoke: Invoke) -> None:
+    assert invoke("show", survey_log, "--events", "--entry", "1").exit_code == 2

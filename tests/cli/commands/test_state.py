@@ -1,0 +1,138 @@
+"""`refold state`: what a run had done after any entry, and whether that is what was recorded."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from click.testing import Result
+
+from refold.engine.events.limits import Limits
+from refold.engine.models import ScriptedModel
+from refold.engine.program.run import Run
+from refold.engine.runners.recording import record
+
+Invoke = Callable[..., Result]
+
+
+async def _nothing(_: Any, __: Any) -> None:
+    """Do nothing."""
+
+
+async def _talk(run: Run, turns: int) -> None:
+    """Ask a model as often as said, in one conversation."""
+    messages: list[dict[str, Any]] = []
+    for turn in range(turns):
+        messages.append({"role": "user", "content": str(turn)})
+        messages.append((await run.model(messages)).message)
+
+
+def test_the_state_at_the_end_is_as_recorded(survey_log: Path, invoke: Invoke) -> None:
+    said = invoke("state", survey_log)
+
+    assert said.exit_code == 0
+    assert "status     completed" in said.stdout
+    assert "tool       list_files: 3 calls" in said.stdout
+    assert "child    1 completed  survey package beta" in said.stdout
+    assert "as recorded" in said.stdout
+
+
+def test_a_state_on_the_way_has_what_was_open_then(survey_log: Path, invoke: Invoke) -> None:
+    document = json.loads(invoke("state", survey_log, "--at", "1", "--json").stdout)
+
+    assert document["at"] == 1
+    assert document["state"]["entries"] == 2
+    assert [call["name"] for call in document["state"]["open"]] == ["list_files"]
+    assert (
+        "open       tool list_files asked at 1" in invoke("state", survey_log, "--at", "1").stdout
+    )
+
+
+def test_numbers_from_the_end_mean_the_same_entry(survey_log: Path, invoke: Invoke) -> None:
+    entries = len(survey_log.read_bytes().splitlines())
+
+    last = json.loads(invoke("state", survey_log, "--at", "-1", "--json").stdout)
+    same = json.loads(invoke("state", survey_log, "--at", str(entries - 1), "--json").stdout)
+
+    assert last == same
+
+
+def test_an_entry_that_is_not_there_is_usage(survey_log: Path, invoke: Invoke) -> None:
+    assert invoke("state", survey_log, "--at", "999").exit_code == 2
+
+
+def test_at_the_last_entry_the_digest_is_compared_too(
+    survey_log: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    lines = survey_log.read_bytes().splitlines(keepends=True)
+    whole = json.loads(invoke("state", survey_log, "--json").stdout)
+    for at in ("-1", str(len(lines) - 1)):
+        assert json.loads(invoke("state", survey_log, "--at", at, "--json").stdout) == whole
+    assert whole["agrees"]
+    before = json.loads(invoke("state", survey_log, "--at", "-2", "--json").stdout)
+    assert before["agrees"] is None
+
+    (tmp_path / "open.jsonl").write_bytes(b"".join(lines[:-1]))
+    unsealed = json.loads(invoke("state", tmp_path / "open.jsonl", "--at", "-1", "--json").stdout)
+    assert unsealed["agrees"] is None
+
+
+def test_what_is_left_is_counted_in_plain_words(tmp_path: Path, invoke: Invoke) -> None:
+    log = record(_nothing, None, log=tmp_path / "a.jsonl", limits=Limits(max_depth=1)).log
+
+    (left,) = [line for line in invoke("state", log).stdout.splitlines() if "left " in line]
+
+    assert "1 level," in left
+    assert "64 children" in left
+
+
+def test_two_states_are_compared_by_pointers(survey_log: Path, invoke: Invoke) -> None:
+    said = invoke("state", survey_log, "--diff", "1", "2")
+    document = json.loads(invoke("state", survey_log, "--diff", "1", "2", "--json").stdout)
+    back = json.loads(invoke("state", survey_log, "--diff", "2", "1", "--json").stdout)
+
+    assert said.exit_code == 0
+    assert "survey_tree from after entry 1 to after entry 2" in said.stdout
+    assert "  /entries: 2 → 3" in said.stdout.splitlines()
+    assert any(line.startswith("  /open/0: removed") for line in said.stdout.splitlines())
+    assert (document["before"], document["after"]) == (1, 2)
+    assert {one["pointer"] for one in document["differences"]} >= {"/entries", "/open/0"}
+    assert (back["before_digest"], back["after_digest"]) == (
+        document["after_digest"],
+        document["before_digest"],
+    )
+
+
+def test_of_many_places_that_came_the_first_and_the_last_are_shown(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    log = record(_talk, 30, log=tmp_path / "a.jsonl", model=ScriptedModel(["yes"] * 30)).log
+
+    on = invoke("state", log, "--diff", "2", "-2").stdout.splitlines()
+    back = invoke("state", log, "--diff", "-2", "2").stdout.splitlines()
+    found = json.loads(invoke("state", log, "--diff", "2", "-2", "--json").stdout)["differences"]
+
+    assert "  /conversations/0/turns/2: added [3,3]" in on
+    assert "  … 50 more added in /conversations/0/turns" in on
+    assert "  /conversations/0/turns/59: added [60,60]" in on
+    assert len([line for line in on if "/turns" in line]) == 9
+    assert "  … 50 more removed in /conversations/0/turns" in back
+    assert len([one for one in found if "/turns/" in one["pointer"]]) == 58
+
+
+def test_a_state_does_not_differ_from_itself(survey_log: Path, invoke: Invoke) -> None:
+    entries = len(survey_log.read_bytes().splitlines())
+
+    said = invoke("state", survey_log, "--diff", "-1", str(entries - 1))
+
+    assert said.exit_code == 0
+    assert "the same state" in said.stdout
+
+
+def test_one_state_or_two_and_both_have_to_be_there(survey_log: Path, invoke: Invoke) -> None:
+    both = invoke("state", survey_log, "--at", "1", "--diff", "1", "2")
+
+    assert both.exit_code == 2
+    assert "give one of them" in both.stderr
+    assert invoke("state", survey_log, "--diff", "1", "999").exit_code == 2
+    assert invoke("state", survey_log, "--diff", "1").exit_code == 2

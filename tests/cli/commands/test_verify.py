@@ -1,0 +1,174 @@
+"""`refold verify` gives three answers a tree, and 3 where one of the first two is no."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import pytest
+from click.testing import Result
+
+from refold.cli.schema.documents import schema
+from refold.engine.log.pack import pack
+
+Invoke = Callable[..., Result]
+
+
+@pytest.fixture
+def log(survey_log: Path, tmp_path: Path) -> Path:
+    """Return a copy of the survey's logs, to be damaged."""
+    shutil.copytree(survey_log.parent, tmp_path / "logs")
+    return tmp_path / "logs" / survey_log.name
+
+
+def test_a_sound_tree_is_fine(log: Path, invoke: Invoke) -> None:
+    said = invoke("verify", log)
+
+    assert said.exit_code == 0
+    assert "intact     yes  4 logs" in said.stdout
+
+
+def test_damage_says_where_what_was_expected_and_what_was_found(log: Path, invoke: Invoke) -> None:
+    child = log.with_name("survey.2.jsonl")
+    child.write_bytes(child.read_bytes().replace(b"completed", b"cOmpleted", 1))
+
+    said = invoke("verify", log)
+
+    assert said.exit_code == 3
+    assert f"{child}:" in said.stdout
+    assert "hash: the line was altered or replaced" in said.stdout
+    assert "expected" in said.stdout
+    assert "found" in said.stdout
+    assert said.stderr == f"what is left of it: refold recover {log}\n"
+
+
+def test_an_unsealed_root_is_intact_and_not_complete(log: Path, invoke: Invoke) -> None:
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[:-1]))
+
+    document = json.loads(invoke("verify", log, "--json").stdout)
+
+    assert document["logs"][0]["intact"]
+    assert not document["logs"][0]["complete"]
+    assert invoke("verify", log).exit_code == 3
+
+
+def test_a_torn_tail_is_reported_with_its_place(log: Path, invoke: Invoke) -> None:
+    content = log.read_bytes()
+    log.write_bytes(content[:-10])
+
+    said = invoke("verify", log, "--json")
+
+    first = json.loads(said.stdout)["logs"][0]
+    assert said.exit_code == 3
+    assert [damage["what"] for damage in first["damage"]] == ["torn tail"]
+    assert first["intact"]
+
+
+def test_another_head_than_the_one_kept_elsewhere_is_found(log: Path, invoke: Invoke) -> None:
+    head = json.loads(invoke("verify", log, "--json").stdout)["logs"][0]["head"]
+
+    assert invoke("verify", log, "--expect-head", head).exit_code == 0
+    assert invoke("verify", log, "--expect-head", "0" * 64).exit_code == 3
+    assert invoke("verify", log, log, "--expect-head", head).exit_code == 2
+
+
+def test_several_logs_make_one_document(log: Path, invoke: Invoke) -> None:
+    document = json.loads(invoke("verify", log, log, "--json").stdout)
+
+    assert len(document["logs"]) == 8
+    assert document["intact"]
+
+
+def test_of_a_folder_each_root_log_is_a_row(log: Path, invoke: Invoke, tmp_path: Path) -> None:
+    """As `replay` finds them, at any depth; the exit code is the worst of them."""
+    folder = log.parent
+    (folder / "below").mkdir()
+    pack(log, folder / "below" / "report.refold")
+
+    fine = invoke("verify", folder)
+    log.with_name("cut.jsonl").write_bytes(
+        b"".join(log.read_bytes().splitlines(keepends=True)[:-1])
+    )
+    log.with_name("junk.jsonl").write_text("junk\n")
+    (folder / "below" / "junk.refold").write_text("junk")
+    said = invoke("verify", folder, tmp_path / "logs" / "junk.jsonl")
+    document = json.loads(invoke("verify", folder, "--json").stdout)
+
+    assert fine.exit_code == 0, fine.output
+    rows = [line.split() for line in fine.stdout.splitlines()[1:3]]
+    assert [row[:3] for row in rows] == [["yes", "yes", "4"]] * 2
+    assert [Path(row[4]).name for row in rows] == [log.name, "report.refold"]
+    assert "2 root logs intact and complete\n" in fine.stdout
+    assert said.exit_code == 3
+    assert "2 root logs intact and complete, 3 not" in said.stdout
+    assert "junk.refold is no packed log" in said.stdout
+    assert "no seal" in said.stdout
+    jsonschema.validate(document, schema("verify"))
+    assert not document["intact"]
+    assert not document["complete"]
+    assert len(document["logs"]) == 4 + 4 + 4 + 1 + 1
+
+
+def test_of_a_folder_there_is_no_head(log: Path, invoke: Invoke, tmp_path: Path) -> None:
+    """And a folder without a log is a mistake."""
+    (tmp_path / "none").mkdir()
+
+    assert invoke("verify", log.parent, "--expect-head", "0" * 64).exit_code == 2
+    assert invoke("verify", tmp_path / "none").exit_code == 2
+
+
+def test_a_packed_log_is_named_by_itself_and_not_by_where_it_was_unpacked(
+    log: Path, invoke: Invoke, tmp_path: Path
+) -> None:
+    packed = pack(log, tmp_path / "report.refold")
+
+    document = json.loads(invoke("verify", packed, "--json").stdout)
+
+    assert document["logs"][1]["path"] == f"{packed}:survey.1.jsonl"
+
+
+def test_a_log_that_is_not_there_is_usage(invoke: Invoke, tmp_path: Path) -> None:
+    said = invoke("verify", tmp_path / "no.jsonl")
+
+    assert said.exit_code == 2
+    assert "refold ls" in said.stderr
+
+
+def test_a_head_that_is_none_is_usage(log: Path, invoke: Invoke) -> None:
+    short, other = (invoke("verify", log, "--expect-head", head) for head in ("0" * 16, "x" * 64))
+
+    assert (short.exit_code, other.exit_code) == (2, 2)
+    assert "a head has 64 hex digits, this has 16" in short.stderr
+    assert "a head has 64 hex digits, and nothing else" in other.stderr
+
+
+def test_what_is_wrong_with_the_end_is_said_as_it_is(log: Path, invoke: Invoke) -> None:
+    """A seal that is there is not said to lack; what a damaged log's end is, nobody knows."""
+    content = log.read_bytes()
+    lines = content.splitlines(keepends=True)
+
+    other = invoke("verify", log, "--expect-head", "0" * 64).stdout
+    log.write_bytes(b"".join(lines[:-1]))
+    unsealed = invoke("verify", log).stdout
+    log.write_bytes(content.replace(lines[2], lines[2].replace(b'"seq":2', b'"seq":7'), 1))
+    damaged = invoke("verify", log, "--expect-head", "0" * 64).stdout
+
+    assert "complete   NO   its head is not the expected one" in other
+    assert "no seal" not in other + damaged
+    assert "complete   NO   no seal" in unsealed
+    assert "complete   NO   not judged: the log is damaged at line 3" in damaged
+
+
+def test_of_a_damaged_child_it_is_said_which_and_where(log: Path, invoke: Invoke) -> None:
+    child = log.with_name("survey.2.jsonl")
+    child.write_bytes(child.read_bytes().replace(b'"seq":1', b'"seq":7', 1))
+
+    assert "not judged: survey.2.jsonl is damaged at line 2" in invoke("verify", log).stdout
+
+
+def test_the_head_is_printed_whole(log: Path, invoke: Invoke) -> None:
+    head = json.loads(invoke("verify", log, "--json").stdout)["logs"][0]["head"]
+
+    assert head in invoke("verify", log).stdout.split()

@@ -1,0 +1,49 @@
+"""What is said of a run that was recorded, or went on: its output, and where to go from here."""
+
+from pathlib import Path
+
+import pytest
+
+import refold
+from refold.cli.output.recorded import describe, document_of
+
+
+def echo(_run: refold.PlainRun, given: object) -> object:
+    """Return what was given."""
+    return given
+
+
+def asks(run: refold.PlainRun, _given: object) -> object:
+    """Ask."""
+    return run.ask("Go on?", {"type": "boolean"})
+
+
+@pytest.mark.parametrize(
+    ("given", "printed"), [("two\nlines", "two\nlines\n"), ({"a": 1}, '{"a":1}\n'), (None, "")]
+)
+def test_the_output_is_printed(
+    given: object, printed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A text as it is, another value as JSON; the rest is on standard error."""
+    recording = refold.record(echo, given, log=tmp_path / "a.jsonl")
+
+    describe(recording, again="refold resume a")
+
+    shown = capsys.readouterr()
+    assert shown.out == printed
+    assert recording.head in shown.err
+    assert "refold resume" not in shown.err
+
+
+def test_a_suspended_run_says_what_it_waits_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And the command that goes on."""
+    recording = refold.record(asks, log=tmp_path / "a.jsonl")
+
+    describe(recording, again="refold resume a")
+
+    shown = capsys.readouterr()
+    assert "--answer '0#1=true'" in shown.out
+    assert "refold resume a" in shown.err
+    assert document_of(recording)["questions"][0]["key"] == "0#1"

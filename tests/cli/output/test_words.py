@@ -1,0 +1,41 @@
+"""Numbers read as people write them."""
+
+import pytest
+
+from refold.cli.output import words
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(0, "0 entries"), (1, "1 entry"), (2310, "2,310 entries")]
+)
+def test_counts_have_their_noun(number: int, text: str) -> None:
+    assert words.counted(number, "entry", "entries") == text
+
+
+@pytest.mark.parametrize(
+    ("duration_ms", "text"),
+    [
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (8300, "8.3 s"),
+        (125_000, "2 min 5 s"),
+        (179_999, "2 min 59 s"),
+    ],
+)
+def test_durations_have_the_unit_that_fits(duration_ms: int, text: str) -> None:
+    assert words.seconds(duration_ms) == text
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"), [(0, "0 B"), (812, "812 B"), (14_200, "14 kB"), (3_200_000, "3.2 MB")]
+)
+def test_sizes_have_the_unit_that_fits(size_bytes: int, text: str) -> None:
+    assert words.size(size_bytes) == text
+
+
+@pytest.mark.parametrize(
+    ("what", "text"),
+    [("hash", "hash: the line was altered or replaced"), ("line deleted", "line deleted")],
+)
+def test_damage_is_said_in_words_that_explain_themselves(what: str, text: str) -> None:
+    assert words.damage(what) == text

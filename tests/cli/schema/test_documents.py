@@ -1,0 +1,116 @@
+"""What every command prints with `--json` is one document, exactly as its schema says."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from click.testing import Result
+
+from refold.cli.schema.documents import DOCUMENTS, schema
+from refold.engine.errors import RunEnded
+from refold.engine.log.pack import pack
+from refold.engine.runners.recording import record
+
+Invoke = Callable[..., Result]
+
+
+def _check(name: str, said: Result) -> Any:
+    document = json.loads(said.stdout)
+    jsonschema.validate(document, schema(name))
+    return document
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_each_schema_is_one_and_is_printed(name: str, invoke: Invoke) -> None:
+    printed = json.loads(invoke("schema", name).stdout)
+
+    jsonschema.Draft202012Validator.check_schema(printed)
+    assert printed == schema(name)
+    assert name in invoke("schema").stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("verify", ["verify", "LOG"]),
+        ("replay", ["replay", "LOG"]),
+        ("replays", ["replay", "FOLDER"]),
+        ("show", ["show", "LOG"]),
+        ("events", ["show", "LOG", "--events"]),
+        ("events", ["tail", "LOG"]),
+        ("event", ["show", "LOG", "--entry", "1"]),
+        ("event", ["show", "LOG", "--entry", "-1"]),
+        ("diff", ["diff", "LOG", "LOG"]),
+        ("state", ["state", "LOG"]),
+        ("state", ["state", "LOG", "--at", "3"]),
+        ("state-diff", ["state", "LOG", "--diff", "3", "-1"]),
+        ("why", ["why", "LOG", "-1"]),
+        ("why", ["why", "LOG", "3", "--all"]),
+        ("ls", ["ls", "FOLDER"]),
+        ("export", ["export", "LOG", "--to", "html", "-o", "TARGET"]),
+    ],
+)
+def test_the_document_of_each_command_is_as_its_schema_says(
+    name: str, words: list[str], survey_log: Path, invoke: Invoke, tmp_path: Path
+) -> None:
+    places = {
+        "LOG": str(survey_log),
+        "FOLDER": str(survey_log.parent),
+        "TARGET": str(tmp_path / "a"),
+    }
+
+    said = invoke(*(places.get(word, word) for word in words), "--json")
+
+    assert said.exit_code == 0
+    _check(name, said)
+
+
+def test_what_fails_is_as_the_schemas_say_too(tmp_path: Path, invoke: Invoke) -> None:
+    """A divergence, a difference, an unsealed log with damage, a failed run."""
+    (tmp_path / "now.py").write_text("async def first(run, x):\n    run.annotate('b', [1])\n")
+    log = record(first, 1, log=tmp_path / "a.jsonl").log
+    other = record(second, 2, log=tmp_path / "b.jsonl").log
+
+    replayed = invoke("replay", log, "--program", f"{tmp_path / 'now.py'}:first", "--json")
+    compared = invoke("diff", log, other, "--json")
+    log.write_bytes(log.read_bytes()[:-4])
+    verified = invoke("verify", log, "--json")
+
+    assert (replayed.exit_code, compared.exit_code, verified.exit_code) == (1, 1, 3)
+    assert not _check("replay", replayed)["identical"]
+    assert _check("diff", compared)["count"] > 0
+    assert _check("verify", verified)["logs"][0]["damage"]
+    assert _check("show", invoke("show", other, "--json"))["error"]["code"] == "stopped"
+
+
+async def first(run: Any, _: Any) -> None:
+    """Annotate."""
+    run.annotate("a", [1])
+
+
+async def second(_: Any, __: Any) -> None:
+    """Fail."""
+    raise RunEnded("stopped", "on purpose")
+
+
+def test_packing_is_as_its_schema_says(survey_log: Path, tmp_path: Path, invoke: Invoke) -> None:
+    out = tmp_path / "x.refold"
+
+    document = _check("pack", invoke("pack", survey_log, "-o", out, "--json"))
+
+    assert document["packed"] == str(out)
+    assert _check("show", invoke("show", out, "--json"))["log"] == f"{out}:survey.jsonl"
+
+
+def test_a_large_text_stands_in_an_event_as_a_reference(tmp_path: Path, invoke: Invoke) -> None:
+    log = record(first, "x" * 40_000, log=tmp_path / "a.jsonl").log
+
+    whole = _check("event", invoke("show", log, "--entry", "0"))
+    listed = _check("events", invoke("show", log, "--events", "--json"))
+
+    assert whole["data"]["input"] == "x" * 40_000
+    assert listed["entries"][0]["data"]["input"]["bytes"] == 40_000
+    assert pack(log, tmp_path / "a.refold").exists()

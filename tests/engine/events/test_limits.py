@@ -1,0 +1,102 @@
+"""Limits only narrow, and nonsense is none (CONTRACT.md §8)."""
+
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refold.engine.errors import LimitRefused
+from refold.engine.events.limits import CEILINGS, Limits, ceilings_of
+
+NAMES = [field.name for field in attrs.fields(Limits)]
+SECONDS = ("timeout_seconds", "join_seconds")
+SOME = st.builds(
+    Limits,
+    **{name: st.none() | st.integers(int(name != "max_depth"), 5) for name in NAMES},
+)
+
+
+def caps(limits: Limits) -> list[float]:
+    """Return all caps, no cap as infinity."""
+    found = (getattr(limits, name) for name in NAMES)
+    return [float("inf") if cap is None else cap for cap in found]
+
+
+@settings(deadline=None)
+@given(SOME, SOME)
+def test_narrowing_takes_the_tighter_cap_of_each(one: Limits, other: Limits) -> None:
+    """Cap by cap, whichever way round; no cap is the widest."""
+    narrowed = one.narrowed(other)
+
+    assert narrowed == other.narrowed(one)
+    assert caps(narrowed) == [min(pair) for pair in zip(caps(one), caps(other), strict=True)]
+
+
+@settings(deadline=None)
+@given(SOME, SOME, SOME)
+def test_narrowing_again_changes_nothing_more(one: Limits, other: Limits, third: Limits) -> None:
+    """In any order and grouping."""
+    assert one.narrowed(other).narrowed(third) == one.narrowed(other.narrowed(third))
+    assert one.narrowed(one) == one
+
+
+@settings(deadline=None)
+@given(SOME)
+def test_limits_come_back_from_a_log(limits: Limits) -> None:
+    """Caps that are not set are not written."""
+    written = limits.as_json()
+
+    assert None not in written.values()
+    assert Limits.from_json(written) == limits
+
+
+@settings(deadline=None)
+@given(SOME)
+def test_a_root_gets_the_ceilings_where_it_says_nothing(limits: Limits) -> None:
+    """§8.1: and what it says stands, above a ceiling or below."""
+    completed = limits.completed(CEILINGS)
+
+    for name in NAMES:
+        own = getattr(limits, name)
+        assert getattr(completed, name) == (getattr(CEILINGS, name) if own is None else own)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("cap", [-1, True, "3", float("nan"), float("inf"), [1]])
+def test_nonsense_is_no_limit(name: str, cap: Any) -> None:
+    """Neither negative nor a flag, a text or no number."""
+    with pytest.raises(LimitRefused) as caught:
+        Limits.from_json({name: cap})
+
+    assert caught.value.limit == name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_zero_is_a_limit_where_nothing_may_be_started(name: str) -> None:
+    """For depth and children; all else needs at least something."""
+    if name in ("max_depth", "max_children"):
+        assert Limits.from_json({name: 0}).as_json() == {name: 0}
+    else:
+        with pytest.raises(LimitRefused):
+            Limits.from_json({name: 0})
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in SECONDS])
+def test_only_seconds_have_fractions(name: str) -> None:
+    """Counts and bytes are integers."""
+    with pytest.raises(LimitRefused):
+        Limits.from_json({name: 1.5})
+
+
+def test_an_unknown_limit_is_refused_by_name() -> None:
+    """With the names that there are."""
+    with pytest.raises(LimitRefused, match=r"max_depht.*one of .*max_depth"):
+        Limits.from_json({"max_depht": 1})
+
+
+def test_the_ceilings_of_an_old_root_are_those_that_it_had() -> None:
+    """64 children were one once: such a root asked for nothing."""
+    assert ceilings_of({"max_children": 64}).as_json() == CEILINGS.as_json() | {"max_children": 64}
+    assert ceilings_of({"max_children": 3}) == ceilings_of({}) == CEILINGS

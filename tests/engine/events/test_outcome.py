@@ -1,0 +1,42 @@
+"""An outcome is one closed shape (CONTRACT.md §7.1)."""
+
+from typing import get_args
+
+import attrs
+import pytest
+
+from refold.engine.events.outcome import STATUSES, Fault, Outcome, Status, Usage, failed
+
+
+def test_the_statuses_are_those_of_the_type() -> None:
+    """One list for programs, one for the type checker."""
+    assert get_args(Status) == STATUSES
+
+
+@pytest.mark.parametrize("status", STATUSES)
+def test_only_completed_is_ok(status: Status) -> None:
+    """A limit, a rejection, a time-out: none of them succeeded."""
+    assert Outcome(status=status).ok is (status == "completed")
+
+
+def test_a_failure_says_why() -> None:
+    """A word for programs and a sentence for people, and whatever else is known."""
+    outcome = failed("limit", "stream_bytes", "it printed too much", duration_ms=5)
+
+    assert outcome.error == Fault(code="stream_bytes", message="it printed too much")
+    assert (outcome.status, outcome.duration_ms) == ("limit", 5)
+
+
+def test_usage_adds_up() -> None:
+    """Member by member, a child's to its parent's."""
+    one = Usage(input_tokens=1, output_tokens=2, requests=3)
+
+    assert one.plus(Usage(input_tokens=10, output_tokens=20, requests=30)) == Usage(
+        input_tokens=11, output_tokens=22, requests=33
+    )
+    assert one.plus(Usage()) == one
+
+
+def test_what_is_volatile_stands_last() -> None:
+    """§6.2: the data digest cuts from `duration_ms` on."""
+    assert [field.name for field in attrs.fields(Outcome)][-2:] == ["duration_ms", "child"]

@@ -1,0 +1,145 @@
+"""Time, random numbers, files and markers: given once, recorded, the same again (§9.3, §9.8)."""
+
+import asyncio
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import refold
+from refold.engine.errors import NotCanonical
+from refold.engine.log import read_entries
+from refold.engine.program.run import Run
+from refold.replay.reexecute.reexecute import reexecute
+
+
+def kinds(log: Path) -> list[str]:
+    return [entry.kind for entry in read_entries(log)]
+
+
+def test_uuids_are_of_version_4_and_a_seed_gives_the_same_ones(tmp_path: Path) -> None:
+    """Each another, in each scope; another seed gives others."""
+
+    async def program(run: Run, _input: Any) -> list[str]:
+        async def branch() -> str:
+            return run.uuid()
+
+        return [run.uuid(), run.uuid(), *await asyncio.gather(branch(), branch())]
+
+    first, again, other = (
+        refold.record(program, log=tmp_path / f"{at}.jsonl", seed=seed).output
+        for at, seed in enumerate(("s", "s", "t"))
+    )
+
+    assert first == again
+    assert len({*first, *other}) == 8
+    assert {uuid.UUID(text).version for text in first} == {4}
+
+
+def test_a_draw_in_one_stream_shifts_no_other(tmp_path: Path) -> None:
+    """By name, and by the scope that asks; the seed is a line, the draws are none."""
+
+    async def program(run: Run, extra: int) -> list[float]:
+        for _ in range(extra):
+            run.random("a").random()
+
+        async def branch() -> float:
+            return run.random("b").random()
+
+        return [run.random("b").random(), *await asyncio.gather(branch(), branch())]
+
+    few, many = (
+        refold.record(program, extra, log=tmp_path / f"{extra}.jsonl", seed=1) for extra in (1, 5)
+    )
+
+    assert few.output == many.output
+    assert len(set(few.output)) == 3
+    assert kinds(few.log) == kinds(many.log)
+
+
+def test_time_stands_still_within_a_step(tmp_path: Path) -> None:
+    """However often it is looked at, it is one line; the next step may look anew."""
+
+    async def program(run: Run, _input: Any) -> list[bool]:
+        first = run.now()
+        same = all(run.now() == first for _ in range(100))
+        await run.sleep(0.001)
+        return [same, run.now() > first]
+
+    recording = refold.record(program, log=tmp_path / "a.jsonl")
+
+    assert recording.output == [True, True]
+    assert kinds(recording.log).count("clock.read") == 2
+    assert reexecute(recording.log, program).identical
+
+
+def test_what_is_drawn_is_produced_once(tmp_path: Path) -> None:
+    """In a replay the record answers, whatever stands in the file by then."""
+    prompt = tmp_path / "prompt.md"
+    prompt.write_text("before")
+
+    async def program(run: Run, path: str) -> list[Any]:
+        return [run.read_text(path), run.read_text(f"{path}.missing")]
+
+    recording = refold.record(program, str(prompt), log=tmp_path / "a.jsonl")
+    prompt.write_text("after")
+
+    assert recording.output == ["before", None]
+    assert reexecute(recording.log, program).identical
+
+
+def test_what_no_log_can_hold_leaves_the_ordinals_dense(tmp_path: Path) -> None:
+    """The value that was refused is as if it had never been asked for."""
+
+    async def program(run: Run, _input: Any) -> str:
+        with pytest.raises(NotCanonical):
+            run.settings("s", lambda: float("nan"))
+        with pytest.raises(NotCanonical):
+            run.annotate("n", {"x": float("inf")})
+        return run.uuid()
+
+    recording = refold.record(program, log=tmp_path / "a.jsonl")
+
+    calls = [entry.call for entry in read_entries(recording.log) if entry.call]
+    assert recording.ok
+    assert calls == ["0#1"]
+    assert refold.verify(recording.log).intact
+
+
+def test_so_does_what_cannot_be_read(tmp_path: Path) -> None:
+    """No line says so, and the log is whole all the same."""
+    no_text = tmp_path / "no_text"
+    no_text.write_bytes(b"\xff\xfe")
+
+    def no_settings() -> Any:
+        raise LookupError("none")
+
+    async def program(run: Run, path: str) -> str:
+        with pytest.raises(UnicodeDecodeError):
+            run.read_text(path)
+        with pytest.raises(LookupError):
+            run.settings("s", no_settings)
+        return run.uuid()
+
+    recording = refold.record(program, str(no_text), log=tmp_path / "a.jsonl")
+
+    assert recording.ok
+    assert [entry.call for entry in read_entries(recording.log) if entry.call] == ["0#1"]
+    assert refold.verify(recording.log).intact
+
+
+def test_the_first_answer_to_a_marker_holds(tmp_path: Path) -> None:
+    """One line however often it is asked, in whichever scope; it takes no ordinal."""
+
+    async def program(run: Run, _input: Any) -> list[bool]:
+        async def branch() -> bool:
+            return run.patched("new way")
+
+        return [run.patched("new way"), *await asyncio.gather(branch(), branch())]
+
+    recording = refold.record(program, log=tmp_path / "a.jsonl")
+
+    assert recording.output == [True] * 3
+    assert kinds(recording.log).count("patch.marked") == 1
+    assert reexecute(recording.log, program).identical

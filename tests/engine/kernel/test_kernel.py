@@ -1,0 +1,540 @@
+"""One program on the kernel: refusals, dead ends, endings, and what is no use of `run` (§9)."""
+
+import asyncio
+import contextlib
+import inspect
+import os
+import signal
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refold.engine.errors import NotCanonical, ToolError, ToolUnknown, UsageError
+from refold.engine.log import read_entries
+from refold.engine.loop import loop
+from refold.engine.program.run import PlainRun, Run
+from refold.engine.runners.recording import Recording, record
+from refold.replay.reexecute.reexecute import reexecute
+from tests.support.steps import fetch, search
+
+TOOLS = [search, fetch]
+
+
+def ran(tmp_path: Path, program: Any, **options: Any) -> Recording:
+    """Record a program, and make sure that its log re-executes."""
+    recording = record(program, log=tmp_path / "a.jsonl", tools=TOOLS, seed=1, **options)
+    report = reexecute(recording.log, program, tools=TOOLS)
+    assert report.identical, str(report)
+    return recording
+
+
+def kinds(recording: Recording) -> list[str]:
+    return [entry.kind for entry in read_entries(recording.log)][1:]
+
+
+def line_of(function: Any, text: str = "# here") -> int:
+    lines, first = inspect.getsourcelines(function)
+    return first + next(at for at, line in enumerate(lines) if text in line)
+
+
+# --- what would leave the loop -----------------------------------------------------------------
+
+
+async def _nothing() -> None:
+    """Do nothing."""
+
+
+WAYS_OUT: dict[str, Callable[[asyncio.AbstractEventLoop], Any]] = {
+    "run_in_executor": lambda loop: loop.run_in_executor(None, print),
+    "to_thread": lambda _loop: asyncio.to_thread(print),
+    "open_connection": lambda _loop: asyncio.open_connection("127.0.0.1", 9),
+    "start_server": lambda _loop: asyncio.start_server(lambda _r, _w: None, "127.0.0.1", 0),
+    "create_subprocess_exec": lambda _loop: asyncio.create_subprocess_exec("true"),
+    "create_subprocess_shell": lambda _loop: asyncio.create_subprocess_shell("true"),
+    "getaddrinfo": lambda loop: loop.getaddrinfo("localhost", 80),
+    "sock_recv": lambda loop: loop.sock_recv(None, 1),  # type: ignore[arg-type]  # refused before
+    "add_reader": lambda loop: loop.add_reader(0, print),
+    "add_signal_handler": lambda loop: loop.add_signal_handler(signal.SIGUSR1, print),
+    "call_soon_threadsafe": lambda loop: loop.call_soon_threadsafe(print),
+    "run_forever": lambda loop: loop.run_forever(),
+    "run_until_complete": lambda loop: loop.run_until_complete(_nothing),  # type: ignore[arg-type]  # refused before
+    "stop": lambda loop: loop.stop(),
+    "close": lambda loop: loop.close(),
+    "set_default_executor": lambda loop: loop.set_default_executor(None),  # type: ignore[arg-type]  # refused before
+    "asyncio.run": lambda _loop: asyncio.run(_nothing()),
+}
+
+
+@pytest.mark.parametrize("way", WAYS_OUT)
+def test_a_way_out_is_refused_with_its_place_and_the_remedy(tmp_path: Path, way: str) -> None:
+    """Sockets, threads, processes, signals, other loops: file, line, and `make it a tool`."""
+
+    async def program(_run: Run, _input: Any) -> Any:
+        result = WAYS_OUT[way](asyncio.get_running_loop())
+        return await result if inspect.isawaitable(result) else result
+
+    recording = ran(tmp_path, program)
+
+    assert recording.status == "failed"
+    assert recording.error is not None
+    assert recording.error.code == "outside_loop"
+    assert recording.error.message.startswith(f"{__file__}:")
+    assert "Make it a tool (@refold.tool)" in recording.error.message
+
+
+def test_a_refusal_names_the_line_of_the_program(tmp_path: Path) -> None:
+    """Not a line of asyncio, and not one of Refold."""
+
+    async def program(_run: Run, _input: Any) -> Any:
+        await asyncio.to_thread(print)  # here
+
+    recording = ran(tmp_path, program)
+
+    assert recording.error is not None
+    assert recording.error.message.startswith(f"{__file__}:{line_of(program)}: ")
+
+
+@pytest.mark.parametrize("way", ["to_thread", "asyncio.run", "add_reader"])
+def test_a_refusal_cannot_be_swallowed(tmp_path: Path, way: str) -> None:
+    """Whatever the program makes of it, and whatever it returns then, the run has failed."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        try:
+            result = WAYS_OUT[way](asyncio.get_running_loop())
+            if inspect.isawaitable(result):
+                await result
+        except BaseException:  # noqa: BLE001 - as careless as frameworks are
+            pass
+        return await run.tool(search, q="a")
+
+    recording = ran(tmp_path, program)
+
+    assert recording.error is not None
+    assert (recording.status, recording.error.code) == ("failed", "outside_loop")
+
+
+def test_an_own_task_factory_is_refused_and_the_eager_one_is_not(tmp_path: Path) -> None:
+    """Scopes are allocated by our tasks; asyncio's eager factory is an option of theirs."""
+
+    async def own(_run: Run, _input: Any) -> Any:
+        asyncio.get_running_loop().set_task_factory(
+            lambda loop, coro: asyncio.Task(coro, loop=loop)
+        )
+
+    async def eager(run: Run, _input: Any) -> Any:
+        factory = getattr(asyncio, "eager_task_factory", None)
+        asyncio.get_running_loop().set_task_factory(factory)
+        task = asyncio.create_task(run.tool(search, q="a"))
+        return [task.get_name(), await task]
+
+    (tmp_path / "own").mkdir()
+    refused = ran(tmp_path / "own", own)
+    assert refused.error is not None
+    assert refused.error.code == "outside_loop"
+    assert ran(tmp_path, eager).output == ["0/1", "found a"]
+
+
+# --- dead ends ---------------------------------------------------------------------------------
+
+
+def test_a_dead_end_names_the_tasks_and_where_each_waits(tmp_path: Path) -> None:
+    """Nothing ready, in flight or timed: not a hang, but an error that says who waits for what."""
+
+    async def waits(event: asyncio.Event) -> None:
+        await event.wait()  # here
+
+    async def program(run: Run, _input: Any) -> Any:
+        await run.tool(search, q="a")
+        await asyncio.gather(waits(asyncio.Event()), waits(asyncio.Event()))  # there
+
+    recording = ran(tmp_path, program)
+
+    assert recording.error is not None
+    assert (recording.status, recording.error.code) == ("failed", "stuck")
+    name = Path(__file__).name
+    assert f"0 waits at {name}:{line_of(program, '# there')} in program" in recording.error.message
+    for scope in ("0/1", "0/2"):
+        place = f"{scope} waits at {name}:{line_of(waits)} in waits"
+        assert place in recording.error.message
+
+
+def test_a_task_that_swallows_its_cancelling_is_a_dead_end(tmp_path: Path) -> None:
+    """What a program leaves behind is cancelled; one that waits on for ever does not hang us."""
+
+    async def stays() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await asyncio.Event().wait()
+
+    async def program(_run: Run, _input: Any) -> Any:
+        task = asyncio.create_task(stays())
+        await asyncio.sleep(0)
+        return task.get_name()
+
+    recording = ran(tmp_path, program)
+
+    assert recording.error is not None
+    assert recording.error.code == "stuck"
+
+
+async def spins(run: Run, _input: Any) -> Any:
+    await run.tool(search, q="a")
+    try:
+        while True:  # noqa: ASYNC110 - the very mistake
+            await asyncio.sleep(0)  # here
+    finally:
+        run.annotate("cleaned up")
+
+
+async def spins_for_good(_run: Run, _input: Any) -> Any:
+    async def never_ends() -> None:
+        while True:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0)
+
+    task = asyncio.create_task(never_ends())
+    return task.get_name()
+
+
+@pytest.mark.parametrize("most", [10_000, pytest.param(1_000_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("program", [spins, spins_for_good])
+def test_a_program_that_never_waits_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: Any, most: int
+) -> None:
+    """By a number of callbacks, and not by a clock: replay ends it in the same place (§9.4)."""
+    assert loop.CALLBACKS_MAX == 1_000_000
+    monkeypatch.setattr(loop, "CALLBACKS_MAX", most)  # seconds of work, as it is
+    recording = ran(tmp_path, program)
+
+    assert recording.error is not None
+    assert (recording.status, recording.error.code) == ("failed", "spinning")
+    if program is spins:
+        place = f"0 waits at {Path(__file__).name}:{line_of(program, '# here')} in spins"
+        assert place in recording.error.message
+        assert "cleaned up" in recording.log.read_text()
+
+
+# --- who may use run ---------------------------------------------------------------------------
+
+
+def uses_of(run: Any) -> list[Callable[[], Any]]:
+    return [
+        lambda: run.tool("search", q="a"),
+        run.uuid,
+        run.now,
+        lambda: run.random("new"),
+        lambda: run.annotate("x"),
+    ]
+
+
+def refused(use: Callable[[], Any]) -> bool:
+    try:
+        result = use()
+        if inspect.iscoroutine(result):
+            result.send(None)
+    except UsageError as error:
+        return "outside its program" in str(error)
+    return False
+
+
+def in_other_thread(run: Any) -> list[bool]:
+    found: list[bool] = []
+    thread = threading.Thread(target=lambda: found.extend(map(refused, uses_of(run))))
+    thread.start()
+    thread.join()
+    return found
+
+
+def test_run_is_refused_in_another_thread(tmp_path: Path) -> None:
+    """Case 44: a thread of the program's own has no place in the order of things."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        return in_other_thread(run)
+
+    recording = ran(tmp_path, program)
+
+    assert recording.output == [True] * 5
+    assert kinds(recording) == ["run.finished"]
+
+
+def test_run_is_refused_in_another_thread_of_a_plain_program(tmp_path: Path) -> None:
+    """The same, though a plain program is not on the loop."""
+
+    def program(run: PlainRun, _input: Any) -> Any:
+        return in_other_thread(run)
+
+    recording = ran(tmp_path, program)
+
+    assert recording.output == [True] * 5
+    assert kinds(recording) == ["run.finished"]
+
+
+def test_run_is_refused_after_the_end(tmp_path: Path) -> None:
+    """A sealed log takes nothing more; a kept `run` says so."""
+    kept: list[Any] = []
+
+    async def program(run: Run, _input: Any) -> None:
+        kept.append(run)
+
+    def plain(run: PlainRun, _input: Any) -> None:
+        kept.append(run)
+
+    record(program, log=tmp_path / "a.jsonl", tools=TOOLS)
+    record(plain, log=tmp_path / "b.jsonl", tools=TOOLS)
+
+    assert [refused(use) for run in kept for use in uses_of(run)] == [True] * 10
+
+
+# --- how a program ends ------------------------------------------------------------------------
+
+
+class Odd(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def raises(error: BaseException) -> Any:
+    async def program(_run: Run, _input: Any) -> Any:
+        raise error
+
+    return program
+
+
+def plainly_raises(error: BaseException) -> Any:
+    def program(_run: PlainRun, _input: Any) -> Any:
+        raise error
+
+    return program
+
+
+@pytest.mark.parametrize("make", [raises, plainly_raises])
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (KeyError("gone"), "KeyError: 'gone'"),
+        (SystemExit(3), "SystemExit: 3"),
+        (GeneratorExit("x"), "GeneratorExit: x"),
+        (ValueError("\ud800"), r"ValueError: \ud800"),
+        (Odd(), "Odd: (its text cannot be shown)"),
+    ],
+    ids=["exception", "exit", "generator exit", "lone surrogate", "no text"],
+)
+def test_what_a_program_raises_is_data(
+    tmp_path: Path, make: Any, error: BaseException, message: str
+) -> None:
+    """A failed run is sealed like any other, even one that tried to end the process."""
+    recording = ran(tmp_path, make(error))
+
+    assert recording.error is not None
+    assert (recording.status, recording.error.code) == ("failed", "raised")
+    assert recording.error.message == message
+
+
+def test_a_very_long_error_is_cut(tmp_path: Path) -> None:
+    """4,000 characters tell enough."""
+    recording = ran(tmp_path, raises(ValueError("x" * 100_000)))
+
+    assert recording.error is not None
+    assert len(recording.error.message) < 4_100
+
+
+@pytest.mark.parametrize("value", [float("nan"), 2**64, {1: 2}, b"bytes", object(), "\udc00"])
+def test_an_output_that_no_log_can_hold(tmp_path: Path, value: Any) -> None:
+    """The run has failed with code `output`; the message says what stands where."""
+
+    async def program(_run: Run, _input: Any) -> Any:
+        return {"deep": [value]}
+
+    recording = ran(tmp_path, program)
+
+    assert recording.error is not None
+    assert (recording.status, recording.error.code) == ("failed", "output")
+    assert "/deep/0" in recording.error.message
+
+
+def test_a_program_may_cancel_itself(tmp_path: Path) -> None:
+    """It ends as cancelled."""
+    assert ran(tmp_path, raises(asyncio.CancelledError())).status == "cancelled"
+
+
+def test_what_still_runs_at_the_end_is_cancelled_in_order(tmp_path: Path) -> None:
+    """Creation order; the clean-up may call tools, and is waited for."""
+
+    async def tidy(run: Run, name: str) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await run.tool(search, q=name)
+
+    async def program(run: Run, _input: Any) -> Any:
+        tasks = [asyncio.create_task(tidy(run, name)) for name in "cab"]
+        await asyncio.sleep(0)
+        return len(tasks)
+
+    recording = ran(tmp_path, program)
+
+    assert recording.output == 3
+    calls = [
+        e.data["arguments"]["q"] for e in read_entries(recording.log) if e.kind == "tool.called"
+    ]
+    assert calls == ["c", "a", "b"]
+
+
+def test_generators_left_open_are_closed_at_the_end(tmp_path: Path) -> None:
+    """Their `finally` runs on the kernel, whoever holds them."""
+    held: list[Any] = []
+
+    async def numbers(run: Run) -> AsyncIterator[int]:
+        try:
+            yield 1
+        finally:
+            await run.tool(search, q="closed")
+
+    async def program(run: Run, _input: Any) -> Any:
+        held.append(numbers(run))
+        return await anext(held[-1])
+
+    assert "tool.returned" in kinds(ran(tmp_path, program))
+
+
+def test_an_abandoned_call_is_cancelled(tmp_path: Path) -> None:
+    """A tool call in flight at the end is given up, and the log says so."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        task = asyncio.create_task(run.tool(search, q="a"))
+        await asyncio.sleep(0)
+        return task.done()
+
+    recording = ran(tmp_path, program)
+
+    assert kinds(recording)[:2] == ["tool.called", "effect.cancelled"]
+
+
+# --- what cannot be asked ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "pointer"),
+    [
+        (float("nan"), "/q"),
+        ([1, float("inf")], "/q/1"),
+        ({"a": [{"b": 2**70}]}, "/q/a/0/b"),
+        ({1: 2}, "/q"),
+        (b"x", "/q"),
+        ("\ud800", "/q"),
+        ({"a": object()}, "/q/a"),
+    ],
+)
+def test_what_no_log_can_hold_is_refused_before_it_is_asked(
+    tmp_path: Path, value: Any, pointer: str
+) -> None:
+    """Case 87: the JSON pointer of the place; nothing is written, and no ordinal is used up."""
+    seen: list[str] = []
+
+    async def program(run: Run, _input: Any) -> Any:
+        try:
+            await run.tool("search", q=value)
+        except NotCanonical as error:
+            seen.append(error.pointer)
+        return await run.tool("search", q="fine")
+
+    recording = ran(tmp_path, program)
+
+    assert seen == [pointer, pointer]  # recorded, and re-executed
+    called = [entry.call for entry in read_entries(recording.log) if entry.kind == "tool.called"]
+    assert called == ["0#1"]
+
+
+def test_a_too_long_line_is_refused_and_takes_no_ordinal(tmp_path: Path) -> None:
+    """A line holds 1 MiB; a list of a million numbers is no argument."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        try:
+            run.annotate("big", [1_000_000] * 300_000)
+        except NotCanonical:
+            return await run.tool("search", q="fine")
+
+    recording = ran(tmp_path, program)
+
+    called = [entry.call for entry in read_entries(recording.log) if entry.kind == "tool.called"]
+    assert called == ["0#1"]
+
+
+def test_an_output_too_long_for_a_line(tmp_path: Path) -> None:
+    """The run has failed with code `output`, and is sealed."""
+
+    async def program(_run: Run, _input: Any) -> Any:
+        return [1_000_000] * 300_000
+
+    recording = ran(tmp_path, program)
+
+    assert recording.error is not None
+    assert (recording.status, recording.error.code) == ("failed", "output")
+
+
+def test_what_is_no_tool(tmp_path: Path) -> None:
+    """An unknown name lists the known ones; a plain function says how to become a tool."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        with pytest.raises(ToolUnknown, match="fetch, search"):
+            await run.tool("serach", q="a")
+        with pytest.raises(UsageError, match=r"@refold\.tool"):
+            await run.tool(os.getcwd)  # type: ignore[arg-type]  # that is the point
+        with pytest.raises(ToolError, match="q") as caught:
+            await run.tool("search", wrong=1)
+        return caught.value.code
+
+    assert ran(tmp_path, program).output == "arguments"
+
+
+def test_arguments_and_results_are_copies(tmp_path: Path) -> None:
+    """Changing what was passed, or what came back, changes neither the log nor a second read."""
+    given = {"list": [1]}
+
+    async def program(run: Run, value: Any) -> Any:
+        value["list"].append(2)
+        run.annotate("before", value)
+        value["list"].append(3)
+        return value
+
+    recording = record(program, given, log=tmp_path / "a.jsonl")
+
+    assert given == {"list": [1]}
+    entries = list(read_entries(recording.log))
+    assert entries[0].data["input"] == {"list": [1]}
+    assert entries[1].data["data"] == {"list": [1, 2]}
+    assert recording.output == {"list": [1, 2, 3]}
+
+
+def test_a_deep_program_is_no_trouble(tmp_path: Path) -> None:
+    """Case 43: coroutines within coroutines, and a thousand tasks."""
+
+    async def down(run: Run, levels: int) -> Any:
+        return await (down(run, levels - 1) if levels else run.tool(search, q="a"))
+
+    async def program(run: Run, _input: Any) -> Any:
+        deep = await down(run, 100)
+        return [deep, len(await asyncio.gather(*(run.tool(search, q="b") for _ in range(1000))))]
+
+    assert ran(tmp_path, program, durability="fast").output == ["found a", 1000]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="the test's own frame is deeper there")
+def test_too_deep_recursion_is_a_failure_like_any(tmp_path: Path) -> None:
+    """RecursionError is raised in the program, and recorded."""
+
+    async def program(_run: Run, _input: Any) -> Any:
+        def down() -> Any:
+            return down()
+
+        return down()
+
+    recording = ran(tmp_path, program)
+
+    assert recording.error is not None
+    assert recording.error.message.startswith("RecursionError")

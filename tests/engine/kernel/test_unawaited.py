@@ -1,0 +1,148 @@
+"""A call that a program never awaits is told with its place, and stands in no log (§9.10)."""
+
+import asyncio
+import inspect
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import refold
+from refold.engine.kernel.unawaited import Unawaited
+
+TOLD = pytest.mark.filterwarnings("ignore:run.* was never awaited:RuntimeWarning")
+
+
+@refold.tool(effect="reads")
+def fetch(n: int) -> int:
+    """Return what was asked for."""
+    return n
+
+
+def line_of(program: Callable[..., Any], text: str) -> int:
+    """Return the line of a program that holds a text."""
+    lines, first = inspect.getsourcelines(program)
+    return first + next(at for at, line in enumerate(lines) if text in line)
+
+
+async def forgets(run: refold.Run, _: Any) -> Any:
+    """Forget to await two calls, and await one."""
+    run.tool("fetch", n=1)  # type: ignore[unused-coroutine]  # the slip
+    kept = run.ask("Really?")
+    return [await run.tool(fetch, n=2), inspect.iscoroutine(kept)]
+
+
+@TOLD
+def test_what_was_never_awaited_is_told_with_its_place(tmp_path: Path) -> None:
+    """In the order of the calls; nothing of it stands in the log."""
+    recording = refold.record(forgets, log=tmp_path / "a.jsonl", tools=[fetch], check=False)
+
+    asked, question = line_of(forgets, "n=1"), line_of(forgets, "Really")
+    assert recording.output == [2, True]
+    assert recording.warnings == (
+        f"{__file__}:{asked}: run.tool('fetch') was never awaited: nothing was asked for",
+        f"{__file__}:{question}: run.ask() was never awaited: nothing was asked for",
+    )
+    assert recording.entries == 4
+
+
+def test_python_warns_at_the_same_place(tmp_path: Path) -> None:
+    """Once, for who does not look at the recording; and a replay says nothing again."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        recording = refold.record(forgets, log=tmp_path / "a.jsonl", tools=[fetch], check=False)
+        told = [(str(each.message)[:20], each.filename, each.lineno) for each in seen]
+        report = refold.reexecute(recording, forgets)
+
+    assert told == [
+        ("run.tool('fetch') wa", __file__, line_of(forgets, "n=1")),
+        ("run.ask() was never ", __file__, line_of(forgets, "Really")),
+    ]
+    assert len(seen) == len(told)
+    assert report.identical
+
+
+@TOLD
+def test_the_check_adds_to_it(tmp_path: Path) -> None:
+    """§12.12: what the tripwire finds stands behind."""
+    recording = refold.record(forgets, log=tmp_path / "a.jsonl", tools=[fetch], check=True)
+
+    assert len(recording.warnings) == 2
+
+
+async def cancels(run: refold.Run, _: Any) -> int:
+    """Cancel a task before its call has begun."""
+    task = asyncio.ensure_future(run.tool(fetch, n=1))
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    return await run.tool(fetch, n=2)  # type: ignore[no-any-return]  # of this type
+
+
+async def many(run: refold.Run, _: Any) -> int:
+    """Have more calls at once than are kept unseen, and as many after each other."""
+    at_once = await asyncio.gather(*(run.tool(fetch, n=n) for n in range(600)))
+    one_by_one = [await run.tool(fetch, n=n) for n in range(600)]
+    return int(sum(at_once) + sum(one_by_one))
+
+
+@pytest.mark.parametrize("program", [cancels, many])
+def test_what_was_begun_or_cancelled_is_no_slip(
+    tmp_path: Path, program: Callable[..., Any]
+) -> None:
+    """However many there are, and whatever became of them."""
+    recording = refold.record(program, log=tmp_path / "a.jsonl", tools=[fetch])
+
+    assert recording.ok
+    assert recording.warnings == ()
+
+
+def test_what_has_begun_is_let_go_of() -> None:
+    """A long run keeps no more than its last calls."""
+
+    async def call() -> None:
+        """Do nothing."""
+
+    kept = Unawaited()
+    for _ in range(10_000):
+        coroutine = call()
+        kept.add(coroutine, call.__code__, 0)
+        with pytest.raises(StopIteration):
+            coroutine.send(None)
+
+    assert len(kept._made) <= 257
+    assert kept.taken() == ()
+
+
+async def parent(run: refold.Run, _: Any) -> Any:
+    """Have a child that forgets."""
+    return (await run.delegate(refold.Delegation(program=forgets))).status
+
+
+def test_of_a_child_python_is_told(tmp_path: Path) -> None:
+    """At the places of its calls; its own recording is nobody's."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        recording = refold.record(parent, log=tmp_path / "a.jsonl", tools=[fetch], check=False)
+        told = [(each.category, each.filename, each.lineno) for each in seen]
+
+    assert (recording.output, recording.warnings) == ("completed", ())
+    assert told == [
+        (RuntimeWarning, __file__, line_of(forgets, text)) for text in ("n=1", "Really")
+    ]
+
+
+def test_a_child_does_not_fail_for_it(tmp_path: Path) -> None:
+    """Where warnings are errors."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        recording = refold.record(parent, log=tmp_path / "a.jsonl", tools=[fetch], check=False)
+
+    assert (recording.output, recording.warnings) == ("completed", ())
+
+
+def test_the_methods_are_what_they_were() -> None:
+    """Named and documented, and making coroutines."""
+    assert refold.Run.tool.__name__ == "tool"
+    assert "ToolError" in (refold.Run.tool.__doc__ or "")

@@ -1,0 +1,54 @@
+"""The one port with behaviour: a cancel signal is given once, and nobody misses it."""
+
+import threading
+
+from refold.engine.ports.ports import CancelSignal
+
+
+def test_a_signal_that_was_given_stays_given() -> None:
+    """For whoever polls it and for whoever waits."""
+    signal = CancelSignal()
+    before = signal.is_set()
+
+    signal.set()
+
+    assert (before, signal.is_set(), signal.wait(0)) == (False, True, True)
+
+
+def test_callbacks_run_once_however_often_it_is_given() -> None:
+    """In the order in which they were hung on."""
+    signal, called = CancelSignal(), list[str]()
+    signal.on_set(lambda: called.append("first"))
+    signal.on_set(lambda: called.append("second"))
+
+    signal.set()
+    signal.set()
+
+    assert called == ["first", "second"]
+
+
+def test_a_callback_that_comes_late_runs_at_once() -> None:
+    """Whoever asks after the end has come learns of it."""
+    signal, called = CancelSignal(), list[str]()
+    signal.set()
+
+    signal.on_set(lambda: called.append("late"))
+
+    assert called == ["late"]
+
+
+def test_a_waiter_on_another_thread_is_woken() -> None:
+    """A runner blocks on it."""
+    signal, woken = CancelSignal(), list[bool]()
+    waiter = threading.Thread(target=lambda: woken.append(signal.wait(60)))
+    waiter.start()
+
+    signal.set()
+    waiter.join(60)
+
+    assert woken == [True]
+
+
+def test_a_waiter_gives_up_in_time() -> None:
+    """And says that nothing came."""
+    assert CancelSignal().wait(0) is False

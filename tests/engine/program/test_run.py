@@ -1,0 +1,549 @@
+"""What programs see: values that are recorded, the same names awaited or plain (CONTRACT.md §9)."""
+
+import asyncio
+import contextvars
+import datetime as dt
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from refold.engine.errors import ModelError, ToolError
+from refold.engine.events.limits import Limits
+from refold.engine.log import read_entries
+from refold.engine.models.scripted import ScriptedModel
+from refold.engine.ports.clock import FixedClock
+from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import ToolDefinition
+from refold.engine.program.run import PlainRun, Run, current_run
+from refold.engine.runners.recording import Recording, record
+from refold.replay.reexecute.reexecute import reexecute
+from refold.tools.contract.tool_types import DelegationTool, tool
+from tests.support.steps import fetch, search
+
+TOOLS = [search, fetch]
+
+
+def ran(tmp_path: Path, program: Any, name: str = "a", **options: Any) -> Recording:
+    """Record a program, and make sure that its log re-executes."""
+    given: dict[str, Any] = {"tools": TOOLS, "seed": 1} | options
+    recording = record(program, log=tmp_path / f"{name}.jsonl", **given)
+    report = reexecute(recording.log, program, tools=given["tools"])
+    assert report.identical, str(report)
+    return recording
+
+
+def data_of(recording: Recording, kind: str) -> list[Any]:
+    return [entry.data for entry in read_entries(recording.log) if entry.kind == kind]
+
+
+# --- time --------------------------------------------------------------------------------------
+
+
+def test_now_is_aware_and_stands_still_within_a_step(tmp_path: Path) -> None:
+    """One line a step, and only where the program looks."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        first, second = run.now(), run.now()
+        await run.sleep(0.002)
+        third = run.now()
+        return [first.tzinfo is dt.UTC, first == second, third > second]
+
+    recording = ran(tmp_path, program)
+
+    assert recording.output == [True, True, True]
+    assert len(data_of(recording, "clock.read")) == 2
+
+
+def test_a_program_that_never_looks_has_no_time_in_its_log(tmp_path: Path) -> None:
+    """Timeouts and sleeps are no looks."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        async with asyncio.timeout(60):
+            await run.tool("search", q="a")
+        await asyncio.wait_for(run.tool("search", q="b"), 60)
+
+    assert data_of(ran(tmp_path, program), "clock.read") == []
+
+
+def test_a_fixed_clock_fixes_what_the_program_sees(tmp_path: Path) -> None:
+    """And deadlines go by real time all the same."""
+    at = dt.datetime(2026, 2, 3, 4, 5, 6, 789, tzinfo=dt.UTC)
+
+    async def program(run: Run, _input: Any) -> Any:
+        before = run.now()
+        await run.sleep(0.001)
+        return [before.isoformat(), run.now() == before, asyncio.get_running_loop().time()]
+
+    recording = ran(tmp_path, program, clock=FixedClock(at))
+
+    assert recording.output == [at.isoformat(), True, 0.0]
+    assert recording.duration_ms == 0
+
+
+# --- what is drawn -----------------------------------------------------------------------------
+
+
+async def draws(run: Run, more: bool) -> Any:  # noqa: FBT001 - the input
+    if more:
+        run.random("extra").random()
+    first = [run.random("a").random(), run.random("b").random()]
+
+    async def branch() -> float:
+        return run.random("a").random()
+
+    return [*first, await asyncio.create_task(branch()), run.random("a").random()]
+
+
+def test_streams_do_not_shift_each_other(tmp_path: Path) -> None:
+    """Case 51: a draw more in one, or in another scope, moves no other; seeds decide."""
+    without = ran(tmp_path, program_with(draws, more=False), "a").output
+    with_more = ran(tmp_path, program_with(draws, more=True), "b").output
+    other_seed = ran(tmp_path, program_with(draws, more=False), "c", seed=2).output
+
+    assert without == with_more
+    assert len(set(without)) == 4
+    assert not set(without) & set(other_seed)
+
+
+def program_with(function: Any, **options: Any) -> Any:
+    async def program(run: Run, _input: Any) -> Any:
+        return await function(run, **options)
+
+    return program
+
+
+def test_a_stream_is_a_whole_random(tmp_path: Path) -> None:
+    """The library's `random.Random`; its first use is a line, and no other."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        stream = run.random("dice")
+        return [stream.randint(1, 6), stream.choice("abc"), run.random("dice") is stream]
+
+    recording = ran(tmp_path, program)
+
+    assert recording.output[2] is True
+    assert [data["name"] for data in data_of(recording, "value.drawn")] == ["dice"]
+
+
+def test_uuids_are_drawn_from_the_seed(tmp_path: Path) -> None:
+    """Version 4 in form, no two alike; the same under the same seed."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        return [run.uuid() for _ in range(100)]
+
+    one, two, other = (
+        ran(tmp_path, program, name, seed=seed).output
+        for name, seed in (("a", 1), ("b", 1), ("c", "text"))
+    )
+
+    form = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+    assert all(form.fullmatch(text) for text in one)
+    assert len(set(one)) == 100
+    assert one == two
+    assert not set(one) & set(other)
+
+
+def test_without_a_seed_every_run_draws_its_own(tmp_path: Path) -> None:
+    """And re-executes all the same: the seed is recorded."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        return [run.uuid(), run.random().random(), run.id]
+
+    one, two = (ran(tmp_path, program, name, seed=None).output for name in "ab")
+
+    assert not set(one) & set(two)
+
+
+def test_files_and_variables_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recorded, so that replay needs neither the disk nor the environment."""
+    prompt = tmp_path / "prompt.txt"
+    prompt.write_text("be brief", encoding="utf-8")
+    monkeypatch.setenv("REFOLD_TEST_VALUE", "x")
+
+    async def program(run: Run, _input: Any) -> Any:
+        return [
+            run.read_text(prompt),
+            run.read_text(tmp_path / "none"),
+            run.environment("REFOLD_TEST_VALUE"),
+            run.environment("REFOLD_TEST_NONE"),
+        ]
+
+    recording = ran(tmp_path, program)
+    assert recording.output == ["be brief", None, "x", None]
+
+    prompt.unlink()
+    monkeypatch.delenv("REFOLD_TEST_VALUE")
+    assert reexecute(recording.log, program).identical
+
+
+def test_a_remark_is_a_line(tmp_path: Path) -> None:
+    """Text and data, under a call key of its own."""
+
+    async def program(run: Run, _input: Any) -> None:
+        run.annotate("seen", {"n": 1})
+        run.annotate("plain")
+
+    found = data_of(ran(tmp_path, program), "note.added")
+
+    assert [(data["text"], data.get("data")) for data in found] == [
+        ("seen", {"n": 1}),
+        ("plain", None),
+    ]
+
+
+def test_a_run_knows_itself(tmp_path: Path) -> None:
+    """Its id, depth, limits and tools, the same in replay."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        names = [one.name for one in run.tools]
+        return [len(run.id), run.depth, run.limits.max_depth, names, run.call]
+
+    recording = ran(tmp_path, program, limits=Limits(max_depth=3))
+
+    assert recording.output == [16, 0, 3, ["fetch", "search"], ""]
+
+
+# --- tools and models --------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Point:
+    x: float
+    tags: tuple[str, ...] = ()
+
+
+def test_results_have_the_types_that_the_tool_declares(tmp_path: Path) -> None:
+    """Alike when recorded and when re-executed; an int does for a float."""
+
+    @tool(effect="pure")
+    def moved(point: Point, by: float) -> Point:
+        return Point(point.x + by, ("moved",))
+
+    kinds: list[Any] = []
+
+    async def program(run: Run, _input: Any) -> Any:
+        point = await run.tool(moved, point=Point(1), by=2)
+        kinds.append((type(point), point))
+        return point.x
+
+    assert ran(tmp_path, program, tools=[moved]).output == 3.0
+    assert kinds == [(Point, Point(3.0, ("moved",)))] * 2
+
+
+def test_a_tool_may_have_parameters_of_any_name(tmp_path: Path) -> None:
+    """`tool`, `self`, `run`: no option of `run.tool` is in the way."""
+
+    @tool(effect="pure")
+    def odd(tool: str, name: str, run: str) -> str:
+        return tool + name + run
+
+    async def program(run: Run, _input: Any) -> Any:
+        return await run.tool(odd, tool="a", name="b", run="c")
+
+    assert ran(tmp_path, program, tools=[odd]).output == "abc"
+
+
+def test_a_tool_error_may_be_caught(tmp_path: Path) -> None:
+    """What failed, with which code, and the name of the class behind it."""
+
+    @tool(effect="pure")
+    def breaks() -> None:
+        raise LookupError("gone")
+
+    async def program(run: Run, _input: Any) -> Any:
+        with pytest.raises(ToolError) as caught:
+            await run.tool(breaks)
+        return [caught.value.code, caught.value.message, caught.value.error_type]
+
+    assert ran(tmp_path, program, tools=[breaks]).output == ["raised", "gone", "LookupError"]
+
+
+def test_models_are_asked_by_name(tmp_path: Path) -> None:
+    """The default, another, and one that nobody gave."""
+    models = {"big": ScriptedModel(["from big"], "big")}
+
+    async def program(run: Run, _input: Any) -> Any:
+        asks = [{"role": "user", "content": "hi"}]
+        offered = ToolDefinition(name="x", description="", parameters={})
+        one = await run.model(asks, tools=["search", fetch, offered], temperature=0)
+        two = await run.model(asks, model="big")
+        with pytest.raises(ModelError, match="no_model"):
+            await run.model(asks, model="none")
+        return [one.message["content"], two.message["content"]]
+
+    recording = ran(tmp_path, program, model=ScriptedModel(["from small"]), models=models)
+
+    assert recording.output == ["from small", "from big"]
+
+
+@tool
+def adds(a: int, b: int) -> int:
+    """Be wrong about what it returns."""
+    wrong: Any = str(a + b)
+    return wrong  # type: ignore[no-any-return]  # the point of the test
+
+
+CALLS: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda run: run.tool(adds, 1, 2), "run.tool(adds, a=…, b=…)"),
+    (lambda run: run.tool(adds, a=1, c=2), "unknown argument 'c' (it takes a, b)"),
+    (lambda run: run.tool(adds, a=1, c=2), "adds: argument 'b' is missing; "),
+    (lambda run: run.tool(adds, a=1, b=2), "adds: returned string '3' and not an integer, as its"),
+    (lambda run: run.model("hi"), "messages is a list of {role, content} objects"),
+    (lambda run: run.model({"role": "user"}), "messages is a list of {role, content} objects"),
+    (lambda run: run.model(["hi"]), "objects, found str 'hi'"),
+    (lambda run: run.model([]), "no model was given: pass record(…, model=…)"),
+    (lambda run: run.model([], model="big"), "pass record(…, models={'big': …})"),
+]
+
+
+@pytest.mark.parametrize(("call", "words"), CALLS)
+def test_a_wrong_call_says_how_it_is_made(tmp_path: Path, call: Any, words: str) -> None:
+    """To programs of both kinds."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        await call(run)
+
+    def plainly(run: PlainRun, _input: Any) -> Any:
+        call(run)
+
+    for name, kind in (("a", program), ("b", plainly)):
+        error = ran(tmp_path, kind, name).error
+        assert error is not None
+        assert words in error.message
+
+
+def test_a_missing_await_is_asked_for(tmp_path: Path) -> None:
+    """Where a value is expected and a coroutine found."""
+    forgotten = _three()
+
+    async def program(_run: Run, _input: Any) -> Any:
+        return forgotten
+
+    error = ran(tmp_path, program).error
+    forgotten.close()
+
+    assert error is not None
+    assert "(is an await missing?)" in error.message
+
+
+# --- children ----------------------------------------------------------------------------------
+
+
+async def echoes(run: Run, value: Any) -> Any:
+    await run.sleep(value["sleep"])
+    return [value["name"], run.depth]
+
+
+def child(name: str, sleep: float = 0.0) -> Delegation:
+    return Delegation(program=echoes, input={"name": name, "sleep": sleep}, brief=name)
+
+
+def test_joins_give_outcomes_in_the_order_asked(tmp_path: Path) -> None:
+    """Whatever ended first; one child may be joined twice; none is no wait."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        slow, fast = await run.start(child("slow", 0.05)), await run.start(child("fast"))
+        one = await run.join(slow, fast)
+        again = await run.join(fast, slow)
+        assert await run.join() == ()
+        return [[outcome.output[0] for outcome in outcomes] for outcomes in (one, again)]
+
+    assert ran(tmp_path, program).output == [["slow", "fast"], ["fast", "slow"]]
+
+
+def test_join_first_gives_whichever_ends_first(tmp_path: Path) -> None:
+    """And can be asked again for the rest."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        children = [await run.start(child("slow", 0.3)), await run.start(child("fast"))]
+        first = await run.join_first(*children)
+        second = await run.join_first(*(one for one in children if one is not first))
+        return [first.outcome.output[0], second.outcome.output[0]]  # type: ignore[union-attr]  # joined
+
+    assert ran(tmp_path, program).output == ["fast", "slow"]
+
+
+def test_a_cancelled_join_leaves_its_children_running(tmp_path: Path) -> None:
+    """They may be joined again."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        one = await run.start(child("one", 0.1))
+        try:
+            async with asyncio.timeout(0.01):
+                await run.join(one)
+        except TimeoutError:
+            (outcome,) = await run.join(one)
+            return outcome.output
+
+    assert ran(tmp_path, program).output == ["one", 1]
+
+
+def test_a_cancelled_delegate_cancels_its_child(tmp_path: Path) -> None:
+    """Nobody else could join it."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        try:
+            async with asyncio.timeout(0.05):
+                await run.delegate(child("one", 60))
+        except TimeoutError:
+            return "cancelled"
+
+    recording = ran(tmp_path, program)
+
+    assert recording.output == "cancelled"
+    found = [data["outcome"]["status"] for data in data_of(recording, "child.finished")]
+    assert found == ["cancelled"]
+
+
+# --- plain programs ----------------------------------------------------------------------------
+
+
+def everything_plainly(run: PlainRun, value: Any) -> Any:
+    found = run.tool("search", q=value)
+    run.sleep(0.001)
+    reply = run.model([{"role": "user", "content": "hi"}])
+    one, two = run.start(child("one")), run.start(child("two"))
+    outcomes = run.join(two, one)
+    first = run.join_first(one)
+    run.annotate("note", [run.uuid(), run.random("s").random(), run.now().isoformat()])
+    asked = run.tool("asks", q="b")
+    alone = run.delegate(child("alone"))
+    return [
+        found,
+        reply.message["content"],
+        [outcome.output for outcome in (*outcomes, alone)],
+        first is one,
+        asked,
+    ]
+
+
+async def everything(run: Run, value: Any) -> Any:
+    found = await run.tool("search", q=value)
+    await run.sleep(0.001)
+    reply = await run.model([{"role": "user", "content": "hi"}])
+    one, two = await run.start(child("one")), await run.start(child("two"))
+    outcomes = await run.join(two, one)
+    first = await run.join_first(one)
+    run.annotate("note", [run.uuid(), run.random("s").random(), run.now().isoformat()])
+    asked = await run.tool("asks", q="b")
+    alone = await run.delegate(child("alone"))
+    return [
+        found,
+        reply.message["content"],
+        [outcome.output for outcome in (*outcomes, alone)],
+        first is one,
+        asked,
+    ]
+
+
+async def _asks(run: Run, arguments: dict[str, Any]) -> Any:
+    return [await run.tool("search", q=arguments["q"]), run.call]
+
+
+def test_plain_programs_do_the_same_under_the_same_names(tmp_path: Path) -> None:
+    """No thread, no await; the same calls, keys and results."""
+    asks = DelegationTool(name="asks", description="", parameters={}, handler=_asks)
+    found = []
+    for name, program in (("a", everything), ("b", everything_plainly)):
+        options = {"tools": [*TOOLS, asks], "clock": FixedClock(), "model": ScriptedModel(["yes"])}
+        recording = record(program, "x", log=tmp_path / f"{name}.jsonl", seed=1, **options)  # type: ignore[arg-type]  # of these kinds
+        assert recording.ok, recording.error
+        assert reexecute(recording.log, program, tools=[asks]).identical
+        lines = [
+            (entry.kind, entry.call, entry.data)
+            for entry in read_entries(recording.log)
+            if entry.kind in ("tool.called", "tool.returned", "value.drawn", "note.added")
+        ]
+        found.append((recording.output, lines))
+
+    assert found[0][0] == found[1][0]
+    plain, awaited = ([line[0] for line in lines] for _, lines in found)
+    assert plain == awaited
+
+
+VARIABLE: contextvars.ContextVar[str] = contextvars.ContextVar("VARIABLE", default="unset")
+
+
+def test_context_variables_reach_program_and_tools(tmp_path: Path) -> None:
+    """Case 48: those of the caller; what the program sets no tool sees, for tools are the world."""
+
+    @tool(effect="reads")
+    def sees() -> str:
+        return VARIABLE.get()
+
+    @tool(effect="reads", timeout_seconds=10)
+    def sees_on_a_worker() -> str:
+        return VARIABLE.get()
+
+    def program(run: PlainRun, _input: Any) -> Any:
+        before = VARIABLE.get()
+        return [before, run.tool(sees), run.tool(sees_on_a_worker)]
+
+    VARIABLE.set("mine")
+    recording = record(program, log=tmp_path / "a.jsonl")
+    VARIABLE.set("unset")
+
+    assert recording.output == ["mine"] * 3
+
+
+def test_tools_may_run_loops_of_their_own(tmp_path: Path) -> None:
+    """A tool is the world: `asyncio.run` in it is its own affair, in place or on a worker."""
+
+    @tool(effect="reads")
+    def here() -> int:
+        return asyncio.run(_three())
+
+    @tool(effect="reads", timeout_seconds=10)
+    def elsewhere() -> int:
+        return asyncio.run(_three())
+
+    async def program(run: Run, _input: Any) -> Any:
+        return [await run.tool(here), await run.tool(elsewhere)]
+
+    def plain(run: PlainRun, _input: Any) -> Any:
+        return [run.tool(here), run.tool(elsewhere)]
+
+    assert ran(tmp_path, program, "a", tools=[here, elsewhere]).output == [3, 3]
+    assert ran(tmp_path, plain, "b", tools=[here, elsewhere]).output == [3, 3]
+
+
+async def _three() -> int:
+    await asyncio.sleep(0)
+    return 3
+
+
+# --- models that nobody gave ---------------------------------------------------------------------
+
+
+def test_a_model_can_be_passed_itself(tmp_path: Path) -> None:
+    """As a tool can; the log has its name, and a replay asks neither."""
+    mine = ScriptedModel(["mine"], name="mine")
+    asked = [{"role": "user", "content": "?"}]
+
+    async def program(run: Run, _input: Any) -> Any:
+        return (await run.model(asked, model=mine)).message["content"]
+
+    def plain(run: PlainRun, _input: Any) -> Any:
+        return run.model(asked, model=mine).message["content"]
+
+    recording = ran(tmp_path, program)
+
+    assert (recording.output, ran(tmp_path, plain, "b").output) == ("mine", "mine")
+    assert [data["model"] for data in data_of(recording, "model.asked")] == ["mine"]
+
+
+def test_a_program_is_known_by_its_loop(tmp_path: Path) -> None:
+    """What is awaited in it, however deep, can ask whose it is; nothing else can."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        async def deep() -> bool:
+            return current_run() is run
+
+        return await asyncio.gather(deep(), deep())
+
+    assert ran(tmp_path, program).output == [True, True]
+    assert current_run() is None

@@ -1,0 +1,47 @@
+"""The last entry says what is so of all before it; the first, its versions (§2.2, §15.1)."""
+
+from refold.engine.encoding.canonical import encode
+from refold.engine.events.data_digest import DataDigest
+from refold.engine.events.events import NoteAdded, RunFinished
+from refold.engine.recording.bookends import declared_volatile, nonce, sealed, versions
+from refold.engine.state import Fold, state_digest
+from refold.tools import tool
+
+
+def test_the_last_entry_counts_itself_and_digests_what_stood_before() -> None:
+    """Entries and data digest with it, the state digest without."""
+    fold, digest = Fold(), DataDigest()
+    note = NoteAdded("hello")
+    fold.apply(note)
+    digest.add("note.added", None, encode({"text": "hello"}))
+    before = digest.hexdigest()
+
+    last = sealed(RunFinished("completed", "done"), entries=1, digest=digest, fold=fold)
+
+    assert last.entries == 2
+    assert last.state_digest == state_digest(fold.state())
+    assert last.data_digest == digest.hexdigest() != before
+
+
+def test_versions_name_what_a_log_is_made_under() -> None:
+    """Integers, and Python without its patch level."""
+    found = versions()
+
+    assert (found["format"], found["engine"], found["state"]) == (1, 1, 1)
+    assert found["python"].count(".") == 1
+
+
+def test_no_two_logs_share_a_nonce() -> None:
+    """32 hex digits, drawn."""
+    assert len({nonce() for _ in range(10)} | {"0" * 32}) == 11
+    assert len(nonce()) == 32
+
+
+def test_what_tools_declare_volatile_is_among_the_rules() -> None:
+    """By the tool's name."""
+
+    @tool(effect="reads", volatile=["/result/time"])
+    def clock() -> dict[str, int]:
+        return {"time": 1}
+
+    assert declared_volatile([clock]) == ["tool:clock/result/time"]

@@ -1,0 +1,814 @@
+"""The living world of a run: one thing at a time, failures as data, limits as events (§8, §9)."""
+
+import asyncio
+import math
+import threading
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refold.engine.errors import LimitReached, NotCanonical, ToolError
+from refold.engine.events.limits import Limits
+from refold.engine.events.outcome import Outcome
+from refold.engine.log import Entry, read_entries
+from refold.engine.models.scripted import ScriptedModel
+from refold.engine.ports.clock import FixedClock
+from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import CallContext, Tool
+from refold.engine.program.run import PlainRun, Run
+from refold.engine.runners.recording import Recording, record
+from refold.engine.secrets.redaction import Redaction
+from refold.replay.audit.refolding import refold_log
+from refold.replay.audit.verify import verify
+from refold.replay.reexecute.reexecute import reexecute
+from refold.tools.contract.tool_types import tool
+from tests.support.interrupted import wait_until_given_up
+from tests.support.steps import search
+
+
+def ran(tmp_path: Path, program: Any, **options: Any) -> Recording:
+    """Record a program; its log is sound, and re-executes."""
+    recording = record(program, log=tmp_path / "a.jsonl", seed=1, **options)
+    assert verify(recording.log).intact
+    report = reexecute(recording.log, program, tools=options.get("tools", ()))
+    assert report.identical, str(report)
+    return recording
+
+
+def lines(recording: Recording, *kinds: str) -> list[Entry]:
+    return [entry for entry in read_entries(recording.log) if not kinds or entry.kind in kinds]
+
+
+async def failure_of(run: Run, which: Tool | str, **arguments: Any) -> list[str]:
+    with pytest.raises(ToolError) as caught:
+        await run.tool(which, **arguments)
+    return [caught.value.code, caught.value.error_type]
+
+
+# --- order -------------------------------------------------------------------------------------
+
+
+def test_a_request_is_a_line_before_its_effect_starts(tmp_path: Path) -> None:
+    """What is not in the log did not happen: the tool finds its own request there."""
+    log = tmp_path / "a.jsonl"
+
+    @tool(effect="changes")
+    def reads_the_log(context: CallContext) -> str:
+        return [entry.call or "" for entry in read_entries(log)][-1] + " " + context.call
+
+    async def program(run: Run, _input: Any) -> Any:
+        return await run.tool(reads_the_log)
+
+    assert record(program, log=log).output == "0#1 0#1"
+
+
+def test_exactly_one_line_from_the_world_opens_a_step(tmp_path: Path) -> None:
+    """Whatever has arrived: a completion, what the program makes of it, the next one."""
+    gate = threading.Barrier(4)
+
+    @tool(effect="reads")
+    def together(x: int) -> int:
+        gate.wait(10)
+        return x
+
+    async def branch(run: Run, x: int) -> None:
+        run.annotate("after", await run.tool(together, x=x))
+
+    async def program(run: Run, _input: Any) -> None:
+        await asyncio.gather(*(branch(run, x) for x in range(4)))
+
+    kinds = [entry.kind for entry in lines(ran(tmp_path, program))]
+
+    assert kinds == [
+        "run.started",
+        *["tool.called"] * 4,
+        *["tool.returned", "note.added"] * 4,
+        "run.finished",
+    ]
+
+
+def test_every_completion_names_its_request(tmp_path: Path) -> None:
+    """`cause` is the entry that asked, or the one that opened the step."""
+
+    async def program(run: Run, _input: Any) -> None:
+        await asyncio.gather(run.tool(search, q="a"), run.tool(search, q="b"))
+
+    entries = lines(ran(tmp_path, program))
+
+    for entry in entries:
+        if entry.kind == "tool.returned":
+            assert entry.cause is not None
+            asked = entries[entry.cause]
+            assert (asked.kind, asked.call) == ("tool.called", entry.call)
+
+
+def test_a_due_timer_goes_before_an_arrival(tmp_path: Path) -> None:
+    """Or a stream of completions could starve it."""
+
+    @tool(effect="reads")
+    async def quick() -> None:
+        await asyncio.sleep(0.001)
+
+    async def program(run: Run, _input: Any) -> Any:
+        count = 0
+        try:
+            async with asyncio.timeout(0.4):
+                while True:
+                    await asyncio.gather(run.tool(quick), run.tool(quick))
+                    count += 1
+        except TimeoutError:
+            return count > 0
+
+    assert ran(tmp_path, program, durability="fast").output is True
+
+
+def test_a_moment_that_the_program_set_is_kept(tmp_path: Path) -> None:
+    """A deadline over several calls counts from when it was set, whatever was looked at since."""
+
+    @tool(effect="reads")
+    async def works(seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def program(run: Run, _input: Any) -> str:
+        deadline = asyncio.get_running_loop().time() + 1
+        await run.tool(works, seconds=0.8)
+        try:
+            async with asyncio.timeout_at(deadline):
+                await run.tool(works, seconds=0.8)
+        except TimeoutError:
+            return "in time"
+        return "too late"
+
+    assert ran(tmp_path, program).output == "in time"
+
+
+def test_a_cancelled_timer_keeps_nothing_alive(tmp_path: Path) -> None:
+    """Generators are closed when the program lets go of them, live as in replay."""
+
+    @tool(effect="reads")
+    async def echo(number: int) -> int:
+        return number
+
+    async def program(run: Run, _input: Any) -> str:
+        async def numbers(number: int) -> AsyncIterator[int]:
+            try:
+                yield await asyncio.wait_for(run.tool(echo, number=number), 60)
+            finally:
+                await run.tool(echo, number=-number)
+
+        one, two, three = numbers(1), numbers(2), numbers(3)
+        await asyncio.gather(anext(one), anext(two), anext(three))
+        return "left open"
+
+    assert ran(tmp_path, program).output == "left open"
+
+
+def test_what_woke_a_task_keeps_nothing_alive(tmp_path: Path) -> None:
+    """Nor does the future that was awaited: live, a program waits where a replay goes on."""
+
+    @tool(effect="reads")
+    async def echo(number: int) -> int:
+        await asyncio.sleep(0.01)
+        return number
+
+    async def program(run: Run, _input: Any) -> list[int]:
+        async def numbers() -> AsyncIterator[int]:
+            yield await run.tool(echo, number=1)
+
+        found = [*await asyncio.gather(anext(numbers()))]
+        for number in (2, 3, 4):
+            found.append(await run.tool(echo, number=number))
+            await asyncio.create_task(run.tool(echo, number=-number))
+        return found
+
+    assert ran(tmp_path, program).output == [1, 2, 3, 4]
+
+
+def test_a_timer_beyond_all_time_delays_nobody(tmp_path: Path) -> None:
+    """Whoever sleeps for ever, or for longer than a machine can say, is cancelled as any other."""
+
+    async def program(run: Run, _input: Any) -> bool:
+        waits = [asyncio.ensure_future(run.sleep(seconds)) for seconds in (math.inf, 1e11)]
+        await run.sleep(0.001)
+        return all(wait.cancel() for wait in waits)
+
+    assert ran(tmp_path, program).output is True
+    assert ran(tmp_path / "b", program, limits=Limits(timeout_seconds=1e15)).output is True
+
+
+def test_idempotency_keys_are_stable_and_distinct(tmp_path: Path) -> None:
+    """64 hex digits, from the run and the call key."""
+    seen: list[str] = []
+
+    @tool(effect="idempotent")
+    def keyed(context: CallContext) -> None:
+        seen.append(context.idempotency_key)
+
+    async def program(run: Run, _input: Any) -> None:
+        await run.tool(keyed)
+        await run.tool(keyed)
+
+    for name in "ab":
+        record(program, log=tmp_path / f"{name}.jsonl", seed=1)
+
+    assert seen[:2] == seen[2:]
+    assert len(set(seen)) == 2
+    assert all(len(key) == 64 for key in seen)
+
+
+# --- failures of tools are data ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(
+    ("error", "code", "kind"),
+    [
+        (LookupError("x"), "raised", "LookupError"),
+        (SystemExit(3), "raised", "SystemExit"),
+        (KeyboardInterrupt(), "raised", "KeyboardInterrupt"),
+        (ToolError("t", "no room", "full", "Full"), "full", "Full"),
+    ],
+    ids=["exception", "exit", "interrupt", "own word"],
+)
+def test_whatever_a_tool_raises(
+    tmp_path: Path,
+    is_async: bool,  # noqa: FBT001 - a table
+    error: BaseException,
+    code: str,
+    kind: str,
+) -> None:
+    """In place, on a worker, on the host loop: the program gets a ToolError, and goes on."""
+
+    @tool(effect="reads")
+    def plainly() -> None:
+        raise error
+
+    @tool(effect="reads", name="plainly")
+    async def awaited() -> None:
+        raise error
+
+    which = awaited if is_async else plainly
+
+    async def program(run: Run, _input: Any) -> Any:
+        alone = await failure_of(run, which)
+        both = await asyncio.gather(failure_of(run, which), failure_of(run, which))
+        return [alone, *both]
+
+    assert ran(tmp_path, program).output == [[code, kind]] * 3
+
+
+def test_a_result_that_no_log_can_hold(tmp_path: Path) -> None:
+    """Case 87: not what the annotation says, not canonical, or too long for a line."""
+
+    @tool(effect="reads")
+    def wrong() -> int:
+        return "text"  # type: ignore[return-value]  # that is the point
+
+    @tool(effect="reads")
+    def nan() -> float:
+        return float("nan")
+
+    @tool(effect="reads")
+    def long() -> list[int]:
+        return [1_000_000] * 300_000
+
+    async def program(run: Run, _input: Any) -> Any:
+        return [(await failure_of(run, one))[0] for one in (wrong, nan, long)]
+
+    assert ran(tmp_path, program).output == ["result"] * 3
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_tool_over_its_time(tmp_path: Path, is_async: bool) -> None:  # noqa: FBT001 - a table
+    """Timed out, as a failure; what still comes is late."""
+    gate = threading.Event()
+
+    @tool(effect="reads", timeout_seconds=0.05)
+    def slow() -> str:
+        gate.wait(10)
+        return "late"
+
+    @tool(effect="reads", name="slow", timeout_seconds=0.05)
+    async def slowly() -> str:
+        await asyncio.sleep(60)
+        return "late"
+
+    async def program(run: Run, _input: Any) -> Any:
+        found = await failure_of(run, slowly if is_async else slow)
+        gate.set()
+        await run.sleep(0.1)
+        return found[0]
+
+    recording = ran(tmp_path, program)
+
+    assert recording.output == "timed_out"
+    assert [entry.data["kind"] for entry in lines(recording, "effect.late")] == ["tool"]
+
+
+def test_a_cancelled_async_tool_is_cancelled(tmp_path: Path) -> None:
+    """On its own loop; the log has the cancelling, and nothing is delivered."""
+    ended: list[str] = []
+
+    @tool(effect="reads")
+    async def slow() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append("cancelled")
+
+    async def program(run: Run, _input: Any) -> Any:
+        try:
+            async with asyncio.timeout(0.02):
+                await run.tool(slow)
+        except TimeoutError:
+            await run.sleep(0.1)
+            return "gave up"
+
+    recording = ran(tmp_path, program)
+
+    assert recording.output == "gave up"
+    assert ended == ["cancelled"]
+    assert [e.data["kind"] for e in lines(recording, "effect.cancelled")] == ["tool"]
+
+
+def test_a_change_still_under_way_at_the_end_is_in_doubt(tmp_path: Path) -> None:
+    """Nobody can say whether it happened: `run.finished` lists it."""
+    gate = threading.Event()
+
+    @tool(effect="changes")
+    def hangs() -> None:
+        gate.wait(30)
+
+    async def program(run: Run, _input: Any) -> None:
+        task = asyncio.create_task(run.tool(hangs))
+        await asyncio.sleep(0.01)
+        task.cancel()
+
+    recording = ran(tmp_path, program)
+    gate.set()
+
+    assert lines(recording)[-1].data["in_doubt"] == ["0/1#1"]
+
+
+def test_a_change_that_ends_within_the_grace_is_late_and_no_doubt(tmp_path: Path) -> None:
+    """Its result is recorded, though nobody waits for it."""
+    gate = threading.Event()
+
+    @tool(effect="changes")
+    def slow() -> None:
+        gate.wait(30)
+
+    async def program(run: Run, _input: Any) -> None:
+        task = asyncio.create_task(run.tool(slow))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.sleep(0)
+        gate.set()
+
+    recording = ran(tmp_path, program)
+
+    assert lines(recording)[-1].data["in_doubt"] == []
+    assert [entry.call for entry in lines(recording, "effect.late")] == ["0/1#1"]
+
+
+@pytest.mark.parametrize("how", ["end", "cancel", "timeout"])
+def test_a_child_that_is_cancelled_when_its_program_has_ended(tmp_path: Path, how: str) -> None:
+    """What it left still drains: nothing is cancelled any more, and no line says that it was."""
+    drains = threading.Event()
+
+    @tool(effect="changes")
+    def store() -> None:
+        wait_until_given_up(tmp_path / "a.1.jsonl")
+        drains.set()
+        time.sleep(0.1)  # while it is cancelled
+
+    @tool(effect="reads")
+    def wait_for_drain() -> bool:
+        return drains.wait(30)
+
+    async def child(run: Run, _input: Any) -> str:
+        asyncio.create_task(run.tool(store))  # noqa: RUF006 - left behind, on purpose
+        await asyncio.sleep(0.001)
+        return "ended"
+
+    async def hurried(run: Run) -> None:
+        async def hurry() -> None:
+            await run.tool(wait_for_drain)
+            limit.reschedule(0)
+
+        async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as group:
+            group.create_task(hurry())
+            await run.delegate(Delegation(program=child))
+
+    async def parent(run: Run, _input: Any) -> None:
+        if how == "timeout":
+            with pytest.raises(TimeoutError):
+                await hurried(run)
+            return
+        started = await run.start(Delegation(program=child))
+        await run.tool(wait_for_drain)
+        if how == "cancel":
+            run.cancel(started)
+            assert (await run.join(started))[0].status == "completed"
+
+    recording = ran(tmp_path, parent)
+
+    assert recording.ok, recording
+    said = [entry.kind for entry in read_entries(tmp_path / "a.1.jsonl") if entry.call is None]
+    assert said == ["run.started", "run.finished"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["timed_out", "cancelled"])
+def test_a_stopped_child_that_cleans_up_and_drains_is_not_abandoned(
+    tmp_path: Path, how: str
+) -> None:
+    """Its program has 2 s, and what that leaves has 2 s more: its log is sealed."""
+
+    @tool(effect="changes")
+    def store() -> None:
+        time.sleep(1.4)
+
+    async def child(run: Run, _input: Any) -> None:
+        try:
+            await run.sleep(60)
+        finally:
+            await run.tool(store)
+            asyncio.create_task(run.tool(store))  # noqa: RUF006 - left behind, on purpose
+            await asyncio.sleep(0.01)
+
+    async def parent(run: Run, _input: Any) -> str:
+        seconds = 0.05 if how == "timed_out" else None
+        limits = Limits(timeout_seconds=seconds)
+        started = await run.start(Delegation(program=child, limits=limits))
+        if how == "cancelled":
+            await run.sleep(0.05)
+            run.cancel(started)
+        (outcome,) = await run.join(started)
+        return outcome.status
+
+    assert ran(tmp_path, parent).output == how
+    assert list(read_entries(tmp_path / "a.1.jsonl"))[-1].kind == "run.finished"
+
+
+# --- limits ------------------------------------------------------------------------------------
+
+
+def hit_of(recording: Recording) -> list[Any]:
+    (entry,) = lines(recording, "limit.hit")
+    return [entry.data["limit"], entry.data["allowed"]]
+
+
+def test_time_is_up(tmp_path: Path) -> None:
+    """The run is stopped, may clean up, and ends as timed out."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        try:
+            await run.sleep(60)
+        finally:
+            await run.tool(search, q="tidy")
+
+    recording = ran(tmp_path, program, limits=Limits(timeout_seconds=0.05))
+
+    assert recording.status == "timed_out"
+    assert hit_of(recording) == ["timeout_seconds", 0.05]
+    assert lines(recording, "limit.hit")[0].data["observed"] >= 0.05
+    assert len(lines(recording, "tool.returned")) == 1
+
+
+def test_a_program_that_will_not_stop_is_left_after_its_grace(tmp_path: Path) -> None:
+    """It swallows every cancelling; the log is sealed all the same."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        while True:
+            try:
+                await run.sleep(0.05)
+            except asyncio.CancelledError:
+                continue
+
+    assert ran(tmp_path, program, limits=Limits(timeout_seconds=0.05)).status == "timed_out"
+
+
+@pytest.mark.parametrize("swallow", [False, True])
+def test_model_requests_are_counted(tmp_path: Path, swallow: bool) -> None:  # noqa: FBT001 - a table
+    """The one too many is refused before it is asked; a program may make the best of it."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        for _ in range(3):
+            try:
+                await run.model([{"role": "user", "content": "hi"}])
+            except LimitReached:
+                if not swallow:
+                    raise
+        return "made do"
+
+    model = ScriptedModel(["one"])
+    recording = ran(tmp_path, program, model=model, limits=Limits(max_iterations=2))
+
+    assert recording.status == ("completed" if swallow else "limit")
+    assert hit_of(recording) == ["max_iterations", 2]
+    assert len(lines(recording, "model.asked")) == 2
+
+
+def test_tokens_are_counted(tmp_path: Path) -> None:
+    """Once they are used up, the next request is refused."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        for _ in range(3):
+            await run.model([{"role": "user", "content": "hi"}])
+
+    model = ScriptedModel([{"text": "x", "usage": {"input_tokens": 40, "output_tokens": 20}}])
+    recording = ran(tmp_path, program, model=model, limits=Limits(model_tokens=100))
+
+    assert recording.status == "limit"
+    assert hit_of(recording) == ["model_tokens", 100]
+    assert recording.usage.input_tokens == 80
+
+
+async def nothing(_run: Run, _input: Any) -> None:
+    """Do nothing."""
+
+
+def test_children_are_counted_over_a_runs_life(tmp_path: Path) -> None:
+    """One too many is rejected; the run goes on."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        return [(await run.delegate(Delegation(program=nothing))).status for _ in range(3)]
+
+    recording = ran(tmp_path, program, limits=Limits(max_children=2))
+
+    assert recording.output == ["completed", "completed", "rejected"]
+    assert hit_of(recording) == ["max_children", 2]
+
+
+caps = st.builds(
+    Limits,
+    max_depth=st.none() | st.integers(0, 9),
+    max_children=st.none() | st.integers(0, 9),
+    timeout_seconds=st.none() | st.floats(0.001, 1e6),
+    max_iterations=st.none() | st.integers(1, 9),
+    output_bytes=st.none() | st.integers(1, 10**6),
+    model_tokens=st.none() | st.integers(1, 10**6),
+)
+
+
+def no_wider(one: Limits, other: Limits) -> bool:
+    """Return whether every cap of `other` holds in `one`, too."""
+    mine = one.as_json()
+    return all(name in mine and mine[name] <= cap for name, cap in other.as_json().items())
+
+
+@given(caps, caps)
+def test_limits_only_narrow(one: Limits, other: Limits) -> None:
+    """Cap by cap the tighter one; in either order; and twice is once."""
+    both = one.narrowed(other)
+
+    assert no_wider(both, one)
+    assert no_wider(both, other)
+    assert both == other.narrowed(one) == both.narrowed(other)
+
+
+def test_a_child_cannot_widen_what_its_parent_has(tmp_path: Path) -> None:
+    """Whatever a delegation asks for."""
+    granted: list[Limits] = []
+
+    async def looks(run: Run, _input: Any) -> None:
+        granted.append(run.limits)
+
+    async def program(run: Run, _input: Any) -> Any:
+        wide = Limits(max_depth=99, max_children=99, timeout_seconds=999, model_tokens=10**9)
+        outcome: Outcome = await run.delegate(Delegation(program=looks, limits=wide, levels=50))
+        return outcome.status
+
+    limits = Limits(max_depth=3, max_children=4, timeout_seconds=30, model_tokens=1000)
+    assert ran(tmp_path, program, limits=limits).output == "completed"
+
+    assert all(no_wider(one, limits) for one in granted)
+    assert len(granted) == 2
+
+
+# --- the short way ---------------------------------------------------------------------------
+
+_RAISED = {
+    "tool": ToolError("echo", "no", "mine"),
+    "value": ValueError("wrong"),
+    "exit": SystemExit(3),
+}
+ECHOED = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from(["", "Grüße", "\x7f\u202e", "$esc", "x" * 40_000, "null", 'a"b'])
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["a", "$b", "ü"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+CALLS = st.lists(
+    st.tuples(
+        st.sampled_from(["echo", "change", "bad", "refused", *_RAISED]),
+        ECHOED,
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+def echoing(timeout: float | None) -> list[Tool]:
+    """Tools that return, raise, and return what no log can hold; with a timeout, on a worker."""
+
+    @tool(effect="reads", timeout_seconds=timeout)
+    def echo(value: Any, how: str) -> Any:
+        if how in _RAISED:
+            raise _RAISED[how]
+        return {"no": {1, 2}} if how == "bad" else value
+
+    @tool(effect="changes", timeout_seconds=timeout)
+    def change(value: Any, how: str) -> Any:
+        return [value, how]
+
+    @tool(effect="reads", timeout_seconds=timeout)
+    def refused(value: int) -> int:
+        return value
+
+    return [change, echo, refused]
+
+
+def awaited(timeout: float | None) -> list[Tool]:
+    """The same tools, asynchronous."""
+
+    @tool(effect="reads", timeout_seconds=timeout)
+    async def echo(value: Any, how: str) -> Any:
+        await asyncio.sleep(0)
+        if how in _RAISED:
+            raise _RAISED[how]
+        return {"no": {1, 2}} if how == "bad" else value
+
+    @tool(effect="changes", timeout_seconds=timeout)
+    async def change(value: Any, how: str) -> Any:
+        return [value, how]
+
+    @tool(effect="reads", timeout_seconds=timeout)
+    async def refused(value: int) -> int:
+        return value
+
+    return [change, echo, refused]
+
+
+def program_of(calls: list[Any], *, has_company: bool) -> Any:
+    """Return a program that makes the calls; in company, while another task waits for long."""
+
+    async def call(run: Run, how: str, value: Any) -> Any:
+        if how == "refused":
+            return await run.tool("refused", value="no number")
+        return await run.tool("change" if how == "change" else "echo", value=value, how=how)
+
+    async def program(run: Run, _input: Any) -> list[Any]:
+        waits = asyncio.create_task(asyncio.sleep(3600)) if has_company else None
+        await asyncio.sleep(0)
+        seen: list[Any] = []
+        for how, value, looks in calls:
+            if looks:
+                seen.append(run.now().year)
+            try:
+                seen.append(await call(run, how, value))
+            except ToolError as error:
+                seen.append([error.code, error.message])
+            run.annotate("after", len(seen))
+        if waits is not None:
+            waits.cancel()
+        return seen
+
+    return program
+
+
+def body(entry: Entry) -> bytes:
+    """Return a line without `meta` and hash; the first without the nonce."""
+    line = entry.line[: entry.line.rindex(b',"meta":{')]
+    return line if entry.seq else b""
+
+
+@settings(deadline=None, max_examples=40)
+@given(CALLS)
+def test_the_short_way_of_a_call_writes_what_the_long_way_writes(
+    tmp_path_factory: pytest.TempPathFactory, calls: list[Any]
+) -> None:
+    """In place, on a worker, under redaction, in company, awaited: the same bytes.
+
+    Line by line, but for clocks and hashes; and the same digests at the end.
+    """
+    folder = tmp_path_factory.mktemp("ways")
+    nothing = Redaction(secrets=("never said by anyone",))
+    alone = program_of(calls, has_company=False)
+    ways: dict[str, tuple[Any, dict[str, Any]]] = {
+        "short": (alone, {"tools": echoing(None)}),
+        "worker": (alone, {"tools": echoing(60)}),
+        "redacted": (alone, {"tools": echoing(None), "redaction": nothing}),
+        "company": (program_of(calls, has_company=True), {"tools": echoing(None)}),
+        "awaited": (alone, {"tools": awaited(None)}),
+        "awaited elsewhere": (alone, {"tools": awaited(60)}),
+    }
+    clock = FixedClock()
+
+    recorded = {
+        way: record(program, log=folder / f"{way}.jsonl", seed=1, clock=clock, **options)
+        for way, (program, options) in ways.items()
+    }
+
+    short = [body(entry) for entry in read_entries(recorded["short"].log)]
+    for way, recording in recorded.items():
+        assert recording.ok, recording.error
+        assert recording.output == recorded["short"].output
+        written = [body(entry) for entry in read_entries(recording.log)]
+        assert written[:-1] == short[:-1], way
+        report = reexecute(recording.log, ways[way][0], tools=ways[way][1]["tools"])
+        assert report.identical, str(report)
+        assert verify(recording.log).intact
+        assert refold_log(recording.log).agrees
+    for way in (
+        "worker",
+        "company",
+        "awaited",
+    ):  # redaction stands among the rules of the first line
+        assert recorded[way].data_digest == recorded["short"].data_digest, way
+
+
+def test_a_plain_program_goes_the_short_way_as_well(tmp_path: Path) -> None:
+    """Its log has the lines of the asynchronous one."""
+
+    async def asynchronous(run: Run, _input: Any) -> list[Any]:
+        return [await run.tool("echo", value=at, how="echo") for at in range(3)]
+
+    def plain(run: PlainRun, _input: Any) -> list[Any]:
+        return [run.tool("echo", value=at, how="echo") for at in range(3)]
+
+    one, other = (
+        record(program, log=tmp_path / f"{name}.jsonl", tools=echoing(None))
+        for name, program in (("a", asynchronous), ("b", plain))
+    )
+
+    assert [body(entry) for entry in read_entries(one.log)][:-1] == [
+        body(entry) for entry in read_entries(other.log)
+    ][:-1]
+
+
+def test_a_child_goes_the_short_way_as_well(tmp_path: Path) -> None:
+    """Its lines are those of the same program as a root, up to the last."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        return await run.tool("echo", value=[1], how="echo")
+
+    async def parent(run: Run, _input: Any) -> Any:
+        return (await run.delegate(Delegation(program=program))).output
+
+    root = record(program, log=tmp_path / "a.jsonl", tools=echoing(None))
+    ran(tmp_path.joinpath("b"), parent, tools=echoing(None))
+
+    child = read_entries(tmp_path / "b" / "a.1.jsonl")
+    assert [body(entry) for entry in child][:-1] == [
+        body(entry) for entry in read_entries(root.log)
+    ][:-1]
+
+
+def test_a_request_that_no_log_can_hold_takes_no_ordinal(tmp_path: Path) -> None:
+    """The short way refuses it as the long way does, and the next call has its key."""
+    deep: Any = 1
+    for _ in range(127):
+        deep = [deep]
+
+    async def program(run: Run, _input: Any) -> Any:
+        with pytest.raises(NotCanonical):
+            await run.tool("echo", value=deep, how="echo")
+        return await run.tool("echo", value=1, how="echo")
+
+    recording = ran(tmp_path, program, tools=echoing(None))
+
+    assert [entry.call for entry in lines(recording, "tool.called")] == ["0#1"]
+
+
+def test_a_tool_that_calls_run_itself_stands_between_its_two_lines(tmp_path: Path) -> None:
+    """It should not, for replay executes no tool; what it asks for has its place all the same."""
+
+    def program(run: PlainRun, _input: Any) -> Any:
+        @tool(effect="reads")
+        def outer() -> Any:
+            return run.tool("echo", value=1, how="echo")
+
+        return run.tool(outer)
+
+    recording = record(program, log=tmp_path / "a.jsonl", tools=echoing(None))
+
+    assert recording.output == 1
+    kinds = [(entry.kind, entry.call) for entry in read_entries(recording.log)][1:-1]
+    called, returned = "tool.called", "tool.returned"
+    assert kinds == [(called, "0#1"), (called, "0#2"), (returned, "0#2"), (returned, "0#1")]
+    assert verify(recording.log).intact

@@ -1,0 +1,152 @@
+"""A recorder that asks its supply first; rules are CONTRACT.md §12.10."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+from refold.engine.events.events import ToolReturned
+from refold.engine.events.limits import CEILINGS
+from refold.engine.log import read_entries
+from refold.engine.ports.ports import Identity
+from refold.engine.recording.host import Host
+from refold.engine.recording.recorder import Recorder
+from refold.engine.recording.run_request import RunRequest
+from refold.engine.recording.supplied import Supplied, recorder_for
+from refold.tools.contract.tool_types import tool
+
+
+class Book:
+    """A supply with these outcomes, and this order."""
+
+    def __init__(self, outcomes: dict[str, Any], order: list[str]) -> None:
+        self.outcomes = outcomes
+        self.order = order
+
+    def outcome(self, call: str, _asked: Any, _effect: Any) -> Any:
+        return self.outcomes.get(call)
+
+    def child(self, _request: Any, outcome: Any) -> Any:
+        return outcome
+
+    def ended(self, _call: str, outcome: Any) -> Any:
+        return outcome
+
+    def draw(self, source: str, name: str, _call: str) -> tuple[Any] | None:
+        return ("drawn",) if (source, name) == ("environment", "X") else None
+
+    def snapshot(self) -> None:
+        return None
+
+    def look(self) -> tuple[int, int] | None:
+        return 5_000_000, 7
+
+    def when(self, key: str) -> int | None:
+        return self.order.index(key) if key in self.order else None
+
+    def below(self, _effect: Any) -> None:
+        return None
+
+
+def request(program: Any, log: Path, supply: Any, tools: list[Any]) -> RunRequest:
+    """Return a root run with a supply."""
+    return RunRequest(
+        program=program,
+        program_name="p",
+        input=None,
+        identity=Identity(run_id="a" * 16, root_id="a" * 16, path="", depth=0, seed="00"),
+        limits=CEILINGS,
+        log=log,
+        tools={each.name: each for each in tools},
+        durability="fast",
+        supply=supply,
+    )
+
+
+def run(wanted: RunRequest) -> Any:
+    """Record, and return the output."""
+    host = Host()
+    try:
+        return recorder_for(wanted, host).record().finished.output
+    finally:
+        host.close()
+
+
+def test_only_a_request_with_a_supply_gets_one(tmp_path: Path) -> None:
+    """Every other recorder is what it was."""
+
+    async def nothing(_run: Any, _: Any) -> None: ...
+
+    host = Host()
+    plain = recorder_for(request(nothing, tmp_path / "a.jsonl", None, []), host)
+    supplied = recorder_for(request(nothing, tmp_path / "b.jsonl", Book({}, []), []), host)
+
+    assert (type(plain), type(supplied)) == (Recorder, Supplied)
+    plain.record()
+    supplied.record()
+
+
+def test_what_is_supplied_is_not_done(tmp_path: Path) -> None:
+    """And what is not supplied is."""
+    done: list[int] = []
+
+    @tool(effect="reads")
+    def work(x: int) -> int:
+        done.append(x)
+        return x
+
+    async def two(run: Any, _: Any) -> list[int]:
+        return [await run.tool("work", x=1), await run.tool("work", x=2)]
+
+    supply = Book({"0#1": ToolReturned("ok", 10)}, [])
+
+    assert run(request(two, tmp_path / "a.jsonl", supply, [work])) == [10, 2]
+    assert done == [2]
+
+
+def test_live_outcomes_wait_for_their_turn(tmp_path: Path) -> None:
+    """The one that comes first is delivered second, because the record has it so."""
+    second_is_done = threading.Event()
+
+    @tool(effect="reads")
+    def slow() -> str:
+        assert second_is_done.wait(10)
+        return "slow"
+
+    @tool(effect="reads")
+    def quick() -> str:
+        second_is_done.set()
+        return "quick"
+
+    async def both(run: Any, _: Any) -> list[str]:
+        import asyncio  # noqa: PLC0415 - of the program
+
+        found = []
+        for each in asyncio.as_completed([run.tool("slow"), run.tool("quick")]):
+            found.append(await each)  # noqa: PERF401 - in the order of completion
+        return found
+
+    log = tmp_path / "a.jsonl"
+    supply = Book({}, ["0/1#1", "0/2#1"])
+
+    assert run(request(both, log, supply, [slow, quick])) == ["slow", "quick"]
+    returned = [entry.call for entry in read_entries(log) if entry.kind == "tool.returned"]
+    assert returned == ["0/1#1", "0/2#1"]
+
+
+def test_a_recorded_timer_fires_in_its_turn_and_not_in_time(tmp_path: Path) -> None:
+    """A day passes at once."""
+
+    async def sleeps(run: Any, _: Any) -> str:
+        await run.sleep(86_400)
+        return "rested"
+
+    assert run(request(sleeps, tmp_path / "a.jsonl", Book({}, ["0@1"]), [])) == "rested"
+
+
+def test_draws_and_looks_are_supplied(tmp_path: Path) -> None:
+    """They stand in the new log as they were."""
+
+    async def looks(run: Any, _: Any) -> list[Any]:
+        return [run.environment("X"), run.now().timestamp()]
+
+    assert run(request(looks, tmp_path / "a.jsonl", Book({}, []), [])) == ["drawn", 5.0]

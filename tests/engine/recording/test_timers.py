@@ -1,0 +1,113 @@
+"""The time of a run: clocks, timers and what is due (CONTRACT.md §9.3)."""
+
+import time
+from typing import Any
+
+from refold.engine.loop.loop import Loop, Timer
+from refold.engine.ports.clock import FixedClock
+from refold.engine.ports.effects import CallTool
+from refold.engine.recording.timers import Timers
+from refold.tools.contract.tool_types import FunctionTool, tool
+
+HOUR_US = 3_600_000_000
+
+
+def armed_by(loop: Any, *delays: float) -> list[Timer]:
+    """Return timers of one step of a loop."""
+    made: list[Timer] = []
+
+    async def program() -> None:
+        made.extend(loop.call_later(delay, print) for delay in delays)
+
+    loop.spawn(program(), loop.root)
+    loop.step()
+    return made
+
+
+def loop_of(into: Timers) -> Any:
+    """Return a loop whose timers go into `into`."""
+
+    def arm(timer: Timer) -> None:
+        into.arm(timer, len(loop.timers))
+
+    loop: Any = Loop(look=lambda: 0.0, glance=lambda: 0.0, arm=arm)  # type: ignore[abstract]  # as the kernel does
+    return loop
+
+
+def slow(seconds: float) -> FunctionTool[..., Any]:
+    @tool(effect="reads", timeout_seconds=seconds)
+    def waits() -> None: ...
+
+    return waits
+
+
+def test_the_first_that_is_due_is_taken_once() -> None:
+    """By time, then in the order of arming; what is not due stays."""
+    timers = Timers(None)
+    loop = loop_of(timers)
+
+    late, early, same = armed_by(loop, 7200, 10, 10)
+
+    assert timers.take(timers.now_us()) is None
+    now = timers.now_us() + HOUR_US
+    assert [timers.take(now), timers.take(now), timers.take(now)] == [early, same, None]
+    assert timers.next_us() is not None
+    assert timers.take(now + 2 * HOUR_US) is late
+    assert timers.next_us() is None
+
+
+def test_what_was_cancelled_is_never_due_and_is_not_kept() -> None:
+    """A program may arm and disarm one around every call."""
+    timers = Timers(None)
+    loop = loop_of(timers)
+
+    for _ in range(1_000):
+        armed_by(loop, 3600)[0].cancel()
+    (kept,) = armed_by(loop, 7200)
+
+    due = timers.next_us()
+    assert due is not None
+    assert due < 2 * HOUR_US + 60_000_000
+    assert timers.take(timers.now_us() + 3 * HOUR_US) is kept
+
+
+def test_a_tool_has_a_deadline_only_if_it_says_so() -> None:
+    """It is taken as the effect that it ends."""
+    timers = Timers(None)
+    timers.watch(CallTool("0#1", slow(60), {}))
+    untimed = tool(effect="reads")(test_a_tool_has_a_deadline_only_if_it_says_so)
+    timers.watch(CallTool("0#2", untimed, {}))
+
+    due = timers.take(timers.now_us() + HOUR_US)
+
+    assert isinstance(due, CallTool)
+    assert due.call == "0#1"
+    assert timers.next_us() is None
+
+
+def test_a_given_clock_says_the_virtual_time_and_no_deadline() -> None:
+    """Time that stands still lets nothing wait for ever."""
+    timers = Timers(FixedClock())
+    began = time.monotonic_ns()
+
+    read = timers.read()
+    while time.monotonic_ns() < began + 2_000_000:
+        pass
+
+    assert (read.time_us, read.virtual_us) == (FixedClock().time_us(), 0)
+    assert timers.virtual_us() == 0
+    assert timers.now_us() >= 2_000
+
+
+def test_a_run_that_goes_on_has_the_time_of_its_record() -> None:
+    """What is left of each timer counts from there."""
+    timers = Timers(None)
+    (timer,) = armed_by(loop_of(Timers(None)), 10)
+
+    timers.go_on(HOUR_US, HOUR_US, [(5_000_000, timer)])
+
+    assert HOUR_US <= timers.now_us() < 2 * HOUR_US
+    assert timers.next_us() == HOUR_US + 5_000_000
+    fixed = Timers(FixedClock())
+    fixed.go_on(HOUR_US, 7, [])
+    assert fixed.virtual_us() == 7

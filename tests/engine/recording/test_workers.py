@@ -1,0 +1,55 @@
+"""Threads that take jobs in order, and end with the process (CONTRACT.md §9.2)."""
+
+import threading
+
+from refold.engine.recording.workers import Workers
+
+
+def test_workers_grow_to_their_cap_and_take_turns() -> None:
+    """More jobs than threads wait; none is lost."""
+    workers = Workers(3)
+    barrier, done = threading.Barrier(3), threading.Semaphore(0)
+    names: set[str] = set()
+
+    def job() -> None:
+        barrier.wait(10)
+        names.add(str(threading.get_ident()))
+        done.release()
+
+    for _ in range(9):
+        workers.submit(job)
+
+    assert all(done.acquire(timeout=10) for _ in range(9))
+    assert len(names) <= 3
+    workers.close()
+
+
+def test_an_idle_worker_is_used_again() -> None:
+    """No thread is started where one is free."""
+    workers = Workers(64)
+    names: list[int] = []
+    for _ in range(20):
+        done = threading.Event()
+
+        def job(done: threading.Event = done) -> None:
+            names.append(threading.get_ident())
+            done.set()
+
+        workers.submit(job)
+        assert done.wait(10)
+
+    assert len(set(names)) < 20
+    workers.close()
+
+
+def test_a_job_is_done_where_no_thread_can_be_started() -> None:
+    """By whoever hands it in, or nothing would ever come of it."""
+    before = threading.stack_size()
+    workers, done = Workers(3), threading.Event()
+    threading.stack_size(1 << 46)  # more than there is
+    try:
+        workers.submit(done.set)
+    finally:
+        threading.stack_size(before)
+
+    assert done.is_set()

@@ -1,0 +1,173 @@
+"""The OpenAI responses interface, read from outside: answers."""
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from openai.types.responses import Response
+
+from refold.engine.events.outcome import Usage
+from refold.engine.wire.responses import request as responses
+from tests.support.api_answers import (
+    RESPONSES_BODY,
+    read,
+    read_body,
+    read_stream,
+    responses_events,
+    sse,
+)
+
+
+def asked(given_input: Any = None, **members: Any) -> list[dict[str, Any]]:
+    """Return the neutral messages of a request with this input."""
+    return list(responses.asked({"input": given_input, **members}).messages)
+
+
+def said(role: str, text: str, kind: str = "input_text", **members: Any) -> dict[str, Any]:
+    return {"role": role, "content": [{"type": kind, "text": text}], **members}
+
+
+def call(call_id: str = "c", **members: Any) -> dict[str, Any]:
+    arguments = '{"a": 1}'
+    return {
+        "type": "function_call", "call_id": call_id, "name": "f", "arguments": arguments, **members
+    }  # fmt: skip
+
+
+def called(call_id: str = "c") -> dict[str, Any]:
+    return {"id": call_id, "name": "f", "arguments": {"a": 1}}
+
+
+@pytest.mark.usefixtures("many_times")
+@settings(max_examples=70, deadline=None)
+@given(body=RESPONSES_BODY, random=st.randoms(use_true_random=False))
+def test_a_stream_says_the_same_as_a_body(body: dict[str, Any], random: Random) -> None:
+    """Whatever the pieces; cut before its end, it has said nearly the same."""
+    events = list(responses_events(body, random))
+    sizes = iter(lambda: random.randint(1, 40), 0)
+
+    whole = read_body("responses", body)
+    streamed = read("responses", sse(tuple(events)), streamed=True, sizes=sizes)
+    cut = read_stream("responses", *events[:-1])
+
+    assert streamed == whole
+    assert whole.status == "ok"
+    assert (cut.error or {})["code"] == "cut"
+    assert cut.message == whole.message
+
+
+@pytest.mark.usefixtures("many_times")
+@settings(max_examples=70, deadline=None)
+@given(body=RESPONSES_BODY)
+def test_an_answer_equals_what_a_client_repeats(body: dict[str, Any]) -> None:
+    """The items as they came, and as the SDK sends its objects."""
+    answered = read_body("responses", body)
+    items = Response.model_construct(**body).output
+    sent = [item.model_dump(exclude_unset=True, mode="json") for item in items]
+
+    assert asked(body["output"]) == [answered.message]
+    assert asked(sent) == [answered.message]
+    assert answered.id == "resp_1"
+
+
+def answer(*output: dict[str, Any], **members: Any) -> dict[str, Any]:
+    return {"id": "resp_1", "status": "completed", "output": list(output), **members}
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (answer(said("assistant", "a", "output_text")), "stop"),
+        (answer(call()), "tool_calls"),
+        (answer({"content": [{"type": "refusal", "refusal": "n"}]}), "refusal"),
+        (answer(status="incomplete", incomplete_details={"reason": "max_output_tokens"}), "length"),
+        (
+            answer(status="incomplete", incomplete_details={"reason": "content_filter"}),
+            "content_filter",
+        ),
+        (answer(status="queued"), "queued"),
+    ],
+)  # fmt: skip
+def test_why_it_ended(body: dict[str, Any], expected: str) -> None:
+    """In the words of §11.3."""
+    answered = read_body("responses", body)
+
+    assert answered.status == "ok"
+    assert answered.stop_reason == expected
+
+
+def test_usage_is_counted() -> None:
+    answered = read_body("responses", answer(usage={"input_tokens": 3, "output_tokens": 4}))
+
+    assert answered.usage == Usage(input_tokens=3, output_tokens=4, requests=1)
+
+
+def test_a_response_that_failed_is_an_error() -> None:
+    """Streamed or not, the same."""
+    body = answer(status="failed", error={"code": "server_error", "message": "overloaded"})
+
+    whole = read_body("responses", body)
+
+    assert whole.error == {"code": "failed", "message": "overloaded"}
+    assert read_stream("responses", {"type": "response.failed", "response": body}) == whole
+
+
+BEGUN = {"type": "response.created", "response": {"id": "resp_1", "status": "in_progress"}}
+ADDED = {
+    "type": "response.output_item.added",
+    "output_index": 0,
+    "item": {"type": "message", "role": "assistant", "content": []},
+}
+DELTA = {"type": "response.output_text.delta", "output_index": 0, "delta": "a"}
+
+
+@pytest.mark.parametrize(
+    ("events", "code", "content"),
+    [
+        ([BEGUN, ADDED, DELTA, DELTA], "cut", "aa"),
+        ([], "cut", None),
+        ([BEGUN, ADDED, DELTA, {"type": "error", "message": "overloaded"}], "stream", "a"),
+        ([BEGUN, {"type": "error", "error": {"message": "overloaded"}}], "stream", None),
+        ([BEGUN, ADDED, "{", DELTA], "malformed", "a"),
+        ([BEGUN, {"type": "response.completed", "response": {}}], "malformed", None),
+    ],
+)
+def test_a_stream_that_fails_keeps_what_came(
+    events: list[dict[str, Any] | str], code: str, content: str | None
+) -> None:
+    """The first reason is the error."""
+    answered = read_stream("responses", *events)
+
+    assert answered.status == "error"
+    assert (answered.error or {})["code"] == code
+    assert (answered.message or {}).get("content") == content
+
+
+def test_an_end_without_its_output_is_filled_from_the_items() -> None:
+    """Some servers leave it out."""
+    done = {"type": "response.output_item.done", "output_index": 0, "item": call()}
+    end = {"type": "response.completed", "response": answer()}
+
+    assert read_stream("responses", BEGUN, done, end).message == {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [called()],
+    }
+
+
+def test_a_long_answer_is_cut_in_bounded_memory() -> None:
+    """Of its deltas while it comes, and of the whole at its end."""
+    piece = "x" * 65536
+    deltas = sse(({**DELTA, "delta": piece},)) * 160
+    end = {"type": "response.completed", "response": answer(said("assistant", piece * 160))}
+
+    sizes = iter(lambda: 50_000, 0)
+    cut = read("responses", sse((BEGUN, ADDED)) + deltas, streamed=True, sizes=sizes)
+    whole = read_stream("responses", BEGUN, ADDED, end)
+
+    for answered in (cut, whole):
+        assert answered.message is not None
+        assert len(answered.message["content"]) <= 4 * 1024 * 1024
+        assert answered.message["truncated"]["seen_bytes"] >= 160 * 65536

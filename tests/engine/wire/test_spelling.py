@@ -1,0 +1,67 @@
+"""An edited answer is spelled so that who reads the interface reads just that answer."""
+
+from typing import Any
+
+import pytest
+
+from refold.engine.events.events import ModelAnswered
+from refold.engine.events.outcome import Usage
+from refold.engine.wire.apis import reader_of
+from refold.engine.wire.parts.exchange import ApiName, Asked
+from refold.engine.wire.parts.kept_answers import pieces
+from refold.engine.wire.spelling import can_spell, spelled
+from tests.support.watched import says
+
+APIS: tuple[ApiName, ...] = ("chat", "responses", "messages")
+ANSWERS = {
+    "text": says("Grey rain — grey sea."),
+    "call": says("", ("c1", "look", {"for": ["fish", 3]})),
+    "both": says("I look.", ("c1", "look", {"for": "fish"}), ("c2", "walk", {})),
+}
+
+
+def read(api: ApiName, answer: dict[str, Any] | ModelAnswered, *, streamed: bool) -> Any:
+    """Return what a reader makes of a spelled answer."""
+    parameters: dict[str, Any] = {"stream": streamed}
+    if streamed:
+        parameters["stream_options"] = {"include_usage": True}
+    asked = Asked(api=api, model="m", parameters=parameters)
+    if isinstance(answer, dict):
+        reason = "tool_calls" if answer.get("tool_calls") else "stop"
+        usage = Usage(input_tokens=7, output_tokens=3)
+        answer = ModelAnswered("ok", answer, usage, reason)
+    part = spelled(asked, answer)
+    reader = reader_of(asked, int(part["status"]), part["headers"]["content-type"])
+    for _, chunk in pieces([part]):
+        reader.feed(chunk)
+    return reader.answered()
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("name", ANSWERS)
+@pytest.mark.parametrize("api", APIS)
+def test_a_spelled_answer_is_read_as_it_was_meant(api: ApiName, name: str, streamed: bool) -> None:  # noqa: FBT001 - a parameter
+    """Text, calls, usage and why it stopped; whole or streamed."""
+    found = read(api, ANSWERS[name], streamed=streamed)
+
+    message = {key: item for key, item in found.message.items() if key != "provider"}
+    assert message == ANSWERS[name]
+    assert found.status == "ok"
+    assert found.stop_reason == ("stop" if name == "text" else "tool_calls")
+    assert (found.usage.input_tokens, found.usage.output_tokens) == (7, 3)
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_an_error_is_one_of_the_server(api: ApiName) -> None:
+    """With its message, in the form of the interface, and not to be retried."""
+    answer = ModelAnswered("error", error={"code": "raised", "message": "no more"})
+
+    found = read(api, answer, streamed=False)
+
+    assert (found.status, found.error["code"]) == ("error", "http_500")
+    assert "no more" in found.error["message"]
+
+
+def test_other_requests_have_no_spelling() -> None:
+    """What they are answered is nobody's to guess."""
+    assert not can_spell(Asked(api="other", model=""))

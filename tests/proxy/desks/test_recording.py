@@ -1,0 +1,257 @@
+"""Each request and each answer is written down as it passed, whole, in order, and without fault."""
+
+import json
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+import refold
+from refold.engine.log import read_entries
+from refold.engine.wire.parts.remembered import Remembered
+from refold.proxy.desks.keys import ADDRESS, Secrets
+from refold.proxy.desks.recording import asked_of
+from refold.proxy.http.turns import Incoming
+from tests.support.proxied import (
+    TIMEOUT_SECONDS,
+    RawServer,
+    answering,
+    asked,
+    data_of,
+    kinds,
+    question,
+    recorded,
+    replayed,
+    said,
+)
+from tests.support.upstream import Upstream
+
+ANSWERED = ["x-refold.conversation", "model.asked", "x-refold.wire", "model.answered"]
+JSON = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    "path", ["/openai/chat/completions", "/openai/responses", "/openai/messages"]
+)
+def test_a_request_and_its_answer_are_two_events(
+    path: str, tmp_path: Path, *, stream: bool
+) -> None:
+    """And how it came over the wire a third, before the answer."""
+    log = tmp_path / "run.jsonl"
+    bodies = {
+        "/openai/chat/completions": question("Hello", stream=stream),
+        "/openai/responses": {
+            "model": "small", "input": "Hello", "stream": stream,
+            "instructions": "the weather desk",
+        },
+        "/openai/messages": {
+            "model": "small", "system": "the weather desk", "max_tokens": 9, "stream": stream,
+            "messages": [{"role": "user", "content": "Hello"}],
+        },
+    }  # fmt: skip
+    with Upstream() as upstream, recorded(log, upstream.openai_url) as base:
+        status, body = said(base, bodies[path], path=path)
+
+    (answer,) = data_of(log, "model.answered")
+    (wire,) = data_of(log, "x-refold.wire")
+    assert status == 200
+    assert kinds(log) == ANSWERED
+    assert answer["message"]["content"] == "Hello! Which city do you ask about?"
+    assert (wire["status"], wire["end"], wire["text"]) == (200, "whole", body.decode())
+    assert refold.verify(log).complete
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"\xff\xfe", b"[1, 2", b'{"messages": 3}', b'{"a": 1, "a": 2}', b'"\\ud800"', b"{}" * 9],
+)
+def test_a_request_that_makes_no_sense_passes_and_is_matched(body: bytes, tmp_path: Path) -> None:
+    log = tmp_path / "run.jsonl"
+    answer = JSON + b"content-length: 2\r\n\r\n{}"
+    with RawServer(answering(answer)) as server, recorded(log, server.url) as base:
+        first = said(base, body)
+    with replayed(log) as (base, desk):
+        second = said(base, body)
+
+    assert first == second == (200, b"{}")
+    assert desk.divergences == []
+    assert refold.verify(log).complete
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"\xff\xfe\x00", b"{", b"null", b'{"choices": 3}', b"x" * 300_000]
+)
+def test_an_answer_that_makes_no_sense_passes_and_is_served(answer: bytes, tmp_path: Path) -> None:
+    """Byte by byte; the event says that it is malformed."""
+    log = tmp_path / "run.jsonl"
+    head = JSON + b"content-length: %d\r\n\r\n" % len(answer)
+    with RawServer(answering(head, answer)) as server, recorded(log, server.url) as base:
+        first = said(base, question("Hello"))
+    with replayed(log) as (base, _):
+        second = said(base, question("Hello"))
+
+    assert first == second == (200, answer)
+    assert data_of(log, "model.answered")[0]["status"] == "error"
+    assert refold.verify(log).complete
+
+
+@pytest.mark.parametrize("status", [204, 304, 401, 529])
+def test_any_status_is_kept(status: int, tmp_path: Path) -> None:
+    log = tmp_path / "run.jsonl"
+    answer = f"HTTP/1.1 {status} X\r\nretry-after: 3\r\nx-secret: 1\r\n\r\n".encode()
+    with RawServer(answering(answer)) as server, recorded(log, server.url) as base:
+        first = said(base, question("Hello"))[0]
+    with replayed(log) as (base, _), asked(base, question("Hello")) as response:
+        second = response.status, response.getheader("retry-after"), response.getheader("x-secret")
+
+    assert first == status
+    assert second == (status, "3", None)
+
+
+def test_the_proxys_own_address_is_a_fixed_word(tmp_path: Path) -> None:
+    """In requests and answers, so that the next run asks the same; served, it is itself again."""
+    log = tmp_path / "run.jsonl"
+
+    def echo(connection: socket.socket, head: bytes) -> None:
+        size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        body = head.partition(b"\r\n\r\n")[2]
+        while len(body) < size:
+            body += connection.recv(65536)
+        connection.sendall(JSON + b"content-length: %d\r\n\r\n" % len(body) + body)
+
+    def ask(base: str) -> bytes:
+        place = base.rpartition("/")[0]
+        body = said(base, question(f"I am at {base}, {base}/openai, {place} and {place}/other"))[1]
+        return body.replace(base.encode(), b"HERE").replace(place.encode(), b"PLACE")
+
+    with RawServer(echo) as server, recorded(log, server.url) as base:
+        first = ask(base)
+    with replayed(log) as (base, desk):
+        second = ask(base)
+
+    assert first == second
+    assert b"HERE, HERE/openai, PLACE and PLACE/other" in second
+    assert desk.divergences == []
+    assert f"http://{ADDRESS}" in json.dumps(data_of(log, "model.asked"))
+
+
+def test_a_conversation_may_be_named_by_its_program(tmp_path: Path) -> None:
+    """With a header that goes no further."""
+    log = tmp_path / "run.jsonl"
+    with Upstream() as upstream, recorded(log, upstream.openai_url) as base:
+        said(base, question("Hello"), headers={"x-refold-conversation": "greeter"})
+        (request,) = upstream.received
+
+    assert [each["agent"] for each in data_of(log, "x-refold.conversation")] == ["greeter"]
+    assert "x-refold-conversation" not in request.headers
+
+
+def test_a_long_answer_is_written_while_it_comes(tmp_path: Path) -> None:
+    """In parts; none of it waits in memory for the end."""
+    log = tmp_path / "run.jsonl"
+    with Upstream() as upstream:
+        upstream.use("weather", flood_mb=2, hold_after=20)
+        body = question("Hello", stream=True)
+        with recorded(log, upstream.openai_url) as base, asked(base, body) as response:
+            seen = 0
+            while seen < 600_000:
+                seen += len(response.read1())
+            written = [entry.kind for entry in read_entries(log, torn_ok=True)]
+            upstream.release()
+            response.read()
+
+    assert written.count("x-refold.wire") >= 1
+
+
+def test_a_secret_that_a_stream_says_in_pieces_is_in_no_piece(tmp_path: Path) -> None:
+    """Each of its events is harmless, and together they say it: the answer is spelled anew."""
+    log, key = tmp_path / "run.jsonl", "sk-proj-q7Rk2Zt9Xw4LmB8vYc3N55"
+    words = ["It is ", *(key[at : at + 5] for at in range(0, len(key), 5)), ", yes"]
+    events = [{"choices": [{"index": 0, "delta": {"content": word}}]} for word in words]
+    text = "".join(f"data: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"
+    head = f"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {len(text)}"
+    answer = answering(f"{head}\r\n\r\n{text}".encode())
+    with RawServer(answer) as server, recorded(log, server.url) as base:
+        first = said(base, question("Which key?", stream=True))[1].decode()
+    with replayed(log) as (base, _):
+        second = said(base, question("Which key?", stream=True))[1].decode()
+
+    (wire,) = data_of(log, "x-refold.wire")
+    assert first == text
+    assert wire["text"] == second
+    assert "It is [redacted:key], yes" in second
+    assert key[5:10] not in second
+
+
+_SAID = b'data: {"choices":[{"index":0,"delta":{"content":"Snow."},"finish_reason":"stop"}]}\n\n'
+_USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":20,"completion_tokens":10}}\n\n'
+
+
+def test_a_stream_is_whole_when_all_is_said(tmp_path: Path) -> None:
+    """Programs leave at its last event, and do not wait for the end of the connection."""
+    log = tmp_path / "run.jsonl"
+    stream = _SAID + _USAGE + b"data: [DONE]\n\n"
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
+    left = threading.Event()
+
+    def handle(connection: socket.socket, _head: bytes) -> None:
+        connection.sendall(head + stream)
+        left.wait(TIMEOUT_SECONDS)  # and no end of it
+
+    body = question("Hello", stream=True)
+    with RawServer(handle) as server, recorded(log, server.url) as base:
+        with asked(base, body) as response:
+            seen = response.read(len(stream))
+        left.set()
+    with replayed(log) as (base, desk):
+        again = said(base, body)
+
+    (answer,) = data_of(log, "model.answered")
+    assert seen == stream
+    assert (answer["message"]["content"], answer["usage"]["input_tokens"]) == ("Snow.", 20)
+    assert data_of(log, "x-refold.wire")[0]["end"] == "whole"
+    assert (again, desk.divergences) == ((200, stream), [])
+
+
+def test_a_message_that_was_read_before_is_searched_again_for_what_is_secret_since(
+    tmp_path: Path,
+) -> None:
+    """A key that a request authorises itself with is in nothing that is written from then on."""
+    log, key = tmp_path / "run.jsonl", "drawn-and-not-known-at-first"
+    body = question(f"My key is {key}")
+    longer = {**body, "messages": [*body["messages"], {"role": "user", "content": "Hello"}]}
+    with Upstream() as upstream, recorded(log, upstream.openai_url) as base:
+        said(base, body)
+        said(base, longer)
+        said(base, longer, headers={"x-api-key": key})
+
+    added = [entry["added"] for entry in data_of(log, "model.asked")]
+    assert [len(each) for each in added] == [2, 1, 2]
+    assert added[2][0]["content"] == "My key is [redacted:x-api-key]"
+    assert refold.verify(log).complete
+
+
+def test_a_conversation_that_goes_on_is_not_read_from_its_beginning() -> None:
+    """What a request repeats are the objects that were read before, up to the log."""
+    secrets, remembered = Secrets(), Remembered()
+    found = [
+        asked_of(
+            Incoming(
+                route="openai", method="POST", target="/chat/completions", headers=(), body=body
+            ),
+            secrets,
+            remembered,
+        )
+        for body in (talk(10), talk(11))
+    ]
+
+    before, after = (each.messages for each in found)
+    assert all(one is other for one, other in zip(before, after, strict=False))
+    assert [len(each.messages) for each in found] == [10, 11]
+
+
+def talk(count: int) -> bytes:
+    messages = [{"role": "user", "content": f"Question {at}"} for at in range(count)]
+    return json.dumps({"model": "m", "messages": messages}).encode()

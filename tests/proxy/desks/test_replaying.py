@@ -1,0 +1,184 @@
+"""Requests are served what was recorded for them, and nothing else."""
+
+import http.client
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from refold.engine.observed.journal import ObservedLog
+from refold.proxy.desks.keys import Secrets
+from refold.proxy.desks.replaying import Replaying
+from refold.proxy.http.server import served
+from refold.replay.observed.record import read_record
+from tests.support.proxied import (
+    asked,
+    data_of,
+    kinds,
+    question,
+    recorded,
+    replayed,
+    said,
+)
+from tests.support.upstream import Upstream
+
+NUMBERS = [10**17] * 60_000
+"""More than an entry can hold: only texts are kept apart."""
+
+
+@pytest.fixture
+def hello(tmp_path: Path) -> Path:
+    """Return a record of one request, streamed."""
+    log = tmp_path / "run.jsonl"
+    with Upstream() as upstream, recorded(log, upstream.openai_url) as base:
+        said(base, question("Hello", stream=True))
+    return log
+
+
+def test_an_answer_is_served_once(hello: Path) -> None:
+    """The same request again is one that was not recorded."""
+    with replayed(hello) as (base, desk):
+        first = said(base, question("Hello", stream=True))[0]
+        second = said(base, question("Hello", stream=True))[0]
+
+    assert (first, second) == (200, 400)
+    assert desk.served == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "member"),
+    [
+        ("/openai/chat/completions", "error"),
+        ("/openai/messages", "error"),
+        ("/openai/any", "error"),
+    ],
+)
+def test_what_was_not_recorded_is_refused_and_not_to_be_retried(
+    path: str, member: str, hello: Path
+) -> None:
+    """In the form of the interface, saying who refuses, and what differs."""
+    body = question("Something else", max_tokens=9)
+    with replayed(hello) as (base, _), asked(base, body, path=path) as response:
+        found = json.loads(response.read())
+
+    assert (response.status, response.getheader("x-should-retry")) == (400, "false")
+    assert "refold replay" in found[member]["message"]
+
+
+def test_what_was_not_recorded_may_go_on_live(hello: Path) -> None:
+    with Upstream() as upstream:
+        with replayed(hello, upstream.openai_url, on_miss="live") as (base, desk):
+            status, body = said(base, question("Hello there"))
+        received = len(upstream.received)
+
+    assert (status, received, desk.live) == (200, 1, 1)
+    assert b"Which city" in body
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/openai/embeddings", {"input": [NUMBERS]}),
+        ("/openai/chat/completions", question("Hello", seed=NUMBERS)),
+        ("/openai/chat/completions", question("Hello", tools=[{"x": NUMBERS}])),
+    ],
+)
+def test_a_request_that_no_entry_can_hold_is_served_again(
+    path: str, body: dict[str, object], tmp_path: Path
+) -> None:
+    """It is recorded as its text, and is the same text when it comes again."""
+    log = tmp_path / "run.jsonl"
+    with Upstream() as upstream, recorded(log, f"{upstream.url}/v1") as base:
+        live = said(base, body, path=path)
+    with replayed(log) as (base, desk):
+        again = said(base, body, path=path)
+        other = said(base, {**body, "user": "x"}, path=path)
+
+    assert live[0] == 200
+    assert again == live
+    assert (other[0], desk.served, len(desk.divergences)) == (400, 1, 1)
+
+
+def test_pace_may_be_as_recorded(tmp_path: Path) -> None:
+    """By default nobody waits."""
+    log, body = tmp_path / "run.jsonl", question("Hello", stream=True)
+    with Upstream() as upstream:
+        upstream.use("weather", drip_seconds=0.05)
+        with recorded(log, upstream.openai_url) as base:
+            said(base, body)
+    took = {}
+    for pace in ("full", "recorded"):
+        with replayed(log, pace=pace) as (base, _):
+            started = time.monotonic()
+            said(base, body)
+            took[pace] = time.monotonic() - started
+
+    assert took["recorded"] >= max(data_of(log, "x-refold.wire")[0]["at_ms"]) / 1000 - 0.01
+    assert took["recorded"] > took["full"]
+
+
+def test_a_replay_may_be_recorded(hello: Path, tmp_path: Path) -> None:
+    """The new record can be replayed in its turn."""
+    into = tmp_path / "again.jsonl"
+    secrets = Secrets()
+    with ObservedLog(into, program="x", input={"command": ["x"]}, vault=secrets) as journal:
+        desk = Replaying(read_record(hello), secrets, log=journal)
+        with served(desk, ["openai"]) as base:
+            first = said(base, question("Hello", stream=True))
+        journal.seal("completed", "done")
+    with replayed(into) as (base, _):
+        second = said(base, question("Hello", stream=True))
+
+    assert kinds(into) == kinds(hello)
+    assert first == second
+
+
+def test_a_large_answer_of_a_recorded_replay_is_whole(tmp_path: Path) -> None:
+    """Though its texts are blobs."""
+    log, into = tmp_path / "run.jsonl", tmp_path / "again.jsonl"
+    body = question("Hello", stream=True)
+    with Upstream() as upstream:
+        upstream.use("weather", flood_mb=1)
+        with recorded(log, upstream.openai_url) as base:
+            first = said(base, body)
+    secrets = Secrets()
+    with ObservedLog(into, program="x", input={"command": ["x"]}, vault=secrets) as journal:
+        desk = Replaying(read_record(log), secrets, log=journal)
+        with served(desk, ["openai"]) as base:
+            said(base, body)
+        journal.seal("completed", "done")
+    with replayed(into) as (base, _):
+        second = said(base, body)
+
+    assert first == second
+
+
+def test_what_the_command_was_killed_in_breaks_instead_of_hanging(tmp_path: Path) -> None:
+    """A record without an end: the program's own end was the reason, and does not come again."""
+    log = tmp_path / "run.jsonl"
+    body = question("Hello", stream=True)
+    with Upstream() as upstream:
+        upstream.use("weather", hold_after=2)
+        with recorded(log, upstream.openai_url) as base, asked(base, body) as response:
+            response.read1()
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[:-1]))  # without run.finished
+
+    with replayed(log) as (base, _), pytest.raises(http.client.IncompleteRead):
+        said(base, body)
+
+
+def test_a_record_that_ends_before_an_answer_says_so(tmp_path: Path) -> None:
+    """Rather than to let the program wait."""
+    log = tmp_path / "run.jsonl"
+    with Upstream() as upstream, recorded(log, upstream.openai_url) as base:
+        said(base, question("Hello"))
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[:3]))  # as far as model.asked
+
+    with replayed(log) as (base, _):
+        status, body = said(base, question("Hello"))
+
+    assert status == 504
+    assert b"the record ends" in body

@@ -1,0 +1,134 @@
+"""Base-URL variables lead to the proxy, and requests to where these variables led before."""
+
+import pytest
+
+from refold.engine.errors import UsageError
+from refold.proxy.http.routes import (
+    Route,
+    environment_of,
+    others_of,
+    past_the_proxy,
+    routes_of,
+    with_recorded,
+)
+
+
+def upstreams(*given: str, **environment: str) -> dict[str, str]:
+    """Return where each route leads."""
+    return {route.name: route.upstream for route in routes_of(given, environment)}
+
+
+def test_by_default_routes_lead_to_the_providers() -> None:
+    assert upstreams() == {
+        "openai": "https://api.openai.com/v1",
+        "anthropic": "https://api.anthropic.com",
+    }
+
+
+def test_routes_lead_to_where_the_variables_did() -> None:
+    """A local server, say, or the proxy of another `refold record`."""
+    found = upstreams(OPENAI_API_BASE="http://localhost:8000/v1/")
+
+    assert found["openai"] == "http://localhost:8000/v1"
+
+
+def test_one_url_is_for_all_and_a_name_for_one() -> None:
+    assert upstreams("http://one/v1", "anthropic=http://two") == {
+        "openai": "http://one/v1",
+        "anthropic": "http://two",
+    }
+
+
+def test_a_variable_makes_a_route_of_its_own() -> None:
+    routes = routes_of(["GROQ_BASE_URL=https://api.groq.com/openai/v1"], {})
+
+    assert routes[-1] == Route(
+        "groq_base_url", ("GROQ_BASE_URL",), "https://api.groq.com/openai/v1"
+    )
+    assert environment_of(routes, "http://p")["GROQ_BASE_URL"] == "http://p/groq_base_url"
+
+
+@pytest.mark.parametrize(
+    "given", ["nonsense", "ftp://x", "openai=", "http://x:99999", "a b=http://x"]
+)
+def test_what_is_no_base_url_is_refused(given: str) -> None:
+    with pytest.raises(UsageError, match="--upstream"):
+        routes_of([given], {})
+
+
+def test_a_variable_with_a_bad_url_is_named_and_not_repeated() -> None:
+    """It may hold a password."""
+    with pytest.raises(UsageError, match="OPENAI_BASE_URL") as refused:
+        routes_of([], {"OPENAI_BASE_URL": "me:password@host"})
+
+    assert "password" not in str(refused.value)
+
+
+def test_the_proxy_is_asked_without_another_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was in NO_PROXY stays there."""
+    monkeypatch.setenv("NO_PROXY", "example.org")
+    monkeypatch.delenv("no_proxy", raising=False)
+    found = environment_of(routes_of([], {}), "http://127.0.0.1:1")
+
+    assert found["NO_PROXY"] == "example.org,127.0.0.1,localhost"
+    assert found["no_proxy"] == "127.0.0.1,localhost"
+
+
+@pytest.mark.parametrize(
+    ("upstream", "target", "url"),
+    [
+        ("https://h/v1", "/chat/completions?a=1", "https://h/v1/chat/completions?a=1"),
+        ("https://h/v1?t=9", "/models", "https://h/v1/models?t=9"),
+        ("https://h/v1?t=9", "/models?a=1", "https://h/v1/models?t=9&a=1"),
+        ("https://h", "/a%2Fb//c", "https://h/a%2Fb//c"),
+        ("https://h/v1", "", "https://h/v1"),
+    ],
+)
+def test_the_url_of_a_request(upstream: str, target: str, url: str) -> None:
+    assert Route("openai", (), upstream).url_of(target) == url
+
+
+@pytest.mark.parametrize(
+    ("location", "seen"),
+    [
+        ("https://h/v1/there?a=1", "/openai/there?a=1"),
+        ("/v1/there", "/openai/there"),
+        ("there", "/openai/chat/there"),
+        ("/elsewhere", "https://h/elsewhere"),
+        ("https://other/v1/there", "https://other/v1/there"),
+    ],
+)
+def test_where_a_redirection_leads(location: str, seen: str) -> None:
+    """Through the proxy, if it stays below the base URL; else away from it."""
+    route = Route("openai", (), "https://h/v1")
+
+    assert route.redirected("https://h/v1/chat/completions", location) == seen
+
+
+def test_variables_of_a_record_lead_here_again() -> None:
+    """Nowhere behind it, unless something may go on live; then it has to be known where."""
+    again = with_recorded(routes_of([], {}), ["GROQ_BASE_URL", "no name"], is_live=False)
+    given = routes_of(["GROQ_BASE_URL=https://a"], {})
+    set_here = {"GROQ_BASE_URL": "https://b"}
+    live = with_recorded(routes_of([], {}), ["GROQ_BASE_URL"], is_live=True, environment=set_here)
+
+    assert others_of(again) == ["GROQ_BASE_URL"]
+    assert environment_of(again, "http://p")["GROQ_BASE_URL"] == "http://p/groq_base_url"
+    assert with_recorded(given, ["GROQ_BASE_URL"], is_live=True, environment={}) == given
+    assert live[-1].upstream == "https://b"
+    with pytest.raises(UsageError, match="--upstream GROQ_BASE_URL=URL says where"):
+        with_recorded(routes_of([], {}), ["GROQ_BASE_URL"], is_live=True, environment={})
+
+
+def test_variables_that_lead_past_the_proxy_are_found() -> None:
+    """Those that look like base URLs; what they lead to is for people to say."""
+    environment = {
+        "OPENAI_BASE_URL": "http://one/v1",
+        "AZURE_OPENAI_ENDPOINT": "https://name.openai.azure.com",
+        "GROQ_BASE_URL": "https://api.groq.com",
+        "OLLAMA_HOST": "127.0.0.1:11434",
+        "HTTP_PROXY": "http://two",
+    }
+
+    assert past_the_proxy([], environment) == ["AZURE_OPENAI_ENDPOINT", "GROQ_BASE_URL"]
+    assert past_the_proxy(["GROQ_BASE_URL=http://three"], environment) == ["AZURE_OPENAI_ENDPOINT"]

@@ -1,0 +1,232 @@
+"""What goes on to a server and comes back is what either side said, and nothing is kept."""
+
+import gzip
+import json
+import socket
+import threading
+import zlib
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from refold.engine.errors import UsageError
+from refold.proxy.http.upstream import Upstream as Client
+from tests.support.proxied import (
+    RawServer,
+    answering,
+    asked,
+    data_of,
+    question,
+    recorded,
+    replayed,
+    said,
+)
+from tests.support.upstream import Upstream
+
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
+
+
+def test_a_server_gets_what_the_program_said_and_no_more(tmp_path: Path) -> None:
+    """No header of ours but the host, the length, and that answers are to be plain."""
+    headers = {"accept": "text/plain", "x-odd": "caf\xe9", "accept-encoding": "br"}
+    with RawServer(answering(OK)) as server, recorded(tmp_path / "run.jsonl", server.url) as base:
+        said(base, {}, headers=headers)
+        said(base, None, method="GET", path="/openai/models")
+        first, second = (head.lower() for head in server.heads)
+
+    lines = first.partition(b"\r\n\r\n")[0].split(b"\r\n")[1:]
+    names = sorted(line.partition(b":")[0].decode() for line in lines)
+    assert names == [
+        "accept",
+        "accept-encoding",
+        "authorization",
+        "content-length",
+        "host",
+        "x-odd",
+    ]
+    assert b"accept-encoding: identity" in first
+    assert b"x-odd: caf\xe9" in first
+    assert b"user-agent" not in second
+
+
+def test_cookies_are_the_programs(tmp_path: Path) -> None:
+    """One that a server sets comes back to it only where the program says so."""
+    answer = OK.replace(b"\r\n\r\n", b"\r\nset-cookie: sid=abc; path=/\r\nset-cookie: b=c\r\n\r\n")
+    with RawServer(answering(answer)) as server:
+        with recorded(tmp_path / "run.jsonl", server.url) as base:
+            with asked(base, {}) as response:
+                cookies = response.headers.get_all("set-cookie")
+            said(base, {})
+        assert not any(b"cookie" in head.lower() for head in server.heads)
+
+    assert cookies == ["sid=abc; path=/", "b=c"]
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_a_packed_answer_is_unpacked_though_nobody_asked(encoding: str, tmp_path: Path) -> None:
+    """And recorded as what it says."""
+    log, text = tmp_path / "run.jsonl", json.dumps({"a": "x" * 1000}).encode()
+    packed = gzip.compress(text) if encoding == "gzip" else zlib.compress(text)
+    head = f"HTTP/1.1 200 OK\r\ncontent-encoding: {encoding}\r\ncontent-length: {len(packed)}"
+    with (
+        RawServer(answering(head.encode() + b"\r\n\r\n", packed)) as server,
+        recorded(log, server.url) as base,
+        asked(base, {}) as response,
+    ):
+        found = response.getheader("content-encoding"), response.read()
+
+    assert found == (None, text)
+    assert data_of(log, "x-refold.wire")[0]["text"] == text.decode()
+
+
+def test_an_answer_packed_otherwise_passes_as_it_is(tmp_path: Path) -> None:
+    """With its encoding, now and in replay."""
+    log = tmp_path / "run.jsonl"
+    answer = b"HTTP/1.1 200 OK\r\ncontent-encoding: zz\r\ncontent-length: 3\r\n\r\n\xff\x00\xfe"
+
+    def ask(base: str) -> tuple[Any, ...]:
+        with asked(base, {}) as response:
+            return response.getheader("content-encoding"), response.read()
+
+    with RawServer(answering(answer)) as server, recorded(log, server.url) as base:
+        first = ask(base)
+    with replayed(log) as (base, _):
+        second = ask(base)
+
+    assert first == second == ("zz", b"\xff\x00\xfe")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"no HTTP at all\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nbad header\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 4\r\n\r\nnope",
+        b"HTTP/1.1 999 Odd\r\ncontent-length: 2\r\n\r\n{}",
+        b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
+    ],
+    ids=["nothing", "noise", "header", "packed", "999", "101"],
+)
+def test_a_server_that_speaks_no_http_is_a_bad_gateway(answer: bytes, tmp_path: Path) -> None:
+    """Said as JSON, recorded as an error, and replayed; or broken off where it had begun."""
+    log = tmp_path / "run.jsonl"
+
+    def outcome(base: str) -> Any:
+        try:
+            return said(base, question("Hello"))
+        except OSError as error:
+            return type(error)
+        except Exception as error:  # noqa: BLE001  # http.client's have no other base
+            return type(error)
+
+    with RawServer(answering(answer)) as server, recorded(log, server.url) as base:
+        first = outcome(base)
+    with replayed(log) as (base, desk):
+        second = outcome(base)
+
+    assert first == second
+    assert desk.divergences == []
+    assert data_of(log, "model.answered")[0]["status"] == "error"
+
+
+def test_a_server_that_is_not_there_is_a_bad_gateway(tmp_path: Path) -> None:
+    """The message names the server, no more of its address, and what the system said."""
+    log = tmp_path / "run.jsonl"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with recorded(log, f"http://127.0.0.1:{port}/v1?tenant=9") as base:
+        status, body = said(base, question("Hello"))
+
+    (answer,) = data_of(log, "model.answered")
+    assert status == 502
+    assert json.loads(body)["error"]["type"] == "refold_connection"
+    assert f"127.0.0.1:{port}: ConnectError" in answer["error"]["message"]
+    assert answer["error"]["message"].endswith("(Connection refused)")
+    assert "tenant" not in body.decode()
+    assert answer["error"]["code"] == "connection"
+
+
+def test_a_path_and_a_query_of_the_base_url_are_kept(tmp_path: Path) -> None:
+    """Before those of the request."""
+    with RawServer(answering(OK)) as server:
+        with recorded(tmp_path / "run.jsonl", f"{server.url}/deep/v1/?tenant=9") as base:
+            said(base, {}, path="/openai/chat/completions?beta=true")
+        (head,) = server.heads
+
+    assert head.startswith(b"POST /deep/v1/chat/completions?tenant=9&beta=true HTTP/1.1\r\n")
+
+
+@pytest.mark.parametrize(("location", "there"), [("", ""), ("/v1/moved?a=1", "/openai/moved?a=1")])
+def test_a_redirection_leads_through_the_proxy(location: str, there: str, tmp_path: Path) -> None:
+    """Where it stays below its server's base URL, relative or absolute; the program follows it."""
+    log = tmp_path / "run.jsonl"
+
+    def redirect(connection: socket.socket, _head: bytes) -> None:
+        to = location or f"http://127.0.0.1:{connection.getsockname()[1]}/v1/else"
+        connection.sendall(
+            f"HTTP/1.1 307 Moved\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n".encode()
+        )
+
+    def ask(base: str) -> tuple[int, str]:
+        with asked(base, question("Hello")) as response:
+            location = response.getheader("location") or ""
+            return response.status, location.removeprefix(urlsplit(base).path)
+
+    with RawServer(redirect) as server, recorded(log, f"{server.url}/v1") as base:
+        first = ask(base)
+    with replayed(log) as (base, _):
+        second = ask(base)
+
+    assert first == second == (307, there or "/openai/else")
+
+
+def test_a_busy_server_and_a_broken_one_are_recorded_as_they_are(tmp_path: Path) -> None:
+    """A request that is made again is a request of its own, with an answer of its own."""
+    log = tmp_path / "run.jsonl"
+
+    def ask(base: str) -> list[tuple[int, str | None]]:
+        found = []
+        for text in ("Hello when busy", "Hello when busy", "when broken"):
+            with asked(base, question(text)) as response:
+                found.append((response.status, response.getheader("retry-after")))
+                response.read()
+        return found
+
+    with Upstream() as upstream, recorded(log, upstream.openai_url) as base:
+        first = ask(base)
+    with replayed(log) as (base, desk):
+        second = ask(base)
+
+    assert first == second == [(429, "1"), (200, None), (500, None)]
+    assert (desk.served, desk.divergences) == (3, [])
+    assert [each["status"] for each in data_of(log, "model.answered")] == ["error", "ok", "error"]
+
+
+def test_no_timeout_is_ours(tmp_path: Path) -> None:
+    """An answer that is long in coming comes; only connecting has an end."""
+    found: list[int] = []
+    with Upstream() as upstream:
+        upstream.use("weather", hold=True)
+        with recorded(tmp_path / "run.jsonl", upstream.openai_url) as base:
+            ask = threading.Thread(target=lambda: found.append(said(base, question("Hello"))[0]))
+            ask.start()
+            upstream.wait_for_open(1)
+            upstream.release()
+            ask.join()
+
+    timeout = Client()._client.timeout
+    assert found == [200]
+    assert (timeout.read, timeout.write, timeout.pool) == (None, None, None)
+
+
+def test_an_environment_that_names_no_usable_proxy_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before anything starts."""
+    monkeypatch.setenv("ALL_PROXY", "gopher://127.0.0.1:1")
+
+    with pytest.raises(UsageError, match="proxy"):
+        Client()

@@ -1,0 +1,535 @@
+"""Verifying a log and the logs below it (CONTRACT.md §5)."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import attrs
+import pytest
+
+from refold.engine.encoding import digest
+from refold.engine.errors import LogMissing
+from refold.engine.events import codec
+from refold.engine.events.data_digest import DataDigest
+from refold.engine.events.events import (
+    ChildFinished,
+    ChildStarted,
+    Event,
+    Extension,
+    NoteAdded,
+    RunFinished,
+    RunStarted,
+    ToolCalled,
+    ToolReturned,
+)
+from refold.engine.events.outcome import ChildRef, Outcome
+from refold.engine.log import LogWriter
+from refold.engine.log.line import NO_HASH, stored_hash, trailer
+from refold.engine.log.names import child_path
+from refold.engine.runners.recording import record
+from refold.replay.audit.verify import Verification, verify
+from tests.support.child_programs import parents
+
+ROOT = RunStarted(
+    program="p",
+    input=None,
+    depth=0,
+    limits={"max_depth": 2, "max_children": 3},
+    seed="00",
+    tools=[],
+    versions={"format": 1},
+    fingerprint={},
+    rules={},
+    path="",
+    run_id="root",
+    root_id="root",
+)
+
+
+class Scribe:
+    """Writes one sound log, line by line: what a recorder does, without a program."""
+
+    def __init__(self, path: Path, started: RunStarted) -> None:
+        self.started = started
+        self.log = LogWriter.create(path, started, durability="fast")
+        self.leaves: list[str] = []
+        self._digest = DataDigest()
+        self._digest.add("run.started", None, self.log.last_data)
+
+    def say(self, event: Event, call: str | None = None) -> None:
+        """Append an event."""
+        self.log.append(event, call)
+        self._digest.add(codec.kind_of(event), call, self.log.last_data)
+
+    def child(self, number: int, call: str) -> "Scribe":
+        """Start a child, and return the scribe of its log."""
+        run_id = f"child-{number}"
+        self.say(ChildStarted({"program": "c"}, number, run_id), call)
+        above = self.started.path
+        return Scribe(
+            child_path(self.log.path, number),
+            attrs.evolve(
+                self.started,
+                depth=self.started.depth + 1,
+                run_id=run_id,
+                path=f"{above} > {call}" if above else call,
+                parent={"run": self.started.run_id, "call": call, "hash": self.log.head},
+            ),
+        )
+
+    def join(self, child: "Scribe", call: str) -> None:
+        """Take the child's outcome."""
+        ref = ChildRef(run=child.started.run_id, head=child.log.head, events=child.log.entries)
+        self.leaves.append(digest.child_leaf(ref.run, ref.head, ref.events))
+        self.say(ChildFinished(Outcome(status="completed", child=ref)), call)
+
+    def seal(self, **wrong: Any) -> None:
+        """Finish the run; `wrong` replaces what would be right."""
+        finished = RunFinished("completed", "done")
+        self._digest.add("run.finished", None, self.log.encode(finished))
+        right: dict[str, Any] = {
+            "entries": self.log.entries + 1,
+            "data_digest": self._digest.hexdigest(),
+            "children_root": digest.merkle_root(self.leaves),
+        }
+        self.log.append(attrs.evolve(finished, **right | wrong))
+        self.log.close()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "audit.jsonl"
+
+
+@pytest.fixture
+def tree(path: Path) -> Iterator[Path]:
+    """A root, two children, and a grandchild under the first: all sealed."""
+    root = Scribe(path, ROOT)
+    first = root.child(1, "0#1")
+    second = root.child(2, "0/1#1")
+    below = first.child(1, "0#1")
+    below.say(NoteAdded("deep"), "0#1")
+    below.seal()
+    first.join(below, "0#1")
+    first.seal()
+    second.say(ToolCalled("t", {"text": "x" * 40_000}, "pure"), "0#1")
+    second.say(ToolReturned("ok", {"$ref": 1}), "0#1")
+    second.seal()
+    root.join(second, "0/1#1")
+    root.join(first, "0#1")
+    root.leaves.reverse()  # in the order of starts
+    root.seal()
+    return path  # type: ignore[return-value]  # a plain fixture
+
+
+def whats(verification: Verification) -> list[tuple[str, str]]:
+    """Return the name of the log and the word of each report."""
+    return [(Path(damage.path).name, damage.what) for damage in verification.damage]
+
+
+def rechained(path: Path, change: Callable[[bytes], bytes]) -> None:
+    """Alter each line of a log and hash it anew: the work of someone who knows the rules."""
+    previous, out = NO_HASH, []
+    for line in path.read_bytes().splitlines(keepends=True):
+        body = change(line[: line.rindex(b',"hash":"')])
+        end = trailer(previous, body)
+        previous = stored_hash(body + end) or b""
+        out.append(body + end)
+    path.write_bytes(b"".join(out))
+
+
+# --- sound logs ----------------------------------------------------------------------------------
+
+
+def test_a_sealed_tree_is_intact_and_complete(tree: Path) -> None:
+    """All logs, parents first; nothing is signed, and that is said."""
+    found = verify(tree)
+
+    assert whats(found) == []
+    assert (found.intact, found.complete, found.authentic) == (True, True, None)
+    names = [Path(log.path).name for log in found.logs]
+    assert names == ["audit.jsonl", "audit.1.jsonl", "audit.2.jsonl", "audit.1.1.jsonl"]
+    assert len(verify(tree, tree=False).logs) == 1
+
+
+def test_the_report_is_plain_data(tree: Path) -> None:
+    """Documented members, for machines."""
+    found = verify(tree).as_json()
+
+    assert set(found) == {"logs", "intact", "complete", "authentic"}
+    assert list(found["logs"][0]) == [
+        "path", "intact", "complete", "authentic", "entries", "head", "damage",
+    ]  # fmt: skip
+
+
+def test_an_unsealed_log_is_intact_and_not_complete(path: Path) -> None:
+    """Case 60: cut at a line end it still chains; only a seal or a head kept elsewhere tells."""
+    root = Scribe(path, ROOT)
+    root.say(NoteAdded("n"), "0#1")
+    root.log.close()
+
+    found = verify(path)
+
+    assert (found.intact, found.complete, found.damage) == (True, False, ())
+    assert verify(path, expect_head=found.head).complete
+    assert (found.entries, found.head) == (2, root.log.head)
+
+
+def test_an_expected_head_decides(tree: Path) -> None:
+    """Even a sealed log is not the one expected if its head is another."""
+    found = verify(tree, expect_head="0" * 64)
+
+    assert (found.root.intact, found.root.complete) == (True, False)
+    assert whats(found) == [("audit.jsonl", "another head")]
+
+
+def test_a_torn_tail_leaves_the_rest_intact(tree: Path) -> None:
+    """It is reported, and the log is not complete."""
+    tree.write_bytes(tree.read_bytes()[:-1])
+
+    found = verify(tree, tree=False)
+
+    assert (found.intact, found.complete) == (True, False)
+    assert whats(found) == [("audit.jsonl", "torn tail")]
+    assert found.damage[0].line == found.entries + 1
+
+
+def test_a_third_partys_events_are_ignored(path: Path) -> None:
+    """Verified as part of the chain and the digest, and otherwise nobody's business."""
+    root = Scribe(path, ROOT)
+    root.say(Extension("x-mine", {"$a": 1}))  # type: ignore[arg-type]  # beyond the closed set
+    root.seal()
+
+    assert whats(verify(path)) == []
+
+
+def test_a_missing_log_is_an_error(path: Path) -> None:
+    """There is nothing to report on."""
+    with pytest.raises(LogMissing):
+        verify(path)
+
+
+def test_an_unknown_kind_is_told_with_its_place(tree: Path) -> None:
+    """It hides neither the other logs nor what else is wrong, and nothing else is blamed for it."""
+    second = child_path(tree, 2)
+    rechained(second, lambda body: body.replace(b"tool.returned", b"tool.dissolved"))
+    line = second.read_bytes().splitlines(keepends=True)
+
+    found = verify(tree)
+
+    unknown = next(damage for damage in found.damage if damage.what == "unknown kind")
+    assert (unknown.line, unknown.byte) == (3, len(line[0] + line[1]))
+    assert unknown.found == "kind 'tool.dissolved'"
+    assert len(found.logs) == 4
+    assert [log.intact for log in found.logs] == [True, True, False, True]
+    assert {what for name, what in whats(found)} == {
+        "unknown kind", "data digest", "another end"
+    }  # fmt: skip
+
+
+def test_a_childs_log_that_cannot_be_read_is_a_line_of_the_report(tree: Path) -> None:
+    """A folder of its name, or a newer format: the others are judged all the same."""
+    first, second = child_path(tree, 1), child_path(tree, 2)
+    first.unlink()
+    first.mkdir()
+    rechained(second, lambda body: body.replace(b'"format":1', b'"format":2'))
+
+    found = verify(tree)
+
+    assert whats(found)[:2] == [
+        ("audit.1.jsonl", "child log unreadable"),
+        ("audit.2.jsonl", "newer format"),
+    ]
+    assert not found.complete
+
+
+# --- damage --------------------------------------------------------------------------------------
+
+
+def test_damage_below_is_found_from_above(tree: Path) -> None:
+    """One altered byte in a grandchild; the other logs are not blamed."""
+    below = child_path(child_path(tree, 1), 1)
+    below.write_bytes(below.read_bytes().replace(b"deep", b"deeq"))
+
+    found = verify(tree)
+
+    assert [log.intact for log in found.logs] == [True, True, True, False]
+    assert whats(found) == [("audit.1.1.jsonl", "hash")]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        (b'"effect":"pure"', b'"effect":"poor"', "schema"),
+        (b'"tool":"t"', b'"tool":"t","more":1', "schema"),
+        (b'"bytes":40000', b'"bytes":40001', "blob damaged"),
+        (b'{"$esc"', b'{"$exc"', "marker"),
+        (b',"call":"0#1"', b"", "call key"),
+        (b'"call":"0#1"', b'"call":"0#2"', "call key"),
+        (b'"meta":{', b'"meta":{"x":1,', "no entry"),
+    ],
+)
+def test_a_rehashed_log_must_still_make_sense(
+    tree: Path, old: bytes, new: bytes, what: str
+) -> None:
+    """Schema, markers, keys and form are looked at, though the chain holds."""
+    second = child_path(tree, 2)
+    rechained(second, lambda body: body.replace(old, new))
+
+    found = verify(second)
+
+    assert what in {name for _, name in whats(found)}
+    assert not found.intact
+
+
+@pytest.mark.parametrize("field", ["entries", "data_digest", "children_root"])
+def test_what_the_seal_says_must_be_so(path: Path, field: str) -> None:
+    """Entries, data digest and children are counted again."""
+    Scribe(path, ROOT).seal(**{field: 7 if field == "entries" else "0" * 64})
+
+    assert whats(verify(path)) == [("audit.jsonl", field.replace("_", " "))]
+
+
+def test_a_missing_blob_is_told_at_the_line_that_names_it(tree: Path) -> None:
+    """And the rest of the log is still verified."""
+    next(tree.with_name("audit.blobs").glob("*/*")).unlink()
+
+    found = verify(tree)
+
+    assert whats(found) == [("audit.2.jsonl", "blob missing")]
+    assert found.damage[0].line == 2
+
+
+def test_reports_are_bounded(path: Path) -> None:
+    """A log with a million faults does not fill the memory."""
+    root = Scribe(path, ROOT)
+    for _ in range(300):
+        root.say(ToolReturned("ok"), "0#1")
+    root.log.close()
+
+    assert len(verify(path).damage) == 100
+
+
+# --- children ------------------------------------------------------------------------------------
+
+
+def test_a_missing_child_is_found(tree: Path) -> None:
+    """Its parent has joined it, so its log must be there."""
+    child_path(tree, 2).unlink()
+
+    found = verify(tree)
+
+    assert (found.intact, found.complete) == (True, False)
+    assert [(Path(d.path).name, d.what) for d in found.damage] == [
+        ("audit.2.jsonl", "child log missing")
+    ]
+
+
+def test_swapped_children_are_found_in_both(tree: Path) -> None:
+    """Neither is the child that the parent started there, nor ends as the parent saw it."""
+    one, two = child_path(tree, 1), child_path(tree, 2)
+    contents = one.read_bytes(), two.read_bytes()
+    two.write_bytes(contents[0])
+    one.write_bytes(contents[1])
+
+    found = {name for name, what in whats(verify(tree)) if what.startswith("another child")}
+
+    assert found == {"audit.1.jsonl", "audit.2.jsonl"}
+
+
+def test_a_child_rewritten_as_a_whole_is_found(tree: Path) -> None:
+    """Sound in itself, but its end is not the one that the parent wrote down."""
+    below = child_path(child_path(tree, 1), 1)
+    rechained(below, lambda body: body.replace(b'"p"', b'"q"'))
+
+    assert ("audit.1.1.jsonl", "another end") in whats(verify(tree))
+
+
+def test_a_child_cut_at_a_line_end_is_found(tree: Path) -> None:
+    """Case 60: each number of lines removed: what is left chains, and is known to be short."""
+    second = child_path(tree, 2)
+    lines = second.read_bytes().splitlines(keepends=True)
+    for kept in range(1, len(lines)):
+        second.write_bytes(b"".join(lines[:kept]))
+
+        found = verify(tree)
+
+        assert ("audit.2.jsonl", "log cut short") in whats(found)
+        assert not found.complete
+
+
+def test_a_killed_child_is_complete_if_its_parent_anchors_it(path: Path) -> None:
+    """It never wrote `run.finished`, and nothing may follow what its parent has seen.
+
+    Its torn tail was cut off when it was joined; another one is no crash's.
+    """
+    root = Scribe(path, ROOT)
+    child = root.child(1, "0#1")
+    child.say(NoteAdded("last words"), "0#1")
+    child.log.close()
+    root.join(child, "0#1")
+    root.seal()
+
+    assert verify(path).complete
+    with child.log.path.open("ab") as file:
+        file.write(b'{"seq":2,"ki')
+    found = verify(path)
+
+    assert (found.intact, found.complete) == (True, False)
+    assert whats(found) == [("audit.1.jsonl", "torn tail")]
+
+
+def test_bytes_behind_a_childs_seal_are_no_torn_tail_of_a_crash(tree: Path) -> None:
+    """Its parent holds its head, and yet: nothing is ever written after `run.finished`."""
+    with child_path(tree, 2).open("ab") as file:
+        file.write(b"and one thing more")
+
+    found = verify(tree)
+
+    assert whats(found) == [("audit.2.jsonl", "torn tail")]
+    assert (found.intact, found.complete) == (True, False)
+
+
+def test_a_child_whose_start_was_cut_off_is_explained(tree: Path) -> None:
+    """A parent cut at the end of a line is intact: its log ends before it names the child."""
+    lines = tree.read_bytes().splitlines(keepends=True)
+    tree.write_bytes(lines[0] + lines[1])  # the start of the first child, and not of the second
+
+    found = verify(tree)
+
+    assert whats(found) == [("audit.2.jsonl", "start missing")]
+    assert (found.damage[0].line, found.damage[0].byte) == (1, 0)
+    assert (found.intact, found.complete) == (True, False)
+
+
+def test_another_runs_log_is_not_excused_by_an_open_parent(tree: Path) -> None:
+    """Only a child of this very run may be one whose start was cut off."""
+    lines = tree.read_bytes().splitlines(keepends=True)
+    tree.write_bytes(lines[0] + lines[1])
+    child_path(tree, 2).write_bytes(tree.read_bytes())
+
+    assert ("audit.2.jsonl", "unnamed child") in whats(verify(tree))
+
+
+def test_members_of_any_type_are_told_and_trip_nothing(tree: Path) -> None:
+    """A call that is an array, a cause that is text, in a line that was hashed anew."""
+    second = child_path(tree, 2)
+    for call in (b'"call":["0#1"]', b'"call":"0#1","cause":"1"', b'"call":"0#1","cause":true'):
+        before = second.read_bytes()
+        rechained(second, lambda body, call=call: body.replace(b'"call":"0#1"', call))  # type: ignore[misc]  # bound now
+
+        assert ("audit.2.jsonl", "no entry") in whats(verify(tree))
+        second.write_bytes(before)
+
+
+def test_a_child_that_nobody_started_is_reported(tree: Path) -> None:
+    """A log under a child's name that no `child.started` accounts for."""
+    stray = child_path(tree, 3)
+    stray.write_bytes(tree.read_bytes())
+
+    found = verify(tree)
+
+    assert ("audit.3.jsonl", "unnamed child") in whats(found)
+    assert not found.intact
+
+
+def test_a_child_that_wrote_no_log_needs_none(path: Path) -> None:
+    """Its outcome says so: no head and no entries."""
+    root = Scribe(path, ROOT)
+    root.say(ChildStarted({}, 1, "child-1"), "0#1")
+    ref = ChildRef(run="child-1", head="", events=0)
+    root.leaves.append(digest.child_leaf("child-1", "", 0))
+    root.say(ChildFinished(Outcome(status="failed", child=ref)), "0#1")
+    root.seal()
+
+    assert whats(verify(path)) == []
+    assert verify(path).complete
+
+
+def test_a_crashed_parent_need_not_have_its_last_child(path: Path) -> None:
+    """It may have died before the child began; it is incomplete in any case."""
+    root = Scribe(path, ROOT)
+    root.say(ChildStarted({}, 1, "child-1"), "0#1")
+    root.log.close()
+
+    found = verify(path)
+
+    assert (whats(found), found.complete) == ([], False)
+
+
+def test_verifying_changes_nothing(tree: Path) -> None:
+    """Not a byte, not a name."""
+    before = {p: p.read_bytes() for p in tree.parent.rglob("*") if p.is_file()}
+
+    verify(tree)
+
+    assert {p: p.read_bytes() for p in tree.parent.rglob("*") if p.is_file()} == before
+
+
+LISTINGS = """
+import sys
+from pathlib import Path
+from refold.engine.events.limits import Limits
+from refold import record, verify
+from tests.support.child_programs import parents
+listed = []
+def hook(event, args):
+    if event in ("os.listdir", "os.scandir"):
+        listed.append(event)
+sys.addaudithook(hook)
+many = Limits(max_children=1000)
+record(parents, int(sys.argv[2]), log=sys.argv[1], limits=many, durability="fast")
+recorded, listed[:] = len(listed), []
+assert len(verify(sys.argv[1]).logs) == int(sys.argv[2]) + 1
+sys.stdout.write(f"{recorded} {len(listed)}")
+"""
+
+
+def test_a_folder_is_listed_once_however_many_children_lie_in_it(tmp_path: Path) -> None:
+    """Case 106: else ten thousand children cost a hundred million looks; recording lists none."""
+    counts = [
+        subprocess.run(
+            [sys.executable, "-c", LISTINGS, str(tmp_path / name / "a.jsonl"), number],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=Path(__file__).parents[3],
+        ).stdout.split()
+        for name, number in (("few", "3"), ("many", "30"))
+    ]
+
+    assert counts[0] == counts[1]
+    assert counts[0][1] == "1"
+
+
+def _steps(log: Path) -> int:
+    """Return how many functions verifying a tree calls, those of C included."""
+    steps = 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal steps
+        steps += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        assert verify(log).complete
+    finally:
+        sys.setprofile(before)
+    return steps
+
+
+def test_a_child_more_costs_what_a_child_costs(tmp_path: Path) -> None:
+    """Case 106: verifying is linear in the children, however many there are."""
+    steps = []
+    for number in (1, 10, 20, 40):
+        log = tmp_path / str(number) / "a.jsonl"
+        recording = record(parents, number, log=log, durability="fast")
+        assert recording.ok
+        steps.append(_steps(log))
+
+    _, ten, twenty, forty = steps  # the first fills caches
+    assert forty - twenty <= 2.1 * (twenty - ten)

@@ -1,0 +1,239 @@
+"""What led to an entry: the chain back to the first line of the root, and all that can have."""
+
+import asyncio
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import refold
+from refold.engine.errors import EntryMissing, LogDamaged, LogMissing
+from refold.engine.models import ScriptedModel
+from refold.replay.audit.why import Cause
+from refold.tools.delegation.subagent import subagent_tool
+from refold.tools.files.file_tools import file_tools
+
+
+@refold.tool(effect="pure")
+def double(number: int) -> int:
+    """Double a number."""
+    return 2 * number
+
+
+async def one_after_the_other(run: refold.Run, number: int) -> int:
+    once: int = await run.tool(double, number=number)
+    run.annotate("between")
+    twice: int = await run.tool(double, number=once)
+    return twice
+
+
+async def side_by_side(run: refold.Run, numbers: list[int]) -> int:
+    doubled = await asyncio.gather(*(run.tool(double, number=number) for number in numbers))
+    run.annotate("sum", sum(doubled))
+    return sum(doubled)
+
+
+async def child(run: refold.Run, number: int) -> int:
+    return int(await run.tool(double, number=number))
+
+
+async def parent(run: refold.Run, numbers: list[int]) -> list[Any]:
+    started = [await run.start(refold.Delegation(program=child, input=n)) for n in numbers]
+    return [outcome.output for outcome in await run.join(*started)]
+
+
+def _chain(causes: tuple[Cause, ...]) -> list[tuple[str, int, str]]:
+    return [(cause.how, cause.seq, cause.kind) for cause in causes if cause.is_main]
+
+
+def _seq(log: Path, kind: str, number: int = 0) -> int:
+    from refold.engine.log import read_entries  # noqa: PLC0415 - in one place only
+
+    return [entry.seq for entry in read_entries(log) if entry.kind == kind][number]
+
+
+def test_an_outcome_answers_its_request_and_that_came_after_another(tmp_path: Path) -> None:
+    log = refold.record(one_after_the_other, 1, log=tmp_path / "a.jsonl", tools=[double]).log
+
+    found = refold.why(log, _seq(log, "tool.returned", 1))
+
+    assert _chain(found) == [
+        ("asked about", 5, "tool.returned"),
+        ("answers", 4, "tool.called"),
+        ("after", 2, "tool.returned"),
+        ("answers", 1, "tool.called"),
+        ("after", 0, "run.started"),
+    ]
+    assert [cause.of for cause in found] == [None, 0, 1, 2, 3]
+    assert found[1].call == "0#3"
+    assert found[1].line == "4 tool.called double(number=2)  0#3"
+    assert found[1].data["arguments"] == {"number": 2}
+
+
+def test_numbers_from_the_end_mean_the_same_entry(tmp_path: Path) -> None:
+    log = refold.record(one_after_the_other, 1, log=tmp_path / "a.jsonl", tools=[double]).log
+
+    assert refold.why(log, -1) == refold.why(log, 6)
+    assert _chain(refold.why(log, 0)) == [("asked about", 0, "run.started")]
+    for missing in (7, -8):
+        with pytest.raises(EntryMissing) as refused:
+            refold.why(log, missing)
+        assert refused.value.entries == 7
+
+
+def test_a_childs_first_line_was_started_by_its_parent(tmp_path: Path) -> None:
+    """The chain crosses into the parent's log; an outcome stands beside the child's last line."""
+    log = refold.record(parent, [1, 2], log=tmp_path / "a.jsonl", tools=[double]).log
+    second = log.with_name("a.2.jsonl")
+
+    of_child = refold.why(second, -1)
+    of_parent = refold.why(log, _seq(log, "child.finished"))
+
+    assert [(Path(cause.log).name, cause.kind) for cause in of_child[-3:]] == [
+        ("a.2.jsonl", "run.started"), ("a.jsonl", "child.started"), ("a.jsonl", "run.started"),
+    ]  # fmt: skip
+    assert of_child[-2].how == "started by"
+    assert of_child[-2].data["number"] == 2
+    (beside,) = [cause for cause in of_parent if not cause.is_main]
+    assert (beside.how, beside.kind, beside.of) == ("ends with", "run.finished", 0)
+    assert beside.log == str(log.with_name(f"a.{_number(of_parent)}.jsonl"))
+
+
+def _number(causes: tuple[Cause, ...]) -> Any:
+    return next(cause.data["number"] for cause in causes if cause.kind == "child.started")
+
+
+def test_a_child_without_its_parents_log_ends_with_its_first_line(tmp_path: Path) -> None:
+    """Or with another run's log in its place: the first line names the parent's by its hash."""
+    log = refold.record(parent, [1], log=tmp_path / "a.jsonl", tools=[double]).log
+    alone = tmp_path / "else" / "a.1.jsonl"
+    alone.parent.mkdir()
+    shutil.copy(log.with_name("a.1.jsonl"), alone)
+
+    assert refold.why(alone, -1)[-1].kind == "run.started"
+    refold.record(parent, [1], log=alone.with_name("a.jsonl"), tools=[double])
+    alone.unlink()
+    shutil.copy(log.with_name("a.1.jsonl"), alone)
+    assert refold.why(alone, -1)[-1].log == str(alone)
+
+
+def test_a_model_request_carries_its_conversation(tmp_path: Path) -> None:
+    """The answer that it continues, and the result of each tool call that the answer wanted."""
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "one.txt").write_text("one")
+    call: dict[str, Any] = {"name": "read_file", "arguments": {"path": "one.txt"}}
+    both = {"tool_calls": [call, {"name": "list_files", "arguments": {}}]}
+    log = refold.record(
+        "agent",
+        {"task": "read"},
+        log=tmp_path / "a.jsonl",
+        tools=file_tools(tmp_path / "files"),
+        model=ScriptedModel([both, "done"]),
+    ).log
+    asked = _seq(log, "model.asked", 1)
+    results = [_seq(log, "tool.returned", number) for number in (0, 1)]
+
+    found = refold.why(log, asked)
+
+    carried = {cause.seq for cause in found if cause.how == "carries"}
+    assert carried == set(results)
+    assert [kind for _, _, kind in _chain(found)] == [
+        "model.asked", "tool.returned", "tool.called", "model.answered", "model.asked",
+        "run.started",
+    ]  # fmt: skip
+    every = {cause.seq for cause in refold.why(log, asked, every=True)}
+    assert every == set(range(asked + 1))
+
+
+def test_every_entry_that_can_have_led_there(tmp_path: Path) -> None:
+    """What was gathered before, in whichever order it came; nothing that came later."""
+    log = refold.record(side_by_side, [1, 2, 3], log=tmp_path / "a.jsonl", tools=[double]).log
+    note = _seq(log, "note.added")
+
+    chain = {cause.seq for cause in refold.why(log, note)}
+    every = refold.why(log, note, every=True)
+    first = refold.why(log, _seq(log, "tool.called", 1), every=True)
+
+    assert len(chain) == 4
+    assert {cause.seq for cause in every} == set(range(note + 1))
+    assert [cause.seq for cause in every] == sorted(range(note + 1), reverse=True)
+    assert {cause.kind for cause in first} == {"tool.called", "run.started"}
+    assert len(first) == 2
+
+
+def test_every_entry_of_a_child_led_to_what_its_parent_made_of_it(tmp_path: Path) -> None:
+    """All children that were joined, whichever came last."""
+    log = refold.record(parent, [1, 2], log=tmp_path / "a.jsonl", tools=[double]).log
+
+    found = refold.why(log, -1, every=True)
+
+    logs = {Path(cause.log).name: 0 for cause in found}
+    for cause in found:
+        logs[Path(cause.log).name] += 1
+    assert logs == {"a.jsonl": 6, "a.1.jsonl": 4, "a.2.jsonl": 4}
+    assert next(iter(logs)) == "a.jsonl"
+
+
+def test_what_a_delegation_tool_returned_follows_from_its_children(tmp_path: Path) -> None:
+    """It is program code: after the last outcome, and an answer to its own request."""
+
+    async def delegating(run: refold.Run, task: str) -> Any:
+        return await run.tool("subagent", task=task)
+
+    log = refold.record(
+        delegating,
+        "dig",
+        log=tmp_path / "a.jsonl",
+        tools=[subagent_tool()],
+        model=ScriptedModel(["found"]),
+    ).log
+
+    found = refold.why(log, _seq(log, "tool.returned"))
+
+    assert _chain(found)[1][2] == "child.finished"
+    assert ("answers", "tool.called") in {(cause.how, cause.kind) for cause in found[1:]}
+
+
+def test_a_cancelled_effect_names_what_it_concerns(tmp_path: Path) -> None:
+    async def cancelling(run: refold.Run, _: Any) -> None:
+        waiting = asyncio.ensure_future(run.delegate(refold.Delegation(program=child, input=1)))
+        await run.sleep(0.01)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+
+    log = refold.record(cancelling, None, log=tmp_path / "a.jsonl", tools=[double]).log
+    kinds = [cause.kind for cause in refold.why(log, -1, every=True)]
+    if "effect.cancelled" in kinds:  # unless the child was quicker than the timer
+        found = refold.why(log, _seq(log, "effect.cancelled"))
+        assert ("concerns", "child.started") in {(each.how, each.kind) for each in found}
+
+
+def test_what_is_no_log_or_damaged_is_an_error(tmp_path: Path) -> None:
+    """Up to the entry that is asked about: what stands behind it does not matter."""
+    log = refold.record(one_after_the_other, 1, log=tmp_path / "a.jsonl", tools=[double]).log
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join([*lines[:4], b"{}\n", *lines[5:]]))
+
+    assert refold.why(log, 3)[0].kind == "note.added"
+    with pytest.raises(LogDamaged):
+        refold.why(log, 5)
+    with pytest.raises(LogMissing):
+        refold.why(tmp_path / "gone.jsonl", 0)
+
+
+def test_a_cause_is_plain_data(tmp_path: Path) -> None:
+    """Documented members, for machines; what the log holds is left to the log."""
+    log = refold.record(one_after_the_other, 1, log=tmp_path / "a.jsonl", tools=[double]).log
+
+    assert refold.why(log, 1)[1].as_json() == {
+        "log": str(log),
+        "seq": 0,
+        "kind": "run.started",
+        "call": "",
+        "how": "after",
+        "of": 0,
+        "is_main": True,
+        "line": "0 run.started one_after_the_other",
+    }
+    assert refold.why(log, -1)[0].line == "6 run.finished completed"

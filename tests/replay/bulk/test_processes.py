@@ -1,0 +1,158 @@
+"""Logs are re-executed in processes of their own: none spoils another's answer, none is left."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import refold
+from refold.engine.ports.ports import Reference
+from refold.replay.bulk.bulk import replay_logs
+from refold.replay.bulk.report import LogResult
+from tests.support import bulk_programs as programs
+
+ROOT = Path(__file__).parents[3]
+NOTHING: dict[str, Any] = {"programs": {}, "tools": [], "volatile": []}
+
+
+def _logs(folder: Path, program: Any, inputs: list[Any]) -> list[Path]:
+    return [
+        refold.record(program, given, log=folder / f"{number}-log.jsonl").log
+        for number, given in enumerate(inputs)
+    ]
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_a_program_that_ends_its_process_is_one_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are re-executed to their ends."""
+    logs = _logs(tmp_path, programs.leaving, ["stay", "go", "stay"])
+    monkeypatch.setenv("BULK_LEAVES", "go")
+
+    report = refold.replay_all(logs, programs.leaving, jobs=2)
+
+    assert [log.result for log in report.logs] == ["identical", "diverged", "identical"]
+    assert report.logs[1].category == "environment"
+    assert "exit code 7" in report.logs[1].message
+
+
+def test_a_log_that_takes_too_long_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """§14.13: it is one row, nothing of it is left, and the others come to their ends."""
+    logs = _logs(tmp_path, programs.standing, ["go", "stand", "go"])
+    monkeypatch.setenv("BULK_STANDS", f"stand:{tmp_path / 'pid'}")
+
+    report = refold.replay_all(logs, programs.standing, jobs=1, timeout_seconds=2)
+
+    assert [log.result for log in report.logs] == ["identical", "timed out", "identical"]
+    assert "after 2 s" in report.logs[1].message
+    assert report.logs[1].seconds >= 2
+    assert not _is_alive(int((tmp_path / "pid").read_text()))
+
+
+def test_failing_fast_stops_there_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two that stand still at once, the first is one that took too long."""
+    logs = _logs(tmp_path, programs.standing, ["stand", "stand", "go"])
+    monkeypatch.setenv("BULK_STANDS", f"stand:{tmp_path / 'pid'}")
+
+    report = refold.replay_all(logs, programs.standing, jobs=2, timeout_seconds=1, fail_fast=True)
+
+    assert sorted(log.result for log in report.logs) == ["not run", "not run", "timed out"]
+
+
+def test_how_many_are_done_can_be_seen(tmp_path: Path) -> None:
+    """A byte a log, whatever became of it; wherever they are re-executed."""
+    logs = [*_logs(tmp_path, programs.doubling, [1]), tmp_path / "broken.jsonl"]
+    logs[1].write_text("no log")
+    apart, here = tmp_path / "apart", tmp_path / "here"
+
+    replay_logs(logs, Reference("refold.api", "replayer", NOTHING), tally=apart)
+    replay_logs(logs, lambda log: LogResult(log=str(log), result="identical"), tally=here)
+
+    assert apart.read_bytes() == here.read_bytes() == b".."
+
+
+def test_what_one_replay_leaves_behind_no_other_sees(tmp_path: Path) -> None:
+    """Each begins in the state in which the program was imported."""
+    command = (
+        "import refold, sys; from tests.support.bulk_programs import counting;"
+        "refold.record(counting, None, log=sys.argv[1])"
+    )
+    for name in ("a", "b", "c"):
+        words = [sys.executable, "-c", command, str(tmp_path / f"{name}.jsonl")]
+        subprocess.run(words, cwd=ROOT, check=True)
+
+    report = refold.replay_all(tmp_path, programs.counting, jobs=1)
+
+    assert report.identical, report
+
+
+def test_what_programs_print_is_kept_apart(tmp_path: Path) -> None:
+    """Case 104: it is handed back beside the rows, and each program's once."""
+    logs = _logs(tmp_path, programs.printing, [None, None])
+
+    report = refold.replay_all(logs, programs.printing, jobs=2)
+
+    assert report.identical, report
+    assert report.printed.count("to the output") == 2
+    assert report.printed.count("to the errors") == 2
+
+
+def test_an_interrupt_ends_all_of_it(tmp_path: Path) -> None:
+    """130, no table, and nothing of it alive: neither the helper nor what it forked."""
+    began = tmp_path / "began"
+    os.mkfifo(began)
+    (log,) = _logs(tmp_path, programs.waiting, [str(began)])
+    command = [sys.executable, "-m", "refold", "replay", str(tmp_path), str(log)]
+    command += ["--program", "tests.support.bulk_programs:waiting", "--jobs", "2"]
+    running = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=os.environ | {"BULK_WAITS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    fork = int(began.read_text())  # a pipe: returns when the fork has written and closed
+
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=30)
+
+    assert running.returncode == 130, err
+    assert out == ""
+    assert "Traceback" not in err
+    assert not _is_alive(fork)
+
+
+def test_programs_that_cannot_be_imported_elsewhere_are_replayed_here(tmp_path: Path) -> None:
+    """A script that needs its arguments: in this process, as `reexecute` would."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import os, sys\n"
+        "assert os.environ.get('BULK_HERE') == str(os.getpid())\n"
+        "import refold\n"
+        "def main(run: refold.PlainRun, given: int) -> int:\n    return given + 1\n"
+        "if __name__ == '__main__':\n"
+        "    log = refold.record(main, 1, log=sys.argv[1]).log\n"
+        "    print(refold.replay_all(log, main).logs[0].result)\n"
+    )
+    words = "import os, sys, runpy; os.environ['BULK_HERE'] = str(os.getpid());"
+    words += "sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+    command = [sys.executable, "-c", words, str(script), str(tmp_path / "a.jsonl")]
+
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert said.stdout == "identical\n"

@@ -1,0 +1,241 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refold.engine.errors import LogDamaged, LogMissing
+from refold.engine.events.limits import Limits
+from refold.engine.program.run import Run
+from refold.engine.runners.recording import record
+from refold.replay.compare.diff import ArgumentMode, LogDiff, MatchMode, diff
+from tests.support.delegating import child, recorded
+
+X, Y, Z = ("search", "x"), ("search", "y"), ("search", "z")
+DONE = ("return", "done")
+
+
+class Two:
+    """Records two plans and compares them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.a, self.b = folder / "a.jsonl", folder / "b.jsonl"
+
+    def diff(
+        self,
+        a: Any,
+        b: Any,
+        *,
+        match: MatchMode = "strict",
+        arguments: ArgumentMode = "exact",
+        options: dict[str, Any] | None = None,
+    ) -> LogDiff:
+        recorded(self.a, a)
+        recorded(self.b, b, **(options or {}))
+        return diff(self.a, self.b, match=match, arguments=arguments)
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Two:
+    return Two(tmp_path)
+
+
+def categories(found: LogDiff) -> list[tuple[str, str]]:
+    return [(each.where, each.category) for each in found.differences]
+
+
+FULL = [
+    X,
+    ("both", [Y, child("dig", [X, ("ask", "?")])], [Z, child("dig", [("try", "nothing")])]),
+    DONE,
+]
+
+
+def test_two_runs_that_did_the_same_are_identical(two: Two) -> None:
+    """Other ids, times and heads; another seed is context."""
+    found = two.diff(FULL, FULL, options={"seed": 2})
+
+    assert found.identical
+    assert (found.runs, found.notes) == (3, ())
+    assert str(found).startswith("no differences: ")
+    assert " entries in 3 runs compared" in str(found)
+    assert [place.pointer for each in found.context for place in each.differences] == ["/seed"]
+
+
+def test_a_log_is_identical_with_itself(two: Two) -> None:
+    log = recorded(two.a, FULL).log
+
+    assert diff(log, log).identical
+    assert diff(str(log), log).context == ()
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        ([X, Y, DONE], [X, Z, Y, DONE], [("root > search#2", "only_in_b")]),
+        ([X, Z, Y, DONE], [X, Y, DONE], [("root > search#2", "only_in_a")]),
+        ([("note", "a"), DONE], [("note", "b"), DONE], [("root > note#1", "arguments")]),
+        ([("return", 1)], [("return", 2)], [("root", "output")]),
+        ([X, DONE], [("read", "x"), DONE], [("root > search#1", "name")]),
+        ([X, DONE], [("note", "x"), DONE], [("root > search#1", "kind")]),
+        ([X, Y, DONE], [Y, X, DONE], [("root > search#2", "order")]),
+        ([DONE], [("give up", "no_progress")], [("root", "status"), ("root", "output")]),
+    ],
+)
+def test_each_difference_has_its_category(
+    two: Two, a: Any, b: Any, expected: list[tuple[str, str]]
+) -> None:
+    assert categories(two.diff(a, b)) == expected
+
+
+def test_one_inserted_call_is_one_difference_in_a_long_scope(two: Two) -> None:
+    plan = [("search", f"q{at}") for at in range(30)]
+
+    found = two.diff([*plan, DONE], [*plan[:7], X, *plan[7:], DONE])
+
+    assert categories(found) == [("root > search#8", "only_in_b")]
+
+
+def test_a_difference_says_where_with_keys_and_pointers(two: Two) -> None:
+    found = two.diff([child("dig", [X, Y]), DONE], [child("dig", [X, Z]), DONE])
+
+    asked, ended, output = found.differences
+    assert (asked.where, asked.run, asked.what) == (
+        "root > dig[1] > search#2",
+        "root > dig[1]",
+        "search#2",
+    )
+    assert (asked.scope, asked.call_a, asked.call_b) == ("0", "0#2", "0#2")
+    assert [str(each) for each in asked.differences] == ['/arguments/query: "y" → "z"']
+    assert (ended.category, output.category) == ("result", "output")
+    assert (output.where, output.scope, output.call_a) == ("root > dig[1]", "", None)
+
+
+def test_children_are_compared_where_their_starts_are(two: Two) -> None:
+    """Not by the number of their log: an inserted child shifts the numbers of all later ones."""
+    dig = child("dig", [X, child("deep", [Y])])
+
+    found = two.diff([dig, DONE], [child("new", [Z]), dig, DONE])
+
+    assert categories(found) == [("root > new[1]", "only_in_b")]
+    assert found.runs == 3
+
+
+def test_what_a_parent_was_told_is_reported_where_the_child_did_it(two: Two) -> None:
+    found = two.diff([child("dig", [("return", 1)]), DONE], [child("dig", [("return", 2)]), DONE])
+
+    assert categories(found) == [("root > dig[1]", "output")]
+
+
+def test_a_start_that_one_run_rejects_ends_otherwise(two: Two) -> None:
+    found = two.diff(
+        [child("dig", []), DONE], [child("dig", []), DONE], options={"limits": Limits(max_depth=0)}
+    )
+
+    assert categories(found) == [("root", "header"), ("root > dig[1]", "result")]
+    assert found.differences[0].differences[0].pointer == "/limits/max_depth"
+
+
+def test_input_program_and_tools_are_compared_at_the_top(two: Two) -> None:
+    found = two.diff([DONE], [DONE], options={"tools": []})
+
+    assert categories(found) == [("root", "header")]
+    assert [each.pointer for each in found.differences[0].differences] == [
+        "/tools/read",
+        "/tools/search",
+    ]
+    assert not found.identical
+
+
+MANY, LESS = [X, Y, ("read", "f", 3), DONE], [("read", "f"), X, DONE]
+
+
+@pytest.mark.parametrize(
+    ("match", "arguments", "expected"),
+    [
+        ("unordered", "exact", ["only_in_a", "arguments", "result"]),
+        ("unordered", "ignore", ["only_in_a", "result"]),
+        ("superset", "superset", ["result"]),
+        ("superset", "subset", ["arguments", "result"]),
+        ("subset", "ignore", ["only_in_a", "result"]),
+    ],
+)
+def test_modes_let_be_what_they_say(
+    two: Two, match: MatchMode, arguments: ArgumentMode, expected: list[str]
+) -> None:
+    """`superset`: each call of b is in a; arguments `superset`: a asked with more."""
+    found = two.diff(MANY, LESS, match=match, arguments=arguments)
+
+    assert sorted(each.category for each in found.differences) == sorted(expected)
+
+
+def test_strict_with_arguments_ignored_still_minds_the_order(two: Two) -> None:
+    found = two.diff([X, ("read", "f"), DONE], [("read", "f"), Y, DONE], arguments="ignore")
+
+    assert [each.category for each in found.differences] == ["result", "order"]
+
+
+def test_a_missing_log_of_a_child_is_a_note(two: Two) -> None:
+    plan = [child("dig", [X]), DONE]
+    two.diff(plan, plan)
+    two.b.with_name("b.1.jsonl").unlink()
+
+    found = diff(two.a, two.b)
+
+    assert found.identical
+    (note,) = found.notes
+    assert note.startswith("root > dig[1]: not compared")
+    assert str(two.b.with_name("b.1.jsonl")) in note
+
+
+def test_an_unsealed_log_is_compared_as_far_as_it_goes(two: Two) -> None:
+    two.diff([X, Y], [X, Y])
+    lines = two.b.read_bytes().splitlines(keepends=True)
+    two.b.write_bytes(b"".join(lines[:4]) + b'{"seq":4')
+
+    found = diff(two.a, two.b)
+
+    assert categories(found) == [
+        ("root > search#2", "result"),
+        ("root", "status"),
+        ("root", "output"),
+    ]
+
+
+def test_what_cannot_be_read_is_an_error(two: Two) -> None:
+    two.diff([child("dig", [X])], [child("dig", [X])])
+    inner = two.b.with_name("b.1.jsonl")
+    inner.write_bytes(inner.read_bytes().replace(b'"x"', b'"y"'))
+
+    with pytest.raises(LogDamaged):
+        diff(two.a, two.b)
+    with pytest.raises(LogMissing):
+        diff(two.a, two.a.with_name("c.jsonl"))
+
+
+def test_a_flood_of_differences_is_counted_to_its_end(two: Two) -> None:
+    two.diff([X] * 9, [Y] * 9)
+
+    found = diff(two.a, two.b, most=3)
+
+    assert (len(found.differences), found.count) == (3, 19)
+    assert "and 16 differences more" in str(found)
+
+
+def test_looks_at_the_clock_are_noted_where_one_run_has_more(tmp_path: Path) -> None:
+    """They are no calls (§13.2): two runs that differ in them alone are no all-clear."""
+
+    async def looks(run: Run, _input: Any) -> None:
+        run.now()
+        await run.sleep(0.0001)
+        if run.environment("LOOKS") == "twice":
+            run.now()
+
+    logs = []
+    for name, times in (("a", "once"), ("b", "once"), ("c", "twice")):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("LOOKS", times)
+            logs.append(record(looks, log=tmp_path / f"{name}.jsonl", seed=1).log)
+
+    assert diff(logs[0], logs[1]).notes == ()
+    (note,) = diff(logs[0], logs[2]).notes
+    assert note == "root: not compared: looks at the clock, of which there are 1 and 2"

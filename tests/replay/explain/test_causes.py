@@ -1,0 +1,46 @@
+"""What is likely behind a divergence (CONTRACT.md §12.5): a guess by looks and by what changed."""
+
+from typing import Any
+
+import pytest
+
+from refold.replay.difference.pointer_diff import differences
+from refold.replay.explain.causes import likely_cause
+
+UUIDS = ("0b7c44a1-52f0-4c3e-9a55-1c2d3e4f5a6b", "8d3f1b22-0a4b-4b7d-8e0f-aabbccddeeff")
+
+
+@pytest.mark.parametrize(
+    ("recorded_value", "now", "advice"),
+    [
+        ({"id": UUIDS[0]}, {"id": UUIDS[1]}, "run.uuid()"),
+        ({"at": "2026-01-01T10:00:00"}, {"at": "2026-01-02T11:30:00"}, "run.now()"),
+        ({"at": 1767225600.25}, {"at": 1767225601.5}, "run.now()"),
+        ({"of": "<X object at 0x7f0012345678>"}, {"of": "<X object at 0x7f0087654321>"}, "repr"),
+        (["a", "b", "c"], ["c", "a", "b"], "sort"),
+        ("one", "two", "something outside run decides"),
+    ],
+    ids=["uuid", "clock as text", "clock as number", "address", "order of a set", "no idea"],
+)
+def test_the_likely_cause_of_what_differs(recorded_value: Any, now: Any, advice: str) -> None:
+    """What the two values look like says what to do about it."""
+    assert advice in likely_cause("args_changed", differences(recorded_value, now), {})
+
+
+@pytest.mark.parametrize(
+    ("kind", "fingerprints", "advice"),
+    [
+        ("args_changed", {"source": ("1", "2")}, "the program has changed"),
+        ("args_changed", {"python": ("3.11", "3.12")}, "another version of Python"),
+        ("args_changed", {"prompt, message 0 (system)": ("", "")}, "the prompt has changed"),
+        ("args_changed", {"tool search": ("1", "2")}, "the definition of tool search"),
+        ("reordered", {}, "sort"),
+        ("unrecorded_await", {}, "await"),
+        ("log_damaged", {}, "refold verify"),
+    ],
+)
+def test_the_likely_cause_of_what_changed(
+    kind: str, fingerprints: dict[str, tuple[str, str]], advice: str
+) -> None:
+    """A fingerprint explains a divergence, and never decides one."""
+    assert advice in likely_cause(kind, (), fingerprints)

@@ -1,0 +1,139 @@
+"""What else is not as it was recorded, by name (CONTRACT.md §12.5)."""
+
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from refold.engine.models.scripted import ScriptedModel
+from refold.engine.program.run import Run
+from refold.engine.runners.recording import record
+from refold.replay.explain.divergence import Divergence
+from refold.replay.reexecute.reexecute import reexecute
+from refold.tools.contract.tool_types import tool
+
+PROMPT = "You review code.\nBe kind.\nSay why."
+
+
+@attrs.frozen
+class Asked:
+    """What a program asks its model with."""
+
+    system: str = PROMPT
+    temperature: float = 0.2
+    model: str = ""
+    offered: int = 2
+    last: str = "And then?"
+
+
+def program_with(asked: Asked) -> Any:
+    async def asks(run: Run, _input: Any) -> Any:
+        messages: list[Any] = [
+            {"role": "system", "content": asked.system},
+            {"role": "user", "content": "Look at this."},
+        ]
+        options: dict[str, Any] = {"temperature": asked.temperature, "model": asked.model}
+        offered = list(run.tools)[: asked.offered]
+        reply = await run.model(messages, tools=offered, **options)
+        messages += [reply.message, {"role": "user", "content": asked.last}]
+        return (await run.model(messages, tools=offered, **options)).message["content"]
+
+    return asks
+
+
+def search_tool(description: str = "Find something.", limit: type = int) -> Any:
+    def search(q: str, limit: Any = 3) -> str:
+        return f"{q}{limit}"
+
+    search.__doc__ = description
+    search.__annotations__["limit"] = limit
+    return tool(effect="reads")(search)
+
+
+@tool(effect="reads")
+def fetch(q: str) -> str:
+    """Get something."""
+    return q
+
+
+def changed(tmp_path: Path, now: Asked, before: Asked | None = None, **options: Any) -> Divergence:
+    """Record one program, re-execute another, and return what differs."""
+    models = {"": ScriptedModel(["one", "two"]), "other": ScriptedModel(["three"], name="other-1")}
+    tools = [search_tool(), fetch]
+    log = record(
+        program_with(before or Asked()), log=tmp_path / "a.jsonl", models=models, tools=tools
+    ).log
+    options.setdefault("tools", tools)
+    (found,) = reexecute(log, program_with(now), **options).divergences
+    return found
+
+
+def test_a_parameter_is_named(tmp_path: Path) -> None:
+    """With both values, by its JSON pointer."""
+    found = changed(tmp_path, Asked(temperature=0.7))
+
+    assert found.category == "args_changed"
+    assert found.fingerprints == {"parameters /temperature": ("0.2", "0.7")}
+
+
+def test_another_model_is_named(tmp_path: Path) -> None:
+    """By the names that the record knows them by."""
+    found = changed(tmp_path, Asked(model="other"))
+
+    assert found.category == "name_changed"
+    assert found.fingerprints["model"][1] == "other-1"
+
+
+def test_a_system_prompt_is_named_and_shown_line_by_line(tmp_path: Path) -> None:
+    """So that a person can act on it without opening the log."""
+    found = changed(tmp_path, Asked(system=PROMPT.replace("kind", "strict")))
+
+    assert "prompt, message 0 (system)" in found.fingerprints
+    (text,) = found.texts
+    assert text.what == "message 0 (system)"
+    assert text.lines == (" You review code.", "-Be kind.", "+Be strict.", " Say why.")
+    assert "            -Be kind.\n            +Be strict." in str(found)
+
+
+def test_a_later_message_is_shown_in_its_place_of_the_conversation(tmp_path: Path) -> None:
+    """Though a log holds each message once, and the request names only what it adds."""
+    found = changed(tmp_path, Asked(last="And what then?"))
+
+    assert (found.call, [text.what for text in found.texts]) == ("0#2", ["message 3 (user)"])
+    assert found.texts[0].lines == ("And {+what +}then?",)
+
+
+def test_a_tool_less_is_named(tmp_path: Path) -> None:
+    """What a model is offered is part of what it is asked."""
+    found = changed(tmp_path, Asked(offered=1))
+
+    assert found.fingerprints == {"tool search: offered": ("offered", "")}
+
+
+@pytest.mark.parametrize(
+    ("now", "name"),
+    [
+        (search_tool("Look for it."), "tool search: description"),
+        (search_tool(limit=str), "tool search: schema /properties/limit/type"),
+    ],
+    ids=["description", "schema"],
+)
+def test_a_part_of_a_tool_is_named(tmp_path: Path, now: Any, name: str) -> None:
+    """Its text, or the place in its schema."""
+    found = changed(tmp_path, Asked(temperature=1), tools=[now, fetch])
+
+    assert name in found.fingerprints
+    assert name in str(found)
+
+
+def test_a_fingerprint_alone_is_no_divergence(tmp_path: Path) -> None:
+    """It explains, and never decides."""
+    log = record(
+        program_with(Asked()),
+        log=tmp_path / "a.jsonl",
+        model=ScriptedModel(["one", "two"]),
+        tools=[search_tool(), fetch],
+    ).log
+
+    assert reexecute(log, program_with(Asked()), tools=[search_tool(), fetch]).identical

@@ -1,0 +1,588 @@
+"""What the first difference is called (CONTRACT.md §12.4): one change a case, one name."""
+
+import asyncio
+import contextlib
+import functools
+from pathlib import Path
+
+import attrs
+import pytest
+
+from refold.engine.errors import ToolError, ToolUnknown
+from refold.engine.ports.delegation import Delegation
+from refold.engine.program.run import Run
+from refold.engine.runners.recording import record
+from refold.replay.explain.divergence import Divergence
+from refold.replay.reexecute.reexecute import reexecute
+from refold.tools.contract.tool_types import tool
+from tests.support.steps import Step, fetch, program_of, recorded, search
+
+A: Step = ("tool", "search", {"q": "a"})
+B: Step = ("tool", "fetch", {"q": "b"})
+C: Step = ("tool", "search", {"q": "c"})
+X: Step = ("tool", "search", {"q": "x"})
+NAP: Step = ("sleep", 0.001)
+UUID: Step = ("uuid",)
+
+
+def both(*branches: list[Step]) -> Step:
+    return ("both", *branches)
+
+
+@attrs.frozen
+class Case:
+    """A program, the same program changed, and what the change is called."""
+
+    name: str
+    before: list[Step]
+    after: list[Step]
+    category: str
+    where: str
+    seq: int | None
+
+
+CASES = [
+    # a changed argument, at each place
+    Case("argument first", [A, B, C], [X, B, C], "args_changed", "search#1", 1),
+    Case("argument middle", [A, C, B], [A, X, B], "args_changed", "search#2", 3),
+    Case("argument last", [A, B, C], [A, B, X], "args_changed", "search#3", 5),
+    Case("model text", [("model", "hi")], [("model", "ho")], "args_changed", "scripted#1", 1),
+    Case("note text", [("note", "hi")], [("note", "ho")], "args_changed", "note#1", 1),
+    # a call that was not there
+    Case("extra at start", [A, B, C], [X, A, B, C], "extra_call", "search#1", None),
+    Case("extra in the middle", [A, B, C], [A, X, B, C], "extra_call", "search#2", None),
+    Case("extra at the end", [A, B, C], [A, B, C, X], "extra_call", "search#4", None),
+    Case("one more of the same", [A, A], [A, A, A], "extra_call", "search#3", None),
+    Case("call before a uuid", [A, UUID, B], [A, X, UUID, B], "extra_call", "search#2", None),
+    Case("note before a uuid", [UUID, B], [("note", "n"), UUID, B], "extra_call", "note#1", None),
+    Case(
+        "one more of the same, before a look",
+        [A, ("now",), UUID],
+        [A, UUID, ("now",), UUID],
+        "extra_call",
+        "uuid#2",
+        None,
+    ),
+    Case("sleep added", [A, B], [A, NAP, B], "extra_call", "timer@1", None),
+    Case("sleep added at the end", [A], [A, NAP], "extra_call", "timer@1", None),
+    Case("look added", [A, B], [A, ("now",), B], "extra_call", "clock", None),
+    # a call that is gone
+    Case("first dropped", [A, B, C], [B, C], "missing_call", "search#1", 1),
+    Case("middle dropped", [A, B, C], [A, C], "missing_call", "fetch#2", 3),
+    Case("last dropped", [A, B, C], [A, B], "unconsumed", "search#3", 5),
+    Case("all dropped", [A, B, C], [], "unconsumed", "search#1", 1),
+    Case("one fewer of the same", [A, A], [A], "unconsumed", "search#2", 3),
+    Case("sleep removed", [A, NAP, B], [A, B], "missing_call", "timer@1", 3),
+    Case("sleep removed at the end", [A, NAP], [A], "unconsumed", "timer@1", 3),
+    Case("look removed", [A, ("now",), B], [A, B], "missing_call", "clock", 3),
+    Case("look removed at the end", [A, ("now",)], [A], "unconsumed", "clock", 3),
+    Case("early return", [A, B, C], [A, ("return", 1)], "unconsumed", "fetch#2", 3),
+    Case(
+        "early return of the same value",
+        [A, ("note", "n"), ("return", 1)],
+        [A, ("return", 1)],
+        "unconsumed",
+        "note#2",
+        3,
+    ),
+    # another order
+    Case("pair swapped", [A, B, C], [B, A, C], "reordered", "fetch#1", 1),
+    Case("later pair swapped", [A, B, C], [A, C, B], "reordered", "search#2", 3),
+    Case("all reversed", [A, B, C], [C, B, A], "reordered", "search#1", 1),
+    # another kind, another name
+    Case("call for a note", [A, B, C], [A, ("note", "b"), C], "kind_changed", "note#2", 3),
+    Case("call for a draw", [A, B, C], [A, ("uuid",), C], "kind_changed", "uuid#2", 3),
+    Case("call for a model", [A, B, C], [A, ("model", "b"), C], "kind_changed", "scripted#2", 3),
+    Case("call for a child", [A, B, C], [A, ("child", []), C], "kind_changed", "stepwise#2", 3),
+    Case("call for a sleep", [A, B, C], [A, NAP, C], "kind_changed", "timer@1", 3),
+    Case("sleep for a call", [A, NAP, C], [A, B, C], "kind_changed", "fetch#2", 3),
+    Case("call for a look", [A, B, C], [A, ("now",), C], "kind_changed", "fetch#2", 3),
+    Case("look for a call", [A, ("now",), C], [A, B, C], "kind_changed", "fetch#2", 3),
+    Case(
+        "renamed tool",
+        [A, B, C],
+        [A, ("tool", "search", {"q": "b"}), C],
+        "name_changed",
+        "search#2",
+        3,
+    ),
+    # another end
+    Case("another value", [A, ("return", 1)], [A, ("return", 2)], "output_changed", "", 3),
+    Case("raise for return", [A, ("return", 1)], [A, ("raise", "no")], "output_changed", "", 3),
+    Case("return for raise", [A, ("raise", "no")], [A, ("return", 1)], "output_changed", "", 3),
+    Case("another error", [A, ("raise", "no")], [A, ("raise", "yes")], "output_changed", "", 3),
+    # waiting
+    Case(
+        "await added",
+        [("start", [A]), B, ("return", 1)],
+        [("start", [A]), ("await",), B, ("return", 1)],
+        "unrecorded_await",
+        "search#1 in 0/1",
+        1,
+    ),
+    Case(
+        "await moved forward",
+        [("start", [A, A]), B, C, ("await",), ("return", 1)],
+        [("start", [A, A]), ("await",), B, C, ("return", 1)],
+        "unrecorded_await",
+        "search#1 in 0/1",
+        1,
+    ),
+    Case(
+        "await removed",
+        [("start", [A]), ("await",), B, ("return", 1)],
+        [("start", [A]), B, ("return", 1)],
+        "reordered",
+        "fetch#1",
+        1,
+    ),
+    # parallel branches: a change is found in its own branch
+    Case(
+        "argument in a branch",
+        [both([A, B], [C, A])],
+        [both([A, B], [C, X])],
+        "args_changed",
+        "search#2 in 0/2",
+        6,
+    ),
+    Case(
+        "extra in a branch",
+        [both([A, B], [C, B])],
+        [both([A, B], [C, X, B])],
+        "extra_call",
+        "search#2 in 0/2",
+        None,
+    ),
+    Case(
+        "a branch more",
+        [both([A], [B])],
+        [both([A], [B], [C])],
+        "extra_call",
+        "search#1 in 0/3",
+        None,
+    ),
+    Case(
+        "a branch less",
+        [both([A], [B], [C])],
+        [both([A], [B])],
+        "missing_call",
+        "search#1 in 0/3",
+        3,
+    ),
+    Case(
+        "branches swapped",
+        [both([A], [B])],
+        [both([B], [A])],
+        "reordered",
+        "search#1 in 0/2",
+        1,
+    ),
+    Case(
+        "a branch more, in front",
+        [both([A], [B])],
+        [both([C], [A], [B])],
+        "extra_call",
+        "search#1 in 0/1",
+        None,
+    ),
+    Case(
+        "a branch less, in front",
+        [both([A], [B], [C])],
+        [both([B], [C])],
+        "missing_call",
+        "search#1 in 0/1",
+        1,
+    ),
+    Case(
+        "pair swapped in a branch",
+        [both([A, B, C], [C])],
+        [both([B, A, C], [C])],
+        "reordered",
+        "fetch#1 in 0/1",
+        1,
+    ),
+    # a call that moved into another task
+    Case(
+        "call wrapped in a task",
+        [A, B, C],
+        [A, ("start", [B]), ("await",), C],
+        "reordered",
+        "fetch#1 in 0/1",
+        3,
+    ),
+    Case("sequence gathered", [A, B], [both([A], [B])], "reordered", "search#1 in 0/1", 1),
+    Case("gather undone", [both([A], [B])], [A, B], "reordered", "search#1", 1),
+    Case(
+        "gathered, and one changed",
+        [A, B],
+        [both([A], [X])],
+        "reordered",
+        "search#1 in 0/1",
+        1,
+    ),
+    # sleeps and time limits
+    Case(
+        "sleep added in a branch",
+        [both([A, B], [C])],
+        [both([A, NAP, B], [C])],
+        "extra_call",
+        "timer@1 in 0/1",
+        None,
+    ),
+    Case(
+        "sleep added before a sleep", [A, NAP, B], [NAP, A, NAP, B], "extra_call", "timer@1", None
+    ),
+    Case(
+        "call for a sleep in a branch",
+        [both([A, B], [C])],
+        [both([A, NAP], [C])],
+        "kind_changed",
+        "timer@1 in 0/1",
+        4,
+    ),
+    # a tool that the run was not offered
+    Case(
+        "renamed to an unknown tool",
+        [A, B, C],
+        [A, ("tool", "fetch_v2", {"q": "b"}), C],
+        "name_changed",
+        "fetch_v2#2",
+        3,
+    ),
+    Case(
+        "unknown tool in a branch",
+        [both([A, B], [C])],
+        [both([A, ("tool", "fetch_v2", {"q": "b"})], [C])],
+        "name_changed",
+        "fetch_v2#2 in 0/1",
+        4,
+    ),
+    Case(
+        "unknown tool at the end",
+        [A],
+        [A, ("tool", "fetch_v2", {"q": "b"})],
+        "extra_call",
+        "fetch_v2#2",
+        None,
+    ),
+]
+
+
+def first_divergence(tmp_path: Path, before: list[Step], after: list[Step]) -> Divergence:
+    log = recorded(tmp_path / "a.jsonl", *before).log
+    assert reexecute(log, program_of(*before)).identical
+    return reexecute(log, program_of(*after)).divergences[0]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_change_has_its_name_and_its_place(tmp_path: Path, case: Case) -> None:
+    """The category, the place in names, and the recorded entry; the unchanged program matches."""
+    found = first_divergence(tmp_path, case.before, case.after)
+
+    place = "stepwise > " + case.where if case.where else "stepwise"
+    assert (found.category, found.where, found.seq) == (case.category, place, case.seq)
+
+
+@pytest.mark.parametrize("position", range(8), ids=lambda position: f"at {position}")
+def test_a_call_dropped_at_each_position(tmp_path: Path, position: int) -> None:
+    """Dropping the n-th of eight calls is found at the n-th; only the last is left at the end."""
+    steps = [("tool", "search", {"q": str(number)}) for number in range(8)]
+
+    found = first_divergence(tmp_path, steps, steps[:position] + steps[position + 1 :])
+
+    assert found.call == f"0#{position + 1}"
+    assert found.category == ("missing_call" if position < 7 else "unconsumed")
+    assert found.recorded["arguments"] == {"q": str(position)}
+
+
+def test_a_program_that_calls_for_ever_is_named_all_the_same(tmp_path: Path) -> None:
+    """Naming lets the program run on, and only so far."""
+
+    async def tireless(run: object, _input: object) -> None:
+        while True:
+            await run.tool("search", q="more")  # type: ignore[attr-defined]  # of a Run
+
+    log = recorded(tmp_path / "a.jsonl", A).log
+
+    assert reexecute(log, tireless).divergences[0].category == "args_changed"
+
+
+async def sleeps_then(run: Run, _input: object) -> None:
+    await run.tool("search", q="a")
+    await asyncio.sleep(0.001)
+
+
+async def within_a_limit(run: Run, _input: object) -> None:
+    async with asyncio.timeout(60):
+        await run.tool("search", q="a")
+    await asyncio.sleep(0.001)
+
+
+def test_a_time_limit_is_a_timer_more_where_it_shifts_one_that_fires(tmp_path: Path) -> None:
+    """A log has only timers that fired; one that came to nothing is found by their numbers."""
+    log = recorded(tmp_path / "a.jsonl", program=sleeps_then).log
+    (more,) = reexecute(log, within_a_limit).divergences
+    assert (more.category, more.call, more.recorded) == ("extra_call", "0@1", None)
+
+    log = recorded(tmp_path / "b.jsonl", program=within_a_limit).log
+    (less,) = reexecute(log, sleeps_then).divergences
+    assert (less.category, less.call, less.now) == ("missing_call", "0@2", None)
+
+
+def test_a_moved_call_says_from_where_to_where(tmp_path: Path) -> None:
+    """The likely cause is the task, and not what else may reorder calls."""
+    found = first_divergence(tmp_path, [A, B], [A, ("start", [B]), ("await",)])
+
+    assert "recorded as 0#2, asked now as 0/1#1" in found.cause
+    assert found.recorded["arguments"] == found.now["arguments"]
+
+
+def test_an_unknown_tool_that_is_caught_is_no_difference(tmp_path: Path) -> None:
+    """Whoever asked for it when recording, and went on, does so again."""
+
+    async def careful(run: Run, _input: object) -> object:
+        try:
+            return await run.tool("no_such_tool")
+        except ToolUnknown:
+            return await run.tool("search", q="a")
+
+    log = recorded(tmp_path / "a.jsonl", program=careful).log
+
+    assert reexecute(log, careful).identical
+
+
+def test_what_follows_the_first_difference_is_told_too(tmp_path: Path) -> None:
+    """In the order of the record; in a task beside the first, it is no consequence."""
+    before = [both([A, B], [C, B]), A, ("return", 1)]
+    after = [both([X, B], [C, X]), B, ("return", 2)]
+
+    found = first_divergence(tmp_path, before, after)
+
+    assert (found.category, found.call) == ("args_changed", "0/1#1")
+    assert [(one.category, one.call, one.consequence) for one in found.later] == [
+        ("name_changed", "0/2#2", False),
+        ("name_changed", "0#1", True),
+        ("output_changed", "", True),
+    ]
+    assert found.later_count == 3
+
+
+def test_a_branch_made_after_the_first_difference_may_follow_from_it(tmp_path: Path) -> None:
+    """Only tasks that were there already stand beside it."""
+    found = first_divergence(tmp_path, [A, both([B], [C])], [X, both([B], [X])])
+
+    assert [(one.call, one.consequence) for one in found.later] == [("0/2#1", True)]
+
+
+def test_later_differences_are_counted_beyond_what_is_kept(tmp_path: Path) -> None:
+    """At most a hundred keep their details."""
+    steps = [("note", str(number)) for number in range(150)]
+
+    found = first_divergence(tmp_path, [*steps, A], [A])
+
+    assert found.category == "missing_call"
+    assert (len(found.later), found.later_count) == (100, 150)  # the output among them
+
+
+async def in_time(run: Run, _input: object, *, edit: str) -> None:
+    """Ask, then have a child work that takes longer than it may."""
+    asked = run.tool("search", q="a")
+    await (asyncio.wait_for(asked, 60) if edit == "limit before" else asked)
+    if edit == "sleep before":
+        await asyncio.sleep(0.001)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(0.02):
+            if edit == "sleep":
+                await asyncio.sleep(0.001)
+            if edit == "call":
+                await run.tool("fetch", q="inserted")
+            if edit == "patient":
+                await run.start(Delegation(program=slow))
+                await asyncio.Event().wait()
+            if edit != "dropped":
+                await run.delegate(Delegation(program=slow))
+    await run.tool("search", q="b")
+
+
+async def slow(run: Run, _input: object) -> None:
+    await run.sleep(60)
+
+
+@pytest.mark.parametrize(
+    ("edit", "category", "call"),
+    [
+        ("sleep", "extra_call", "0@2"),
+        ("sleep before", "extra_call", "0@1"),
+        ("limit before", "extra_call", "0@1"),
+        ("call", "extra_call", "0#2"),
+        ("dropped", "missing_call", "0#2"),
+    ],
+)
+def test_what_is_new_before_a_call_that_is_given_up(
+    tmp_path: Path, edit: str, category: str, call: str
+) -> None:
+    """It comes to its end when the program is let run on, before the recorded time limit does."""
+    log = recorded(tmp_path / "a.jsonl", program=functools.partial(in_time, edit="")).log
+
+    found = reexecute(log, functools.partial(in_time, edit=edit)).divergences[0]
+
+    assert (found.category, found.call) == (category, call)
+
+
+@tool(effect="reads")
+def flaky(number: int) -> int:
+    """Fail twice."""
+    if number < 2:
+        raise ConnectionError("down")
+    return number
+
+
+async def retrying(run: Run, _input: object, *, edit: str) -> int | None:
+    """Try until it works, with a pause in between."""
+    for number in range(4):
+        try:
+            if edit == "before":
+                await run.tool("search", q="new")
+            return int(await run.tool(flaky, number=number))
+        except ToolError:
+            if edit == "after":
+                await run.tool("search", q="new")
+            await asyncio.sleep(0.001)
+    return None
+
+
+@pytest.mark.parametrize(("edit", "call"), [("before", "0#1"), ("after", "0#2")])
+def test_a_new_call_does_not_fail_as_another_one_did(tmp_path: Path, edit: str, call: str) -> None:
+    """What failed in the record says nothing of another tool: it would lead the program astray."""
+    log = recorded(tmp_path / "a.jsonl", program=functools.partial(retrying, edit="")).log
+
+    (found,) = reexecute(log, functools.partial(retrying, edit=edit), tools=[flaky]).divergences
+
+    assert (found.category, found.call) == ("extra_call", call)
+    assert {one.category for one in found.later} == {"extra_call"}
+
+
+def test_requests_are_told_in_the_words_of_run(tmp_path: Path) -> None:
+    """A value as it was drawn, without the entry's members; what was given up on as that."""
+    value = first_divergence(tmp_path, [A, UUID, B], [A, B])
+    log = recorded(tmp_path / "b.jsonl", program=functools.partial(in_time, edit="")).log
+    cancel = reexecute(log, functools.partial(in_time, edit="patient")).divergences[0]
+
+    assert "recorded  uuid  0#2  (entry 3" in str(value)
+    assert cancel.where.endswith("> cancel child#2")
+
+
+@tool(effect="reads")
+async def lasting(q: str) -> str:
+    """Wait for ever."""
+    await asyncio.Event().wait()
+    return q
+
+
+async def cut_off(run: Run, _input: object, *, edit: str) -> None:
+    """Ask one after the other, within a limit that the second call does not keep."""
+    word = "other" if edit == "words" else "word"
+    left: list[asyncio.Task[object]] = []
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(0.02):
+            if edit == "sleep":
+                await run.sleep(0.001)
+            if edit == "call":
+                await run.tool("search", q="inserted")
+            await run.tool("search", q=f"{word} 1")
+            for number in range(2, 5):
+                name = "fetch" if edit == "name" else "lasting"
+                asked = run.tool(name, q=f"{word} {number}")
+                if edit == "task":
+                    left.append(asyncio.create_task(asked))
+                else:
+                    await asked
+    await run.tool("search", q="after")
+
+
+@pytest.mark.parametrize(
+    ("edit", "category", "call", "recorded_call"),
+    [
+        ("words", "args_changed", "0#1", "0#1"),
+        ("name", "name_changed", "0#2", "0#2"),
+        ("task", "reordered", "0/1#1", "0#2"),
+        ("sleep", "extra_call", "0@2", ""),
+        ("call", "extra_call", "0#1", ""),
+    ],
+)
+def test_what_a_time_limit_cut_off_is_cut_off_again(
+    tmp_path: Path, edit: str, category: str, call: str, recorded_call: str
+) -> None:
+    """A call that the record gave up on is not answered: the program asks for no more than then."""
+    program = functools.partial(cut_off, edit="")
+    log = record(program, log=tmp_path / "a.jsonl", tools=[search, fetch, lasting], seed=1).log
+
+    found = reexecute(log, functools.partial(cut_off, edit=edit)).divergences[0]
+
+    assert (found.category, found.call) == (category, call)
+    assert (found.recorded or {}).get("call", "") == recorded_call
+
+
+async def beside(run: Run, _input: object, *, edit: str) -> object:
+    """Ask in a branch beside others, of which one sleeps."""
+
+    async def naps() -> str:
+        if edit != "awake":
+            await asyncio.sleep(0.001)
+        return str(await run.tool("search", q="nap"))
+
+    if edit == "sleep":
+        await asyncio.sleep(0.001)
+    if edit == "one by one":
+        return [await naps(), await run.tool("search", q="a"), await run.tool("search", q="b")]
+    extra = [asyncio.sleep(0)] if edit == "task" else []
+    branches = [naps(), run.tool("search", q="a"), run.tool("search", q="b")]
+    return await asyncio.gather(*extra, *branches)
+
+
+@pytest.mark.parametrize(
+    ("edit", "category", "call"),
+    [
+        ("sleep", "extra_call", "0@1"),
+        ("one by one", "reordered", "0#2"),
+        ("awake", "missing_call", "0/1@1"),
+        ("task", None, ""),
+    ],
+)
+def test_a_sleep_is_blamed_only_where_it_is_new(
+    tmp_path: Path, edit: str, category: str | None, call: str
+) -> None:
+    """Not one that the record has in another task."""
+    log = recorded(tmp_path / "a.jsonl", program=functools.partial(beside, edit="")).log
+
+    found = reexecute(log, functools.partial(beside, edit=edit)).divergences[0]
+
+    assert category is None or (found.category, found.call) == (category, call)
+    assert category is not None or found.now is None or found.now["kind"] != "timer"
+
+
+async def failing(run: Run, _input: object, *, edit: str) -> None:
+    """Note a failure."""
+    try:
+        if edit == "note":
+            run.annotate("instead")
+        elif edit == "draw":
+            run.uuid()
+        else:
+            await run.tool("flaky", number=0)
+    except ToolError as error:
+        run.annotate(f"{error.code} at once")
+    await run.tool("search", q="after")
+
+
+@pytest.mark.parametrize("edit", ["note", "draw"])
+def test_what_stands_in_the_place_of_a_call_has_replaced_it(tmp_path: Path, edit: str) -> None:
+    """Though what followed from the call is gone, too, and is more like it."""
+    log = record(
+        functools.partial(failing, edit=""), log=tmp_path / "a.jsonl", tools=[flaky, search], seed=1
+    ).log
+
+    found = reexecute(log, functools.partial(failing, edit=edit)).divergences[0]
+
+    assert (found.category, found.call) == ("kind_changed", "0#1")
+    assert (found.recorded or {})["name"] == "flaky"

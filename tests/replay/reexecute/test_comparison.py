@@ -1,0 +1,72 @@
+"""One run against its log: both sides, put together for people (CONTRACT.md §12.2, §12.5)."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refold.engine.program.run import Run
+from refold.engine.runners.recording import record
+from refold.replay.reexecute.reexecute import reexecute
+from tests.support.steps import recorded
+
+
+async def waits_for_nothing(_run: Run, _input: Any) -> None:
+    await asyncio.Event().wait()
+
+
+def _moved(program: Any, tmp_path: Path) -> Path:
+    """Return the text of a program below two more lines."""
+    moved = tmp_path / "test_comparison.py"
+    moved.write_text(f"import asyncio\n\n\n\nasync def {program.__name__}(_run, _input):\n"
+                     "    await asyncio.Event().wait()\n")  # fmt: skip
+    return moved
+
+
+def test_lines_of_a_program_that_could_not_go_on_are_not_compared(tmp_path: Path) -> None:
+    """An edit above them moves them, and changes nothing."""
+    recording = record(waits_for_nothing, log=tmp_path / "a.jsonl")
+    assert recording.error is not None
+    assert recording.error.code == "stuck"
+
+    assert reexecute(
+        recording.log, f"{_moved(waits_for_nothing, tmp_path)}:waits_for_nothing"
+    ).identical
+
+
+async def asks_for_it(run: Run, _input: Any) -> Any:
+    return await run.tool("search", q="a")
+
+
+def test_an_unknown_tool_is_told_with_those_that_were_offered(tmp_path: Path) -> None:
+    """By its name alone: with what it was called never came so far."""
+
+    async def asks_for_another(run: Run, _input: Any) -> Any:
+        return await run.tool("serch", q="a")
+
+    asks_for_another.__name__ = "asks_for_it"
+    log = recorded(tmp_path / "a.jsonl", program=asks_for_it).log
+
+    (found,) = reexecute(log, asks_for_another).divergences
+
+    assert (found.category, found.now["name"]) == ("name_changed", "serch")
+    assert [one.pointer for one in found.diff] == ["/name"]
+    assert found.cause == "the run was not offered the tool 'serch'; it was offered: fetch, search"
+    assert found.file == __file__
+
+
+@pytest.mark.parametrize("has_more", [True, False])
+def test_the_end_of_the_run_is_told_among_what_follows(tmp_path: Path, has_more: bool) -> None:  # noqa: FBT001 - a case
+    """Where it differs."""
+
+    async def now(run: Run, _input: Any) -> Any:
+        found = await run.tool("search", q="b")
+        return [found] if has_more else "found a"
+
+    log = recorded(tmp_path / "a.jsonl", program=asks_for_it).log
+
+    (found,) = reexecute(log, now).divergences
+
+    assert found.category == "args_changed"
+    assert [one.category for one in found.later] == ["output_changed"] * has_more

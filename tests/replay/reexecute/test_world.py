@@ -1,0 +1,183 @@
+"""A kernel's world that is a log: what the program is given comes from there alone."""
+
+import asyncio
+import inspect
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from refold.engine.errors import LogDamaged, LogUnsupported, ToolNeeded, UsageError
+from refold.engine.events.events import RunFinished, RunStarted
+from refold.engine.log import LogWriter, read_entries
+from refold.engine.ports.ports import CallContext, ModelRequest
+from refold.engine.program.run import PlainRun, Run
+from refold.engine.runners.recording import record
+from refold.replay.audit.refolding import state
+from refold.replay.reexecute.reexecute import reexecute
+from refold.replay.reexecute.world import (
+    RecordedModel,
+    RecordedTool,
+    Replayed,
+    first_event,
+    identity_of,
+)
+from refold.tools.contract.tool_types import DelegationTool, tool
+from tests.support.steps import program_of, recorded
+
+CONTEXT = CallContext(call="0#1", run_id="r", depth=0, origin="k")
+
+
+def test_stand_ins_execute_nothing() -> None:
+    """A tool or a model known only from the log can be asked for, and never run."""
+    known = RecordedTool("search", "reads", {}, typed=True)
+
+    with pytest.raises(ToolNeeded):
+        known.call({}, CONTEXT)
+    with pytest.raises(ToolNeeded):
+        known.load(1)
+    with pytest.raises(ToolNeeded):
+        asyncio.run(known.delegate(None, {}))
+    assert known.dump([1]) == [1]
+    with pytest.raises(UsageError):
+        RecordedModel("m").complete(ModelRequest(messages=()))
+
+
+def test_the_recorded_run_is_who_it_was(tmp_path: Path) -> None:
+    """Ids, path, depth and seed come from the first line: nothing is drawn anew."""
+    recorded(tmp_path / "a.jsonl", ("child", [("uuid",)]))
+    root, child = (next(read_entries(tmp_path / name)).event for name in ("a.jsonl", "a.1.jsonl"))
+    assert isinstance(root, RunStarted)
+    assert isinstance(child, RunStarted)
+
+    assert identity_of(root).parent is None
+    identity = identity_of(child)
+    assert (identity.root_id, identity.depth, identity.path) == (root.run_id, 1, "0#1")
+    assert identity.parent is not None
+    assert identity.parent.run == root.run_id
+
+
+def test_only_a_log_is_a_world(tmp_path: Path) -> None:
+    """Another file is refused before the program starts."""
+    other = tmp_path / "other.jsonl"
+    other.write_text('{"not": "a log"}\n')
+
+    with pytest.raises(LogDamaged):
+        Replayed(other, tools={})
+
+
+def test_a_log_of_other_scheduling_rules_is_not_reexecuted(tmp_path: Path) -> None:
+    """Case 101: it is read, verified and folded; what its steps would be now, nobody knows."""
+
+    async def program(run: Run, _: Any) -> None:
+        run.annotate("here")
+
+    recorded = first_event(record(program, None, log=tmp_path / "a.jsonl").log)
+    later = attrs.evolve(recorded, versions=recorded.versions | {"engine": 99})
+    log = tmp_path / "later.jsonl"
+    with LogWriter.create(log, later) as writer:
+        writer.append(RunFinished("completed", "done"))
+
+    assert state(log).status == "completed"
+    with pytest.raises(LogUnsupported) as refused:
+        reexecute(log, program)
+    assert "rules 99" in str(refused.value)
+
+
+def test_values_come_from_the_record(tmp_path: Path) -> None:
+    """Time, uuids and random streams are those that were recorded, whatever the clock says now."""
+    seen: list[Any] = []
+
+    async def program(run: Run, _input: Any) -> Any:
+        await asyncio.sleep(0.001)
+        seen.append((run.now(), run.uuid(), run.random("s").random(), run.id, run.depth))
+
+    log = record(program, log=tmp_path / "a.jsonl").log
+    assert reexecute(log, program).identical
+
+    assert seen[0] == seen[1]
+
+
+def test_virtual_time_passes_as_it_did(tmp_path: Path) -> None:
+    """`loop.time()` gives what was recorded; a sleep of an hour would take no time at all."""
+    seen: list[float] = []
+
+    async def program(_run: Run, _input: Any) -> Any:
+        loop = asyncio.get_running_loop()
+        before = loop.time()
+        await asyncio.sleep(0.02)
+        seen.append(loop.time() - before)
+
+    log = record(program, log=tmp_path / "a.jsonl").log
+    assert reexecute(log, program).identical
+
+    assert seen[0] == seen[1] >= 0.02
+
+
+def test_a_delegation_tool_has_to_be_passed(tmp_path: Path) -> None:
+    """It is program code: it is re-executed, between its two lines, and never served."""
+    ran: list[str] = []
+
+    async def handler(run: Run, arguments: dict[str, Any]) -> Any:
+        ran.append("here")
+        return await run.tool("search", q=arguments["q"])
+
+    @tool(effect="reads")
+    def search(q: str) -> str:
+        return q
+
+    asks = DelegationTool(name="asks", description="", parameters={}, handler=handler)
+
+    async def program(run: Run, _input: Any) -> Any:
+        return await run.tool("asks", q="a")
+
+    log = record(program, log=tmp_path / "a.jsonl", tools=[asks, search]).log
+
+    with pytest.raises(ToolNeeded, match=r"program code.*executes\s+again.*tools=\[asks\]"):
+        reexecute(log, program)
+    assert reexecute(log, program, tools=[asks]).identical
+    assert ran == ["here", "here"]
+
+
+def line_of(function: Any, text: str) -> int:
+    """Return the line of this file on which `text` stands in `function`."""
+    lines, first = inspect.getsourcelines(function)
+    return first + next(at for at, line in enumerate(lines) if text in line)
+
+
+async def asks_b(run: Run, _input: Any) -> Any:
+    found = await run.tool("search", q="a")
+    return await run.tool("fetch", q=found)  # here
+
+
+async def waits_long(run: Run, _input: Any) -> Any:
+    await run.tool("search", q="a")
+    await asyncio.sleep(0.001)  # here
+    return await run.tool("search", q="b")
+
+
+def plainly_asks_b(run: PlainRun, _input: Any) -> Any:
+    found = run.tool("search", q="a")
+    return run.tool("fetch", q=found)  # here
+
+
+@pytest.mark.parametrize("program", [asks_b, waits_long, plainly_asks_b])
+def test_the_program_place_is_where_it_asks_or_waits(tmp_path: Path, program: Any) -> None:
+    """The file and line of the program, not of asyncio and not of Refold."""
+    steps = [("tool", "search", {"q": q}) for q in ("a", "b")]
+    log = recorded(tmp_path / "a.jsonl", *steps).log
+
+    found = reexecute(log, program).divergences[0]
+
+    assert (found.file, found.line) == (__file__, line_of(program, "# here"))
+
+
+def test_a_program_that_has_ended_stands_nowhere(tmp_path: Path) -> None:
+    """There is no line to point at, least of all one of whoever replays."""
+    steps = [("tool", "search", {"q": q}) for q in ("a", "b")]
+    log = recorded(tmp_path / "a.jsonl", *steps).log
+
+    found = reexecute(log, program_of(steps[0])).divergences[0]
+
+    assert (found.category, found.file, found.line) == ("unconsumed", "", 0)

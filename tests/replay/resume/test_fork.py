@@ -1,0 +1,449 @@
+"""What if a result had been different?  The rules are CONTRACT.md §12.11."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+import refold
+from refold.engine.encoding.canonical import Json
+from refold.engine.errors import Diverged, EntryMissing, ForkRefused, LogExists, UsageError
+from refold.engine.log import read_entries
+from refold.engine.log.names import tree
+from refold.engine.runners.recording import Recording
+from refold.replay.partial.sources import Sources
+from refold.replay.resume.fork import Fork
+from tests.support.forks import TOOLS, factor, kept, model, reader, report
+
+LIVE = Sources(model="live", tools="live", children="live", may_change=True)
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was() -> Iterator[None]:
+    """The world is put back as it was."""
+    kept.clear()
+    yield
+    factor["value"] = 1
+
+
+@pytest.fixture
+def origin(tmp_path: Path) -> Recording:
+    """A recorded run with a child and a grandchild."""
+    return refold.record(report, None, log=tmp_path / "a.jsonl", tools=TOOLS, model=model())
+
+
+def bytes_of(log: Path) -> dict[str, bytes]:
+    """Return the files of a tree."""
+    return {path.name: path.read_bytes() for path in tree(log)}
+
+
+def check(forked: Fork, origin: Recording) -> None:
+    """A fork that changes nothing does what its origin did, and holds as a log."""
+    assert forked.recording is not None, forked.missing
+    assert forked.recording.output == origin.output
+    assert forked.recording.data_digest == origin.data_digest
+    verified = refold.verify(forked.log)
+    assert verified.intact, verified
+    assert verified.complete, verified
+    replayed = refold.reexecute(forked.log, report)
+    assert replayed.identical, replayed
+
+
+@pytest.mark.parametrize("sources", [None, LIVE])
+def test_a_fork_at_every_entry_does_what_its_origin_did(
+    tmp_path: Path, origin: Recording, sources: Sources | None
+) -> None:
+    """Case 78: at each entry, with all recorded and with all live; the origin's bytes stay."""
+    before = bytes_of(origin.log)
+
+    for at in range(origin.entries):
+        into = tmp_path / f"at-{at}x.jsonl"
+        forked = refold.fork(
+            origin, at, report, into=into, sources=sources, tools=TOOLS, model=model()
+        )
+        check(forked, origin)
+
+    assert bytes_of(origin.log) == before
+
+
+@pytest.mark.parametrize("level", ["a.1.jsonl", "a.1.1.jsonl"])
+def test_a_fork_inside_children(tmp_path: Path, origin: Recording, level: str) -> None:
+    """Cases 74, 75: at each entry of a child and of its child; what stands above is joined anew."""
+    log = tmp_path / level
+    entries = len(list(read_entries(log)))
+
+    for at in range(entries):
+        into = tmp_path / f"in-{at}x.jsonl"
+        check(refold.fork(log, at, report, into=into), origin)
+
+
+def test_a_fork_at_the_last_entry_is_a_copy(tmp_path: Path, origin: Recording) -> None:
+    """Case 69: nothing is left to do, and nothing is executed."""
+    forked = refold.fork(origin, -1, report, into=tmp_path / "b.jsonl", sources=LIVE, tools=TOOLS,
+                         model=model())  # fmt: skip
+
+    assert kept == [3]
+    assert len(list(read_entries(forked.log))) == origin.entries
+    check(forked, origin)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "output"),
+    [
+        ("0#3", 99, [1, 2, "three", [3, 6], 99]),
+        ("0/2#1", 20, [1, 20, "three", [3, 6], 21]),
+        ("0#1", "four", [1, 2, "four", [3, 6], 3]),
+        ("0#1", {"role": "assistant", "content": "five"}, [1, 2, "five", [3, 6], 3]),
+        ("0#2", [0, 0], [1, 2, "three", [0, 0], 3]),
+        ("0#2", {"output": "x", "summary": "s"}, [1, 2, "three", "x", 3]),
+        ("0#2 > 0#1", 30, [1, 2, "three", [30, 6], 3]),
+        ("0#2 > 0#2 > 0#1", 60, [1, 2, "three", [3, 60], 3]),
+    ],
+)
+def test_an_edited_outcome_changes_what_follows(
+    tmp_path: Path, origin: Recording, key: str, value: Json, output: Json
+) -> None:
+    """Case 70: of a tool, a model, a child, and of what a child and its child asked."""
+    before = bytes_of(origin.log)
+
+    forked = refold.fork(
+        origin, None, report, into=tmp_path / "b.jsonl", edits={key: value}, sources=LIVE,
+        tools=TOOLS, model=model(),
+    )  # fmt: skip
+
+    assert forked.recording is not None
+    assert forked.recording.output == output
+    assert bytes_of(origin.log) == before
+    assert refold.verify(forked.log).intact
+    assert refold.reexecute(forked.log, report).identical
+
+
+def test_a_tool_can_be_made_to_fail(tmp_path: Path, origin: Recording) -> None:
+    """`{"error": {"message": …}}` in the place of a result."""
+    edits: dict[str, Json] = {"0#3": {"error": {"message": "no disk"}}}
+
+    forked = refold.fork(origin, None, report, into=tmp_path / "b.jsonl", edits=edits)
+
+    assert forked.recording is not None
+    assert forked.recording.status == "failed"
+    assert "no disk" in str(forked.recording.error)
+
+
+def test_what_was_not_recorded_stops_the_fork_and_names_it(
+    tmp_path: Path, origin: Recording
+) -> None:
+    """With everything recorded, a changed result leads where no outcome is."""
+    forked = refold.fork(origin, None, report, into=tmp_path / "b.jsonl", edits={"0/1#1": 10})
+
+    assert forked.recording is None
+    assert [one.call for one in forked.missing] == ['model scripted#1 ("the sum is 12")']
+    assert refold.verify(forked.log).intact
+    assert not refold.verify(forked.log).complete
+
+
+def test_several_forks_of_one_entry(tmp_path: Path, origin: Recording) -> None:
+    """Cases 71, 72: they do not know of each other, and the origin of none."""
+    found = []
+    for value in (7, 8):
+        into = tmp_path / f"v{value}x.jsonl"
+        edits: dict[str, Json] = {"0#3": value}
+        forked = refold.fork(origin, None, report, into=into, edits=edits)
+        assert forked.recording is not None
+        found.append(forked.recording.output[-1])
+
+    assert found == [7, 8]
+
+
+def test_a_fork_of_a_fork_names_its_origin(tmp_path: Path, origin: Recording) -> None:
+    """Case 77: the nonce of the log it left, and the hash of the entry where it did."""
+    first = refold.fork(origin, None, report, into=tmp_path / "b.jsonl", edits={"0#3": 7})
+    second = refold.fork(first.log, None, report, into=tmp_path / "c.jsonl", edits={"0#3": 8})
+
+    left = list(read_entries(first.log))
+    said = next(iter(read_entries(second.log))).data["origin"]
+    assert said == {
+        "nonce": left[0].data["nonce"],
+        "head": left[second.at].hash,
+        "at": second.at,
+        "edits": ["0#3"],
+    }
+    assert second.recording is not None
+    assert refold.reexecute(second.log, report).identical
+
+
+def test_an_edit_that_changes_what_is_kept_is_a_divergence(
+    tmp_path: Path, origin: Recording
+) -> None:
+    """Case 80: nothing is left behind, and the first difference is named."""
+    into = tmp_path / "b.jsonl"
+
+    with pytest.raises(Diverged, match="args_changed"):
+        refold.fork(origin, -2, report, into=into, edits={"0/1#1": 10})
+
+    assert not tree(into) or not into.exists()
+
+
+def test_an_edit_is_checked_at_the_last_entry_too(tmp_path: Path, origin: Recording) -> None:
+    """A sealed copy is re-executed as any other: an output that does not follow is no fork."""
+    into = tmp_path / "b.jsonl"
+
+    with pytest.raises(Diverged):
+        refold.fork(origin, -1, report, into=into, edits={"0/1#1": 10})
+
+    assert not into.exists()
+
+
+def test_an_edit_in_a_child_that_is_kept_is_checked(tmp_path: Path, origin: Recording) -> None:
+    """Its log is copied whole, and nothing goes on in it; it is re-executed nevertheless."""
+    into, key = tmp_path / "b.jsonl", f"{child_call(origin)} > 0#1"
+
+    with pytest.raises(Diverged):
+        refold.fork(origin, -2, report, into=into, edits={key: 50})
+
+    assert not tree(into) or not into.exists()
+
+
+def test_an_edit_on_which_nothing_depends_is_kept(tmp_path: Path) -> None:
+    """The program is asked, not the position of the edit."""
+
+    async def ignores(run: refold.Run, _: Any) -> str:
+        await run.tool("get", key="a")
+        await run.tool("get", key="b")
+        return "done"
+
+    origin = refold.record(ignores, None, log=tmp_path / "a.jsonl", tools=TOOLS)
+
+    forked = refold.fork(origin, -2, ignores, into=tmp_path / "b.jsonl", edits={"0#1": 10})
+
+    assert forked.recording is not None
+    assert forked.recording.output == "done"
+
+
+def test_a_fork_from_a_failure_with_another_program(tmp_path: Path) -> None:
+    """Case 79: up to the failure the new program does the same; then it goes on."""
+
+    async def fails(run: refold.Run, _: Any) -> Any:
+        found = await run.tool("get", key="abc")
+        raise ValueError(found)
+
+    async def works(run: refold.Run, _: Any) -> Any:
+        found = await run.tool("get", key="abc")
+        return found * 10
+
+    origin = refold.record(fails, None, log=tmp_path / "a.jsonl", tools=TOOLS)
+    assert origin.status == "failed"
+
+    forked = refold.fork(origin, -2, works, into=tmp_path / "b.jsonl")
+
+    assert forked.recording is not None
+    assert forked.recording.output == 30
+
+
+def test_a_fork_of_a_run_that_broke_off(tmp_path: Path, origin: Recording) -> None:
+    """It goes on from its last line; its record serves what it has."""
+    lines = origin.log.read_bytes().splitlines(keepends=True)
+    origin.log.write_bytes(b"".join(lines[:-3]))
+
+    forked = refold.fork(origin, -1, report, into=tmp_path / "b.jsonl", sources=LIVE, tools=TOOLS,
+                         model=model())  # fmt: skip
+
+    assert forked.recording is not None
+    assert forked.recording.output == origin.output
+
+
+def test_drawn_values_are_the_origins(tmp_path: Path) -> None:
+    """Case 53: a fork has its origin's seed, so uuids and random streams go on alike."""
+
+    async def draws(run: refold.Run, _: Any) -> list[Any]:
+        first = run.uuid()
+        await run.tool("get", key="a")
+        return [first, run.uuid(), run.random("s").random()]
+
+    origin = refold.record(draws, None, log=tmp_path / "a.jsonl", tools=TOOLS)
+
+    forked = refold.fork(origin, None, draws, into=tmp_path / "b.jsonl", edits={"0#2": 5})
+
+    assert forked.recording is not None
+    assert forked.recording.output == origin.output
+
+
+@pytest.mark.parametrize(
+    ("at", "edits", "error"),
+    [
+        (None, {}, ForkRefused),
+        (99, {}, EntryMissing),
+        (-99, {}, EntryMissing),
+        (None, {"0#9": 1}, ForkRefused),
+        (None, {"0#3 > 0#1": 1}, ForkRefused),
+        (3, {"nonsense": 1}, ForkRefused),
+        (None, {"0#1": 5}, UsageError),
+    ],
+)
+def test_a_fork_of_nowhere_is_refused(
+    tmp_path: Path,
+    origin: Recording,
+    at: int | None,
+    edits: dict[str, Json],
+    error: type[Exception],
+) -> None:
+    """No such entry, no such outcome, a value that is none; nothing is made."""
+    into = tmp_path / "b.jsonl"
+
+    with pytest.raises(error):
+        refold.fork(origin, at, report, into=into, edits=edits)
+
+    assert not into.exists()
+
+
+def test_a_program_in_the_place_of_the_entry_is_told_apart(
+    tmp_path: Path, origin: Recording
+) -> None:
+    """The functions beside it take the program second."""
+    with pytest.raises(UsageError, match="passed by name: program"):
+        refold.fork(origin.log, report, into=tmp_path / "f.jsonl")  # type: ignore[arg-type]  # what people write
+
+    assert not (tmp_path / "f.jsonl").exists()
+
+
+def test_an_existing_log_is_never_overwritten(origin: Recording) -> None:
+    """Neither another one nor the origin itself."""
+    before = bytes_of(origin.log)
+
+    with pytest.raises(LogExists):
+        refold.fork(origin, 3, report, into=origin.log)
+
+    assert bytes_of(origin.log) == before
+
+
+def test_a_child_can_be_made_to_fail(tmp_path: Path, origin: Recording) -> None:
+    """As a tool can; what it gave is gone."""
+    edits: dict[str, Json] = {child_call(origin): {"error": {"message": "no"}}}
+
+    forked = refold.fork(origin, None, report, into=tmp_path / "b.jsonl", edits=edits)
+
+    assert forked.recording is not None
+    assert forked.recording.output[3] is None
+    assert refold.reexecute(forked.log, report).identical
+
+
+@pytest.mark.parametrize("at", [0, None])
+def test_an_edit_that_is_no_outcome_names_its_key(
+    tmp_path: Path, origin: Recording, at: int | None
+) -> None:
+    """Wherever it is served, nothing is made."""
+    key, into = child_call(origin), tmp_path / "b.jsonl"
+
+    with pytest.raises(UsageError, match=f"the edit of '{key}': .*/outcome/status"):
+        refold.fork(origin, at, report, into=into, edits={key: {"status": "banana"}})
+
+    assert not into.exists()
+
+
+def child_call(origin: Recording) -> str:
+    """Return the call that starts the child."""
+    return next(e.call or "" for e in read_entries(origin.log) if e.kind == "child.started")
+
+
+def test_drawn_values_are_edited_unless_they_follow_from_the_seed(tmp_path: Path) -> None:
+    """What came from the world may be another one, from any entry; a uuid may not."""
+
+    async def draws(run: refold.Run, _: Any) -> Any:
+        return [run.uuid(), run.environment("REFOLD_NO_SUCH"), await run.tool("get", key="a")]
+
+    origin = refold.record(draws, None, log=tmp_path / "a.jsonl", tools=TOOLS)
+
+    forked = refold.fork(origin, 0, draws, into=tmp_path / "b.jsonl", edits={"0#2": "there"})
+
+    assert forked.recording is not None
+    assert forked.recording.output == [origin.output[0], "there", origin.output[2]]
+    assert refold.reexecute(forked.log, draws).identical
+    with pytest.raises(ForkRefused, match="seed"):
+        refold.fork(origin, 0, draws, into=tmp_path / "c.jsonl", edits={"0#1": "mine"})
+
+
+def test_one_more_uuid_is_another_one(tmp_path: Path) -> None:
+    """It follows from the seed, as it does in any run; a recorded one is never given twice."""
+
+    def draws(run: refold.PlainRun, _: Any) -> Any:
+        return [run.uuid() for _ in range(count)]
+
+    count = 1
+    origin = refold.record(draws, None, log=tmp_path / "a.jsonl")
+    count = 2
+
+    forked = refold.fork(origin, 0, draws, into=tmp_path / "b.jsonl")
+
+    assert forked.recording is not None
+    assert len(set(forked.recording.output)) == 2
+    assert refold.reexecute(forked.log, draws).identical
+
+
+@attrs.frozen
+class _Point:
+    x: int
+
+
+def test_an_edit_of_another_type_than_the_tools_leaves_nothing(tmp_path: Path) -> None:
+    """Whether it stands in the copy or is served after it; the message says what is wrong."""
+
+    @refold.tool(effect="reads")
+    def point() -> _Point:
+        return _Point(1)
+
+    async def asks(run: refold.Run, _: Any) -> int:
+        found: _Point = await run.tool(point)
+        return found.x
+
+    origin = refold.record(asks, None, log=tmp_path / "a.jsonl", tools=[point])
+
+    for at in (0, None):
+        with pytest.raises(UsageError, match="its tool's type"):
+            refold.fork(origin, at, asks, into=tmp_path / "b.jsonl", edits={"0#1": 5})
+        assert not (tmp_path / "b.jsonl").exists()
+
+
+def _looped(keys: list[str]) -> Callable[..., Any]:
+    async def loops(run: refold.Run, _: Any) -> Any:
+        given = [refold.Delegation(program=reader, input=key) for key in keys]
+        children = [await run.start(each) for each in given]
+        return [outcome.output for outcome in await run.join(*children)]
+
+    return loops
+
+
+def test_parallel_children_of_a_loop(tmp_path: Path) -> None:
+    """Case 76: forked at every entry, each child's outcome stays its own."""
+    program = _looped(["a", "bb", "ccc"])
+    origin = refold.record(program, None, log=tmp_path / "a.jsonl", tools=TOOLS)
+
+    for at in range(origin.entries):
+        into = tmp_path / f"at-{at}x.jsonl"
+        forked = refold.fork(origin, at, program, into=into)
+        assert forked.recording is not None
+        assert forked.recording.output == [1, 2, 3]
+        assert refold.verify(forked.log).intact
+
+
+def test_a_fork_at_every_entry_of_fifty(tmp_path: Path) -> None:
+    """Case 78: branches, a timer and a draw among them; each fork is the same run."""
+
+    async def branch(run: refold.Run, key: str) -> list[Any]:
+        found = [await run.tool("get", key=key * (at + 1)) for at in range(5)]
+        await run.sleep(0.0001)
+        return [*found, run.uuid()]
+
+    async def wide(run: refold.Run, _: Any) -> list[Any]:
+        return list(await asyncio.gather(*(branch(run, key) for key in ("a", "bb", "ccc", "dd"))))
+
+    origin = refold.record(wide, None, log=tmp_path / "a.jsonl", tools=TOOLS)
+    assert origin.entries == 50
+
+    for at in range(50):
+        into = tmp_path / f"at-{at}x.jsonl"
+        forked = refold.fork(origin, at, wide, into=into)
+        assert forked.recording is not None
+        assert forked.recording.data_digest == origin.data_digest
+        assert refold.verify(into).complete

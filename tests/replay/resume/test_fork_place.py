@@ -1,0 +1,61 @@
+"""Where a fork leaves its origin; rules are CONTRACT.md §12.11."""
+
+from pathlib import Path
+
+import pytest
+
+from refold.engine.errors import EntryMissing, ForkRefused
+from refold.engine.log import read_entries
+from refold.engine.runners.recording import record
+from refold.replay.resume.fork_place import cuts, fork_entry
+from tests.support.forks import TOOLS, model, report
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """A run with a child and a grandchild."""
+    return record(report, None, log=tmp_path / "a.jsonl", tools=TOOLS, model=model()).log
+
+
+def test_an_entry_is_named_from_either_end(log: Path) -> None:
+    """0 is the first, -1 the last."""
+    entries = list(read_entries(log))
+
+    assert fork_entry(log, 0, {})[1].hash == entries[0].hash
+    assert fork_entry(log, -1, {})[1].hash == entries[-1].hash
+    assert fork_entry(log, -len(entries), {})[1].hash == entries[0].hash
+
+
+def test_without_a_number_it_is_where_the_first_edited_outcome_stands(log: Path) -> None:
+    """In the run whose call it is."""
+    path, entry = fork_entry(log, None, {"0#3": 1, "0#1": "x"})
+    below, inner = fork_entry(log, None, {"0#2 > 0#2 > 0#1": 1})
+
+    assert (path, entry.kind, entry.call) == (log, "model.answered", "0#1")
+    assert (below.name, inner.kind) == ("a.1.1.jsonl", "tool.returned")
+
+
+def test_edits_in_several_runs_need_a_number(log: Path) -> None:
+    """Which of them comes first cannot be said from one log."""
+    with pytest.raises(ForkRefused, match="--at"):
+        fork_entry(log, None, {"0#3": 1, "0#2 > 0#1": 1})
+
+
+@pytest.mark.parametrize("at", [100, -100])
+def test_an_entry_that_is_not_there(log: Path, at: int) -> None:
+    """Is said, with how many there are."""
+    with pytest.raises(EntryMissing):
+        fork_entry(log, at, {})
+
+
+def test_what_stands_above_is_kept_up_to_its_join(log: Path) -> None:
+    """Each log above is cut before it joins the one below."""
+    inner = log.with_name("a.1.1.jsonl")
+
+    found = cuts(inner, 2)
+
+    joined = {
+        path: next(entry.seq for entry in read_entries(path) if entry.kind == "child.finished")
+        for path in (log, log.with_name("a.1.jsonl"))
+    }
+    assert found == {inner: 2, **joined}

@@ -1,0 +1,110 @@
+"""A fork serves the record up to an entry, with answers as they are edited."""
+
+from pathlib import Path
+
+import pytest
+
+from refold.engine.errors import EntryMissing, ForkRefused, LogObserved, UsageError
+from refold.engine.runners.recording import record as record_program
+from refold.engine.wire.parts.exchange import Asked
+from refold.replay.observed.record import read_record
+from refold.replay.resume.observed_fork import kept_record
+from tests.support.watched import Exchange, record, result, says, system, talk, user
+
+TALK = talk(
+    system("You are the weather desk."),
+    user("How is it in Oslo?"),
+    says("I look.", ("c1", "weather", {"city": "Oslo"}), ("c2", "weather", {"city": "Bergen"})),
+    result("c1", "snow"),
+    result("c2", "rain"),
+    says("It snows."),
+)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Return the record of one conversation."""
+    return record(tmp_path / "a.jsonl", TALK)
+
+
+def answer_at(log: Path, call: str) -> int:
+    """Return the entry of the answer to a request."""
+    (turn,) = [one for one in read_record(log).turns if one.call == call]
+    assert turn.over is not None
+    return turn.over
+
+
+def test_requests_answered_up_to_the_entry_are_kept(log: Path) -> None:
+    """One that was asked before it, and answered after it, goes on live."""
+    first, last = answer_at(log, "0/1#1"), answer_at(log, "0/1#4")
+
+    assert [turn.call for turn in kept_record(log, first, {}).record.turns] == ["0/1#1"]
+    assert [turn.call for turn in kept_record(log, last - 1, {}).record.turns] == ["0/1#1"]
+    assert [turn.call for turn in kept_record(log, -1, {}).record.turns] == ["0/1#1", "0/1#4"]
+    assert kept_record(log, first - 1, {}).record.turns == []
+
+
+def test_an_edit_of_an_answer_is_where_the_fork_leaves(log: Path) -> None:
+    """Its text, in the message and on the wire; the origin is named with the entry's hash."""
+    kept = kept_record(log, None, {"0/1#1": "No idea."})
+
+    (turn,) = kept.record.turns
+    assert turn.answer is not None
+    assert turn.answer.message == says("No idea.")
+    assert "No idea." in turn.parts[0]["text"]
+    assert kept.at == answer_at(log, "0/1#1")
+    assert kept.origin["at"] == kept.at
+    assert kept.origin["edits"] == ["0/1#1"]
+    assert kept.origin["head"] == kept.record.head
+    assert kept.origin["nonce"] == read_record(log).started.nonce
+
+
+def test_an_edit_of_a_tool_call_changes_its_arguments(log: Path) -> None:
+    """In the answer that asked for it, and of that call alone."""
+    (turn,) = kept_record(log, None, {"0/1#3": {"city": "Rome"}}).record.turns
+
+    assert turn.answer is not None
+    assert turn.answer.message is not None
+    cities = [call["arguments"]["city"] for call in turn.answer.message["tool_calls"]]
+    assert cities == ["Oslo", "Rome"]
+    assert "Rome" in turn.parts[0]["text"]
+
+
+def test_an_error_makes_a_request_fail(log: Path) -> None:
+    """As the server's."""
+    (turn,) = kept_record(log, None, {"0/1#1": {"error": {"message": "no"}}}).record.turns
+
+    assert turn.answer is not None
+    assert turn.answer.status == "error"
+    assert turn.parts[0]["status"] == 500
+
+
+def test_a_fork_of_nowhere_is_refused(log: Path, tmp_path: Path) -> None:
+    """Without an entry or an edit, of what is no answer, after its end, of a program's log."""
+    program = record_program(_nothing, log=tmp_path / "p.jsonl").log
+
+    with pytest.raises(ForkRefused, match="say where"):
+        kept_record(log, None, {})
+    with pytest.raises(ForkRefused, match="names no answer"):
+        kept_record(log, None, {"0/7#1": "x"})
+    with pytest.raises(ForkRefused, match="a later --at"):
+        kept_record(log, 3, {"0/1#4": "x"})
+    with pytest.raises(UsageError, match="are an object"):
+        kept_record(log, None, {"0/1#3": "Rome"})
+    with pytest.raises(EntryMissing):
+        kept_record(log, 99, {})
+    with pytest.raises(LogObserved):
+        kept_record(program, 1, {})
+
+
+def test_what_cannot_be_spelled_cannot_be_edited(tmp_path: Path) -> None:
+    """A request of no interface."""
+    asked = Asked(api="other", model="", parameters={"method": "GET", "path": "/", "body": None})
+    log = record(tmp_path / "a.jsonl", [Exchange(asked, None)])
+
+    with pytest.raises(ForkRefused, match="can spell"):
+        kept_record(log, None, {"0/1#1": "x"})
+
+
+async def _nothing(_run: object, _input: object) -> None:
+    """Do nothing."""

@@ -1,0 +1,112 @@
+"""The beginning of a log copied into a new chain; rules are CONTRACT.md §12.11."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refold.engine.errors import UsageError
+from refold.engine.events.events import (
+    ChildFinished,
+    InputGiven,
+    ModelAnswered,
+    NoteAdded,
+    ToolReturned,
+    ValueDrawn,
+)
+from refold.engine.events.outcome import Outcome
+from refold.engine.log import read_entries
+from refold.engine.runners.recording import record
+from refold.replay.audit.refolding import refold_log
+from refold.replay.audit.verify import verify
+from refold.replay.resume.transplant import Transplant, edit
+from tests.support.forks import TOOLS, model, report
+
+
+def test_a_whole_copy_is_the_same_but_for_its_chain(tmp_path: Path) -> None:
+    """Data, calls and causes; digests hold, children are bound to the copy, no hash is shared."""
+    origin = record(report, None, log=tmp_path / "a.jsonl", tools=TOOLS, model=model()).log
+
+    ref = Transplant(cuts={}, edits={}, origin=None).copy(origin, tmp_path / "b.jsonl", None)
+
+    old, new = list(read_entries(origin)), list(read_entries(tmp_path / "b.jsonl"))
+    assert [(one.kind, one.call, one.cause) for one in old] == [
+        (one.kind, one.call, one.cause) for one in new
+    ]
+    assert not {one.hash for one in old} & {one.hash for one in new}
+    assert old[-1].data["data_digest"] == new[-1].data["data_digest"]
+    assert (ref.head, ref.events) == (new[-1].hash, len(new))
+    verified = verify(tmp_path / "b.jsonl")
+    assert verified.intact, verified
+    assert verified.complete, verified
+    assert refold_log(tmp_path / "b.jsonl").agrees is True
+
+
+@pytest.mark.parametrize("keep", [1, 5, 10])
+def test_a_beginning_is_cut_at_its_entry(tmp_path: Path, keep: int) -> None:
+    """It is intact, and not complete."""
+    origin = record(report, None, log=tmp_path / "a.jsonl", tools=TOOLS, model=model()).log
+    into = tmp_path / "b.jsonl"
+
+    Transplant(cuts={origin: keep}, edits={}, origin={"at": keep}).copy(origin, into, None)
+
+    assert len(list(read_entries(into))) == keep
+    assert verify(into).intact
+    assert not verify(into).complete
+    assert next(iter(read_entries(into))).data["origin"] == {"at": keep}
+
+
+def test_long_texts_are_copied_too(tmp_path: Path) -> None:
+    """Into the blobs of the new tree."""
+
+    async def notes(run: Any, _: Any) -> None:
+        run.annotate("long", "x" * 100_000)
+
+    origin = record(notes, None, log=tmp_path / "a.jsonl").log
+
+    Transplant(cuts={}, edits={}, origin=None).copy(origin, tmp_path / "b.jsonl", None)
+
+    (note,) = [
+        entry for entry in read_entries(tmp_path / "b.jsonl", resolve=True)
+        if entry.kind == "note.added"
+    ]  # fmt: skip
+    assert note.data["data"] == "x" * 100_000
+    assert (tmp_path / "b.blobs").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("event", "value", "edited"),
+    [
+        (ToolReturned("ok", 1), 2, ToolReturned("ok", 2)),
+        (ToolReturned("error", error={"code": "x"}), [3], ToolReturned("ok", [3])),
+        (ToolReturned("ok", 1), {"error": {"message": "m", "code": "c"}},
+         ToolReturned("error", error={"code": "c", "message": "m", "type": ""})),
+        (ToolReturned("ok", 1), {"error": {"message": "m"}, "more": 1},
+         ToolReturned("ok", {"error": {"message": "m"}, "more": 1})),
+        (ModelAnswered("ok"), "hi",
+         ModelAnswered("ok", {"role": "assistant", "content": "hi"}, stop_reason="stop")),
+        (ModelAnswered("ok"), {"error": {"message": "m"}},
+         ModelAnswered("error", error={"code": "raised", "message": "m"})),
+        (InputGiven("no", "me"), "yes", InputGiven("yes", "me")),
+        (ValueDrawn("file", "p", "old"), "new", ValueDrawn("file", "p", "new")),
+        (NoteAdded("n"), 1, None),
+    ],
+)  # fmt: skip
+def test_what_an_edit_makes_of_an_outcome(event: Any, value: Any, edited: Any) -> None:
+    """An outcome of the same kind; what is none is left alone."""
+    assert edit(event, value) == edited
+
+
+def test_what_an_edit_makes_of_a_childs_outcome() -> None:
+    """Its output, or the fields that are named."""
+    ended = ChildFinished(Outcome(status="completed", summary="old", output=1))
+
+    assert edit(ended, 2).outcome.output == 2
+    changed = edit(ended, {"status": "failed", "error": {"code": "c", "message": "m"}}).outcome
+    assert (changed.status, changed.error.message, changed.output) == ("failed", "m", 1)
+
+
+def test_a_models_answer_is_a_text_or_a_message() -> None:
+    """Else it is said."""
+    with pytest.raises(UsageError, match="text or a message"):
+        edit(ModelAnswered("ok"), 5)

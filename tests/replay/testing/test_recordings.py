@@ -1,0 +1,181 @@
+"""Recordings of tests: their names, and how one takes another's place (CONTRACT.md §13.12)."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+import refold
+from refold.engine.errors import LogDamaged, UsageError
+from refold.engine.log.names import blobs_of
+from refold.replay.testing.recordings import (
+    Place,
+    failed_beside,
+    fresh_beside,
+    move_over,
+    recording_of,
+    remove,
+    stem_of,
+)
+from tests.support.delegating import child, recorded
+
+LONG = "x" * 40_000
+"""A text that is kept as a blob."""
+
+
+# --- names -----------------------------------------------------------------------------------
+
+
+def test_a_test_and_its_case_are_a_file_name() -> None:
+    """Readable where it can be."""
+    assert stem_of("test_a") == "test_a"
+    assert stem_of("TestA.test_b", "one-2.5") == "TestA.test_b[one-2.5]"
+
+
+def test_no_two_tests_share_a_file_name() -> None:
+    """Whatever their ids hold; and the same test has always the same."""
+    cases = ["a", "a/b", "a_b", "a:b", "a b", "a\\b", "", "é", "a_b~c14cddc0"]
+    cases += ["y" * length for length in (100, 101, 300)]
+    tests = ["test_a", "test_é", "TestA.test_a", "test_" + "a" * 120, "test_" + "a" * 121]
+
+    stems = [stem_of(test, case) for test, case in itertools.product(tests, [None, *cases])]
+
+    assert len(set(stems)) == len(stems)
+    assert stem_of("test_a", "a/b") == "test_a[a_b~c14cddc0]"
+
+
+@pytest.mark.parametrize("case", ["a/b", "../../x", "x.1", "\x00", "é" * 300, "a\nb"])
+def test_a_name_can_be_that_of_a_root(case: str, tmp_path: Path) -> None:
+    """No folder, no control character, not too long, and no number that says whose child it is."""
+    log = Place(tmp_path, stem_of("test_a", case)).log(2)
+
+    assert log.parent == tmp_path
+    assert recorded(log, [("return", 1)]).ok
+
+
+def test_runs_of_a_test_are_told_apart(tmp_path: Path) -> None:
+    """By number from the second on, or by a name that is none."""
+    place = Place(tmp_path, "test_a")
+
+    assert place.log(1).name == "test_a.jsonl"
+    assert place.log(3).name == "test_a-3.jsonl"
+    assert place.log(1, "second").name == "test_a-second.jsonl"
+    for name in ("", "2", "a-b", "a.b", "../a"):
+        with pytest.raises(UsageError, match="no digit first"):
+            place.log(1, name)
+
+
+def test_what_was_recorded_of_a_test_is_found_and_nothing_else(tmp_path: Path) -> None:
+    """Not its children, nor what another test, or a run that broke off, left."""
+    own = ["test_a-2.jsonl", "test_a-again.jsonl", "test_a.jsonl"]
+    others = ["test_a.1.jsonl", "test_ab.jsonl", "test_a[x].jsonl", "test_a.failed.jsonl",
+              ".test_a~1f.jsonl", "test_a-2.1.jsonl", "test_a-02.jsonl", "test_a.txt"]  # fmt: skip
+    for name in own + others:
+        (tmp_path / name).touch()
+
+    assert [log.name for log in Place(tmp_path, "test_a").recorded()] == own
+    assert Place(tmp_path / "none", "test_a").recorded() == []
+
+
+# --- one takes another's place ---------------------------------------------------------------
+
+
+def _names(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_tree_takes_the_place_of_another_whole(tmp_path: Path) -> None:
+    """With children and blobs; of the old one nothing stays, and what is there verifies."""
+    log = tmp_path / "test_a.jsonl"
+    recorded(log, [child("dig", [("search", LONG)]), child("dig", [("search", "x")])])
+    new = fresh_beside(log)
+    recorded(new, [child("dig", [("search", LONG + "y"), ("search", "z")])])
+    expected = new.read_bytes()
+
+    move_over(new, log)
+
+    assert log.read_bytes() == expected
+    assert refold.verify(log).complete
+    jsonl = {name for name in _names(tmp_path) if name.endswith(".jsonl")}
+    assert jsonl == {"test_a.jsonl", "test_a.1.jsonl"}
+    assert len(_names(tmp_path) - jsonl) == 2  # what was asked, and what was found
+    assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"test_a.blobs"}
+
+
+def test_blobs_that_both_have_stay(tmp_path: Path) -> None:
+    """They are named for what they hold."""
+    log = tmp_path / "test_a.jsonl"
+    recorded(log, [("search", LONG)])
+    new = fresh_beside(log)
+    recorded(new, [("search", LONG), ("search", "x")])
+
+    move_over(new, log)
+
+    assert refold.verify(log).complete
+
+
+def test_a_tree_moves_to_where_nothing_is(tmp_path: Path) -> None:
+    """The folder is made when the new log gets its name."""
+    log = tmp_path / "deep" / "test_a.jsonl"
+    new = fresh_beside(log)
+    recorded(new, [child("dig", [("search", LONG)])])
+
+    move_over(new, log)
+
+    assert refold.verify(log).complete
+    assert not blobs_of(new).exists()
+
+
+def test_two_new_logs_have_two_names(tmp_path: Path) -> None:
+    """Two processes may record the same test."""
+    log = tmp_path / "test_a.jsonl"
+
+    names = {fresh_beside(log) for _ in range(100)}
+
+    assert len(names) == 100
+    assert all(name.name.startswith(".test_a~") for name in names)
+    assert failed_beside(log) not in names
+
+
+def test_a_tree_is_removed_whole(tmp_path: Path) -> None:
+    """And nothing else; where there is none, nothing happens."""
+    log = tmp_path / "test_a.jsonl"
+    recorded(log, [child("dig", [("search", LONG)])])
+    recorded(tmp_path / "test_b.jsonl", [("search", LONG)])
+
+    remove(log)
+    remove(log)
+
+    assert not [name for name in _names(tmp_path) if name.startswith("test_a")]
+    assert refold.verify(tmp_path / "test_b.jsonl").complete
+
+
+# --- what a recording says -------------------------------------------------------------------
+
+
+def test_a_recording_is_read_with_its_blobs_and_what_its_children_spent(tmp_path: Path) -> None:
+    """All that the log holds of what `record` returned."""
+    plan = [child("dig", [("ask", "How?")]), ("report", LONG, ()) ]  # fmt: skip
+    made = recorded(tmp_path / "a.jsonl", plan)
+
+    read = recording_of(made.log)
+
+    assert read.summary == LONG
+    assert read.usage == made.usage
+    assert read.usage.requests == 1
+    assert (read.head, read.entries, read.data_digest) == (
+        made.head,
+        made.entries,
+        made.data_digest,
+    )
+
+
+def test_a_log_without_its_end_is_no_recording(tmp_path: Path) -> None:
+    """It says where it stops."""
+    log = recorded(tmp_path / "a.jsonl", [("search", "x")]).log
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
+
+    with pytest.raises(LogDamaged) as damaged:
+        recording_of(log)
+
+    assert (damaged.value.line, damaged.value.expected) == (4, "run.finished at the end")

@@ -1,0 +1,348 @@
+"""A run is re-executed right after it was recorded, where that is asked for (§12.12)."""
+
+import asyncio
+import functools
+import itertools
+import os
+import pickle
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+import refold
+from refold.engine.errors import Nondeterministic, OutsideLoop
+from refold.engine.log import scan
+from refold.engine.ports.ports import Reference
+from refold.engine.session import Session
+from refold.replay.testing.selfcheck import twin_of
+from tests.support.suites import Suite
+
+pytest_plugins = ["pytester"]
+
+COUNTER = itertools.count()
+
+
+@attrs.frozen
+class Said:
+    word: str
+
+
+@refold.tool(effect="pure")
+def add(number: int) -> int:
+    """Add one."""
+    return number + 1
+
+
+def steady(run: refold.PlainRun, number: int) -> int:
+    once: int = run.tool(add, number=number)
+    return once
+
+
+def unsteady(run: refold.PlainRun, _input: object) -> int:
+    once: int = run.tool(add, number=next(COUNTER))
+    return once
+
+
+async def clocked(run: refold.Run, number: int) -> int:
+    time.time()
+    once: int = await run.tool(add, number=number)
+    return once
+
+
+def test_a_run_that_does_the_same_again_is_returned(tmp_path: Path) -> None:
+    """With nothing to warn of."""
+    recording = refold.record(steady, 1, log=tmp_path / "a.jsonl", check=True)
+
+    assert (recording.output, recording.warnings) == (2, ())
+
+
+def test_what_it_read_beside_run_is_a_warning(tmp_path: Path) -> None:
+    """Case 54: it did the same by luck, or because nothing hangs on it; with file and line."""
+    recording = refold.record(clocked, 1, log=tmp_path / "a.jsonl", check=True)
+
+    line = clocked.__code__.co_firstlineno + 1
+    assert recording.warnings == (f"{__file__}:{line}: time.time: use run.now()",)
+
+
+IMPORTED_AT = time.time_ns()
+KEPT: list[int] = []
+
+
+@functools.lru_cache
+def kept(number: int) -> int:
+    KEPT.append(number)
+    return len(KEPT)
+
+
+async def of_a_set(_run: refold.Run, _input: object) -> list[str]:
+    return list({"alpha", "beta", "gamma", "delta", "eps", "zeta"})
+
+
+async def of_the_time_zone(run: refold.Run, _input: object) -> str:
+    return str(run.now().replace(month=7, day=1).astimezone().utcoffset())
+
+
+async def of_the_import(_run: refold.Run, _input: object) -> int:
+    return IMPORTED_AT
+
+
+async def of_a_cache(_run: refold.Run, _input: object) -> int:
+    return kept(3)
+
+
+async def of_the_command_line(_run: refold.Run, _input: object) -> str:
+    return sys.argv[0]
+
+
+async def of_a_path(_run: refold.Run, _input: object) -> list[str]:
+    return sorted(each for each in sys.path if each == "") or [*sys.orig_argv[1:2]]
+
+
+ELSEWHERE = [
+    of_a_set,
+    *(
+        pytest.param(program, marks=pytest.mark.long)
+        for program in (of_the_time_zone, of_the_import, of_a_cache, of_the_command_line, of_a_path)
+    ),
+]
+
+
+@pytest.mark.parametrize("program", ELSEWHERE)
+def test_what_is_another_thing_in_another_process_is_found(program: Any, tmp_path: Path) -> None:
+    """Here it does the same each time: the report says where it did not, and both values."""
+    kept(1)  # so that a cache has something that a fresh process has not
+    with pytest.raises(Nondeterministic, match="in a fresh process, with another hash") as caught:
+        refold.record(program, log=tmp_path / "a.jsonl", check=True)
+
+    found = caught.value.divergence
+    assert found.category == "output_changed"
+    assert found.recorded["output"] == caught.value.recording.output != found.now["output"]
+    assert caught.value.elsewhere in str(caught.value)
+
+
+def test_what_cannot_be_run_elsewhere_is_said(tmp_path: Path) -> None:
+    """A check that leaves something out is no all-clear; who did not ask in the call is spared."""
+
+    async def nested(_run: refold.Run, _input: object) -> int:
+        return 1
+
+    asked = refold.record(nested, log=tmp_path / "a.jsonl", check=True)
+
+    (warning,) = asked.warnings
+    assert warning.startswith("not run again in another process: it cannot import the program")
+    assert "the order of sets" in warning
+
+
+@pytest.mark.long
+def test_a_session_crosses_to_the_other_process_as_to_a_child(tmp_path: Path) -> None:
+    """By its factory; one that has none is said."""
+    options: dict[str, Any] = {"check": True}
+    crosses = refold.record(
+        says, "x", log=tmp_path / "a.jsonl", session=a_session(has_factory=True), **options
+    )
+    stays = refold.record(
+        says, "x", log=tmp_path / "b.jsonl", session=a_session(has_factory=False), **options
+    )
+
+    assert crosses.warnings == ()
+    assert "SessionNeeded" in stays.warnings[0] or "session" in stays.warnings[0]
+
+
+def a_session(*, has_factory: bool = True) -> Session:
+    reference = Reference(__name__, "a_session", {}) if has_factory else None
+    session = Session(factory=reference)
+    session.register(Said)
+    return session
+
+
+async def says(run: refold.Run, word: str) -> int:
+    run.session.dispatch(Said(word))
+    return len(run.session.select_all(Said))
+
+
+def test_nothing_is_checked_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It costs a second execution."""
+    monkeypatch.delenv("REFOLD_CHECK", raising=False)
+
+    assert refold.record(clocked, 1, log=tmp_path / "a.jsonl").warnings == ()
+    assert refold.record(unsteady, log=tmp_path / "b.jsonl").ok
+
+
+def test_a_run_that_does_something_else_is_an_error(tmp_path: Path) -> None:
+    """Which has the recording, the divergence and what was found; the log stays."""
+    log = tmp_path / "a.jsonl"
+
+    with pytest.raises(Nondeterministic) as caught:
+        refold.record(unsteady, log=log, check=True)
+
+    error = caught.value
+    assert error.recording.log == log
+    assert error.divergence.category == "args_changed"
+    assert scan(log).sealed
+    assert str(error).startswith(f"{log}: the program did something else when it was run again")
+    assert "/arguments/number" in str(error)
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_the_error_says_what_was_read(tmp_path: Path) -> None:
+    """The likely cause stands beside the difference."""
+
+    def program(run: refold.PlainRun, _input: object) -> object:
+        return run.tool(add, number=time.perf_counter_ns())
+
+    with pytest.raises(Nondeterministic, match=r"test_selfcheck.py:\d+: time.perf_counter_ns: use"):
+        refold.record(program, log=tmp_path / "a.jsonl", check=True)
+
+
+def test_a_variable_asks_for_all_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Case 68: a whole suite re-executes each run after it, with REFOLD_CHECK=1 and no edit."""
+    monkeypatch.setenv("REFOLD_CHECK", "1")
+
+    with pytest.warns(RuntimeWarning, match=r"test_selfcheck.py:\d+: time.time: use run.now()"):
+        assert refold.record(clocked, 1, log=tmp_path / "a.jsonl").warnings
+    with pytest.warns(RuntimeWarning, match="time.time"):
+        asyncio.run(refold.record_async(clocked, 1, log=tmp_path / "d.jsonl"))
+    with pytest.raises(Nondeterministic):
+        refold.record(unsteady, log=tmp_path / "b.jsonl")
+    assert refold.record(unsteady, log=tmp_path / "c.jsonl", check=False).ok
+
+
+def test_a_run_recorded_from_a_coroutine_is_checked_too(tmp_path: Path) -> None:
+    """Beside the caller's loop, which goes on."""
+
+    async def main() -> refold.Recording:
+        return await refold.record_async(clocked, 1, log=tmp_path / "a.jsonl", check=True)
+
+    assert len(asyncio.run(main()).warnings) == 1
+
+
+def test_record_called_where_a_loop_runs_is_checked_too(tmp_path: Path) -> None:
+    """The tripwire watches the thread that re-executes, whichever that is."""
+
+    async def main() -> refold.Recording:
+        return refold.record(clocked, 1, log=tmp_path / "a.jsonl", check=True)
+
+    assert len(asyncio.run(main()).warnings) == 1
+
+
+def test_a_run_that_failed_is_checked_too(tmp_path: Path) -> None:
+    """Failing the same way is doing the same."""
+
+    def program(_run: refold.PlainRun, _input: object) -> None:
+        raise OutsideLoop("x", "y", 1)
+
+    recording = refold.record(program, log=tmp_path / "a.jsonl", check=True)
+
+    assert not recording.ok
+
+
+def test_children_are_watched_too(tmp_path: Path) -> None:
+    """They are re-executed in the same thread, each against its own log."""
+
+    async def program(run: refold.Run, number: int) -> object:
+        outcome = await run.delegate(refold.Delegation(program=clocked, input=number))
+        return outcome.output
+
+    recording = refold.record(program, 4, log=tmp_path / "a.jsonl", check=True)
+
+    assert recording.output == 5
+    assert ["time.time" in warning for warning in recording.warnings] == [True, False]
+
+
+def test_a_run_that_waits_for_a_person_is_not_checked(tmp_path: Path) -> None:
+    """It has no end yet to be compared."""
+
+    async def program(run: refold.Run, _input: object) -> object:
+        time.time()
+        return await run.ask("Go on?")
+
+    recording = refold.record(program, log=tmp_path / "a.jsonl", check=True)
+
+    assert (recording.status, recording.warnings) == ("suspended", ())
+
+
+def test_the_session_of_the_run_is_left_alone(tmp_path: Path) -> None:
+    """The second execution has an empty one with the same reducers."""
+    session = Session()
+    session.register(Said)
+    heard: list[object] = []
+    session.bus.subscribe(Said, heard.append)
+
+    def program(run: refold.PlainRun, _input: object) -> None:
+        run.session.dispatch(Said("yes"))
+
+    recording = refold.record(program, log=tmp_path / "a.jsonl", session=session, check=True)
+
+    assert recording.ok, recording
+    assert session.select_all(Said) == (Said("yes"),)
+    assert heard == [Said("yes")]
+
+
+def test_what_is_no_session_of_ours_is_used_as_it_is() -> None:
+    """Nobody else says how to make an empty one."""
+    assert twin_of(None) is None
+
+
+# --- pytest ----------------------------------------------------------------------------------
+
+UNSTEADY = """
+import time
+import refold
+
+def clocked(run, _input):
+    return time.time() * 0
+
+def drawing(run, _input):
+    return time.perf_counter_ns()
+
+def test_clocked(tmp_path):
+    refold.record(clocked, log=tmp_path / "a.jsonl")
+
+def test_drawing(tmp_path):
+    refold.record(drawing, log=tmp_path / "a.jsonl")
+"""
+
+
+def test_pytest_checks_every_run_of_a_suite(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Case 68: `--refold-check` fails what is unsteady and warns of what was read."""
+    monkeypatch.delenv("REFOLD_CHECK", raising=False)
+    pytester.makepyfile(test_it=UNSTEADY)
+    plain = ["-p", "no:hypothesispytest", "-p", "no:cacheprovider", "-W", "default"]
+
+    pytester.runpytest_inprocess(*plain).assert_outcomes(passed=2)
+    checked = pytester.runpytest_inprocess(*plain, "--refold-check")
+
+    checked.assert_outcomes(passed=1, failed=1, warnings=1)
+    checked.stdout.re_match_lines_random(
+        [
+            r".*RuntimeWarning: .*test_it.py:5: time.time: use run.now\(\)",
+            r".*output_changed: .*",
+            r".*test_it.py:8: time.perf_counter_ns: use run.now\(\)",
+        ]
+    )
+    assert "REFOLD_CHECK" not in os.environ
+
+
+def test_a_recording_that_is_unsteady_is_kept_beside(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no recording to replay against, and it is what there is to look at."""
+    monkeypatch.delenv("REFOLD_CHECK", raising=False)
+    suite = Suite(pytester)
+    agent = (
+        "import time\nfrom agent import search\ndef dig(run, _input):\n    return time.time_ns()\n"
+    )
+    test = "from other import dig\n\ndef test_dig(refold_run):\n    refold_run(dig)\n"
+    suite.write(other=agent, test_it=test)
+
+    said = suite.fails("--refold-record=once", "--refold-check")
+
+    assert "time.time_ns: use run.now()" in said
+    assert suite.logs() != []
+    assert "test_dig.jsonl" not in suite.logs()

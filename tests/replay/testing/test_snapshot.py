@@ -1,0 +1,63 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refold.engine.errors import LogMissing, SnapshotRefused
+from refold.replay.testing.log_text import log_text
+from refold.replay.testing.snapshot import (
+    DelegationSnapshotExtension,
+    LogSnapshotExtension,
+    delegation_text,
+)
+from refold.replay.tree.delegation_tree import delegation_tree, render_text
+from tests.support.delegating import child, recorded
+
+PLAN = [child("dig", [("search", "x")], brief="Dig.")]
+
+
+def test_a_recording_its_path_and_its_tree_read_the_same(tmp_path: Path) -> None:
+    recording = recorded(tmp_path / "a.jsonl", PLAN)
+    tree = delegation_tree(recording.log)
+    expected = render_text(tree, volatile=False)
+
+    forms: list[Any] = [recording, recording.log, str(recording.log), tree]
+
+    assert [delegation_text(form) for form in forms] == [expected] * 4
+
+
+def test_an_extension_serialises_whatever_else_syrupy_passes(tmp_path: Path) -> None:
+    log = recorded(tmp_path / "a.jsonl", PLAN).log
+
+    text = DelegationSnapshotExtension().serialize(log, exclude=None, matcher=None, include=None)
+
+    assert text == delegation_text(log)
+
+
+def test_a_log_is_serialised_from_the_same_three(tmp_path: Path) -> None:
+    recording = recorded(tmp_path / "a.jsonl", PLAN)
+    forms: list[Any] = [
+        recording,
+        recording.log,
+        str(recording.log),
+        delegation_tree(recording.log),
+    ]
+
+    texts = [LogSnapshotExtension().serialize(form, matcher=None) for form in forms]
+
+    assert texts == [log_text(recording.log)] * 4
+    with pytest.raises(SnapshotRefused):
+        LogSnapshotExtension().serialize(3)
+
+
+@pytest.mark.parametrize("other", [None, 3, {"log": "a.jsonl"}])
+def test_what_is_no_recording_is_refused(other: Any) -> None:
+    with pytest.raises(SnapshotRefused) as refused:
+        delegation_text(other)
+
+    assert refused.value.found == type(other).__name__
+
+
+def test_a_path_without_a_log_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(LogMissing):
+        delegation_text(tmp_path / "none.jsonl")

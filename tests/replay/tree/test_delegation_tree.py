@@ -1,0 +1,209 @@
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refold.engine.errors import LogDamaged, LogMissing
+from refold.engine.events import events
+from refold.engine.events.limits import CEILINGS, Limits
+from refold.engine.events.outcome import Artifact, Outcome
+from refold.engine.log import LogWriter
+from refold.engine.ports.delegation import Delegation
+from refold.engine.program.run import Run
+from refold.engine.runners.recording import record
+from refold.replay.tree.delegation_tree import RunNode, ToolUse, delegation_tree
+from tests.support.delegating import child, recorded
+
+NOTE = Artifact(kind="note", value="n", name="plan")
+
+
+def tree_of(tmp_path: Path, *plan: Any, **options: Any) -> RunNode:
+    return delegation_tree(recorded(tmp_path / "a.jsonl", plan, **options).log)
+
+
+def written(log: Path, *lines: tuple[events.Event, str]) -> Path:
+    """Write a log of those entries, without an end."""
+    started = events.RunStarted(
+        "p", None, 0, {}, "00", [], {"format": 1}, {}, {}, "", "r", "r", nonce="0"
+    )
+    with LogWriter.create(log, started, durability="fast") as writer:
+        for event, call in lines:
+            writer.append(event, call)
+    return log
+
+
+def test_a_node_says_who_did_what_in_which_bounds_and_how_it_ended(tmp_path: Path) -> None:
+    work = [
+        ("search", "x"),
+        ("search", "y"),
+        ("try", "nothing"),
+        ("ask", "?"),
+        ("report", "s", (NOTE,)),
+    ]
+    bounds = Limits(timeout_seconds=30)
+
+    tree = tree_of(tmp_path, child("dig", work, brief="Dig.", agent="digger", limits=bounds))
+
+    (node,) = tree.children
+    assert (node.name, node.agent, node.program, node.brief) == ("digger", "digger", "dig", "Dig.")
+    assert (node.call, node.number, node.depth, node.status) == ("0#1", 1, 1, "completed")
+    assert node.narrowed == {"timeout_seconds": 30}
+    assert node.limits == tree.limits | {"timeout_seconds": 30}
+    assert node.tools == (ToolUse("search", called=3, failed=1),)
+    assert (node.requests, node.usage.requests) == (1, 1)
+    assert node.artifacts == (("note", "plan"),)
+    assert node.log_state == "read"
+    assert node.entries == 10
+    assert node.duration_ms is not None
+
+
+def test_the_root_tells_its_own_limits_and_what_all_runs_spent(tmp_path: Path) -> None:
+    recording = recorded(tmp_path / "a.jsonl", [("ask", "?"), child("dig", [("ask", "?")])])
+
+    tree = delegation_tree(recording.log)
+
+    assert (tree.name, tree.call, tree.depth) == ("lead", "", 0)
+    assert tree.narrowed == {"max_depth": 3}
+    assert tree.limits == CEILINGS.narrowed(Limits(max_depth=3)).as_json()
+    assert tree.usage == recording.usage
+    assert (tree.usage.requests, tree.requests) == (2, 1)
+    assert (tree.head, tree.entries) == (recording.head, recording.entries)
+
+
+def test_a_limit_that_follows_from_the_parents_is_none_of_a_childs_own(tmp_path: Path) -> None:
+    """How long a parent waits is what a child may take; only another time is told."""
+    own, none = child("dig", [], limits=Limits(timeout_seconds=7)), child("dig", [])
+
+    tree = tree_of(tmp_path, own, none, limits=Limits(join_seconds=20))
+
+    assert [node.narrowed for node in tree.children] == [{"timeout_seconds": 7}, {}]
+
+
+def test_children_stand_in_the_order_of_starts(tmp_path: Path) -> None:
+    tree = tree_of(
+        tmp_path, child("one", []), child("two", [child("three", [])]), child("four", [])
+    )
+
+    assert [node.name for node in tree.children] == ["one", "two", "four"]
+    assert [node.name for node in tree.children[1].children] == ["three"]
+    assert tree.children[1].children[0].depth == 2
+
+
+def test_a_rejected_start_is_a_leaf_without_a_log(tmp_path: Path) -> None:
+    tree = tree_of(tmp_path, child("dig", []), limits=Limits(max_depth=0))
+
+    (node,) = tree.children
+    assert (node.status, node.log_state, node.log, node.number) == ("rejected", "none", "", 0)
+    assert node.error is not None
+    assert node.error.code == "max_depth"
+
+
+def test_a_run_that_fails_says_why(tmp_path: Path) -> None:
+    tree = tree_of(tmp_path, child("dig", [("give up", "no_progress")]))
+
+    (node,) = tree.children
+    assert (node.status, node.reason) == ("failed", "no_progress")
+    assert node.error is not None
+
+
+def test_a_child_that_nobody_waited_for_ended_with_its_parent(tmp_path: Path) -> None:
+    async def idle(run: Run, _input: Any) -> None:
+        await run.sleep(3600)
+
+    async def lead(run: Run, _input: Any) -> None:
+        await run.start(Delegation(program=idle))
+
+    (node,) = delegation_tree(record(lead, log=tmp_path / "a.jsonl").log).children
+
+    assert node.status == "cancelled"
+
+
+def test_an_outcome_that_came_late_was_never_joined(tmp_path: Path) -> None:
+    log = written(
+        tmp_path / "a.jsonl",
+        (events.ChildStarted({"program": "dig"}, 1, "r1"), "0#1"),
+        (events.EffectCancelled("child"), "0#1"),
+        (events.EffectLate("child", "completed"), "0#1"),
+    )
+
+    (node,) = delegation_tree(log).children
+
+    assert (node.name, node.status, node.is_joined) == ("dig", "completed", False)
+
+
+def test_a_missing_log_of_a_child_is_said_and_the_rest_is_told(tmp_path: Path) -> None:
+    log = recorded(tmp_path / "a.jsonl", [child("one", [("search", "x")]), child("two", [])]).log
+    (tmp_path / "a.1.jsonl").unlink()
+
+    one, two = delegation_tree(log).children
+
+    assert (one.log_state, one.status, one.name) == ("missing", "completed", "one")
+    assert one.log == str(tmp_path / "a.1.jsonl")
+    assert two.log_state == "read"
+
+
+def test_a_log_that_another_run_wrote_is_not_read(tmp_path: Path) -> None:
+    log = recorded(tmp_path / "a.jsonl", [child("one", [("search", "x")]), child("two", [])]).log
+    shutil.copy(tmp_path / "a.2.jsonl", tmp_path / "a.1.jsonl")
+
+    one, _ = delegation_tree(log).children
+
+    assert (one.log_state, one.tools) == ("foreign", ())
+
+
+def test_a_link_is_nobodys_child(tmp_path: Path) -> None:
+    """So no tree of files can go round in circles."""
+    log = recorded(tmp_path / "a.jsonl", [child("one", [])]).log
+    (tmp_path / "a.1.jsonl").unlink()
+    (tmp_path / "a.1.jsonl").symlink_to(log)
+
+    assert delegation_tree(log).children[0].log_state == "missing"
+
+
+def test_a_damaged_child_is_told_up_to_the_damage(tmp_path: Path) -> None:
+    log = recorded(tmp_path / "a.jsonl", [child("one", [("search", "x"), ("read", "y")])]).log
+    damaged = tmp_path / "a.1.jsonl"
+    lines = damaged.read_bytes().splitlines(keepends=True)
+    lines[3] = lines[3].replace(b'"y"', b'"z"')
+    damaged.write_bytes(b"".join(lines))
+
+    (node,) = delegation_tree(log).children
+
+    assert (node.log_state, node.entries) == ("damaged", 3)
+    assert node.tools == (ToolUse("search", called=1),)
+
+
+def test_a_root_without_a_sound_first_line_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b'{"seq":0}\n')
+
+    with pytest.raises(LogDamaged):
+        delegation_tree(tmp_path / "a.jsonl")
+    with pytest.raises(LogMissing):
+        delegation_tree(tmp_path / "b.jsonl")
+
+
+def test_a_crashed_run_is_unfinished_and_its_child_may_never_have_begun(tmp_path: Path) -> None:
+    log = recorded(tmp_path / "a.jsonl", [child("one", [])]).log
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[:2]) + b'{"seq":2,')
+    (tmp_path / "a.1.jsonl").unlink()
+
+    tree = delegation_tree(log)
+
+    assert (tree.status, tree.log_state, tree.duration_ms) == ("unfinished", "torn", None)
+    assert (tree.children[0].status, tree.children[0].log_state) == ("unfinished", "none")
+
+
+def test_the_dialect_of_a_rejected_start_is_the_tool_that_it_was_made_in(tmp_path: Path) -> None:
+    """A delegation tool runs in a scope of its own, right below the call."""
+    rejected = events.ChildFinished(Outcome(status="rejected"))
+    log = written(
+        tmp_path / "a.jsonl",
+        (events.ToolCalled("subagent", {}, "changes", delegates=True), "0#1"),
+        (rejected, "0/1#1"),
+        (events.ToolReturned("ok"), "0#1"),
+        (rejected, "0#2"),
+    )
+
+    assert [node.tool for node in delegation_tree(log).children] == ["subagent", ""]

@@ -1,0 +1,68 @@
+"""What a tree is told of one log: how far it was read, how long, what stopped it (§13.9)."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import refold
+from refold.engine.errors import LogDamaged
+from refold.engine.events.events import RunStarted
+from refold.engine.log import read_entries
+from refold.engine.log.names import blobs_of
+from refold.replay.tree.log_walk import Walk
+
+
+def _recorded(log: Path) -> Path:
+    def program(_run: refold.PlainRun, _input: Any) -> str:
+        return "done"
+
+    refold.record(program, "x" * 40_000, log=log)
+    return log
+
+
+def _walked(log: Path) -> Walk:
+    walk = Walk(log)
+    try:
+        for entry in read_entries(log):
+            walk.passed(entry)
+    except LogDamaged as error:
+        walk.wrong = error
+    return walk
+
+
+def test_a_log_that_was_read_whole(tmp_path: Path) -> None:
+    """Its entries, its head, and the time from the first to the last."""
+    log = _recorded(tmp_path / "a.jsonl")
+
+    walk = _walked(log)
+
+    report = refold.verify(log)
+    assert (walk.entries, walk.head, walk.log_state) == (report.entries, report.head, "read")
+    assert walk.duration_ms() is not None
+
+
+def test_what_stopped_the_reading_is_told(tmp_path: Path) -> None:
+    """A torn tail is no damage; of one entry no duration is known."""
+    log = _recorded(tmp_path / "a.jsonl")
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(lines[0] + lines[1][:20])
+    torn = _walked(log)
+    log.write_bytes(lines[0] + lines[1].replace(b"done", b"gone"))
+    damaged = _walked(log)
+
+    assert (torn.log_state, torn.entries, torn.duration_ms()) == ("torn", 1, None)
+    assert (damaged.log_state, damaged.entries) == ("damaged", 1)
+
+
+def test_a_text_that_is_missing_is_told_in_its_place(tmp_path: Path) -> None:
+    """The tree can be told without it."""
+    log = _recorded(tmp_path / "a.jsonl")
+    first = next(read_entries(log))
+    whole = Walk(log).event(first)
+    shutil.rmtree(blobs_of(log))
+    without = Walk(log).event(first)
+
+    assert isinstance(whole, RunStarted)
+    assert isinstance(without, RunStarted)
+    assert whole.input == "x" * 40_000
+    assert without.input == "(blob missing: 40000 bytes)"

@@ -1,0 +1,178 @@
+"""The tree of a watched command shows its conversations as a person would tell of them."""
+
+from pathlib import Path
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from refold.engine.log import read_entries
+from refold.replay.audit.verify import verify
+from refold.replay.testing.log_text import log_text
+from refold.replay.tree.delegation_tree import RunNode, delegation_tree, render_text
+from tests.support.watched import Exchange, ask, record, result, says, system, talk, user
+
+BRIEF = "Find three restaurants near the harbour"
+
+
+def tree(path: Path, exchanges: list[Exchange]) -> RunNode:
+    """Return the tree of a command that made these exchanges."""
+    return delegation_tree(record(path / "a.jsonl", exchanges))
+
+
+def task(call: str, brief: str, agent: str = "scout") -> tuple[str, str, dict[str, str]]:
+    """Return a call that hands work to another agent."""
+    return call, "Task", {"subagent_type": agent, "prompt": brief}
+
+
+LEAD = talk(
+    system("You lead the planning of a trip, and hand out all the work there is."),
+    user("Plan a day in Bergen."),
+    says("", task("t1", BRIEF), ("w1", "weather", {"city": "Bergen"})),
+    result("t1", "fish hall"),
+    {**result("w1", "no such city"), "is_error": True},
+    says("Go to the fish hall."),
+)
+SCOUT = talk(system("You scout places."), user(BRIEF), says("fish hall"))
+
+
+def test_a_conversation_stands_below_the_call_that_opened_it(tmp_path: Path) -> None:
+    """With its agent, its task, its tools, its tokens and how its last answer ended."""
+    root = tree(tmp_path, [LEAD[0], *SCOUT, LEAD[1]])
+
+    (lead,) = root.children
+    (scout,) = lead.children
+    assert (root.name, root.guarantee, root.status) == ("agent.py", "matched", "completed")
+    assert (lead.name, lead.agent) == ("You lead the planning of a trip, and hand out a…", "")
+    assert lead.brief == "Plan a day in Bergen."
+    assert [(use.tool, use.called, use.failed) for use in lead.tools] == [
+        ("Task", 1, 0),
+        ("weather", 1, 1),
+    ]
+    assert (lead.requests, lead.usage.input_tokens, lead.usage.output_tokens) == (2, 30, 15)
+    assert (scout.name, scout.tool, scout.how, scout.call) == ("scout", "Task", "prompt", "0/1#2")
+    assert (scout.brief, scout.status, scout.depth) == (BRIEF, "completed", 2)
+    assert root.usage == lead.usage
+
+
+def test_a_delegation_whose_conversation_was_not_seen_is_a_leaf(tmp_path: Path) -> None:
+    """Its subagent asks another server, or none."""
+    (lead,) = tree(tmp_path, LEAD).children
+
+    (leaf,) = lead.children
+    assert (leaf.name, leaf.tool, leaf.how) == ("scout", "Task", "observed")
+    assert (leaf.brief, leaf.status, leaf.requests) == (BRIEF, "completed", 0)
+
+
+def test_a_delegation_without_a_result_is_unfinished(tmp_path: Path) -> None:
+    """Nothing says how it ended."""
+    (lead,) = tree(tmp_path, LEAD[:1]).children
+
+    assert [child.status for child in lead.children] == ["unfinished"]
+
+
+WRITTEN = (
+    "Thought: I need help.\n"
+    "Action: Delegate work to coworker\n"
+    'Action Input: {"task": "Find a hall", "context": "Bergen", "coworker": "scout"}\n'
+)
+
+
+def test_a_delegation_that_stands_in_a_text_is_a_leaf(tmp_path: Path) -> None:
+    """Frameworks that let the model write its calls."""
+    (lead,) = tree(tmp_path, talk(system("You lead."), user("Plan."), says(WRITTEN))).children
+
+    (leaf,) = lead.children
+    assert (leaf.name, leaf.brief, leaf.how) == ("scout", "Find a hall", "observed")
+    assert (leaf.call, leaf.status) == ("0/1#2", "unfinished")
+
+
+def test_a_conversation_stands_below_the_text_that_opened_it(tmp_path: Path) -> None:
+    """And the result that is written below that text is the call's."""
+    (ask_lead,) = talk(system("You lead."), user("Plan."), says(WRITTEN))
+    (scout,) = talk(system("You scout."), user("Current Task: Find a hall"), says("The old hall."))
+    shown = says(f"{WRITTEN}Observation: The old hall.")
+    going_on = talk(system("You lead."), user("Plan."), shown, user("Go on."), says("Done."))[-1:]
+
+    (lead,) = tree(tmp_path, [ask_lead, scout, *going_on]).children
+
+    (below,) = lead.children
+    assert (below.agent, below.tool, below.how) == ("scout", "Delegate work to coworker", "prompt")
+    assert (below.call, below.requests) == ("0/1#2", 1)
+    (entry,) = [each for each in read_entries(tmp_path / "a.jsonl") if each.kind == "tool.returned"]
+    assert (entry.call, entry.data["result"]) == ("0/1#2", "The old hall.")
+    assert verify(tmp_path / "a.jsonl").complete
+
+
+@pytest.mark.parametrize(
+    ("last", "status", "error"),
+    [
+        (Exchange(LEAD[1].asked, None, error="http_429"), "failed", "http_429"),
+        (Exchange(LEAD[1].asked, None, is_gone=True), "cancelled", None),
+        (LEAD[1], "completed", None),
+    ],
+)
+def test_the_last_answer_says_how_a_conversation_ended(
+    tmp_path: Path, last: Exchange, status: str, error: str | None
+) -> None:
+    """An error; given up; or an answer."""
+    (lead,) = tree(tmp_path, [LEAD[0], last]).children
+
+    assert lead.status == status
+    assert (lead.error.code if lead.error else None) == error
+
+
+def test_a_request_of_no_interface_is_named_by_its_path(tmp_path: Path) -> None:
+    """A list of models has no prompt."""
+    asked = ask()
+    asked = type(asked)(
+        api="other", model="", parameters={"method": "GET", "path": "/v1/models", "body": None}
+    )
+
+    (node,) = tree(tmp_path, [Exchange(asked, None)]).children
+
+    assert node.name == "GET /v1/models"
+
+
+def test_parallel_conversations_read_the_same_in_any_order(tmp_path: Path) -> None:
+    """A snapshot does not depend on which of two subagents asked first."""
+    lead = talk(
+        user("Plan a day."),
+        says("", task("t1", "Find a place to eat"), task("t2", "Find a place to walk", "guide")),
+        result("t1", "fish hall"),
+        result("t2", "Fløyen"),
+        says("Done."),
+    )
+    one = talk(system("You scout."), user("Find a place to eat"), says("fish hall"))
+    two = talk(system("You guide."), user("Find a place to walk"), says("Fløyen"))
+    first = record(tmp_path / "a.jsonl", [lead[0], *one, *two, lead[1]])
+    second = record(tmp_path / "b.jsonl", [lead[0], *two, *one, lead[1]])
+
+    texts = [render_text(delegation_tree(log), volatile=False) for log in (first, second)]
+
+    assert texts[0] == texts[1]
+
+
+def test_the_text_of_a_tree(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    """As it stands in a snapshot test."""
+    root = tree(tmp_path, [LEAD[0], *SCOUT, LEAD[1]])
+
+    assert render_text(root, volatile=False) == snapshot
+
+
+def test_a_torn_log_is_told_up_to_its_end(tmp_path: Path) -> None:
+    """And says so."""
+    log = record(tmp_path / "a.jsonl", LEAD)
+    log.write_bytes(log.read_bytes()[:-7])
+
+    root = delegation_tree(log)
+
+    assert (root.log_state, root.status) == ("torn", "unfinished")
+    assert root.children[0].requests == 2
+
+
+def test_the_text_of_a_log_can_be_taken(tmp_path: Path) -> None:
+    """For snapshots of logs."""
+    text = log_text(record(tmp_path / "a.jsonl", LEAD))
+
+    assert "Go to the fish hall." in text
+    assert "x-refold.wire" not in text

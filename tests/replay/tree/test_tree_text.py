@@ -1,0 +1,116 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from refold.engine.events.limits import Limits
+from refold.engine.events.outcome import Artifact, Fault, Truncated, Usage
+from refold.replay.tree.delegation_tree import RunNode, ToolUse, delegation_tree, render_text
+from refold.replay.tree.tree_text import CHARACTERS_MAX, in_order_of_calls, printable, scrubbed
+from tests.support.delegating import child, recorded
+
+ARTIFACTS = (Artifact(kind="note", value="n", name="plan"), Artifact(kind="diff", value="d"))
+PLAN = [
+    ("search", "x"),
+    (
+        "both",
+        [
+            child(
+                "dig",
+                [("try", "nothing"), ("report", "s", ARTIFACTS)],
+                agent="digger",
+                brief="Dig.\nDeep.",
+            )
+        ],
+        [child("fail", [("give up", "no_progress")], limits=Limits(timeout_seconds=30))],
+        [
+            child(
+                "go", [child("on", [("ask", "?"), child("deeper", [])])], levels=2, tools=("read",)
+            )
+        ],
+    ),
+]
+EVERYTHING = RunNode(
+    name="lead",
+    status="completed",
+    reason="max_iterations",
+    input={"a": [1]},
+    tools=(ToolUse("z", 3, failed=1, cancelled=1), ToolUse("a", 1)),
+    requests=2,
+    usage=Usage(input_tokens=10, output_tokens=5, requests=3),
+    truncated=Truncated(kept_bytes=10, seen_bytes=99, sha256="0" * 64),
+    run_id="0123456789abcdef",
+    log="/some/where/a.jsonl",
+    entries=9,
+    head="f" * 64,
+    duration_ms=12,
+    children=(
+        RunNode(
+            name="ten", call="0#10", status="failed", error=Fault(code="x", message="/tmp/a/b\nwas")
+        ),
+        RunNode(name="two", call="0#2", tool="subagent", log_state="missing", log="/x/a.2.jsonl"),
+        RunNode(name="", call="0#1", status="rejected", tools_granted=()),
+        RunNode(name="late", call="0/1#1", status="completed", is_joined=False),
+    ),
+)
+
+
+def test_a_reviewer_reads_what_was_delegated(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    log = recorded(tmp_path / "a.jsonl", PLAN).log
+
+    assert render_text(delegation_tree(log), volatile=False) == snapshot
+
+
+def test_every_fact_has_its_line(snapshot: SnapshotAssertion) -> None:
+    assert render_text(EVERYTHING, volatile=False) == snapshot
+    assert render_text(EVERYTHING, volatile=True) == snapshot
+
+
+def test_two_recordings_of_the_same_read_the_same(tmp_path: Path) -> None:
+    """Whatever the seed, the place and the interleaving of what ran at the same time."""
+    first = recorded(tmp_path / "a.jsonl", PLAN, seed=1).log
+    (tmp_path / "b").mkdir()
+    second = recorded(tmp_path / "b" / "c.jsonl", [PLAN[0], PLAN[1]], seed=2).log
+
+    texts = [render_text(delegation_tree(log), volatile=False) for log in (first, second)]
+
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("plan", [[child("dig", [], brief="a" * 9_999 + "c")], [child("dug", [])]])
+def test_two_recordings_of_something_else_do_not(tmp_path: Path, plan: Any) -> None:
+    """However far behind in a brief the change stands: a snapshot cuts nothing."""
+    first = recorded(tmp_path / "a.jsonl", [child("dig", [], brief="a" * 9_999 + "b")]).log
+    second = recorded(tmp_path / "b.jsonl", plan).log
+
+    texts = [render_text(delegation_tree(log), volatile=False) for log in (first, second)]
+
+    assert texts[0] != texts[1]
+
+
+def test_on_a_screen_a_long_text_is_cut() -> None:
+    node = RunNode(name="n", brief="b" * (CHARACTERS_MAX + 7))
+
+    assert "b… (7 characters more)" in render_text(node, volatile=True)
+
+
+def test_siblings_stand_in_the_order_of_their_call_keys() -> None:
+    keys = ["0/10#1", "0#2", "0/2#1", "0#10", "0/2/1#1"]
+
+    assert sorted(keys, key=in_order_of_calls) == ["0#2", "0#10", "0/2#1", "0/2/1#1", "0/10#1"]
+
+
+def test_nothing_from_a_log_moves_the_cursor() -> None:
+    node = RunNode(name="a\x1b[2Jb", brief="c\u202ed\re\U000e0041", tool="f\x07g", input=None)
+
+    text = render_text(node, volatile=True)
+
+    assert printable("a\x1b\n\u200b\U000e0041") == "a\\u001b\n\\u200b\\U000e0041"
+    assert text.replace("\n", "").isprintable()
+
+
+def test_messages_lose_paths_and_hashes_and_nothing_else() -> None:
+    message = f"/tmp/x1/y.py:3 of {'ab' * 32}: 1/2 and/or https://a.b/c/d at /query is 0.2 s"
+
+    assert scrubbed(message) == ("<path>:3 of <hex>: 1/2 and/or https://a.b/c/d at /query is 0.2 s")

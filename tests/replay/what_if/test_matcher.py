@@ -1,0 +1,81 @@
+"""An outcome goes to whoever asks for the same, and to one only (CONTRACT.md §12.8)."""
+
+from pathlib import Path
+
+from refold.engine.events.events import ToolCalled
+from refold.replay.index.by_call import Asked, Book, asked_of
+from refold.replay.what_if.matcher import Looks, Matcher
+from tests.support.steps import recorded
+
+SEARCH = ("tool", "search", {"q": "a"})
+FETCH = ("tool", "fetch", {"q": "b"})
+
+
+def matcher_of(log: Path, *, by_place: bool = False, looks: Looks | None = None) -> Matcher:
+    known = {} if looks is None else looks
+    return Matcher(Book(log), by_place=by_place, looks=known, is_learning=looks == {})
+
+
+def asks(call: str, name: str, **arguments: str) -> Asked:
+    return asked_of(ToolCalled(name, dict(arguments), "reads"), call)
+
+
+def test_the_same_key_comes_first(tmp_path: Path) -> None:
+    """Of two requests that ask for the same, each gets its own outcome."""
+    matcher = matcher_of(recorded(tmp_path / "a.jsonl", SEARCH, SEARCH).log)
+
+    assert matcher.take(asks("0#2", "search", q="a")) == "0#2"
+    assert matcher.take(asks("0#1", "search", q="a")) == "0#1"
+    assert matcher.take(asks("0#1", "search", q="a")) is None
+
+
+def test_then_the_nearest_in_the_scope_then_any(tmp_path: Path) -> None:
+    log = recorded(tmp_path / "a.jsonl", SEARCH, FETCH, SEARCH, ("both", [SEARCH], [FETCH])).log
+    matcher = matcher_of(log)
+
+    assert matcher.take(asks("0#5", "search", q="a")) == "0#3"
+    assert matcher.take(asks("0/2#1", "search", q="a")) == "0#1"
+    assert matcher.take(asks("0/7#1", "search", q="a")) == "0/1#1"
+
+
+def test_other_arguments_get_nothing_unless_by_place(tmp_path: Path) -> None:
+    """By place: the same key and name, else the nearest of that name in the scope."""
+    log = recorded(tmp_path / "a.jsonl", SEARCH, FETCH).log
+
+    assert matcher_of(log).take(asks("0#1", "search", q="z")) is None
+    assert matcher_of(log, by_place=True).take(asks("0#1", "search", q="z")) == "0#1"
+    assert matcher_of(log, by_place=True).take(asks("0#3", "fetch", q="z")) == "0#2"
+    assert matcher_of(log, by_place=True).take(asks("0#1", "other", q="z")) is None
+    assert matcher_of(log, by_place=True).take(asks("0/1#1", "fetch", q="z")) is None
+
+
+def test_values_are_found_by_name(tmp_path: Path) -> None:
+    """Under the same key, else in the same scope, else anywhere; each once."""
+    log = recorded(tmp_path / "a.jsonl", ("uuid",), ("both", [("uuid",)], [("uuid",)])).log
+    book = Book(log)
+    matcher = matcher_of(log)
+
+    assert matcher.draw("uuid", "", "0/2#1") == ("0/2#1", book.values["0/2#1"])
+    assert matcher.draw("uuid", "", "0/1#9") == ("0/1#1", book.values["0/1#1"])
+    assert matcher.draw("uuid", "", "0/5#1") == ("0#1", book.values["0#1"])
+    assert matcher.draw("uuid", "", "0#1") is None
+    assert matcher.draw("file", "x", "0#1") is None
+
+
+def test_a_scope_sees_at_each_look_what_it_saw(tmp_path: Path) -> None:
+    """Whatever other scopes look at in between; one that never looked gets the last time."""
+    steps = [("now",), ("sleep", 0.001), ("now",)]
+    log = recorded(tmp_path / "a.jsonl", ("both", steps, steps)).log
+    looks: Looks = {}
+    learning = matcher_of(log, looks=looks)
+    learnt = [learning.look(scope) for scope in ("0/1", "0/2", "0/1")]
+
+    again = Matcher(Book(log), by_place=False, looks=looks, is_learning=False)
+
+    assert learnt == Book(log).looks[:3]
+    assert [again.look(scope) for scope in ("0/2", "0/1", "0/1")] == [
+        learnt[1],
+        learnt[0],
+        learnt[2],
+    ]
+    assert again.look("0/9") == Book(log).looks[-1]

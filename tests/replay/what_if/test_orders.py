@@ -1,0 +1,95 @@
+"""Orders of keys: moved, compared, and shrunk to the fewest moves (CONTRACT.md §12.8)."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refold.replay.what_if.orders import (
+    Move,
+    Order,
+    continued,
+    deferred,
+    displaced,
+    moves,
+    promoted,
+    shrunk,
+)
+
+RECORDED: Order = tuple("abcdef")
+
+
+def test_a_key_is_put_before_or_after_another() -> None:
+    assert promoted(RECORDED, "d", "b") == tuple("adbcef")
+    assert deferred(RECORDED, "b", "d") == tuple("acdbef")
+
+
+def test_a_prefix_goes_on_as_recorded() -> None:
+    assert continued("ca", RECORDED) == tuple("cabdef")
+    assert continued("xc", RECORDED) == tuple("xcabdef")
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ("abcdef", []),
+        ("bacdef", [Move("b", "before", "a")]),
+        ("adbcef", [Move("d", "before", "b")]),
+        ("bcdaef", [Move("a", "after", "d")]),
+        ("abcdexf", []),
+    ],
+)
+def test_moves_are_the_fewest(order: str, expected: list[Move]) -> None:
+    """One that comes early stands before the first it overtakes, a late one after the last."""
+    assert list(moves(tuple(order), RECORDED)) == expected
+
+
+@given(st.permutations(RECORDED))
+def test_what_is_displaced_leaves_a_part_of_the_record(order: list[str]) -> None:
+    gone = displaced(order, RECORDED)
+
+    rest = [key for key in order if key not in gone]
+    assert rest == [key for key in RECORDED if key in rest]
+    assert bool(gone) == (tuple(order) != RECORDED)
+
+
+@given(st.permutations(RECORDED), st.permutations(RECORDED))
+def test_an_order_is_shrunk_to_what_matters(order: list[str], pair: list[str]) -> None:
+    """Where one pair matters, one move is left; and it still shows what was looked for."""
+    early, late = sorted(pair[:2])
+
+    def holds(one: Order) -> bool:
+        return one.index(late) < one.index(early)
+
+    if holds(tuple(order)):
+        found = shrunk(tuple(order), RECORDED, holds)
+
+        assert holds(found)
+        assert len(moves(found, RECORDED)) == 1
+
+
+def test_a_moved_key_overtakes_no_more_than_it_must() -> None:
+    def holds(one: Order) -> bool:
+        return one.index("f") < one.index("c")
+
+    found = shrunk(tuple("fedcba"), RECORDED, holds)
+
+    assert moves(found, RECORDED) == (Move("f", "before", "c"),)
+
+
+def test_shrinking_comes_to_an_end() -> None:
+    """A long order is not tried for ever."""
+    recorded = tuple(str(number) for number in range(300))
+    order = list(recorded)
+    random.Random(1).shuffle(order)
+    tries: list[Order] = []
+
+    def holds(one: Order) -> bool:
+        tries.append(one)
+        return one.index("299") < one.index("0")
+
+    order.remove("299")
+    shrunk(("299", *order), recorded, holds)
+
+    assert len(tries) <= 120

@@ -1,0 +1,261 @@
+"""What depends on a recorded outcome: a later request, the end of the run, or nothing (§12.9)."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from refold.engine.errors import Diverged, ToolError
+from refold.engine.events.outcome import Usage
+from refold.engine.models.scripted import FunctionModel
+from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import ModelReply, ModelRequest
+from refold.engine.program.run import Run
+from refold.replay.what_if.sensitivity import CallSensitivity, SensitivityReport, sensitivity
+from refold.tools.contract.tool_types import tool
+from tests.support.racing import followed, gathered, raced, recorded
+
+
+def altered(tmp_path: Path, program: Any, **options: Any) -> SensitivityReport:
+    """Record a program and alter what it was given."""
+    own = {name: options.pop(name) for name in ("errors", "on_call") if name in options}
+    return sensitivity(recorded(tmp_path / "a.jsonl", program, **options).log, program, **own)
+
+
+def row(report: SensitivityReport, call: str) -> CallSensitivity:
+    return next(one for one in report.calls if one.call == call)
+
+
+def test_what_is_returned_shows(tmp_path: Path) -> None:
+    """With the places in the output where it does."""
+    report = altered(tmp_path, gathered)
+
+    assert [one.verdict for one in report.calls] == ["shows"] * 3
+    effect = row(report, "0/2#1").altered
+    assert effect is not None
+    assert [one.pointer for one in effect.diff] == ["/output/1"]
+    assert report.unneeded == ()
+
+
+async def searching(run: Run, _: Any) -> Any:
+    """Asks for what it was told, looks at something in passing, and returns a constant."""
+    found = await run.tool("fetch", name="a")
+    await run.tool("fetch", name="unused")
+    await run.tool("fetch", name=found)
+    return "done"
+
+
+def test_what_is_asked_on_steers(tmp_path: Path) -> None:
+    """The first request that is another one is named."""
+    report = altered(tmp_path, searching)
+
+    assert [one.verdict for one in report.calls] == ["steers", "nothing", "nothing"]
+    effect = row(report, "0#1").altered
+    assert effect is not None
+    assert effect.changed == 'fetch#3 (name="page a (altered)")'
+    assert (effect.changed_call, effect.is_gone) == ("0#3", False)
+    assert [one.call for one in report.unneeded] == ["0#2", "0#3"]
+
+
+async def stopping(run: Run, _: Any) -> Any:
+    """Goes on only if it likes what it sees."""
+    if await run.tool("fetch", name="a") == "page a":
+        await run.tool("fetch", name="b")
+
+
+def test_a_request_that_is_not_made_any_more_is_named(tmp_path: Path) -> None:
+    effect = row(altered(tmp_path, stopping), "0#1").altered
+
+    assert effect is not None
+    assert (effect.changed_call, effect.is_gone) == ("0#2", True)
+    assert str(effect) == 'steers fetch#2 (name="b"), which is not made'
+
+
+async def careful(run: Run, _: Any) -> Any:
+    """Does without what fails."""
+    try:
+        return await run.tool("fetch", name="a")
+    except ToolError:
+        return "nothing"
+
+
+def test_failures_are_tried_where_they_are_asked_for(tmp_path: Path) -> None:
+    log = recorded(tmp_path / "a.jsonl", careful).log
+
+    without, with_errors = sensitivity(log, careful), sensitivity(log, careful, errors=True)
+    unready = altered(tmp_path / "b", searching, errors=True)
+
+    assert without.calls[0].failed is None
+    failed = with_errors.calls[0].failed
+    assert failed is not None
+    assert [one.after for one in failed.diff] == ["nothing"]
+    assert str(row(unready, "0#2").failed).startswith("the run ends as failed")
+
+
+async def drawing(run: Run, _: Any) -> Any:
+    """Uses one of the values that it draws."""
+    run.uuid()
+    run.random("s").random()
+    run.read_text("no such file")
+    return run.random().random()
+
+
+def test_drawn_values_are_altered_too(tmp_path: Path) -> None:
+    """A uuid, a random stream, a file's text; each by itself."""
+    report = altered(tmp_path, drawing)
+
+    assert [(one.kind, one.verdict) for one in report.calls] == [
+        ("value", "nothing"),
+        ("value", "nothing"),
+        ("value", "nothing"),
+        ("value", "shows"),
+    ]
+
+
+@attrs.frozen
+class Sized:
+    size: int
+    kind: str
+
+
+@tool(effect="reads")
+def measure(name: str) -> list[Sized]:
+    """Return what cannot be any text."""
+    return [Sized(len(name), "file")]
+
+
+@tool(effect="reads")
+def nothing(name: str) -> None:
+    """Return nothing."""
+
+
+def test_a_typed_result_stays_of_its_type(tmp_path: Path) -> None:
+    async def measured(run: Run, _: Any) -> Any:
+        (found,) = await run.tool(measure, name="abc")
+        return found.size
+
+    effect = altered(tmp_path, measured).calls[0].altered
+
+    assert effect is not None
+    assert (effect.diff[0].before, effect.diff[0].after) == (3, 4)
+
+
+def test_what_has_no_other_value_is_not_altered(tmp_path: Path) -> None:
+    async def idle(run: Run, _: Any) -> Any:
+        await run.tool(nothing, name="a")
+
+    report = altered(tmp_path, idle)
+
+    assert report.calls[0].verdict == "not altered"
+    assert report.unneeded == ()
+    assert "no other value" in str(report)
+
+
+def test_what_models_and_children_cost_is_added_up(tmp_path: Path) -> None:
+    """Tokens of those that nothing depends on."""
+
+    def answer(_: ModelRequest) -> ModelReply:
+        message = {"role": "assistant", "content": "hi"}
+        return ModelReply(message=message, usage=Usage(input_tokens=5, output_tokens=2, requests=1))
+
+    async def child(run: Run, _: Any) -> Any:
+        return (await run.model([{"role": "user", "content": "c"}])).message["content"]
+
+    async def talking(run: Run, _: Any) -> Any:
+        used = await run.model([{"role": "user", "content": "a"}])
+        await run.model([{"role": "user", "content": "b"}])
+        await run.delegate(Delegation(program=child, brief="in vain"))
+        return used.message["content"]
+
+    report = altered(tmp_path, talking, model=FunctionModel(answer))
+
+    assert [(one.kind, one.verdict, one.tokens) for one in report.calls] == [
+        ("model", "shows", 7),
+        ("model", "nothing", 7),
+        ("child", "nothing", 7),
+    ]
+    assert report.tokens_unneeded == 14
+    assert "nothing depends on 2 of 3 recorded outcomes (14 tokens" in str(report)
+
+
+async def lost(run: Run, _: Any) -> Any:
+    """Asks for something else altogether where it is told something else."""
+    if await run.tool("fetch", name="a") != "page a":
+        return await run.model([{"role": "user", "content": "what now?"}])
+    return None
+
+
+def test_a_way_that_was_never_recorded_ends_the_trial(tmp_path: Path) -> None:
+    """It steers, and what it would show is not known."""
+    only = altered(tmp_path, lost).calls[0]
+
+    assert only.verdict == "steers"
+    assert only.altered is not None
+    assert "never recorded" in only.altered.stopped
+
+
+def test_calls_are_sorted_by_their_keys(tmp_path: Path) -> None:
+    """By number, not by text; whatever the order in which they came."""
+
+    async def wide(run: Run, _: Any) -> Any:
+        pages = await asyncio.gather(*(run.tool("fetch", name=str(n)) for n in range(11)))
+        return [*pages, await run.tool("fetch", name="last")]
+
+    told: list[tuple[int, int]] = []
+    report = altered(tmp_path, wide, on_call=lambda number, count: told.append((number, count)))
+
+    calls = [one.call for one in report.calls]
+    assert calls == ["0#1", *(f"0/{number}#1" for number in range(1, 12))]
+    assert told[-1] == (12, 12)
+
+
+def test_others_are_left_alone_where_only_some_are_asked_for(tmp_path: Path) -> None:
+    log = recorded(tmp_path / "a.jsonl", searching).log
+
+    assert [one.call for one in sensitivity(log, searching, only="unused").calls] == ["0#2"]
+
+
+def test_a_report_is_a_document(tmp_path: Path) -> None:
+    document = altered(tmp_path, followed, errors=True).as_json()
+
+    assert json.loads(json.dumps(document)) == document
+    assert document["unneeded"] == 2
+
+
+def test_another_program_is_refused(tmp_path: Path) -> None:
+    log = recorded(tmp_path / "a.jsonl", gathered).log
+
+    with pytest.raises(Diverged):
+        sensitivity(log, raced)
+
+
+def test_what_was_not_altered_is_listed(tmp_path: Path) -> None:
+    """What has no other value, what was not named, what the record gave up on."""
+
+    async def hedging(run: Run, names: list[str]) -> None:
+        lost = asyncio.create_task(run.tool(waits))
+        await asyncio.gather(*(run.tool("fetch", name=name) for name in names), run.tool(nothing))
+        lost.cancel()
+
+    @tool(effect="reads")
+    async def waits() -> None:
+        """Wait for ever."""
+        await asyncio.Event().wait()
+
+    @tool(effect="reads")
+    def nothing() -> None:
+        """Give nothing."""
+
+    log = recorded(tmp_path / "a.jsonl", hedging, ["a", "b"]).log
+
+    whole, some = sensitivity(log, hedging), sensitivity(log, hedging, only="fetch")
+
+    assert whole.left_out() == [
+        "not altered, for want of another value: 1",
+        "given up in the record, so without an outcome: waits#1 in 0/1",
+    ]
+    assert some.left_out()[0] == "not altered, as not named: 1"
+    assert str(some).endswith("\n".join(some.left_out()))

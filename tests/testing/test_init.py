@@ -1,0 +1,15 @@
+"""The types of the fixtures have public names, each loaded when it is first asked for."""
+
+import pytest
+
+from refold import testing
+
+
+@pytest.mark.parametrize("name", testing.__all__)
+def test_each_name_is_the_class_of_a_fixture(name: str) -> None:
+    assert getattr(testing, name).__name__ == name
+
+
+def test_no_other_name_is_there() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Other'"):
+        _ = testing.Other

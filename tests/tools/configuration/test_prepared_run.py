@@ -1,0 +1,216 @@
+"""An agent's file names its tools; the project's configuration says which of them it may have."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refold.engine.errors import InvalidDefError, UsageError
+from refold.engine.events.limits import Limits
+from refold.engine.models.scripted import Reply, ScriptedModel
+from refold.engine.runners.recording import record
+from refold.tools.agents.agent_files import DELEGATION_TOOLS
+from refold.tools.agents.plans import Plan
+from refold.tools.configuration.config import load_config
+from refold.tools.configuration.prepared_run import (
+    PLANNING,
+    models_for,
+    pool_models,
+    prepare_run,
+    prepared,
+    session_for,
+)
+
+
+def lead_of(folder: Path, front: str, config: str = "") -> tuple[dict[str, Any], list[str], Limits]:
+    """Return the input, the names of the tools, and the limits of an agent in `folder/lead`."""
+    lead = folder / "lead"
+    lead.mkdir(exist_ok=True)
+    (lead / "AGENT.md").write_text(f"---\ndescription: d\n{front}---\nYou lead.\n")
+    (folder / "refold.yaml").write_text(config)
+    given, tools, limits = prepare_run(lead, task="go", root=folder, config=load_config(folder))
+    return given, [tool.name for tool in tools], limits
+
+
+@pytest.fixture
+def team(tmp_path: Path) -> Path:
+    """A folder of agents with one more than the lead."""
+    (tmp_path / "helper.md").write_text("---\ndescription: Helps.\n---\nYou help.\n")
+    return tmp_path
+
+
+DEFAULT = ["list_files", "read_file", "search_text", "subagent"]
+
+
+@pytest.mark.parametrize(
+    ("front", "config", "names"),
+    [
+        ("", "", DEFAULT),
+        ("disallowed_tools: [subagent]\n", "", DEFAULT[:3]),
+        ("tools: [read_file]\n", "", ["read_file"]),
+        ("tools: [spawn, spawn_await]\n", "", ["spawn", "spawn_await"]),
+        ("tools: [spawn]\n", "tools: {spawn: {enabled: false}}", []),
+        ("tools: [spawn]\n", "tools: {spawn: {enabled: true}}", ["spawn"]),
+        ("", "tools: {spawn: {enabled: true}}", sorted([*DEFAULT, "spawn", "spawn_await"])),
+        ("tools: [subagent_dispatch]\n", "", ["subagent_dispatch"]),
+        ("", "agents: .", sorted([*DEFAULT, "subagent_dispatch"])),
+        ("tools: [read_file]\n", "agents: .", ["read_file", "subagent_dispatch"]),
+        ("tools: []\ndisallowed_tools: [subagent_dispatch]\n", "agents: .", []),
+        ("tools: []\n", "{agents: ., tools: {disabled: [subagent_dispatch]}}", []),
+        ("tools: [dispatch_subagent]\n", "", ["dispatch_subagent"]),
+        ("tools: [dispatch_subagents]\n", "", ["dispatch_subagents"]),
+        ("tools: [planning_read_plan]\n", "", ["planning_read_plan"]),
+        ("tools: [write_file, read_file]\n", "", ["read_file", "write_file"]),
+        (
+            "tools: [run_command]\n",
+            "tools: {run_command: {allow: [git]}}",
+            ["run_command"],
+        ),
+        ("", "tools: {disabled: [read_file]}", ["list_files", "search_text", "subagent"]),
+        ("", "tools: {enabled: [read_file]}", ["read_file", "subagent"]),
+    ],
+)
+def test_an_agent_has_what_it_names_and_may(
+    team: Path, front: str, config: str, names: list[str]
+) -> None:
+    given, found, _ = lead_of(team, front, config)
+
+    assert found == names
+    assert given["agent"]["tools"] == names
+
+
+def test_all_five_can_be_named(team: Path) -> None:
+    _, names, _ = lead_of(team, f"tools: [{', '.join(DELEGATION_TOOLS)}]\n")
+
+    assert names == sorted(DELEGATION_TOOLS)
+
+
+def test_alone_there_is_nobody_to_dispatch_to(tmp_path: Path) -> None:
+    assert lead_of(tmp_path, "tools: [subagent_dispatch]\n")[1] == []
+
+
+def test_subagent_answers_that_it_is_not_enabled(team: Path, tmp_path: Path) -> None:
+    lead = team / "lead"
+    lead_of(team, "tools: [subagent]\n", "tools: {disabled: [subagent]}")
+    given, tools, limits = prepare_run(lead, task="go", root=team, config=load_config(team))
+    calls: list[Reply] = [{"name": "subagent", "arguments": {"task": "dig"}}, "done"]
+
+    async def program(run: Any, _: Any) -> Any:
+        return await run.tool("subagent", task="dig")
+
+    model = ScriptedModel(calls)
+    assert record("agent", given, log=tmp_path / "a.jsonl", tools=tools, model=model).ok
+    result = record(program, log=tmp_path / "b.jsonl", tools=tools, limits=limits).output
+    assert result["error"] == "disabled: subagent is not enabled in this phase"
+
+
+def test_limits_are_the_lower_of_both(team: Path) -> None:
+    _, _, limits = lead_of(team, "max_turns: 3\n", "limits: {max_iterations: 9, max_depth: 2}")
+
+    assert limits == Limits(max_iterations=3, max_depth=2)
+
+
+def test_profiles_stand_in_the_prompt_of_who_may_spawn(team: Path) -> None:
+    config = "tools: {spawn: {enabled: true, profiles: {sage: {system_prompt: Be wise.}}}}"
+
+    with_block = lead_of(team, "", config)[0]["agent"]["system"]
+    without = lead_of(team, "tools: [read_file]\n", config)[0]["agent"]["system"]
+
+    assert '<profile name="sage">Be wise. Tools: all.</profile>' in with_block
+    assert without == "You lead."
+
+
+def test_without_a_list_no_command_can_be_had(team: Path) -> None:
+    with pytest.raises(InvalidDefError, match=r"tools\.run_command\.allow"):
+        lead_of(team, "tools: [run_command]\n")
+
+
+def test_pools_are_models(team: Path) -> None:
+    config = "llm: {pools: {fast: 'openai:gpt-4o-mini', local: {model: 'openai:x', base_url: 'http://h/v1'}}}"
+    (team / "refold.yaml").write_text(config)
+
+    models = pool_models(load_config(team))
+
+    assert {name: model.name for name, model in models.items()} == {
+        "fast": "openai:gpt-4o-mini",
+        "local": "openai:x",
+    }
+
+
+def test_who_plans_needs_a_session(team: Path) -> None:
+    (team / "AGENT.md").write_text(f"---\ndescription: d\ntools: [{PLANNING[0]}]\n---\n")
+    _, tools, _ = prepare_run(team, task="go", root=team)
+
+    session = session_for(tools)
+    assert session is not None
+    assert session.select_all(Plan) == ()
+    assert session_for(()) is None
+
+
+A, B = "openai:a", "openai:b"
+
+
+def models_of(folder: Path, said: dict[str, str], lead: str = "", config: str = "") -> Any:
+    """Return the models of a lead beside two agents whose files name one each."""
+    front = f"tools: [subagent_dispatch]\n{lead}"
+    lead_of(folder, front, config)
+    (folder / "sage.md").write_text("---\ndescription: d\nmodel: wise\n---\n")
+    (folder / "clerk.md").write_text("---\ndescription: d\nprovider: openai\nmodel: small\n---\n")
+    settings = load_config(folder)
+    found = prepared(folder / "lead", task="go", root=folder, config=settings)
+    made = models_for(found.agents, settings, said=said, base_url="http://h/v1")
+    return {name: model.name for name, model in made.items()}
+
+
+@pytest.mark.parametrize(
+    ("said", "lead", "config", "found"),
+    [
+        ({"": A, "wise": B}, "", "", {"": A, "wise": B}),
+        ({"": A}, "", "llm: {pools: {wise: 'openai:b'}}", {"": A, "wise": B}),
+        ({"": A, "*": B}, "", "", {"": A, "wise": B, "openai:small": B}),
+        ({"wise": B}, "model: wise\n", "", {"": B, "wise": B}),
+        ({"": A, "wise": B}, "model: own\n", "", {"": A, "wise": B, "own": A}),
+    ],
+)
+def test_an_agents_own_model_is_a_model_of_the_run(
+    team: Path, said: dict[str, str], lead: str, config: str, found: dict[str, str]
+) -> None:
+    """§10.16: as its file names it, or as is said of the name; the lead's, too."""
+    assert models_of(team, said, lead, config) == {"openai:small": "openai:small", **found}
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"": "openai:a"}, "agent 'sage' names the model 'wise', and nothing says which that is"),
+        ({"wise": "openai:b", "wize": "openai:c"}, "--model wize=…: no agent names that model"),
+    ],
+)
+def test_a_name_without_a_model_is_refused(team: Path, said: dict[str, str], why: str) -> None:
+    """And so is a model for a name that no file has."""
+    with pytest.raises(UsageError, match=why):
+        models_of(team, said)
+
+
+def test_the_server_is_that_of_all_models_but_of_scripts(team: Path) -> None:
+    (team / "replies.yaml").write_text("'*': [hello]\n")
+    (team / "wise.md").write_text("---\ndescription: d\nmodel: wise\n---\n")
+    lead_of(team, "tools: [subagent_dispatch]\nprovider: openai\nmodel: a\n")
+    found = prepared(team / "lead", task="go", root=team)
+    said = {"wise": f"scripted:{team / 'replies.yaml'}"}
+
+    models = models_for(found.agents, load_config(team), said=said, base_url="http://h/v1")
+
+    assert models["wise"].name == "scripted"
+    assert models[""].reference is not None
+    assert (models[""].reference.arguments or {})["base_url"] == "http://h/v1"
+
+
+def test_models_of_agents_that_cannot_be_given_a_task_are_not_asked_for(team: Path) -> None:
+    (team / "wise.md").write_text("---\ndescription: d\nmodel: wise\n---\n")
+    lead_of(team, "disallowed_tools: [subagent_dispatch]\n", "agents: .")
+    config = load_config(team)
+    found = prepared(team / "lead", task="go", root=team, config=config)
+
+    assert [agent.id for agent in found.agents] == ["lead"]
+    assert models_for(found.agents, config, said={"": "openai:a"}).keys() == {""}

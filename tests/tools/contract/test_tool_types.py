@@ -1,0 +1,380 @@
+import asyncio
+import functools
+import re
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, assert_type
+
+import attrs
+import pytest
+
+from refold.engine.errors import ArgumentsRefused, LimitRefused, NotCanonical, ToolRefused
+from refold.engine.ports.offers import offer_of
+from refold.engine.ports.ports import CallContext, Tool
+from refold.engine.ports.programs import load
+from refold.tools.contract.tool_types import (
+    DelegationTool,
+    FunctionTool,
+    as_tool,
+    remade,
+    tool,
+    with_approval,
+)
+from refold.tools.delegation.subagent import subagent_tool
+
+CONTEXT = CallContext(call="0#1", run_id="r", depth=0, origin="0" * 64)
+
+
+@attrs.frozen
+class Count:
+    path: Path
+    words: int
+
+
+@tool(effect="reads")
+def word_count(path: Path, at_least: int = 1) -> Count:
+    """Count the words of a file.
+
+    More than a model needs.
+
+    Args:
+        path: Where it is.
+        at_least: Shorter words
+            do not count.
+    """
+    return Count(path, at_least)
+
+
+@tool
+async def fetch(url: str) -> dict[str, Any]:
+    """Fetch."""
+    return {"url": url}
+
+
+def plain(text: str) -> str:
+    return text
+
+
+def test_a_decorated_function_is_still_the_function() -> None:
+    """Called directly it is typed and behaves as it did; name and docstring stay."""
+    result = word_count(Path("a"), at_least=2)
+
+    assert_type(result, Count)
+    assert result == Count(Path("a"), 2)
+    assert word_count.__name__ == "word_count"
+    assert (word_count.__doc__ or "").startswith("Count the words")
+    assert word_count.__wrapped__(Path("b")) == Count(Path("b"), 1)
+    assert asyncio.run(fetch("x")) == {"url": "x"}
+
+
+def test_a_tool_says_what_it_is() -> None:
+    """Name, description, effect class, schema; an undeclared effect `changes` the world."""
+    assert word_count.name == "word_count"
+    assert word_count.description == "Count the words of a file."
+    assert (word_count.effect, fetch.effect) == ("reads", "changes")
+    assert (word_count.is_async, fetch.is_async) == (False, True)
+    assert (word_count.typed, fetch.typed) == (True, False)
+    assert word_count.timeout_seconds is None
+    assert word_count.parameters == {
+        "type": "object",
+        "properties": {
+            "path": {"type": "string", "description": "Where it is."},
+            "at_least": {
+                "type": "integer",
+                "description": "Shorter words do not count.",
+                "default": 1,
+            },
+        },
+        "required": ["path"],
+        "additionalProperties": False,
+    }
+
+
+def test_options_replace_what_the_function_says() -> None:
+    """Name, description and timeout may be given."""
+    other = tool(name="count-it", description="Counts.", timeout_seconds=2.5)(plain)
+
+    assert (other.name, other.description, other.timeout_seconds) == ("count-it", "Counts.", 2.5)
+
+
+def test_a_call_takes_json_arguments_and_gives_typed_ones() -> None:
+    """Absent ones are left to the function's own defaults."""
+    assert word_count.call({"path": "a/b"}, CONTEXT) == Count(Path("a/b"), 1)
+    assert asyncio.run(fetch.call({"url": "x"}, CONTEXT)) == {"url": "x"}
+
+
+def test_arguments_that_do_not_fit_are_all_named() -> None:
+    """Pointer, expected, found; the nearest name where one is unknown."""
+    with pytest.raises(ArgumentsRefused) as refused:
+        word_count.call({"pth": "a", "at_least": "2"}, CONTEXT)
+
+    assert refused.value.tool == "word_count"
+    assert refused.value.problems == (
+        "argument 'path' is missing",
+        "unknown argument 'pth', did you mean 'path'? (it takes path, at_least)",
+        "at /at_least: expected an integer, found string '2'",
+    )
+
+
+def test_a_result_travels_as_json_and_comes_back_typed() -> None:
+    """`load` gives what the function returned."""
+    written = word_count.dump(Count(Path("a"), 3))
+
+    assert written == {"path": "a", "words": 3}
+    assert word_count.load(written) == Count(Path("a"), 3)
+
+
+def test_an_integer_result_of_a_float_tool_is_a_float() -> None:
+    """So that the record holds what the annotation says, and reading it needs no types."""
+
+    @tool
+    def ratio() -> float:
+        return 1
+
+    written = ratio.dump(ratio())
+
+    assert type(written) is float
+    assert not ratio.typed
+    assert ratio.load(written) is written
+
+
+@pytest.mark.parametrize(
+    ("function", "result", "pointer"),
+    [
+        (word_count, Count(Path("a"), "3"), "/words"),  # type: ignore[arg-type]  # wrong on purpose
+        (word_count, {"path": "a"}, "/words"),
+        (word_count, None, ""),
+        (fetch, {"a": Count(Path("a"), 3)}, "/a"),
+        (fetch, [1], ""),
+        (fetch, {"a": float("nan")}, "/a"),
+    ],
+)
+def test_a_result_that_is_not_what_was_annotated_is_refused(
+    function: Tool, result: object, pointer: str
+) -> None:
+    """With its place, before anything is written."""
+    with pytest.raises(NotCanonical) as refused:
+        function.dump(result)
+
+    assert refused.value.pointer == pointer
+
+
+def test_without_a_return_annotation_a_result_is_plain_json() -> None:
+    """Classes are not flattened behind the author's back."""
+
+    @tool
+    def anything():  # type: ignore[no-untyped-def]  # noqa: ANN202  the point of the test
+        return [1]
+
+    assert anything.dump([1, "x"]) == [1, "x"]
+    with pytest.raises(NotCanonical, match="expected a JSON value"):
+        anything.dump(Count(Path("a"), 1))
+
+
+def test_a_record_that_no_longer_fits_is_refused() -> None:
+    """The annotation may have changed since it was written."""
+    with pytest.raises(NotCanonical) as refused:
+        word_count.load({"path": "a", "words": "3"})
+
+    assert refused.value.pointer == "/words"
+
+
+def test_the_call_context_is_filled_and_not_offered() -> None:
+    """A parameter annotated with it is no argument."""
+
+    @tool
+    def keyed(name: str, context: CallContext) -> str:
+        return f"{name} {context.call}"
+
+    @tool
+    def perhaps(context: CallContext | None = None) -> str:
+        return context.call if context else ""
+
+    assert perhaps.parameters["properties"] == {}
+    assert perhaps.call({}, CONTEXT) == "0#1"
+    assert perhaps() == ""
+    assert list(keyed.parameters["properties"]) == ["name"]
+    assert keyed.call({"name": "a"}, CONTEXT) == "a 0#1"
+    with pytest.raises(ArgumentsRefused, match="unknown argument 'context'"):
+        keyed.call({"name": "a", "context": {}}, CONTEXT)
+
+
+def test_bound_methods_and_partials_are_tools() -> None:
+    """What is bound already is not offered."""
+
+    class Shelf:
+        def take(self, title: str) -> str:
+            return f"{self.__class__.__name__}:{title}"
+
+    def add(left: int, right: int) -> int:
+        return left + right
+
+    taken = as_tool(Shelf().take)
+    added = as_tool(functools.partial(add, right=2))
+
+    assert (taken.name, list(taken.parameters["properties"])) == ("take", ["title"])
+    assert taken.call({"title": "x"}, CONTEXT) == "Shelf:x"
+    assert (added.name, list(added.parameters["properties"])) == ("add", ["left"])
+    assert added.call({"left": 1}, CONTEXT) == 3
+    assert taken.reference is None
+    assert added.reference is None
+
+
+def test_as_tool_takes_tools_and_functions_only() -> None:
+    """A function is taken to `change` the world; anything else is refused."""
+    assert as_tool(word_count) is word_count
+    assert as_tool(plain).effect == "changes"
+    for thing in (3, "word_count", Count, object()):
+        with pytest.raises(ToolRefused):
+            as_tool(thing)  # type: ignore[arg-type]  # wrong on purpose
+
+
+@pytest.mark.parametrize("name", ["", "1st", "a b", "ä", "-x", "a" * 65, "a\n"])
+def test_a_name_that_models_cannot_use_is_refused(name: str) -> None:
+    """One name, good for every provider."""
+    with pytest.raises(ToolRefused) as refused:
+        tool(name=name)(plain)
+
+    assert refused.value.where == "name"
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), True, "3"])
+def test_a_timeout_that_is_none_is_refused(seconds: Any) -> None:
+    """A positive, finite number of seconds."""
+    with pytest.raises(LimitRefused, match="timeout_seconds"):
+        tool(timeout_seconds=seconds)(plain)
+
+
+def test_an_effect_class_that_is_none_is_refused() -> None:
+    """The closed set is named."""
+    with pytest.raises(ToolRefused, match="pure, idempotent, reads, changes"):
+        tool(effect="read")(plain)  # type: ignore[call-overload]  # wrong on purpose
+
+
+def test_a_leaf_tool_runs_no_program_code() -> None:
+    """`delegate` belongs to delegation tools, and `call` to leaf tools."""
+    with pytest.raises(ToolRefused):
+        word_count.delegate(None, {})
+
+
+def test_a_delegation_tool_runs_its_handler() -> None:
+    """It is given `run` and its own copy of the arguments."""
+
+    async def handler(run: Any, arguments: dict[str, Any]) -> Any:
+        return [run, arguments]
+
+    delegating = DelegationTool(
+        name="ask", description="Asks.", parameters={"type": "object"}, handler=handler
+    )
+    as_port: Tool = delegating
+    arguments = {"a": 1}
+
+    async def through_the_port() -> Any:
+        return await as_port.delegate("run", arguments)
+
+    result = asyncio.run(through_the_port())
+
+    assert as_port.delegates
+    assert result == ["run", arguments]
+    assert result[1] is not arguments
+    assert as_port.load(as_port.dump(result)) == result
+    with pytest.raises(ToolRefused):
+        as_port.call({}, CONTEXT)
+    with pytest.raises(ToolRefused, match="expected 1 to 64"):
+        DelegationTool(name="a b", description="", parameters={}, handler=handler)
+
+
+def test_the_offer_changes_with_what_a_model_is_told() -> None:
+    """Two tools that read the same to a model and do the same to the world have one digest."""
+
+    def named(description: str, effect: Any = "reads") -> str:
+        made = tool(name="x", description=description, effect=effect)(plain)
+        digest = offer_of(made)["digest"]
+        assert re.fullmatch("[0-9a-f]{64}", digest)
+        return str(digest)
+
+    assert named("a") == named("a")
+    assert len({named("a"), named("b"), named("a", "pure")}) == 3
+
+
+def test_a_tool_is_remade_from_where_its_function_stands() -> None:
+    """What a reference to an undecorated function names."""
+    made = remade(source=__name__, function="plain", effect="pure", name="other")
+
+    assert isinstance(made, FunctionTool)
+    assert (made.name, made.effect, made("x")) == ("other", "pure", "x")
+
+
+def test_an_annotated_description_goes_before_the_docstring() -> None:
+    """The nearest word counts."""
+
+    @tool
+    def look(where: Annotated[str, "a place"]) -> str:
+        """Look.
+
+        Args:
+            where: somewhere
+        """
+        return where
+
+    assert look.parameters["properties"]["where"]["description"] == "a place"
+
+
+@tool(effect="reads")
+def approvable(n: int) -> int:
+    """Give a number back."""
+    return n
+
+
+def test_a_tool_can_be_made_one_that_is_asked_for() -> None:
+    """§9.9: the same in all else; another process makes the asking one, too."""
+    asking = with_approval(approvable)
+    found = asking.reference
+
+    assert getattr(asking, "approval", False)
+    assert not approvable.approval
+    assert (asking.name, asking.parameters) == (approvable.name, approvable.parameters)
+    assert found is not None
+    again = load(found)
+    assert again.approval
+    assert again(3) == 3
+
+
+def test_so_can_a_delegation_tool() -> None:
+    """§9.9."""
+    asking = with_approval(subagent_tool())
+
+    assert getattr(asking, "approval", False)
+    assert asking.delegates
+    assert asking.reference is not None
+    assert load(asking.reference).approval
+
+
+def test_a_tool_of_another_kind_cannot() -> None:
+    """It says itself whether it asks."""
+
+    class Other:
+        name = "other"
+        reference = None
+
+    with pytest.raises(ToolRefused, match="other"):
+        with_approval(Other())  # type: ignore[arg-type]  # that is the point
+
+
+def test_a_tool_of_ones_own_that_lacks_a_member_is_refused_with_its_name() -> None:
+    """Not as something that is no tool at all."""
+
+    class Own:
+        name = "own"
+        description = "It is mine."
+        parameters: ClassVar[dict[str, Any]] = {"type": "object"}
+        delegates = is_async = typed = False
+        timeout_seconds = reference = None
+
+        def call(self, _arguments: Any, _context: Any, /) -> int:
+            return 1
+
+        def dump(self, result: Any, /) -> Any:
+            return result
+
+    with pytest.raises(ToolRefused, match=r"own.*it lacks effect, delegate, load"):
+        as_tool(Own())  # type: ignore[arg-type]  # that is the point

@@ -1,0 +1,171 @@
+"""How `dispatch_subagent` is set up, made again elsewhere, and replayed without its registry."""
+
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import refold
+from refold.engine.events.limits import Limits
+from refold.engine.log import read_entries
+from refold.engine.models.scripted import ScriptedModel
+from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Reference
+from refold.engine.ports.programs import load
+from refold.engine.program.run import PlainRun, Run
+from refold.engine.runners.recording import record
+from refold.engine.session import Session
+from refold.tools.agents.prompts import MarkdownSection, Prompt, PromptRegistry, context_of
+from refold.tools.contract.tool_types import is_tool
+from refold.tools.delegation.dispatch_subagent import (
+    DispatchSubagent,
+    PromptSubagentToolsSection,
+    dispatch_subagent_tool,
+)
+
+FORKS = Path(__file__).parents[3] / "fixtures" / "children" / "forks.py"
+ARGUMENTS = {"mode": "ad_hoc", "prompt_ns": "n", "prompt_key": "k", "instructions": "look"}
+
+
+def registry(**more: Any) -> PromptRegistry:
+    section = MarkdownSection[Any](title="T", key="t", template="Look.")
+    found = PromptRegistry(**more)
+    found.register("n", "k", lambda session: Prompt(ns="n", key=session.id, sections=(section,)))
+    return found
+
+
+def test_it_is_a_tool_with_the_schema_of_its_parameters() -> None:
+    made = dispatch_subagent_tool()
+
+    assert is_tool(made)
+    jsonschema.validate(ARGUMENTS, made.parameters)
+    for wrong in ({}, ARGUMENTS | {"mode": "later"}, ARGUMENTS | {"session": "x"}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, made.parameters)
+
+
+def test_it_can_be_made_elsewhere_if_its_registry_can() -> None:
+    place = Reference(str(Path(__file__)), "registry", {})
+
+    made = dispatch_subagent_tool(prompts=registry(reference=place))
+
+    assert made.reference is not None
+    assert load(made.reference).name == "dispatch_subagent"
+    assert dispatch_subagent_tool(prompts=registry()).reference is None
+    assert dispatch_subagent_tool(prompts=registry(reference=place), model="m").reference is None
+
+
+def test_a_section_takes_the_options_of_the_tool(tmp_path: Path) -> None:
+    session = Session()
+    section = PromptSubagentToolsSection(
+        session=session, prompts=registry(), limits=Limits(max_iterations=2), levels=1
+    )
+
+    async def program(run: Run, _input: Any) -> Any:
+        return await run.tool(section.tools()[0], **ARGUMENTS)
+
+    log = tmp_path / "run.jsonl"
+    recording = record(program, log=log, model=ScriptedModel(["ok"]), session=session)
+
+    assert recording.output["message"] == "ok"
+    (started,) = [entry.data for entry in read_entries(log) if entry.kind == "child.started"]
+    limits = started["delegation"]["limits"]
+    assert (limits["max_iterations"], limits["max_depth"]) == (2, 1)
+
+
+def test_a_run_without_a_session_forks_an_empty_one(tmp_path: Path) -> None:
+    async def program(run: Run, _input: Any) -> Any:
+        return await run.tool(dispatch_subagent_tool(prompts=registry()), **ARGUMENTS)
+
+    log = tmp_path / "run.jsonl"
+    recording = record(program, log=log, model=ScriptedModel(["ok"]))
+
+    assert recording.output["success"] is True
+    child = log.with_name("run.1.jsonl")
+    (seeded,) = [entry.data for entry in read_entries(child) if entry.kind == "session.seeded"]
+    assert seeded["snapshot"]["slices"] == []
+
+
+def test_the_documents_handler_blocks_in_a_plain_program(tmp_path: Path) -> None:
+    dispatch = dispatch_subagent_tool(prompts=registry())
+
+    def program(run: PlainRun, _input: Any) -> str:
+        result = dispatch.handler(DispatchSubagent(**ARGUMENTS), context=context_of(run))  # type: ignore[arg-type]  # of these types
+        return str(result.message)
+
+    recording = record(program, log=tmp_path / "run.jsonl", model=ScriptedModel(["ok"]))
+
+    assert recording.output == "ok"
+
+
+def test_a_child_in_another_process_has_the_session_and_gives_back_what_it_recorded(
+    tmp_path: Path,
+) -> None:
+    forks: Any = load(Reference(str(FORKS), "Finding"))
+    factory = Reference(str(FORKS), "session")
+    made: Any = load(factory)
+    session = made()
+    session.factory = factory
+    session.dispatch(forks("before"))
+    before = session.digest()
+    dispatch = dispatch_subagent_tool(
+        prompts=registry(), program=f"{FORKS}:finds", runner="subprocess"
+    )
+
+    async def program(run: Run, _input: Any) -> Any:
+        return await run.tool(dispatch, **ARGUMENTS)
+
+    log = tmp_path / "run.jsonl"
+    recording = record(program, log=log, session=session)
+
+    assert recording.status == "completed", recording.error
+    value = recording.output["value"]
+    assert value["message_summary"] == "look after ['before']"
+    assert value["artifacts"] == ["mine.md"]
+    assert session.digest() == before
+    again = made()
+    report = refold.reexecute(log, program, tools=[dispatch], session=again)
+    assert report.identical, str(report)
+
+
+def test_a_replay_needs_neither_the_tool_nor_its_prompts(tmp_path: Path) -> None:
+    log = tmp_path / "run.jsonl"
+    replies: list[Any] = [
+        {"name": "dispatch_subagent", "arguments": ARGUMENTS},
+        {"name": "dispatch_subagent", "arguments": ARGUMENTS | {"prompt_key": "absent"}},
+        "done",
+    ]
+    model = ScriptedModel({"agent": replies, "n/k": ["ok"]})
+    tools = [dispatch_subagent_tool(prompts=registry(), levels=1)]
+    record("agent", {"task": "go"}, log=log, tools=tools, model=model, session=Session())
+
+    report = refold.reexecute(log, session=Session())
+
+    assert report.identical, str(report)
+    assert report.children == 1
+
+
+@pytest.mark.parametrize("given", ["own", "other", "face"])
+def test_children_that_share_a_session_have_the_sections(tmp_path: Path, given: str) -> None:
+    """What they see is a face of their caller's: theirs is the one that it shows."""
+    session = Session()
+    section = PromptSubagentToolsSection(
+        session=session if given == "own" else Session(), prompts=registry()
+    )
+
+    async def child(run: Run, _input: Any) -> str:
+        own = PromptSubagentToolsSection(session=run.session, prompts=registry())
+        (dispatch,) = (own if given == "face" else section).tools()
+        return str((await run.tool(dispatch, **ARGUMENTS))["message"])
+
+    async def program(run: Run, _input: Any) -> Any:
+        shared = Delegation(program=child, session=run.session, shared=True)
+        outcome = await run.delegate(shared)
+        return outcome.output if outcome.ok else str(outcome.error)
+
+    log = tmp_path / "run.jsonl"
+    recording = record(program, log=log, model=ScriptedModel(["ok"]), session=session)
+
+    assert ("not the run's" in recording.output) is (given == "other")
+    assert (recording.output == "ok") is (given != "other")

@@ -1,0 +1,175 @@
+"""How `dispatch_subagents` is set up, made again elsewhere, and replayed as it was."""
+
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import refold
+from refold.engine.log import read_entries
+from refold.engine.models.scripted import ScriptedModel
+from refold.engine.ports.ports import Reference
+from refold.engine.ports.programs import load
+from refold.engine.program.run import PlainRun, Run
+from refold.engine.runners.recording import record
+from refold.engine.session import Session
+from refold.tools.agents.prompts import context_of
+from refold.tools.contract.tool_types import is_tool
+from refold.tools.delegation.dispatch_subagents import (
+    DispatchSubagentsParams,
+    SubagentIsolationLevel,
+    SubagentTask,
+    build_dispatch_subagents_tool,
+    dispatch_subagents,
+    subagents_tool,
+    with_planning,
+)
+from refold.tools.files.file_tools import file_tools
+
+FORKS = Path(__file__).parents[3] / "fixtures" / "children" / "forks.py"
+FULL, NONE = SubagentIsolationLevel.FULL_ISOLATION, SubagentIsolationLevel.NO_ISOLATION
+TASKS = {"tasks": [{"objective": "a", "steps": ["s"]}, {"objective": "b"}]}
+
+
+def test_it_is_a_tool_with_the_schema_of_its_parameters() -> None:
+    assert is_tool(dispatch_subagents)
+    jsonschema.validate(TASKS, dispatch_subagents.parameters)
+    others: list[Any] = [{}, {"tasks": "a"}, {"tasks": [{"steps": []}]}, TASKS | {"isolation": 1}]
+    for wrong in others:
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, dispatch_subagents.parameters)
+
+
+@pytest.mark.parametrize("level", [FULL, NONE])
+def test_its_reference_makes_the_same_tool(level: SubagentIsolationLevel) -> None:
+    made = build_dispatch_subagents_tool(isolation_level=level, accepts_overrides=True)
+
+    assert made.reference is not None
+    again = load(made.reference)
+    assert (again.name, again.reference, again.accepts_overrides) == (
+        made.name,
+        made.reference,
+        True,
+    )
+    assert subagents_tool(runner="subprocess").reference is None
+
+
+def test_it_ships_with_the_planning_tools() -> None:
+    assert with_planning()[0] is dispatch_subagents
+    assert len(with_planning()) == 5
+
+
+def test_the_documents_handler_blocks_in_a_plain_program(tmp_path: Path) -> None:
+    params = DispatchSubagentsParams([SubagentTask("a"), SubagentTask("b")])
+
+    def program(run: PlainRun, _input: Any) -> list[str]:
+        result = dispatch_subagents.handler(params, context=context_of(run))
+        return [one.output for one in result.value]
+
+    recording = record(program, log=tmp_path / "run.jsonl", model=ScriptedModel(["ok"]))
+
+    assert recording.output == ["ok", "ok"]
+
+
+def test_children_in_other_processes_have_their_plans_and_the_callers_items(
+    tmp_path: Path,
+) -> None:
+    factory = Reference(str(FORKS), "session")
+    session: Any = load(factory)()
+    session.factory = factory
+    session.dispatch(load(Reference(str(FORKS), "Finding"))("before"))
+    tool = subagents_tool(program=f"{FORKS}:finds", runner="subprocess")
+
+    async def program(run: Run, _input: Any) -> Any:
+        return await run.tool(tool, **TASKS)
+
+    log = tmp_path / "run.jsonl"
+    recording = record(program, log=log, session=session)
+
+    assert recording.status == "completed", recording.error
+    outputs = [one["output"] for one in recording.output["value"]]
+    assert outputs == ["a after ['before']", "b after ['before']"]
+    finished = [entry.data for entry in read_entries(log) if entry.kind == "child.finished"]
+    names = [[item["name"] for item in one["outcome"]["artifacts"]] for one in finished]
+    assert names == [["", "plan"]] * 2
+
+
+def test_another_process_cannot_share_a_session(tmp_path: Path) -> None:
+    tool = subagents_tool(program=f"{FORKS}:finds", runner="subprocess", isolation_level=NONE)
+
+    async def program(run: Run, _input: Any) -> Any:
+        return await run.tool(tool, **TASKS)
+
+    recording = record(program, log=tmp_path / "run.jsonl", session=Session())
+
+    results = recording.output["value"]
+    assert [one["success"] for one in results] == [False, False]
+    assert "cannot share its parent's session" in results[0]["error"]
+
+
+@pytest.mark.parametrize("level", [FULL, NONE])
+def test_a_replay_needs_no_tool_that_is_set_up_the_same(
+    tmp_path: Path, level: SubagentIsolationLevel
+) -> None:
+    log = tmp_path / "run.jsonl"
+    dispatching: list[Any] = [{"name": "dispatch_subagents", "arguments": TASKS}, "done"]
+    model = ScriptedModel({"agent": dispatching, "*": ["ok"]})
+    tools = [subagents_tool(isolation_level=level, levels=1)]
+    record("agent", {"task": "go"}, log=log, tools=tools, model=model, session=Session())
+
+    report = refold.reexecute(log, session=Session())
+
+    assert report.identical, str(report)
+    assert report.children == 2
+
+
+def test_a_child_may_dispatch_again_from_a_shared_session(tmp_path: Path) -> None:
+    """A fork of what is shared is a session of the grandchild's own."""
+    inner = build_dispatch_subagents_tool()
+
+    async def child(run: Run, given: Any) -> Any:
+        if given["task"] == "b":
+            return "leaf"
+        result = await inner.handler(
+            DispatchSubagentsParams([SubagentTask("b")]), context=context_of(run)
+        )
+        return result.value[0].output
+
+    outer = subagents_tool(program=child, isolation_level=NONE)
+
+    async def program(run: Run, _input: Any) -> Any:
+        return await run.tool(outer, tasks=[{"objective": "a"}])
+
+    log = tmp_path / "run.jsonl"
+    recording = record(program, log=log, session=Session(), model=ScriptedModel(["deep"]))
+
+    assert recording.output["value"][0]["output"] == "deep"
+    report = refold.reexecute(log, program, session=Session())
+    assert report.identical, str(report)
+
+
+def test_children_of_an_agent_have_its_tools_and_its_model_and_no_others(tmp_path: Path) -> None:
+    log = tmp_path / "run.jsonl"
+    asking: list[Any] = [
+        {"name": "dispatch_subagents", "arguments": {"tasks": [{"objective": "a"}]}},
+        "done",
+    ]
+    small = ScriptedModel({"lead": asking, "run-delegation": ["ok"]})
+    tools: list[Any] = [dispatch_subagents, file_tools(tmp_path)[0], file_tools(tmp_path)[1]]
+    names = ["dispatch_subagents", "read_file"]
+
+    recording = record(
+        "agent",
+        {"agent": {"name": "lead", "tools": names, "model": "small"}, "task": "go"},
+        log=log,
+        tools=tools,
+        models={"small": small},
+        session=Session(),
+    )
+
+    assert recording.output == "done"
+    child = log.with_name("run.1.jsonl")
+    (started,) = [entry.data for entry in read_entries(child) if entry.kind == "run.started"]
+    assert [offer["name"] for offer in started["tools"]] == names
+    assert started["input"]["agent"]["model"] == "small"

@@ -1,0 +1,74 @@
+"""A dispatched agent's conversation is read back from its log, and nobody else's is."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refold.engine.errors import SessionNotFound
+from refold.engine.log import read_entries
+from refold.engine.models.scripted import ScriptedModel
+from refold.engine.runners.recording import record
+from refold.tools.agents.agent_files import AgentDef
+from refold.tools.delegation.saved_sessions import load_session
+from refold.tools.delegation.subagent import subagent_tool
+from refold.tools.delegation.subagent_dispatch import SharedContext, dispatch_tool, session_id_of
+
+HELPER = AgentDef(id="helper", name="helper", description="d", system_prompt="You help.")
+
+
+def dispatched(log: Path, context: SharedContext | None = None, **options: Any) -> Any:
+    tool = dispatch_tool("lead", [HELPER], context=context)
+    assert tool is not None
+
+    async def program(run: Any, _: Any) -> Any:
+        return await run.tool("subagent_dispatch", agent_id="helper", task="look " * 9000)
+
+    return record(program, log=log, tools=[tool], seed=1, **options)
+
+
+def test_long_texts_are_whole(tmp_path: Path) -> None:
+    """They lie beside the log, and are read from there."""
+    recording = dispatched(tmp_path / "run.jsonl", model=ScriptedModel(["ok " * 20_000]))
+
+    session = load_session(recording.log, json.loads(recording.output)["session_id"])
+
+    assert (session.agent, session.system, session.status) == ("helper", "You help.", "completed")
+    assert [message["content"] for message in session.messages] == ["look " * 9000, "ok " * 20_000]
+
+
+def test_one_that_failed_at_once_has_what_it_was_to_do(tmp_path: Path) -> None:
+    async def breaks(_run: Any, _given: Any) -> None:
+        raise RuntimeError("at once")
+
+    recording = dispatched(tmp_path / "run.jsonl", SharedContext(program=breaks))
+
+    assert recording.status == "failed"
+    child = next(iter(read_entries(tmp_path / "run.1.jsonl")))
+    session = load_session(recording.log, session_id_of(child.data["run_id"]))
+    assert (session.status, session.run_id) == ("failed", child.data["run_id"])
+    assert [message["role"] for message in session.messages] == ["user"]
+
+
+def test_a_torn_log_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    recording = dispatched(tmp_path / "run.jsonl", model=ScriptedModel(["ok"]))
+    child = tmp_path / "run.1.jsonl"
+    child.write_bytes(child.read_bytes()[:-9])
+
+    session = load_session(recording.log, json.loads(recording.output)["session_id"])
+
+    assert session.status == ""
+    assert session.messages[-1]["content"] == "ok"
+
+
+def test_children_of_other_tools_are_sealed(tmp_path: Path) -> None:
+    async def program(run: Any, _: Any) -> Any:
+        return await run.tool("subagent", task="dig")
+
+    log = tmp_path / "run.jsonl"
+    record(program, log=log, tools=[subagent_tool()], model=ScriptedModel(["a"]))
+    child = next(iter(read_entries(tmp_path / "run.1.jsonl")))
+
+    with pytest.raises(SessionNotFound, match="no run below it"):
+        load_session(log, session_id_of(child.data["run_id"]))

@@ -1,0 +1,95 @@
+"""What delegation tools share: order, cancelling with the caller, notes, errors."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refold.engine.events.outcome import Outcome, Status, failed
+from refold.engine.log import read_entries
+from refold.engine.ports.delegation import Delegation
+from refold.engine.program.run import Run
+from refold.engine.runners.recording import record
+from refold.tools.contract.tool_types import DelegationTool
+from refold.tools.delegation.shared import call_begins, delegate_all, error_of
+
+
+async def echo(_run: Any, given: Any) -> Any:
+    return given
+
+
+async def sleeps(run: Any, _given: Any) -> None:
+    await run.sleep(3600)
+
+
+def test_children_start_before_the_first_is_waited_for_and_come_in_order(tmp_path: Path) -> None:
+    async def program(run: Run, _input: Any) -> list[Any]:
+        outcomes = await delegate_all(run, [Delegation(program=echo, input=n) for n in range(3)])
+        return [outcome.output for outcome in outcomes]
+
+    log = tmp_path / "run.jsonl"
+    recording = record(program, log=log)
+
+    assert recording.output == [0, 1, 2]
+    kinds = [entry.kind for entry in read_entries(log)]
+    assert kinds[1:-1] == ["child.started"] * 3 + ["child.finished"] * 3
+
+
+def test_being_cancelled_cancels_the_children(tmp_path: Path) -> None:
+    async def program(run: Run, _input: Any) -> None:
+        waiting = asyncio.ensure_future(delegate_all(run, [Delegation(program=sleeps)] * 2))
+        await asyncio.sleep(0.01)
+        waiting.cancel()
+
+    log = tmp_path / "run.jsonl"
+    record(program, log=log)
+
+    finished = [entry.data for entry in read_entries(log) if entry.kind == "child.finished"]
+    assert [data["outcome"]["status"] for data in finished] == ["cancelled", "cancelled"]
+
+
+def test_a_call_is_noted_under_the_key_of_its_tool(tmp_path: Path) -> None:
+    """Calls of one tool at once have a correlation id each; a task that is no text has no hash."""
+
+    async def handler(run: Run, arguments: dict[str, Any], /) -> str:
+        return call_begins(run, "asks", arguments["task"], asked=1).correlation_id
+
+    asks = DelegationTool(name="asks", description="", parameters={}, handler=handler)
+
+    async def program(run: Run, _input: Any) -> list[Any]:
+        outside = run.call
+        both = await asyncio.gather(run.tool(asks, task="a"), run.tool(asks, task=3))
+        return [*both, outside, run.call]
+
+    log = tmp_path / "run.jsonl"
+    recording = record(program, log=log, seed=1)
+
+    first, second, *outside = recording.output
+    called = [entry.call for entry in read_entries(log) if entry.kind == "tool.called"]
+    assert [first.partition(":")[2], second.partition(":")[2]] == called
+    assert outside == ["", ""]
+    noted = [entry.data["data"] for entry in read_entries(log) if entry.kind == "note.added"]
+    assert [note["correlation_id"] for note in noted] == [first, second]
+    assert [note["task_sha256"] is None for note in noted] == [False, True]
+    assert [note["asked"] for note in noted] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "message", "text"),
+    [
+        ("failed", "raised", "ValueError: no", "raised: ValueError: no"),
+        ("rejected", "max_depth", "max_depth is 1, …", "max_depth is 1, …"),
+        ("timed_out", "timeout_seconds", "no end within 3 s", "timed_out: no result within 3 s"),
+        ("limit", "frame_bytes", "9 bytes", "frame_bytes: the reply is larger than allowed"),
+    ],
+)
+def test_an_error_is_told_by_its_code_the_same_for_every_runner(
+    status: Status, code: str, message: str, text: str
+) -> None:
+    assert error_of(failed(status, code, message), seconds=3) == text
+
+
+def test_what_completed_has_no_error() -> None:
+    assert error_of(Outcome(status="completed")) is None
+    assert error_of(failed("timed_out", "x", "y")) == "timed_out: no result in time"

@@ -1,0 +1,131 @@
+"""A dialect is one file and one row; what is shipped is found by name, as a run was offered it."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refold.engine.errors import ToolUnknown
+from refold.engine.models.scripted import ScriptedModel
+from refold.engine.ports.offers import offer_of
+from refold.engine.ports.programs import load
+from refold.engine.runners.recording import record
+from refold.replay.reexecute.reexecute import reexecute
+from refold.replay.tree.delegation_tree import delegation_tree
+from refold.tools.contract.registry import Registry
+from refold.tools.delegation.policy import POLICIES, DelegationPolicy
+from refold.tools.delegation.shipped import as_offered, offered_tools, shipped_tools
+from refold.tools.delegation.subagent import subagent_tool
+
+SIXTH = '''
+"""`handoff`: hand a task over and give back the other's words."""
+
+from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Reference
+from refold.tools.contract.tool_types import DelegationTool
+from refold.tools.delegation.shared import call_begins, call_ends, delegate_one, error_of, text_of
+
+
+def handoff_tool():
+    return DelegationTool(
+        name="handoff",
+        description="Hand a task over.",
+        parameters={"type": "object", "properties": {"task": {"type": "string"}}},
+        handler=handoff,
+        reference=Reference(__name__, "handoff_tool", {}),
+    )
+
+
+async def handoff(run, arguments):
+    ticket = call_begins(run, "handoff", arguments["task"])
+    child = await delegate_one(
+        run,
+        Delegation(
+            program="agent",
+            input={"agent": {"name": "other"}, "task": arguments["task"]},
+            brief=arguments["task"],
+            tool="handoff",
+            levels=1,
+        ),
+    )
+    call_ends(run, ticket, success=child.outcome.ok)
+    return error_of(child.outcome) or text_of(child.outcome)
+'''
+
+
+@pytest.fixture
+def handoff(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, DelegationPolicy]:
+    """A sixth dialect: one file, one row."""
+    (tmp_path / "handoff_dialect.py").write_text(SIXTH)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "handoff_dialect", raising=False)
+    row = DelegationPolicy(
+        home="handoff_dialect:handoff_tool", isolation=("fresh",), tools="caller", levels=1
+    )
+    return {**POLICIES, "handoff": row}
+
+
+@pytest.mark.parametrize("runner", ["in-process", "subprocess"])
+def test_a_sixth_dialect_is_one_file_and_one_row(
+    handoff: dict[str, DelegationPolicy], tmp_path: Path, runner: str
+) -> None:
+    """It is recorded, bounded, shown and replayed like the others, nested in them and in itself."""
+    calls = [{"name": "handoff", "arguments": {"task": "dig"}}]
+    other = [{"name": "handoff", "arguments": {"task": "deeper"}}]
+    model = ScriptedModel({
+        "agent": [{"tool_calls": calls}, "done"],
+        "other": [{"tool_calls": other}, "dug"],
+    })  # fmt: skip
+    log = tmp_path / "run.jsonl"
+
+    recording = record(
+        "agent",
+        {"task": "go"},
+        log=log,
+        tools=shipped_tools(handoff),
+        model=model,
+        runner=runner,
+    )
+
+    assert recording.output == "done"
+    (child,) = delegation_tree(log).children
+    (grandchild,) = child.children
+    assert (child.tool, child.brief, child.status) == ("handoff", "dig", "completed")
+    assert grandchild.status == "rejected"
+    report = reexecute(log, tools=shipped_tools(handoff))
+    assert report.identical, report
+    assert report.children == 1
+
+
+def test_each_row_makes_its_tools() -> None:
+    names = Registry(shipped_tools()).names
+
+    assert {*POLICIES, "spawn_await"} <= set(names)
+
+
+def test_a_tool_as_offered_has_the_definition_of_the_run() -> None:
+    """Also in another process, and with the digest that the run recorded."""
+    made = subagent_tool(max_iterations=3)
+    offer = offer_of(made)
+
+    (again,) = offered_tools([offer, {"name": "look", "description": "", "schema": {}}])
+
+    assert offer_of(again) == offer
+    assert again.reference is not None
+    assert offer_of(load(again.reference)) == offer
+
+
+def test_every_shipped_tool_is_as_offered() -> None:
+    """Its effect class too, which stands in every call."""
+    offers = [offer_of(each) for each in shipped_tools()]
+
+    assert [offer_of(each) for each in offered_tools(offers)] == offers
+
+
+def test_what_is_not_shipped_is_not_found() -> None:
+    own: dict[str, Any] = {"name": "own", "description": "", "schema": {}, "delegates": True}
+
+    assert offered_tools([own]) == ()
+    with pytest.raises(ToolUnknown):
+        as_offered("own", "", {})

@@ -1,0 +1,148 @@
+"""What `spawn` and `spawn_await` are beyond their document: tools like any other."""
+
+import gc
+import threading
+import weakref
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from refold.engine.errors import ToolError
+from refold.engine.events.limits import Limits
+from refold.engine.log import read_entries
+from refold.engine.models.scripted import FunctionModel, ScriptedModel
+from refold.engine.ports.offers import offer_of
+from refold.engine.ports.ports import ModelReply, ModelRequest
+from refold.engine.ports.programs import load
+from refold.engine.runners.recording import record
+from refold.replay.reexecute.reexecute import reexecute
+from refold.tools.agents.profiles import SpawnProfile, SpawnSettings, SubAgentFactory
+from refold.tools.contract.tool_types import is_tool
+from refold.tools.delegation.spawn import (
+    JobStore,
+    SpawnAwaitTool,
+    SpawnTool,
+    job_id_of,
+    spawn_tools,
+)
+
+PATIENCE_SECONDS = 30
+
+
+def test_both_are_delegation_tools_that_another_process_can_make() -> None:
+    profiles = {"sage": SpawnProfile(tools=("a",))}
+    for made in spawn_tools(SpawnSettings(enabled=True, profiles=profiles), default_pool="fast"):
+        assert is_tool(made)
+        assert made.delegates
+        assert made.reference is not None
+        again = load(made.reference)
+        assert offer_of(again) == offer_of(made)
+        assert again.reference == made.reference
+
+
+def test_the_schemas_take_what_the_tools_take() -> None:
+    spawn = SpawnTool(SubAgentFactory(profiles={"sage": SpawnProfile()})).parameters
+
+    jsonschema.validate({"task": "a", "profile": "sage", "context": "c", "tools": "a,b"}, spawn)
+    jsonschema.validate({"job_ids": "*"}, SpawnAwaitTool().parameters)
+    for wrong in ({}, {"task": "a", "profile": "poet"}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, spawn)
+
+
+def test_a_job_id_grows_until_it_is_free() -> None:
+    whole = job_id_of("run", ())
+    taken: list[str] = []
+    for _ in range(4):
+        taken.append(job_id_of("run", taken))
+
+    assert [len(each) for each in taken] == [6, 7, 8, 9]
+    assert all(each.startswith(whole) for each in taken)
+
+
+def test_a_child_that_may_not_start_is_told_at_once_and_is_no_job(tmp_path: Path) -> None:
+    async def program(run: Any, _: Any) -> Any:
+        with pytest.raises(ToolError) as refused:
+            await run.tool("spawn", task="dig")
+        return [refused.value.message, await run.tool("spawn_await", job_ids="*")]
+
+    log = tmp_path / "run.jsonl"
+    recording = record(program, log=log, tools=spawn_tools(), limits=Limits(max_children=0))
+
+    message, text = recording.output
+    assert message.startswith("Error: max_children is 0")
+    assert text == "No jobs found."
+    assert reexecute(log, program, tools=spawn_tools()).identical
+
+
+@pytest.mark.parametrize("name", ["profile", "context", "system_prompt", "tools"])
+def test_what_is_no_text_is_refused(tmp_path: Path, name: str) -> None:
+    async def program(run: Any, _: Any) -> Any:
+        with pytest.raises(ToolError) as refused:
+            await run.tool("spawn", task="dig", **{name: 3})
+        return refused.value.message
+
+    recording = record(program, log=tmp_path / "run.jsonl", tools=spawn_tools())
+
+    assert recording.output == f"Error: {name} must be text"
+
+
+def test_jobs_that_nobody_waits_for_are_cancelled_when_the_run_ends(tmp_path: Path) -> None:
+    asked, released = threading.Event(), threading.Event()
+
+    def answer(_request: ModelRequest) -> ModelReply:
+        asked.set()
+        released.wait(PATIENCE_SECONDS)
+        return ModelReply(message={"role": "assistant", "content": "late"})
+
+    async def program(run: Any, _: Any) -> str:
+        return str(await run.tool("spawn", task="dig"))
+
+    log = tmp_path / "run.jsonl"
+    recording = record(program, log=log, tools=spawn_tools(), model=FunctionModel(answer))
+    released.set()
+
+    assert recording.ok
+    (finished,) = [entry.data for entry in read_entries(log) if entry.kind == "child.finished"]
+    assert finished["outcome"]["status"] == "cancelled"
+
+
+def test_jobs_belong_to_one_run_and_go_with_it(tmp_path: Path) -> None:
+    kept: list[weakref.ref[JobStore]] = []
+
+    async def program(run: Any, _: Any) -> Any:
+        jobs = JobStore.of(run)
+        before = jobs.all_job_ids()
+        kept.append(weakref.ref(jobs))
+        del jobs
+        return [before, await run.tool("spawn", task="dig")]
+
+    for name in ("one", "two"):
+        recording = record(
+            program,
+            log=tmp_path / f"{name}.jsonl",
+            tools=spawn_tools(),
+            model=ScriptedModel(["dug"]),
+        )
+        assert recording.output[0] == []
+
+    gc.collect()
+    assert [reference() for reference in kept] == [None, None]
+
+
+@pytest.mark.parametrize("runner", ["in-process", "subprocess"])
+def test_children_may_run_anywhere(tmp_path: Path, runner: str) -> None:
+    async def program(run: Any, _: Any) -> Any:
+        await run.tool("spawn", task="dig", profile="sage")
+        return (await run.tool("spawn_await", job_ids="*")).partition("\n")[2]
+
+    tools = spawn_tools(SpawnSettings(enabled=True, profiles={"sage": SpawnProfile()}))
+    log = tmp_path / "run.jsonl"
+    recording = record(
+        program, log=log, tools=tools, model=ScriptedModel({"sage": ["dug"]}), runner=runner
+    )
+
+    assert recording.output == "dug"
+    assert reexecute(log, program, tools=tools).identical

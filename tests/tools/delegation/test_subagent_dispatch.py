@@ -1,0 +1,177 @@
+"""What `subagent_dispatch` is beyond its document: bounded, exact, and remade elsewhere."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refold.engine.errors import ToolError
+from refold.engine.events.limits import Limits
+from refold.engine.log import read_entries
+from refold.engine.models.scripted import ScriptedModel
+from refold.engine.ports.offers import offer_of
+from refold.engine.ports.programs import load
+from refold.engine.runners.recording import record
+from refold.replay.reexecute.reexecute import reexecute
+from refold.tools.agents.agent_files import AgentDef
+from refold.tools.contract.memory import settings_of
+from refold.tools.contract.tool_types import DelegationTool, tool
+from refold.tools.delegation.shipped import as_offered
+from refold.tools.delegation.subagent_dispatch import SharedContext, dispatch_tool, session_id_of
+
+
+def defined(agent_id: str, **more: Any) -> AgentDef:
+    return AgentDef(id=agent_id, name=agent_id, description=f"Is {agent_id}.", **more)
+
+
+def made(*agents: AgentDef, **options: Any) -> DelegationTool:
+    found = dispatch_tool("lead", agents, **options)
+    assert found is not None
+    return found
+
+
+@tool(effect="reads")
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+@tool(effect="reads")
+def read() -> str:
+    """Read."""
+    return "text"
+
+
+def child_of(tmp_path: Path, dispatch: DelegationTool, **options: Any) -> dict[str, Any]:
+    """Dispatch once to `helper`, replay it, and return the first entry of its log."""
+
+    async def program(run: Any, _: Any) -> Any:
+        return await run.tool("subagent_dispatch", agent_id="helper", task="help")
+
+    log = tmp_path / "run.jsonl"
+    chosen = {"model": ScriptedModel(["helped"]), **options}
+    recording = record(program, log=log, tools=[dispatch, look, read], **chosen)
+    assert recording.ok, recording.error
+    report = reexecute(log, program, tools=[as_offered(*_definition(dispatch))])
+    assert report.identical, report
+    return next(iter(read_entries(log.with_name("run.1.jsonl")))).data
+
+
+def _definition(dispatch: DelegationTool) -> tuple[str, str, dict[str, Any]]:
+    return dispatch.name, dispatch.description, dispatch.parameters
+
+
+@pytest.mark.parametrize(
+    ("agent", "names"),
+    [
+        (defined("helper"), ["look", "read", "subagent_dispatch"]),
+        (defined("helper", tools=()), ["subagent_dispatch"]),
+        (defined("helper", tools=("look",)), ["look", "subagent_dispatch"]),
+        (defined("helper", disallowed_tools=("look",)), ["read", "subagent_dispatch"]),
+        (defined("helper", tools=(), disallowed_tools=("subagent_dispatch",)), []),
+    ],
+)
+def test_an_agent_is_offered_what_its_definition_says(
+    tmp_path: Path, agent: AgentDef, names: list[str]
+) -> None:
+    first = child_of(tmp_path, made(agent, defined("other")))
+
+    assert first["input"]["agent"]["tools"] == names
+
+
+def test_its_caps_are_its_definitions_and_the_contexts(tmp_path: Path) -> None:
+    helper = defined("helper", max_turns=3, limits=Limits(timeout_seconds=50))
+    context = SharedContext(limits=Limits(timeout_seconds=40, max_children=2))
+
+    limits = child_of(tmp_path, made(helper, context=context))["limits"]
+
+    assert (limits["max_iterations"], limits["timeout_seconds"]) == (3, 40)
+    assert limits["max_children"] == 2
+
+
+def test_it_has_its_own_model_where_the_run_has_it(tmp_path: Path) -> None:
+    helper = defined("helper", provider="openai", model="gpt-4o")
+
+    first = child_of(tmp_path, made(helper), models={"openai:gpt-4o": ScriptedModel(["helped"])})
+
+    assert first["input"]["agent"]["model"] == "openai:gpt-4o"
+
+
+@pytest.mark.parametrize("provider", ["openai", ""])
+def test_a_model_that_the_run_has_not_is_refused_by_name(tmp_path: Path, provider: str) -> None:
+    """§10.16: never another in its place."""
+    helper = defined("helper", provider=provider, model="gpt-4o")
+
+    async def program(run: Any, _: Any) -> Any:
+        with pytest.raises(ToolError) as refused:
+            await run.tool("subagent_dispatch", agent_id="helper", task="help")
+        return [refused.value.code, refused.value.message]
+
+    model = ScriptedModel(["helped"])
+    recording = record(program, log=tmp_path / "run.jsonl", tools=[made(helper)], model=model)
+
+    code, message = recording.output
+    assert code == "model"
+    assert f"agent 'helper' names the model {helper.model_spec!r}" in message
+    assert reexecute(recording.log, program, tools=[made(helper)]).identical
+
+
+def test_in_older_logs_such_a_child_had_its_callers_model(tmp_path: Path) -> None:
+    """What they have on record of the tool does not say whose model counts."""
+    helper = defined("helper", provider="openai", model="gpt-4o")
+    agents = {"helper": helper.as_json()}
+    older = {"catalog": {"caller": "lead", "agents": agents, "skipped": {}}, "limits": {}}
+
+    async def program(run: Any, _: Any) -> Any:
+        settings_of(run, "subagent_dispatch", lambda: older)
+        return await run.tool("subagent_dispatch", agent_id="helper", task="help")
+
+    log = tmp_path / "run.jsonl"
+    recording = record(program, log=log, tools=[made(helper)], model=ScriptedModel(["helped"]))
+
+    assert recording.ok, recording.error
+    assert reexecute(log, program, tools=[made(helper)]).identical
+
+
+def test_alone_with_its_caller_it_gets_no_tool(tmp_path: Path) -> None:
+    """Its own tool would offer nobody but those that there are: here its caller is unknown."""
+    first = child_of(tmp_path, made(defined("helper")))
+
+    assert [offer["name"] for offer in first["tools"]] == ["look", "read"]
+
+
+@pytest.mark.parametrize("wrong", [{"task": 3}, {}, {"task": "a", "context": ["b"]}])
+def test_what_is_no_text_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    async def program(run: Any, _: Any) -> Any:
+        with pytest.raises(ToolError) as refused:
+            await run.tool("subagent_dispatch", agent_id="helper", **wrong)
+        return [refused.value.code, refused.value.message]
+
+    recording = record(program, log=tmp_path / "run.jsonl", tools=[made(defined("helper"))])
+
+    code, message = recording.output
+    assert code == "arguments"
+    assert "expected text" in message
+
+
+def test_another_process_makes_the_same_tool() -> None:
+    helper = defined("helper", tools=("look",), limits=Limits(max_iterations=2))
+    context = SharedContext(limits=Limits(timeout_seconds=4), runner="subprocess")
+    dispatch = made(helper, context=context)
+    assert dispatch.reference is not None
+
+    again = load(dispatch.reference)
+
+    assert offer_of(again) == offer_of(dispatch)
+    assert again.reference == dispatch.reference
+
+
+def test_with_a_program_of_ones_own_it_is_not_remade() -> None:
+    async def own(_run: Any, _given: Any) -> str:
+        return "own"
+
+    assert made(defined("helper"), context=SharedContext(program=own)).reference is None
+
+
+def test_session_ids_follow_from_run_ids() -> None:
+    assert session_id_of("a") == session_id_of("a") != session_id_of("b")

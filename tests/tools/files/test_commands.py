@@ -1,0 +1,240 @@
+"""`write_file` stays below its folder; `run_command` runs what is allowed, without a shell."""
+
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from refold.engine.errors import LimitRefused, ToolError, ToolRefused
+from refold.engine.ports.offers import offer_of
+from refold.engine.ports.ports import Tool
+from refold.engine.ports.programs import load
+from refold.engine.runners.recording import record
+from refold.replay.reexecute.reexecute import reexecute
+from refold.tools.files.commands import run_command_tool, write_file_tool
+
+PYTHON = Path(sys.executable).name
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "root"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def _python_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+
+
+# --- write_file ----------------------------------------------------------------------------------
+
+
+def test_a_file_is_written_and_written_over(root: Path) -> None:
+    write = write_file_tool(root)
+
+    first = write(path="a/b/c.txt", content="é")
+    second = write(path="a/b/c.txt", content="two")
+
+    assert (first.path, first.size_bytes, first.created) == ("a/b/c.txt", 2, True)
+    assert (second.size_bytes, second.created) == (3, False)
+    assert (root / "a/b/c.txt").read_text() == "two"
+    assert sorted(path.name for path in (root / "a/b").iterdir()) == ["c.txt"]
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o600])
+def test_a_file_that_is_written_over_keeps_its_permissions(root: Path, mode: int) -> None:
+    """A script stays executable, and what others may not read stays so."""
+    script = root / "run.sh"
+    script.write_text("#!/bin/sh")
+    script.chmod(mode)
+
+    write_file_tool(root)(path="run.sh", content="#!/bin/sh\ntrue\n")
+
+    assert stat.S_IMODE(script.stat().st_mode) == mode
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("../x", "outside_root"),
+        ("a/../../x", "outside_root"),
+        ("/etc/x", "outside_root"),
+        ("", "not_a_file"),
+        (".", "not_a_file"),
+        ("folder", "not_a_file"),
+        ("link.txt", "not_a_file"),
+        ("away/x", "not_readable"),
+        ("plain.txt/x", "not_readable"),
+    ],
+)
+def test_nothing_outside_and_nothing_but_files(root: Path, path: str, code: str) -> None:
+    """Symbolic links lead nowhere, whether they are the file or stand above it."""
+    outside = root.parent / "outside"
+    outside.mkdir()
+    (outside / "target").write_text("as it was")
+    (root / "folder").mkdir()
+    (root / "plain.txt").write_text("plain")
+    (root / "link.txt").symlink_to(outside / "target")
+    (root / "away").symlink_to(outside)
+
+    with pytest.raises(ToolError) as refused:
+        write_file_tool(root)(path=path, content="x")
+
+    assert refused.value.code == code
+    assert [each.name for each in outside.iterdir()] == ["target"]
+    assert (outside / "target").read_text() == "as it was"
+
+
+def test_too_much_is_refused(root: Path) -> None:
+    with pytest.raises(ToolError, match="4 bytes; 3 allowed"):
+        write_file_tool(root, max_file_bytes=3)(path="a", content="éé")
+
+    assert list(root.iterdir()) == []
+
+
+# --- run_command ---------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("_python_on_path")
+def test_a_command_runs_in_the_folder_and_says_how_it_ended(root: Path) -> None:
+    run = run_command_tool(root, allow=[PYTHON])
+    code = "import os, sys; print(os.getcwd()); print('e', file=sys.stderr); sys.exit(3)"
+
+    result = run(command=[PYTHON, "-c", code])
+
+    assert (result.status, result.code, result.truncated) == ("exited", 3, False)
+    assert result.stdout == f"{root.resolve()}\n"
+    assert result.stderr == "e\n"
+
+
+@pytest.mark.parametrize(
+    "command", [[], ["sh"], ["/bin/sh"], [sys.executable], [f"{PYTHON} -c pass"], [""]]
+)
+def test_what_is_not_on_the_list_does_not_run(root: Path, command: list[str]) -> None:
+    with pytest.raises(ToolError) as refused:
+        run_command_tool(root, allow=[PYTHON])(command=command)
+
+    assert refused.value.code == "denied"
+    assert f"there are: {PYTHON}" in refused.value.message
+
+
+@pytest.mark.usefixtures("_python_on_path")
+def test_there_is_no_shell_and_no_environment_but_the_listed(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_OF_MINE", "s")
+    monkeypatch.setenv("WANTED", "w")
+    run = run_command_tool(root, allow=[PYTHON], environment=["WANTED"])
+    code = "import os, sys; print(os.environ.get('SECRET_OF_MINE'), os.environ.get('WANTED'))"
+
+    assert run(command=[PYTHON, "-c", code]).stdout == "None w\n"
+    shown = run(command=[PYTHON, "-c", "import sys; print(sys.argv[1])", "$(id); *"]).stdout
+    assert shown == "$(id); *\n"
+
+
+@pytest.mark.usefixtures("_python_on_path")
+def test_a_command_that_takes_too_long_is_ended_with_all_it_started(root: Path) -> None:
+    code = (
+        "import subprocess, sys, time\n"
+        "other = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(1000)'])\n"
+        "print(other.pid, flush=True)\n"
+        "time.sleep(1000)\n"
+    )
+
+    result = run_command_tool(root, allow=[PYTHON], timeout_seconds=1)(command=[PYTHON, "-c", code])
+
+    assert (result.status, result.code) == ("timed_out", None)
+    assert _is_dead(int(result.stdout))
+
+
+def _is_dead(pid: int) -> bool:
+    """Return whether a process has ended; an orphan may wait to be reaped."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+@pytest.mark.usefixtures("_python_on_path")
+def test_of_a_long_text_the_two_ends_are_kept(root: Path) -> None:
+    run = run_command_tool(root, allow=[PYTHON], max_output_bytes=100)
+
+    result = run(command=[PYTHON, "-c", "print('a' * 1000 + 'z' * 1000)"])
+
+    assert result.truncated
+    assert result.status == "exited"
+    head, middle, tail = result.stdout.splitlines()
+    assert (set(head), set(tail)) == ({"a"}, {"z"})
+    assert middle == f"[{2001 - 100} bytes are missing here]"
+
+
+@pytest.mark.parametrize("entry", ["", ".", "bin", "../up", "./"])
+def test_no_program_is_found_by_a_relative_path(
+    root: Path, entry: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such an entry of `PATH` means the folder in which the model may write."""
+    for folder in (root, root / "bin", root.parent / "up"):
+        folder.mkdir(exist_ok=True)
+        (folder / "own-tool").write_text("#!/bin/sh\necho found\n")
+        (folder / "own-tool").chmod(0o700)
+    monkeypatch.chdir(root)
+    monkeypatch.setenv("PATH", entry + os.pathsep)
+    runs = run_command_tool(root, allow=["own-tool"])
+
+    with pytest.raises(ToolError, match="no such program on PATH"):
+        runs(command=["own-tool"])
+
+    monkeypatch.setenv("PATH", os.pathsep.join((entry, str(root), "")))
+    assert runs(command=["own-tool"]).stdout == "found\n"
+
+
+def test_a_program_that_is_not_there_is_told(root: Path) -> None:
+    with pytest.raises(ToolError) as refused:
+        run_command_tool(root, allow=["no-such-program"])(command=["no-such-program"])
+
+    assert refused.value.code == "not_found"
+
+
+# --- both ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("_python_on_path")
+def test_both_change_the_world_and_a_replay_runs_neither(root: Path, tmp_path: Path) -> None:
+    tools: list[Tool] = [write_file_tool(root), run_command_tool(root, allow=[PYTHON])]
+
+    async def program(run: Any, _: Any) -> Any:
+        written = await run.tool("write_file", path="a.py", content="print(6 * 7)")
+        ran = await run.tool("run_command", command=[PYTHON, "a.py"])
+        return [written.created, ran.stdout]
+
+    log = tmp_path / "run.jsonl"
+    recording = record(program, log=log, tools=tools)
+
+    assert recording.output == [True, "42\n"], recording.error
+    assert [made.effect for made in tools] == ["changes", "changes"]
+    (root / "a.py").unlink()
+    assert reexecute(log, program, tools=tools).identical
+    assert list(root.iterdir()) == []
+    for made in tools:
+        assert made.reference is not None
+        assert offer_of(load(made.reference)) == offer_of(made)
+
+
+def test_nonsense_is_refused(root: Path) -> None:
+    for allow in ([], ["/bin/sh"], [""]):
+        with pytest.raises(ToolRefused, match="allow"):
+            run_command_tool(root, allow=allow)
+    with pytest.raises(ToolRefused, match="is no folder"):
+        write_file_tool(root / "absent")
+    with pytest.raises(LimitRefused):
+        write_file_tool(root, max_file_bytes=0)
+    with pytest.raises(LimitRefused):
+        run_command_tool(root, allow=["a"], max_output_bytes=-1)
+    with pytest.raises(LimitRefused):
+        run_command_tool(root, allow=["a"], timeout_seconds=0)

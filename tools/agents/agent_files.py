@@ -1,0 +1,347 @@
+"""Agents as files: `AGENT.md`, YAML front matter and a system prompt below it.
+
+    ---
+    name: reviewer
+    description: Reads a change and says what is wrong with it.   # required
+    provider: openai          # with model: openai:gpt-4o, its model wherever it runs
+    model: gpt-4o             # alone: a name, as in `--model NAME=openai:…`
+    tools: [read_file, search_text]     # all shipped ones where it is left out
+    disallowed_tools: [subagent]
+    max_turns: 12
+    limits: {timeout_seconds: 300, model_tokens: 200000}
+    allow_skills: false
+    ---
+    You review changes. …
+
+The agent files of Claude Code are read as they are: `tools` as text with commas, its spellings
+`disallowedTools` and `maxTurns`, its names of tools where we have the same (`_TRANSLATED`).  What
+it asks for and we do not do is an error: a run must not have fewer bounds than its file says.
+
+Nothing is looked up at run time: a definition becomes an input (`agent_input`) and tools, and the
+run's log holds both.  The loop itself is `engine.program.agent`.  Rules: CONTRACT.md §10.6.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import yaml
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.errors import ConfigRefused, InvalidDefError, LimitRefused
+from refold.engine.events.limits import Limits
+from refold.tools.files.config_text import noted
+from refold.tools.files.file_tools import NAMES
+
+SHIPPED_TOOLS: Final = (*NAMES, "subagent")
+"""What an agent has that names no tools."""
+DELEGATION_TOOLS: Final = (
+    "subagent",
+    "subagent_dispatch",
+    "spawn",
+    "spawn_await",
+    "dispatch_subagent",
+    "dispatch_subagents",
+)
+NAMEABLE_TOOLS: Final = (
+    *SHIPPED_TOOLS,
+    *DELEGATION_TOOLS[1:],
+    "planning_setup_plan",
+    "planning_add_step",
+    "planning_update_step",
+    "planning_read_plan",
+    "write_file",
+    "run_command",
+)
+"""What a definition may name without anybody registering it."""
+FILE_NAME: Final = "AGENT.md"
+
+
+@attrs.frozen(kw_only=True)
+class AgentDef:
+    """An agent, as its file defines it."""
+
+    id: str
+    """The folder's name, or the file's where it is not called `AGENT.md`."""
+    name: str
+    description: str
+    system_prompt: str = ""
+    """The text below the front matter, without blank space around it."""
+    provider: str = ""
+    model: str = ""
+    allow_skills: bool = False
+    tools: tuple[str, ...] | None = None
+    """As the file has them; `None` for all that there are."""
+    disallowed_tools: tuple[str, ...] = ()
+    max_turns: int | None = None
+    """Model requests; as `limits.max_iterations`, and the lower one counts."""
+    limits: Limits | None = None
+
+    @property
+    def model_spec(self) -> str:
+        """The name of the agent's model in a run: `openai:gpt-4o`; empty where none is named.
+
+        Without a provider it is a name such as `sonnet`, and who starts the run says which it is.
+        """
+        return f"{self.provider}:{self.model}" if self.provider and self.model else self.model
+
+    @property
+    def caps(self) -> Limits:
+        """`limits` and `max_turns` in one."""
+        limits = self.limits or Limits()
+        turns = [cap for cap in (limits.max_iterations, self.max_turns) if cap is not None]
+        return attrs.evolve(limits, max_iterations=min(turns, default=None))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the definition as a log holds it: what is left out is left out."""
+        plain = {
+            field.name: list(value) if isinstance(value, tuple) else value
+            for field in attrs.fields(AgentDef)
+            if (value := getattr(self, field.name)) != field.default
+        }
+        return plain | {"limits": self.limits.as_json()} if self.limits else plain
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> "AgentDef":
+        """Return the definition that `as_json` gave."""
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in plain.items()
+        }
+        if "limits" in values:
+            values["limits"] = Limits.from_json(values["limits"])
+        return cls(**values)
+
+    def tools_among(self, known: Iterable[str]) -> tuple[str, ...]:
+        """Return the names of `known` that the agent may use, sorted."""
+        allowed = set(known if self.tools is None else self.tools) - set(self.disallowed_tools)
+        return tuple(sorted(allowed & set(known)))
+
+
+def load_agent(
+    path: str | os.PathLike[str], *, known_tools: Iterable[str] = NAMEABLE_TOOLS
+) -> AgentDef:
+    """Return the agent that a file, or the `AGENT.md` of a folder, defines.
+
+    Args:
+        path: The file or its folder.
+        known_tools: The names that it may use: those shipped, and what the caller registers.
+
+    Raises:
+        InvalidDefError: it cannot be read, has no description, a member that is unknown or of
+            another type, or a tool that nobody has.
+    """
+    file = Path(path)
+    file = file / FILE_NAME if file.is_dir() else file
+    reading = _Reading(_id_of(file), str(file), tuple(known_tools))
+    front, body = reading.parts(file)
+    values = {key: reading.value(key, value) for key, value in reading.renamed(front).items()}
+    if not values.get("description"):
+        raise reading.refused("description is required: say what the agent is for, and when")
+    if values.get("provider") and not values.get("model"):
+        raise reading.refused("provider: of which model? Give `model`, or remove it")
+    values = {key: value for key, value in values.items() if value not in (None, "")}
+    return AgentDef(**{"id": reading.id, "name": reading.id, "system_prompt": body} | values)
+
+
+def agent_input(
+    agent: AgentDef,
+    task: str,
+    *,
+    context: str = "",
+    files: Sequence[str] = (),
+    known_tools: Iterable[str] = SHIPPED_TOOLS,
+) -> dict[str, Json]:
+    """Return the input of the program `agent` that has this agent do `task`.
+
+    The model is not named in it: who records the run passes one, and its children get the same.
+    `known_tools` are those among which an agent that names none may choose.
+    """
+    own: dict[str, Json] = {"name": agent.name}
+    if agent.system_prompt:
+        own["system"] = agent.system_prompt
+    own["tools"] = list(agent.tools_among(known_tools))
+    given: dict[str, Json] = {"agent": own, "task": task}
+    if context:
+        given["context"] = context
+    if files:
+        given["files"] = list(files)
+    return given
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+_KEYS: Final = {
+    "name": "text",
+    "description": "text",
+    "provider": "text",
+    "model": "text",
+    "allow_skills": "true or false",
+    "tools": "a list of names",
+    "disallowed_tools": "a list of names",
+    "max_turns": "a positive integer",
+    "limits": "an object",
+}
+_SPELLINGS: Final = {"disallowedTools": "disallowed_tools", "maxTurns": "max_turns"}
+_IGNORED: Final = ("color",)
+"""Members that change nothing about a run."""
+_UNSUPPORTED: Final = (
+    "background",
+    "effort",
+    "hooks",
+    "initialPrompt",
+    "isolation",
+    "mcpServers",
+    "memory",
+    "permissionMode",
+    "skills",
+)
+"""Members of Claude Code's files that ask for what Refold does not do."""
+_TRANSLATED: Final = {
+    "Read": "read_file",
+    "Grep": "search_text",
+    "Glob": "list_files",
+    "LS": "list_files",
+    "Task": "subagent",
+    "Agent": "subagent",
+}
+_NOT_SHIPPED: Final = (
+    "Bash",
+    "BashOutput",
+    "Edit",
+    "KillShell",
+    "MultiEdit",
+    "NotebookEdit",
+    "NotebookRead",
+    "Skill",
+    "TodoWrite",
+    "WebFetch",
+    "WebSearch",
+    "Write",
+)
+"""Claude Code's tools that have no counterpart here."""
+
+
+@attrs.frozen
+class _Reading:
+    """One file being read: what its errors say of it."""
+
+    id: str
+    path: str
+    known_tools: tuple[str, ...]
+
+    def refused(self, reason: str) -> InvalidDefError:
+        return InvalidDefError(self.id, reason, self.path)
+
+    def parts(self, file: Path) -> tuple[dict[str, Any], str]:
+        """Return the front matter and the body."""
+        try:
+            text = file.read_text(encoding="utf-8-sig")
+        except FileNotFoundError:
+            raise self.refused("no such file") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise self.refused(f"cannot be read: {error}") from None
+        lines = text.splitlines(keepends=True)
+        fences = [at for at, line in enumerate(lines) if line.rstrip() == "---"]
+        if len(fences) < 2 or fences[0] != 0:  # noqa: PLR2004 - one above, one below
+            raise self.refused("expected front matter between two lines of ---, the first line one")
+        try:
+            written = "".join(lines[: fences[1]])
+            if (node := yaml.compose(written, Loader=yaml.SafeLoader)) is not None:
+                noted(file, node)
+            front = yaml.safe_load(written)
+        except ConfigRefused as error:
+            raise self.refused(f"{error.pointer} on line {error.line} {error.why}") from None
+        except (yaml.YAMLError, RecursionError) as error:
+            raise self.refused(f"front matter: {' '.join(str(error).split())}") from None
+        if not isinstance(front, dict):
+            raise self.refused("front matter: expected `name: value` lines")
+        return front, "".join(lines[fences[1] + 1 :]).strip()
+
+    def renamed(self, front: Mapping[Any, Any]) -> dict[str, Any]:
+        """Return the members under our names."""
+        found: dict[str, Any] = {}
+        for key, value in front.items():
+            name = _SPELLINGS.get(key, key)
+            if name in _IGNORED:
+                continue
+            if name in _UNSUPPORTED:
+                raise self.refused(f"{key}: Refold does nothing of the kind; remove it")
+            if name not in _KEYS:
+                raise self.refused(f"unknown member {key!r}{_nearest(key, _KEYS)}")
+            if name in found:
+                raise self.refused(f"{key} and {name} are the same; keep one")
+            found[name] = value
+        return found
+
+    def value(self, key: str, value: Any) -> Any:
+        """Return a member's value, checked; `None` for one that is left empty."""
+        readers: dict[str, Callable[[str, Any], Any]] = {
+            "tools": self._tools,
+            "disallowed_tools": self._tools,
+            "limits": self._limits,
+        }
+        match key, value:
+            case (_, None) | ("model", "inherit"):
+                return None
+            case _ if key in readers:
+                return readers[key](key, value)
+            case (("name" | "description" | "provider" | "model"), str()):
+                return value.strip()
+            case ("allow_skills", bool()) | ("max_turns", int()) if _fits(key, value):
+                return value
+            case _:
+                raise self.refused(f"{key}: expected {_KEYS[key]}, found {value!r:.60}")
+
+    def _limits(self, key: str, value: Any) -> Limits:
+        if not isinstance(value, dict):
+            raise self.refused(f"{key}: expected {_KEYS[key]}, found {value!r:.60}")
+        try:
+            return Limits.from_json({str(name): cap for name, cap in value.items()})
+        except LimitRefused as error:
+            raise self.refused(str(error)) from None
+
+    def _tools(self, key: str, value: Any) -> tuple[str, ...]:
+        names = value.split(",") if isinstance(value, str) else value
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise self.refused(f"{key}: expected a list of names, found {value!r:.60}")
+        stripped = [name.strip() for name in names]
+        found = [self._tool(key, name) for name in stripped if name]
+        return tuple(dict.fromkeys(name for name in found if name))
+
+    def _tool(self, key: str, name: str) -> str:
+        """Return our name of a tool; empty for a forbidden one that nobody has anyway."""
+        if name in self.known_tools:
+            return name
+        if _TRANSLATED.get(name) in self.known_tools:
+            return _TRANSLATED[name]
+        base, restricted, _ = name.partition("(")
+        if base in _NOT_SHIPPED or base.startswith("mcp__"):
+            if key == "disallowed_tools":
+                return ""
+            raise self.refused(
+                f"{key}: Refold ships nothing like {base!r}. Remove it, or register a tool of your "
+                "own (@refold.tool) and name that"
+            )
+        if restricted and base in (*self.known_tools, *_TRANSLATED):
+            raise self.refused(f"{key}: {name!r}: a part of a tool cannot be given; write {base!r}")
+        nearest = _nearest(name, self.known_tools)
+        known = ", ".join(sorted(self.known_tools)) or "none"
+        raise self.refused(f"{key}: no tool is named {name!r}{nearest}; there are: {known}")
+
+
+def _fits(key: str, value: bool | int) -> bool:  # noqa: FBT001 - either is a value of YAML
+    return key == "allow_skills" or (type(value) is int and value > 0)
+
+
+def _id_of(file: Path) -> str:
+    absolute = file.absolute()
+    return absolute.parent.name if file.name == FILE_NAME else absolute.stem
+
+
+def _nearest(name: Any, known: Iterable[str]) -> str:
+    near = get_close_matches(str(name), known, n=2)
+    return f"; the nearest: {', '.join(near)}" if near else ""

@@ -1,0 +1,193 @@
+"""Profiles of spawned agents: which prompt, which tools, which models.
+
+    researcher:
+      bootstrap_files: [SOUL.md, AGENTS.md]     # instead of AGENTS.md and ENVIRONMENT.md
+      system_prompt_file: RESEARCHER.md         # appended second
+      system_prompt: Focus on papers.           # appended last; the call's own takes its place
+      tools: [search_text, read_file]           # all of the caller's where it is left out
+      pool: smart                               # a name of `llm.pools`; the default one where empty
+
+The parts that exist are joined by a line of dashes; where there is none, the child has its caller's
+prompt.  Files are read through `run`, so that a replay reads none.  How a profile stands in a
+configuration file is read in `tools.configuration.config`; the tools are `tools.delegation.spawn`.
+Rules: CONTRACT.md §10.17.
+"""
+
+import html
+import os
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.program.agent import caller
+from refold.engine.program.run import Run
+
+BOOTSTRAP_FILES: Final = ("AGENTS.md", "ENVIRONMENT.md")
+"""What a child is told of its surroundings unless a profile says otherwise."""
+SEPARATOR: Final = "\n\n---\n\n"
+FALLBACK_PROMPT: Final = "You are a helpful personal AI assistant."
+SPAWN_TOOLS: Final = ("spawn", "spawn_await")
+"""Never a spawned child's."""
+
+
+def _texts(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(texts)
+
+
+def _path(path: str | os.PathLike[str]) -> str:
+    return os.fspath(path)
+
+
+@attrs.frozen(kw_only=True)
+class SpawnProfile:
+    """One kind of spawned agent."""
+
+    system_prompt: str = ""
+    """Appended last."""
+    system_prompt_file: str = ""
+    """Relative to the workspace; appended second."""
+    bootstrap_files: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    """Relative to the workspace; empty for `BOOTSTRAP_FILES`."""
+    tools: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    """Empty for all of the caller's."""
+    pool: str = ""
+    """Empty for the default pool."""
+
+
+@attrs.frozen(kw_only=True)
+class SpawnSettings:
+    """The member `tools.delegation.spawn` of a configuration."""
+
+    enabled: bool = False
+    profiles: dict[str, SpawnProfile] = attrs.field(factory=dict)
+    """By name."""
+
+
+@attrs.frozen(kw_only=True)
+class SubAgent:
+    """A spawned agent before it has a task."""
+
+    system: str
+    tools: tuple[str, ...]
+    """Names, sorted; of those that its caller has."""
+    model: str
+    """A name given to `record(models=…)`; empty for the run's default."""
+
+
+@attrs.frozen(kw_only=True)
+class SubAgentFactory:
+    """What spawned agents are built from: plain data, as the log of a run holds it."""
+
+    profiles: dict[str, SpawnProfile] = attrs.field(factory=dict)
+    workspace: str = attrs.field(default="", converter=_path)
+    """The folder of the prompt files; empty for the working directory."""
+    default_bootstrap_files: tuple[str, ...] = attrs.field(
+        default=BOOTSTRAP_FILES, converter=_texts
+    )
+    default_pool: str = ""
+    """The model of a profile that names none; empty for the caller's."""
+
+    def build(
+        self,
+        run: Run,
+        system_prompt_override: str = "",
+        tools_filter: Iterable[str] = (),
+        profile_name: str = "",
+    ) -> SubAgent:
+        """Return an agent of a profile, or of none; without `spawn` and `spawn_await`, always.
+
+        Raises:
+            KeyError: no profile has that name.
+        """
+        profile = self.profiles[profile_name] if profile_name else SpawnProfile()
+        return SubAgent(
+            system=self._system(run, profile, system_prompt_override),
+            tools=_tools(run, tuple(tools_filter) or profile.tools),
+            model=profile.pool or self.default_pool or caller().model,
+        )
+
+    def unknown(self, run: Run, tools_filter: Iterable[str] = (), profile_name: str = "") -> str:
+        """Return which name of a tool or of a pool leads nowhere, in words; empty for none.
+
+        A child would else begin without the tools that it was to have, or fail for want of a model.
+        """
+        profile = self.profiles[profile_name] if profile_name else SpawnProfile()
+        asked = tuple(tools_filter)
+        names = {name.strip() for name in asked or profile.tools} - {"", *SPAWN_TOOLS}
+        has, of = _had(run), "" if asked else f"profile '{profile_name}': "
+        for name in sorted(names - has):
+            return f"{of}unknown tool '{name}'{_nearest(name, has - {*SPAWN_TOOLS})}"
+        pool, models = profile.pool or self.default_pool, {*run.models} - {""}
+        if not pool or pool in models:
+            return ""
+        of = f"profile '{profile_name}': " if profile.pool else "default "
+        return f"{of}unknown pool '{pool}'{_nearest(pool, models)}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as a log holds it."""
+        return {
+            "profiles": {name: attrs.asdict(one) for name, one in sorted(self.profiles.items())},
+            "workspace": self.workspace,
+            "default_bootstrap_files": list(self.default_bootstrap_files),
+            "default_pool": self.default_pool,
+        }
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> "SubAgentFactory":
+        """Return the factory that `as_json` gave."""
+        profiles = {name: SpawnProfile(**one) for name, one in plain["profiles"].items()}
+        return cls(**{**plain, "profiles": profiles})
+
+    def _system(self, run: Run, profile: SpawnProfile, override: str) -> str:
+        names = [*(profile.bootstrap_files or self.default_bootstrap_files)]
+        names += [profile.system_prompt_file] if profile.system_prompt_file else []
+        texts = [run.read_text(_place(self.workspace, name)) or "" for name in names]
+        parts = [text.strip() for text in [*texts, override or profile.system_prompt]]
+        inherited = caller().system.removesuffix(profiles_block(self.profiles)).strip()
+        return SEPARATOR.join(filter(None, parts)) or inherited or FALLBACK_PROMPT
+
+
+def profiles_block(profiles: Mapping[str, SpawnProfile]) -> str:
+    """Return what the system prompt of an agent that may spawn says of them; empty for none."""
+    if not profiles:
+        return ""
+    lines = (
+        f'  <profile name="{html.escape(name)}">{html.escape(_described(profiles[name]))}</profile>'
+        for name in sorted(profiles)
+    )
+    return "\n".join(["<available_spawn_profiles>", *lines, "</available_spawn_profiles>"])
+
+
+def with_profiles(system: str, profiles: Mapping[str, SpawnProfile]) -> str:
+    """Return a system prompt with that block at its end."""
+    return "\n\n".join(filter(None, [system, profiles_block(profiles)]))
+
+
+def _described(profile: SpawnProfile) -> str:
+    tools = ", ".join(profile.tools) or "all"
+    return f"{profile.system_prompt} Tools: {tools}.".strip()
+
+
+def _place(workspace: str, name: str) -> str:
+    return f"{workspace.rstrip('/')}/{name}" if workspace else name
+
+
+def _tools(run: Run, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """Return those of the caller's tools that are wanted; all of them where nothing is named."""
+    names = {name.strip() for name in wanted} - {""}
+    has = _had(run)
+    return tuple(sorted((has & names if names else has) - set(SPAWN_TOOLS)))
+
+
+def _had(run: Run) -> set[str]:
+    """Return the names of the tools that the caller has."""
+    own = caller().tools
+    return {tool.name for tool in run.tools} if own is None else set(own)
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name, sorted(known), n=1)
+    nearest = f"; did you mean '{near[0]}'?" if near else ""
+    return f"{nearest}; there are: {', '.join(sorted(known)) or 'none'}".replace("?;", "?")

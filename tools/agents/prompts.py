@@ -1,0 +1,341 @@
+"""Prompts: sections of text and tools, found by (namespace, key), rendered with values.
+
+    registry.register("weekly", "review", lambda session: Prompt(ns="weekly", key="review", …))
+    prompt.render(Params(…), values={…}, overrides={…}) -> RenderedPrompt(text, tools)
+
+A registry is a value that is passed to what uses it; nothing registers itself.  What a prompt was
+rendered to is in the log of the run that uses it: `use_prompt`.  Here also stands what the tools of
+prompts have in common: parameters as a class, `ToolContext`, `ToolResult` and `PromptTool`.  Rules:
+CONTRACT.md §10.20.
+"""
+
+import inspect
+import string
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final, Generic, TypeVar, get_args
+
+import attrs
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.plain import field_names, to_json
+from refold.engine.errors import PromptRefused, ToolRefused, ToolValidationError, UsageError
+from refold.engine.events.events import EffectClass
+from refold.engine.ports.ports import CallContext, Reference, Tool, ToolDefinition
+from refold.engine.program.agent import caller
+from refold.engine.program.run import asynchronous_face
+from refold.tools.contract import shapes, strict
+from refold.tools.contract.memory import memory_of
+from refold.tools.contract.tool_types import Tell, checked_name
+
+P = TypeVar("P")
+V = TypeVar("V")
+
+
+# --- sections and prompts ------------------------------------------------------------------------
+
+
+@attrs.define(kw_only=True, slots=False, eq=False)
+class MarkdownSection(Generic[P]):
+    """Text with `${names}`, filled in from a `P`, and the tools that it introduces."""
+
+    title: str
+    key: str
+    """Unique within a prompt."""
+    template: str
+    default_params: P | None = None
+    """Used where `render` is given no `P`."""
+    section_tools: Sequence[Tool] = ()
+    accepts_overrides: bool = False
+    """Whether `render(overrides={key: template})` may replace the template."""
+
+    def tools(self) -> tuple[Tool, ...]:
+        """Return the tools that the section offers."""
+        return tuple(self.section_tools)
+
+    def render(self, values: Mapping[str, object], template: str | None = None) -> str:
+        """Return the text with its names filled in.
+
+        Raises:
+            PromptRefused: a name has no value.
+        """
+        text = inspect.cleandoc(self.template if template is None else template)
+        try:
+            return string.Template(text).substitute(values)
+        except KeyError as error:
+            raise PromptRefused(f"section {self.key}: no value for ${{{error.args[0]}}}") from None
+        except ValueError as error:
+            raise PromptRefused(f"section {self.key}: {error}; write $$ for a dollar") from None
+
+    def params_in(self, given: Iterable[object]) -> dict[str, object]:
+        """Return the values of this section: of its defaults, then of what is given."""
+        (wanted,) = get_args(getattr(self, "__orig_class__", None)) or (object,)
+        kind = wanted if isinstance(wanted, type) and wanted is not Any else object
+        found = [self.default_params, *(params for params in given if isinstance(params, kind))]
+        return {
+            name: getattr(params, name)
+            for params in found
+            for name in field_names(type(params)) or ()
+        }
+
+
+@attrs.frozen(kw_only=True)
+class RenderedPrompt:
+    """A prompt as a model gets it."""
+
+    ns: str
+    key: str
+    text: str
+    tools: tuple[Tool, ...] = ()
+    """Sorted by name, as everything offers them."""
+    output_type: type | None = None
+    """What `Prompt[…]` names, where it is an attrs class or a dataclass."""
+
+    @property
+    def definitions(self) -> tuple[ToolDefinition, ...]:
+        """The tools as a model sees them."""
+        return tuple(
+            ToolDefinition(name=tool.name, description=tool.description, parameters=tool.parameters)
+            for tool in self.tools
+        )
+
+
+@attrs.define(kw_only=True, slots=False, eq=False)
+class Prompt(Generic[V]):
+    """Sections in order, under a namespace and a key; `V` is what its run is to return."""
+
+    ns: str
+    key: str
+    name: str = ""
+    sections: Sequence[MarkdownSection[Any]] = ()
+
+    @property
+    def output_type(self) -> type | None:
+        """The `V` of `Prompt[V]`, where it is an attrs class or a dataclass."""
+        named = get_args(getattr(self, "__orig_class__", None))
+        kind = named[0] if named and isinstance(named[0], type) else None
+        return kind if kind is not None and field_names(kind) is not None else None
+
+    def render(
+        self,
+        *params: object,
+        values: Mapping[str, object] | None = None,
+        overrides: Mapping[str, str] | None = None,
+    ) -> RenderedPrompt:
+        """Return the text and the tools.
+
+        Args:
+            params: attrs objects or dataclasses; each fills the sections that take its class.
+            values: More values by name, for all sections; they win.
+            overrides: Other templates, by the section's key.
+
+        Raises:
+            PromptRefused: a name without a value, two tools of one name, an override of a section
+                that is not there or accepts none.
+        """
+        given = dict(overrides or {})
+        open_keys = [section.key for section in self.sections if section.accepts_overrides]
+        if refused := sorted(given.keys() - set(open_keys)):
+            known = ", ".join(open_keys) or "none"
+            raise PromptRefused(f"{self.ns}/{self.key}: no override for {refused}; open: {known}")
+        parts = []
+        for number, section in enumerate(self.sections, 1):
+            filled = section.params_in(params) | dict(values or {})
+            body = section.render(filled, given.get(section.key))
+            parts.append(f"## {number}. {section.title}\n\n{body}")
+        return RenderedPrompt(
+            ns=self.ns,
+            key=self.key,
+            text="\n\n".join(parts),
+            tools=self._tools(),
+            output_type=self.output_type,
+        )
+
+    def _tools(self) -> tuple[Tool, ...]:
+        found: dict[str, Tool] = {}
+        for section in self.sections:
+            for tool in section.tools():
+                known = found.setdefault(tool.name, tool)
+                if known is not tool and known != tool:
+                    raise PromptRefused(f"{self.ns}/{self.key}: two tools are named {tool.name!r}")
+        return tuple(found[name] for name in sorted(found))
+
+
+# --- the registry --------------------------------------------------------------------------------
+
+PromptFactory = Callable[..., Prompt[Any]]
+"""Called as `factory(session=session)`."""
+
+
+class PromptRegistry:
+    """Factories of prompts by namespace and key, each enabled or not."""
+
+    def __init__(self, *, reference: Reference | None = None) -> None:
+        """Make an empty registry; `reference` is how a subprocess makes the same one."""
+        self.reference: Final = reference
+        self._factories: dict[tuple[str, str], PromptFactory] = {}
+        self._disabled: set[tuple[str, str]] = set()
+
+    def register(self, ns: str, key: str, factory: PromptFactory, *, enabled: bool = True) -> None:
+        """Add a prompt.
+
+        Raises:
+            PromptRefused: there is one; a `ValueError`.
+        """
+        if (ns, key) in self._factories:
+            raise PromptRefused(f"Prompt already registered for namespace={ns!r} key={key!r}")
+        self._factories[ns, key] = factory
+        self.enable(ns, key, enabled=enabled)
+
+    def enable(self, ns: str, key: str, *, enabled: bool = True) -> None:
+        """Let a prompt be found, or not."""
+        (self._disabled.discard if enabled else self._disabled.add)((ns, key))
+
+    def resolve(self, ns: str, key: str) -> PromptFactory | None:
+        """Return the factory of a prompt that is registered and enabled, or None."""
+        return None if (ns, key) in self._disabled else self._factories.get((ns, key))
+
+    def unregister(self, ns: str, key: str) -> bool:
+        """Forget a prompt; return whether there was one."""
+        self._disabled.discard((ns, key))
+        return self._factories.pop((ns, key), None) is not None
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._factories.clear()
+        self._disabled.clear()
+
+
+# --- tools with a class of parameters ------------------------------------------------------------
+
+
+@attrs.frozen
+class ToolResult(Generic[V]):
+    """What a tool tells the model, and what it gives the program."""
+
+    message: str
+    value: V | None
+    success: bool = True
+
+    def render(self) -> str:
+        """Return what a person reads: what the value renders to, else the message."""
+        render = getattr(self.value, "render", None)
+        return str(render()) if callable(render) else self.message
+
+    def as_json(self) -> dict[str, Json]:
+        """Return what the log holds."""
+        return {"message": self.message, "value": to_json(self.value), "success": self.success}
+
+
+@attrs.frozen(kw_only=True)
+class ToolContext:
+    """What a call of a tool stands in.  Tools keep nothing: state is here."""
+
+    run: Any
+    """The run that calls, asynchronous or plain."""
+    session: Any = None
+    """Its session; None where it has none."""
+    rendered_prompt: RenderedPrompt | None = None
+    """What the caller works on."""
+
+
+def context_of(run: Any) -> ToolContext:
+    """Return the context of a call from `run`: its session, and the prompt that it uses.
+
+    A run that said nothing of a prompt works on what it was given: its tools, those of its agent
+    where an agent calls, and the agent's system prompt, under the key `run`.
+    """
+    try:
+        session = run.session
+    except UsageError:
+        session = None
+    held = _prompt_of(run)
+    rendered = held[-1] if held else _unsaid(run)
+    return ToolContext(run=run, session=session, rendered_prompt=rendered)
+
+
+def _unsaid(run: Any) -> RenderedPrompt:
+    own = caller()
+    tools = tuple(tool for tool in run.tools if own.tools is None or tool.name in own.tools)
+    return RenderedPrompt(ns="refold", key="run", text=own.system, tools=tools)
+
+
+def use_prompt(run: Any, rendered: RenderedPrompt) -> None:
+    """Say in the log which prompt the run works on from now; delegation tools build on it."""
+    tools = [tool.name for tool in rendered.tools]
+    said = {"ns": rendered.ns, "key": rendered.key, "text": rendered.text, "tools": tools}
+    run.annotate("prompt rendered", said)
+    _prompt_of(run).append(rendered)
+
+
+def _prompt_of(run: Any) -> list[RenderedPrompt]:
+    # A plain program and its delegation tools see two faces of one run, `Equipped` hides either.
+    face = asynchronous_face(getattr(run, "bare", run))
+    return memory_of(face, "rendered prompts", list)
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class PromptTool:
+    """A delegation tool whose parameters are a class: an `engine.ports.ports.Tool`.
+
+    `handler(params, context=…)` returns a `ToolResult`: at once, or, where it waits for children of
+    an asynchronous run, when awaited.
+    """
+
+    name: str = attrs.field(validator=lambda _self, _field, name: checked_name(name))
+    description: str
+    params: type
+    """An attrs class; its fields are the arguments."""
+    handler: Callable[..., Any]
+    accepts_overrides: bool = False
+    reference: Reference | None = None
+    effect: EffectClass = "changes"
+    tell: Tell | None = None
+    """As `DelegationTool.tell`."""
+    delegates: bool = attrs.field(default=True, init=False)
+    is_async: bool = attrs.field(default=True, init=False)
+    typed: bool = attrs.field(default=False, init=False)
+    timeout_seconds: float | None = attrs.field(default=None, init=False)
+
+    @cached_property
+    def parameters(self) -> dict[str, Any]:
+        """JSON schema of the arguments."""
+        return shapes.shape_of(self.params, tool=self.name, where="parameters").schema
+
+    @cached_property
+    def _read(self) -> strict.Hook:
+        return strict.hook_for(self.params)
+
+    def params_of(self, arguments: Mapping[str, Json]) -> Any:
+        """Return the parameters that JSON arguments say.
+
+        Raises:
+            ToolValidationError: with everything that does not fit.
+        """
+        try:
+            return self._read(dict(arguments))
+        except Exception as error:  # noqa: BLE001 - what a hook raises is explained, not handled
+            problems = "; ".join(map(str, strict.problems_of(error)))
+            raise ToolValidationError(f"{self.name}: {problems}") from None
+
+    def call(self, _arguments: Mapping[str, Json], _context: CallContext, /) -> Any:
+        """Refuse: it runs on the kernel, through `delegate`."""
+        raise ToolRefused(self.name, "call", "a delegation tool runs on the kernel: run.tool(…)")
+
+    def delegate(self, run: Any, arguments: Mapping[str, Json], /) -> Awaitable[Json]:
+        """Run the handler in its own scope, on the session and prompt of the run that calls."""
+        return self._delegated(run, arguments)
+
+    async def _delegated(self, run: Any, arguments: Mapping[str, Json]) -> Json:
+        result = self.handler(self.params_of(arguments), context=context_of(run))
+        if inspect.isawaitable(result):
+            result = await result
+        return result.as_json()
+
+    def dump(self, result: Any, /) -> Json:
+        """Return a result as JSON."""
+        return to_json(result)
+
+    def load(self, result: Json, /) -> Any:
+        """Return a recorded result, as it is."""
+        return result

@@ -1,0 +1,307 @@
+"""An agent's file and a project's configuration as one run: input, tools, limits, models.
+
+What a file may name without anybody registering it is made here, by name.  What it does not name
+it has by default where that reads only, or delegates; `write_file` and `run_command` have to be
+named.  Files are read in `tools.agents.agent_files` and `tools.configuration.config`.  Rules:
+CONTRACT.md §10.6, §10.18.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.errors import InvalidDefError, UsageError
+from refold.engine.events.limits import Limits
+from refold.engine.models import model_from
+from refold.engine.ports.ports import Model, Reference, Tool
+from refold.engine.session import Session
+from refold.tools.agents.agent_files import (
+    FILE_NAME,
+    NAMEABLE_TOOLS,
+    SHIPPED_TOOLS,
+    AgentDef,
+    agent_input,
+    load_agent,
+)
+from refold.tools.agents.agent_loader import AgentLoader
+from refold.tools.agents.agent_prompts import agent_prompts
+from refold.tools.agents.plans import planning_tools, register_plans
+from refold.tools.agents.profiles import SPAWN_TOOLS, SpawnSettings, with_profiles
+from refold.tools.configuration.config import Config
+from refold.tools.contract.tool_types import with_approval
+from refold.tools.delegation.dispatch_subagent import dispatch_subagent_tool
+from refold.tools.delegation.dispatch_subagents import build_dispatch_subagents_tool
+from refold.tools.delegation.spawn import spawn_tools
+from refold.tools.delegation.subagent import subagent_tool
+from refold.tools.delegation.subagent_dispatch import dispatch_tool
+from refold.tools.files.commands import run_command_tool, write_file_tool
+from refold.tools.files.file_tools import file_tools
+
+PLANNING: Final = tuple(tool.name for tool in planning_tools())
+
+
+def prepare_run(
+    agent_path: str | os.PathLike[str],
+    *,
+    task: str,
+    root: str | os.PathLike[str],
+    config: Config | None = None,
+    own: Iterable[Tool] = (),
+) -> tuple[dict[str, Json], tuple[Tool, ...], Limits]:
+    """Return what `record("agent", input, tools=tools, limits=limits)` needs to run an agent file.
+
+    Args:
+        agent_path: The file or its folder.
+        task: What the agent is to do.
+        root: The folder that its file tools read.
+        config: What the project says; nothing by default.
+        own: Tools beyond the shipped ones, which files may name like these; an agent that names no
+            tools has them.  One takes the place of a shipped one of its name.
+
+    Raises:
+        InvalidDefError: the file does not define an agent, or names what cannot be had.
+        ToolRefused: `root` is no folder.
+    """
+    found = prepared(agent_path, task=task, root=root, config=config, own=own)
+    return found.input, found.tools, found.limits
+
+
+@attrs.frozen(kw_only=True)
+class Prepared:
+    """What it takes to run an agent file."""
+
+    input: dict[str, Json]
+    tools: tuple[Tool, ...]
+    limits: Limits
+    agents: tuple[AgentDef, ...]
+    """The agent itself, and those that `subagent_dispatch` gives tasks to, by which run ever."""
+
+
+def prepared(
+    agent_path: str | os.PathLike[str],
+    *,
+    task: str,
+    root: str | os.PathLike[str],
+    config: Config | None = None,
+    own: Iterable[Tool] = (),
+) -> Prepared:
+    """Return what `prepare_run` does, and the agents that the run may come to.
+
+    Raises:
+        InvalidDefError: as for `prepare_run`.
+        ToolRefused: as for `prepare_run`.
+    """
+    added = {tool.name: tool for tool in own}
+    agent = load_agent(agent_path, known_tools=(*NAMEABLE_TOOLS, *added))
+    shelf = _Shelf(agent, Path(agent_path), root, config or Config(), added)
+    tools = shelf.tools()
+    names = [tool.name for tool in tools]
+    told = agent
+    if SPAWN_TOOLS[0] in names:
+        prompt = with_profiles(agent.system_prompt, shelf.spawn.profiles)
+        told = attrs.evolve(agent, system_prompt=prompt)
+    given = agent_input(attrs.evolve(told, tools=None), task, known_tools=names)
+    limits = agent.caps.narrowed(shelf.config.limits)
+    others = shelf.others if "subagent_dispatch" in names else []
+    return Prepared(input=given, tools=tools, limits=limits, agents=(agent, *others))
+
+
+def models_for(
+    agents: Sequence[AgentDef],
+    config: Config,
+    *,
+    said: Mapping[str, str],
+    base_url: str | None = None,
+) -> dict[str, Model]:
+    """Return the models of a run by their names; under the empty one, that of the first agent.
+
+    Args:
+        agents: As `Prepared.agents`.
+        config: Its pools are models of the run; a file may name one.
+        said: Which model a name means, as `engine.models.model_from` takes it; "" is the first
+            agent's whatever its file says, "*" all that files name.
+        base_url: The server of all models but those of pools and scripts.
+
+    Raises:
+        UsageError: a file names a model that nothing says, or `said` a name that no file has.
+        ModelNotFound: a model is named in a form that does not exist.
+    """
+    models = pool_models(config)
+    lead, *others = agents
+    named = [agent.model_spec for agent in agents if agent.model_spec]
+    if unknown := sorted(said.keys() - {*named, "", "*"}):
+        known = ", ".join(sorted(set(named))) or "none"
+        raise UsageError(f"--model {unknown[0]}=…: no agent names that model; named: {known}")
+    if "" in said:
+        models[""] = model_from(said[""], base_url)
+    elif lead.model_spec:
+        models[""] = _named(lead, said, models, base_url)
+    elif config.default_pool:
+        models[""] = models[config.default_pool]
+    for other in others:
+        if other.model_spec:
+            models[other.model_spec] = _named(other, said, models, base_url)
+    if others and lead.model_spec and "" in models:  # they may give it a task, too
+        models.setdefault(lead.model_spec, models[""])
+    return models
+
+
+def _named(
+    agent: AgentDef, said: Mapping[str, str], pools: Mapping[str, Model], base_url: str | None
+) -> Model:
+    """Return the model that an agent's file names."""
+    name = agent.model_spec
+    spec = said.get(name) or said.get("*")
+    if spec is None and name in pools:
+        return pools[name]
+    if spec is None and ":" not in name:
+        raise UsageError(
+            f"agent {agent.id!r} names the model {name!r}, and nothing says which that is: "
+            f"--model {name}=openai:NAME, or a pool of that name in refold.yaml"
+        )
+    spec = spec or name
+    return model_from(spec, None if spec.startswith("scripted:") else base_url)
+
+
+def pool_models(config: Config) -> dict[str, Model]:
+    """Return the models of the pools, by the names that profiles use.
+
+    Raises:
+        ModelNotFound: a pool names one in a form that does not exist.
+    """
+    return {name: model_from(pool.model, pool.base_url) for name, pool in config.pools.items()}
+
+
+def tools_offered(
+    offers: Iterable[Mapping[str, Any]], root: str | os.PathLike[str]
+) -> tuple[Tool, ...]:
+    """Return the leaf tools among the offers of a `run.started` that a folder alone makes.
+
+    Raises:
+        ToolRefused: `root` is no folder.
+    """
+    made: list[Tool] = [*file_tools(root), *planning_tools(), write_file_tool(root)]
+    asks = {offer["name"]: bool(offer.get("approval")) for offer in offers}
+    known = [tool for tool in made if tool.name in asks]
+    return tuple(with_approval(tool) if asks[tool.name] else tool for tool in known)
+
+
+def session_for(tools: Iterable[Tool]) -> Session | None:
+    """Return an empty session with plans for a run whose tools keep one; `None` for any other."""
+    return planned() if any(tool.name in PLANNING for tool in tools) else None
+
+
+def planned() -> Session:
+    """Return an empty session with plans: what a run with planning tools starts with."""
+    session = Session(factory=Reference(Session.__module__, Session.__qualname__, {}))
+    register_plans(session)
+    return session
+
+
+@attrs.frozen
+class _Shelf:
+    """Where the tools of one agent come from."""
+
+    agent: AgentDef
+    path: Path
+    root: str | os.PathLike[str]
+    config: Config
+    own: dict[str, Tool]
+    """Tools that are not shipped, by name."""
+    others: list[AgentDef] = attrs.field(factory=list, init=False)
+    """Those that `subagent_dispatch` gives tasks to, once the tools are made."""
+
+    @property
+    def spawn(self) -> SpawnSettings:
+        """What the configuration says; where it says nothing, who names `spawn` may use it."""
+        named = self.config.spawn
+        return SpawnSettings(enabled=self._names(*SPAWN_TOOLS)) if named is None else named
+
+    def tools(self) -> tuple[Tool, ...]:
+        """Return the tools that the agent has, sorted by name."""
+        shipped = {tool.name: tool for make in self._makers() for tool in make()}
+        has = [tool for name, tool in (shipped | self.own).items() if self._may(name)]
+        asked = [with_approval(tool) if self._asks(tool) else tool for tool in has]
+        return tuple(sorted(asked, key=lambda tool: tool.name))
+
+    def _asks(self, tool: Tool) -> bool:
+        return tool.name in self.config.approval
+
+    def _makers(self) -> tuple[Callable[[], Any], ...]:
+        return (
+            lambda: file_tools(self.root),
+            lambda: [subagent_tool(enabled=self.config.allows("subagent"))],
+            self._spawning,
+            lambda: planning_tools() if self._names(*PLANNING) else (),
+            lambda: [build_dispatch_subagents_tool()],
+            lambda: self._dispatching() if self._dispatches else (),
+            lambda: self._prompting() if self._names("dispatch_subagent") else (),
+            lambda: [write_file_tool(self.root)] if self._names("write_file") else (),
+            lambda: self._commands() if self._names("run_command") else (),
+        )
+
+    def _names(self, *names: str) -> bool:
+        """Return whether the agent names one of them."""
+        return any(name in (self.agent.tools or ()) for name in names)
+
+    @property
+    def _dispatches(self) -> bool:
+        """Whether there are agents to dispatch to: a folder is configured, or the file asks."""
+        return self.config.agents is not None or self._names("subagent_dispatch")
+
+    def _may(self, name: str) -> bool:
+        """Return whether the agent has a tool: what is disabled it lacks, but for `subagent`.
+
+        `subagent_dispatch` it has wherever there are agents, as its children do (CONTRACT.md
+        §10.16): only what forbids it takes it away.
+        """
+        if name == "subagent_dispatch":
+            return name not in self.agent.disallowed_tools and self.config.allows(name)
+        if name not in self.agent.tools_among([name]):
+            return False
+        if self.agent.tools is None and not self._is_default(name):
+            return False
+        return name == "subagent" or self.config.allows(name)
+
+    def _is_default(self, name: str) -> bool:
+        shipped = name in SHIPPED_TOOLS or name in SPAWN_TOOLS
+        return shipped or name in self.own
+
+    def _spawning(self) -> tuple[Tool, ...]:
+        folder = self.config.folder
+        workspace = "" if folder == Path() else os.fspath(folder)
+        return spawn_tools(self.spawn, workspace=workspace, default_pool=self.config.default_pool)
+
+    def _loader(self) -> AgentLoader:
+        """Return the other agents: of the configured folder, else those beside this one."""
+        known = (*NAMEABLE_TOOLS, *self.own)
+        if self.config.agents is not None:
+            return AgentLoader(self.config.agents, known_tools=known)
+        file = self.path.absolute()
+        own = file.parent if file.name == FILE_NAME else file
+        return AgentLoader(own.parent, known_tools=known)
+
+    def _dispatching(self) -> list[Tool]:
+        loader = self._loader()
+        agents = loader.discover_agents()
+        self.others[:] = [one for one in agents if one.id != self.agent.id]
+        tool = dispatch_tool(self.agent.id, agents, loader.skipped)
+        return [] if tool is None else [tool]
+
+    def _prompting(self) -> list[Tool]:
+        others = [one for one in self._loader().discover_agents() if one.id != self.agent.id]
+        return [dispatch_subagent_tool(prompts=agent_prompts(others))]
+
+    def _commands(self) -> list[Tool]:
+        if not self.config.commands:
+            why = "run_command needs tools.run_command.allow in refold.yaml: what it may run"
+            raise InvalidDefError(self.agent.id, why, os.fspath(self.path))
+        return [
+            run_command_tool(
+                self.root, allow=self.config.commands, environment=self.config.environment
+            )
+        ]

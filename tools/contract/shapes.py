@@ -1,0 +1,352 @@
+"""Which types a tool may use, and the JSON schema of each.
+
+A type is a shape if its JSON form can be read back as an equal value: that is what lets a replay
+give a program the same typed results without running a tool.  A type that cannot make the round
+trip is refused when the tool is made, not when the log is written.  This file judges and
+describes; values are read by `tools.contract.strict` and written by `engine.encoding.plain`.
+
+To add a type: give it a `Shape` here, a hook in `tools.contract.strict` and a row in
+`engine.encoding.plain`.
+Rules: CONTRACT.md §10.
+"""
+
+import dataclasses
+import datetime as dt
+import types
+import typing
+from decimal import Decimal
+from enum import Enum
+from itertools import combinations
+from pathlib import Path, PurePath
+from typing import Any, Final, Literal, get_args, get_origin
+from uuid import UUID
+
+import attrs
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.plain import field_names
+from refold.engine.errors import ToolRefused
+from refold.tools.contract.hints import (
+    is_hashable,
+    is_named_tuple,
+    is_union,
+    member_hints,
+    name_of,
+    note_of,
+    required_members,
+    spelled_out,
+    strip,
+)
+
+DATE: Final = r"^\d{4}-\d{2}-\d{2}$"
+TIME: Final = r"^\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2}(:\d{2})?)?$"
+DATETIME: Final = (
+    r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2}(:\d{2})?)?$"
+)
+IDENTIFIER: Final = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+DECIMAL: Final = r"^-?\d+(\.\d+)?(E[+-]?\d+)?$"
+
+
+@attrs.frozen(kw_only=True)
+class Shape:
+    """How the values of one type look in JSON."""
+
+    schema: dict[str, Any]
+    """JSON Schema 2020-12; member order follows the declaration."""
+    kinds: frozenset[str]
+    """JSON types that its values have; `integer` and `number` apart."""
+    typed: bool = False
+    """Whether reading gives anything but the JSON value itself."""
+    lenient: bool = False
+    """Whether an integer may stand for a float somewhere inside."""
+    values: tuple[Json, ...] = ()
+    """All its values, where they are listed."""
+    members: dict[str, "Shape"] | None = None
+    """The members of an object whose names are known."""
+    required: frozenset[str] = frozenset()
+
+
+@attrs.frozen
+class _Place:
+    """Where in which tool's signature the judge stands, and inside which classes."""
+
+    tool: str
+    where: str
+    inside: tuple[type, ...] = ()
+
+    def refuse(self, why: str) -> ToolRefused:
+        return ToolRefused(self.tool, self.where, why)
+
+    def inner(self, step: str, *, kind: type | None = None) -> "_Place":
+        inside = (*self.inside, kind) if kind else self.inside
+        return _Place(self.tool, f"{self.where}{step}", inside)
+
+
+def _scalar(kind: str, *, typed: bool = True, **schema: Any) -> Shape:
+    return Shape(schema={"type": kind, **schema}, kinds=frozenset({kind}), typed=typed)
+
+
+JSON_KINDS: Final[dict[Any, str]] = {
+    types.NoneType: "null",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+    dict: "object",
+}
+"""What JSON calls the Python types that `orjson.loads` gives."""
+
+
+SCALARS: Final[dict[Any, Shape]] = {
+    Any: Shape(schema={}, kinds=frozenset(JSON_KINDS.values())),
+    None: _scalar("null", typed=False),
+    types.NoneType: _scalar("null", typed=False),
+    bool: _scalar("boolean", typed=False),
+    int: _scalar("integer", typed=False),
+    float: Shape(schema={"type": "number"}, kinds=frozenset({"integer", "number"}), lenient=True),
+    str: _scalar("string", typed=False),
+    Path: _scalar("string"),
+    PurePath: _scalar("string"),
+    UUID: _scalar("string", format="uuid", pattern=IDENTIFIER),
+    Decimal: _scalar("string", pattern=DECIMAL),
+    dt.datetime: _scalar("string", format="date-time", pattern=DATETIME),
+    dt.date: _scalar("string", format="date", pattern=DATE),
+    dt.time: _scalar("string", format="time", pattern=TIME),
+    dt.timedelta: Shape(
+        schema={"type": "number", "description": "seconds"},
+        kinds=frozenset({"integer", "number"}),
+        typed=True,
+    ),
+}
+
+_SETS: Final = (set, frozenset)
+_SET_ITEMS: Final = frozenset({"string", "integer"})
+
+_ADVICE: Final = (
+    "it cannot be read back from a log as an equal value. Use str, int, float, bool, None, list, "
+    "dict[str, …], tuple, Literal, an Enum, a dataclass, an attrs class, a TypedDict, Path, "
+    "datetime, UUID, or Any for plain JSON"
+)
+
+
+def shape_of(hint: Any, *, tool: str, where: str) -> Shape:
+    """Return the shape of a resolved type hint.
+
+    Raises:
+        ToolRefused: the type cannot make the round trip; says where in the signature, and why.
+    """
+    return _shape(hint, _Place(tool, where))
+
+
+def _shape(hint: Any, place: _Place) -> Shape:
+    note = note_of(hint)
+    shape = _judge(spelled_out(strip(hint)), place)
+    return attrs.evolve(shape, schema={**shape.schema, "description": note}) if note else shape
+
+
+def _judge(hint: Any, place: _Place) -> Shape:
+    if is_hashable(hint) and hint in SCALARS:
+        return SCALARS[hint]
+    if is_union(hint):
+        return _union(arms(hint, place), place)
+    origin = get_origin(hint)
+    if origin is Literal:
+        return _listed(get_args(hint), place, typed=False)
+    if origin is not None:
+        return _container(hint, origin, place)
+    if isinstance(hint, type):
+        return _class(hint, place)
+    raise place.refuse(f"{name_of(hint)} is no type that a tool can use: {_ADVICE}")
+
+
+def _container(hint: Any, origin: Any, place: _Place) -> Shape:
+    arguments = get_args(hint)
+    if origin is tuple:
+        return _tuple(arguments, place)
+    if origin is list:
+        item = _shape(arguments[0], place.inner("[]"))
+        return _array(item, {"type": "array", "items": item.schema}, typed=item.typed)
+    if origin is dict:
+        return _mapping(arguments, place)
+    if origin in _SETS:
+        return _set(arguments[0], place)
+    raise place.refuse(f"{name_of(hint)}: {_ADVICE}")
+
+
+def _array(item: Shape, schema: dict[str, Any], *, typed: bool) -> Shape:
+    return Shape(schema=schema, kinds=frozenset({"array"}), typed=typed, lenient=item.lenient)
+
+
+def _tuple(arguments: tuple[Any, ...], place: _Place) -> Shape:
+    if len(arguments) == 2 and arguments[1] is Ellipsis:  # noqa: PLR2004  tuple[X, ...] is a pair
+        item = _shape(arguments[0], place.inner("[]"))
+        return _array(item, {"type": "array", "items": item.schema}, typed=True)
+    items = [_shape(item, place.inner(f"[{at}]")) for at, item in enumerate(arguments)]
+    schema: dict[str, Any] = {"type": "array"}
+    if items:
+        schema["prefixItems"] = [item.schema for item in items]
+    schema |= {"minItems": len(items), "maxItems": len(items)}
+    return Shape(schema=schema, kinds=frozenset({"array"}), typed=True)
+
+
+def _mapping(arguments: tuple[Any, ...], place: _Place) -> Shape:
+    if strip(arguments[0]) is not str:
+        raise place.refuse(
+            f"keys of a JSON object are text, not {name_of(arguments[0])}: dict[str, …]"
+        )
+    item = _shape(arguments[1], place.inner("[…]"))
+    schema: dict[str, Any] = {"type": "object"}
+    if item.schema:
+        schema["additionalProperties"] = item.schema
+    return Shape(schema=schema, kinds=frozenset({"object"}), typed=item.typed, lenient=item.lenient)
+
+
+def _set(argument: Any, place: _Place) -> Shape:
+    item = _shape(argument, place.inner("[]"))
+    if len(item.kinds) != 1 or not item.kinds <= _SET_ITEMS:
+        raise place.refuse("a set holds text or integers only: use a list")
+    return _array(item, {"type": "array", "items": item.schema, "uniqueItems": True}, typed=True)
+
+
+def _listed(values: tuple[Any, ...], place: _Place, *, typed: bool) -> Shape:
+    kinds = {str: "string", int: "integer", bool: "boolean", types.NoneType: "null"}
+    for value in values:
+        if type(value) not in kinds:
+            raise place.refuse(f"{value!r:.60} is not text, integer, boolean or None: list those")
+    return Shape(
+        schema={"enum": list(values)},
+        kinds=frozenset(kinds[type(value)] for value in values),
+        typed=typed,
+        values=values,
+    )
+
+
+def _class(kind: type, place: _Place) -> Shape:
+    if issubclass(kind, Enum):
+        return _listed(tuple(member.value for member in kind), place, typed=True)
+    if kind in place.inside:
+        raise place.refuse(f"{kind.__name__} contains itself: use Any for a tree of plain JSON")
+    if is_named_tuple(kind):
+        hints = _resolved(kind, place)
+        return _tuple(tuple(hints.values()), place.inner("", kind=kind))
+    if typing.is_typeddict(kind) or field_names(kind) is not None:
+        return _object(kind, place)
+    raise place.refuse(f"{name_of(kind)}: {_ADVICE}")
+
+
+def _object(kind: type, place: _Place) -> Shape:
+    hints = _resolved(kind, place)
+    members = {
+        name: _shape(hint, place.inner(f".{name}", kind=kind)) for name, hint in hints.items()
+    }
+    required = required_members(kind)
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {name: member.schema for name, member in members.items()},
+    }
+    if required:
+        schema["required"] = [name for name in members if name in required]
+    schema["additionalProperties"] = False
+    return Shape(
+        schema=schema,
+        kinds=frozenset({"object"}),
+        typed=not typing.is_typeddict(kind) or any(item.typed for item in members.values()),
+        lenient=any(item.lenient for item in members.values()),
+        members=members,
+        required=required,
+    )
+
+
+def _resolved(kind: type, place: _Place) -> dict[str, Any]:
+    try:
+        hints = member_hints(kind)
+    except (NameError, TypeError, AttributeError, SyntaxError) as error:
+        raise place.refuse(
+            f"the types of {kind.__name__}'s fields cannot be resolved ({error}): "
+            "define them at module level and import them at run time"
+        ) from None
+    names = field_names(kind) or ()
+    if bare := [name for name in names if name not in hints]:
+        raise place.refuse(f"{kind.__name__}.{bare[0]} has no type: annotate it")
+    if any(isinstance(hint, dataclasses.InitVar) for hint in hints.values()):
+        raise place.refuse(f"{kind.__name__} has an InitVar, which is not kept: use a field")
+    return hints
+
+
+def arms(hint: Any, place: _Place | None = None) -> list[tuple[Any, Shape]]:
+    """Return the members of a union with their shapes, as the union reads them.
+
+    Next to `int`, a `float` stands for numbers with a fraction or exponent only, so that 1 and 1.0
+    come back as what they were.
+    """
+    place = place or _Place("", "")
+    members = [(member, _shape(member, place)) for member in get_args(hint)]
+    if not any(strip(member) is int for member, _ in members):
+        return members
+    number = attrs.evolve(SCALARS[float], kinds=frozenset({"number"}), lenient=False)
+    return [(arm, number if strip(arm) is float else shape) for arm, shape in members]
+
+
+def _union(members: list[tuple[Any, Shape]], place: _Place) -> Shape:
+    for (one, left), (other, right) in combinations(members, 2):
+        if not _apart(left, right):
+            raise place.refuse(
+                f"JSON cannot tell {name_of(one)} from {name_of(other)}: give each a class of its "
+                "own with a Literal field that differs, or use one of them"
+            )
+    shapes = [shape for _, shape in members]
+    return Shape(
+        schema=_any_of(shapes),
+        kinds=frozenset().union(*(shape.kinds for shape in shapes)),
+        typed=any(shape.typed for shape in shapes),
+        lenient=any(shape.lenient for shape in shapes),
+    )
+
+
+def _any_of(shapes: list[Shape]) -> dict[str, Any]:
+    if all(tuple(shape.schema) == ("type",) for shape in shapes):
+        return {"type": [shape.schema["type"] for shape in shapes]}
+    return {"anyOf": [shape.schema for shape in shapes]}
+
+
+def _apart(one: Shape, other: Shape) -> bool:
+    """Return whether at most one of two reads any JSON value, or both read it as itself."""
+    if not one.kinds & other.kinds:
+        return True
+    if not (one.typed or one.lenient or other.typed or other.lenient):
+        return True
+    if one.values and other.values:
+        return not set(map(repr, one.values)) & set(map(repr, other.values))
+    return _objects_apart(one, other)
+
+
+def _objects_apart(one: Shape, other: Shape) -> bool:
+    if one.members is None or other.members is None:
+        return False
+    if one.required - set(other.members) or other.required - set(one.members):
+        return True
+    return any(
+        one.members[tag].values
+        and other.members[tag].values
+        and not set(map(repr, one.members[tag].values)) & set(map(repr, other.members[tag].values))
+        for tag in one.required & other.required
+    )
+
+
+def has_kind(shape: Shape, value: Json) -> bool:
+    """Return whether `value` is of a JSON type that the shape has."""
+    return JSON_KINDS.get(type(value)) in shape.kinds
+
+
+def has_members(shape: Shape, value: Json) -> bool:
+    """Return whether the names and tags of `value` are those of the shape, if it is an object."""
+    if shape.members is None or type(value) is not dict:
+        return True
+    if not shape.required <= value.keys() <= shape.members.keys():
+        return False
+    return all(
+        not member.values or repr(value[tag]) in map(repr, member.values)
+        for tag, member in shape.members.items()
+        if tag in shape.required
+    )

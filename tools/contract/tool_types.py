@@ -1,0 +1,405 @@
+"""What a tool is: a function with a name, a schema, an effect class and types that survive a log.
+
+`tool` and `as_tool` make leaf tools of functions; `DelegationTool` is program code that starts
+children.  Both are `engine.ports.ports.Tool`.  Nothing registers on import: tools are passed, by
+value, to whoever may call them.  Signatures are read in `tools.contract.signature`, references made
+in `tools.contract.references`.  Rules: CONTRACT.md §10.
+"""
+
+import copy
+import functools
+import inspect
+import math
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar, get_args, overload
+
+import attrs
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.plain import to_json
+from refold.engine.errors import LimitRefused, ToolRefused
+from refold.engine.events.events import EffectClass
+from refold.engine.ports.executed import count_tool
+from refold.engine.ports.ports import CallContext, Reference, Tool
+from refold.engine.ports.programs import load
+from refold.tools.contract.references import place_of
+from refold.tools.contract.signature import parameters_of, result_of, summary_of, unwrapped
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+"""A tool's name; model providers accept no other."""
+
+
+class FunctionTool(Generic[P, R]):
+    """A leaf tool made of a function, which it still can be called as.
+
+    Called directly it is the function, unrecorded; called through `run.tool` it is an effect.
+    """
+
+    __name__: str
+    __wrapped__: Callable[P, R]
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        *,
+        effect: EffectClass = "changes",
+        name: str | None = None,
+        description: str | None = None,
+        timeout_seconds: float | None = None,
+        approval: bool = False,
+        volatile: Iterable[str] = (),
+        reference: Reference | None = None,
+    ) -> None:
+        """Judge the function's types once and for all.
+
+        Raises:
+            ToolRefused: the function cannot be a tool; says which part of it, and what to do.
+            LimitRefused: `timeout_seconds` is no positive number.
+        """
+        target = _named(function)
+        self.name: Final = checked_name(target.__name__ if name is None else name)
+        self.effect: Final = checked_effect(effect, self.name)
+        self.timeout_seconds: Final = _checked_seconds(timeout_seconds)
+        self.description: Final = summary_of(function) if description is None else description
+        self.approval: Final = approval
+        self.volatile: Final = _checked_pointers(volatile, self.name)
+        self.delegates: Final = False
+        self.is_async: Final = inspect.iscoroutinefunction(function)
+        self._parameters: Final = parameters_of(function, self.name)
+        self._result: Final = result_of(function, self.name)
+        self._function: Final = function
+        self._reference: Final = reference
+        functools.update_wrapper(self, target, updated=())
+        self.__wrapped__ = function
+
+    def approving(self, reference: Reference | None) -> "FunctionTool[P, R]":
+        """Return the same tool, asked for before each call; `reference` finds that one."""
+        made = copy.copy(self)
+        vars(made).update(approval=True, _reference=reference)
+        return made
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function itself; nothing is recorded."""
+        count_tool()
+        return self._function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<tool {self.name}: {self.effect}>"
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """JSON schema of the arguments."""
+        return self._parameters.schema
+
+    @property
+    def typed(self) -> bool:
+        """Whether `load` gives anything but the JSON value itself."""
+        return self._result.typed
+
+    @property
+    def reference(self) -> Reference | None:
+        """How a subprocess finds the tool; `None` for what no import can reach."""
+        if self._reference is not None:
+            return self._reference
+        place = place_of(self._function)
+        if place is None:
+            return None
+        reference, found = place
+        if found is self:
+            return reference
+        return self._remade(reference) if found is self._function else None
+
+    def call(self, arguments: Mapping[str, Json], context: CallContext, /) -> Any:
+        """Run the function on JSON arguments; an awaitable where `is_async`.
+
+        Raises:
+            ArgumentsRefused: with everything that does not fit.
+            Exception: whatever the function raises.
+        """
+        function: Callable[..., Any] = self._function
+        count_tool()
+        return function(**self._parameters.read(self.name, arguments, context))
+
+    def delegate(self, _run: Any, _arguments: Mapping[str, Json], /) -> Awaitable[Json]:
+        """Refuse: a leaf tool runs no program code."""
+        raise _no_delegation(self.name)
+
+    def dump(self, result: Any, /) -> Json:
+        """Return a result as JSON.
+
+        Raises:
+            NotCanonical: it is not what the return annotation says; with its pointer.
+        """
+        return self._result.dump(result)
+
+    def load(self, result: Json, /) -> Any:
+        """Return the typed value of a recorded result.
+
+        Raises:
+            NotCanonical: the record does not fit the annotation as it is now.
+        """
+        return self._result.load(result)
+
+    def _remade(self, reference: Reference) -> Reference:
+        arguments = {
+            "source": reference.source,
+            "function": reference.name,
+            "effect": self.effect,
+            "name": self.name,
+            "description": self.description,
+            "timeout_seconds": self.timeout_seconds,
+            "approval": self.approval,
+            "volatile": list(self.volatile),
+        }
+        return Reference(__name__, "remade", arguments)
+
+
+Tell = Callable[[Json], tuple[str, bool]]
+"""Returns what a model is told of a result, as a log holds it, and whether it is a failure."""
+
+
+class Handler(Protocol):
+    """Program code of a delegation tool: reaches the world through `run` only."""
+
+    def __call__(self, run: Any, arguments: dict[str, Json], /) -> Awaitable[Json]:
+        """Return the tool's result as JSON."""
+        ...
+
+
+@attrs.frozen(kw_only=True)
+class DelegationTool:
+    """A tool that is program code: it starts children and is re-executed in replay."""
+
+    name: str = attrs.field(validator=lambda _self, _field, name: checked_name(name))
+    description: str
+    parameters: dict[str, Any]
+    """JSON schema of the arguments; the handler checks them, for its refusals are its own."""
+    handler: Handler
+    reference: Reference | None = None
+    effect: EffectClass = "changes"
+    approval: bool = False
+    """Whether a person is asked before each call."""
+    tell: Tell | None = None
+    """What a model is told of a result; without it, the result itself as JSON, a text as it is."""
+    measured: tuple[str, ...] = ()
+    """JSON pointers into the result, `/duration_ms`: what another recording has otherwise, and
+    diffs and snapshots do not compare (CONTRACT.md §13.2)."""
+    delegates: bool = attrs.field(default=True, init=False)
+    is_async: bool = attrs.field(default=True, init=False)
+    typed: bool = attrs.field(default=False, init=False)
+    timeout_seconds: float | None = attrs.field(default=None, init=False)
+
+    def call(self, _arguments: Mapping[str, Json], _context: CallContext, /) -> Any:
+        """Refuse: it runs on the kernel, through `delegate`."""
+        raise ToolRefused(self.name, "call", "a delegation tool runs on the kernel: run.tool(…)")
+
+    def delegate(self, run: Any, arguments: Mapping[str, Json], /) -> Awaitable[Json]:
+        """Run the handler in its own scope."""
+        return self.handler(run, dict(arguments))
+
+    def dump(self, result: Any, /) -> Json:
+        """Return a result as JSON.
+
+        Raises:
+            NotCanonical: the handler returned something else.
+        """
+        return to_json(result)
+
+    def load(self, result: Json, /) -> Any:
+        """Return a recorded result, as it is."""
+        return result
+
+
+@overload
+def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
+
+
+@overload
+def tool(
+    *,
+    effect: EffectClass = "changes",
+    name: str | None = None,
+    description: str | None = None,
+    timeout_seconds: float | None = None,
+    approval: bool = False,
+    volatile: Iterable[str] = (),
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+
+
+def tool(
+    function: Callable[P, R] | None = None,
+    /,
+    *,
+    effect: EffectClass = "changes",
+    name: str | None = None,
+    description: str | None = None,
+    timeout_seconds: float | None = None,
+    approval: bool = False,
+    volatile: Iterable[str] = (),
+) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
+    """Make a tool of the function below; `@tool` or `@tool(effect="reads")`.
+
+    Args:
+        function: Sync or async; every parameter annotated.
+        effect: What it does to the world: `pure`, `idempotent`, `reads`, or, undeclared, `changes`.
+        name: What programs and models call it; the function's name.
+        description: For a model; the docstring's first paragraph.
+        timeout_seconds: Wall time that one call may take.
+        approval: Whether a person is asked before each call; a refusal is a `ToolError` with the
+            code `denied`.
+        volatile: JSON pointers into arguments and results, `/arguments/ts`, that a re-execution
+            and a diff do not compare, where the tool is among those that a run was given.
+
+    Raises:
+        ToolRefused: the function cannot be a tool; says which part of it, and what to do.
+        LimitRefused: `timeout_seconds` is no positive number.
+    """
+
+    def decorate(target: Callable[P, R]) -> FunctionTool[P, R]:
+        return FunctionTool(
+            target,
+            effect=effect,
+            name=name,
+            description=description,
+            timeout_seconds=timeout_seconds,
+            approval=approval,
+            volatile=volatile,
+        )
+
+    return decorate if function is None else decorate(function)
+
+
+def as_tool(thing: Tool | Callable[..., Any], /) -> Tool:
+    """Return a tool as it is, and a plain function as a tool that `changes` the world.
+
+    Raises:
+        ToolRefused: it is neither, or cannot be a tool.
+    """
+    if is_tool(thing):
+        return thing  # type: ignore[return-value]  # seen by its attributes
+    if _is_meant_as_tool(thing) and (missing := [one for one in _PARTS if not hasattr(thing, one)]):
+        why = f"a tool of one's own has all members of refold.Tool; it lacks {', '.join(missing)}"
+        raise ToolRefused(str(getattr(thing, "name", thing))[:60], "tools", why)
+    if not callable(thing):
+        raise ToolRefused(repr(thing)[:60], "tools", "no tool and no function: pass one of these")
+    return FunctionTool(thing)
+
+
+def with_approval(tool: Tool) -> Tool:
+    """Return a tool of this file's kinds as one that a person is asked for before each call."""
+    found = tool.reference
+    how = attrs.asdict(found) if found is not None else None
+    asking = Reference(__name__, "approving", {"tool": how}) if how is not None else None
+    if isinstance(tool, DelegationTool):
+        return attrs.evolve(tool, approval=True, reference=asking)
+    if not isinstance(tool, FunctionTool):
+        raise ToolRefused(tool.name, "approval", "neither a function nor a delegation tool")
+    return tool.approving(asking)
+
+
+def approving(*, tool: dict[str, Any]) -> Tool:
+    """Return the tool of a reference, asked for before each call: for references."""
+    found: Tool = load(Reference(**tool))
+    return with_approval(found)
+
+
+def is_tool(thing: object) -> bool:
+    """Return whether `thing` has what `engine.ports.ports.Tool` asks for."""
+    return not isinstance(thing, type) and all(hasattr(thing, part) for part in _PARTS)
+
+
+def _is_meant_as_tool(thing: object) -> bool:
+    """Return whether `thing` is no function, and has a member by which Refold would run it."""
+    runs = hasattr(thing, "call") or hasattr(thing, "delegate")
+    return not isinstance(thing, type) and hasattr(thing, "name") and runs
+
+
+def remade(*, source: str, function: str, **options: Any) -> FunctionTool[..., Any]:
+    """Return the tool of a function that is not decorated where it stands: for references.
+
+    Raises:
+        ProgramNotFound: there is no such function any more.
+        ToolRefused: it can be no tool any more.
+    """
+    return FunctionTool(load(Reference(source, function)), **options)
+
+
+def checked_name(name: str) -> str:
+    """Return `name` if it can be a tool's.
+
+    Raises:
+        ToolRefused: it cannot.
+    """
+    if NAME.fullmatch(name) is None:
+        raise ToolRefused(
+            name,
+            "name",
+            "expected 1 to 64 of A-Z a-z 0-9 _ -, not starting with a digit or `-`: "
+            'name it, @refold.tool(name="…")',
+        )
+    return name
+
+
+def checked_effect(effect: EffectClass, tool: str) -> EffectClass:
+    """Return `effect` if it is one.
+
+    Raises:
+        ToolRefused: it is not.
+    """
+    known = get_args(EffectClass)
+    if effect not in known:
+        raise ToolRefused(tool, "effect", f"expected one of {', '.join(known)}; found {effect!r}")
+    return effect
+
+
+def _checked_seconds(seconds: float | None) -> float | None:
+    if seconds is None:
+        return None
+    fits = type(seconds) in (int, float) and math.isfinite(seconds) and seconds > 0
+    if not fits:
+        raise LimitRefused("timeout_seconds", "a positive number of seconds", repr(seconds))
+    return seconds
+
+
+def _checked_pointers(pointers: Iterable[str], tool: str) -> tuple[str, ...]:
+    if isinstance(pointers, str):
+        raise ToolRefused(tool, "volatile", f"expected a list of JSON pointers, found {pointers!r}")
+    found = tuple(pointers)
+    for pointer in found:
+        if pointer.split("/")[:2] not in (["", "arguments"], ["", "result"], ["", "error"]):
+            why = f"expected /arguments/… or /result/…, found {pointer!r}"
+            raise ToolRefused(tool, "volatile", why)
+    return found
+
+
+def _named(function: Callable[..., Any]) -> Any:
+    target = unwrapped(function)
+    if not inspect.isroutine(target):
+        found = type(target).__name__ if not isinstance(target, type) else "a class"
+        raise ToolRefused(repr(target)[:60], "function", f"{found} is none: wrap it in a function")
+    return target
+
+
+def _no_delegation(tool: str) -> ToolRefused:
+    return ToolRefused(tool, "delegate", "a leaf tool has no program code: run.tool(…) calls it")
+
+
+_PARTS: Final = (
+    "name",
+    "description",
+    "effect",
+    "parameters",
+    "delegates",
+    "is_async",
+    "typed",
+    "timeout_seconds",
+    "reference",
+    "call",
+    "delegate",
+    "dump",
+    "load",
+)

@@ -1,0 +1,379 @@
+"""`dispatch_subagent`: one child, forked from the caller's session, on a registered prompt.
+
+    parse    validate; snapshot; fork a session; render the prompt        -> a `Delegation`
+    render   the outcome                                                  -> value, or the error
+
+Invalid input raises `ToolValidationError` before anything is captured.  A prompt that cannot be
+built and a snapshot version that is not ours give a failing result.  A child that does not complete
+raises `DispatchSubagentError`.  What a prompt was rendered to is drawn, so that a replay needs no
+registry.  The child's session is closed and let go of when it has ended; the
+caller's never changes.  What dialects share is `tools.delegation.forked_children`.  Rules:
+CONTRACT.md §10.20.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final, Literal, get_args
+
+import attrs
+
+from refold.engine.encoding.canonical import encode
+from refold.engine.errors import (
+    DispatchSubagentError,
+    NotCanonical,
+    SnapshotRestoreError,
+    SnapshotSerializationError,
+    ToolValidationError,
+    UsageError,
+)
+from refold.engine.events.limits import Limits
+from refold.engine.events.outcome import Outcome
+from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Policy, Program, Reference
+from refold.engine.program.agent import caller
+from refold.engine.session.session import Session
+from refold.engine.session.shared import SharedSession
+from refold.engine.session.snapshot import SCHEMA_VERSION, Snapshot
+from refold.tools.agents.prompts import (
+    MarkdownSection,
+    PromptFactory,
+    PromptRegistry,
+    PromptTool,
+    ToolContext,
+    ToolResult,
+)
+from refold.tools.delegation.forked_children import Asked, answered, forked, own_or_new, recorded
+from refold.tools.delegation.policy import POLICIES
+from refold.tools.delegation.shared import error_of, text_of
+
+NAME: Final = "dispatch_subagent"
+INSTRUCTIONS_MAX: Final = 2000
+LABEL_MAX: Final = 160
+
+SubagentMode = Literal["plan_step", "ad_hoc"]
+
+
+def _texts(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(texts)
+
+
+@attrs.frozen
+class DispatchSubagent:
+    """What the tool takes."""
+
+    mode: SubagentMode
+    prompt_ns: str
+    prompt_key: str
+    instructions: str
+    """ASCII, 1 to 2,000 characters once trimmed."""
+    expected_artifacts: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    """Labels, ASCII, up to 160 characters each once trimmed."""
+    plan_step_id: str | None = None
+    """Required where the mode is `plan_step`."""
+    snapshot_version: str | None = None
+    """Of the snapshots that the caller knows; checked before anything is hydrated."""
+
+
+@attrs.frozen
+class DispatchSubagentResult:
+    """What the tool gives."""
+
+    prompt_ns: str
+    prompt_key: str
+    message_summary: str
+    artifacts: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    tools_used: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    """In the order of their first use."""
+
+
+_EMPTY: Final = Reference(PromptRegistry.__module__, PromptRegistry.__qualname__, {})
+
+
+@attrs.frozen(kw_only=True)
+class DispatchSubagentOptions:
+    """How the tool is set up.  The model that calls it can change none of it."""
+
+    prompts: PromptRegistry = attrs.field(factory=lambda: PromptRegistry(reference=_EMPTY))
+    """What a call may name."""
+    program: Program | Reference | str = "agent"
+    """What the child runs, on {"agent": {"name", "system"}, "task"}."""
+    model: str = ""
+    """The child's model, by a name given to `record(models=…)`; empty for the caller's own."""
+    levels: int | None = POLICIES[NAME].levels
+    """How many levels below the caller may exist; None for no cap of its own."""
+    limits: Limits | None = None
+    """Caps of the child, besides the caller's."""
+    policy: Policy = POLICIES[NAME].policy
+    runner: str = ""
+    """What the child runs on; empty for the run's default."""
+    session: Session | None = attrs.field(default=None, eq=False, repr=False)
+    """The section's: a run that calls has to have it, or one made of it; None: any run may."""
+    lacks_session: bool = False
+    """Whether the run has another one; on record."""
+    rules: int = 1
+    """By which a call is answered, on record: since 2, a child that cannot begin is a result."""
+
+    @property
+    def reference(self) -> Reference | None:
+        """How a subprocess makes the same tool; None where it cannot."""
+        only = DispatchSubagentOptions(prompts=self.prompts)
+        prompts = self.prompts.reference
+        if self != only or prompts is None:
+            return None
+        return Reference(__name__, remade.__name__, {"prompts": attrs.asdict(prompts)})
+
+
+# --- parse ---------------------------------------------------------------------------------------
+
+
+def _asked(
+    options: DispatchSubagentOptions, params: DispatchSubagent, context: ToolContext
+) -> Asked | ToolResult[DispatchSubagentResult]:
+    run, params = context.run, validated(params)
+    if options.lacks_session:
+        raise ToolValidationError(
+            "The section's session is not the run's: pass the run the same one, "
+            "record(…, session=…)."
+        )
+    name = f"{params.prompt_ns}/{params.prompt_key}"
+    factory = options.prompts.resolve(params.prompt_ns, params.prompt_key)
+    if not run.settings(f"{NAME} has {name}", lambda: factory is not None):
+        raise ToolValidationError(f"Unknown prompt requested for subagent dispatch: {name}")
+    if params.snapshot_version not in (None, SCHEMA_VERSION):
+        found = params.snapshot_version
+        message = f"Snapshot schema version mismatch: expected {SCHEMA_VERSION}, got {found}"
+        return ToolResult(message, None, success=False)
+    program = forked(options.program)
+    child, snapshot = _fork(own_or_new(context.session))
+    try:
+        rendered = run.settings(
+            f"{NAME} renders {name}", lambda: _rendered(params, factory, child, snapshot)
+        )
+    except NotCanonical as error:
+        rendered = {"failure": str(error)}
+    if "text" not in rendered:
+        child.bus.close()
+        message = f"Failed to build subagent prompt {name}. {rendered['failure']}"
+        return ToolResult(message, None, success=False)
+    agent = {"name": name, "system": rendered["text"]}
+    if model := options.model or caller().model:
+        agent["model"] = model
+    delegation = Delegation(
+        program=program,
+        input={"agent": agent, "task": params.instructions},
+        brief=params.instructions,
+        agent=name,
+        tool=NAME,
+        tools=_offered(context),
+        levels=options.levels,
+        limits=options.limits,
+        policy=options.policy,
+        runner=options.runner,
+        session=child,
+    )
+    return Asked(NAME, params.instructions, [delegation], child.bus.close)
+
+
+def validated(params: DispatchSubagent) -> DispatchSubagent:
+    """Return the parameters, trimmed.
+
+    Raises:
+        ToolValidationError: what the document does not allow.
+    """
+    if params.mode not in get_args(SubagentMode):
+        raise ToolValidationError(f"mode must be one of plan_step, ad_hoc; found {params.mode!r}.")
+    step = None if params.plan_step_id is None else params.plan_step_id.strip()
+    if params.mode == "plan_step" and not step:
+        raise ToolValidationError("plan_step_id is required when mode is 'plan_step'.")
+    labels = params.expected_artifacts
+    return attrs.evolve(
+        params,
+        instructions=_ascii("instructions", params.instructions, INSTRUCTIONS_MAX),
+        expected_artifacts=tuple(_ascii("expected_artifacts", item, LABEL_MAX) for item in labels),
+        plan_step_id=step,
+    )
+
+
+def _ascii(field: str, value: str, most: int) -> str:
+    text = value.strip()
+    if not text:
+        raise ToolValidationError(f"{field} must be non-empty ASCII text.")
+    if len(text) > most:
+        raise ToolValidationError(f"{field} must be <= {most} characters of ASCII text.")
+    if not text.isascii():
+        raise ToolValidationError(f"{field} must contain only ASCII characters.")
+    return text
+
+
+def _fork(parent: Session) -> tuple[Session, Snapshot]:
+    """Return a session that starts where the caller's is, on a view of its bus."""
+    try:
+        snapshot = parent.snapshot()
+    except SnapshotSerializationError:
+        raise ToolValidationError("Unable to capture parent session state.") from None
+    child = parent.empty(parent.bus.view(), parent)
+    try:
+        child.rollback(snapshot)
+    except SnapshotRestoreError:
+        child.bus.close()
+        del child  # it must not live in a traceback
+        raise ToolValidationError("Unable to hydrate child session from snapshot.") from None
+    return child, snapshot
+
+
+def _rendered(
+    params: DispatchSubagent, factory: PromptFactory | None, child: Session, snapshot: Snapshot
+) -> dict[str, str]:
+    """Return the prompt's text, or the failure to make it; a replay has it from the log."""
+    values = {
+        "instructions": params.instructions,
+        "mode": params.mode,
+        "plan_step_id": params.plan_step_id or "none",
+        "expected_artifacts": ", ".join(params.expected_artifacts) or "none",
+        "snapshot_summary": snapshot.summary,
+    }
+    if factory is None:
+        return {"failure": "It is no longer registered."}
+    try:
+        text = factory(session=child).render(values=values).text
+    except Exception as error:  # noqa: BLE001 - a prompt's factory may raise what it likes
+        return {"failure": f"{type(error).__name__}: {error}"}
+    return {"text": f"{text}\n\n{_TASK.render(values)}"}
+
+
+def _offered(context: ToolContext) -> tuple[str, ...] | None:
+    rendered = context.rendered_prompt
+    return None if rendered is None else tuple(tool.name for tool in rendered.tools)
+
+
+# --- render --------------------------------------------------------------------------------------
+
+
+def _result(
+    options: DispatchSubagentOptions, params: DispatchSubagent, outcome: Outcome
+) -> ToolResult[DispatchSubagentResult]:
+    if options.rules > 1 and not outcome.ok and _never_began(outcome):
+        return ToolResult(f"Subagent execution failed: {error_of(outcome)}", None, success=False)
+    if outcome.status == "malformed":
+        raise DispatchSubagentError("Subagent execution failed: invalid result payload")
+    if not outcome.ok:
+        raise DispatchSubagentError(f"Subagent execution failed: {error_of(outcome)}")
+    value = DispatchSubagentResult(
+        prompt_ns=params.prompt_ns,
+        prompt_key=params.prompt_key,
+        message_summary=text_of(outcome),
+        artifacts=tuple(artifact.value for artifact in outcome.artifacts),
+        tools_used=outcome.tools_used,
+    )
+    return ToolResult(value.message_summary, value)
+
+
+def _never_began(outcome: Outcome) -> bool:
+    """Return whether the child could not be started: a limit, or what it was to run on."""
+    code = outcome.error.code if outcome.error is not None else ""
+    is_empty = outcome.child is None or outcome.child.events == 0
+    return outcome.status == "rejected" or (is_empty and code in _ORCHESTRATION)
+
+
+_ORCHESTRATION: Final = ("runner", "session")
+"""Codes of what went wrong before the child ran."""
+
+
+def told(result: Any) -> tuple[str, bool]:
+    """Return what the model is told: the summary, and below it what else there is."""
+    value = result["value"] or {}
+    more = {name: value[name] for name in ("artifacts", "tools_used") if value.get(name)}
+    text = f"{result['message']}\n\n{encode(more).decode()}" if more else result["message"]
+    return text, not result["success"]
+
+
+# --- the tool and its section --------------------------------------------------------------------
+
+
+def dispatch_subagent_tool(
+    options: DispatchSubagentOptions | None = None, /, **changes: Any
+) -> PromptTool:
+    """Return the tool; keywords are the attributes of `DispatchSubagentOptions`."""
+    chosen = attrs.evolve(options or DispatchSubagentOptions(), **changes)
+
+    def handler(params: DispatchSubagent, *, context: ToolContext) -> Any:
+        now = attrs.evolve(chosen, rules=2, lacks_session=_lacks(context, chosen.session))
+        had = recorded(context.run, NAME, chosen, now)
+        return answered(
+            context.run,
+            _asked(had, params, context),
+            lambda outcomes: _result(had, params, outcomes[0]),
+        )
+
+    return PromptTool(
+        name=NAME,
+        description="Spawn an isolated subagent run with the full tool suite and return a "
+        "summarized result.",
+        params=DispatchSubagent,
+        handler=handler,
+        reference=chosen.reference,
+        tell=told,
+    )
+
+
+def _lacks(context: ToolContext, session: Session | None) -> bool:
+    """Return whether the run has neither the section's session nor one made of it."""
+    if session is None:
+        return False
+    own = getattr(context.session, "session", context.session)  # a child's face of a shared one
+    family = [session]
+    for one in family:
+        family.extend(one.children)
+    return not any(one is own for one in family)
+
+
+def remade(*, prompts: dict[str, Any]) -> PromptTool:
+    """Return the tool that a reference describes."""
+    from refold.engine.ports.programs import load  # noqa: PLC0415 - only where a subprocess starts
+
+    return dispatch_subagent_tool(prompts=load(Reference(**prompts)))
+
+
+class PromptSubagentToolsSection(MarkdownSection[Any]):
+    """The section of a prompt that offers `dispatch_subagent`."""
+
+    def __init__(self, *, session: Session | SharedSession, **options: Any) -> None:
+        """Take the session whose snapshots the subagents start from.
+
+        The run that calls has to have it, `record(…, session=session)`, or, in a child, one made of
+        it; any other is refused.  `options` are those of `dispatch_subagent_tool`.
+
+        Raises:
+            UsageError: it is no session.
+        """
+        if not isinstance(session, Session | SharedSession):
+            raise UsageError(f"session: expected a Session, found {session!r:.60}")
+        own = session.session if isinstance(session, SharedSession) else session
+        super().__init__(
+            title="Subagents",
+            key="prompt-subagent-tools",
+            template=_GUIDANCE,
+            section_tools=(dispatch_subagent_tool(session=own, **options),),
+        )
+        self.session: Final = session
+
+
+_GUIDANCE: Final = """
+    Call `dispatch_subagent` to hand a block of work to a subagent of its own when a plan step needs
+    deep investigation, or when this conversation nears its context limit. It starts from a snapshot
+    of this session with the same tools; only its summary and artifacts come back.
+    """
+
+_TASK: Final = MarkdownSection[Any](
+    title="Delegated task",
+    key="delegated-task",
+    template="""
+    ## Delegated task
+
+    Mode: ${mode}
+    Plan step: ${plan_step_id}
+    Expected artifacts: ${expected_artifacts}
+    Session at the start: ${snapshot_summary}
+
+    ${instructions}
+    """,
+)

@@ -1,0 +1,354 @@
+"""`dispatch_subagents`: many children at once, each with a plan in a session of its own.
+
+    parse    tasks; clone a session for each; set up its plan             -> a `Delegation` each
+    render   outcomes                                                     -> results in input order
+
+With `FULL_ISOLATION` a child has a clone of the caller's session and a bus of its own, and starts
+with its task as a `Plan`; if one session cannot be cloned, no child starts.  With `NO_ISOLATION`
+children act on the caller's session itself, and their task is told in words.  A child's failure is
+its own result: siblings go on.  What dialects share: `tools.delegation.forked_children`.  Rules:
+CONTRACT.md §10.20.
+"""
+
+from collections.abc import Iterable, Sequence
+from enum import Enum, auto
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.encoding.canonical import encode
+from refold.engine.errors import SnapshotRestoreError, SnapshotSerializationError
+from refold.engine.events.limits import Limits
+from refold.engine.events.outcome import Outcome
+from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Policy, Program, Reference
+from refold.engine.program.agent import caller
+from refold.engine.session.bus import EventBus
+from refold.engine.session.session import Session
+from refold.tools.agents.plans import PlanSetUp, planning_tools, register_plans
+from refold.tools.agents.prompts import (
+    MarkdownSection,
+    Prompt,
+    PromptTool,
+    RenderedPrompt,
+    ToolContext,
+    ToolResult,
+)
+from refold.tools.delegation.forked_children import Asked, answered, forked, own_or_new, recorded
+from refold.tools.delegation.policy import POLICIES
+from refold.tools.delegation.shared import error_of, text_of
+
+NAME: Final = "dispatch_subagents"
+FAILED: Final = "Subagent execution failed"
+"""What a failure without words of its own is told as."""
+
+
+class SubagentIsolationLevel(Enum):
+    """How much of the caller's state and telemetry a child sees."""
+
+    NO_ISOLATION = auto()
+    FULL_ISOLATION = auto()
+
+
+FULL: Final = SubagentIsolationLevel.FULL_ISOLATION
+
+
+def _texts(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(texts)
+
+
+@attrs.frozen
+class SubagentTask:
+    """A task, as a plan."""
+
+    objective: str
+    steps: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+
+
+def _tasks(tasks: Iterable[SubagentTask]) -> tuple[SubagentTask, ...]:
+    return tuple(tasks)
+
+
+@attrs.frozen
+class DispatchSubagentsParams:
+    """What the tool takes."""
+
+    tasks: tuple[SubagentTask, ...] = attrs.field(converter=_tasks)
+
+
+@attrs.frozen
+class SubagentResult:
+    """How one child ended."""
+
+    output: str
+    success: bool
+    error: str | None = None
+
+    def render(self) -> str:
+        """Return the result for a person or a model."""
+        told = "succeeded:" if self.success else f"failed: {self.error or FAILED}"
+        return f"Subagent {told}\n\n{self.output}"
+
+
+Results = tuple[SubagentResult, ...]
+
+
+@attrs.frozen(kw_only=True)
+class DispatchSubagentsOptions:
+    """How the tool is set up.  The model that calls it can change none of it."""
+
+    isolation_level: SubagentIsolationLevel = FULL
+    accepts_overrides: bool = False
+    require_output_type: bool = False
+    """Whether the caller's prompt has to name a class for its output."""
+    program: Program | Reference | str = "agent"
+    """What a child runs, on {"agent": {"name", "system"}, "task"}."""
+    model: str = ""
+    """The children's model, by a name given to `record(models=…)`; empty for the caller's own."""
+    levels: int | None = POLICIES[NAME].levels
+    """How many levels below the caller may exist; None for no cap of its own."""
+    limits: Limits | None = None
+    """Caps of a child, besides the caller's."""
+    policy: Policy = POLICIES[NAME].policy
+    runner: str = ""
+    """What children run on; empty for the run's default."""
+    missing: str = ""
+    """Why the program cannot be had; found out at the first call of a run."""
+
+    @property
+    def reference(self) -> Reference | None:
+        """How a subprocess makes the same tool; None where it cannot."""
+        same = DispatchSubagentsOptions(
+            isolation_level=self.isolation_level, accepts_overrides=self.accepts_overrides
+        )
+        if self != same:
+            return None
+        level, overrides = self.isolation_level.name, self.accepts_overrides
+        return Reference(
+            __name__, remade.__name__, {"level": level, "accepts_overrides": overrides}
+        )
+
+
+# --- parse ---------------------------------------------------------------------------------------
+
+
+def _asked(
+    options: DispatchSubagentsOptions, params: DispatchSubagentsParams, context: ToolContext
+) -> Asked | ToolResult[Results]:
+    rendered = context.rendered_prompt
+    if rendered is None:
+        return _refused("dispatch_subagents requires the parent prompt to be rendered.")
+    if options.require_output_type and rendered.output_type is None:
+        return _refused("Parent prompt must declare a dataclass output type for delegation.")
+    if not params.tasks:
+        return ToolResult("No tasks supplied.", ())
+    if options.missing:
+        return _refused(f"{FAILED}: {options.missing}")
+    sessions: Sequence[Any] = [context.session] * len(params.tasks)
+    if options.isolation_level is FULL:
+        cloned = _cloned(context.session, params.tasks)
+        if isinstance(cloned, str):
+            return _refused(cloned)
+        sessions = cloned
+    elif context.session is not None:
+        register_plans(context.session)  # here, so that a replay of the caller knows them too
+    left = context.run.tokens_left
+    part = None if left is None else max(1, left // len(params.tasks))
+    delegations = [
+        _delegation(options, task, rendered, session, part)
+        for task, session in zip(params.tasks, sessions, strict=True)
+    ]
+    briefs = "\n".join(task.objective for task in params.tasks)
+    return Asked(NAME, briefs, delegations)
+
+
+def _refused(message: str) -> ToolResult[Results]:
+    return ToolResult(message, None, success=False)
+
+
+def _cloned(parent: Any, tasks: Sequence[SubagentTask]) -> list[Session] | str:
+    """Return a session with its plan for each task, or why there is none: all or nothing."""
+    parent = own_or_new(parent)
+    if not hasattr(parent, "clone"):
+        return "Parent session does not support cloning for full isolation."
+    try:
+        cloned = [parent.clone(EventBus(), parent) for _ in tasks]
+    except (SnapshotSerializationError, SnapshotRestoreError) as error:
+        return f"Parent session does not support cloning for full isolation. {error}"
+    if not all(isinstance(session, Session) for session in cloned):
+        return "Cloned session must be a Session instance for plan injection."
+    for session, task in zip(cloned, tasks, strict=True):
+        register_plans(session)
+        session.dispatch(PlanSetUp(task.objective, task.steps))
+    return cloned
+
+
+def _delegation(
+    options: DispatchSubagentsOptions,
+    task: SubagentTask,
+    parent: RenderedPrompt,
+    session: Any,
+    part: int | None,
+) -> Delegation:
+    is_full = options.isolation_level is FULL
+    prompt = _FULL_PROMPT if is_full else _SHARED_PROMPT
+    steps = "\n".join(f"{number}. {title}" for number, title in enumerate(task.steps, 1))
+    rendered = Prompt[str](
+        ns=f"{parent.ns}.subagent", key=f"{parent.key}-delegation", sections=(prompt,)
+    ).render(values={"objective": task.objective, "steps": steps or "(none given)"})
+    agent = {"name": rendered.key, "system": rendered.text}
+    if model := options.model or caller().model:
+        agent["model"] = model
+    return Delegation(
+        program=forked(options.program, planning=True),
+        input={"agent": agent, "task": task.objective},
+        brief=task.objective,
+        agent=rendered.key,
+        tool=NAME,
+        tools=tuple(tool.name for tool in parent.tools),
+        levels=options.levels,
+        limits=options.limits,
+        part=part,
+        policy=options.policy,
+        runner=options.runner,
+        session=session,
+        shared=not is_full and session is not None,
+    )
+
+
+# --- render --------------------------------------------------------------------------------------
+
+
+def _result(outcomes: Sequence[Outcome]) -> ToolResult[Results]:
+    value = tuple(SubagentResult(_text(one), one.ok, _error(one)) for one in outcomes)
+    return ToolResult(f"Dispatched {len(value)} subagents.", value)
+
+
+def _text(outcome: Outcome) -> str:
+    if not outcome.ok:
+        return ""
+    if outcome.summary or outcome.output is None:
+        return text_of(outcome)
+    return encode(outcome.output).decode()
+
+
+def _error(outcome: Outcome) -> str | None:
+    if outcome.error is None:
+        return None
+    if outcome.error.code != "raised":
+        return error_of(outcome) or FAILED
+    said = outcome.error.message
+    return said if said.partition(": ")[2].strip() else FAILED
+
+
+# --- the tool and its section --------------------------------------------------------------------
+
+
+def subagents_tool(
+    options: DispatchSubagentsOptions | None = None, /, **changes: Any
+) -> PromptTool:
+    """Return the tool; keywords are the attributes of `DispatchSubagentsOptions`."""
+    chosen = attrs.evolve(options or DispatchSubagentsOptions(), **changes)
+
+    def handler(params: DispatchSubagentsParams, *, context: ToolContext) -> Any:
+        options = recorded(context.run, NAME, chosen)
+        return answered(context.run, _asked(options, params, context), _result)
+
+    return PromptTool(
+        name=NAME,
+        description="Dispatch tasks to subagents that work on them in parallel; returns one result "
+        "per task, in order.",
+        params=DispatchSubagentsParams,
+        handler=handler,
+        accepts_overrides=chosen.accepts_overrides,
+        reference=chosen.reference,
+    )
+
+
+def build_dispatch_subagents_tool(
+    *, isolation_level: SubagentIsolationLevel = FULL, accepts_overrides: bool = False
+) -> PromptTool:
+    """Return the tool for one level of isolation."""
+    return subagents_tool(isolation_level=isolation_level, accepts_overrides=accepts_overrides)
+
+
+def remade(*, level: str, accepts_overrides: bool) -> PromptTool:
+    """Return the tool that a reference describes."""
+    chosen = SubagentIsolationLevel[level]
+    return build_dispatch_subagents_tool(
+        isolation_level=chosen, accepts_overrides=accepts_overrides
+    )
+
+
+def with_planning() -> tuple[PromptTool, ...]:
+    """Return the tool as it is without configuration, and the planning tools."""
+    return (dispatch_subagents, *planning_tools())
+
+
+dispatch_subagents: Final = build_dispatch_subagents_tool()
+
+
+class SubagentsSection(MarkdownSection[Any]):
+    """The section of a prompt that offers `dispatch_subagents`."""
+
+    def __init__(
+        self,
+        *,
+        isolation_level: SubagentIsolationLevel = FULL,
+        accepts_overrides: bool = False,
+    ) -> None:
+        """Fix the level of isolation: no call can change it."""
+        tool = build_dispatch_subagents_tool(
+            isolation_level=isolation_level, accepts_overrides=accepts_overrides
+        )
+        super().__init__(
+            title="Parallel work",
+            key="subagents",
+            template=_GUIDANCE if isolation_level is FULL else _SHARED_GUIDANCE,
+            section_tools=(tool,),
+            accepts_overrides=accepts_overrides,
+        )
+        self.isolation_level: Final = isolation_level
+
+
+_GUIDANCE: Final = """
+    Steps that can run in parallel MUST be handed to subagents with `dispatch_subagents`, not done
+    one after the other. Each task becomes a Plan in the subagent's isolated session; each returns
+    one result, in the order of the tasks.
+    """
+
+_SHARED_GUIDANCE: Final = """
+    Steps that can run in parallel MUST be handed to subagents with `dispatch_subagents`, not done
+    one after the other. The subagents work on this session itself, together: each sees what the
+    others change, and no Plan is made of a task. Each returns one result, in the order of the
+    tasks.
+    """
+
+_FULL_PROMPT: Final = MarkdownSection[Any](
+    title="Delegated plan",
+    key="delegated-plan",
+    template="""
+    Your session holds a Plan for this objective. Complete all plan steps before you return: read
+    them with `planning_read_plan`, and mark each `done` with `planning_update_step`. Then answer
+    with what you found.
+
+    Objective: ${objective}
+
+    Steps:
+    ${steps}
+    """,
+)
+
+_SHARED_PROMPT: Final = MarkdownSection[Any](
+    title="Delegated task",
+    key="delegated-task",
+    template="""
+    You work on the session of the one who asks, together with others. Complete all steps before
+    you return, then answer with what you found.
+
+    Objective: ${objective}
+
+    Steps:
+    ${steps}
+    """,
+)

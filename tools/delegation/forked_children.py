@@ -1,0 +1,260 @@
+"""What the dialects that hand on a session have in common: the child's program, and the waiting.
+
+A forked child starts from its parent's snapshot and its session ends with it.  What its reducers
+recorded as `Artifact`s, and how its plan stands, leave by the outcome alone, so that a replay knows
+them.  Starting and joining are the engine's.  Rules: CONTRACT.md §10.20.
+"""
+
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable
+from enum import Enum
+from typing import Any, Final, TypeVar
+
+import attrs
+
+from refold.engine.encoding.canonical import Json, encode
+from refold.engine.encoding.plain import to_json
+from refold.engine.errors import NotCanonical, ProgramNotFound, UsageError
+from refold.engine.events.limits import Limits
+from refold.engine.events.outcome import Artifact, Outcome, Report
+from refold.engine.kernel.kernel import is_async
+from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Policy, Program, Reference, Tool
+from refold.engine.ports.programs import load_program, program_name, reference_of
+from refold.engine.program.run import PlainRun
+from refold.engine.session.session import Session
+from refold.tools.agents.plans import Plan, planning_tools
+from refold.tools.contract.memory import settings_of
+from refold.tools.delegation.shared import call_begins, call_ends, delegate_all, why_missing
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+PLAN: Final = "plan"
+"""The name of the artifact that says how a child's plan stood at its end."""
+
+
+# --- waiting for children, from either kind of program -------------------------------------------
+
+
+@attrs.define
+class Asked:
+    """What one call of a tool asks of the engine, and how its outcomes become a result."""
+
+    tool: str
+    task: str
+    """In words, for the log and the diagnostics."""
+    delegations: list[Delegation]
+    close: Callable[[], object] = lambda: None
+    """Called once the children have ended, however they did."""
+
+
+def answered(
+    run: Any, asked: Asked | R, render: Callable[[tuple[Outcome, ...]], R]
+) -> R | Awaitable[R]:
+    """Return what `render` makes of the outcomes, at once in a plain program, else when awaited.
+
+    What is not `Asked` is the result already.  Sessions are let go of before anything is raised.
+    """
+    run = run.bare if isinstance(run, Equipped) else run
+    if not isinstance(run, PlainRun):
+        return _awaited(run, asked, render)
+    if not isinstance(asked, Asked):
+        return asked
+    ticket = call_begins(run, asked.tool, asked.task)  # type: ignore[arg-type]  # the same names
+    try:
+        outcomes = run.join(*[run.start(delegation) for delegation in asked.delegations])
+    finally:
+        _let_go(asked)
+    call_ends(run, ticket, statuses=[outcome.status for outcome in outcomes])  # type: ignore[arg-type]  # as above
+    return render(outcomes)
+
+
+async def _awaited(run: Any, asked: Asked | R, render: Callable[[tuple[Outcome, ...]], R]) -> R:
+    if not isinstance(asked, Asked):
+        return asked
+    ticket = call_begins(run, asked.tool, asked.task)
+    try:
+        outcomes = await delegate_all(run, asked.delegations)
+    finally:
+        _let_go(asked)
+    call_ends(run, ticket, statuses=[outcome.status for outcome in outcomes])
+    return render(outcomes)
+
+
+def _let_go(asked: Asked) -> None:
+    asked.delegations.clear()
+    asked.close()
+
+
+# --- the program of a forked child ---------------------------------------------------------------
+
+
+def forked(program: Program | Reference | str, *, planning: bool = False) -> Program:
+    """Return the program that runs `program` and hands back what its session recorded.
+
+    With `planning`, it may call the planning tools whether or not its parent has them.
+
+    Raises:
+        ProgramNotFound: it cannot be imported, or is no program.
+    """
+    made: Any = reporting(load_program(program), planning=planning)
+    with contextlib.suppress(ProgramNotFound):  # then no other process can run it
+        plain = attrs.asdict(reference_of(program))
+        made.reference = Reference(
+            __name__, forked_child.__name__, {"program": plain, "planning": planning}
+        )
+    return made  # type: ignore[no-any-return]  # a function
+
+
+def forked_child(*, program: dict[str, Any], planning: bool) -> Program:
+    """Return the program that a reference of `forked` describes."""
+    return reporting(load_program(Reference(**program)), planning=planning)
+
+
+def reporting(program: Program, *, planning: bool) -> Program:
+    """Return `program` with its session's artifacts, and its plan's state, added to its report."""
+    extra = planning_tools() if planning else ()
+
+    async def asynchronous(run: Any, given: Json) -> Any:
+        before = _artifacts(run)
+        value = await program(Equipped(run, extra) if extra else run, given)
+        return _reported(value, run, before)
+
+    def plain(run: Any, given: Json) -> Any:
+        before = _artifacts(run)
+        value = program(Equipped(run, extra) if extra else run, given)
+        return _reported(value, run, before)
+
+    chosen: Any = asynchronous if is_async(program) else plain
+    chosen.__name__ = program_name(program)  # `__qualname__` stays: it says that this is no import
+    chosen.__wrapped__ = program  # whose source explains a divergence
+    return chosen  # type: ignore[no-any-return]  # one of the two above
+
+
+def _reported(value: Any, run: Any, before: tuple[Artifact, ...]) -> Any:
+    found = (*(item for item in _artifacts(run) if item not in before), *_plan_of(run))
+    if not found:
+        return value
+    if isinstance(value, Report):
+        return attrs.evolve(value, artifacts=(*value.artifacts, *found))
+    try:
+        output = to_json(value)
+    except NotCanonical:
+        return value  # which ends the run, and says why
+    return Report(summary=_text(output), output=output, artifacts=found)
+
+
+def _text(output: Json) -> str:
+    if output is None:
+        return ""
+    return output if isinstance(output, str) else encode(output).decode()
+
+
+def _artifacts(run: Any) -> tuple[Artifact, ...]:
+    session = _own_session_of(run)
+    return () if session is None else tuple(session.select_all(Artifact))
+
+
+def _plan_of(run: Any) -> tuple[Artifact, ...]:
+    session = _own_session_of(run)
+    plan = None if session is None else session.latest(Plan)
+    if plan is None:
+        return ()
+    return (Artifact(kind="json", name=PLAN, value=encode(to_json(plan)).decode()),)
+
+
+# --- how a tool is set up ------------------------------------------------------------------------
+
+
+def recorded(run: Any, name: str, options: T, now: T | None = None) -> T:
+    """Return the options of a tool as this run has them on record, from its first use on.
+
+    So a replay needs no tool that is set up in the same way; only a program of one's own is not
+    on record, for a log never says what code to import.  `now` is what is put on record: it may
+    say more than `options`, whose values hold for older logs.
+    """
+    plain = settings_of(run, name, lambda: _plain(now or options))
+    return attrs.evolve(options, **{key: _value(options, key, plain[key]) for key in plain})  # type: ignore[misc]  # an attrs class
+
+
+def _plain(options: Any) -> dict[str, Json]:
+    missing = why_missing(options.program)
+    return _values(options) | ({"missing": missing} if missing else {})
+
+
+def _values(options: Any) -> dict[str, Json]:
+    names = [field.name for field in attrs.fields(type(options)) if field.name not in _CODE]
+    values = {name: getattr(options, name) for name in names}
+    return {
+        name: value.name if isinstance(value, Enum) else to_json(value)
+        for name, value in values.items()
+    }
+
+
+def _value(options: Any, name: str, plain: Json) -> Any:
+    match name:
+        case "limits":
+            return None if plain is None else Limits(**plain)
+        case "policy":
+            return Policy(**plain | {"artifact_kinds": tuple(plain["artifact_kinds"])})
+        case _:
+            now = getattr(options, name)
+            return type(now)[plain] if isinstance(now, Enum) else plain
+
+
+_CODE: Final = ("program", "prompts", "session", "missing")
+"""Options that are code, and what is said of it where it cannot be had."""
+
+
+# --- sessions ------------------------------------------------------------------------------------
+
+
+def own_or_new(session: Any) -> Any:
+    """Return the session, or an empty one for a caller that has none."""
+    if session is not None:
+        return session
+    return Session(factory=Reference(Session.__module__, Session.__qualname__, {}))
+
+
+def _own_session_of(run: Any) -> Any:
+    """Return the session of a run, or None; what children share is no one child's to report."""
+    try:
+        session = run.session
+    except UsageError:
+        return None
+    return session if session.is_own else None
+
+
+class Equipped:
+    """A `run` that has more tools: program code, which needs nothing of the parent's."""
+
+    def __init__(self, run: Any, extra: Iterable[Tool]) -> None:
+        self._run = run
+        known = {tool.name for tool in run.tools}
+        self._extra = {tool.name: tool for tool in extra if tool.name not in known}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._run, name)
+
+    @property
+    def bare(self) -> Any:
+        """The `run` itself, below all that add tools to it."""
+        return getattr(self._run, "bare", self._run)
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """All tools, sorted by name."""
+        return tuple(sorted((*self._run.tools, *self._extra.values()), key=lambda tool: tool.name))
+
+    def tool(self, tool: Any, /, **arguments: Any) -> Any:
+        """Call a tool, as `run.tool`."""
+        return self._run.tool(self._found(tool), **arguments)
+
+    def model(self, messages: Any, /, *, tools: Iterable[Any] = (), **options: Any) -> Any:
+        """Ask a model, as `run.model`."""
+        offered = [self._found(tool) for tool in tools]
+        return self._run.model(messages, tools=offered, **options)
+
+    def _found(self, tool: Any) -> Any:
+        return self._extra.get(tool, tool) if isinstance(tool, str) else tool

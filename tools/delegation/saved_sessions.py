@@ -1,0 +1,91 @@
+"""Conversations of dispatched agents, read back from their logs by session id.
+
+Only children of `subagent_dispatch` are addressable; those of other tools are in the log and can be
+shown, but have no session id.  Nothing is stored beside the logs.  Rules: CONTRACT.md §10.16.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from refold.engine.errors import ArgumentsRefused, SessionNotFound
+from refold.engine.log import read_entries
+from refold.engine.log.names import child_path, tree
+from refold.engine.program.agent import read_input
+from refold.tools.delegation.policy import POLICIES
+from refold.tools.delegation.subagent_dispatch import session_id_of
+
+
+@attrs.frozen(kw_only=True)
+class SavedSession:
+    """What one dispatched agent was told and said."""
+
+    session_id: str
+    agent: str
+    """Its id."""
+    run_id: str
+    log: Path
+    """Of the agent's own run."""
+    status: str
+    """As `Outcome.status`; empty where the log has no end."""
+    system: str
+    messages: tuple[dict[str, Any], ...]
+    """As `ModelRequest.messages`, without the system prompt: the first is the user's."""
+
+
+def load_session(log: str | os.PathLike[str], session_id: str) -> SavedSession:
+    """Return the session of that id among the runs below the run of `log`.
+
+    Raises:
+        SessionNotFound: there is none.
+        LogError: a log cannot be read.
+    """
+    for parent in tree(Path(log)):
+        for started in _addressable(parent):
+            if session_id_of(started["run_id"]) == session_id:
+                agent = started["delegation"].get("agent", "")
+                return _saved(session_id, agent, child_path(parent, started["number"]))
+    raise SessionNotFound(session_id, os.fspath(log))
+
+
+def _addressable(log: Path) -> Iterator[dict[str, Any]]:
+    for entry in read_entries(log, resolve=True, torn_ok=True):
+        if entry.kind == "child.started":
+            row = POLICIES.get(entry.data["delegation"].get("tool", ""))
+            if row is not None and row.addressable:
+                yield entry.data
+
+
+def _saved(session_id: str, agent: str, log: Path) -> SavedSession:
+    messages: list[dict[str, Any]] = []
+    run_id = status = ""
+    for entry in read_entries(log, resolve=True, torn_ok=True):
+        match entry.kind:
+            case "run.started":
+                run_id, messages = entry.data["run_id"], _opening(entry.data["input"])
+            case "model.asked":
+                messages = [*messages[: entry.data["base"]], *entry.data["added"]]
+            case "model.answered" if entry.data["status"] == "ok":
+                messages.append(entry.data["message"])
+            case "run.finished":
+                status = entry.data["status"]
+    return SavedSession(
+        session_id=session_id,
+        agent=agent,
+        run_id=run_id,
+        log=log,
+        status=status,
+        system=next((one["content"] for one in messages if one["role"] == "system"), ""),
+        messages=tuple(one for one in messages if one["role"] != "system"),
+    )
+
+
+def _opening(given: Any) -> list[dict[str, Any]]:
+    """Return what the agent was to be told, should it have failed before it asked a model."""
+    try:
+        return read_input(given).opening
+    except ArgumentsRefused:
+        return []

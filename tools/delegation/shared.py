@@ -1,0 +1,148 @@
+"""What every delegation tool shares: start and join, and say so in the log.
+
+Thin by intent.  A dialect parses a payload into `Delegation`s and renders their outcomes; starting,
+limits, depth and logs are the engine's.  Nothing here reads a clock or an id but through `run`, so
+that a replay tells the same.  Rules: CONTRACT.md §10.4; the tools: `tools.delegation.subagent`, ….
+"""
+
+import asyncio
+import hashlib
+import sys
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.errors import UsageError
+from refold.engine.events.outcome import Outcome, Truncated
+from refold.engine.kernel.pending import Child
+from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Program, Reference
+from refold.engine.ports.programs import found_program
+from refold.engine.program.run import Run
+
+
+async def delegate_one(run: Run, delegation: Delegation) -> Child:
+    """Start one child, wait for it and return it; `outcome` is set.  Being cancelled cancels it."""
+    child = await run.start(delegation)
+    try:
+        await run.join(child)
+    except asyncio.CancelledError:
+        run.cancel(child)
+        raise
+    return child
+
+
+async def delegate_all(run: Run, delegations: Sequence[Delegation]) -> tuple[Outcome, ...]:
+    """Start children, all before the first is waited for; return their outcomes in that order.
+
+    Being cancelled cancels the children.
+    """
+    children = [await run.start(delegation) for delegation in delegations]
+    try:
+        return await run.join(*children)
+    except asyncio.CancelledError:
+        for child in children:
+            run.cancel(child)
+        raise
+
+
+# --- what the log and the diagnostics say of a call --------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class Ticket:
+    """One call of a delegation tool, between its two notes in the log."""
+
+    tool: str
+    correlation_id: str
+    """The run's id and the call key of the tool's call: `3f0c…:0/1#2`."""
+    task_sha256: str | None
+    """Of the task's UTF-8 text; `None` where there was none."""
+    started_at: str
+    """ISO 8601, as programs see the time."""
+
+
+def call_begins(run: Run, tool: str, task: Json, **details: Json) -> Ticket:
+    """Write `<tool> begins` into the log: which call, of what, since when, and `details`."""
+    text = task if isinstance(task, str) else None
+    ticket = Ticket(
+        tool=tool,
+        correlation_id=f"{run.id}:{run.call}",
+        task_sha256=None if text is None else hashlib.sha256(text.encode()).hexdigest(),
+        started_at=run.now().isoformat(),
+    )
+    note: dict[str, Json] = {
+        "correlation_id": ticket.correlation_id,
+        "task_sha256": ticket.task_sha256,
+        "started_at": ticket.started_at,
+    }
+    measured = ("/correlation_id", "/started_at")
+    run.annotate(f"{tool} begins", note | details, measured=measured)
+    return ticket
+
+
+def call_ends(run: Run, ticket: Ticket, *, ids: Iterable[str] = (), **status: Json) -> None:
+    """Write `<tool> ends` into the log, and one line of diagnostics, with `status`.
+
+    `ids` are the texts that the call made of its child's id, and gives to a model.
+
+    The line goes through structlog where an application has configured it; nothing reads it back.
+    """
+    note: dict[str, Json] = {"correlation_id": ticket.correlation_id, **status}
+    measured = [f"/{name}" for name in ("correlation_id", "duration_ms") if name in note]
+    run.annotate(f"{ticket.tool} ends", note, measured=measured, ids=ids)
+    structlog = sys.modules.get("structlog")  # not imported, it is not configured either
+    if structlog is not None and structlog.is_configured():
+        told = {**note, "task_sha256": ticket.task_sha256, "started_at": ticket.started_at}
+        structlog.get_logger("refold.delegation").info(ticket.tool, **told)
+
+
+def why_missing(program: Program | Reference | str) -> str:
+    """Return why a child's program cannot be had; empty where it can.
+
+    Without the places that were searched: they are this machine's, and models read this.
+    """
+    try:
+        found_program(program)
+    except UsageError as error:
+        return str(error).partition("; sys.path ")[0]
+    return ""
+
+
+# --- outcomes as text --------------------------------------------------------------------------
+
+
+def error_of(outcome: Outcome, *, seconds: float | None = None) -> str | None:
+    """Return `code: message` of an outcome that is not completed; `None` of one that is.
+
+    The same for every runner: where runners word it differently, it is worded here.  `seconds` is
+    the time that the child had.
+    """
+    fault = outcome.error
+    if fault is None:
+        return None
+    match outcome.status, fault.code:
+        case "timed_out", _:
+            within = f" within {seconds:g} s" if seconds is not None else " in time"
+            return f"timed_out: no result{within}"
+        case "limit", "frame_bytes":
+            return "frame_bytes: the reply is larger than allowed"
+        case _, code:
+            repeats = fault.message.startswith(code)
+            return fault.message if repeats else f"{code}: {fault.message}"
+
+
+def text_of(outcome: Outcome) -> str:
+    """Return the text of an outcome that is completed; a cut one says so at its end."""
+    if outcome.truncated is None:
+        return outcome.summary
+    return f"{outcome.summary}\n[{truncation_text(outcome.truncated)}]"
+
+
+def truncation_text(truncated: Truncated) -> str:
+    """Return for a model what was cut off."""
+    return (
+        f"truncated: kept_bytes={truncated.kept_bytes} seen_bytes={truncated.seen_bytes} "
+        f"sha256={truncated.sha256}"
+    )

@@ -1,0 +1,66 @@
+"""The delegation tools that Refold ships, made from the rows of `tools.delegation.policy`.
+
+`shipped_tools` makes them as they are without configuration; `as_offered` as a recorded run had
+them: what it was shown comes from its log, and how they were set up they find there themselves.
+"""
+
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from typing import Any
+
+from refold.engine.errors import ToolUnknown
+from refold.engine.ports.ports import Reference, Tool
+from refold.tools.contract.tool_types import DelegationTool, with_approval
+from refold.tools.delegation.policy import POLICIES, DelegationPolicy
+
+
+def shipped_tools(rows: Mapping[str, DelegationPolicy] = POLICIES) -> tuple[Tool, ...]:
+    """Return the tools of all rows, in the order of the rows."""
+    found: list[Tool] = []
+    for row in rows.values():
+        found += _tools_of(row)
+    return tuple(found)
+
+
+def offered_tools(offers: Iterable[Mapping[str, Any]]) -> tuple[Tool, ...]:
+    """Return the shipped delegation tools among the offers of a `run.started`, as offered."""
+    wanted = {offer["name"]: offer for offer in offers if offer.get("delegates")}
+    known = {tool.name for tool in shipped_tools()} if wanted else set()
+    found = {
+        name: as_offered(name, offer["description"], offer["schema"])
+        for name, offer in wanted.items()
+        if name in known
+    }
+    return tuple(
+        with_approval(tool) if wanted[name].get("approval") else tool
+        for name, tool in found.items()
+    )
+
+
+def as_offered(name: str, description: str, schema: dict[str, Any]) -> DelegationTool:
+    """Return the shipped tool of that name with the definition that a run was offered.
+
+    Raises:
+        ToolUnknown: none has that name.
+    """
+    shipped = {tool.name: tool for tool in shipped_tools()}
+    tool = shipped.get(name)
+    if tool is None:
+        raise ToolUnknown(name, tuple(shipped))
+    definition = {"name": name, "description": description, "schema": schema}
+    return DelegationTool(
+        name=name,
+        description=description,
+        parameters=schema,
+        handler=tool.delegate,
+        effect=tool.effect,
+        tell=getattr(tool, "tell", None),
+        measured=getattr(tool, "measured", ()),
+        reference=Reference(__name__, "as_offered", definition),
+    )
+
+
+def _tools_of(row: DelegationPolicy) -> tuple[Tool, ...]:
+    source, _, name = row.home.partition(":")
+    made = getattr(import_module(source), name)()
+    return made if isinstance(made, tuple) else (made,)

@@ -1,0 +1,282 @@
+"""`spawn` and `spawn_await`: start a child and go on; ask for its result later.
+
+    spawn        task, and perhaps profile, context, system_prompt, tools → a job id, "a3f9c1"
+    spawn_await  job_ids, "a3f9c1,b7d2e4" or "*"                          → one block a job
+
+    [a3f9c1: OK]            [b7d2e4: ERROR]         [c0ffee: NOT FOUND]
+    <text>                  <message>
+
+A job is a child of this run, and its id follows from the child's, so that a replay gives the same.
+A failed job is no failure of `spawn_await`, which tells of all.  Jobs that nobody waits for are
+cancelled when the run ends.  What a child is made of is `tools.agents.profiles`.
+Rules: CONTRACT.md §10.17.
+"""
+
+import hashlib
+import weakref
+from collections.abc import AsyncIterator, Container, Mapping, Sequence
+from typing import Any, Final
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.errors import ToolError, UsageError
+from refold.engine.events.outcome import Outcome
+from refold.engine.kernel.pending import Child
+from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Reference
+from refold.engine.program.agent import REFUSED
+from refold.engine.program.run import Run
+from refold.tools.agents.profiles import SPAWN_TOOLS, SpawnSettings, SubAgent, SubAgentFactory
+from refold.tools.contract.memory import memory_of, settings_of
+from refold.tools.contract.tool_types import DelegationTool
+from refold.tools.delegation.policy import POLICIES
+from refold.tools.delegation.shared import call_begins, call_ends, text_of
+
+_SPAWN, _AWAIT = SPAWN_TOOLS
+_ROW: Final = POLICIES[_SPAWN]
+_ID_DIGITS: Final = 6
+_RULES: Final = 2
+"""In the settings of a run's log; 1, from before unknown names were errors, where they say nothing.
+"""
+
+
+class JobStore:
+    """The jobs of one run: what `spawn` started there, in that order."""
+
+    def __init__(self, run: Run) -> None:
+        """Make an empty one; `of` has the run's own, which goes with it."""
+        self._run = weakref.ref(run)
+        self._jobs: dict[str, Child] = {}
+
+    @classmethod
+    def of(cls, run: Run) -> "JobStore":
+        """Return the jobs of `run`."""
+        return memory_of(run, "jobs", lambda: cls(run))
+
+    def start(self, job_id: str, child: Child) -> None:
+        """Keep a child that was started, under its id."""
+        self._jobs[job_id] = child
+
+    async def await_jobs(self, job_ids: Sequence[str]) -> dict[str, Outcome]:
+        """Wait for the jobs that exist, and return their outcomes; again as often as asked."""
+        found = {each: self._jobs[each] for each in job_ids if each in self._jobs}
+        run = self._run()
+        if run is None:
+            raise UsageError("the run of these jobs has ended")
+        outcomes = await run.join(*found.values())
+        return dict(zip(found, outcomes, strict=True))
+
+    def all_job_ids(self) -> list[str]:
+        """Return the ids of all jobs, ended or not, in the order of their starts."""
+        return list(self._jobs)
+
+
+class CollectingChannel:
+    """A channel that keeps what is sent, and on which nothing is ever received."""
+
+    streaming: Final = False
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._sent: list[str] = []
+
+    async def send(self, text: str) -> None:
+        """Keep a piece of text."""
+        self._sent.append(text)
+
+    async def receive(self) -> AsyncIterator[str]:
+        """Yield nothing, and end at once."""
+        nothing: tuple[str, ...] = ()
+        for text in nothing:
+            yield text
+
+    @property
+    def collected_text(self) -> str:
+        """All that was sent, as one text."""
+        return "".join(self._sent)
+
+
+class SpawnTool(DelegationTool):
+    """`spawn`, over what `factory` builds children from."""
+
+    def __init__(self, factory: SubAgentFactory | None = None) -> None:
+        """Make it; without a factory there are no profiles."""
+        plain = (factory or SubAgentFactory()).as_json()
+
+        async def handler(run: Run, arguments: dict[str, Json], /) -> Json:
+            settings = dict(settings_of(run, _SPAWN, lambda: {**plain, "rules": _RULES}))
+            rules = settings.pop("rules", 1)
+            return await _spawned(run, SubAgentFactory.from_json(settings), arguments, rules)
+
+        super().__init__(
+            name=_SPAWN,
+            description=(
+                "Start a sub-agent on a task and return its job id at once; it works while you go "
+                "on. Collect its result with spawn_await."
+            ),
+            parameters=_spawn_schema(sorted(plain["profiles"])),
+            handler=handler,
+            reference=Reference(__name__, "remade", plain),
+        )
+
+
+class SpawnAwaitTool(DelegationTool):
+    """`spawn_await`, over the jobs of the run that calls it."""
+
+    def __init__(self) -> None:
+        """Make it."""
+        super().__init__(
+            name=_AWAIT,
+            description="Wait for spawned sub-agents and return all their results.",
+            parameters={
+                "type": "object",
+                "properties": {
+                    "job_ids": {
+                        "type": "string",
+                        "description": 'Comma-separated job ids, or "*" for all jobs',
+                    }
+                },
+                "required": ["job_ids"],
+            },
+            handler=_awaited,
+            reference=Reference(__name__, "SpawnAwaitTool", {}),
+        )
+
+
+def spawn_tools(
+    settings: SpawnSettings | None = None, **factory: Any
+) -> tuple[SpawnTool | SpawnAwaitTool, ...]:
+    """Return both tools; none where `settings` are not enabled.
+
+    Keywords are the other attributes of `SubAgentFactory`.  Without `settings` both are there, and
+    no profiles.
+    """
+    if settings is None:
+        settings = SpawnSettings(enabled=True)
+    if not settings.enabled:
+        return ()
+    return (SpawnTool(SubAgentFactory(profiles=settings.profiles, **factory)), SpawnAwaitTool())
+
+
+def remade(**plain: Any) -> SpawnTool:
+    """Return the `spawn` that a reference describes."""
+    return SpawnTool(SubAgentFactory.from_json(plain))
+
+
+def job_id_of(run_id: str, taken: Container[str]) -> str:
+    """Return the job id of a child: six hex digits, and more as long as the id is taken."""
+    digits = hashlib.blake2b(run_id.encode()).hexdigest()
+    lengths = range(_ID_DIGITS, len(digits) + 1)
+    return next(digits[:length] for length in lengths if digits[:length] not in taken)
+
+
+# --- spawn ---------------------------------------------------------------------------------------
+
+
+def _spawn_schema(profiles: list[str]) -> dict[str, Any]:
+    profile: dict[str, Any] = {"type": "string", "description": "Named profile of the sub-agent"}
+    task = {"type": "string", "description": "The task for the sub-agent, complete in itself"}
+    texts = {
+        "context": "What it needs to know beyond the task",
+        "system_prompt": "Takes the place of the profile's own prompt",
+        "tools": "Comma-separated names of tools; takes the place of the profile's",
+    }
+    described = {name: {"type": "string", "description": text} for name, text in texts.items()}
+    return {
+        "type": "object",
+        "properties": {
+            "task": task,
+            "profile": profile | ({"enum": profiles} if profiles else {}),
+            **described,
+        },
+        "required": ["task"],
+    }
+
+
+async def _spawned(
+    run: Run, factory: SubAgentFactory, arguments: Mapping[str, Json], rules: int
+) -> str:
+    """Start one child and return its job id."""
+    task, profile = arguments.get("task"), arguments.get("profile") or ""
+    ticket = call_begins(run, _SPAWN, task, profile=profile)
+    told: dict[str, Json] = {"success": True, "timed_out": False, "error": None, "duration_ms": 0}
+    try:
+        child = await run.start(_delegation(run, factory, arguments, rules))
+        if child.outcome is not None and child.outcome.error is not None:
+            raise _refused(child.outcome.error.message)
+    except ToolError as error:
+        call_ends(run, ticket, **{**told, "success": False, "error": error.message})
+        raise
+    jobs = JobStore.of(run)
+    job_id = job_id_of(child.run_id, jobs.all_job_ids())
+    jobs.start(job_id, child)
+    call_ends(run, ticket, ids=[job_id], **told, job_id=job_id)
+    return job_id
+
+
+def _delegation(
+    run: Run, factory: SubAgentFactory, arguments: Mapping[str, Json], rules: int
+) -> Delegation:
+    task, profile = arguments.get("task"), arguments.get("profile") or ""
+    if type(task) is not str or not task.strip():
+        raise _refused("task is required")
+    for name in ("profile", "context", "system_prompt", "tools"):
+        if type(arguments.get(name) or "") is not str:
+            raise _refused(f"{name} must be text")
+    if profile and profile not in factory.profiles:
+        raise _refused(f"unknown profile '{profile}'")
+    override, names = arguments.get("system_prompt") or "", arguments.get("tools") or ""
+    if rules > 1 and (unknown := factory.unknown(run, _split(names), profile)):
+        raise _refused(unknown)
+    agent = factory.build(run, override, _split(names), profile)
+    context = arguments.get("context") or ""
+    message = f"{context}\n\n{task}" if context else task
+    return Delegation(
+        program="agent",
+        input={"agent": _named(agent, profile), "task": message},
+        brief=task,
+        agent=profile or _SPAWN,
+        tool=_SPAWN,
+        tools=agent.tools,
+        levels=_ROW.levels,
+        policy=_ROW.policy,
+    )
+
+
+def _named(agent: SubAgent, profile: str) -> dict[str, Json]:
+    plain: dict[str, Json] = {"name": profile or _SPAWN, "system": agent.system}
+    return plain | {"model": agent.model} if agent.model else plain
+
+
+def _split(names: str) -> list[str]:
+    return [name.strip() for name in names.split(",") if name.strip()]
+
+
+def _refused(why: str) -> ToolError:
+    return ToolError(_SPAWN, f"Error: {why}", REFUSED)
+
+
+# --- spawn_await ---------------------------------------------------------------------------------
+
+
+async def _awaited(run: Run, arguments: Mapping[str, Json]) -> str:
+    """Wait for jobs and return a block for each, in the order asked."""
+    asked, jobs = arguments.get("job_ids"), JobStore.of(run)
+    ticket = call_begins(run, _AWAIT, None, job_ids=asked)
+    told: dict[str, Json] = {"success": True, "timed_out": False, "error": None, "duration_ms": 0}
+    ids = _split(asked) if type(asked) is str else []
+    if not ids:
+        error = ToolError(_AWAIT, "Error: job_ids is required", REFUSED)
+        call_ends(run, ticket, **{**told, "success": False, "error": error.message})
+        raise error
+    ids = jobs.all_job_ids() if ids == ["*"] else ids
+    outcomes = await jobs.await_jobs(ids)
+    call_ends(run, ticket, **told, jobs={each: one.status for each, one in outcomes.items()})
+    return "\n\n".join(_block(each, outcomes.get(each)) for each in ids) or "No jobs found."
+
+
+def _block(job_id: str, outcome: Outcome | None) -> str:
+    if outcome is None:
+        return f"[{job_id}: NOT FOUND]"
+    if outcome.error is None:
+        return f"[{job_id}: OK]\n{text_of(outcome)}"
+    return f"[{job_id}: ERROR]\n{outcome.error.message}"

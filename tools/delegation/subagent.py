@@ -1,0 +1,377 @@
+"""`subagent`: one fresh child for one task; the caller waits; six keys come back, always.
+
+    in   task, and perhaps context, files, max_iterations, timeout_seconds
+    out  {"success", "summary", "artifacts", "error", "timed_out", "duration_ms"}
+
+The child sees the task, the context and the hints, and nothing of the caller's conversation.  Every
+way in which it can end, and every refusal, has the same six keys in the same order; nothing raises
+out of the tool.  Arguments are checked strictly, and what is asked for above a hard cap is clamped,
+which the log says.  Several calls of one run take turns.  What it has in common with other dialects
+is `tools.delegation.shared`; the child's own loop is `engine.program.agent`.  Rules: CONTRACT.md
+§10.7.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.errors import LimitRefused, ProgramNotFound
+from refold.engine.events.limits import Limits
+from refold.engine.events.outcome import Outcome
+from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Policy, Program, Reference
+from refold.engine.ports.programs import reference_of
+from refold.engine.program.agent import caller
+from refold.engine.program.run import Run
+from refold.tools.contract.memory import memory_of, settings_of
+from refold.tools.contract.tool_types import DelegationTool
+from refold.tools.delegation.shared import (
+    call_begins,
+    call_ends,
+    delegate_all,
+    error_of,
+    truncation_text,
+    why_missing,
+)
+
+NAME: Final = "subagent"
+KEYS: Final = ("success", "summary", "artifacts", "error", "timed_out", "duration_ms")
+"""Of every result, in this order."""
+
+DESCRIPTION: Final = (
+    "Hand one self-contained task to a fresh agent and wait for its result. The agent sees only "
+    "the task, the context and the file names given here, none of this conversation. Returns "
+    "success, summary, artifacts, error, timed_out and duration_ms."
+)
+
+
+@attrs.frozen(kw_only=True)
+class SubagentOptions:
+    """How a `subagent` tool is set up.  The model that calls it can change none of it."""
+
+    enabled: bool = True
+    """Whether children may be started; if not, every call says so."""
+    program: Program | Reference | str = "agent"
+    """What the child runs."""
+    agent: str = NAME
+    """The child's name as an agent."""
+    system: str = ""
+    """The child's system prompt."""
+    model: str = ""
+    """The child's model, by a name given to `record(models=…)`; empty for the caller's."""
+    tools: tuple[str, ...] | None = None
+    """Names offered to the child, of those that the run has; `None` for what the caller has."""
+    max_depth: int = 1
+    """Levels below the caller that may exist."""
+    timeout_seconds: int = 120
+    """Unless the call says otherwise."""
+    max_iterations: int = 8
+    """Unless the call says otherwise."""
+    timeout_seconds_cap: int = 600
+    """A call that asks for more gets this."""
+    max_iterations_cap: int = 50
+    """A call that asks for more gets this."""
+    request_bytes: int | None = 256 * 1024
+    """The most that a task, a context or all file hints may have, in bytes of UTF-8; a call with
+    more starts nothing.  `None` for no cap of the tool's own."""
+    parallel: bool = False
+    """Whether several calls of one run may work at once; else they take turns, in the order of the
+    calls."""
+    policy: Policy = attrs.field(factory=Policy)
+    """Caps on what comes back, and the kinds of artifacts allowed."""
+    runner: str = ""
+    """What the child runs on; empty for the run's default."""
+
+    def __attrs_post_init__(self) -> None:
+        least = {"max_depth": 0, "timeout_seconds": 1, "max_iterations": 1}
+        least |= {f"{name}_cap": least[name] for name in ("timeout_seconds", "max_iterations")}
+        if self.request_bytes is not None:
+            least["request_bytes"] = 1
+        for name, smallest in least.items():
+            value = getattr(self, name)
+            if type(value) is not int or value < smallest:
+                raise LimitRefused(name, f"an integer of at least {smallest}", repr(value))
+
+    @property
+    def reference(self) -> Reference | None:
+        """How a subprocess makes the same tool; `None` if it cannot import the program."""
+        try:
+            program = attrs.asdict(reference_of(self.program))
+        except ProgramNotFound:
+            return None
+        plain = _plain(self)
+        if self.program != SubagentOptions().program:
+            plain["program"] = program
+        if self.runner:
+            plain["runner"] = self.runner
+        return Reference(__name__, remade.__name__, plain)
+
+
+def subagent_tool(options: SubagentOptions | None = None, /, **changes: Any) -> DelegationTool:
+    """Return the tool; keywords are the attributes of `SubagentOptions`.
+
+    Raises:
+        LimitRefused: a number that is no cap.
+        TypeError: a keyword that is no option.
+    """
+    chosen = attrs.evolve(options or SubagentOptions(), **changes)
+
+    async def handler(run: Run, arguments: dict[str, Json], /) -> Json:
+        settings = dict(settings_of(run, NAME, lambda: _settings(chosen)))
+        missing = settings.pop("missing", "")
+        return await _handled(run, _set_up(chosen, settings), arguments, missing)
+
+    return DelegationTool(
+        name=NAME,
+        description=DESCRIPTION,
+        parameters=_schema(chosen),
+        handler=handler,
+        reference=chosen.reference,
+        measured=("/duration_ms",),
+    )
+
+
+def remade(**plain: Any) -> DelegationTool:
+    """Return the tool that a reference describes."""
+    if "program" in plain:
+        plain["program"] = Reference(**plain["program"])
+    return subagent_tool(**_values(plain))
+
+
+def _set_up(given: SubagentOptions, settings: Mapping[str, Any]) -> SubagentOptions:
+    """Return the options that the log of the run has; what a child runs is code, and given.
+
+    Logs from before there was a cap on requests, and turns, say nothing of either.
+    """
+    values = _values({"request_bytes": None, "parallel": True, **settings})
+    return SubagentOptions(program=given.program, runner=given.runner, **values)
+
+
+def _settings(options: SubagentOptions) -> dict[str, Any]:
+    """Return what the log of a run has; `missing` says why the program cannot be had, if so."""
+    always = {"request_bytes": options.request_bytes, "parallel": options.parallel}
+    missing = why_missing(options.program)
+    return _plain(options) | always | ({"missing": missing} if missing else {})
+
+
+def _plain(options: SubagentOptions) -> dict[str, Any]:
+    """Return the options that are not as by default, as a log holds them."""
+    default = SubagentOptions(program=options.program, runner=options.runner)
+    plain = _changed(options, default)
+    if "policy" in plain:
+        plain["policy"] = _changed(options.policy, Policy())
+    return plain
+
+
+def _values(plain: Mapping[str, Any]) -> dict[str, Any]:
+    values = {name: _frozen(value) for name, value in plain.items()}
+    if "policy" in values:
+        values["policy"] = Policy(**{name: _frozen(cap) for name, cap in values["policy"].items()})
+    return values
+
+
+def _changed(value: Any, default: Any) -> dict[str, Any]:
+    """Return the attributes in which `value` differs from `default`, tuples as lists."""
+    names = [field.name for field in attrs.fields(type(value))]
+    found = {name: getattr(value, name) for name in names}
+    return {
+        name: list(found[name]) if isinstance(found[name], tuple) else found[name]
+        for name in names
+        if found[name] != getattr(default, name)
+    }
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+# --- one call ----------------------------------------------------------------------------------
+
+
+async def _handled(
+    run: Run, options: SubagentOptions, arguments: dict[str, Json], missing: str
+) -> Json:
+    """Return the six keys for one call; it is logged whatever comes of it."""
+    refused = _refused(options, arguments, missing)
+    async with contextlib.nullcontext() if options.parallel or refused else _turn_of(run):
+        if refused:
+            ticket = call_begins(run, NAME, arguments.get("task"))
+            result = _refusal(refused)
+        else:
+            limits, clamped = _granted(run.limits, options, arguments)
+            details = {"limits": _shown(limits), "clamped": clamped}
+            ticket = call_begins(run, NAME, arguments["task"], **details)
+            (outcome,) = await delegate_all(run, [_delegation(options, arguments, limits)])
+            result = result_of(outcome, seconds=limits.timeout_seconds)
+        told = ("success", "timed_out", "error", "duration_ms")
+        call_ends(run, ticket, **{name: result[name] for name in told})
+    return result
+
+
+def _turn_of(run: Run) -> asyncio.Lock:
+    """Return what calls of one run wait for: the document rules out children at once."""
+    return memory_of(run, "turn of subagent", asyncio.Lock)
+
+
+def _refused(options: SubagentOptions, arguments: Mapping[str, Json], missing: str) -> str:
+    """Return why a call starts nothing; empty where it starts a child."""
+    if not options.enabled:
+        return f"disabled: {NAME} is not enabled in this phase"
+    if problems := _problems(arguments):
+        return f"arguments: {'; '.join(problems)}"
+    if large := _too_large(arguments, options.request_bytes):
+        return f"rejected: {'; '.join(large)}"
+    return missing if missing.startswith("program") else missing and f"program: {missing}"
+
+
+def result_of(outcome: Outcome, *, seconds: float | None = None) -> dict[str, Json]:
+    """Return the six keys for an outcome; what was cut off is said in one more artifact."""
+    artifacts = [{"kind": item.kind, "value": item.value} for item in outcome.artifacts]
+    if outcome.truncated is not None:
+        artifacts.append({"kind": "note", "value": truncation_text(outcome.truncated)})
+    return {
+        "success": outcome.ok,
+        "summary": outcome.summary,
+        "artifacts": artifacts,
+        "error": error_of(outcome, seconds=seconds),
+        "timed_out": outcome.status == "timed_out",
+        "duration_ms": outcome.duration_ms,
+    }
+
+
+def _refusal(error: str) -> dict[str, Json]:
+    values: tuple[Json, ...] = (False, "", [], error, False, 0)
+    return dict(zip(KEYS, values, strict=True))
+
+
+def _delegation(
+    options: SubagentOptions, arguments: Mapping[str, Json], limits: Limits
+) -> Delegation:
+    has = caller()
+    model = options.model or has.model
+    own = {"name": options.agent, "system": options.system, "model": model}
+    given: dict[str, Json] = {"agent": {name: text for name, text in own.items() if text}}
+    given |= {name: arguments[name] for name in ("task", "context", "files") if name in arguments}
+    return Delegation(
+        program=options.program,
+        input=given,
+        brief=arguments["task"],
+        agent=options.agent,
+        tool=NAME,
+        tools=has.tools if options.tools is None else options.tools,
+        levels=options.max_depth,
+        limits=limits,
+        policy=options.policy,
+        runner=options.runner,
+    )
+
+
+def _granted(
+    own: Limits, options: SubagentOptions, arguments: Mapping[str, Json]
+) -> tuple[Limits, dict[str, Json]]:
+    """Return the caller's caps narrowed for a call, and what was asked for and is too much."""
+    caps: dict[str, Any] = {}
+    clamped: dict[str, Json] = {}
+    for name in ("timeout_seconds", "max_iterations"):
+        asked = arguments.get(name, getattr(options, name))
+        allowed = [getattr(options, f"{name}_cap"), getattr(own, name)]
+        caps[name] = min(asked, *(cap for cap in allowed if cap is not None))
+        if caps[name] < asked:
+            clamped[name] = asked
+    return attrs.evolve(own, **caps), clamped
+
+
+def _shown(limits: Limits) -> dict[str, Json]:
+    return {
+        "timeout_seconds": limits.timeout_seconds,
+        "max_iterations": limits.max_iterations,
+    }
+
+
+# --- arguments ---------------------------------------------------------------------------------
+
+
+def _schema(options: SubagentOptions) -> dict[str, Any]:
+    iterations = {
+        "type": "integer",
+        "minimum": 1,
+        "description": f"Model requests that it may make; at most {options.max_iterations_cap}.",
+        "default": options.max_iterations,
+    }
+    seconds = {
+        "type": "integer",
+        "minimum": 1,
+        "description": f"Wall time that it may take; at most {options.timeout_seconds_cap}.",
+        "default": options.timeout_seconds,
+    }
+    return {
+        "type": "object",
+        "properties": {
+            "task": {"type": "string", "description": "What is to be done, complete in itself."},
+            "context": {"type": "string", "description": "What it needs to know beyond the task."},
+            "files": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Paths worth reading; hints only.",
+            },
+            "max_iterations": iterations,
+            "timeout_seconds": seconds,
+        },
+        "required": ["task"],
+        "additionalProperties": False,
+    }
+
+
+_EXPECTED: Final = {
+    "task": "text that is not blank",
+    "context": "text",
+    "files": "an array of texts",
+    "max_iterations": "an integer of at least 1",
+    "timeout_seconds": "an integer of at least 1",
+}
+
+
+def _problems(arguments: Mapping[str, Json]) -> tuple[str, ...]:
+    """Return what does not fit, in the order of the schema, unknown names last."""
+    found = [
+        f"/{name}: expected {expected}, found {_seen(arguments, name)}"
+        for name, expected in _EXPECTED.items()
+        if (name in arguments or name == "task") and not _fits(name, arguments.get(name))
+    ]
+    known = ", ".join(_EXPECTED)
+    found += [
+        f"/{name}: expected one of {known}" for name in sorted(arguments) if name not in _EXPECTED
+    ]
+    return tuple(found)
+
+
+def _too_large(arguments: Mapping[str, Json], allowed: int | None) -> list[str]:
+    """Return what is larger than a request may be, each with its size."""
+    texts = {"task": [arguments["task"]], "context": [arguments.get("context", "")]}
+    texts["files"] = arguments.get("files", [])
+    sizes = {name: sum(len(text.encode()) for text in texts[name]) for name in texts}
+    return [
+        f"/{name}: expected at most {allowed} bytes, found {size}"
+        for name, size in sizes.items()
+        if allowed is not None and size > allowed
+    ]
+
+
+def _fits(name: str, value: Json) -> bool:
+    match name:
+        case "task":
+            return type(value) is str and bool(value.strip())
+        case "context":
+            return type(value) is str
+        case "files":
+            return type(value) is list and all(type(item) is str for item in value)
+        case _:
+            return type(value) is int and value >= 1
+
+
+def _seen(arguments: Mapping[str, Json], name: str) -> str:
+    return f"{arguments[name]!r:.60}" if name in arguments else "nothing"

@@ -1,0 +1,298 @@
+"""`subagent_dispatch`: give a task to another agent that a file defines, and wait for it.
+
+    in   agent_id, task, and perhaps context
+    out  '{"result": "…", "session_id": "…"}', the text of one JSON object
+
+The tool is made for one agent and offers all others by id; the child gets the tool made for *it*,
+so that agents dispatch in any depth that the limits allow.  The child is a run of its own with a
+log of its own; `tools.load_session` reads its conversation back by the id.  A child that does not
+complete is a failed call, with its words; its log is there all the same.
+
+How the tool is set up (who calls, which agents there are) is in the log from its first use in a
+run on, so a replay reads no agent file.  Rules: CONTRACT.md §10.16.
+"""
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.errors import DefNotFoundError, InvalidDefError, ToolError
+from refold.engine.events.limits import Limits
+from refold.engine.events.outcome import Outcome
+from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Program, Reference
+from refold.engine.program.agent import REFUSED, caller
+from refold.engine.program.run import Run
+from refold.tools.agents.agent_files import AgentDef
+from refold.tools.agents.agent_loader import AgentLoader
+from refold.tools.contract.memory import memory_of, settings_of
+from refold.tools.contract.tool_types import DelegationTool
+from refold.tools.delegation.policy import POLICIES
+from refold.tools.delegation.shared import Ticket, call_begins, call_ends, delegate_one, text_of
+
+NAME: Final = "subagent_dispatch"
+_ROW: Final = POLICIES[NAME]
+_SESSIONS: Final = uuid.UUID("5f0c7a62-8d13-5c1e-9b6e-3d0a4b7c2e91")
+
+
+@attrs.frozen(kw_only=True)
+class SharedContext:
+    """What all dispatched agents have in common.  The models that call can change none of it."""
+
+    program: Program | Reference | str = "agent"
+    """What a child runs."""
+    limits: Limits = Limits()
+    """Caps for each child, beside those of its own definition and the caller's."""
+    runner: str = ""
+    """What children run on; empty for the run's default."""
+
+
+class SilentFrontend:
+    """A frontend that shows nothing: where a child's words would reach a person, give it this.
+
+    Children of a run have no frontend at all; what they say stands in their own logs.
+    """
+
+    async def show_message(self, _content: str, /) -> None:
+        """Show nothing."""
+
+    async def show_status(self, _content: str, /) -> None:
+        """Show nothing."""
+
+
+def create_subagent_dispatch_tool(
+    agent_loader: AgentLoader, current_agent_id: str, context: SharedContext | None = None
+) -> DelegationTool | None:
+    """Return the tool with which the agent `current_agent_id` dispatches to all others.
+
+    `None` where there are no others.  Agents whose files define none are passed over; the log of a
+    run that uses the tool says which and why.
+    """
+    agents = agent_loader.discover_agents()
+    return dispatch_tool(current_agent_id, agents, agent_loader.skipped, context)
+
+
+def dispatch_tool(
+    current_agent_id: str = "",
+    agents: Iterable[AgentDef] = (),
+    skipped: Iterable[InvalidDefError] = (),
+    context: SharedContext | None = None,
+) -> DelegationTool | None:
+    """Return the tool over agents that are at hand; `None` where there is none but the caller."""
+    catalog = _Catalog.of(current_agent_id, agents, skipped)
+    return _made(catalog, context or SharedContext()) if catalog.others else None
+
+
+def unconfigured() -> DelegationTool:
+    """Return the tool without agents: for a replay, which finds in the log how it was set up."""
+    return _made(_Catalog(), SharedContext())
+
+
+def remade(catalog: dict[str, Any], limits: dict[str, Any], runner: str = "") -> DelegationTool:
+    """Return the tool that a reference describes."""
+    return _made(_Catalog(**catalog), SharedContext(limits=Limits.from_json(limits), runner=runner))
+
+
+def session_id_of(run_id: str) -> str:
+    """Return the session id of a child: a UUID that follows from its run id."""
+    return str(uuid.uuid5(_SESSIONS, run_id))
+
+
+# --- what there is to dispatch to ----------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class _Catalog:
+    """The agents, and who calls: plain data, as a log holds it."""
+
+    caller: str = ""
+    agents: dict[str, dict[str, Any]] = attrs.field(factory=dict)
+    """Definitions by id, sorted, the caller's among them."""
+    skipped: dict[str, str] = attrs.field(factory=dict)
+    """Why a file was passed over, by the id that it would have had."""
+
+    @classmethod
+    def of(
+        cls, current: str, agents: Iterable[AgentDef], skipped: Iterable[InvalidDefError]
+    ) -> "_Catalog":
+        known = {agent.id: agent.as_json() for agent in agents}
+        return cls(
+            caller=current,
+            agents=dict(sorted(known.items())),
+            skipped={error.agent: error.reason for error in skipped},
+        )
+
+    @property
+    def all(self) -> tuple[AgentDef, ...]:
+        return tuple(AgentDef.from_json(plain) for plain in self.agents.values())
+
+    @property
+    def others(self) -> tuple[AgentDef, ...]:
+        return tuple(agent for agent in self.all if agent.id != self.caller)
+
+    def other(self, agent_id: Json) -> AgentDef:
+        for agent in self.others:
+            if agent.id == agent_id:
+                return agent
+        raise DefNotFoundError(str(agent_id))
+
+
+def _made(catalog: _Catalog, context: SharedContext) -> DelegationTool:
+    plain: dict[str, Json] = {
+        "catalog": attrs.asdict(catalog),
+        "limits": context.limits.as_json(),
+    }
+    recorded = {**plain, "models": "own"}
+
+    async def handler(run: Run, arguments: dict[str, Json], /) -> Json:
+        return await _handled(run, settings_of(run, NAME, lambda: recorded), context, arguments)
+
+    is_shipped = context.program == "agent"
+    reference = Reference(__name__, remade.__name__, {**plain, "runner": context.runner})
+    return DelegationTool(
+        name=NAME,
+        description=f"Dispatch a task to a specialized subagent.\n{_listed(catalog.others)}",
+        parameters=_schema(catalog.others),
+        handler=handler,
+        reference=reference if is_shipped else None,
+    )
+
+
+def _listed(agents: Iterable[AgentDef]) -> str:
+    lines = (f'  <agent id="{agent.id}">{agent.description}</agent>\n' for agent in agents)
+    return f"<available_agents>\n{''.join(lines)}</available_agents>"
+
+
+def _schema(agents: Iterable[AgentDef]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {
+            "agent_id": {
+                "type": "string",
+                "enum": [agent.id for agent in agents],
+                "description": "ID of the agent to dispatch to",
+            },
+            "task": {"type": "string", "description": "The task for the subagent to perform"},
+            "context": {
+                "type": "string",
+                "description": "Optional context information for the subagent",
+                "default": "",
+            },
+        },
+        "required": ["agent_id", "task"],
+    }
+
+
+# --- one call ------------------------------------------------------------------------------------
+
+
+async def _handled(
+    run: Run, settings: dict[str, Any], context: SharedContext, arguments: Mapping[str, Json]
+) -> str:
+    """Return the result and the session id for one call; it is logged whatever comes of it."""
+    catalog = _Catalog(**settings["catalog"])
+    strict = "models" in settings  # older logs: a child without its model had its caller's, and an
+    # unknown id was told with the name of the error
+    shared = attrs.evolve(context, limits=Limits.from_json(settings["limits"]))
+    ticket = call_begins(run, NAME, arguments.get("task"), agent=arguments.get("agent_id"))
+    memory_of(run, f"{NAME} skipped", lambda: _tell_skipped(run, catalog))
+    try:
+        delegation = _delegation(run, catalog, shared, arguments, strict=strict)
+    except (DefNotFoundError, ToolError) as error:
+        call_ends(run, ticket, success=False, timed_out=False, error=str(error), duration_ms=0)
+        if strict and isinstance(error, DefNotFoundError):  # the model gets its text, and no more
+            raise ToolError(NAME, str(error), REFUSED, type(error).__name__) from None
+        raise
+    child = await delegate_one(run, delegation)
+    session_id = session_id_of(child.run_id) if child.run_id else None
+    return _rendered(run, ticket, child.outcome or Outcome(status="failed"), session_id)
+
+
+def _rendered(run: Run, ticket: Ticket, outcome: Outcome, session_id: str | None) -> str:
+    fault = outcome.error
+    call_ends(
+        run,
+        ticket,
+        ids=[session_id] if session_id else (),
+        success=outcome.ok,
+        timed_out=outcome.status == "timed_out",
+        error=fault.message if fault else None,
+        duration_ms=outcome.duration_ms,
+        session_id=session_id,
+    )
+    if fault is not None:
+        raise ToolError(NAME, fault.message, fault.code)
+    return json.dumps({"result": text_of(outcome), "session_id": session_id})
+
+
+def _message(arguments: Mapping[str, Json]) -> str:
+    """Return what the child is asked."""
+    task, context = arguments.get("task"), arguments.get("context", "")
+    for name, text in (("task", task), ("context", context)):
+        if type(text) is not str:
+            raise ToolError(NAME, f"/{name}: expected text, found {text!r:.60}", "arguments")
+    return f"{task}\n\nContext:\n{context}" if context else str(task)
+
+
+def _model_of(run: Run, agent: AgentDef, *, strict: bool) -> str:
+    """Return the child's model by its name in the run: its definition's, else its caller's."""
+    named = agent.model_spec
+    if named in run.models:
+        return named
+    if named and strict:
+        known = ", ".join(filter(None, run.models)) or "none"
+        why = (
+            f"agent {agent.id!r} names the model {named!r}, and the run has none of that name; it "
+            f"has {known}. Pass models={{{named!r}: …}} (--model {named}=SPEC on the command line)"
+        )
+        raise ToolError(NAME, why, "model")
+    return caller().model
+
+
+def _delegation(
+    run: Run,
+    catalog: _Catalog,
+    context: SharedContext,
+    arguments: Mapping[str, Json],
+    *,
+    strict: bool,
+) -> Delegation:
+    """Return the child: another agent, with the tools of its definition and a tool of its own.
+
+    With `strict`, a model that its definition names and the run has not is refused.
+    """
+    agent = catalog.other(arguments.get("agent_id"))
+    message = _message(arguments)
+    own = dispatch_tool(agent.id, catalog.all, context=context)
+    registered = {tool.name for tool in run.tools} - {NAME}
+    offered = set(agent.tools_among(registered))
+    if own is not None and NAME not in agent.disallowed_tools:
+        offered.add(NAME)
+    given: dict[str, Json] = {"name": agent.name, "tools": sorted(offered)}
+    if agent.system_prompt:
+        given["system"] = agent.system_prompt
+    if model := _model_of(run, agent, strict=strict):
+        given["model"] = model
+    return Delegation(
+        program=context.program,
+        input={"agent": given, "task": message},
+        brief=arguments["task"],
+        agent=agent.id,
+        tool=NAME,
+        tools=tuple(sorted(registered)),
+        own_tools=(own,) if own is not None else (),
+        levels=_ROW.levels,
+        limits=context.limits.narrowed(agent.caps),
+        policy=_ROW.policy,
+        runner=context.runner,
+    )
+
+
+def _tell_skipped(run: Run, catalog: _Catalog) -> None:
+    """Say which files define no agent."""
+    for agent_id, reason in catalog.skipped.items():
+        run.annotate("agent skipped", {"agent": agent_id, "reason": reason})

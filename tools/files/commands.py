@@ -1,0 +1,253 @@
+"""Two tools that change the world, for who asks for them: `write_file` and `run_command`.
+
+Both are kept to one folder: a file is written below it, through no symbolic link and all at once; a
+command runs in it, if its name is on the list, without a shell, in a process group of its own of
+which nothing is left when the call ends.  It contains accidents; it is no sandbox: a command that
+is allowed may do what it can.  Rules: CONTRACT.md §10.19.
+"""
+
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Final
+
+import attrs
+
+from refold.engine.errors import LimitRefused, ToolError, ToolRefused
+from refold.engine.ports.ports import CancelSignal, Reference
+from refold.engine.process import Bounds, Captured, child_environment, run_bounded
+from refold.tools.contract.tool_types import FunctionTool
+from refold.tools.files.rooted import Root, kind_of
+
+NAMES: Final = ("run_command", "write_file")
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@attrs.frozen(kw_only=True)
+class WrittenFile:
+    """What was written."""
+
+    path: str
+    size_bytes: int
+    created: bool
+    """Whether there was no such file before."""
+
+
+@attrs.frozen(kw_only=True)
+class CommandResult:
+    """How a command ended, and what it said."""
+
+    status: str
+    """`exited`, or why it was ended: `timed_out`, `signalled`, `memory`."""
+    code: int | None
+    """Its exit code; `None` where a signal ended it."""
+    stdout: str
+    """Bytes that are no UTF-8 stand as U+FFFD; of a long text, its two ends."""
+    stderr: str
+    truncated: bool = False
+    """Whether the middle of either is missing."""
+
+
+def write_file_tool(
+    root: str | os.PathLike[str], *, max_file_bytes: int = 1024 * 1024
+) -> FunctionTool[..., WrittenFile]:
+    """Return `write_file` below the folder `root`.
+
+    Raises:
+        ToolRefused: `root` is no folder.
+        LimitRefused: `max_file_bytes` is no positive integer.
+    """
+    top = Root(_checked_root(root, "write_file"), "write_file")
+    _check_cap("max_file_bytes", max_file_bytes)
+    arguments = {"root": os.fspath(root), "max_file_bytes": max_file_bytes}
+    return FunctionTool(
+        _writing_function(top, max_file_bytes),
+        effect="changes",
+        reference=Reference(__name__, "write_file_tool", arguments),
+    )
+
+
+def run_command_tool(
+    root: str | os.PathLike[str],
+    *,
+    allow: Iterable[str],
+    environment: Iterable[str] = (),
+    timeout_seconds: float = 120,
+    max_output_bytes: int = 64 * 1024,
+    memory_bytes: int | None = None,
+) -> FunctionTool[..., CommandResult]:
+    """Return `run_command` in the folder `root`.
+
+    Args:
+        root: The working directory of every command.
+        allow: Names of programs, as found on `PATH`; paths are never taken.
+        environment: Variables that commands get beyond a few harmless ones.
+        timeout_seconds: Wall time of one command.
+        max_output_bytes: Kept of each stream.
+        memory_bytes: Resident bytes of a command and its descendants together.
+
+    Raises:
+        ToolRefused: `root` is no folder, or nothing is allowed.
+        LimitRefused: a cap is no positive number.
+    """
+    top = _checked_root(root, "run_command")
+    allowed, variables = tuple(sorted(set(allow))), tuple(environment)
+    if not allowed or any("/" in name or not name for name in allowed):
+        raise ToolRefused("run_command", "allow", f"expected names of programs, found {allowed!r}")
+    _check_cap("max_output_bytes", max_output_bytes)
+    if type(timeout_seconds) not in (int, float) or not timeout_seconds > 0:
+        raise LimitRefused("timeout_seconds", "a positive number of seconds", repr(timeout_seconds))
+    bounds = Bounds(
+        deadline_seconds=timeout_seconds, stream_bytes=max_output_bytes, memory_bytes=memory_bytes
+    )
+    arguments = {
+        "root": os.fspath(root),
+        "allow": list(allowed),
+        "environment": list(variables),
+        "timeout_seconds": timeout_seconds,
+        "max_output_bytes": max_output_bytes,
+        "memory_bytes": memory_bytes,
+    }
+    return FunctionTool(
+        _running_function(top, allowed, variables, bounds),
+        effect="changes",
+        description=f"Run a program, without a shell, and wait for it: {', '.join(allowed)}.",
+        reference=Reference(__name__, "run_command_tool", arguments),
+    )
+
+
+# --- write_file ----------------------------------------------------------------------------------
+
+_Path = Annotated[str, "relative to the root folder, with / between names"]
+
+
+def _writing_function(root: Root, max_file_bytes: int) -> Callable[..., WrittenFile]:
+    def write_file(
+        path: _Path, content: Annotated[str, "the whole text of the file"]
+    ) -> WrittenFile:
+        """Write a text file, new or instead of the one there is; folders above it are made."""
+        data = content.encode()
+        fits = len(data) <= max_file_bytes
+        root.require(fits, f"{path}: {len(data)} bytes; {max_file_bytes} allowed", code="too_large")
+        above, _, name = path.rstrip("/").rpartition("/")
+        root.require(name not in ("", ".", ".."), f"{path!r} names no file", code="not_a_file")
+        _make_folders(root, above)
+        with root.folder(above) as folder:
+            created = _replaced(root, folder, name, path, data)
+        return WrittenFile(path=path, size_bytes=len(data), created=created)
+
+    return write_file
+
+
+def _make_folders(root: Root, path: str) -> None:
+    """Make the folders of `path` that are not there yet, through no link."""
+    made = ""
+    for name in [each for each in path.split("/") if each not in ("", ".")]:
+        with root.folder(made) as folder, suppress(FileExistsError):
+            if name != "..":
+                os.mkdir(name, dir_fd=folder)
+        made = f"{made}/{name}" if made else name
+
+
+def _replaced(root: Root, folder: int, name: str, path: str, data: bytes) -> bool:
+    """Write `data` beside and move it into place; return whether nothing was there."""
+    found = None
+    with suppress(FileNotFoundError):
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    there = kind_of(found) if found is not None else None
+    root.require(there in ("file", None), f"{path} is a {there}, no file", code="not_a_file")
+    temporary = f".{name[:100]}.{secrets.token_hex(4)}"
+    try:
+        with os.fdopen(os.open(temporary, _NEW, 0o644, dir_fd=folder), "wb") as file:
+            file.write(data)
+            if found is not None:  # a script stays executable, a private file private
+                os.fchmod(file.fileno(), stat.S_IMODE(found.st_mode) & 0o777)
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError as error:
+        with suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
+        raise ToolError(root.tool, f"{path}: {error.strerror}", "not_writable") from None
+    return there is None
+
+
+# --- run_command ---------------------------------------------------------------------------------
+
+
+def _running_function(
+    top: Path, allowed: tuple[str, ...], variables: tuple[str, ...], bounds: Bounds
+) -> Callable[..., CommandResult]:
+    def run_command(
+        command: Annotated[list[str], "the program's name, then its arguments"],
+    ) -> CommandResult:
+        """Run a program, without a shell, and wait for it."""
+        name = command[0] if command else ""
+        if name not in allowed:
+            known = ", ".join(allowed)
+            raise ToolError("run_command", f"{name!r} is not allowed; there are: {known}", "denied")
+        environment = _plainly_found(child_environment(variables))
+        return _ran([_found(name, environment), *command[1:]], environment, top, bounds)
+
+    return run_command
+
+
+def _plainly_found(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return variables whose `PATH` has no empty and no relative entry.
+
+    These mean the working folder, here and for programs that the program starts: the root, in which
+    a model may have written a file called `git`.
+    """
+    entries = environment.get("PATH", os.defpath).split(os.pathsep)
+    plain = os.pathsep.join(each for each in entries if Path(each).is_absolute())
+    return {**environment, "PATH": plain}
+
+
+def _found(name: str, environment: Mapping[str, str]) -> str:
+    found = shutil.which(name, path=environment["PATH"])
+    if found is None:
+        raise ToolError("run_command", f"{name}: there is no such program on PATH", "not_found")
+    return found
+
+
+def _ran(
+    argv: list[str], environment: Mapping[str, str], top: Path, bounds: Bounds
+) -> CommandResult:
+    ended = run_bounded(
+        argv, env=environment, cwd=top, request=b"", bounds=bounds, cancel=CancelSignal()
+    )
+    if ended.how == "spawn_failed":
+        raise ToolError("run_command", f"{argv[0]}: {ended.error}", "spawn_failed")
+    return CommandResult(
+        status=ended.how,
+        code=ended.code,
+        stdout=_text(ended.stdout),
+        stderr=_text(ended.stderr),
+        truncated=ended.stdout.truncated or ended.stderr.truncated,
+    )
+
+
+def _text(captured: Captured) -> str:
+    text = captured.kept[: captured.head_bytes].decode(errors="replace")
+    if not captured.truncated:
+        return text + captured.kept[captured.head_bytes :].decode(errors="replace")
+    missing = captured.seen_bytes - len(captured.kept)
+    tail = captured.kept[captured.head_bytes :].decode(errors="replace")
+    return f"{text}\n[{missing} bytes are missing here]\n{tail}"
+
+
+# --- checks --------------------------------------------------------------------------------------
+
+
+def _checked_root(root: str | os.PathLike[str], tool: str) -> Path:
+    top = Path(root).resolve()
+    if not top.is_dir():
+        raise ToolRefused(tool, "root", f"{os.fspath(root)!r} is no folder")
+    return top
+
+
+def _check_cap(name: str, value: int) -> None:
+    if type(value) is not int or value < 1:
+        raise LimitRefused(name, "a positive integer", repr(value))

@@ -1,0 +1,341 @@
+"""Three tools that read files below one folder: `list_files`, `read_file`, `search_text`.
+
+Results are bounded, sorted and say where they were cut, so that a model can ask for the rest.
+How a path is kept inside the folder is `tools.files.rooted`; which patterns are taken,
+`engine.encoding.patterns`.
+Rules: CONTRACT.md §10.
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import closing, suppress
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import IO, Annotated, Any, Final
+
+import attrs
+
+from refold.engine.encoding.patterns import Pattern, PatternRefusedError, compiled
+from refold.engine.errors import ToolError, ToolRefused
+from refold.engine.ports.ports import Reference
+from refold.tools.contract.tool_types import FunctionTool
+from refold.tools.files.rooted import FileEntry, Root, Walk, opened
+
+NAMES: Final = ("list_files", "read_file", "search_text")
+
+SEARCHED_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Text that one search reads."""
+SHOWN_CHARACTERS: Final = 400
+"""Of a line that matches."""
+_SNIFFED_BYTES: Final = 8192
+_PIECE_BYTES: Final = 64 * 1024
+
+_Path = Annotated[str, "relative to the root folder, with / between names"]
+
+
+@attrs.frozen(kw_only=True)
+class FileListing:
+    """What lies in a folder."""
+
+    entries: tuple[FileEntry, ...]
+    """Sorted by name, a folder before what it contains."""
+    truncated: bool = False
+    """Whether more was there than was looked at or may be listed."""
+    unnameable: int = 0
+    """Names left out because they are no Unicode text."""
+
+
+@attrs.frozen(kw_only=True)
+class FileText:
+    """A piece of a text file."""
+
+    path: str
+    text: str
+    """Bytes that are no UTF-8 stand as U+FFFD."""
+    start_line: int
+    next_line: int | None = None
+    """Where to go on reading; `None` at the end of the file."""
+    truncated: bool = False
+    """Whether anything of the lines asked for is missing."""
+    size_bytes: int
+    """Of the whole file."""
+
+
+@attrs.frozen(kw_only=True)
+class TextMatch:
+    """One line that matches."""
+
+    path: str
+    line: int
+    """1-based."""
+    text: str
+    """The line without its end, cut after 400 characters."""
+
+
+@attrs.frozen(kw_only=True)
+class TextMatches:
+    """What a search found."""
+
+    matches: tuple[TextMatch, ...]
+    """In the order of paths and lines."""
+    files: int
+    """Text files that were searched."""
+    truncated: bool = False
+    """Whether it stopped early: enough matches, names or bytes."""
+    partial: tuple[str, ...] = ()
+    """Files of which the end, or the end of long lines, was not searched."""
+
+
+@attrs.frozen(kw_only=True)
+class _Caps:
+    max_file_bytes: int
+    max_entries: int
+    max_matches: int
+
+
+def file_tools(
+    root: str | os.PathLike[str],
+    *,
+    max_file_bytes: int = 256 * 1024,
+    max_entries: int = 1000,
+    max_matches: int = 200,
+) -> tuple[FunctionTool[..., Any], ...]:
+    """Return the three tools over the folder `root`, sorted by name.
+
+    Args:
+        root: A folder; resolved now, opened anew for each call.
+        max_file_bytes: Of one file that are read or searched.
+        max_entries: Listed by one call.
+        max_matches: Returned by one search.
+
+    Raises:
+        ToolRefused: `root` is no folder, or a cap is no positive integer.
+    """
+    return tuple(
+        file_tool(
+            name,
+            root=os.fspath(root),
+            max_file_bytes=max_file_bytes,
+            max_entries=max_entries,
+            max_matches=max_matches,
+        )
+        for name in NAMES
+    )
+
+
+def file_tool(
+    name: str, *, root: str, max_file_bytes: int, max_entries: int, max_matches: int
+) -> FunctionTool[..., Any]:
+    """Return one of the file tools: what its reference names, with these arguments.
+
+    Raises:
+        ToolRefused: there is no such file tool, `root` is no folder, or a cap is no cap.
+    """
+    if name not in NAMES:
+        raise ToolRefused(name, "name", f"the file tools are {', '.join(NAMES)}")
+    top = Path(root).resolve()
+    if not top.is_dir():
+        raise ToolRefused(name, "root", f"{top} is no folder: make it, or name another")
+    caps = {
+        "max_file_bytes": max_file_bytes,
+        "max_entries": max_entries,
+        "max_matches": max_matches,
+    }
+    for cap, value in caps.items():
+        if type(value) is not int or value < 1:
+            raise ToolRefused(name, cap, f"expected a positive integer, found {value!r}")
+    arguments = {"name": name, "root": str(top), **caps}
+    return FunctionTool(
+        _MAKERS[name](Root(top, name), _Caps(**caps)),
+        effect="reads",
+        name=name,
+        reference=Reference(__name__, "file_tool", arguments),
+    )
+
+
+def _listing_function(root: Root, caps: _Caps) -> Callable[..., FileListing]:
+    def list_files(
+        path: _Path = ".",
+        pattern: Annotated[str, "shell pattern for names; with a /, for paths below `path`"] = "*",
+        *,
+        recursive: bool = False,
+    ) -> FileListing:
+        """List the files and folders in a folder."""
+        entries: list[FileEntry] = []
+        walk = Walk(root, deep=recursive)
+        with closing(walk.over(path)) as found:
+            for entry, below, _ in found:
+                if not _fits(below, pattern):
+                    continue
+                if len(entries) == caps.max_entries:
+                    walk.truncated = True
+                    break
+                entries.append(entry)
+        return FileListing(
+            entries=tuple(entries), truncated=walk.truncated, unnameable=walk.unnameable
+        )
+
+    return list_files
+
+
+def _reading_function(root: Root, caps: _Caps) -> Callable[..., FileText]:
+    def read_file(
+        path: _Path,
+        start_line: Annotated[int, "first line to return, 1 for the first of the file"] = 1,
+        max_lines: Annotated[int | None, "lines to return; null for as many as fit"] = None,
+    ) -> FileText:
+        """Read a text file, or some lines of it."""
+        root.require(start_line >= 1, "start_line counts from 1")
+        root.require(max_lines is None or max_lines >= 1, "max_lines is at least 1")
+        with root.file(path) as file:
+            root.require(not _is_binary(file), f"{path} is no text file", code="binary")
+            _skip_lines(file, start_line - 1)
+            piece = _take_lines(file, caps.max_file_bytes, max_lines)
+            return FileText(
+                path=path,
+                text=piece.content.decode(errors="replace"),
+                start_line=start_line,
+                next_line=start_line + piece.lines if piece.more else None,
+                truncated=piece.cut,
+                size_bytes=os.fstat(file.fileno()).st_size,
+            )
+
+    return read_file
+
+
+def _searching_function(root: Root, caps: _Caps) -> Callable[..., TextMatches]:
+    def search_text(
+        pattern: Annotated[str, "Python regular expression, matched against single lines"],
+        path: Annotated[str, "file or folder, relative to the root folder"] = ".",
+        glob: Annotated[
+            str, "shell pattern for file names; with a /, for paths below `path`"
+        ] = "*",
+    ) -> TextMatches:
+        """Search the text files in a folder, and in all folders below it, for a pattern."""
+        try:
+            search = _Search(compiled(pattern), caps)
+        except PatternRefusedError as error:
+            raise ToolError(root.tool, f"pattern {pattern!r:.100}: {error}", "pattern") from None
+        walk = Walk(root, deep=True)
+        if root.kind(path) == "file":
+            with root.file(path) as file:
+                search.look(file, path)
+        else:
+            _search_folder(search, walk, path, glob)
+        return TextMatches(
+            matches=tuple(search.matches),
+            files=search.files,
+            truncated=walk.truncated or search.full,
+            partial=tuple(search.partial),
+        )
+
+    return search_text
+
+
+_MAKERS: Final[dict[str, Callable[[Root, _Caps], Callable[..., Any]]]] = {
+    "list_files": _listing_function,
+    "read_file": _reading_function,
+    "search_text": _searching_function,
+}
+
+
+def _fits(below: str, pattern: str) -> bool:
+    return fnmatchcase(below if "/" in pattern else below.rpartition("/")[2], pattern)
+
+
+@attrs.frozen
+class _Piece:
+    content: bytes
+    lines: int
+    cut: bool
+    """Whether the cap on bytes ended it."""
+    more: bool
+    """Whether lines follow it."""
+
+
+def _is_binary(file: IO[bytes]) -> bool:
+    sniffed = file.read(_SNIFFED_BYTES)
+    file.seek(0)
+    return b"\0" in sniffed
+
+
+def _skip_lines(file: IO[bytes], count: int) -> None:
+    while count:
+        piece = file.readline(_PIECE_BYTES)
+        if not piece:
+            return
+        count -= piece.endswith(b"\n")
+
+
+def _take_lines(file: IO[bytes], max_bytes: int, max_lines: int | None) -> _Piece:
+    kept = bytearray()
+    lines = 0
+    while max_lines is None or lines < max_lines:
+        room = max_bytes - len(kept)
+        line = file.readline(room + 1)
+        if not line:
+            break
+        if len(line) <= room:
+            kept += line
+            lines += 1
+        elif lines:
+            return _Piece(bytes(kept), lines, cut=True, more=True)
+        else:
+            if not line.endswith(b"\n"):
+                _skip_lines(file, 1)
+            return _Piece(line[:room], 1, cut=True, more=bool(file.read(1)))
+    return _Piece(bytes(kept), lines, cut=False, more=bool(file.read(1)))
+
+
+@attrs.define
+class _Search:
+    """What a search has found so far."""
+
+    pattern: Pattern
+    caps: _Caps
+    matches: list[TextMatch] = attrs.field(factory=list, init=False)
+    partial: list[str] = attrs.field(factory=list, init=False)
+    files: int = attrs.field(default=0, init=False)
+    bytes_left: int = attrs.field(default=SEARCHED_BYTES_MAX, init=False)
+    full: bool = attrs.field(default=False, init=False)
+
+    def look(self, file: IO[bytes], path: str) -> None:
+        """Search one file, unless it is binary."""
+        if _is_binary(file):
+            return
+        max_bytes = min(self.caps.max_file_bytes, self.bytes_left)
+        content = file.read(max_bytes + 1)
+        self.files += 1
+        self.bytes_left -= min(len(content), max_bytes)
+        lines = content[:max_bytes].decode(errors="replace").split("\n")
+        whole = len(content) <= max_bytes
+        for number, line in enumerate(lines, 1):
+            whole = whole and len(line) <= self.pattern.line_max
+            if self._matches(line) and not self._take(path, number, line):
+                break
+        if not whole and len(self.partial) < self.caps.max_entries:
+            self.partial.append(path)
+        self.full = self.full or not self.bytes_left
+
+    def _matches(self, line: str) -> bool:
+        return (
+            self.pattern.expression.search(line[: self.pattern.line_max].rstrip("\r")) is not None
+        )
+
+    def _take(self, path: str, number: int, line: str) -> bool:
+        if len(self.matches) == self.caps.max_matches:
+            self.full = True
+            return False
+        text = line.rstrip("\r")[:SHOWN_CHARACTERS]
+        self.matches.append(TextMatch(path=path, line=number, text=text))
+        return True
+
+
+def _search_folder(search: _Search, walk: Walk, path: str, glob: str) -> None:
+    with closing(walk.over(path)) as found:
+        for entry, below, folder in found:
+            if search.full:
+                return
+            if entry.kind == "file" and _fits(below, glob):
+                with suppress(OSError), opened(below.rpartition("/")[2], folder) as file:
+                    search.look(file, entry.path)

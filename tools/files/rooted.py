@@ -1,0 +1,206 @@
+"""The way to a file below one folder, that no link, rename or `..` can lead outside.
+
+A path is relative to the root and is walked one name at a time, each opened inside the folder
+opened before it and never through a symbolic link.  So nothing that is renamed, replaced or linked
+while a tool runs leads outside: there is no moment between a check and a use.  Links are listed
+and not followed, wherever they point.  Hard links and mounts are the business of whoever sets up
+the folder.  The tools themselves are `tools.files.file_tools`.
+"""
+
+import os
+import stat
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Final, Literal
+
+import attrs
+
+from refold.engine.errors import ToolError
+
+VISITED_MAX: Final = 100_000
+"""Names that one call looks at."""
+LEVELS_MAX: Final = 64
+"""Folders within folders; each costs an open descriptor."""
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+Kind = Literal["file", "folder", "link", "other"]
+"""`link`: a symbolic link, not followed · `other`: a pipe, socket or device, never opened."""
+
+
+@attrs.frozen(kw_only=True)
+class FileEntry:
+    """One name in a folder."""
+
+    path: str
+    """Relative to the root."""
+    kind: Kind
+    size_bytes: int | None = None
+    """Of a file."""
+
+
+@attrs.frozen
+class Root:
+    """The folder that a tool is kept to, and the tool, for its errors."""
+
+    top: Path
+    tool: str
+
+    def require(self, fits: object, message: str, *, code: str = "arguments") -> None:
+        """Raise a `ToolError` unless `fits`."""
+        if not fits:
+            raise ToolError(self.tool, message, code)
+
+    @contextmanager
+    def folder(self, path: str) -> Iterator[int]:
+        """Open a folder, one name at a time; closed afterwards."""
+        with self._explained(path):
+            descriptor = os.open(self.top, _FOLDER)
+        try:
+            for name in self._names(path):
+                with self._explained(path):
+                    inner = os.open(name, _FOLDER, dir_fd=descriptor)
+                os.close(descriptor)
+                descriptor = inner
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def file(self, path: str) -> Iterator[IO[bytes]]:
+        """Open a regular file; closed afterwards."""
+        above, name = self._split(path)
+        with self.folder(above) as descriptor:
+            with self._explained(path):
+                file = opened(name, descriptor)
+            with file:
+                yield file
+
+    def kind(self, path: str) -> Kind:
+        """Return what `path` is."""
+        if not self._names(path):
+            return "folder"
+        above, name = self._split(path)
+        with self.folder(above) as descriptor, self._explained(path):
+            return kind_of(os.stat(name, dir_fd=descriptor, follow_symlinks=False))
+
+    def _split(self, path: str) -> tuple[str, str]:
+        names = self._names(path)
+        self.require(names, f"{path!r} is a folder", code="not_a_file")
+        return "/".join(names[:-1]), names[-1]
+
+    def _names(self, path: str) -> list[str]:
+        names = [name for name in path.split("/") if name not in ("", ".")]
+        inside = not path.startswith("/") and "\0" not in path and ".." not in names
+        self.require(
+            inside, f"{path!r}: give a path below the root, without ..", code="outside_root"
+        )
+        return names
+
+    @contextmanager
+    def _explained(self, path: str) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError:
+            raise ToolError(self.tool, f"{path}: there is no such file", "not_found") from None
+        except (OSError, UnicodeEncodeError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            message = f"{path}: {why}; links, pipes and devices are not opened"
+            raise ToolError(self.tool, message, "not_readable", type(error).__name__) from None
+
+
+def opened(name: str, folder: int) -> IO[bytes]:
+    """Open the regular file `name` in an open folder, through no link.
+
+    Raises:
+        OSError: it is no regular file, or cannot be read.
+    """
+    if kind_of(os.stat(name, dir_fd=folder, follow_symlinks=False)) != "file":
+        raise OSError(0, "no regular file")
+    file = os.fdopen(os.open(name, _FILE, dir_fd=folder), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # it was replaced in between
+        file.close()
+        raise OSError(0, "no regular file")
+    return file
+
+
+Found = tuple[FileEntry, str, int]
+"""An entry, its path below where the walk began, and the open folder that it lies in."""
+
+
+@attrs.define
+class Walk:
+    """A walk over a folder in the order of names; counts what it could not show."""
+
+    root: Root
+    deep: bool = attrs.field(kw_only=True)
+    visited: int = attrs.field(default=0, init=False)
+    truncated: bool = attrs.field(default=False, init=False)
+    unnameable: int = attrs.field(default=0, init=False)
+
+    def over(self, path: str) -> Generator[Found, None, None]:
+        """Yield what lies in `path`; close it when you stop early."""
+        prefix = "/".join(name for name in path.split("/") if name not in ("", "."))
+        with self.root.folder(path) as folder:
+            yield from self._inside(folder, f"{prefix}/" if prefix else "", "", 1)
+
+    def _inside(
+        self, folder: int, prefix: str, below: str, level: int
+    ) -> Generator[Found, None, None]:
+        for name in self._names(folder):
+            self.visited += 1
+            if self.visited > VISITED_MAX:
+                self.truncated = True
+                return
+            try:
+                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            except OSError:  # removed while we looked
+                continue
+            entry = _entry(f"{prefix}{below}{name}", status)
+            yield entry, f"{below}{name}", folder
+            if self.deep and entry.kind == "folder":
+                yield from self._deeper(name, folder, prefix, f"{below}{name}/", level)
+
+    def _deeper(
+        self, name: str, folder: int, prefix: str, below: str, level: int
+    ) -> Generator[Found, None, None]:
+        try:
+            inner = -1 if level >= LEVELS_MAX else os.open(name, _FOLDER, dir_fd=folder)
+        except OSError:  # not ours to read, or no folder any more
+            inner = -1
+        if inner < 0:
+            self.truncated = True
+            return
+        try:
+            yield from self._inside(inner, prefix, below, level + 1)
+        finally:
+            os.close(inner)
+
+    def _names(self, folder: int) -> list[str]:
+        names = os.listdir(folder)
+        known = [name for name in names if _is_text(name)]
+        self.unnameable += len(names) - len(known)
+        return sorted(known)
+
+
+def kind_of(status: os.stat_result) -> Kind:
+    """Return what a name stands for, by its status."""
+    if stat.S_ISREG(status.st_mode):
+        return "file"
+    if stat.S_ISDIR(status.st_mode):
+        return "folder"
+    return "link" if stat.S_ISLNK(status.st_mode) else "other"
+
+
+def _entry(path: str, status: os.stat_result) -> FileEntry:
+    kind = kind_of(status)
+    return FileEntry(path=path, kind=kind, size_bytes=status.st_size if kind == "file" else None)
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
