@@ -9,7 +9,7 @@ gathered here, and `replay.explain.scopes` aligns it (CONTRACT.md §12.4).
 import asyncio
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 import attrs
@@ -366,7 +366,7 @@ def _sleeping(kernel: Kernel) -> dict[str, str]:
     return {scope: key for scope, key in found.items() if key in kernel.loop.timers}
 
 
-def _shifted(first: Entry, armed: Iterable[str]) -> tuple[str, int]:
+def _shifted(first: Entry, armed: Collection[str]) -> tuple[str, int]:
     """Return the scope of a recorded timer that is armed under a later number, and how much."""
     if first.kind != "timer.fired" or first.call in armed:
         return "", 0
