@@ -255,7 +255,8 @@ def _of_sleep(mismatch: Mismatch, explorer: Explorer, found: list[Found]) -> Fou
             continue  # what waits in a task beside it keeps nobody from asking
         if key in told and scope not in scopes:
             continue  # it is a recorded one, of a task that had another place
-        if scope in more or scope not in scopes or (key not in keys and not is_world):
+        is_new = key not in keys or explorer.is_limit(key)
+        if scope in more or scope not in scopes or (is_new and not is_world):
             timer = Item("timer", "", None, key)
             if gone is not None and gone.scope == scope and not gone.is_mark:
                 return Found("kind_changed", gone, timer)

@@ -149,7 +149,7 @@ class Explorer:
         scope = scope_of(entry.call)
         above = [key for one, key in self.sleeping.items() if f"{scope}/".startswith(f"{one}/")]
         key = max(above, key=len, default="")
-        if not key or key not in self._fired:
+        if not key or key not in self._fired or self.is_limit(key):
             return key
         fired = min(
             (seq for each, seq in self._fired.items() if scope_of(each) == scope), default=-1
@@ -159,6 +159,18 @@ class Explorer:
             return ""
         is_awaited = entry.kind != "child.started" or entry.call in self._given_up
         return self.sleeping.get(scope, "") if is_awaited else ""
+
+    def is_limit(self, key: str) -> bool:
+        """Return whether a recorded timer fired while its task waited for something: no sleep."""
+        fired, scope = self._fired.get(key, -1), scope_of(key)
+        for item in self.recorded_items:
+            if item.seq >= fired:
+                return False
+            if item.scope == scope and item.kind in _AWAITED:
+                answered = self._answers.get(item.call)
+                if answered is None or answered[0] > fired:
+                    return True
+        return False
 
     # -- what the program asks ------------------------------------------------------------
 
@@ -325,6 +337,7 @@ _COMPLETIONS: Final = frozenset(
 )
 _WORLDS: Final = _COMPLETIONS | {"timer.fired"}
 _WAITED_FOR: Final = frozenset({"tool.called", "model.asked", "child.started", "input.asked"})
+_AWAITED: Final = frozenset({"tool", "model", "input"})
 _COMPLETED_BY: Final = {
     "tool": "tool.returned",
     "model": "model.answered",
@@ -368,7 +381,7 @@ def _sleeping(kernel: Kernel) -> dict[str, str]:
 
 def _shifted(first: Entry, armed: Collection[str]) -> tuple[str, int]:
     """Return the scope of a recorded timer that is armed under a later number, and how much."""
-    if first.kind != "timer.fired" or first.call in armed:
+    if first.kind != "timer.fired" or (first.call or "") in armed:
         return "", 0
     scope, _, number = (first.call or "").partition("@")
     later = [int(key.partition("@")[2]) - int(number) for key in armed if scope_of(key) == scope]

@@ -652,7 +652,9 @@ def sleep_longer(node: ast.AST) -> bool:
     return True
 
 
-@on_statements("sleep dropped", "either", "missing_call", "unconsumed", "unrecorded_await")
+@on_statements(
+    "sleep dropped", "either", "missing_call", "unconsumed", "unrecorded_await", "extra_call"
+)
 def sleep_dropped(_owner: ast.AST, body: list[ast.stmt], at: int) -> bool:
     """A pause is gone."""
     statement = body[at]

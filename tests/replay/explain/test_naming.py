@@ -586,3 +586,21 @@ def test_what_stands_in_the_place_of_a_call_has_replaced_it(tmp_path: Path, edit
 
     assert (found.category, found.call) == ("kind_changed", "0#1")
     assert (found.recorded or {})["name"] == "flaky"
+
+
+async def then_in_time(run: Run, _input: object, *, edit: str) -> None:
+    """Ask, and wait for another call within a limit."""
+    await (run.sleep(0.001) if edit == "sleep" else run.tool("search", q="a"))
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(run.tool("lasting", q="b"), 0.02)
+
+
+def test_a_recorded_time_limit_is_no_sleep_of_the_same_number(tmp_path: Path) -> None:
+    """It fired while its task waited for a call: the sleep stands in the place of another."""
+    program = functools.partial(then_in_time, edit="")
+    log = record(program, log=tmp_path / "a.jsonl", tools=[search, lasting], seed=1).log
+
+    found = reexecute(log, functools.partial(then_in_time, edit="sleep")).divergences[0]
+
+    assert (found.category, found.call) == ("kind_changed", "0@1")
+    assert (found.recorded or {})["call"] == "0#1"
