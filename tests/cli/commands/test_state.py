@@ -83,7 +83,7 @@ def test_what_is_left_is_counted_in_plain_words(tmp_path: Path, invoke: Invoke) 
     (left,) = [line for line in invoke("state", log).stdout.splitlines() if "left " in line]
 
     assert "1 level," in left
-    assert "64 children" in left
+    assert "1,000 children" in left
 
 
 def test_two_states_are_compared_by_pointers(survey_log: Path, invoke: Invoke) -> None:

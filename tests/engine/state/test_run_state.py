@@ -26,7 +26,7 @@ def test_nothing_left_is_zero_and_no_cap_is_none() -> None:
     """A run may overshoot with its last answer; what is left is never negative."""
     state = RunState(
         depth=9,
-        children_started=70,
+        children_started=1_070,
         limits=CEILINGS.narrowed(Limits(model_tokens=10)),
         usage=Usage(input_tokens=99),
     )
