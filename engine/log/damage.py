@@ -85,6 +85,14 @@ def lines(file: BinaryIO) -> Iterator[bytes]:
     return iter(partial(file.readline, LINE_MAX + 1), b"")
 
 
+def _lines_and_holes(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines of `file`; of a hole, which is no part of a line, only where it begins."""
+    for line in lines(file):
+        yield line
+        if len(line) > LINE_MAX and (data := _after_hole(file, at := file.tell())) > at:
+            file.seek(min(data, file.seek(0, os.SEEK_END)))
+
+
 def judge(file: BinaryIO, place: Place) -> Damage:
     """Return what is wrong at `place`, where the chain of `file` breaks.
 
@@ -145,14 +153,20 @@ def _rest(file: BinaryIO, offset: int) -> _Rest:
 
 
 def _after_hole(file: BinaryIO, at: int) -> int:
-    """Return where the next bytes of a file are that are not of a hole; its end if there are none.
+    try:
+        return after_hole(file.fileno(), at)
+    except OSError:  # bytes in memory
+        return at
 
-    A file may be said to have terabytes, and have none of them.
+
+def after_hole(descriptor: int, at: int) -> int:
+    """Return where the next bytes of a file are that are not of a hole; `sys.maxsize` for none.
+
+    A file may be said to have terabytes, and have none of them.  Where it cannot be told, `at`.
     """
     try:
-        descriptor = file.fileno()
         here = os.lseek(descriptor, 0, os.SEEK_CUR)
-    except OSError:  # bytes in memory
+    except OSError:
         return at
     try:
         return os.lseek(descriptor, at, os.SEEK_DATA)
@@ -173,12 +187,10 @@ def _anything_verifies(file: BinaryIO, offset: int) -> bool:
     """Return whether some line after the first follows from the hash that the one before stores."""
     file.seek(offset)
     before: bytes | None = None
-    for line in lines(file):
+    for line in _lines_and_holes(file):
         if before and line.endswith(trailer(before, line[:-TRAILER])):
             return True
         before = stored_hash(line)
-        if len(line) > LINE_MAX and (data := _after_hole(file, at := file.tell())) > at:
-            file.seek(min(data, file.seek(0, os.SEEK_END)))
     return False
 
 
@@ -252,7 +264,7 @@ def _copied(file: BinaryIO, place: Place, line: bytes) -> int | None:
     """Return where else in the file `line` stands, counted from 1: before its copy or after it."""
     file.seek(0)
     here = place.seq + 1
-    for number, other in enumerate(lines(file), 1):
+    for number, other in enumerate(_lines_and_holes(file), 1):
         if other == line and number != here:
             return number
     return None
@@ -261,4 +273,4 @@ def _copied(file: BinaryIO, place: Place, line: bytes) -> int | None:
 def _comes_later(file: BinaryIO, place: Place) -> bool:
     file.seek(place.offset)
     head = b'{"seq":%d,' % place.seq
-    return any(line.startswith(head) for line in lines(file))
+    return any(line.startswith(head) for line in _lines_and_holes(file))

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, BinaryIO, Final
 
-from refold.engine.errors import LogExists, LogNameRefused, LogUnsupported
+from refold.engine.errors import LogExists, LogNameRefused, LogUnsupported, UsageError
 from refold.engine.log.gaps import named_blobs
 from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, blobs_of, root_of, tree
 from refold.engine.log.reader import open_log, reading
@@ -60,6 +60,7 @@ def pack(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Path:
         LogNameRefused: `path` is not named like a log, or not in printable characters, or `out`
             does not end in `.refold`.
         OSError: `out` could not be written; nothing of it is left.
+        UsageError: it is more than `opened` would open.
     """
     top, packed = Path(path), Path(out)
     root_of(top)
@@ -70,11 +71,13 @@ def pack(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Path:
         )
     if packed.suffix != PACKED_SUFFIX:
         raise LogNameRefused(str(packed), f"a packed log's name ends in {PACKED_SUFFIX}")
+    parts = _parts(top)
+    _refuse_too_much(top, parts)
     unfinished = packed.with_name(f".{packed.name}.{secrets.token_hex(4)}")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with open(os.open(unfinished, flags, 0o600), "w+b") as file:  # noqa: PTH123 - a descriptor
-            _pack_into(file, top)
+            _pack_into(file, parts)
             file.flush()
             os.fsync(file.fileno())
         try:
@@ -89,18 +92,39 @@ def pack(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Path:
     return packed
 
 
-def _pack_into(file: BinaryIO, top: Path) -> None:
+def _parts(top: Path) -> list[tuple[Path, str]]:
+    """Return what is packed, and under which names."""
+    logs = [log for log in tree(top) if log == top or log.is_file()]
+    blobs = blobs_of(top)
+    wanted = None if root_of(top) == top else _named(logs)
+    parts = [(log, log.name) for log in logs]
+    for blob in sorted(blobs.glob("??/*")):
+        inner = f"{blob.parent.name}/{blob.name}"
+        is_wanted = wanted is None or blob.name in wanted
+        if is_wanted and _BLOB.match(inner) and not blob.is_symlink():
+            parts.append((blob, f"{blobs.name}/{inner}"))
+    return parts
+
+
+def _refuse_too_much(top: Path, parts: list[tuple[Path, str]]) -> None:
+    """Raise UsageError for what `opened` would refuse, before anything is written."""
+    if len(parts) > FILES_MAX:
+        raise UsageError(
+            f"{top}: a packed file holds {FILES_MAX} files, and these are {len(parts)}"
+        )
+    sizes = {name: path.stat().st_size for path, name in parts}
+    if (total := sum(sizes.values())) > UNPACKED_MAX:
+        most = max(sizes, key=sizes.__getitem__)
+        raise UsageError(
+            f"{top}: a packed file holds {UNPACKED_MAX} bytes, and these are {total}, "
+            f"{sizes[most]} of them in {most}; where that is damage, `refold recover` says so"
+        )
+
+
+def _pack_into(file: BinaryIO, parts: list[tuple[Path, str]]) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
-        logs = [log for log in tree(top) if log == top or log.is_file()]
-        for log in logs:
-            _add(archive, log, log.name)
-        blobs = blobs_of(top)
-        wanted = None if root_of(top) == top else _named(logs)
-        for blob in sorted(blobs.glob("??/*")):
-            inner = f"{blob.parent.name}/{blob.name}"
-            is_wanted = wanted is None or blob.name in wanted
-            if is_wanted and _BLOB.match(inner) and not blob.is_symlink():
-                _add(archive, blob, f"{blobs.name}/{inner}")
+        for path, name in parts:
+            _add(archive, path, name)
 
 
 def _named(logs: list[Path]) -> set[str]:

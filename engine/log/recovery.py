@@ -6,6 +6,7 @@ beside the log as `<log>.torn-<offset>-<first 8 digits of their sha256>`.
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -13,7 +14,12 @@ from typing import Any, Final
 
 import attrs
 
-_CHUNK: Final = 1024 * 1024
+from refold.engine.log.damage import after_hole
+
+TAIL_MAX: Final = 64 * 1024**2
+"""Bytes of a tail that are hashed whole."""
+
+_PIECE: Final = 1024 * 1024
 
 
 @attrs.frozen
@@ -22,7 +28,7 @@ class Cut:
 
     bytes: int
     sha256: str
-    """Of the bytes cut, 64 lower-case hex digits."""
+    """Of the bytes cut, as `tail` says, 64 lower-case hex digits."""
     offset: int
     """Where they began; now the length of the log."""
     kept: Path
@@ -39,30 +45,50 @@ def cut_tail(descriptor: int, path: Path, offset: int) -> Cut:
     Raises:
         OSError: they could not be kept, or not be cut.
     """
-    digest, size = sha256(), 0
-    for chunk in _from(descriptor, offset):
-        digest.update(chunk)
-        size += len(chunk)
-    name = digest.hexdigest()
+    size, name = tail(descriptor, offset)
     kept = path.with_name(f"{path.name}.torn-{offset}-{name[:8]}")
-    _keep(descriptor, offset, kept)
+    _keep(descriptor, offset, size, kept)
     os.ftruncate(descriptor, offset)
     os.fsync(descriptor)
     return Cut(size, name, offset, kept)
 
 
-def _from(descriptor: int, offset: int) -> Iterator[bytes]:
-    while chunk := os.pread(descriptor, _CHUNK, offset):
-        yield chunk
-        offset += len(chunk)
+def tail(descriptor: int, offset: int) -> tuple[int, str]:
+    """Return how many bytes an open file has from `offset` on, and their digest.
+
+    That is their sha256; of a tail so long that it is one hole for the most part, that of the
+    pieces in it that are not zeros alone, each behind its number (CONTRACT.md §4.5).
+    """
+    size, digest = max(0, os.fstat(descriptor).st_size - offset), sha256()
+    if size <= TAIL_MAX:
+        digest.update(os.pread(descriptor, size, offset))
+    else:
+        for number, piece in _pieces(descriptor, offset):
+            digest.update(number.to_bytes(8, "big") + piece)
+    return size, digest.hexdigest()
 
 
-def _keep(descriptor: int, offset: int, kept: Path) -> None:
+def _pieces(descriptor: int, offset: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the pieces of a tail that hold more than zeros, numbered from 0; holes are not read."""
+    number = 0
+    while (data := after_hole(descriptor, offset + number * _PIECE)) < sys.maxsize:
+        number = max(number, (data - offset) // _PIECE)
+        if not (piece := os.pread(descriptor, _PIECE, offset + number * _PIECE)):
+            return
+        if piece.strip(b"\0"):
+            yield number, piece
+        number += 1
+
+
+def _keep(descriptor: int, offset: int, size: int, kept: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         kept.unlink()  # of a recovery that was itself cut short; the bytes are the same
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with open(os.open(kept, flags, 0o600), "wb") as file:  # noqa: PTH123 - a descriptor
-        file.writelines(_from(descriptor, offset))
+        for number, piece in _pieces(descriptor, offset):
+            file.seek(number * _PIECE)
+            file.write(piece)
+        file.truncate(size)
         file.flush()
         os.fsync(file.fileno())
     sync_folder(kept.parent)

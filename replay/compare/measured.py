@@ -17,9 +17,13 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import Json, encode, encode_sorted, loads, unescaped
+from refold.engine.errors import LogMissing
 from refold.engine.events.events import MEASURED
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
+from refold.engine.log.damage import lines
+from refold.engine.log.line import LINE_MAX
 from refold.engine.log.names import blobs_of, tree
+from refold.engine.log.reader import open_log
 from refold.replay.tree.tree_text import in_order_of_calls
 
 _WORD: Final = re.compile(r"[\w-]+")
@@ -119,10 +123,12 @@ class Declared:
 
     def _read(self, log: Path) -> Iterator[_Made]:
         try:
-            with log.open("rb") as file:
-                first = file.readline()
+            with open_log(log) as file:
+                first = file.readline(LINE_MAX)
                 path = ""
-                for line in file:
+                for line in lines(file):
+                    if len(line) > LINE_MAX:
+                        return  # no log from here on, and perhaps a hole of gigabytes
                     found = _BEGINNING.match(line)
                     if found is None:
                         continue
@@ -131,7 +137,7 @@ class Declared:
                         continue
                     path = path or str(loads(first)["data"].get("path", ""))
                     yield from self._declared(log, path, loads(line)["data"])
-        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        except (LogMissing, OSError, ValueError, LookupError, TypeError, AttributeError):
             return
 
     def _declared(self, log: Path, path: str, data: dict[str, Any]) -> Iterator[_Made]:

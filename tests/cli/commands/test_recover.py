@@ -1,6 +1,7 @@
 """`refold recover`: what is left of a log, and what can be kept of it (CONTRACT.md §4.5)."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -166,3 +167,20 @@ def test_a_child_that_broke_off_and_was_joined_is_sound(log: Path, invoke: Invok
 @pytest.mark.parametrize("words", [["none.jsonl"], ["."]])
 def test_what_is_no_log_is_usage(words: list[str], invoke: Invoke) -> None:
     assert invoke("recover", *words).exit_code == 2
+
+
+@pytest.mark.parametrize("command", ["recover", "diff", "verify", "show", "ls", "pack"])
+def test_a_hole_in_a_childs_log_keeps_no_command_busy(
+    command: str, log: Path, invoke: Invoke
+) -> None:
+    """A child's log says that it has terabytes: nothing reads them, or packs them."""
+    whole = shutil.copytree(log.parent, log.parent.with_name("whole")) / log.name
+    os.truncate(log.with_name(f"{log.stem}.1.jsonl"), 2**42)
+
+    said = invoke(command, log.parent if command == "ls" else log, *[whole] * (command == "diff"))
+
+    codes = {"recover": 3, "verify": 3, "pack": 2}
+    assert said.exit_code == codes.get(command, 0)
+    if command == "pack":
+        assert f"of them in {log.stem}.1.jsonl" in said.stderr
+        assert not list(log.parent.glob("*.refold*"))

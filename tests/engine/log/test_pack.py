@@ -1,18 +1,21 @@
 """One file of a tree (CONTRACT.md §4.6)."""
 
+import shutil
 import signal
 import stat
 import subprocess
 import sys
 import tempfile
+import time
 import zipfile
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 import attrs
 import pytest
 
-from refold.engine.errors import LogExists, LogMissing, LogNameRefused, LogUnsupported
+from refold.engine.errors import LogExists, LogMissing, LogNameRefused, LogUnsupported, UsageError
 from refold.engine.events.events import NoteAdded, RunStarted
 from refold.engine.log import LogWriter, read_entries, scan
 from refold.engine.log import pack as packing
@@ -148,6 +151,57 @@ def test_a_bomb_is_refused(tree: Path, tmp_path: Path, monkeypatch: pytest.Monke
 
     with pytest.raises(LogUnsupported, match="more than 41000 bytes"), opened(packed):
         pass
+
+
+@pytest.mark.parametrize(("name", "most"), [("UNPACKED_MAX", 41_000), ("FILES_MAX", 2)])
+def test_nothing_is_packed_that_is_not_opened(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, most: int
+) -> None:
+    """It says how much it is and what the most of it is, and writes nothing."""
+    monkeypatch.setattr(packing, name, most)
+
+    with pytest.raises(UsageError, match=f"holds {most} "):
+        pack(tree, tmp_path / "report.refold")
+
+    assert not [each for each in tmp_path.iterdir() if "report" in each.name]
+    monkeypatch.setattr(packing, name, 10 * most)
+    with opened(pack(tree, tmp_path / "report.refold")) as root:
+        assert root.read_bytes() == tree.read_bytes()
+
+
+@pytest.mark.long
+def test_a_bomb_of_five_megabytes_costs_nothing(tmp_path: Path) -> None:
+    """It would unpack to 5 GiB of zeros."""
+    packed, zeros = tmp_path / "report.refold", bytes(2**24)
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name in ("audit.jsonl", "audit.1.jsonl"):
+            with archive.open(name, "w", force_zip64=True) as file:
+                for _ in range(160):
+                    file.write(zeros)
+    free, began = shutil.disk_usage(tmp_path).free, time.process_time()
+
+    with pytest.raises(LogUnsupported, match=f"more than {packing.UNPACKED_MAX} bytes"):
+        opened(packed).__enter__()
+
+    assert time.process_time() - began < 1
+    assert free - shutil.disk_usage(tmp_path).free < 2**30
+
+
+@pytest.mark.long
+def test_as_many_files_as_a_pack_may_hold_are_unpacked_in_seconds(tree: Path) -> None:
+    """99,990 of them, none with more than a few bytes; and the folder is gone after it."""
+    packed = pack(tree, tree.with_name("report.refold"))
+    with zipfile.ZipFile(packed, "a") as archive:
+        for number in range(99_990 - len(archive.namelist())):
+            name = sha256(b"%d" % number).hexdigest()
+            archive.writestr(f"audit.blobs/{name[:2]}/{name}", b"%d" % number)
+    began = time.process_time()
+
+    with opened(packed) as root:
+        assert sum(1 for _ in root.parent.rglob("*") if _.is_file()) == 99_990
+        assert time.process_time() - began < 30
+
+    assert not root.parent.exists()
 
 
 def test_a_bomb_that_states_less_is_refused(tree: Path, tmp_path: Path) -> None:

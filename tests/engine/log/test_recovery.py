@@ -11,6 +11,7 @@ import pytest
 from refold.engine.errors import LogDamaged
 from refold.engine.events.events import RunResumed
 from refold.engine.log import LogWriter, read_entries, scan
+from refold.engine.log.recovery import TAIL_MAX
 
 SECTOR = 512
 
@@ -116,3 +117,46 @@ def test_an_empty_log_is_torn_and_cannot_be_resumed(tmp_path: Path) -> None:
     with pytest.raises(LogDamaged) as refused:
         LogWriter.resume(path)
     assert refused.value.what == "torn tail"
+
+
+def test_of_a_long_tail_no_hole_is_read_or_filled(make_log: Callable[[int], Path]) -> None:
+    """Its digest is of the pieces that hold more than zeros, each behind its number."""
+    path = make_log(4)
+    whole = path.read_bytes()
+    with path.open("r+b") as file:
+        file.seek(len(whole) + 2**40 + 5)
+        file.write(b"half an entry")
+
+    cut = LogWriter.resume(path).cut
+
+    assert path.read_bytes() == whole
+    assert cut is not None
+    piece = b"\0" * 5 + b"half an entry"
+    assert cut.bytes == 2**40 + len(piece)
+    assert cut.sha256 == sha256((2**20).to_bytes(8, "big") + piece).hexdigest()
+    assert cut.kept.stat().st_size == cut.bytes
+    assert cut.kept.stat().st_blocks * 512 < 2**24
+    with cut.kept.open("rb") as kept:
+        kept.seek(2**40)
+        assert kept.read() == piece
+
+
+def test_zeros_in_a_long_tail_count_whether_they_are_a_hole_or_not(
+    make_log: Callable[[int], Path],
+) -> None:
+    """A copy of the log that has bytes for its hole has the same digest."""
+    cuts = []
+    for is_hole in (True, False):
+        path = make_log(4)
+        with path.open("ab") as file:
+            file.write(b"x")
+            if is_hole:
+                file.truncate(file.tell() + TAIL_MAX)
+            else:
+                file.write(bytes(TAIL_MAX))
+        cuts.append(LogWriter.resume(path).cut)
+        path.unlink()
+
+    assert cuts[0] == cuts[1]
+    assert cuts[0] is not None
+    assert cuts[0].sha256 == sha256(bytes(8) + b"x" + bytes(2**20 - 1)).hexdigest()

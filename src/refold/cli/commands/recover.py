@@ -2,7 +2,6 @@
 
 import re
 import shlex
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +14,8 @@ from refold.cli.output.pages import page
 from refold.engine.log import Prefix, prefix_of, salvage
 from refold.engine.log.damage import TORN_TAIL, Damage
 from refold.engine.log.names import SUFFIX, root_of, tree
+from refold.engine.log.reader import open_log
+from refold.engine.log.recovery import tail
 from refold.replay.audit.verify import LEAVES_INTACT, LogReport, verify
 from refold.replay.index.guarantee import is_observed
 
@@ -133,16 +134,14 @@ def _state(found: Prefix, wrong: Damage | None, report: LogReport | None) -> str
 
 def _tail(found: Prefix) -> dict[str, Any]:
     """Return what follows the entries that verify: how much, its digest, how it begins."""
-    digest, begins = sha256(), b""
-    with found.path.open("rb") as file:
+    with open_log(found.path) as file:
+        size, digest = tail(file.fileno(), found.offset)
         file.seek(found.offset)
-        while chunk := file.read(1024 * 1024):
-            begins = begins or chunk[:200]
-            digest.update(chunk)
+        begins = file.read(200)
     kind = _KIND.match(begins)
     return {
-        "bytes": found.size - found.offset,
-        "sha256": digest.hexdigest(),
+        "bytes": size,
+        "sha256": digest,
         "kind": kind[1].decode() if kind else "",
         "begins": begins[:_SHOWN].decode(errors="backslashreplace"),
     }
