@@ -50,13 +50,14 @@ def operator(
 
 
 def on_statements(
-    name: str, expects: Expects, *categories: str
+    name: str, expects: Expects, *categories: str, not_compared: str = ""
 ) -> Callable[[Callable[[ast.AST, list[ast.stmt], int], bool]], Any]:
     """Register an operator on statements: the function edits a body at an index."""
 
     def register(change: Callable[[ast.AST, list[ast.stmt], int], bool]) -> Any:
         edits, text = _on_bodies(change), (change.__doc__ or "").partition("\n")[0]
-        OPERATORS.append(Operator(name, expects, frozenset(categories), edits, text=text))
+        names = frozenset(categories)
+        OPERATORS.append(Operator(name, expects, names, edits, not_compared, text))
         return change
 
     return register
@@ -326,9 +327,9 @@ def look_inserted(owner: ast.AST, body: list[ast.stmt], at: int) -> bool:
     return True
 
 
-@on_statements("sleep inserted", "either", "extra_call")
+@on_statements("sleep inserted", "either", "extra_call", not_compared="the length of")
 def sleep_inserted(owner: ast.AST, body: list[ast.stmt], at: int) -> bool:
-    """A pause before a statement."""
+    """A pause before a statement; unseen where the task is given up on before it can end."""
     if not _has_run(owner):
         return False
     body.insert(at, asked(owner, "run.sleep(0.001)"))
