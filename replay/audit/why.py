@@ -11,7 +11,7 @@ Rules: CONTRACT.md §3.2, §14.14.
 import sys
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -101,10 +101,30 @@ def causes(log: str | PathLike[str], seq: int, *, every: bool = False, most: int
         RefoldError: whatever `why` raises.
     """
     path = Path(fspath(log))
-    logs = _Logs(path, seq)
-    all_found = _ancestors(logs, logs.first) if every else _chain(logs, logs.first)
+    asked = _Log(path, seq if seq >= 0 else None)
+    at = seq if seq >= 0 else len(asked.rows) + seq
+    if not 0 <= at < len(asked.rows):
+        raise EntryMissing(str(path), seq, asked.entries())
+    logs = _Logs({path: asked})
+    all_found = _ancestors(logs, (path, at)) if every else _chain(logs, (path, at))
     found = all_found[:most]
     return Causes(_causes(found), len(all_found))
+
+
+def direct_causes(
+    counts: Mapping[Path, int],
+) -> Iterator[tuple[Place, tuple[tuple[How, Place], ...]]]:
+    """Yield each entry of some logs with what led to it directly: first its link of the chain.
+
+    `counts` says how many entries of each log verify; each log is read once.
+
+    Raises:
+        LogDamaged: fewer of them do.
+    """
+    logs = _Logs({path: _Log(path, count - 1) for path, count in counts.items() if count})
+    for path, count in counts.items():
+        for seq in range(count):
+            yield (path, seq), tuple(logs.direct((path, seq)))
 
 
 def _causes(found: list["_Link"]) -> tuple[Cause, ...]:
@@ -205,13 +225,8 @@ class _Row(NamedTuple):
 class _Logs:
     """The logs of a tree that were needed so far."""
 
-    def __init__(self, path: Path, seq: int) -> None:
-        asked = _Log(path, seq if seq >= 0 else None)
-        at = seq if seq >= 0 else len(asked.rows) + seq
-        if not 0 <= at < len(asked.rows):
-            raise EntryMissing(str(path), seq, asked.entries())
-        self.first: Place = (path, at)
-        self._logs = {path: asked}
+    def __init__(self, logs: dict[Path, "_Log"]) -> None:
+        self._logs = logs
 
     def direct(self, place: Place) -> Iterator[tuple[How, Place]]:
         """Yield what led to an entry directly, that which comes in the chain first."""

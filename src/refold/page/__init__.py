@@ -6,6 +6,8 @@ computed here, or by `refold.replay`; the page displays it, and checks the chain
 
     document    everything that the page shows, as plain data
     lanes       who did what when: bars on a common clock
+    critical    the critical path over them
+    states      what each entry changed of the state
     html        the document, the logs and `assets/` as one file
     assets/     what browsers read: index.html, style.css, ES modules
 """

@@ -6,6 +6,7 @@ differently `replay.compare.diff`'s.  Logs and entries are named by numbers, for
 entries from the logs' bytes.  Rules: CONTRACT.md §14.16.
 """
 
+import contextlib
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final
@@ -13,12 +14,21 @@ from typing import Any, Final
 import attrs
 
 from refold import __version__
-from refold.engine.log.names import parent_of
+from refold.engine.errors import RefoldError
+from refold.page.critical import Link, critical_path
 from refold.page.lanes import Lane, origin_of, read_lane, sound
+from refold.page.states import changes
 from refold.replay.audit.verify import Verification, verify
+from refold.replay.audit.why import direct_causes
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 
 VERSION: Final = 1
+
+
+ENTRIES_MAX: Final = 50_000
+"""Of a log: of larger ones, what the page has of each entry is left out, and said to be."""
+
+_LATER: Final = "the run is too large for this page: refold state LOG --at N, refold why LOG N"
 
 
 @attrs.frozen
@@ -38,15 +48,25 @@ def page(log: Path) -> Page:
         LogUnsupported: it was written by a newer version.
     """
     tree, verification = delegation_tree(log), verify(log)
-    reports = [each for each in verification.logs if _is_there(Path(each.path))]
-    logs = tuple(Path(each.path) for each in reports)
-    ids = {path: number for number, path in enumerate(logs)}
+    reports = {Path(each.path): each for each in verification.logs if _is_there(Path(each.path))}
+    ids = {path: number for number, path in enumerate(reports)}
+    counts = {path: report.entries for path, report in reports.items()}
     first = next(iter(sound(log)))
-    lanes, times = [], []
+    lanes, talks, times = [], [], []
     for path, found in _lanes(tree, ids).items():
         times.append(read_lane(path, found, origin_of(first)))
-        lanes += [lane.as_json() for lane in found.values() if lane.start_us is not None]
-    starts = _starts(logs, ids)
+        there = [lane for lane in found.values() if lane.start_us is not None]
+        lanes += [lane.as_json() for lane in there]
+        talks += [talk for lane in there for talk in lane.talks()]
+    is_large = max(counts.values()) > ENTRIES_MAX
+    links = _links(counts, ids)
+    main, beside = _as_told(links, len(ids))
+    starts = {
+        path: {"log": place[1], "seq": place[2]}
+        for path, number in ids.items()
+        for place in links.get((number, 0), ())[:1]
+        if place[1] >= 0
+    }
     document = {
         "version": VERSION,
         "refold": __version__,
@@ -56,25 +76,53 @@ def page(log: Path) -> Page:
         "verdict": _verdict(verification, ids),
         "logs": [
             {
-                "name": Path(each.path).name,
+                "name": path.name,
                 "run": number,
-                "bytes": Path(each.path).stat().st_size,
-                "entries": each.entries,
-                "head": each.head,
-                "parent": starts.get(Path(each.path)),
+                "bytes": path.stat().st_size,
+                "entries": counts[path],
+                "head": reports[path].head,
+                "parent": starts.get(path),
             }
-            for number, each in enumerate(reports)
+            for path, number in ids.items()
         ],
         "tree": _node(tree, ids, starts),
         "totals": totals(tree),
         "lanes": lanes,
-        "critical": [],
-        "links": {},
-        "states": {},
-        "threads": [],
+        "critical": critical_path(links, times),
+        "links": main | {"beside": {} if is_large else beside},
+        "states": {} if is_large else {str(ids[path]): _states(path) for path in ids},
+        "threads": talks,
+        "left_out": _LATER if is_large else "",
         "diff": None,
     }
-    return Page(document, logs)
+    return Page(document, tuple(ids))
+
+
+def _links(counts: dict[Path, int], ids: dict[Path, int]) -> dict[tuple[int, int], list[Link]]:
+    """Return what led to each entry directly, the link of its chain first; a log not here is -1."""
+    return {
+        (ids[path], seq): [(how, ids.get(above, -1), at) for how, (above, at) in direct]
+        for (path, seq), direct in direct_causes(counts)
+    }
+
+
+def _as_told(
+    links: dict[tuple[int, int], list[Link]], logs: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return by log the link of each entry's chain; and by entry, what else led to it."""
+    main: dict[str, list[Link | None]] = {str(number): [] for number in range(logs)}
+    for (log, _), direct in links.items():
+        main[str(log)].append(direct[0] if direct else None)
+    beside = {f"{log}:{seq}": direct[1:] for (log, seq), direct in links.items() if direct[1:]}
+    return dict(main), beside
+
+
+def _states(path: Path) -> list[Any]:
+    """Return what each entry of a log changed of the state; as far as it can be folded."""
+    found: list[Any] = []
+    with contextlib.suppress(RefoldError):
+        found.extend(changes(sound(path, resolve=True)))
+    return found
 
 
 def totals(tree: RunNode) -> dict[str, Any]:
@@ -116,18 +164,6 @@ def _verdict(found: Verification, ids: dict[Path, int]) -> dict[str, Any]:
     ]
     answers = {name: getattr(found, name) for name in ("intact", "complete", "authentic")}
     return answers | {"problems": problems}
-
-
-def _starts(logs: tuple[Path, ...], ids: dict[Path, int]) -> dict[Path, dict[str, int]]:
-    """Return, of each child's log, its parent's and the entry there that started it."""
-    seqs: dict[tuple[Path, int], int] = {}
-    for path in dict.fromkeys(place[0] for log in logs if (place := parent_of(log))):
-        if path in ids:
-            for entry in sound(path):
-                if entry.kind == "child.started":
-                    seqs[path, int(entry.data.get("number", 0))] = entry.seq
-    places = {log: place for log in logs if (place := parent_of(log)) and place in seqs}
-    return {log: {"log": ids[place[0]], "seq": seqs[place]} for log, place in places.items()}
 
 
 def _node(

@@ -1,6 +1,6 @@
 """The page as one file: the document, the logs and the assets in it, nothing from elsewhere.
 
-Content is hostile: the document is JSON without a `<`, logs are base64, the policy allows the one
+Content is hostile: the document and the logs are base64, the policy allows the one
 script and the one style that are named by their hashes.  Rules: CONTRACT.md §14.16.
 """
 
@@ -11,10 +11,11 @@ import json
 import re
 from html import escape
 from importlib.resources import files
-from typing import Any, Final
+from typing import Final
 
 from refold.page.document import Page
 
+_ENTRY: Final = "app"
 _IMPORT: Final = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";$', re.MULTILINE)
 _EXPORT: Final = re.compile(r"^export ((?:async )?function\*? |const |class )(\w+)", re.MULTILINE)
 
@@ -22,7 +23,9 @@ _EXPORT: Final = re.compile(r"^export ((?:async )?function\*? |const |class )(\w
 def page_html(page: Page) -> str:
     """Return a page as the text of one file."""
     packed = [("log", str(number), path.read_bytes()) for number, path in enumerate(page.logs)]
-    blocks = [_json(page.document), *(_gzipped(*each) for each in packed)]
+    text = json.dumps(page.document, separators=(",", ":")).encode()
+    blocks = [_gzipped('id="page"', text)]
+    blocks += [_gzipped(f'data-{what}="{name}"', content) for what, name, content in packed]
     return shell("\n".join(blocks), title=page.document["title"], connect="'none'")
 
 
@@ -46,7 +49,7 @@ def shell(data: str, *, title: str, connect: str) -> str:
 def bundled() -> str:
     """Return the modules as one script: each in a scope of its own, what it imports before it."""
     done: dict[str, str] = {}
-    _bundle("app", done)
+    _bundle(_ENTRY, done)
     return "\n".join(['"use strict";', *done.values()])
 
 
@@ -58,6 +61,9 @@ def _bundle(name: str, done: dict[str, str]) -> None:
     body = _IMPORT.sub(lambda f: f"const {{{f[1].replace(' as ', ': ')}}} = module_{f[2]};", text)
     names = ", ".join(found[1] for found in _EXPORT.findall(text))
     body = _EXPORT.sub(r"\1\2", body)
+    if name == _ENTRY:  # may await: no function around it
+        done[name] = body
+        return
     done[name] = f"const module_{name} = (() => {{\n{body}\nreturn {{{names}}};\n}})();"
 
 
@@ -69,11 +75,6 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _json(document: dict[str, Any]) -> str:
-    text = json.dumps(document, separators=(",", ":")).replace("<", "\\u003c")
-    return f'<script type="application/json" id="page">{text}</script>'
-
-
-def _gzipped(what: str, name: str, content: bytes) -> str:
+def _gzipped(attribute: str, content: bytes) -> str:
     packed = base64.b64encode(gzip.compress(content, 9, mtime=0)).decode()
-    return f'<script type="application/octet-stream+gzip" data-{what}="{name}">{packed}</script>'
+    return f'<script type="application/octet-stream+gzip" {attribute}>{packed}</script>'

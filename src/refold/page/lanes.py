@@ -37,6 +37,15 @@ class Lane:
     start_us: int | None = None
     end_us: int = 0
     bars: list[list[Any]] = attrs.field(factory=list)
+    scopes: dict[str, None] = attrs.field(factory=dict)
+    """In which a model was asked: its conversations."""
+
+    def talks(self) -> list[dict[str, Any]]:
+        """Return its conversations, in the order in which they begin."""
+        names = {scope: f"{self.label} {scope}" for scope in self.scopes}
+        if len(names) == 1:
+            names = dict.fromkeys(names, self.label)
+        return [{"log": self.log, "scope": each, "label": name} for each, name in names.items()]
 
     def as_json(self) -> dict[str, Any]:
         """Return it as the page reads it."""
@@ -108,6 +117,8 @@ def read_lane(path: Path, lanes: dict[str | None, Lane], origin_us: tuple[int, i
             what = _KINDS[entry.kind.partition(".")[0]]
             open_bars[call] = [entry.seq, None, what, _name(entry), at, None, "open"]
             lane.bars.append(open_bars[call])
+            if what == "model":
+                lane.scopes[call.partition("#")[0]] = None
         elif entry.kind == "timer.fired":
             lane.bars.append([entry.seq, entry.seq, "timer", "timer", at, at, "ok"])
         elif entry.kind in COMPLETES or entry.kind == "effect.cancelled":
@@ -117,10 +128,10 @@ def read_lane(path: Path, lanes: dict[str | None, Lane], origin_us: tuple[int, i
     return times
 
 
-def sound(path: Path) -> Iterator[Entry]:
+def sound(path: Path, *, resolve: bool = False) -> Iterator[Entry]:
     """Yield the entries of a log up to its damage."""
     try:
-        yield from read_entries(path, torn_ok=True)
+        yield from read_entries(path, resolve=resolve, torn_ok=True)
     except LogError:
         return
 

@@ -1,0 +1,35 @@
+"""The critical path of a run: back from its end over what was delivered last, each time.
+
+The links are those of `refold why`; where a child's outcome was waited for, the path goes through
+the child.  Rules: CONTRACT.md §14.14, §14.16.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Link = tuple[str, int, int]
+"""How, log, seq."""
+
+
+def critical_path(
+    links: Mapping[tuple[int, int], Sequence[Link]], times: Sequence[Sequence[int]]
+) -> list[list[Any]]:
+    """Return the segments `[log, from seq, to seq, start, end]` of the path, in order of time.
+
+    A segment between two logs stands in the one that it leads to, from that entry to itself.
+    """
+    if not times or not times[0]:
+        return []
+    found: list[list[Any]] = []
+    log, seq = 0, len(times[0]) - 1
+    while seq and not links.get((0, seq)):  # the end of a watched command follows from nothing
+        seq -= 1
+    while direct := links.get((log, seq)):
+        _, above, before = next((each for each in direct if each[0] == "ends with"), direct[0])
+        if above < 0:  # the parent of the root that was asked for, which is not here
+            break
+        end = times[log][seq]
+        start = min(times[above][before], end)
+        found.append([log, before if above == log else seq, seq, start, end])
+        log, seq = above, before
+    return found[::-1]

@@ -1,0 +1,37 @@
+"""The critical path: through the child that was waited for last."""
+
+from refold.page.critical import critical_path
+
+
+def test_the_path_goes_through_the_child_that_was_waited_for() -> None:
+    """Of a call and a child that ran side by side, the later one is on it, and its own entries."""
+    links = {
+        (0, 1): [("after", 0, 0)],
+        (0, 2): [("after", 0, 0)],
+        (0, 3): [("answers", 0, 1)],
+        (0, 4): [("answers", 0, 2), ("ends with", 1, 1)],
+        (0, 5): [("after", 0, 4)],
+        (1, 0): [("started by", 0, 2)],
+        (1, 1): [("after", 1, 0)],
+    }
+    times = [[0, 1, 2, 5, 20, 21], [4, 18]]
+
+    path = critical_path({place: [*found] for place, found in links.items()}, times)
+
+    assert path == [
+        [0, 0, 2, 0, 2],
+        [1, 0, 0, 2, 4],
+        [1, 0, 1, 4, 18],
+        [0, 4, 4, 18, 20],
+        [0, 4, 5, 20, 21],
+    ]
+
+
+def test_a_log_without_its_parent_ends_the_path() -> None:
+    assert critical_path(
+        {(0, 0): [("started by", -1, 3)], (0, 1): [("after", 0, 0)]}, [[0, 7]]
+    ) == [[0, 0, 1, 0, 7]]
+
+
+def test_a_log_without_entries_has_no_path() -> None:
+    assert critical_path({}, []) == []

@@ -1,0 +1,46 @@
+"""States entry by entry: applied one after the other, they are those of `refold state --at N`."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+from refold.engine.log import read_entries
+from refold.engine.log.names import tree
+from refold.engine.state import state_json
+from refold.page.states import changes
+from refold.replay.audit.refolding import state
+
+KEPT = sorted((Path(__file__).parents[2] / "fixtures").rglob("*.jsonl"))
+
+
+def applied(before: Any, rows: list[list[Any]]) -> Any:
+    """Return a state with its changes, as the page makes it."""
+    after = copy.deepcopy(before)
+    for sign, pointer, *value in rows:
+        *above, last = (
+            part.replace("~1", "/").replace("~0", "~") for part in pointer[1:].split("/")
+        )
+        where = after
+        for part in above:
+            where = where[int(part)] if isinstance(where, list) else where[part]
+        key: Any = int(last) if isinstance(where, list) else last
+        if sign == "-":
+            del where[key]
+        elif sign == "+" and isinstance(where, list):
+            where.insert(key, value[0])
+        else:
+            where[key] = value[0]
+    return after
+
+
+def all_agree(log: Path) -> None:
+    shown: Any = {}
+    for seq, rows in enumerate(changes(read_entries(log, resolve=True, torn_ok=True))):
+        shown = applied(shown, rows)
+        assert shown == json.loads(json.dumps(state_json(state(log, seq)))), f"{log}:{seq}"
+
+
+def test_changes_add_up_to_the_states(survey_log: Path) -> None:
+    for log in tree(survey_log):
+        all_agree(log)
