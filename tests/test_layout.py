@@ -387,7 +387,9 @@ def test_a_map_of_a_folder_names_all_that_is_in_it(package: str) -> None:
 
 # --- documents -------------------------------------------------------------------------------
 
-_DOCUMENTS: Final = ("README.md", "CONTRACT.md", "CHANGELOG.md")
+_DOCUMENTS: Final = (
+    "ARCHITECTURE.md", "CHANGELOG.md", "CONTRACT.md", "CONTRIBUTING.md", "README.md", "SECURITY.md",
+)  # fmt: skip
 
 
 def _text(name: str) -> str:
@@ -405,6 +407,15 @@ def test_every_command_is_documented(command: str) -> None:
 def test_documents_name_no_path_of_a_machine(name: str) -> None:
     """What is written for everybody holds nobody's folders."""
     assert not re.findall(r"(?:/home/|/root/|/work/|/Users/|/tmp/|[A-Z]:\\)\S*", _text(name))
+
+
+def test_the_paths_of_the_architecture_are_there() -> None:
+    """Who looks where a change is made finds it."""
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:engine|replay|tools|src|tests)/[\w./]*)`", text))
+
+    assert len(named) > 40
+    assert not [path for path in sorted(named) if not (ROOT / path).exists()]
 
 
 def test_the_exit_codes_of_the_documents_are_those_of_the_code() -> None:
