@@ -206,10 +206,10 @@ def _of_lines(mismatch: Mismatch, explorer: Explorer, found: list[Found]) -> Fou
         return old or new
     if _is_replaced(old, new, explorer):
         return _named(Step("changed", old.recorded, new.now), has_ended=False)
-    if new.recorded is None and (old.now is not None or _is_cancel(old)):
-        return new  # what comes of the recorded request was asked later, or follows from others
     if _is_put_below(old, new):
         return old
+    if new.recorded is None and (old.now is not None or _is_cancel(old)):
+        return new  # what comes of the recorded request was asked later, or follows from others
     if old.category == "reordered" and new.category != "reordered":
         return new
     return old
@@ -242,7 +242,7 @@ def _of_sleep(mismatch: Mismatch, explorer: Explorer, found: list[Found]) -> Fou
     old = next((one for one in found if one.recorded and one.recorded.seq == entry.seq), None)
     if old is not None and old.category == "reordered":
         return None
-    gone = old.recorded if old is not None and _is_gone(old) else None
+    gone = old.recorded if old is not None and (_is_gone(old) or _is_unlike(old)) else None
     more = {one.now.scope for one in found if one.now and one.now.kind == "timer"}
     fired = [item for item in explorer.recorded_items if item.kind == "timer"]
     scopes, keys = {item.scope for item in fired}, {item.call for item in fired}
@@ -274,7 +274,15 @@ def _is_gone(found: Found) -> bool:
     one, other = found.recorded, found.now
     if one is None or other is None:
         return one is not None
-    return one.call != other.call and one.name != other.name and one.key[2] != other.key[2]
+    return one.call != other.call and _is_unlike(found)
+
+
+def _is_unlike(found: Found) -> bool:
+    """Return whether two requests have neither name nor arguments in common."""
+    one, other = found.recorded, found.now
+    if one is None or other is None:
+        return False
+    return one.name != other.name and one.key[2] != other.key[2]
 
 
 def _is_replaced(old: Found, new: Found, explorer: Explorer) -> bool:
