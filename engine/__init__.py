@@ -4,6 +4,7 @@ A program and its input flow in; an append-only log and an outcome flow out.  Im
 ours; `tools` and `replay` stand on it.  Each room may import those above it in this list.
 
     errors       every error that Refold raises: one file, one tree
+    lazy         names of a package that load on first use
     encoding/    values to JSON and canonical bytes, digests
     events/      what a run can say happened, and how it ended; events to bytes and back
     secrets/     what must not reach a log

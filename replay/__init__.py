@@ -26,59 +26,41 @@ What is public is loaded when it is first asked for: pytest imports this package
 No submodule shares a name with an export of its package.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from refold.engine.lazy import lazily
 
 if TYPE_CHECKING:
-    from refold.replay.audit.refolding import Refolded, refold_log, state
-    from refold.replay.audit.session_fold import refold_session
-    from refold.replay.audit.verify import LogReport, Verification
-    from refold.replay.audit.why import Cause
-    from refold.replay.bulk.report import BulkReport, LogResult
-    from refold.replay.compare.diff import LogDiff, LogDifference
-    from refold.replay.difference.pointer_diff import Difference, differences
-    from refold.replay.tree.delegation_tree import RunNode, delegation_tree, render_text
+    from refold.replay.audit.refolding import (
+        Refolded as Refolded,
+        refold_log as refold_log,
+        state as state,
+    )
+    from refold.replay.audit.session_fold import refold_session as refold_session
+    from refold.replay.audit.verify import LogReport as LogReport, Verification as Verification
+    from refold.replay.audit.why import Cause as Cause
+    from refold.replay.bulk.report import BulkReport as BulkReport, LogResult as LogResult
+    from refold.replay.compare.diff import LogDiff as LogDiff, LogDifference as LogDifference
+    from refold.replay.difference.pointer_diff import (
+        Difference as Difference,
+        differences as differences,
+    )
+    from refold.replay.tree.delegation_tree import (
+        RunNode as RunNode,
+        delegation_tree as delegation_tree,
+        render_text as render_text,
+    )
 
-__all__ = [
-    "BulkReport",
-    "Cause",
-    "Difference",
-    "LogDiff",
-    "LogDifference",
-    "LogReport",
-    "LogResult",
-    "Refolded",
-    "RunNode",
-    "Verification",
-    "delegation_tree",
-    "differences",
-    "refold_log",
-    "refold_session",
-    "render_text",
-    "state",
-]
-
-_HOMES = {
-    "BulkReport": "bulk.report",
-    "Cause": "audit.why",
-    "Difference": "difference.pointer_diff",
-    "LogDiff": "compare.diff",
-    "LogDifference": "compare.diff",
-    "LogReport": "audit.verify",
-    "LogResult": "bulk.report",
-    "Refolded": "audit.refolding",
-    "RunNode": "tree.delegation_tree",
-    "Verification": "audit.verify",
-    "delegation_tree": "tree.delegation_tree",
-    "differences": "difference.pointer_diff",
-    "refold_log": "audit.refolding",
-    "refold_session": "audit.session_fold",
-    "render_text": "tree.delegation_tree",
-    "state": "audit.refolding",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+lazily(
+    __name__,
+    {
+        "replay.audit.refolding": "Refolded refold_log state",
+        "replay.audit.session_fold": "refold_session",
+        "replay.audit.verify": "LogReport Verification",
+        "replay.audit.why": "Cause",
+        "replay.bulk.report": "BulkReport LogResult",
+        "replay.compare.diff": "LogDiff LogDifference",
+        "replay.difference.pointer_diff": "Difference differences",
+        "replay.tree.delegation_tree": "RunNode delegation_tree render_text",
+    },
+)

@@ -18,45 +18,32 @@ needs neither the writer nor the codec.  Rules: CONTRACT.md §3, §4.
     pack           a tree of logs as one file
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from refold.engine.lazy import lazily
 
 if TYPE_CHECKING:
-    from refold.engine.log.damage import Damage
-    from refold.engine.log.reader import Entry, Scan, read_entries, scan
-    from refold.engine.log.salvaging import Prefix, Salvaged, prefix_of, salvage
-    from refold.engine.log.writer import LogWriter, Resumed
+    from refold.engine.log.damage import Damage as Damage
+    from refold.engine.log.reader import (
+        Entry as Entry,
+        Scan as Scan,
+        read_entries as read_entries,
+        scan as scan,
+    )
+    from refold.engine.log.salvaging import (
+        Prefix as Prefix,
+        Salvaged as Salvaged,
+        prefix_of as prefix_of,
+        salvage as salvage,
+    )
+    from refold.engine.log.writer import LogWriter as LogWriter, Resumed as Resumed
 
-__all__ = [
-    "Damage",
-    "Entry",
-    "LogWriter",
-    "Prefix",
-    "Resumed",
-    "Salvaged",
-    "Scan",
-    "prefix_of",
-    "read_entries",
-    "salvage",
-    "scan",
-]
-
-_HOMES = {
-    "Damage": "damage",
-    "Entry": "reader",
-    "LogWriter": "writer",
-    "Prefix": "salvaging",
-    "Resumed": "writer",
-    "Salvaged": "salvaging",
-    "Scan": "reader",
-    "prefix_of": "salvaging",
-    "read_entries": "reader",
-    "salvage": "salvaging",
-    "scan": "reader",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+lazily(
+    __name__,
+    {
+        "engine.log.damage": "Damage",
+        "engine.log.reader": "Entry Scan read_entries scan",
+        "engine.log.salvaging": "Prefix Salvaged prefix_of salvage",
+        "engine.log.writer": "LogWriter Resumed",
+    },
+)

@@ -15,34 +15,27 @@ To add one: a module here that translates the neutral messages both ways, a line
 `parse`.  No kernel file changes.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
+
+from refold.engine.lazy import lazily
 
 if TYPE_CHECKING:
-    from refold.engine.models.anthropic_messages import AnthropicModel
-    from refold.engine.models.openai_compatible import OpenAICompatibleModel
-    from refold.engine.models.parse import model_from
-    from refold.engine.models.scripted import FunctionModel, ScriptedModel
+    from refold.engine.models.anthropic_messages import AnthropicModel as AnthropicModel
+    from refold.engine.models.openai_compatible import (
+        OpenAICompatibleModel as OpenAICompatibleModel,
+    )
+    from refold.engine.models.parse import model_from as model_from
+    from refold.engine.models.scripted import (
+        FunctionModel as FunctionModel,
+        ScriptedModel as ScriptedModel,
+    )
 
-__all__ = [
-    "AnthropicModel",
-    "FunctionModel",
-    "OpenAICompatibleModel",
-    "ScriptedModel",
-    "model_from",
-]
-
-_MODULES: Final = {
-    "AnthropicModel": "anthropic_messages",
-    "FunctionModel": "scripted",
-    "OpenAICompatibleModel": "openai_compatible",
-    "ScriptedModel": "scripted",
-    "model_from": "parse",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Return a public name from the module that holds it."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+lazily(
+    __name__,
+    {
+        "engine.models.anthropic_messages": "AnthropicModel",
+        "engine.models.openai_compatible": "OpenAICompatibleModel",
+        "engine.models.parse": "model_from",
+        "engine.models.scripted": "FunctionModel ScriptedModel",
+    },
+)

@@ -17,41 +17,31 @@ Rules: CONTRACT.md §7.3.
 Names load on first use: the child's side needs `watchdog` and `tree` alone, before anything else.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from refold.engine.lazy import lazily
 
 if TYPE_CHECKING:
-    from refold.engine.process.bounded import run_bounded
-    from refold.engine.process.bounds import Bounds, Captured, Ended, How
-    from refold.engine.process.start import child_environment
-    from refold.engine.process.watchdog import apply_rlimits, leave_with_parent, take_protocol
+    from refold.engine.process.bounded import run_bounded as run_bounded
+    from refold.engine.process.bounds import (
+        Bounds as Bounds,
+        Captured as Captured,
+        Ended as Ended,
+        How as How,
+    )
+    from refold.engine.process.start import child_environment as child_environment
+    from refold.engine.process.watchdog import (
+        apply_rlimits as apply_rlimits,
+        leave_with_parent as leave_with_parent,
+        take_protocol as take_protocol,
+    )
 
-__all__ = [
-    "Bounds",
-    "Captured",
-    "Ended",
-    "How",
-    "apply_rlimits",
-    "child_environment",
-    "leave_with_parent",
-    "run_bounded",
-    "take_protocol",
-]
-
-_HOME: Final = {
-    "Bounds": "bounds",
-    "Captured": "bounds",
-    "Ended": "bounds",
-    "How": "bounds",
-    "apply_rlimits": "watchdog",
-    "child_environment": "start",
-    "leave_with_parent": "watchdog",
-    "run_bounded": "bounded",
-    "take_protocol": "watchdog",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+lazily(
+    __name__,
+    {
+        "engine.process.bounded": "run_bounded",
+        "engine.process.bounds": "Bounds Captured Ended How",
+        "engine.process.start": "child_environment",
+        "engine.process.watchdog": "apply_rlimits leave_with_parent take_protocol",
+    },
+)

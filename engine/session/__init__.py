@@ -12,47 +12,34 @@ session pays for none of it.  Rules: CONTRACT.md §6.3, §6.4.
     bus         who is told of what happens in one run
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
+
+from refold.engine.lazy import lazily
 
 if TYPE_CHECKING:
-    from refold.engine.session.bus import EventBus
-    from refold.engine.session.reducers import append, append_all, replace_latest, upsert_by
-    from refold.engine.session.session import ReducerFailure, Session, ToolInvoked
-    from refold.engine.session.snapshot import SCHEMA_VERSION, Snapshot
+    from refold.engine.session.bus import EventBus as EventBus
+    from refold.engine.session.reducers import (
+        append as append,
+        append_all as append_all,
+        replace_latest as replace_latest,
+        upsert_by as upsert_by,
+    )
+    from refold.engine.session.session import (
+        ReducerFailure as ReducerFailure,
+        Session as Session,
+        ToolInvoked as ToolInvoked,
+    )
+    from refold.engine.session.snapshot import (
+        SCHEMA_VERSION as SCHEMA_VERSION,
+        Snapshot as Snapshot,
+    )
 
-__all__ = [
-    "SCHEMA_VERSION",
-    "EventBus",
-    "ReducerFailure",
-    "Session",
-    "Snapshot",
-    "ToolInvoked",
-    "append",
-    "append_all",
-    "replace_latest",
-    "upsert_by",
-]
-
-_HOMES: Final = {
-    "EventBus": "bus",
-    "append": "reducers",
-    "append_all": "reducers",
-    "replace_latest": "reducers",
-    "upsert_by": "reducers",
-    "ReducerFailure": "session",
-    "Session": "session",
-    "ToolInvoked": "session",
-    "SCHEMA_VERSION": "snapshot",
-    "Snapshot": "snapshot",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+lazily(
+    __name__,
+    {
+        "engine.session.bus": "EventBus",
+        "engine.session.reducers": "append append_all replace_latest upsert_by",
+        "engine.session.session": "ReducerFailure Session ToolInvoked",
+        "engine.session.snapshot": "SCHEMA_VERSION Snapshot",
+    },
+)

@@ -11,211 +11,110 @@
 Names load on first use.  The rules are in CONTRACT.md.
 """
 
-from importlib import import_module
+from refold.engine.lazy import lazily
 
 TYPE_CHECKING = False  # as in `typing`, which takes longer to import than all that is here
 if TYPE_CHECKING:
     from refold.api import (
-        drift,
-        explore,
-        fork,
-        open_ends,
-        record,
-        record_async,
-        reexecute,
-        replay_all,
-        resume,
-        sensitivity,
+        drift as drift,
+        explore as explore,
+        fork as fork,
+        open_ends as open_ends,
+        record as record,
+        record_async as record_async,
+        reexecute as reexecute,
+        replay_all as replay_all,
+        resume as resume,
+        sensitivity as sensitivity,
     )
-    from refold.engine.encoding.secret import Secret
+    from refold.engine.encoding.secret import Secret as Secret
     from refold.engine.errors import (
-        AnswerRefused,
-        AttemptsExhausted,
-        ChildStopped,
-        Diverged,
-        InDoubt,
-        LimitReached,
-        LogDamaged,
-        LogError,
-        LogExists,
-        LogSealed,
-        ModelError,
-        Nondeterministic,
-        NotCanonical,
-        OutsideLoop,
-        RefoldError,
-        RunEnded,
-        ToolError,
-        Unanswered,
-        UsageError,
+        AnswerRefused as AnswerRefused,
+        AttemptsExhausted as AttemptsExhausted,
+        ChildStopped as ChildStopped,
+        Diverged as Diverged,
+        InDoubt as InDoubt,
+        LimitReached as LimitReached,
+        LogDamaged as LogDamaged,
+        LogError as LogError,
+        LogExists as LogExists,
+        LogSealed as LogSealed,
+        ModelError as ModelError,
+        Nondeterministic as Nondeterministic,
+        NotCanonical as NotCanonical,
+        OutsideLoop as OutsideLoop,
+        RefoldError as RefoldError,
+        RunEnded as RunEnded,
+        ToolError as ToolError,
+        Unanswered as Unanswered,
+        UsageError as UsageError,
     )
-    from refold.engine.events.limits import Limits
-    from refold.engine.events.outcome import Artifact, Outcome, Report
-    from refold.engine.ports.clock import FixedClock
-    from refold.engine.ports.delegation import Delegation
+    from refold.engine.events.limits import Limits as Limits
+    from refold.engine.events.outcome import (
+        Artifact as Artifact,
+        Outcome as Outcome,
+        Report as Report,
+    )
+    from refold.engine.ports.clock import FixedClock as FixedClock
+    from refold.engine.ports.delegation import Delegation as Delegation
     from refold.engine.ports.ports import (
-        CallContext,
-        ChildRunner,
-        Model,
-        ModelReply,
-        ModelRequest,
-        Policy,
-        Question,
-        Reference,
-        Tool,
+        CallContext as CallContext,
+        ChildRunner as ChildRunner,
+        Model as Model,
+        ModelReply as ModelReply,
+        ModelRequest as ModelRequest,
+        Policy as Policy,
+        Question as Question,
+        Reference as Reference,
+        Tool as Tool,
     )
-    from refold.engine.program.run import PlainRun, Run
-    from refold.engine.runners.recording import Recording
-    from refold.engine.secrets.redaction import Redaction
-    from refold.engine.session import Session
-    from refold.replay.audit.refolding import state, state_diff
-    from refold.replay.audit.verify import verify
-    from refold.replay.audit.why import why
-    from refold.replay.compare.diff import diff
-    from refold.replay.partial.sources import Sources
-    from refold.replay.tree.delegation_tree import delegation_tree
-    from refold.tools.contract.tool_types import DelegationTool, tool
-    from refold.tools.files.file_tools import file_tools
+    from refold.engine.program.run import PlainRun as PlainRun, Run as Run
+    from refold.engine.runners.recording import Recording as Recording
+    from refold.engine.secrets.redaction import Redaction as Redaction
+    from refold.engine.session import Session as Session
+    from refold.replay.audit.refolding import state as state, state_diff as state_diff
+    from refold.replay.audit.verify import verify as verify
+    from refold.replay.audit.why import why as why
+    from refold.replay.compare.diff import diff as diff
+    from refold.replay.partial.sources import Sources as Sources
+    from refold.replay.tree.delegation_tree import delegation_tree as delegation_tree
+    from refold.tools.contract.tool_types import DelegationTool as DelegationTool, tool as tool
+    from refold.tools.files.file_tools import file_tools as file_tools
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "AnswerRefused",
-    "Artifact",
-    "AttemptsExhausted",
-    "CallContext",
-    "ChildRunner",
-    "ChildStopped",
-    "Delegation",
-    "DelegationTool",
-    "Diverged",
-    "FixedClock",
-    "InDoubt",
-    "LimitReached",
-    "Limits",
-    "LogDamaged",
-    "LogError",
-    "LogExists",
-    "LogSealed",
-    "Model",
-    "ModelError",
-    "ModelReply",
-    "ModelRequest",
-    "Nondeterministic",
-    "NotCanonical",
-    "Outcome",
-    "OutsideLoop",
-    "PlainRun",
-    "Policy",
-    "Question",
-    "Recording",
-    "Redaction",
-    "Reference",
-    "RefoldError",
-    "Report",
-    "Run",
-    "RunEnded",
-    "Secret",
-    "Session",
-    "Sources",
-    "Tool",
-    "ToolError",
-    "Unanswered",
-    "UsageError",
+lazily(
+    __name__,
+    {
+        "api": (
+            "drift explore fork open_ends record record_async reexecute replay_all resume "
+            "sensitivity"
+        ),
+        "engine.encoding.secret": "Secret",
+        "engine.errors": (
+            "AnswerRefused AttemptsExhausted ChildStopped Diverged InDoubt LimitReached "
+            "LogDamaged LogError LogExists LogSealed ModelError Nondeterministic NotCanonical "
+            "OutsideLoop RefoldError RunEnded ToolError Unanswered UsageError"
+        ),
+        "engine.events.limits": "Limits",
+        "engine.events.outcome": "Artifact Outcome Report",
+        "engine.ports.clock": "FixedClock",
+        "engine.ports.delegation": "Delegation",
+        "engine.ports.ports": (
+            "CallContext ChildRunner Model ModelReply ModelRequest Policy Question Reference Tool"
+        ),
+        "engine.program.run": "PlainRun Run",
+        "engine.runners.recording": "Recording",
+        "engine.secrets.redaction": "Redaction",
+        "engine.session": "Session",
+        "replay.audit.refolding": "state state_diff",
+        "replay.audit.verify": "verify",
+        "replay.audit.why": "why",
+        "replay.compare.diff": "diff",
+        "replay.partial.sources": "Sources",
+        "replay.tree.delegation_tree": "delegation_tree",
+        "tools.contract.tool_types": "DelegationTool tool",
+        "tools.files.file_tools": "file_tools",
+    },
     "__version__",
-    "delegation_tree",
-    "diff",
-    "drift",
-    "explore",
-    "file_tools",
-    "fork",
-    "open_ends",
-    "record",
-    "record_async",
-    "reexecute",
-    "replay_all",
-    "resume",
-    "sensitivity",
-    "state",
-    "state_diff",
-    "tool",
-    "verify",
-    "why",
-]
-
-_HOMES = {
-    "engine.ports.clock": ("FixedClock",),
-    "engine.ports.delegation": ("Delegation",),
-    "engine.errors": (
-        "AnswerRefused",
-        "AttemptsExhausted",
-        "ChildStopped",
-        "Diverged",
-        "InDoubt",
-        "LimitReached",
-        "LogDamaged",
-        "LogError",
-        "LogExists",
-        "LogSealed",
-        "ModelError",
-        "Nondeterministic",
-        "NotCanonical",
-        "OutsideLoop",
-        "RefoldError",
-        "RunEnded",
-        "ToolError",
-        "Unanswered",
-        "UsageError",
-    ),
-    "engine.events.limits": ("Limits",),
-    "engine.events.outcome": ("Artifact", "Outcome", "Report"),
-    "engine.ports.ports": (
-        "CallContext",
-        "ChildRunner",
-        "Model",
-        "ModelReply",
-        "ModelRequest",
-        "Policy",
-        "Question",
-        "Reference",
-        "Tool",
-    ),
-    "engine.runners.recording": ("Recording",),
-    "engine.secrets.redaction": ("Redaction",),
-    "engine.program.run": ("PlainRun", "Run"),
-    "engine.encoding.secret": ("Secret",),
-    "engine.session": ("Session",),
-    "api": (
-        "drift",
-        "explore",
-        "fork",
-        "open_ends",
-        "record",
-        "record_async",
-        "reexecute",
-        "replay_all",
-        "resume",
-        "sensitivity",
-    ),
-    "replay.compare.diff": ("diff",),
-    "replay.audit.refolding": ("state", "state_diff"),
-    "replay.partial.sources": ("Sources",),
-    "replay.tree.delegation_tree": ("delegation_tree",),
-    "replay.audit.verify": ("verify",),
-    "replay.audit.why": ("why",),
-    "tools.contract.tool_types": ("DelegationTool", "tool"),
-    "tools.files.file_tools": ("file_tools",),
-}
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*__all__, *globals()})
+)

@@ -10,19 +10,18 @@ A test's programs and requests flow in; recordings flow out on the first run, an
     reproduce        how a run of a test is named on the command line
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from refold.engine.lazy import lazily
 
 if TYPE_CHECKING:
-    from refold.testing.refold_models import RefoldModels
-    from refold.testing.refold_run import RefoldRun
+    from refold.testing.refold_models import RefoldModels as RefoldModels
+    from refold.testing.refold_run import RefoldRun as RefoldRun
 
-__all__ = ["RefoldModels", "RefoldRun"]
-
-_HOMES = {"RefoldModels": "refold_models", "RefoldRun": "refold_run"}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+lazily(
+    __name__,
+    {
+        "testing.refold_models": "RefoldModels",
+        "testing.refold_run": "RefoldRun",
+    },
+)

@@ -9,11 +9,11 @@ import refold.engine.models as package
 
 
 def test_every_public_name_is_there() -> None:
-    """What `__all__` lists can be had, and nothing else is made up."""
-    for name in package.__all__:
+    """What `dir` lists can be had, and nothing else is made up."""
+    for name in dir(package):
         assert getattr(package, name).__module__.startswith("refold.engine.models.")
     with pytest.raises(AttributeError, match="Nothing"):
-        _ = package.Nothing
+        _ = package.Nothing  # type: ignore[attr-defined]
 
 
 def test_no_sdk_is_imported_before_a_request() -> None:
