@@ -7,6 +7,7 @@ this stays within a budget; a pattern that leaves no useful n is refused.  Repea
 repeat or choose, and backreferences, have no such bound and are refused.  Pure.
 """
 
+import itertools
 import math
 import re
 from typing import Final
@@ -20,8 +21,14 @@ LINE_MAX: Final = 4096
 LINE_MIN: Final = 80
 """A pattern that could not look at this many characters is refused."""
 
+TEXT_STEPS_MAX: Final = 250_000_000
+"""Steps that one text of any length may cost: a few seconds."""
+
 _COUNT: Final = re.compile(r"\{(\d*)(,?)(\d*)\}")
 _GROUP: Final = re.compile(r"\?(?::|P<\w+>)")
+_FEW: Final = 8
+"""A repeat of so many more at most is a choice of their number."""
+_WORDS: Final = re.compile(r"[A-Za-z0-9_ -]+")
 _FLAGS: Final = re.compile(r"\(\?[aims]+\)")
 
 
@@ -35,12 +42,56 @@ class Pattern:
 
     expression: re.Pattern[str]
     line_max: int
+    loops: int = 0
+    choices: int = 1
+
+    def replaced(self, text: str, mark: str) -> str:
+        """Return `text`, of any length, with `mark` for each match.
+
+        A text longer than `line_max` is searched window by window, the smaller the longer it is: a
+        match that shows in no window is not found, and of a text that leaves no useful window none.
+        """
+        if len(text) <= self.line_max:
+            return self.expression.sub(lambda _: mark, text)
+        if (window := self._window(len(text))) < LINE_MIN:
+            return text
+        pieces, at, kept = [], 0, 0
+        while at < len(text):
+            end = min(at + window, len(text))
+            found = self.expression.search(text, at, end)
+            if found is None or (found.start() - at >= window // 2 and end < len(text)):
+                at += window // 2
+                continue
+            at = max(found.end(), found.start() + 1)
+            if whole := self._whole(text, found, end):
+                pieces += [text[kept : whole.start()], mark]
+                kept = whole.end()
+                at = max(kept, at)
+        return "".join((*pieces, text[kept:]))
+
+    def _window(self, length: int) -> int:
+        """Return how much of a text is looked at at once, so that all of it is within a budget."""
+        if not self.loops:
+            return self.line_max
+        steps = TEXT_STEPS_MAX * math.factorial(self.loops + 1) / (2 * length * self.choices)
+        return min(self.line_max, int(steps ** (1 / self.loops)))
+
+    def _whole(self, text: str, found: re.Match[str], end: int) -> re.Match[str] | None:
+        """Return a match that came to the end of its window whole; `None` if it is none there."""
+        most = STEPS_MAX * math.factorial(self.loops) / self.choices
+        longest = int(most ** (1 / self.loops)) if self.loops else len(text)
+        whole: re.Match[str] | None = found
+        while whole and whole.end() == end < len(text) and end - found.start() < longest:
+            end = min(len(text), found.start() + 2 * (end - found.start()))
+            whole = self.expression.match(text, found.start(), end)
+        return whole
 
 
 @attrs.define
 class _Group:
     branches: int = 1
     repeats: bool = False
+    start: int = 0
 
 
 def compiled(pattern: str) -> Pattern:
@@ -58,7 +109,7 @@ def compiled(pattern: str) -> Pattern:
     line_max = min(LINE_MAX, int((STEPS_MAX * math.factorial(power) / choices) ** (1 / power)))
     if line_max < LINE_MIN:
         raise PatternRefusedError("it repeats or chooses too often: search for less at once")
-    return Pattern(expression, line_max)
+    return Pattern(expression, line_max, loops, choices)
 
 
 class _Scan:
@@ -86,18 +137,25 @@ class _Scan:
             self._repeat(once=letter == "?")
         elif letter == "{" and (count := _COUNT.match(self.rest, self.at - 1)) and count[0] != "{}":
             self.at = count.end()
-            self._repeat(exact=not count[2])
+            more = int(count[3]) - int(count[1] or 0) if count[3] else LINE_MAX
+            self._repeat(exact=not count[2], more=more)
         elif letter == "(":
             self._open()
         elif letter == ")":
             self.atom = self.groups.pop()
-            self.choices *= self.atom.branches
+            self.choices *= 1 if self._are_apart() else self.atom.branches
             self.groups[-1].repeats |= self.atom.repeats
         elif letter == "|":
             self.groups[-1].branches += 1
         else:
             self.atom = _Group()
             self._skip(letter)
+
+    def _are_apart(self) -> bool:
+        """Return whether at most one branch of the group that ends here can match: plain words."""
+        words = self.rest[self.atom.start : self.at - 1].lower().split("|")
+        plain = all(_WORDS.fullmatch(word) for word in words)
+        return plain and not any(b.startswith(a) for a, b in itertools.permutations(words, 2))
 
     def _open(self) -> None:
         if self.rest.startswith("?", self.at):
@@ -107,15 +165,17 @@ class _Scan:
                     "of the (?…) groups, only (?:…) and (?P<name>…) are taken"
                 )
             self.at = kind.end()
-        self.groups.append(_Group())
+        self.groups.append(_Group(start=self.at))
 
-    def _repeat(self, *, once: bool = False, exact: bool = False) -> None:
+    def _repeat(self, *, once: bool = False, exact: bool = False, more: int = LINE_MAX) -> None:
         if not once and (self.atom.repeats or self.atom.branches > 1):
             raise PatternRefusedError("a group that repeats or chooses is repeated itself")
         if self.rest[self.at : self.at + 1] in ("?", "+"):
             self.at += 1
         if once:
             self.choices *= 2
+        elif not exact and more <= _FEW:
+            self.choices *= more + 1
         elif not exact:
             self.loops += 1
         self.groups[-1].repeats |= not exact

@@ -2,18 +2,20 @@
 
 Nothing is ignored by default.  Rules are `model:NAME/pointer`, into a request as `Asked.as_json`
 gives it (`model:*/messages/0/content`, `model:gpt-5/parameters/user`), and regular expressions,
-whose matches in any text are taken for the same.  Pure.  Rules: CONTRACT.md §16.7.
+whose matches in any text are taken for the same, one expression after the other.  They come from
+logs, too, so those that could take for ever are refused.  Pure.  Rules: CONTRACT.md §16.7.
 """
 
 import fnmatch
-import re
-from collections.abc import Callable, Iterable
+import functools
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import attrs
 
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.patterns import Pattern, PatternRefusedError, compiled
 from refold.engine.errors import UsageError
 from refold.engine.secrets.redaction import replaced
 from refold.engine.secrets.vault import checked_volatile
@@ -26,13 +28,25 @@ MARK: Final = "[volatile]"
 def _checked(patterns: Iterable[str]) -> tuple[str, ...]:
     found = tuple(patterns)
     for pattern in found:
-        try:
-            is_nothing = re.compile(pattern).match("") is not None
-        except re.error as error:
-            raise UsageError(f"volatile text {pattern!r}: no regular expression: {error}") from None
-        if is_nothing:
-            raise UsageError(f"volatile text {pattern!r}: matches nothing at all, so everywhere")
+        if why := _problem_of(pattern):
+            raise UsageError(f"volatile text {pattern!r}: {why}")
     return found
+
+
+@functools.lru_cache
+def _compiled(pattern: str) -> Pattern:
+    return compiled(pattern)
+
+
+def _problem_of(pattern: Any) -> str:
+    """Return why a pattern is none to be used; empty for a good one."""
+    if not isinstance(pattern, str):
+        return "no text"
+    try:
+        is_nothing = _compiled(pattern).expression.match("") is not None
+    except PatternRefusedError as error:
+        return str(error)
+    return "matches nothing at all, so everywhere" if is_nothing else ""
 
 
 @attrs.frozen
@@ -40,11 +54,30 @@ class VolatileRules:
     """Places and texts that are not compared.
 
     Raises:
-        UsageError: a place is none, or a pattern no regular expression.
+        UsageError: a place is none, or a pattern no regular expression, or one that could take for
+            ever (CONTRACT.md §10.15).
     """
 
     paths: tuple[str, ...] = attrs.field(default=(), converter=checked_volatile)
     texts: tuple[str, ...] = attrs.field(default=(), converter=_checked)
+
+    @classmethod
+    def recorded(cls, rules: Mapping[str, Any]) -> "tuple[VolatileRules, tuple[str, ...]]":
+        """Return the rules that a `run.started` lists, and what is said of those that are left out.
+
+        Left out are patterns that are refused today; earlier versions took them.  Without them more
+        is compared, never less.
+        """
+        texts = rules.get("volatile_texts", ())
+        problems = [(text, _problem_of(text)) for text in texts]
+        notes = tuple(
+            f"the record's volatile text {text!r:.80} is left out: {why}; give another by "
+            "--volatile-text"
+            for text, why in problems
+            if why
+        )
+        kept = (text for text, why in problems if not why)
+        return cls(rules.get("volatile", ()), kept), notes
 
     def __bool__(self) -> bool:
         return bool(self.paths or self.texts)
@@ -63,9 +96,9 @@ class VolatileRules:
 
     def text(self, text: str) -> str:
         """Return a text with all that is not compared taken out of it."""
-        if not self.texts:
-            return text
-        return re.sub("|".join(f"(?:{each})" for each in self.texts), MARK, text)
+        for each in self.texts:
+            text = _compiled(each).replaced(text, MARK)
+        return text
 
     def applied_to(self, value: Any, what: str) -> Any:
         """Return a JSON value with all that is not compared taken out of it.

@@ -4,7 +4,6 @@ Volatile places and texts are rules of the record or of who replays; a marker of
 record stands for any text in its place (CONTRACT.md §3.9).  Pure.  Rules: CONTRACT.md §16.7.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import Final
@@ -36,7 +35,7 @@ class Ignoring:
         self._log = str(record.path)
         self._rules = record.rules
         self._excuses = Excuses(self._log, {"volatile": record.rules.paths, "redaction": {}})
-        self._texts = [(text, re.compile(text)) for text in record.rules.texts]
+        self._texts = [VolatileRules(texts=[text]) for text in record.rules.texts]
         self.found: list[Ignored] = []
         self.count = 0
 
@@ -62,14 +61,14 @@ class Ignoring:
                 )
 
     def _rule(self, what: str, one: Difference) -> str:
-        text = next((text for text, each in self._texts if _makes_same(each, one)), "")
+        text = next((each.texts[0] for each in self._texts if _makes_same(each, one)), "")
         return self._excuses.rule(what, one) or text or _several(self._rules)
 
 
-def _makes_same(pattern: re.Pattern[str], one: Difference) -> bool:
+def _makes_same(rule: VolatileRules, one: Difference) -> bool:
     if not isinstance(one.before, str) or not isinstance(one.after, str):
         return False
-    return pattern.sub("", one.before) == pattern.sub("", one.after)
+    return rule.text(one.before) == rule.text(one.after)
 
 
 def _several(rules: VolatileRules) -> str:

@@ -90,6 +90,8 @@ class ObservedRecord:
     path: Path
     started: RunStarted
     rules: VolatileRules
+    notes: tuple[str, ...] = ()
+    """Rules of its own that are left out, and why."""
     finished: RunFinished | None = None
     turns: list[RecordedTurn] = attrs.field(factory=list)
     """In the order of asking."""
@@ -200,9 +202,9 @@ class _Reading:
 
     def _begun(self, started: Any) -> ObservedRecord:
         own = refuse_program(self._path, started).rules
-        recorded = VolatileRules(own.get("volatile", ()), own.get("volatile_texts", ()))
+        recorded, notes = VolatileRules.recorded(own)
         self._rules = recorded.plus(self._rules)
-        return ObservedRecord(self._path, started, self._rules)
+        return ObservedRecord(self._path, started, self._rules, notes)
 
     def _take(self, record: ObservedRecord, seq: int, call: str, event: Any) -> None:
         match event:

@@ -128,7 +128,7 @@ def report_of(
         exit_code=code if isinstance(code, int) else None,
         ignored=tuple(matcher.ignoring.found),
         ignored_count=matcher.ignoring.count,
-        notes=_notes(matcher),
+        notes=(*record.notes, *_notes(matcher)),
     )
 
 

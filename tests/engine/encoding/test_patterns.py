@@ -1,5 +1,6 @@
 import re
 import string
+import time
 
 import pytest
 from hypothesis import given
@@ -22,6 +23,8 @@ from refold.engine.encoding.patterns import LINE_MAX, LINE_MIN, PatternRefusedEr
         "(?P<name>x)(?:y)?",
         "a{,",
         "",
+        "(ab|b|cd)" * 40,
+        "(Mon|Tues|Sun)day,? [0-9]{1,2} [a-z]*",
     ],
 )
 def test_what_is_fast_may_look_at_whole_lines(pattern: str) -> None:
@@ -53,7 +56,10 @@ def test_more_loops_look_at_less_of_a_line() -> None:
         ("(?P<a>x)(?P=a)", "groups"),
         ("(?=a)", "groups"),
         ("a?" * 30 + "a" * 30, "too often"),
-        ("(a|b)" * 40, "too often"),
+        ("(a|a)" * 40, "too often"),
+        ("(a|ab)" * 40, "too often"),
+        ("(a|[ab])" * 40, "too often"),
+        ("a{1,8}" * 20, "too often"),
         (".*" * 9, "too often"),
         ("(", "no regular expression"),
         ("a**", "no regular expression"),
@@ -78,9 +84,31 @@ def test_any_text_is_taken_or_refused(pattern: str) -> None:
     assert LINE_MIN <= found.line_max <= LINE_MAX
 
 
-@pytest.mark.parametrize("pattern", [".*.*x", "a*a*a*b", "(a|a)(a|a)(a|a)a*a*b", "a?a?a?a?a*a*b"])
+@pytest.mark.parametrize(
+    "pattern", [".*.*x", "a*a*a*b", "(a|a)(a|a)(a|a)a*a*b", "a{1,3}a{,5}a?a*b"]
+)
 def test_the_worst_line_ends(pattern: str) -> None:
     """The longest line that a pattern may look at, made to fail late, is over soon."""
     found = compiled(pattern)
 
     assert found.expression.search("a" * found.line_max) is None
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"\d{4}-\d\d-\d\d", r"req_[a-z0-9]+", r"data:[^;]*", r"\d+$", "^b", "é"]
+)
+def test_matches_are_replaced_in_texts_of_any_length(pattern: str) -> None:
+    """As Python does it, though a long text is looked at piece by piece; ends are those of all."""
+    text = ("b req_0af 2026-11-22 " * 40 + "data:" + "x" * 700 + "; é\n") * 20 + "17"
+    text += " " * (LINE_MAX // 2) + "data:" + "x" * 20_000 + "; 2026"
+    for each in (text, text[:2000], text + "17" * 3000, text * 20):
+        assert compiled(pattern).replaced(each, "[x]") == re.sub(pattern, "[x]", each)
+
+
+@pytest.mark.parametrize("pattern", ["a*a*a*b", "a*b", "(a|a)(a|a)(a|a)a*a*b", "a?a?a?a?a*a*b"])
+def test_in_the_worst_text_they_are_as_well(pattern: str) -> None:
+    """In bounded time; where that finds nothing, the text stays."""
+    began, text = time.process_time(), "a" * 100_000
+
+    assert compiled(pattern).replaced(text, "[x]") == text
+    assert time.process_time() - began < 20

@@ -68,9 +68,22 @@ def test_rules_are_listed_and_joined() -> None:
 
 
 @pytest.mark.parametrize(
-    "rules", [{"paths": ["parameters/user"]}, {"texts": ["("]}, {"texts": ["x*"]}]
+    "rules",
+    [{"paths": ["parameters/user"]}, {"texts": ["("]}, {"texts": ["x*"]}, {"texts": ["(a+)+b"]}],
 )
 def test_rules_that_make_no_sense_are_refused(rules: dict[str, Any]) -> None:
     """A place of nothing, a pattern that is none, a pattern that matches everywhere."""
     with pytest.raises(UsageError):
         VolatileRules(**rules)
+
+
+def test_what_a_record_lists_and_nobody_would_take_is_left_out_and_said() -> None:
+    """An earlier version took patterns that could take for ever; more is compared without them."""
+    rules, notes = VolatileRules.recorded(
+        {"volatile": ["model:*/parameters/user"], "volatile_texts": ["(a+)+b", "[0-9]+", 5, ""]}
+    )
+
+    assert rules == VolatileRules(["model:*/parameters/user"], ["[0-9]+"])
+    assert len(notes) == 3
+    assert "'(a+)+b' is left out: a group that repeats or chooses is repeated itself" in notes[0]
+    assert all("--volatile-text" in note for note in notes)

@@ -94,3 +94,18 @@ def test_one_request_is_one(tmp_path: Path) -> None:
     found = record(tmp_path / "one.jsonl", talk(user("Hello"), says("x")))
 
     assert "0 of 1 recorded request served, in 1 conversation;" in str(replayed(found, []))
+
+
+def test_a_rule_of_the_record_that_is_left_out_is_noted(tmp_path: Path) -> None:
+    """An earlier version wrote a pattern that could take for ever: more is compared now."""
+    rules = VolatileRules()
+    object.__setattr__(rules, "texts", ("(s+)+x",))  # as that version made it
+    log = record(tmp_path / "a.jsonl", talk(user("s" * 60), says("No.")), rules=rules)
+
+    report = replayed(log, [ask(user("s" * 60))])
+
+    assert report.identical
+    assert report.rules == {}
+    assert "(s+)+x" in report.notes[0]
+    assert "--volatile-text" in report.notes[0]
+    assert "note: the record's volatile text" in str(report)
