@@ -1,0 +1,265 @@
+"""The page in a real browser: from disk, with the network off, under its own policy."""
+
+import base64
+import gzip
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.browsing import Browser
+
+ASSETS = Path(__file__).parents[2] / "src/refold/page/assets"
+
+pytestmark = pytest.mark.long
+
+
+def _with_a_byte_changed(page: Path, log: int, seq: int, out: Path) -> Path:
+    """Return a copy of a page in which one byte of one embedded line is another."""
+    text = page.read_text(encoding="utf-8")
+    found = re.search(rf'data-log="{log}">([^<]*)<', text)
+    assert found is not None
+    lines = gzip.decompress(base64.b64decode(found[1])).splitlines(keepends=True)
+    at = lines[seq].index(b'"data"')
+    lines[seq] = lines[seq][:at] + b'"dbta"' + lines[seq][at + 6 :]
+    packed = base64.b64encode(gzip.compress(b"".join(lines))).decode()
+    out.write_text(text.replace(found[1], packed), encoding="utf-8")
+    return out
+
+
+def _names(browser: Browser) -> list[str]:
+    return [each.text for each in browser.all(".tabs button")]
+
+
+def test_the_page_is_at_most_100_kb() -> None:
+    assert sum(path.stat().st_size for path in ASSETS.iterdir()) <= 100_000
+
+
+def test_nothing_in_the_page_writes_markup() -> None:
+    text = "".join(path.read_text(encoding="utf-8") for path in ASSETS.glob("*.js"))
+
+    for word in (
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacent",
+        "document.write",
+        "eval(",
+        "Function(",
+    ):
+        assert word not in text
+
+
+# --- the badge -------------------------------------------------------------------------------
+
+
+def test_the_page_checks_its_logs_itself(browser: Browser, desk_page: Path) -> None:
+    browser.open(desk_page)
+
+    browser.reads("[data-answer=intact]", "intact")
+    browser.until(lambda: "checking" not in browser.text("[data-answer=intact]"))
+    assert browser.text("[data-answer=intact]") == "✓ intact"
+    assert browser.text("[data-answer=complete]") == "✓ complete"
+    assert "not signed" in browser.text("[data-answer=authentic]")
+    assert "kernel" in browser.text("[data-answer=guarantee]")
+    browser.click(".verdict summary")
+    assert "in 78 logs itself" in browser.text(".verdict .panel")
+    assert browser.complaints() == []
+
+
+def test_one_byte_changed_turns_the_badge_and_names_the_entry(
+    browser: Browser, desk_page: Path, tmp_path: Path
+) -> None:
+    browser.open(_with_a_byte_changed(desk_page, 5, 3, tmp_path / "changed.html"))
+
+    browser.reads("[data-answer=intact]", "not intact: entry 3 of clerk #5")
+    browser.click(".verdict summary")
+    browser.click(".verdict .panel li a")
+    browser.reads(".inspector", "Not intact: its bytes are not those that were hashed")
+
+
+def test_without_webcrypto_it_says_so(browser: Browser, desk_page: Path) -> None:
+    found = browser.command(
+        "Page.addScriptToEvaluateOnNewDocument",
+        source="Object.defineProperty(globalThis, 'crypto', { value: {} })",
+    )
+    try:
+        browser.open(desk_page)
+        browser.reads("[data-answer=intact]", "not checked here")
+    finally:
+        browser.command("Page.removeScriptToEvaluateOnNewDocument", **found)
+
+
+# --- what it shows ---------------------------------------------------------------------------
+
+
+def test_failed_subagents_are_counted_and_one_key_away(browser: Browser, desk_page: Path) -> None:
+    browser.open(desk_page)
+
+    assert "77 subagents: 75 completed, 2 failed" in browser.text(".top .sums")
+    browser.press("f")
+    browser.reads(".inspector", "order 23 is in no warehouse")
+    assert "clerk" in browser.text(".treeview .row.on")
+    assert "#23" in browser.text(".treeview .row.on")
+    browser.press("f")
+    browser.reads(".inspector", "order 58 is in no warehouse")
+    browser.press("F")
+    browser.reads(".inspector", "order 23 is in no warehouse")
+
+
+def test_the_tree_folds_and_moves_by_keys(browser: Browser, desk_page: Path) -> None:
+    browser.open(desk_page)
+    right, left, down = "\ue014", "\ue012", "\ue015"
+
+    browser.click(".treeview .row.tree")
+    assert len(browser.all(".treeview .row.tree")) > 5
+    browser.press(left)
+    assert len(browser.all(".treeview .row.tree")) == 1
+    browser.press(right, down, down)
+    assert "#2" in browser.text(".treeview .row.on")
+
+
+def test_lanes_show_calls_waiting_and_the_critical_path(browser: Browser, desk_page: Path) -> None:
+    browser.open(desk_page, "#/lanes")
+
+    browser.until(lambda: browser.all(".lane .mark.tool"))
+    assert browser.all(".lane .mark.model")
+    assert browser.all(".lane .mark.wait")
+    assert browser.all(".lane .critical")
+    assert "of 500 ms" in browser.text(".lane .took")
+    before = browser.text(".span")
+    browser.click("[aria-label='Zoom in (+)']")
+    assert browser.text(".span") != before
+    browser.run("document.querySelectorAll('.mark.tool')[0].dispatchEvent(new Event('click'))")
+    browser.reads(".inspector h2", "tool.called")
+
+
+def test_a_thread_shows_messages_tools_and_images(browser: Browser, desk_page: Path) -> None:
+    browser.open(desk_page, "#/log/0/1/thread")
+
+    browser.reads(".messages", "You run a desk.")
+    browser.until(lambda: browser.all(".messages img"))
+    assert browser.run("return document.querySelector('.messages img').naturalWidth") == 128
+    assert "say where order 1 is" in browser.text(".messages")
+    browser.open(desk_page, "#/log/3/1/thread")
+    browser.reads(".messages", "order_status")
+    browser.reads(".messages", "Order 3 is")
+
+
+def test_the_inspector_tells_why_with_times_and_what_it_led_to(
+    browser: Browser, desk_page: Path
+) -> None:
+    browser.open(desk_page, "#/log/23/2")
+
+    browser.reads(".inspector h2", "tool.returned")
+    why, led = browser.all(".inspector .chain")
+    assert "answers\n1 tool.called" in why.text
+    assert "started by" in why.text
+    assert " before" in why.text
+    assert "run.finished" in led.text
+    browser.press("c")
+    browser.reads(".inspector h2", "tool.called")
+    assert browser.driver.current_url.endswith("#/log/23/1/entries")
+    browser.all(".inspector .part summary")[-1].click()
+    browser.reads(".inspector", '"kind":"tool.called"')
+
+
+def test_the_scrubber_shows_the_state_and_what_changed(browser: Browser, desk_page: Path) -> None:
+    browser.open(desk_page, "#/log/0/3/state")
+
+    browser.reads(".states", "/children_started")
+    assert "What changed" in browser.text(".states")
+    browser.press("\ue014")
+    browser.reads(".now", "4 of")
+    browser.click("[aria-label='Entry before']")
+    browser.reads(".now", "3 of")
+
+
+def test_search_finds_in_all_logs_and_filters_by_tool_and_status(
+    browser: Browser, desk_page: Path
+) -> None:
+    browser.open(desk_page)
+    browser.until(lambda: "checking" not in browser.text("[data-answer=intact]"))
+
+    browser.press("/", *"order 58 is in no", "\ue007")
+    browser.reads(".entriesview", "3 of ")
+    assert "no warehouse" in browser.text(".entriesview .row")
+    browser.press("\ue00c")
+    browser.run(
+        "const s = document.querySelector('[data-filter=status]'); s.value = 'failed';"
+        "s.dispatchEvent(new Event('change'))"
+    )
+    browser.click("[data-view=tree]")
+    browser.until(lambda: len(browser.all(".treeview .row.tree")) == 3)
+
+
+def test_a_link_leads_to_its_entry_and_theme_keys_and_help_work(
+    browser: Browser, desk_page: Path
+) -> None:
+    browser.open(desk_page, "#/log/7/4")
+
+    browser.reads(".inspector", "clerk #7, entry 4")
+    assert _names(browser) == ["Tree", "Lanes", "Thread", "Entries", "State"]
+    ground = "return getComputedStyle(document.documentElement).backgroundColor"
+    light = browser.run(ground)
+    browser.press("t")
+    assert browser.run(ground) != light
+    browser.press("t", "?")
+    browser.reads("dialog", "Keys")
+    browser.press("\ue00c", "\ue00c")
+    assert not browser.all(".inspector.open")
+
+
+# --- hostile content -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("view", ["tree", "lanes", "thread", "entries", "state"])
+def test_hostile_content_is_text_in_every_view(
+    browser: Browser, hostile_page: Path, view: str
+) -> None:
+    for seq in (0, 1, 2, 4, 7):
+        browser.open(hostile_page, f"#/log/0/{seq}/{view}")
+        browser.reads(".inspector", "Data")
+        browser.run("for (const each of document.querySelectorAll('details')) each.open = true")
+        assert browser.run("return window.hit ?? null") is None
+        assert browser.run("return ({}).polluted ?? null") is None
+        assert (
+            browser.run("return document.querySelectorAll('#app script, #app iframe').length") == 0
+        )
+        shown = browser.run("return document.body.innerText + document.body.innerHTML.length")
+        for hidden in "\x1b\x07\u202e\u2066\u200b\U000e0041":
+            assert hidden not in shown
+        assert browser.complaints() == []
+
+
+def test_controls_stand_as_escapes(browser: Browser, hostile_page: Path) -> None:
+    browser.open(hostile_page, "#/log/0/0")
+
+    browser.reads(".inspector", "\\x1b[2J\\u202egnp.exe")
+    browser.reads(".inspector", "</script><script>window.hit=1</script>")
+
+
+def test_a_value_of_10_mb_is_cut_and_more_comes_on_demand(
+    browser: Browser, hostile_page: Path
+) -> None:
+    browser.open(hostile_page, "#/log/0/8")
+
+    browser.reads(".inspector", "Show more (9,99")
+    before = browser.run("return document.querySelector('.inspector pre').textContent.length")
+    browser.click(".inspector .part button.quiet")
+    after = browser.run("return document.querySelector('.inspector pre').textContent.length")
+    assert before < 2_000
+    assert 40_000 < after < 100_000
+
+
+# --- how it looks ----------------------------------------------------------------------------
+
+_CUT = Path(__file__).with_name("layout.js").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("width", [360, 640, 1280, 2560])
+def test_no_text_overlaps_or_is_cut(browser: Browser, desk_page: Path, width: int) -> None:
+    """640 px is what a window of 1,280 px has at a zoom of 200 %."""
+    for place in ("", "#/lanes", "#/log/0/8/thread", "#/log/23/2/entries", "#/log/0/12/state"):
+        browser.open(desk_page, place, width=width)
+        browser.until(lambda: "checking" not in browser.text("[data-answer=intact]"))
+        assert browser.run(_CUT) == [], place
