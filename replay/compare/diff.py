@@ -12,6 +12,8 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
+
 from refold.engine.encoding.canonical import Json
 from refold.engine.log import read_entries
 from refold.engine.log.names import child_path
@@ -46,6 +48,7 @@ def diff(
     match: MatchMode = "strict",
     arguments: ArgumentMode = "exact",
     most: int | None = DIFFERENCES_MAX,
+    pairs: list["Compared"] | None = None,
 ) -> LogDiff:
     """Compare the log `a` with the log `b`, and the logs of their children along their starts.
 
@@ -58,6 +61,7 @@ def diff(
         arguments: `exact` · `ignore` · `subset`: what a asked with is part of what b asked with ·
             `superset`: the other way round.
         most: So many differences keep their details; more are only counted.  `None`: all keep them.
+        pairs: Is given every pair of calls that was compared, a child's below its start.
 
     Raises:
         LogMissing: one of the two is not there; a missing log of a child is a note.
@@ -66,7 +70,7 @@ def diff(
     """
     log_a, log_b = Path(fspath(a)), Path(fspath(b))
     volatile = {path for log in (log_a, log_b) for path in _volatile(log)}
-    comparison = _Comparison(match, arguments, most)
+    comparison = _Comparison(match, arguments, most, [] if pairs is None else pairs)
     if volatile:
         comparison.notes.append(f"not compared, being volatile: {', '.join(sorted(volatile))}")
     runs = _runs(log_a, log_b, volatile)
@@ -103,11 +107,32 @@ def _volatile(log: Path) -> list[str]:
     return list((first.data.get("rules") or {}).get("volatile", ())) if first is not None else []
 
 
+@attrs.frozen
+class Compared:
+    """Two calls that were compared, or one that the other log lacks."""
+
+    log_a: Path
+    seq_a: int | None
+    log_b: Path
+    seq_b: int | None
+    differs: bool
+    """Whether they differ, or, of children, anything below them."""
+    differences: tuple[LogDifference, ...]
+    """Their own; none where more were found than keep their details."""
+
+
 class _Comparison:
     """Goes down both trees at once, and keeps what differs."""
 
-    def __init__(self, match: MatchMode, arguments: ArgumentMode, most: int | None) -> None:
+    def __init__(
+        self,
+        match: MatchMode,
+        arguments: ArgumentMode,
+        most: int | None,
+        pairs: list["Compared"],
+    ) -> None:
         self._most = most
+        self._pairs = pairs
         self._match: MatchMode = match
         self._arguments: ArgumentMode = arguments
         self.found: list[LogDifference] = []
@@ -138,7 +163,12 @@ class _Comparison:
         if not paired.is_exact:
             self.notes.append(f"{run}: a long stretch of calls was compared place by place")
         for pair in paired.pairs:
+            place, count, kept = len(self._pairs), self.count, len(self.found)
             self._pair_differs(pair, a, b, run)
+            own = tuple(each for each in self.found[kept:] if each.run == run)
+            seqs = [call.seq if call else None for call in (pair.call_a, pair.call_b)]
+            compared = Compared(a.path, seqs[0], b.path, seqs[1], self.count > count, own)
+            self._pairs.insert(place, compared)
         if a.looks != b.looks:
             looks = f"{a.looks} and {b.looks}"
             self.notes.append(

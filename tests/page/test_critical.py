@@ -14,7 +14,7 @@ def test_the_path_goes_through_the_child_that_was_waited_for() -> None:
         (1, 0): [("started by", 0, 2)],
         (1, 1): [("after", 1, 0)],
     }
-    times = [[0, 1, 2, 5, 20, 21], [4, 18]]
+    times = {0: [0, 1, 2, 5, 20, 21], 1: [4, 18]}
 
     path = critical_path({place: [*found] for place, found in links.items()}, times)
 
@@ -29,9 +29,9 @@ def test_the_path_goes_through_the_child_that_was_waited_for() -> None:
 
 def test_a_log_without_its_parent_ends_the_path() -> None:
     assert critical_path(
-        {(0, 0): [("started by", -1, 3)], (0, 1): [("after", 0, 0)]}, [[0, 7]]
+        {(0, 0): [("started by", -1, 3)], (0, 1): [("after", 0, 0)]}, {0: [0, 7]}
     ) == [[0, 0, 1, 0, 7]]
 
 
 def test_a_log_without_entries_has_no_path() -> None:
-    assert critical_path({}, []) == []
+    assert critical_path({}, {}) == []

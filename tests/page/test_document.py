@@ -1,139 +1,56 @@
-"""The page's document: what it says is what `show`, `verify`, `why` and `state` say."""
+"""The page whole: what is in it, and what `--without-content` leaves out."""
 
-import itertools
 import json
 import shutil
-import tempfile
 from pathlib import Path
-from typing import Any
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
+from refold.engine.log.names import blobs_of
+from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
-from refold.engine.state import state_json
 from refold.page.document import page
-from refold.replay.audit.refolding import state
-from refold.replay.audit.verify import verify
-from refold.replay.audit.why import why
-from refold.replay.tree.delegation_tree import delegation_tree
-from tests.page.test_states import applied
-from tests.support.trees import Latency, random_tree, tools_with, tree_program
+from refold.page.html import page_html
+
+SECRET_WORDS = "what nobody else may read"
 
 
-def test_the_tree_is_that_of_show_with_logs_by_number(survey_log: Path) -> None:
-    shown = page(survey_log).document
-
-    tree = delegation_tree(survey_log)
-    assert shown["tree"]["status"] == tree.status
-    assert [child["log"] for child in shown["tree"]["children"]] == [1, 2, 3]
-    assert shown["tree"]["children"][0]["seq"] == shown["logs"][1]["parent"]["seq"]
-    assert shown["totals"]["subagents"] == len(tree.children)
+async def talks(run: Run, text: str) -> str:
+    run.annotate("heard", text)
+    if len(text) > 60_000:
+        raise ValueError(text[:40])
+    return text
 
 
-def test_the_verdict_is_that_of_verify_and_names_logs_by_number(
-    survey_log: Path, tmp_path: Path
-) -> None:
-    log = shutil.copytree(survey_log.parent, tmp_path / "copy") / survey_log.name
-    child = log.with_name("survey.1.jsonl")
-    child.write_bytes(child.read_bytes().replace(b"survey", b"purvey", 1))
+def test_large_texts_are_in_the_page_by_their_digests(tmp_path: Path) -> None:
+    log = record(talks, "é" * 20_000, log=tmp_path / "a.jsonl").log
 
-    verdict = page(log).document["verdict"]
-
-    found = verify(log)
-    assert (verdict["intact"], verdict["complete"]) == (found.intact, found.complete)
-    assert (verdict["problems"][0]["log"], verdict["problems"][0]["line"]) == (
-        1,
-        found.damage[0].line,
-    )
-
-
-KEPT = sorted((Path(__file__).parents[2] / "fixtures" / "logs").rglob("[a-z]*[a-z].jsonl"))
-
-
-@pytest.mark.parametrize("log", KEPT, ids=lambda log: f"{log.parent.name}-{log.stem}")
-def test_the_page_of_a_kept_log_says_what_the_commands_say(log: Path) -> None:
-    """Programs on the kernel and a watched command, of older versions too."""
-    _agrees(log)
-
-
-@given(seed=st.integers(0, 10_000))
-@settings(max_examples=8, deadline=None)
-def test_the_page_of_any_program_says_what_the_commands_say(seed: int) -> None:
-    tree, tools = random_tree(seed, children=True), tools_with(Latency(seed))
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "a.jsonl"
-        _agrees(record(tree_program, tree, log=log, tools=tools, durability="fast").log)
-
-
-def _agrees(log: Path) -> None:
     shown = page(log)
-    document, logs = shown.document, list(shown.logs)
-    assert _told(document["tree"], logs) == _plain(delegation_tree(log).as_json())
-    verdict = verify(log)
-    assert [document["verdict"][name] for name in ("intact", "complete")] == [
-        verdict.intact,
-        verdict.complete,
+
+    (content,) = shown.blobs.values()
+    assert content.decode() == "é" * 20_000
+    assert shown.document["blobs"] == {"kept": 1, "left_out": 0}
+    assert f'data-blob="{next(iter(shown.blobs))}"' in page_html(shown)
+
+
+def test_a_large_text_that_is_gone_is_counted(tmp_path: Path) -> None:
+    log = record(talks, "x" * 40_000, log=tmp_path / "a.jsonl").log
+    shutil.rmtree(blobs_of(log))
+
+    assert page(log).document["blobs"] == {"kept": 0, "left_out": 1}
+
+
+def test_without_content_no_word_of_it_is_in_the_page(tmp_path: Path) -> None:
+    """Neither of a run that completed nor of one that raised; entries are rows without data."""
+    logs = [
+        record(talks, SECRET_WORDS * times, log=tmp_path / f"{name}.jsonl").log
+        for name, times in (("a", 1), ("b", 3000))
     ]
-    for number, path in enumerate(logs):
-        assert len(document["links"][str(number)]) == document["logs"][number]["entries"]
-        _states_agree(path, document["states"][str(number)])
-        _links_agree(path, number, document["links"], logs)
-    _path_is_one(document)
 
+    shown = page(logs[0], logs[1], content=False)
 
-def _told(node: dict[str, Any], logs: list[Path]) -> dict[str, Any]:
-    told = {name: value for name, value in node.items() if name not in ("seq", "cost_usd_micros")}
-    told["log"] = "" if node["log"] is None else str(logs[node["log"]])
-    told["children"] = [_told(child, logs) for child in node["children"]]
-    plain: dict[str, Any] = _plain(told)
-    return plain
-
-
-def _plain(value: Any) -> Any:
-    return json.loads(json.dumps(value))
-
-
-def _states_agree(path: Path, rows: list[Any]) -> None:
-    known: Any = {}
-    for seq, changes in enumerate(rows):
-        known = applied(known, changes)
-        assert known == _plain(state_json(state(path, seq))), f"{path}:{seq}"
-
-
-def _links_agree(path: Path, number: int, links: dict[str, Any], logs: list[Path]) -> None:
-    """The chain of each entry is that of `why`, and so is what stands beside its first link."""
-    for seq in range(len(links[str(number)])):
-        chain, place = [], (number, seq)
-        while (link := links[str(place[0])][place[1]]) is not None and link[1] >= 0:
-            place = link[1], link[2]
-            chain.append((link[0], *place))
-        found = why(path, seq)
-        assert chain == [
-            (cause.how, logs.index(Path(cause.log)), cause.seq)
-            for cause in found[1:]
-            if cause.is_main
-        ]
-        beside = {(how, log, at) for how, log, at in links["beside"].get(f"{number}:{seq}", ())}
-        direct = {
-            (cause.how, logs.index(Path(cause.log)), cause.seq)
-            for cause in found
-            if cause.of == 0 and not cause.is_main
-        }
-        assert direct <= beside
-
-
-def _path_is_one(document: dict[str, Any]) -> None:
-    """The critical path goes without a gap from the root's first entry to its last.
-
-    The end of a watched command follows from nothing that was recorded.
-    """
-    segments = document["critical"]
-    if document["guarantee"] == "kernel":
-        assert segments[0][3] == 0
-        assert segments[-1][2] == document["logs"][0]["entries"] - 1
-    for (*_, start, end), (*_, then, after) in itertools.pairwise(segments):
-        assert start <= end
-        assert then <= after
-        assert abs(then - end) <= 1 or then <= end
+    assert "what nobody" not in json.dumps(shown.document)
+    assert not shown.logs
+    assert not shown.blobs
+    assert shown.document["tree"]["input"] == f"({len(SECRET_WORDS)} bytes left out)"
+    rows = shown.document["entries"]["0"]
+    assert [row[1] for row in rows] == ["run.started", "note.added", "run.finished"]
+    assert len(shown.document["diff"]["other"]["entries"]["1"]) == 3

@@ -38,6 +38,7 @@ COMMANDS: Final = {
     "why": "Show what led to an entry, back to the first line.",
     "recover": "Say what a crash or damage left; salvage what verifies.",
     "pack": "Make one file of a run's logs, to attach to a report.",
+    "view": "Show runs in the browser, also while they are written.",
     "export": "Make a page that shows a run, or a trace for another viewer.",
     "schema": "Print the JSON schema of a document or an event.",
 }

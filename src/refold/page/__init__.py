@@ -5,9 +5,12 @@ computed here, or by `refold.replay`; the page displays it, and checks the chain
 `refold.replay` and `refold.engine`.  Rules: CONTRACT.md §14.16.
 
     document    everything that the page shows, as plain data
+    one_run     what it shows of one run
+    comparison  how two runs differ
     lanes       who did what when: bars on a common clock
     critical    the critical path over them
     states      what each entry changed of the state
+    server      the page served on loopback, while logs grow
     html        the document, the logs and `assets/` as one file
     assets/     what browsers read: index.html, style.css, ES modules
 """

@@ -12,17 +12,19 @@ Link = tuple[str, int, int]
 
 
 def critical_path(
-    links: Mapping[tuple[int, int], Sequence[Link]], times: Sequence[Sequence[int]]
+    links: Mapping[tuple[int, int], Sequence[Link]],
+    times: Mapping[int, Sequence[int]],
+    root: int = 0,
 ) -> list[list[Any]]:
     """Return the segments `[log, from seq, to seq, start, end]` of the path, in order of time.
 
     A segment between two logs stands in the one that it leads to, from that entry to itself.
     """
-    if not times or not times[0]:
+    if not times.get(root):
         return []
     found: list[list[Any]] = []
-    log, seq = 0, len(times[0]) - 1
-    while seq and not links.get((0, seq)):  # the end of a watched command follows from nothing
+    log, seq = root, len(times[root]) - 1
+    while seq and not links.get((root, seq)):  # the end of a watched command follows from nothing
         seq -= 1
     while direct := links.get((log, seq)):
         _, above, before = next((each for each in direct if each[0] == "ends with"), direct[0])

@@ -5,6 +5,7 @@ script and the one style that are named by their hashes.  Rules: CONTRACT.md §1
 """
 
 import base64
+import functools
 import gzip
 import hashlib
 import json
@@ -23,6 +24,7 @@ _EXPORT: Final = re.compile(r"^export ((?:async )?function\*? |const |class )(\w
 def page_html(page: Page) -> str:
     """Return a page as the text of one file."""
     packed = [("log", str(number), path.read_bytes()) for number, path in enumerate(page.logs)]
+    packed += [("blob", name, content) for name, content in page.blobs.items()]
     text = json.dumps(page.document, separators=(",", ":")).encode()
     blocks = [_gzipped('id="page"', text)]
     blocks += [_gzipped(f'data-{what}="{name}"', content) for what, name, content in packed]
@@ -31,21 +33,26 @@ def page_html(page: Page) -> str:
 
 def shell(data: str, *, title: str, connect: str) -> str:
     """Return index.html with its style, its script and `data` in place."""
-    style, script = _asset("style.css"), bundled()
-    policy = (
-        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
-        f"img-src data: blob:; connect-src {connect}; base-uri 'none'; form-action 'none'"
-    )
     parts = {
-        "csp": escape(policy),
+        "csp": escape(policy(connect)),
         "title": escape(title),
-        "style": style,
+        "style": _asset("style.css"),
         "data": data,
-        "script": script,
+        "script": bundled(),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _asset("index.html"))
 
 
+def policy(connect: str) -> str:
+    """Return what the page may do: run its one script, apply its one style, ask `connect`."""
+    return (
+        f"default-src 'none'; script-src {_hash(bundled())}; "
+        f"style-src {_hash(_asset('style.css'))}; img-src data: blob:; connect-src {connect}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+@functools.cache
 def bundled() -> str:
     """Return the modules as one script: each in a scope of its own, what it imports before it."""
     done: dict[str, str] = {}
@@ -67,6 +74,7 @@ def _bundle(name: str, done: dict[str, str]) -> None:
     done[name] = f"const module_{name} = (() => {{\n{body}\nreturn {{{names}}};\n}})();"
 
 
+@functools.cache
 def _asset(name: str) -> str:
     return (files("refold.page") / "assets" / name).read_text(encoding="utf-8")
 

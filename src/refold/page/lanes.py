@@ -5,6 +5,7 @@ went on in another process, are laid beside each other by the wall clock.  Rules
 §14.16.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -14,12 +15,16 @@ import attrs
 from refold.engine.errors import LogError
 from refold.engine.events.events import COMPLETES, REQUEST_KINDS
 from refold.engine.log import Entry, read_entries
+from refold.engine.log.blobs import is_marked
 
 BARS_MAX: Final = 5_000
 """Of a lane: the longest; the rest is counted."""
 
 _CLOCKS_APART_US: Final = 1_000_000
 """Wall clocks that were set between two logs differ by more; two readings of one by less."""
+
+_BLOB: Final = re.compile(rb'\{"\$blob":"([0-9a-f]{64})","bytes":(\d{1,12})\}')
+"""As a log writes it; who writes the same as text of his own names a blob that is not there."""
 
 _KINDS: Final = {"tool": "tool", "model": "model", "child": "child", "input": "ask"}
 
@@ -96,8 +101,13 @@ def origin_of(first: Entry) -> tuple[int, int]:
     return wall, wall - mono
 
 
-def read_lane(path: Path, lanes: dict[str | None, Lane], origin_us: tuple[int, int]) -> list[int]:
-    """Fill the lanes of one log; return the times of its entries.
+def read_lane(
+    path: Path,
+    lanes: dict[str | None, Lane],
+    origin_us: tuple[int, int],
+    blobs: dict[str, int],
+) -> list[int]:
+    """Fill the lanes of one log, and `blobs` with the sizes of its large texts; return its times.
 
     `lanes` are by scope, or one for the whole log under `None`.  A damaged log is read up to its
     damage.
@@ -107,6 +117,8 @@ def read_lane(path: Path, lanes: dict[str | None, Lane], origin_us: tuple[int, i
     for entry in sound(path):
         at = clock.at(entry)
         times.append(at)
+        if is_marked(entry.line):
+            blobs.update((name.decode(), int(size)) for name, size in _BLOB.findall(entry.line))
         call = entry.call or ""
         lane = lanes.get(None) or lanes.get(call.partition("#")[0])
         if lane is None:

@@ -4,6 +4,7 @@ Words of a command line flow in; opened logs, loaded programs and sources flow o
 `output`, `refold.programs`, `refold.api` and what stands below.  Rules: CONTRACT.md §14.9.
 
     logs          a LOG argument: plain or packed, and how its files are named to people
+    run_list      the runs of a folder, as they look from outside
     loading       tools that are named on the command line
     live          what commands share that run something live
     rehearsals    what `explore` and `sensitivity` share

@@ -1,5 +1,6 @@
 """`refold export`: a run as one file that shows it, and needs nothing else (CONTRACT.md §14.16)."""
 
+import contextlib
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,7 @@ _PAGE: Final = """
 Examples:
   refold export runs/audit.jsonl --to html           makes audit.html
   refold export report.refold --to html -o /tmp/run.html
+  refold export today.jsonl --to html --diff yesterday.jsonl
 
 The page needs no network and no server: open it from disk, attach it to a
 report, keep it as an artifact of CI.  It checks the chain of the logs itself.
@@ -32,8 +34,20 @@ _SUFFIXES: Final = {"html": ".html"}
     metavar="FILE",
     help="Where to; by default the log's name, here.  It is overwritten.",
 )
+@click.option("--diff", "other", type=LOG, metavar="OTHER", help="Another run to compare it with.")
+@click.option(
+    "--without-content", is_flag=True, help="Leave out what tools, models and people said."
+)
 @json_option
-def command(*, log: Path, to: str, out: Path | None, as_json: bool) -> int:
+def command(
+    *,
+    log: Path,
+    to: str,
+    out: Path | None,
+    other: Path | None,
+    without_content: bool,
+    as_json: bool,
+) -> int:
     """Make one file of a run and all runs below it, for people or other viewers."""
     from refold.page.document import page as page_of  # noqa: PLC0415 - not for help pages
     from refold.page.html import page_html  # noqa: PLC0415 - the same
@@ -41,8 +55,10 @@ def command(*, log: Path, to: str, out: Path | None, as_json: bool) -> int:
     target = out or Path(log.with_suffix(_SUFFIXES[to]).name)
     if not target.absolute().parent.is_dir():
         raise click.UsageError(f"{output.shown_path(target.parent)}: no such folder")
-    with opened_log(log) as opened, output.progress(f"reading {log}"):
-        text = page_html(page_of(opened.path))
+    with contextlib.ExitStack() as stack:
+        one, *rest = (stack.enter_context(opened_log(each)).path for each in (log, other) if each)
+        stack.enter_context(output.progress(f"reading {log}"))
+        text = page_html(page_of(one, *rest, content=not without_content))
     target.write_text(text, encoding="utf-8")
     size = len(text.encode())
     if as_json:

@@ -1,0 +1,139 @@
+"""`refold view`: the page of runs from a server on loopback (CONTRACT.md §14.16)."""
+
+import contextlib
+import secrets
+import time
+import webbrowser
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import click
+
+from refold.cli.arguments.logs import LOG, opened_log
+from refold.cli.arguments.run_list import Listed, listed_runs
+from refold.cli.output import output
+from refold.cli.output.exit_codes import FINE
+from refold.cli.output.pages import page
+from refold.engine.errors import RefoldError
+
+_PAGE: Final = """
+Examples:
+  refold view                        the runs of runs/
+  refold view runs/audit.jsonl --open
+
+Whoever has the address that is printed can read the runs, from this machine
+alone.  Ctrl-C ends it.  For a file to send: refold export LOG --to html.
+"""
+
+_PATIENCE_SECONDS: Final = 1.5
+"""Reading runs for the list takes no longer at a time: the next look, seconds later, goes on."""
+
+
+@click.command("view", epilog=page(_PAGE))
+@click.argument("place", metavar="[DIR|LOG]", type=LOG, default=Path("runs"))
+@click.option("--open", "is_opened", is_flag=True, help="Open it in the browser.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="By default a free one.")
+def command(*, place: Path, is_opened: bool, port: int) -> int:
+    """Show runs in the browser, also while they are written.
+
+    DIR is a folder of logs (by default runs/); a LOG is shown alone.  Nothing
+    is executed and nothing is written.
+    """
+    from refold.page.server import Server  # noqa: PLC0415 - not for help pages
+
+    if not place.exists():
+        raise click.UsageError(f"{output.shown_path(place)}: no such file or folder")
+    with contextlib.ExitStack() as stack:
+        runs = FolderOfRuns(place, stack)
+        first = None if place.is_dir() else quote(place.name)
+        try:
+            server = Server(runs, secrets.token_urlsafe(24), first=first, port=port)
+        except OSError as error:
+            raise click.UsageError(f"port {port}: {error.strerror}") from None
+        with server:
+            output.line((server.url, "bold"))
+            output.hint("Ctrl-C ends it")
+            if is_opened:
+                webbrowser.open(server.url)
+            with contextlib.suppress(KeyboardInterrupt):
+                server.serve_forever()
+    return FINE
+
+
+class FolderOfRuns:
+    """The runs of a folder, or one log, by file name."""
+
+    def __init__(self, place: Path, stack: contextlib.ExitStack) -> None:
+        """Look at `place`; what has to be unpacked stays until `stack` is closed."""
+        self._folder = place if place.is_dir() else place.parent
+        self._only = None if place.is_dir() else place
+        self._stack = stack
+        self._unpacked: dict[Path, Path] = {}
+        self._counts: dict[Path, tuple[Any, dict[str, Any]]] = {}
+
+    def log(self, run: str) -> Path:
+        """Return the log of a run, unpacked where it is packed.
+
+        Raises:
+            KeyError: there is none of that name.
+            RefoldError: it cannot be unpacked.
+        """
+        if self._only is not None and run == self._only.name:
+            return self._plain(self._only)
+        found = {each.path.name: each.path for each in listed_runs(self._folder)}
+        return self._plain(found[run])
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the runs, the newest first; counts of those that were not read yet come later."""
+        began = time.monotonic()
+        runs = [
+            each
+            for each in reversed(listed_runs(self._folder))
+            if self._only is None or each.path == self._only
+        ]
+        return [
+            self._row(each, is_read=time.monotonic() - began < _PATIENCE_SECONDS) for each in runs
+        ]
+
+    def _row(self, run: Listed, *, is_read: bool) -> dict[str, Any]:
+        row = {
+            "id": run.path.name,
+            "path": run.row["log"],
+            "status": run.row["status"],
+            "program": run.row["program"],
+            "agent": run.who,
+            "started_us": run.wall_us or None,
+            "duration_ms": run.row["duration_ms"],
+        }
+        return row | self._counted(run, is_read=is_read)
+
+    def _counted(self, run: Listed, *, is_read: bool) -> dict[str, Any]:
+        """Return what only the whole tree tells: subagents, models, tokens."""
+        seen = (run.row["bytes"], run.row["entries"])
+        kept, counts = self._counts.get(run.path, (None, {}))
+        if kept == seen or not is_read or run.row["status"] == "unreadable":
+            return counts
+        from refold.page.one_run import below, totals  # noqa: PLC0415 - not for help pages
+        from refold.replay.tree.delegation_tree import delegation_tree  # noqa: PLC0415 - the same
+
+        try:
+            tree = delegation_tree(self._plain(run.path))
+        except RefoldError:
+            return {}
+        told = totals(tree)
+        counts = {
+            "subagents": told["subagents"],
+            "failed": told["failed"],
+            "models": sorted({model for node in below(tree) for model in node.models}),
+            "input_tokens": told["tokens"]["input"],
+            "output_tokens": told["tokens"]["output"],
+            "cost_usd_micros": told["cost_usd_micros"],
+        }
+        self._counts[run.path] = seen, counts
+        return counts
+
+    def _plain(self, path: Path) -> Path:
+        if path not in self._unpacked:
+            self._unpacked[path] = self._stack.enter_context(opened_log(path)).path
+        return self._unpacked[path]

@@ -1,0 +1,107 @@
+"""Two runs side by side on the page: which call answers which, and where they differ.
+
+The alignment and the differences are those of `refold diff`.  Rules: CONTRACT.md §13, §14.16.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+from refold.engine.encoding.canonical import encode
+from refold.engine.errors import LogError
+from refold.page.one_run import OneRun, left_out, totals
+from refold.replay.compare.diff import Compared, LogDifference, diff
+from refold.replay.difference.pointer_diff import shown
+
+_SHOWN: Final = 2_000
+"""Characters of a value in a difference; longer ones are cut in their middle."""
+
+
+def compared(a: OneRun, b: OneRun, *, content: bool) -> dict[str, Any]:
+    """Return what two runs say differently, call by call, as `refold diff` does.
+
+    Where they cannot be compared, `error` says why.
+    """
+    pairs: list[Compared] = []
+    found: dict[str, Any] = {
+        "other": b.document(),
+        "first": None,
+        "rows": [],
+        "runs": [],
+        "notes": [],
+    }
+    found["table"] = {
+        name: [number, of_b]
+        for (name, number), of_b in zip(_sums(a).items(), _sums(b).values(), strict=True)
+    }
+    try:
+        told = diff(a.log, b.log, pairs=pairs)
+    except LogError as error:
+        return found | {"error": str(error), "identical": False, "count": None}
+    found["rows"] = [_row(each, a.ids, b.ids, content=content) for each in pairs]
+    found["runs"] = [
+        {
+            "where": each.where,
+            "category": each.category,
+            "differences": _places(each, content=content),
+        }
+        for each in told.differences
+        if not each.what
+    ]
+    own = [(each, row) for each, row in zip(pairs, found["rows"], strict=True) if each.differences]
+    if own:
+        each, row = min(own, key=lambda one: _when(one[1], a, b))
+        what = f"{each.differences[0].where}: {each.differences[0].category}"
+        found["first"] = {
+            "a": None if row[1] is None else row[:2],
+            "b": None if row[3] is None else row[2:4],
+            "what": what,
+        }
+    return found | {"identical": told.identical, "count": told.count, "notes": list(told.notes)}
+
+
+def _row(
+    pair: Compared, ids_a: dict[Path, int], ids_b: dict[Path, int], *, content: bool
+) -> list[Any]:
+    status = "changed" if pair.differs else "same"
+    if pair.seq_a is None or pair.seq_b is None:
+        status = "added" if pair.seq_a is None else "removed"
+    places = [place for each in pair.differences for place in _places(each, content=content)]
+    return [ids_a[pair.log_a], pair.seq_a, ids_b[pair.log_b], pair.seq_b, status, places]
+
+
+def _places(difference: LogDifference, *, content: bool) -> list[list[Any]]:
+    return [
+        [
+            each.pointer,
+            {"absent": True} if each.kind == "added" else _short(each.before, content=content),
+            {"absent": True} if each.kind == "removed" else _short(each.after, content=content),
+        ]
+        for each in difference.differences
+    ]
+
+
+def _short(value: Any, *, content: bool) -> Any:
+    """Return a value as a difference shows it: whole, cut in its middle, or its size alone."""
+    if not content:
+        return left_out(value)
+    return value if len(encode(value)) <= _SHOWN else shown(value, _SHOWN)
+
+
+def _when(row: list[Any], a: OneRun, b: OneRun) -> int:
+    log, seq, log_b, seq_b = row[:4]
+    found: int = b.times[log_b][seq_b] if seq is None else a.times[log][seq]
+    return found
+
+
+def _sums(side: OneRun) -> dict[str, int | None]:
+    """Return what the table of two runs has of one."""
+    total, times = totals(side.tree), side.times[side.ids[side.log]]
+    return {
+        "runs": total["runs"],
+        "tool_calls": total["tools"],
+        "requests": total["requests"],
+        "tokens_in": total["tokens"]["input"],
+        "tokens_out": total["tokens"]["output"],
+        "cost_usd_micros": total["cost_usd_micros"],
+        "time_us": times[-1] if times else 0,
+    }

@@ -1,0 +1,252 @@
+"""The page from a small server on loopback: a list of runs, live follow, logs by range.
+
+Whoever can name the token may read, nobody else: a page of another site that this browser shows can
+reach loopback, so the host is checked (DNS rebinding) and the token stands in every address.
+Nothing is written, and only listed runs are read.  Rules: CONTRACT.md §14.16.
+"""
+
+import hmac
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Final, Protocol
+from urllib.parse import parse_qsl, urlsplit
+
+import attrs
+
+from refold.engine.errors import LogMissing, RefoldError
+from refold.engine.log.blobs import BlobBroken
+from refold.engine.log.names import tree
+from refold.page.document import Page, page
+from refold.page.html import policy, shell
+from refold.replay.audit.why import why
+
+RAW_MAX: Final = 4 * 1024 * 1024
+"""Bytes of a log that one answer holds."""
+_LOOK_SECONDS: Final = 0.5
+"""A log that grows is looked at so often; more rarely, where making its page takes long."""
+_REST: Final = 10
+"""Times as long as making a page took is waited before the next."""
+_PING_SECONDS: Final = 15.0
+
+_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+class Runs(Protocol):
+    """The runs that may be seen."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return them as the start page lists them; `id` names each."""
+        ...
+
+    def log(self, run: str) -> Path:
+        """Return the log of the run `run`.
+
+        Raises:
+            KeyError: there is none of that name.
+        """
+        ...
+
+
+@attrs.define
+class _Kept:
+    """The last page that was made of a run."""
+
+    seen: tuple[int, ...]
+    page: Page
+    seconds: float
+
+
+class Server(ThreadingHTTPServer):
+    """Serves on a free port of loopback; `url` is where, the token included."""
+
+    daemon_threads = True
+
+    def __init__(self, runs: Runs, token: str, *, first: str | None = None, port: int = 0) -> None:
+        """Bind to loopback; with `first`, the address is that run's.
+
+        Raises:
+            OSError: the port is taken.
+        """
+        super().__init__(("127.0.0.1", port), _Handler)
+        self.runs, self.token = runs, token
+        self.hosts = {f"{name}:{self.server_port}" for name in ("127.0.0.1", "localhost")}
+        self.url = f"http://127.0.0.1:{self.server_port}/?token={token}"
+        if first is not None:
+            self.url += f"&log={first}"
+        self._kept: dict[Path, _Kept] = {}
+        self._making = threading.Lock()
+
+    def page(self, log: Path) -> _Kept:
+        """Return the page of a run, made anew where a log of it has grown."""
+        with self._making:
+            seen = _sizes(log)
+            kept = self._kept.get(log)
+            if kept is None or kept.seen != seen:
+                began = time.monotonic()
+                made = page(log)
+                kept = self._kept[log] = _Kept(seen, made, time.monotonic() - began)
+            return kept
+
+
+def _sizes(log: Path) -> tuple[int, ...]:
+    return tuple(path.stat().st_size for path in tree(log) if path.exists())
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers one request."""
+
+    server: Server
+    protocol_version = "HTTP/1.1"
+    server_version = "refold"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        """Answer, if the request comes from the page itself."""
+        address = urlsplit(self.path)
+        given = dict(parse_qsl(address.query))
+        route = _ROUTES.get(address.path)
+        if self.headers.get("Host") not in self.server.hosts:
+            self._text(HTTPStatus.FORBIDDEN, "this server answers on loopback alone")
+        elif not hmac.compare_digest(given.get("token", "").encode(), self.server.token.encode()):
+            self._text(HTTPStatus.FORBIDDEN, "open the address that `refold view` printed")
+        elif route is None:
+            self._text(HTTPStatus.NOT_FOUND, "no such page")
+        else:
+            self._answer(route, given)
+
+    def _answer(self, route: Callable[[Any, Mapping[str, str]], None], given: Any) -> None:
+        try:
+            route(self, given)
+        except (KeyError, ValueError, LogMissing, FileNotFoundError, BlobBroken) as error:
+            self._text(HTTPStatus.NOT_FOUND, f"not there: {error}")
+        except RefoldError as error:
+            self._text(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
+        except (BrokenPipeError, ConnectionResetError):  # the tab was closed
+            self.close_connection = True
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is http.server's
+        """Say nothing: addresses hold the token."""
+
+    # --- what is asked for ---------------------------------------------------------------
+
+    def index(self, given: Mapping[str, str]) -> None:
+        """Send the page; what it shows, it asks for."""
+        start = {"live": True, "token": self.server.token, "log": given.get("log")}
+        text = json.dumps(start).replace("<", "\\u003c")
+        data = f'<script type="application/json" id="page">{text}</script>'
+        body = shell(data, title="Runs", connect="'self'").encode()
+        more = {"Content-Security-Policy": policy("'self'") + "; frame-ancestors 'none'"}
+        self._send(HTTPStatus.OK, "text/html; charset=utf-8", body, more)
+
+    def listed(self, _given: Mapping[str, str]) -> None:
+        """Send the list of runs."""
+        self._json({"runs": self.server.runs.rows()})
+
+    def page(self, given: Mapping[str, str]) -> None:
+        """Send the document of a run."""
+        self._json(self._kept(given).page.document)
+
+    def raw(self, given: Mapping[str, str]) -> None:
+        """Send bytes of a log, as they are on disk."""
+        path = self._log(given)
+        start, end = int(given.get("from", 0)), int(given.get("to", RAW_MAX))
+        with path.open("rb") as file:
+            file.seek(max(0, start))
+            body = file.read(max(0, min(end - start, RAW_MAX)))
+        self._send(HTTPStatus.OK, "application/octet-stream", body)
+
+    def blob(self, given: Mapping[str, str]) -> None:
+        """Send a large text that an entry of the run names."""
+        kept = self._kept(given).page
+        self._send(HTTPStatus.OK, "application/octet-stream", kept.blobs[given["digest"]])
+
+    def why(self, given: Mapping[str, str]) -> None:
+        """Send the chain of causes of an entry, as `[how, log, seq]`."""
+        logs = self._kept(given).page.logs
+        found = why(logs[int(given["n"])], int(given["seq"]))
+        ids = {str(path): number for number, path in enumerate(logs)}
+        links = [[each.how, ids.get(each.log, -1), each.seq] for each in found[1:] if each.is_main]
+        self._json({"chain": links})
+
+    def events(self, given: Mapping[str, str]) -> None:
+        """Send a fresh document each time a log of the run has grown, until the tab is closed.
+
+        `bytes` is the size of all logs that the tab knows of: they may have grown since.
+        """
+        log = self.server.runs.log(given["log"])
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self._more({})
+        self.close_connection = True
+        seen = self.server.page(log).seen
+        is_behind = int(given.get("bytes", sum(seen))) != sum(seen)
+        pinged, rest = float("-inf"), 0.0
+        while True:
+            if is_behind or _sizes(log) != seen:
+                kept = self.server.page(log)
+                seen, rest, is_behind = kept.seen, _REST * kept.seconds, False
+                said = f"data: {json.dumps({'page': kept.page.document})}\n\n"
+            elif time.monotonic() - pinged > _PING_SECONDS:  # else a closed tab goes unnoticed
+                said = ": still there\n\n"
+            else:
+                said = ""
+            if said:
+                pinged = time.monotonic()
+                self.wfile.write(said.encode())
+                self.wfile.flush()
+            time.sleep(max(_LOOK_SECONDS, rest))
+
+    # --- how it is answered --------------------------------------------------------------
+
+    def _kept(self, given: Mapping[str, str]) -> _Kept:
+        return self.server.page(self.server.runs.log(given["log"]))
+
+    def _log(self, given: Mapping[str, str]) -> Path:
+        number = int(given.get("n", 0))
+        logs = self._kept(given).page.logs
+        if not 0 <= number < len(logs):
+            raise KeyError(number)
+        return logs[number]
+
+    def _json(self, document: Any) -> None:
+        self._send(HTTPStatus.OK, "application/json", json.dumps(document).encode())
+
+    def _text(self, status: HTTPStatus, text: str) -> None:
+        self._send(status, "text/plain; charset=utf-8", text.encode(errors="backslashreplace"))
+
+    def _send(
+        self, status: HTTPStatus, kind: str, body: bytes, more: Mapping[str, str] | None = None
+    ) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self._more(more or {})
+        self.wfile.write(body)
+
+    def _more(self, more: Mapping[str, str]) -> None:
+        for name, value in {**_HEADERS, **more}.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+
+_ROUTES: Final[dict[str, Callable[[_Handler, Mapping[str, str]], None]]] = {
+    "/": _Handler.index,
+    "/runs": _Handler.listed,
+    "/page": _Handler.page,
+    "/raw": _Handler.raw,
+    "/blob": _Handler.blob,
+    "/why": _Handler.why,
+    "/events": _Handler.events,
+}

@@ -1,0 +1,90 @@
+"""Two runs side by side: the calls that `refold diff` pairs, and its differences."""
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refold.engine.program.run import Run
+from refold.engine.runners.recording import record
+from refold.page.document import page
+from refold.replay.compare.diff import diff
+from refold.tools.contract.tool_types import tool
+from tests.support.trees import Latency, random_tree, tools_with, tree_program
+
+
+@tool(effect="pure")
+def double(x: int) -> int:
+    """Return twice x."""
+    return 2 * x
+
+
+async def two_calls(run: Run, numbers: list[int]) -> int:
+    return sum([await run.tool("double", x=number) for number in numbers])
+
+
+def _recorded(folder: Path, name: str, numbers: list[int]) -> Path:
+    return record(two_calls, numbers, log=folder / f"{name}.jsonl", tools=[double]).log
+
+
+def test_the_first_difference_names_both_entries(tmp_path: Path) -> None:
+    a, b = _recorded(tmp_path, "a", [1, 2, 3]), _recorded(tmp_path, "b", [1, 5, 3])
+
+    found = page(a, b).document["diff"]
+
+    assert found["first"] == {"a": [0, 3], "b": [1, 3], "what": "root > double#2: arguments"}
+    assert [row[4] for row in found["rows"]] == ["same", "changed", "same"]
+    assert found["rows"][1][5][0] == ["/arguments/x", 2, 5]
+    assert found["table"]["tool_calls"] == [3, 3]
+    assert found["other"]["logs"][0]["id"] == 1
+    assert {each["category"] for each in found["runs"]} == {"input", "output"}
+
+
+def test_a_call_that_one_run_lacks_has_no_entry_there(tmp_path: Path) -> None:
+    a, b = _recorded(tmp_path, "a", [1]), _recorded(tmp_path, "b", [1, 2])
+
+    rows = page(a, b).document["diff"]["rows"]
+
+    assert [row[:5] for row in rows] == [[0, 1, 1, 1, "same"], [0, None, 1, 3, "added"]]
+
+
+def test_two_runs_that_are_the_same_have_no_first_difference(tmp_path: Path) -> None:
+    a, b = _recorded(tmp_path, "a", [1]), _recorded(tmp_path, "b", [1])
+
+    found = page(a, b).document["diff"]
+
+    assert (found["identical"], found["first"], found["count"]) == (True, None, 0)
+
+
+def test_a_damaged_run_is_said_to_be_why_nothing_is_compared(tmp_path: Path) -> None:
+    a, b = _recorded(tmp_path, "a", [1]), _recorded(tmp_path, "b", [1])
+    b.write_bytes(b.read_bytes().replace(b'"result":2', b'"result":3', 1))
+
+    found = page(a, b).document["diff"]
+
+    assert "error" in found
+    assert not found["identical"]
+
+
+@given(seeds=st.tuples(st.integers(0, 99), st.integers(0, 99)))
+@settings(max_examples=5, deadline=None)
+def test_the_rows_differ_where_diff_finds_calls_that_do(seeds: tuple[int, int]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        logs = [
+            record(
+                tree_program,
+                random_tree(seed, children=True),
+                log=Path(folder) / f"{name}.jsonl",
+                tools=tools_with(Latency(seed)),
+                durability="fast",
+            ).log
+            for name, seed in zip("ab", seeds, strict=True)
+        ]
+        found, told = page(*logs).document["diff"], diff(*logs)
+
+    places = [place for row in found["rows"] for place in row[5]]
+    calls = [each for each in told.differences if each.what]
+    assert len(places) == sum(len(each.differences) for each in calls)
+    assert found["identical"] == told.identical
+    assert (found["first"] is None) == (not calls)
