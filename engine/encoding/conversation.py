@@ -13,6 +13,7 @@ import attrs
 
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.secret import refuse_handles
 from refold.engine.errors import UsageError
 
 _REMEMBERED: Final = 1024
@@ -50,14 +51,14 @@ class Conversations:
         self._known: dict[str, int] = {}
         self._recent = _Conversations()
 
-    def prefix(self, messages: tuple[Json, ...]) -> Prefix:
-        """Return how much of `messages` the log has.
+    def prefix(self, messages: tuple[Json, ...], *, may_have_handles: bool = False) -> Prefix:
+        """Return how much of `messages` the log has; `may_have_handles` to secrets, refused ones.
 
         Raises:
             NotCanonical: a message cannot be held by a log.
-            UsageError: one is no object.
+            UsageError: one is no object, or holds a handle to a secret.
         """
-        found, count = self._recent.of(list(messages)), len(messages)
+        found, count = self._recent.of(list(messages), may_have_handles), len(messages)
         return attrs.evolve(self.held(found.digests[:count]), given=tuple(found.messages[:count]))
 
     def held(self, digests: Sequence[str]) -> Prefix:
@@ -140,7 +141,7 @@ class _Conversations:
         self._kept: list[_Conversation] = []
         """In the order of their use."""
 
-    def of(self, messages: list[Json]) -> _Conversation:
+    def of(self, messages: list[Json], may_have_handles: bool) -> _Conversation:  # noqa: FBT001 - one caller
         """Return a conversation that begins with `messages`.
 
         Raises:
@@ -156,6 +157,8 @@ class _Conversations:
         for message in messages[len(found.messages) :]:
             if not isinstance(message, Mapping):
                 raise no_messages(message)
+            if may_have_handles:
+                refuse_handles("run.model", message)
             found.add(dict(message))
         self._make_room(len(messages))
         return found

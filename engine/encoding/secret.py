@@ -17,11 +17,15 @@ from refold.engine.encoding.canonical import Json, join, unescaped
 from refold.engine.errors import UsageError
 
 MEMBER: Final = "$secret"
+_TEXT: Final = ": pass the handle itself, not its text>"
+"""How the `repr` of a handle ends."""
 
 
 @attrs.frozen
 class Secret:
-    """A handle to a secret; its `repr` and its JSON hold the name alone, and it has no text.
+    """A handle to a secret; its JSON holds the name alone, and it has no text.
+
+    Its `repr`, which Python writes of a list that holds it, is refused where it is sent.
 
     Raises:
         UsageError: it is formatted, or turned into a text.
@@ -37,6 +41,9 @@ class Secret:
             'f"Bearer {key}"'
         )
 
+    def __repr__(self) -> str:
+        return f"<run.secret({self.name!r}){_TEXT}"
+
     def __format__(self, _spec: str) -> str:
         return str(self)
 
@@ -45,8 +52,11 @@ def handles_in(value: Any, pointer: str = "") -> tuple[tuple[str, str], ...]:
     """Return the places of handles in arguments, as {JSON pointer, name}: in containers only.
 
     Raises:
-        UsageError: one is in a set, which has no places.
+        UsageError: one is in a set, which has no places, or the text of one in a text.
     """
+    if isinstance(value, str):
+        _refuse_text(value)
+        return ()
     if isinstance(value, Secret):
         return ((pointer, value.name),)
     if isinstance(value, Enum):
@@ -56,6 +66,7 @@ def handles_in(value: Any, pointer: str = "") -> tuple[tuple[str, str], ...]:
             raise UsageError("a handle to a secret stands in a set: pass it in a list")
         return ()
     if isinstance(value, Mapping):
+        _refuse_text(*value)
         parts = [handles_in(item, join(pointer, key)) for key, item in value.items()]
     elif isinstance(value, list | tuple):
         parts = [handles_in(item, f"{pointer}/{at}") for at, item in enumerate(value)]
@@ -63,6 +74,25 @@ def handles_in(value: Any, pointer: str = "") -> tuple[tuple[str, str], ...]:
         names = _init_fields(type(value))
         parts = [handles_in(getattr(value, name), join(pointer, name)) for name in names]
     return tuple(found for part in parts for found in part)
+
+
+def refuse_handles(what: str, value: Any) -> None:
+    """Raise UsageError if a handle, or the text of one, is in what models or children are given."""
+    if handles := handles_in(value):
+        raise UsageError(
+            f"{what} was given the handle run.secret({handles[0][1]!r}): only tools are given the "
+            "value of a secret; a child asks for it itself, by its run.secret"
+        )
+
+
+def _refuse_text(*texts: Any) -> None:
+    for text in texts:
+        if isinstance(text, str) and _TEXT in text:
+            name = text.partition(_TEXT)[0].rpartition("<run.secret(")[2]
+            raise UsageError(
+                f"the text of the handle run.secret({name:.80} was passed, as the repr of a list "
+                "or an object has it: pass the handle itself to a tool"
+            )
 
 
 def _init_fields(kind: type) -> list[str]:

@@ -24,7 +24,7 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.conversation import Conversations
 from refold.engine.encoding.plain import members_to_json, to_json
 from refold.engine.encoding.quick import quick
-from refold.engine.encoding.secret import handles_in
+from refold.engine.encoding.secret import handles_in, refuse_handles
 from refold.engine.errors import (
     Diverged,
     LimitReached,
@@ -602,6 +602,7 @@ class Kernel:
             ToolError: the tool ran, and failed.
         """
         plain = members_to_json(arguments)
+        handles = handles_in(arguments) if self.secrets else ()
         scope, call = self.key()
         pending = Pending(call, "tool", tool.name, tool, plain)
         is_alone = not (self.open or self.children or self.wanted) and self.loop.is_idle()
@@ -612,7 +613,7 @@ class Kernel:
         if taken is Taken.NOTHING:
             self._ask_as(_tool_called(tool.name, plain, tool.effect), scope, call)
         effect = _call_tool(call, tool, plain)
-        if self.secrets and (handles := handles_in(arguments)):
+        if handles:
             effect = CallTool(call, tool, plain, handles)
         if is_alone and taken is Taken.NOTHING:
             self.open[call] = pending
@@ -689,6 +690,16 @@ class Kernel:
         """Return arguments as they are written: JSON values, sorted by name."""
         return members_to_json(arguments)
 
+    def handed_on(self, tool: Tool, arguments: dict[str, Any]) -> dict[str, Json]:
+        """Return the arguments of a tool that hands them on to children.
+
+        Raises:
+            UsageError: a handle to a secret is among them.
+        """
+        if self.secrets:
+            refuse_handles(tool.name, arguments)
+        return members_to_json(arguments)
+
     def give_up(self, pending: Pending) -> None:
         """Record that the program no longer waits; what still comes of the effect is late."""
         if self.open.pop(pending.call, None) is not None:
@@ -750,7 +761,7 @@ class Kernel:
         """
         name = which if isinstance(which, str) else which.name
         model = self.models.get(which) if isinstance(which, str) else which
-        prefix = self._conversations.prefix(request.messages)
+        prefix = self._conversations.prefix(request.messages, may_have_handles=bool(self.secrets))
         request = attrs.evolve(request, messages=prefix.given)
         asked = ModelAsked(
             model.name if model else name,
@@ -812,6 +823,8 @@ class Kernel:
     def start(self, delegation: Delegation) -> Child:
         """Start a child, or reject it: then its outcome is there at once (CONTRACT.md §7)."""
         name = program_name(delegation.program)
+        if self.secrets:
+            refuse_handles("a child", [delegation.input, delegation.brief])
         delegation = attrs.evolve(
             delegation,
             input=to_json(delegation.input),

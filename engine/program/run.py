@@ -19,7 +19,7 @@ import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.conversation import no_messages
-from refold.engine.encoding.secret import Secret, handles_in
+from refold.engine.encoding.secret import Secret, refuse_handles
 from refold.engine.errors import UsageError
 from refold.engine.events.flags import Flags
 from refold.engine.events.limits import Limits
@@ -212,11 +212,8 @@ class _Face:
         if isinstance(messages, str | Mapping):
             raise no_messages(messages)
         plain: Any = tuple(messages)
-        if self._kernel.secrets and (handles := handles_in([plain, parameters])):
-            raise UsageError(
-                f"run.model was given the handle run.secret({handles[0][1]!r}): only tools are "
-                "given the value of a secret"
-            )
+        if self._kernel.secrets:
+            refuse_handles("run.model", parameters)
         return ModelRequest(messages=plain, tools=offered, parameters=parameters)
 
     def _definition(self, tool: Tool | ToolDefinition | str) -> ToolDefinition:
@@ -266,7 +263,7 @@ class Run(_Face):
 
     async def _delegation_tool(self, tool: Tool, arguments: dict[str, Any]) -> Any:
         kernel = self._kernel
-        plain = kernel.plain_arguments(arguments)
+        plain = kernel.handed_on(tool, arguments)
         call, scope = kernel.begin_delegation(tool, plain)
         return await kernel.loop.spawn(run_delegation(self, kernel, tool, call, plain), scope)
 
@@ -383,7 +380,7 @@ class PlainRun(_Face):
         if not found.delegates:
             pending, result = kernel.ask_tool(found, arguments)
             return kernel.had(result) if pending is None else kernel.wait(pending)
-        plain = kernel.plain_arguments(arguments)
+        plain = kernel.handed_on(found, arguments)
         call, scope = kernel.begin_delegation(found, plain)
         task = kernel.loop.spawn(
             run_delegation(self._asynchronous, kernel, found, call, plain), scope

@@ -160,7 +160,7 @@ def test_a_handle_has_no_text(formatted: Any) -> None:
     with pytest.raises(UsageError, match=r"pass the handle itself to a tool.*Bearer \{key\}"):
         formatted(Secret("A"))
 
-    assert repr(Secret("A")) == "Secret(name='A')"
+    assert repr(Secret("A")) == "<run.secret('A'): pass the handle itself, not its text>"
 
 
 def test_a_handle_is_refused_where_no_value_takes_its_place(tmp_path: Path) -> None:
@@ -288,3 +288,66 @@ def test_a_value_is_put_into_a_copy() -> None:
 
     assert changed == {"a/b": [1, {"c": "new"}], "d": 3}
     assert arguments == {"a/b": [1, {"c": 2}], "d": 3}
+
+
+async def _echoes(_run: refold.Run, given: object) -> Any:
+    return str(given)
+
+
+@pytest.mark.parametrize("shape", ["itself", "text", "key"])
+@pytest.mark.parametrize("to", ["tool", "model", "parameter", "child"])
+def test_neither_a_handle_nor_its_repr_goes_where_no_value_takes_its_place(
+    to: str, shape: str, tmp_path: Path
+) -> None:
+    """The name would be sent in its place; a request that is refused is not in the log."""
+
+    async def program(run: refold.Run, _input: object) -> Any:
+        handle = run.secret("TOKEN")
+        given = {"itself": [handle], "text": f"{[handle]}", "key": {f"{(handle,)}": 1}}[shape]
+        calls: dict[str, Any] = {
+            "tool": lambda: run.tool(length, token="x", extra={"a": given}),
+            "model": lambda: run.model([{"role": "user", "content": [given]}]),
+            "parameter": lambda: run.model([{"role": "user", "content": "x"}], metadata=given),
+            "child": lambda: run.delegate(refold.Delegation(program=_echoes, input=given)),
+        }
+        if to == "tool" and shape == "itself":
+            return "a tool is given the value"
+        with pytest.raises(UsageError) as caught:
+            await calls[to]()
+        return str(caught.value)
+
+    log = tmp_path / "a.jsonl"
+    recording = refold.record(
+        program, log=log, model=ScriptedModel([]), secrets={"TOKEN": "twelve-chars"}
+    )
+
+    assert "TOKEN" in recording.output or "given the value" in recording.output
+    kinds = [entry.kind for entry in read_entries(log)]
+    assert not {"tool.called", "model.asked", "child.started"} & {*kinds}
+
+
+def test_looking_for_handles_is_linear_in_a_conversation(tmp_path: Path) -> None:
+    """Each message is looked at once, though a program passes all of them with each request."""
+
+    async def program(run: refold.Run, turns: int) -> None:
+        run.secret("TOKEN")
+        messages: list[Any] = [Counted(role="user", content="x")]
+        for _ in range(turns):
+            await run.model(messages)
+            messages.append(Counted(role="user", content="y"))
+
+    class Counted(dict[str, Any]):
+        """Counts how often its members are looked at one by one."""
+
+        looked = 0
+
+        def items(self) -> Any:
+            Counted.looked += 1
+            return super().items()
+
+    refold.record(
+        program, 40, log=tmp_path / "a.jsonl", model=ScriptedModel(["z"] * 40),
+        secrets={"TOKEN": "twelve-chars"},
+    )  # fmt: skip
+
+    assert 0 < Counted.looked < 40 * 5
