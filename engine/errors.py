@@ -99,6 +99,10 @@ class Detailed:
             setattr(self, name, given.get(name, getattr(type(self), name, None)))
         super().__init__(*(getattr(self, name) for name in self._fields))  # an exception's
 
+    def as_json(self) -> dict[str, Any]:
+        """Return its attributes by name."""
+        return {name: getattr(self, name) for name in self._fields}
+
 
 class UsageError(RefoldError):
     """The call was wrong; nothing has happened yet."""

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import attrs
 
+from refold.engine.encoding.document import Document
 from refold.engine.errors import EventMalformed, LogDamaged, LogMissing, LogUnsupported
 from refold.engine.events.codec import structure
 from refold.engine.events.events import Extension, Recorded, RunStarted
@@ -38,7 +39,7 @@ LEAVES_INTACT: Final = frozenset({TORN_TAIL, OTHER_HEAD, _CUT_SHORT, START_MISSI
 
 
 @attrs.frozen
-class LogReport:
+class LogReport(Document):
     """What is known of one log."""
 
     path: str
@@ -52,15 +53,12 @@ class LogReport:
     """Hash of the last of them; empty for none."""
     damage: tuple[Damage, ...] = ()
 
-    def as_json(self) -> dict[str, Any]:
-        """Return it as plain data."""
-        fields = {field.name: getattr(self, field.name) for field in attrs.fields(LogReport)}
-        return fields | {"damage": [damage.as_json() for damage in self.damage]}
-
 
 @attrs.frozen
-class Verification:
+class Verification(Document):
     """What is known of a log and of all logs below it, parents first."""
+
+    computed = ("intact", "complete", "authentic")
 
     logs: tuple[LogReport, ...]
 
@@ -98,15 +96,6 @@ class Verification:
     def damage(self) -> tuple[Damage, ...]:
         """What is wrong with any log, parents first."""
         return tuple(damage for log in self.logs for damage in log.damage)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return `{logs: […], intact, complete, authentic}`."""
-        return {
-            "logs": [log.as_json() for log in self.logs],
-            "intact": self.intact,
-            "complete": self.complete,
-            "authentic": self.authentic,
-        }
 
 
 def verify(

@@ -20,6 +20,7 @@ import attrs
 
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.document import Document
 from refold.engine.errors import EntryMissing, LogError, LogMissing
 from refold.engine.events.events import COMPLETES, REQUEST_KINDS
 from refold.engine.log import Entry, read_entries
@@ -41,8 +42,10 @@ Place = tuple[Path, int]
 
 
 @attrs.frozen(kw_only=True)
-class Cause:
+class Cause(Document):
     """One entry that led to the one that was asked about."""
+
+    hidden = ("data",)
 
     log: str
     seq: int
@@ -58,12 +61,6 @@ class Cause:
     """It on one line, for people."""
     data: dict[str, Json] = attrs.field(repr=False)
     """As the log holds it: large texts by reference."""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as `refold why --json` prints it."""
-        fields = {field.name: getattr(self, field.name) for field in attrs.fields(Cause)}
-        del fields["data"]
-        return fields
 
 
 @attrs.frozen

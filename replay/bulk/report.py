@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, Self, get_args
 
 import attrs
 
+from refold.engine.encoding.document import Document
 from refold.engine.errors import Diverged, UsageError
 from refold.replay.explain.divergence import Divergence
 from refold.replay.explain.junit import JUnitCase, JUnitSuite
@@ -31,7 +32,7 @@ _BAD: Final = frozenset(get_args(Result)) - {"identical", "command needed", "not
 
 
 @attrs.frozen(kw_only=True)
-class LogResult:
+class LogResult(Document):
     """What became of one log."""
 
     log: str
@@ -55,13 +56,6 @@ class LogResult:
     seconds: float = 0.0
     divergences: tuple[Divergence, ...] = ()
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the row as `refold replay DIR --json` prints it."""
-        fields = {field.name: getattr(self, field.name) for field in attrs.fields(LogResult)}
-        divergences = [divergence.as_json() for divergence in self.divergences]
-        not_compared = list(self.not_compared)
-        return fields | {"not_compared": not_compared, "divergences": divergences}
-
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Self:
         """Return a row from what `as_json` gave."""
@@ -76,8 +70,11 @@ class LogResult:
 
 
 @attrs.frozen(kw_only=True)
-class BulkReport:
+class BulkReport(Document):
     """What became of many logs, in their order."""
+
+    computed = ("identical", "counts")
+    hidden = ("printed",)
 
     logs: tuple[LogResult, ...]
     seconds: float
@@ -115,16 +112,6 @@ class BulkReport:
     def suite(self) -> JUnitSuite:
         """Return the report as a suite of JUnit, a case a log."""
         return JUnitSuite(name="refold replay", cases=[_case(log) for log in self.logs])
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the report as `refold replay DIR --json` prints it."""
-        return {
-            "identical": self.identical,
-            "counts": self.counts,
-            "logs": [log.as_json() for log in self.logs],
-            "seconds": self.seconds,
-            "jobs": self.jobs,
-        }
 
     def __str__(self) -> str:
         counts = ", ".join(f"{count} {result}" for result, count in self.counts.items())

@@ -5,10 +5,11 @@ Nothing here reads a log: that is `replay.compare.diff`'s.  The rules are CONTRA
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import attrs
 
+from refold.engine.encoding.document import Document
 from refold.replay.compare.pairing import ArgumentMode, MatchMode
 from refold.replay.difference.pointer_diff import Difference, shown
 from refold.replay.tree.tree_text import printable
@@ -37,8 +38,10 @@ _HASH: Final = re.compile(r"\b([0-9a-f]{16})[0-9a-f]{16,48}\b")
 
 
 @attrs.frozen(kw_only=True)
-class LogDifference:
+class LogDifference(Document):
     """One thing that two logs say differently."""
+
+    computed = ("where",)
 
     category: Category
     run: str
@@ -61,12 +64,6 @@ class LogDifference:
         """The place with names: `root > researcher[2] > search#3`."""
         return f"{self.run} > {self.what}" if self.what else self.run
 
-    def as_json(self) -> dict[str, Any]:
-        """Return it as plain data, `where` included."""
-        plain = {field.name: getattr(self, field.name) for field in attrs.fields(LogDifference)}
-        plain["differences"] = [each.as_json() for each in self.differences]
-        return {"where": self.where} | plain
-
     def __str__(self) -> str:
         keys = [key for key in dict.fromkeys((self.call_a, self.call_b)) if key]
         at = f" ({' → '.join(keys)})" if keys else ""
@@ -84,20 +81,18 @@ class LogDifference:
 
 
 @attrs.frozen
-class RunContext:
+class RunContext(Document):
     """How one run came to be recorded otherwise.  Explains; makes nothing unequal."""
 
     run: str
     differences: tuple[Difference, ...]
 
-    def as_json(self) -> dict[str, Any]:
-        """Return it as plain data."""
-        return {"run": self.run, "differences": [each.as_json() for each in self.differences]}
-
 
 @attrs.frozen(kw_only=True)
-class LogDiff:
+class LogDiff(Document):
     """What two logs, and the logs below them, say differently."""
+
+    computed = ("identical",)
 
     a: str
     b: str
@@ -120,15 +115,6 @@ class LogDiff:
     def identical(self) -> bool:
         """Whether nothing differs under these modes."""
         return self.count == 0
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as plain data, `identical` included."""
-        plain: dict[str, Any] = {"identical": self.identical}
-        plain |= {field.name: getattr(self, field.name) for field in attrs.fields(LogDiff)}
-        plain["differences"] = [each.as_json() for each in self.differences]
-        plain["context"] = [each.as_json() for each in self.context]
-        plain["notes"] = list(self.notes)
-        return plain
 
     def __str__(self) -> str:
         return "\n".join(self.lines())

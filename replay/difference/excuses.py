@@ -13,6 +13,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.document import Document
 from refold.engine.secrets.redaction import MARKER, REDACTED, replaced
 from refold.engine.secrets.vault import checked_volatile
 from refold.replay.difference.pointer_diff import Difference, differences, shown
@@ -44,7 +45,7 @@ REQUEST_KINDS: Final = {
 
 
 @attrs.frozen(kw_only=True)
-class Ignored:
+class Ignored(Document):
     """A value that was not as recorded, and that a rule excuses."""
 
     log: str
@@ -57,10 +58,6 @@ class Ignored:
     now: Json
     rule: str
     """The volatile path; or `redaction`."""
-
-    def as_json(self) -> dict[str, Json]:
-        """Return all of it."""
-        return attrs.asdict(self)
 
     def __str__(self) -> str:
         at = f" at {self.call}" if self.call else ""

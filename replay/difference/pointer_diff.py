@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 import attrs
 
 from refold.engine.encoding.canonical import Json, encode, join
+from refold.engine.encoding.document import Document
 
 DifferenceKind = Literal["changed", "added", "removed"]
 
@@ -25,7 +26,7 @@ _COUNTED_FROM: Final = 60
 
 
 @attrs.frozen
-class Difference:
+class Difference(Document):
     """One place where two JSON values differ."""
 
     pointer: str

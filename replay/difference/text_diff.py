@@ -13,6 +13,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import Json, encode
+from refold.engine.encoding.document import Document
 from refold.replay.difference.pointer_diff import Difference, differences, same, shared_start, shown
 
 LINES_MAX: Final = 12
@@ -34,17 +35,13 @@ _CELLS_MAX: Final = 1_000_000
 
 
 @attrs.frozen
-class TextChange:
+class TextChange(Document):
     """One text that changed, or one message that came or went."""
 
     what: str
     """`message 0 (system)`, `/arguments/q`."""
     lines: tuple[str, ...]
     """Lines with ` `, `-` or `+` before them; or one line of words, `[-old-]` and `{+new+}`."""
-
-    def as_json(self) -> dict[str, Json]:
-        """Return {what, lines}."""
-        return {"what": self.what, "lines": list(self.lines)}
 
 
 def text_changes(diff: Sequence[Difference]) -> tuple[TextChange, ...]:

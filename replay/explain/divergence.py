@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, Self
 import attrs
 
 from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.document import Document
 from refold.engine.log import Entry
 from refold.replay.difference.pointer_diff import Difference, differences, shown
 from refold.replay.difference.text_diff import TextChange
@@ -48,7 +49,7 @@ HEADLINES: Final[dict[Category, str]] = {
 
 
 @attrs.frozen(kw_only=True)
-class Later:
+class Later(Document):
     """A difference after the first, found while the program was let run on (CONTRACT.md §12.4)."""
 
     category: Category
@@ -60,19 +61,6 @@ class Later:
     diff: tuple[Difference, ...] = ()
     consequence: bool = True
     """Whether it may follow from the first; it may not where it stands in a task beside it."""
-
-    def as_json(self) -> dict[str, Json]:
-        """Return the members as they are called here."""
-        return {
-            "category": self.category,
-            "where": self.where,
-            "call": self.call,
-            "seq": self.seq,
-            "recorded": self.recorded,
-            "now": self.now,
-            "diff": [difference.as_json() for difference in self.diff],
-            "consequence": self.consequence,
-        }
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Self:
@@ -91,8 +79,10 @@ class Later:
 
 
 @attrs.frozen(kw_only=True)
-class Divergence:
+class Divergence(Document):
     """Where, what was recorded, what is asked now, and what probably happened."""
+
+    computed = ("headline",)
 
     category: Category
     where: str
@@ -116,6 +106,7 @@ class Divergence:
     file: str = ""
     """The program's file; empty where it is not known."""
     line: int = 0
+    """The line in it; 0 where it is not known."""
     fingerprints: dict[str, tuple[str, str]] = attrs.field(factory=dict)
     """What else is not as it was: name → (recorded, now)."""
     cause: str = ""
@@ -125,27 +116,10 @@ class Divergence:
     later_count: int = 0
     """How many there are."""
 
-    def as_json(self) -> dict[str, Json]:
-        """Return the divergence as `refold replay --json` prints it."""
-        return {
-            "category": self.category,
-            "headline": HEADLINES[self.category],
-            "where": self.where,
-            "log": self.log,
-            "call": self.call,
-            "seq": self.seq,
-            "recorded": self.recorded,
-            "now": self.now,
-            "diff": [difference.as_json() for difference in self.diff],
-            "texts": [change.as_json() for change in self.texts],
-            "last": list(self.last),
-            "file": self.file,
-            "line": self.line,
-            "fingerprints": {name: list(pair) for name, pair in self.fingerprints.items()},
-            "cause": self.cause,
-            "later": [one.as_json() for one in self.later],
-            "later_count": self.later_count,
-        }
+    @property
+    def headline(self) -> str:
+        """The category as a sentence."""
+        return HEADLINES[self.category]
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Self:

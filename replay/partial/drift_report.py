@@ -10,6 +10,7 @@ from typing import Final, Literal
 import attrs
 
 from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.document import Document
 from refold.engine.errors import OutcomeMissing
 from refold.replay.difference.excuses import IGNORED_SHOWN, Ignored, words_of
 from refold.replay.difference.pointer_diff import Difference
@@ -20,7 +21,7 @@ Verdict = Literal["same", "result_changed", "arguments_changed", "new", "missing
 
 
 @attrs.frozen(kw_only=True)
-class CallDrift:
+class CallDrift(Document):
     """What became of one call."""
 
     where: str
@@ -44,25 +45,12 @@ class CallDrift:
         """Whether it is a difference of its own."""
         return self.verdict != "same" and not self.noise
 
-    def as_json(self) -> dict[str, Json]:
-        """Return the row as `refold drift --json` prints it."""
-        return {
-            "where": self.where,
-            "call": self.call,
-            "kind": self.kind,
-            "name": self.name,
-            "verdict": self.verdict,
-            "consequent": self.consequent,
-            "noise": self.noise,
-            "recorded": self.recorded,
-            "now": self.now,
-            "diff": [one.as_json() for one in self.diff],
-        }
-
 
 @attrs.frozen(kw_only=True)
-class DriftReport:
+class DriftReport(Document):
     """What differs between a record and a run with live outcomes."""
+
+    computed = ("identical", "counts")
 
     log: Path
     into: Path | None
@@ -98,28 +86,6 @@ class DriftReport:
         found["consequent"] = sum(row.consequent for row in self.calls)
         found["noise"] = sum(row.noise for row in self.calls)
         return found
-
-    def as_json(self) -> dict[str, Json]:
-        """Return the report as `refold drift --json` prints it."""
-        return {
-            "log": str(self.log),
-            "into": str(self.into) if self.into else None,
-            "identical": self.identical,
-            "counts": dict(self.counts),
-            "calls": [row.as_json() for row in self.calls],
-            "missing": [
-                {"call": one.call, "nearest": one.nearest, "why": one.why} for one in self.missing
-            ],
-            "sources": {
-                "model": self.sources.model,
-                "tools": self.sources.tools,
-                "children": self.sources.children,
-                "tool": dict(self.sources.tool),
-            },
-            "ignored": [one.as_json() for one in self.ignored],
-            "ignored_count": self.ignored_count,
-            "served": list(self.served),
-        }
 
     def junit(self) -> JUnitSuite:
         """Return the report for a CI service: one case a call."""

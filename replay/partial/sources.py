@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 import attrs
 
 from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.document import Document
 from refold.engine.errors import LogError, OutcomeMissing, UsageError
 from refold.engine.events.events import (
     ChildFinished,
@@ -50,8 +51,10 @@ def _modes(_instance: object, _attribute: Any, value: Mapping[str, object]) -> N
 
 
 @attrs.frozen(kw_only=True)
-class Sources:
+class Sources(Document):
     """Where outcomes come from, per kind; everything from the record, unless it is said."""
+
+    hidden = ("stubs", "may_change")
 
     model: Mode = attrs.field(default="recorded", validator=_a_mode)
     tools: Mode = attrs.field(default="recorded", validator=_a_mode)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import attrs
 
-from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.document import Document
 from refold.engine.errors import Diverged, ProgramNotFound
 from refold.engine.events.events import RunStarted
 from refold.engine.events.outcome import ChildRef
@@ -34,8 +34,10 @@ from refold.replay.reexecute.world import Replayed, first_event
 
 
 @attrs.frozen(kw_only=True)
-class ReplayReport:
+class ReplayReport(Document):
     """What a re-execution proved."""
+
+    computed = ("identical", "not_compared")
 
     log: Path
     divergences: tuple[Divergence, ...]
@@ -78,23 +80,6 @@ class ReplayReport:
         """
         if self.divergences:
             raise Diverged(self.divergences[0])
-
-    def as_json(self) -> dict[str, Json]:
-        """Return the report as `refold replay --json` prints it."""
-        return {
-            "log": str(self.log),
-            "identical": self.identical,
-            "divergences": [divergence.as_json() for divergence in self.divergences],
-            "tools_executed": self.tools_executed,
-            "entries": self.entries,
-            "children": self.children,
-            "ends_early": list(self.ends_early),
-            "ignored": [one.as_json() for one in self.ignored],
-            "ignored_count": self.ignored_count,
-            "timers": self.timers,
-            "unread": list(self.unread),
-            "not_compared": list(self.not_compared),
-        }
 
     def __str__(self) -> str:
         if self.divergences:

@@ -28,6 +28,7 @@ from typing import Any, Final, Self
 import attrs
 
 import refold.engine
+from refold.engine.encoding.document import Document
 from refold.engine.kernel.kernel import Kernel
 from refold.engine.loop import stdlib
 from refold.engine.loop.loop import Loop, inside_collector
@@ -37,7 +38,7 @@ FINDINGS_MAX: Final = 100
 
 
 @attrs.frozen
-class Finding:
+class Finding(Document):
     """A place where a program reads the world beside `run`."""
 
     what: str
@@ -50,10 +51,6 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.what}: {self.remedy}"
-
-    def as_json(self) -> dict[str, Any]:
-        """Return {what, file, line, remedy, is_advice}."""
-        return attrs.asdict(self)
 
 
 _CLOCK: Final = "use run.now()"

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
+from refold.engine.encoding.document import Document
 from refold.engine.events.outcome import Fault, Truncated, Usage
 
 LogState = Literal["read", "torn", "none", "missing", "damaged", "foreign"]
@@ -29,7 +30,7 @@ class ToolUse:
 
 
 @attrs.frozen(kw_only=True)
-class RunNode:
+class RunNode(Document):
     """One run, or one start that was rejected, and the runs below it."""
 
     name: str
@@ -92,17 +93,6 @@ class RunNode:
     delegation whose conversation is not known."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the node and all nodes below it as plain data, fields by name."""
-        plain = {field.name: getattr(self, field.name) for field in attrs.fields(RunNode)}
-        for name in ("error", "truncated", "usage"):
-            plain[name] = _fields(plain[name]) if plain[name] is not None else None
-        plain["tools"] = [_fields(use) for use in self.tools]
-        plain["models"] = list(self.models)
-        plain["tools_granted"] = self.tools_granted and list(self.tools_granted)
-        plain["artifacts"] = [{"kind": kind, "name": name} for kind, name in self.artifacts]
-        plain["children"] = [child.as_json() for child in self.children]
-        return plain
-
-
-def _fields(value: Any) -> dict[str, Any]:
-    return {field.name: getattr(value, field.name) for field in attrs.fields(type(value))}
+        """Return the node and all nodes below it as plain data."""
+        named = [{"kind": kind, "name": name} for kind, name in self.artifacts]
+        return super().as_json() | {"artifacts": named}

@@ -5,11 +5,12 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import attrs
 
 from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.document import Document
 from refold.replay.difference.pointer_diff import Difference
 
 Kind = Literal["output", "error", "missing", "endless"]
@@ -40,8 +41,10 @@ class Step:
 
 
 @attrs.frozen(kw_only=True)
-class OrderFinding:
+class OrderFinding(Document):
     """One way in which the run ended otherwise, and the nearest order that leads to it."""
+
+    computed = ("headline",)
 
     kind: Kind
     """`output`: with another output · `error`: it raised, got stuck, or ended in another status ·
@@ -72,23 +75,6 @@ class OrderFinding:
         """What happened, in a few words."""
         return _GIVEN_UP if self.is_given_up else HEADLINES[self.kind]
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the finding as `refold explore --json` prints it."""
-        return {
-            "kind": self.kind,
-            "headline": self.headline,
-            "moves": [attrs.asdict(move) for move in self.moves],
-            "orders": self.orders,
-            "digest": self.digest,
-            "end": self.end,
-            "diff": [difference.as_json() for difference in self.diff],
-            "missing": self.missing,
-            "is_given_up": self.is_given_up,
-            "file": self.file,
-            "line": self.line,
-            "order": list(self.order),
-        }
-
     def __str__(self) -> str:
         lines = [f"{self.headline} ({_counted(self.orders, 'order')})"]
         lines += [f"  order     {move}" for move in self.moves]
@@ -108,8 +94,10 @@ class OrderFinding:
 
 
 @attrs.frozen(kw_only=True)
-class ExploreReport:
+class ExploreReport(Document):
     """What the orders that were tried came to."""
+
+    computed = ("identical",)
 
     log: Path
     where: str
@@ -149,27 +137,6 @@ class ExploreReport:
         """Whether an order ended the run, or a child's, otherwise; calls never recorded aside."""
         own = any(finding.kind != "missing" for finding in self.findings)
         return own or any(child.changes for child in self.children)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the report as `refold explore --json` prints it."""
-        return {
-            "log": str(self.log),
-            "where": self.where,
-            "identical": self.identical,
-            "orders": self.orders,
-            "as_recorded": self.as_recorded,
-            "is_exhaustive": self.is_exhaustive,
-            "outstanding": self.outstanding,
-            "given_up": list(self.given_up),
-            "untried": list(self.untried),
-            "timers": self.timers,
-            "timers_armed": self.timers_armed,
-            "children_left": self.children_left,
-            "seed": self.seed,
-            "findings": [finding.as_json() for finding in self.findings],
-            "children": [child.as_json() for child in self.children],
-            "skipped": list(self.skipped),
-        }
 
     def headline(self) -> str:
         """Return in one line how many orders were tried, and what came of them."""

@@ -17,6 +17,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.document import Document
 from refold.engine.errors import RefoldError
 from refold.engine.events.events import Event, ToolReturned
 from refold.engine.ports.ports import Program, Reference, SessionPort, Tool
@@ -38,8 +39,10 @@ from refold.replay.what_if.stage import Stage
 
 
 @attrs.frozen(kw_only=True)
-class Influence:
+class Influence(Document):
     """What came of altering one outcome."""
+
+    computed = ("steers", "shows")
 
     changed: str = ""
     """The first request that is another one now; empty where none is."""
@@ -61,18 +64,6 @@ class Influence:
         """Whether the end of the run changed."""
         return bool(self.diff)
 
-    def as_json(self) -> dict[str, Any]:
-        """Return {steers, shows, changed, changed_call, is_gone, diff, stopped}."""
-        return {
-            "steers": self.steers,
-            "shows": self.shows,
-            "changed": self.changed,
-            "changed_call": self.changed_call,
-            "is_gone": self.is_gone,
-            "diff": [difference.as_json() for difference in self.diff],
-            "stopped": self.stopped,
-        }
-
     def __str__(self) -> str:
         """Return what depends on the outcome, in a few words."""
         parts = [self._shown()] if self.diff else []
@@ -93,8 +84,10 @@ class Influence:
 
 
 @attrs.frozen(kw_only=True)
-class CallSensitivity:
+class CallSensitivity(Document):
     """What depends on one recorded outcome."""
+
+    computed = ("verdict",)
 
     call: str
     kind: str
@@ -123,23 +116,12 @@ class CallSensitivity:
         named["shows"] = self.altered.shows
         return " and ".join(name for name, is_so in named.items() if is_so) or "nothing"
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the row as `refold sensitivity --json` prints it."""
-        return {
-            "call": self.call,
-            "kind": self.kind,
-            "label": self.label,
-            "verdict": self.verdict,
-            "altered": self.altered.as_json() if self.altered else None,
-            "failed": self.failed.as_json() if self.failed else None,
-            "tokens": self.tokens,
-            "duration_ms": self.duration_ms,
-        }
-
 
 @attrs.frozen(kw_only=True)
-class SensitivityReport:
+class SensitivityReport(Document):
     """What depends on which recorded outcome, in the order of call keys."""
+
+    computed = ("unneeded", "tokens_unneeded", "duration_unneeded_ms")
 
     log: Path
     program: str
@@ -165,17 +147,8 @@ class SensitivityReport:
         return sum(call.duration_ms for call in self.unneeded)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the report as `refold sensitivity --json` prints it."""
-        return {
-            "log": str(self.log),
-            "program": self.program,
-            "calls": [call.as_json() for call in self.calls],
-            "unneeded": len(self.unneeded),
-            "tokens_unneeded": self.tokens_unneeded,
-            "duration_unneeded_ms": self.duration_unneeded_ms,
-            "unnamed": self.unnamed,
-            "given_up": list(self.given_up),
-        }
+        """Return the report as `refold sensitivity --json` prints it: `unneeded` is how many."""
+        return super().as_json() | {"unneeded": len(self.unneeded)}
 
     def left_out(self) -> list[str]:
         """Return what was not altered, a line each; empty for nothing."""

@@ -149,9 +149,7 @@ def _document(forked: Fork, found: LogDiff, log: OpenedLog) -> dict[str, Any]:
         "log": output.shown_path(forked.log),
         "status": _status(forked),
         "output": forked.recording.output if forked.recording is not None else None,
-        "missing": [
-            {"call": one.call, "nearest": one.nearest, "why": one.why} for one in forked.missing
-        ],
+        "missing": [one.as_json() for one in forked.missing],
         "diff": {**found.as_json(), "a": origin},
     }
 

@@ -4,6 +4,7 @@ Classes flow in; schemas flow out.  Imports `refold.engine` and `refold.replay`.
 Rules: CONTRACT.md §14.3.
 
     documents     the documents of `--json`
+    derived       a document's schema, made from its class
     events        the lines of a log, made from the event classes
     divergence    one divergence
     envelope      what a subprocess child is told, and what it hands back

@@ -1,377 +1,127 @@
 """JSON schemas of the documents that `--json` prints; `refold schema NAME` shows them.
 
 A document has exactly the members that its schema says, so that a program may rely on both.  The
-schemas of events follow from their classes and are made in `cli.schema.events`.  To add a document:
-a schema in `DOCUMENTS`, and a run of its command in `tests/cli/schema/test_documents.py`.
+schemas of what is a class follow from it (`cli.schema.derived`, `cli.schema.events`).  To add a
+document: a schema in `DOCUMENTS`, and a run of its command in `tests/cli/schema/test_documents.py`.
 Rules: CONTRACT.md §14.
 """
 
-from collections.abc import Callable
-from typing import Any, Final, get_args
+from collections.abc import Callable, Mapping
+from typing import Final
 
-from refold.cli.schema.divergence import divergence_schema
+from refold.cli.schema.derived import (
+    ANY,
+    COUNT,
+    FLAG,
+    HASH,
+    OBJECT,
+    TEXT,
+    by_name,
+    derived,
+    list_of,
+    or_null,
+)
+from refold.cli.schema.divergence import DIFFERENCE, divergence_schema
 from refold.cli.schema.envelope import delegation_schema
-from refold.cli.schema.events import entry_schema, plain, record
-from refold.replay.audit.why import How
-from refold.replay.bulk.report import Result
-from refold.replay.partial.sources import MODES
+from refold.cli.schema.events import Schema, entry_schema, plain, record
+from refold.engine.errors import OutcomeMissing
+from refold.engine.events.outcome import Fault
+from refold.engine.log.damage import Damage
+from refold.engine.ports.ports import Question
+from refold.engine.runners.recording import Recording
+from refold.replay.audit.verify import LogReport, Verification
+from refold.replay.audit.why import Cause
+from refold.replay.bulk.report import BulkReport
+from refold.replay.compare.log_diff import LogDiff
+from refold.replay.difference.pointer_diff import Difference
+from refold.replay.explain.divergence import Divergence
+from refold.replay.observed.report import ObservedReport
+from refold.replay.partial.drift_report import DriftReport
+from refold.replay.reexecute.reexecute import ReplayReport
+from refold.replay.resume.open_ends import Doubt
+from refold.replay.testing.tripwire import Finding
+from refold.replay.tree.run_node import RunNode
+from refold.replay.what_if.order_report import ExploreReport, OrderFinding
+from refold.replay.what_if.sensitivity import CallSensitivity, SensitivityReport
 
-Schema = dict[str, Any]
-
-_TEXT: Final[Schema] = {"type": "string"}
-_FLAG: Final[Schema] = {"type": "boolean"}
-_COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
-_HASH: Final[Schema] = {"type": "string", "pattern": "^([0-9a-f]{64})?$"}
-_ANY: Final[Schema] = {}
-_OBJECT: Final[Schema] = {"type": "object"}
-
-
-def _or_null(schema: Schema) -> Schema:
-    return {"anyOf": [schema, {"type": "null"}]}
-
-
-def _list(items: Schema) -> Schema:
-    return {"type": "array", "items": items}
-
-
-_FAULT: Final = record({"code": _TEXT, "message": _TEXT})
-_USAGE: Final = record({"input_tokens": _COUNT, "output_tokens": _COUNT, "requests": _COUNT})
-_TRUNCATED: Final = record({"kept_bytes": _COUNT, "seen_bytes": _COUNT, "sha256": _TEXT})
-_QUESTION: Final = record(
-    {"key": _TEXT, "question": _TEXT, "schema": _or_null(_OBJECT), "problem": _TEXT}
-)
-_DIFFERENCE: Final = record(
-    {"pointer": _TEXT, "kind": {"enum": ["changed", "added", "removed"]}},
-    {"before": _ANY, "after": _ANY},
-)
-_DAMAGE: Final = record(
-    {
-        "path": _TEXT,
-        "line": {"type": "integer", "minimum": 1},
-        "byte": _COUNT,
-        "expected": _TEXT,
-        "found": _TEXT,
-        "what": _TEXT,
-    }
-)
+_DAMAGE: Final = derived(Damage, line={"type": "integer", "minimum": 1})
 
 
-def _verify() -> Schema:
-    answers = {"intact": _FLAG, "complete": _FLAG, "authentic": _or_null(_FLAG)}
-    log = record(
-        {"path": _TEXT, **answers, "entries": _COUNT, "head": _HASH, "damage": _list(_DAMAGE)}
-    )
-    return record({"logs": _list(log), **answers})
+def _known() -> Mapping[type, Schema]:
+    """Return the schemas of what stands in many documents and says more than its class."""
+    known: dict[type, Schema] = {Difference: DIFFERENCE, Divergence: divergence_schema()}
+    return known | {Damage: _DAMAGE, LogReport: derived(LogReport, {Damage: _DAMAGE}, head=HASH)}
 
 
-_IGNORED: Final = record(
-    {
-        "log": _TEXT,
-        "seq": _COUNT,
-        "what": _TEXT,
-        "call": _TEXT,
-        "pointer": _TEXT,
-        "recorded": _ANY,
-        "now": _ANY,
-        "rule": _TEXT,
-    }
-)
+def _of(kind: type, /, **told: Schema) -> Schema:
+    return derived(kind, _known(), **told)
+
+
+def _below_itself(kind: type, name: str, /, **told: Schema) -> Schema:
+    """Return the schema of an object that holds more of its kind, as `children`."""
+    own = {"$ref": f"#/$defs/{name}"}
+    return {**own, "$defs": {name: _of(kind, children=list_of(own), **told)}}
 
 
 def _replay() -> Schema:
-    finding = record(
-        {"what": _TEXT, "file": _TEXT, "line": _COUNT, "remedy": _TEXT, "is_advice": _FLAG}
-    )
-    return record(
-        {
-            "log": _TEXT,
-            "identical": _FLAG,
-            "divergences": _list(divergence_schema()),
-            "tools_executed": _COUNT,
-            "entries": _COUNT,
-            "children": _COUNT,
-            "ends_early": _list(_TEXT),
-            "ignored": _list(_IGNORED),
-            "ignored_count": _COUNT,
-            "timers": _COUNT,
-            "unread": _list(_TEXT),
-            "not_compared": _list(_TEXT),
-            "findings": _or_null(_list(finding)),
-        }
-    )
+    return _of(ReplayReport, findings=or_null(list_of(_of(Finding))))
 
 
 def _watched() -> Schema:
-    rules = {"volatile": _list(_TEXT), "volatile_texts": _list(_TEXT)}
-    return record(
-        {
-            "identical": _FLAG,
-            "guarantee": {"const": "matched"},
-            "log": _TEXT,
-            "program": _TEXT,
-            "requests": _COUNT,
-            "served": _COUNT,
-            "live": _COUNT,
-            "conversations": _COUNT,
-            "entries": _COUNT,
-            "divergences": _list(divergence_schema()),
-            "rules": record({}, rules),
-            "exit_code": _or_null(_COUNT),
-            "ignored": _list(_IGNORED),
-            "ignored_count": _COUNT,
-            "notes": _list(_TEXT),
-        }
-    )
-
-
-def _replays() -> Schema:
-    log = record(
-        {
-            "log": _TEXT,
-            "result": {"enum": list(get_args(Result))},
-            "program": _TEXT,
-            "category": _TEXT,
-            "where": _TEXT,
-            "message": _TEXT,
-            "entries": _COUNT,
-            "children": _COUNT,
-            "ignored": _COUNT,
-            "not_compared": _list(_TEXT),
-            "seconds": {"type": "number", "minimum": 0},
-            "divergences": _list(divergence_schema()),
-        }
-    )
-    return record(
-        {
-            "identical": _FLAG,
-            "counts": {"type": "object", "additionalProperties": _COUNT},
-            "logs": _list(log),
-            "seconds": {"type": "number", "minimum": 0},
-            "jobs": _COUNT,
-        }
-    )
-
-
-_MISSING: Final = record({"call": _TEXT, "nearest": _TEXT, "why": _TEXT})
-
-
-def _drift() -> Schema:
-    modes = {"enum": list(MODES)}
-    verdicts = {"enum": ["same", "result_changed", "arguments_changed", "new", "missing"]}
-    call = record(
-        {
-            "where": _TEXT,
-            "call": _TEXT,
-            "kind": _TEXT,
-            "name": _TEXT,
-            "verdict": verdicts,
-            "consequent": _FLAG,
-            "noise": _FLAG,
-            "recorded": _ANY,
-            "now": _ANY,
-            "diff": _list(_DIFFERENCE),
-        }
-    )
-    tool = {"type": "object", "additionalProperties": modes}
-    return record(
-        {
-            "log": _TEXT,
-            "into": _or_null(_TEXT),
-            "identical": _FLAG,
-            "counts": {"type": "object", "additionalProperties": _COUNT},
-            "calls": _list(call),
-            "missing": _list(_MISSING),
-            "sources": record({"model": modes, "tools": modes, "children": modes, "tool": tool}),
-            "ignored": _list(_IGNORED),
-            "ignored_count": _COUNT,
-            "served": _list(_TEXT),
-        }
-    )
+    rules = {"volatile": list_of(TEXT), "volatile_texts": list_of(TEXT)}
+    said = {"identical": FLAG, "guarantee": {"const": "matched"}}
+    return _of(ObservedReport, rules=record({}, rules), **said)
 
 
 def _fork() -> Schema:
     return record(
         {
-            "origin": _TEXT,
-            "at": _COUNT,
-            "log": _TEXT,
-            "status": _TEXT,
-            "output": _ANY,
-            "missing": _list(_MISSING),
-            "diff": _OBJECT,
+            "origin": TEXT,
+            "at": COUNT,
+            "log": TEXT,
+            "status": TEXT,
+            "output": ANY,
+            "missing": list_of(derived(OutcomeMissing)),
+            "diff": OBJECT,
         }
     )
 
 
 def _explore() -> Schema:
-    move = record(
-        {
-            "deliver": _TEXT,
-            "relation": {"enum": ["before", "after"]},
-            "other": _TEXT,
-            "call": _TEXT,
-            "other_call": _TEXT,
-        }
-    )
-    asked = record({"kind": _TEXT, "name": _TEXT, "call": _TEXT, "arguments": _ANY, "label": _TEXT})
-    finding = record(
-        {
-            "kind": {"enum": ["output", "error", "missing", "endless"]},
-            "headline": _TEXT,
-            "moves": _list(move),
-            "orders": _COUNT,
-            "digest": _HASH,
-            "end": _OBJECT,
-            "diff": _list(_DIFFERENCE),
-            "missing": _or_null(asked),
-            "is_given_up": _FLAG,
-            "file": _TEXT,
-            "line": _COUNT,
-            "order": _list(_TEXT),
-        }
-    )
-    report = record(
-        {
-            "log": _TEXT,
-            "where": _TEXT,
-            "identical": _FLAG,
-            "orders": _COUNT,
-            "as_recorded": _COUNT,
-            "is_exhaustive": _FLAG,
-            "outstanding": _COUNT,
-            "given_up": _list(_TEXT),
-            "untried": _list(_TEXT),
-            "timers": _FLAG,
-            "timers_armed": _COUNT,
-            "children_left": _COUNT,
-            "seed": {"type": "integer"},
-            "findings": _list(finding),
-            "children": _list({"$ref": "#/$defs/report"}),
-            "skipped": _list(_TEXT),
-        }
-    )
-    return {"$ref": "#/$defs/report", "$defs": {"report": report}}
+    texts = dict.fromkeys(("kind", "name", "call", "label"), TEXT)
+    asked = record({**texts, "arguments": ANY})
+    finding = _of(OrderFinding, digest=HASH, missing=or_null(asked))
+    seed = {"type": "integer"}
+    return _below_itself(ExploreReport, "report", seed=seed, findings=list_of(finding))
 
 
 def _sensitivity() -> Schema:
-    effect = record(
-        {
-            "steers": _FLAG,
-            "shows": _FLAG,
-            "changed": _TEXT,
-            "changed_call": _TEXT,
-            "is_gone": _FLAG,
-            "diff": _list(_DIFFERENCE),
-            "stopped": _TEXT,
-        }
-    )
-    call = record(
-        {
-            "call": _TEXT,
-            "kind": {"enum": ["tool", "model", "child", "input", "value"]},
-            "label": _TEXT,
-            "verdict": {"enum": ["nothing", "steers", "shows", "steers and shows", "not altered"]},
-            "altered": _or_null(effect),
-            "failed": _or_null(effect),
-            "tokens": _COUNT,
-            "duration_ms": _COUNT,
-        }
-    )
-    return record(
-        {
-            "log": _TEXT,
-            "program": _TEXT,
-            "calls": _list(call),
-            "unneeded": _COUNT,
-            "tokens_unneeded": _COUNT,
-            "duration_unneeded_ms": _COUNT,
-            "unnamed": _COUNT,
-            "given_up": _list(_TEXT),
-        }
-    )
+    verdicts = ["nothing", "steers", "shows", "steers and shows", "not altered"]
+    kinds = ["tool", "model", "child", "input", "value"]
+    call = _of(CallSensitivity, kind={"enum": kinds}, verdict={"enum": verdicts})
+    return _of(SensitivityReport, calls=list_of(call), unneeded=COUNT)
 
 
 def _show() -> Schema:
-    tool = record({"tool": _TEXT, "called": _COUNT, "failed": _COUNT, "cancelled": _COUNT})
-    run = record(
-        {
-            "name": _TEXT,
-            "agent": _TEXT,
-            "program": _TEXT,
-            "brief": _TEXT,
-            "input": _ANY,
-            "tool": _TEXT,
-            "call": _TEXT,
-            "number": _COUNT,
-            "depth": _COUNT,
-            "status": _TEXT,
-            "is_joined": _FLAG,
-            "reason": _TEXT,
-            "error": _or_null(_FAULT),
-            "limits": _OBJECT,
-            "narrowed": _OBJECT,
-            "tools_granted": _or_null(_list(_TEXT)),
-            "truncated": _or_null(_TRUNCATED),
-            "tools": _list(tool),
-            "models": _list(_TEXT),
-            "requests": _COUNT,
-            "usage": _USAGE,
-            "artifacts": _list(record({"kind": _TEXT, "name": _TEXT})),
-            "children": _list({"$ref": "#/$defs/run"}),
-            "log_state": {"enum": ["read", "torn", "none", "missing", "damaged", "foreign"]},
-            "log": _TEXT,
-            "run_id": _TEXT,
-            "entries": _COUNT,
-            "head": _HASH,
-            "duration_ms": _or_null(_COUNT),
-            "guarantee": {"enum": ["", "matched"]},
-            "scope": _TEXT,
-            "how": {"enum": ["", "handoff", "delegation", "prompt", "open", "observed"]},
-        }
-    )
-    return {"$ref": "#/$defs/run", "$defs": {"run": run}}
-
-
-def _diff() -> Schema:
-    place = {"run": _TEXT, "differences": _list(_DIFFERENCE)}
-    difference = record(
-        {
-            "where": _TEXT,
-            "category": _TEXT,
-            **place,
-            "what": _TEXT,
-            "scope": _TEXT,
-            "call_a": _or_null(_TEXT),
-            "call_b": _or_null(_TEXT),
-            "seq_a": _or_null(_COUNT),
-            "seq_b": _or_null(_COUNT),
-        }
-    )
-    return record(
-        {
-            "identical": _FLAG,
-            "a": _TEXT,
-            "b": _TEXT,
-            "match": _TEXT,
-            "arguments": _TEXT,
-            "differences": _list(difference),
-            "count": _COUNT,
-            "context": _list(record(place)),
-            "notes": _list(_TEXT),
-            "entries": _COUNT,
-            "runs": _COUNT,
-        }
+    hows = ["", "handoff", "delegation", "prompt", "open", "observed"]
+    return _below_itself(
+        RunNode,
+        "run",
+        artifacts=list_of(record({"kind": TEXT, "name": TEXT})),
+        head=HASH,
+        guarantee={"enum": ["", "matched"]},
+        how={"enum": hows},
     )
 
 
 def _state() -> Schema:
     return record(
         {
-            "log": _TEXT,
-            "at": _COUNT,
-            "digest": _HASH,
-            "recorded_digest": _or_null(_HASH),
-            "agrees": _or_null(_FLAG),
+            "log": TEXT,
+            "at": COUNT,
+            "digest": HASH,
+            "recorded_digest": or_null(HASH),
+            "agrees": or_null(FLAG),
             "state": {
                 "type": "object",
                 "required": ["state_version", "status", "entries", "open", "tools", "children"],
@@ -383,163 +133,133 @@ def _state() -> Schema:
 def _state_diff() -> Schema:
     return record(
         {
-            "log": _TEXT,
-            "before": _COUNT,
-            "after": _COUNT,
-            "before_digest": _HASH,
-            "after_digest": _HASH,
-            "differences": _list(_DIFFERENCE),
+            "log": TEXT,
+            "before": COUNT,
+            "after": COUNT,
+            "before_digest": HASH,
+            "after_digest": HASH,
+            "differences": list_of(DIFFERENCE),
         }
     )
 
 
 def _why() -> Schema:
-    cause = record(
-        {
-            "log": _TEXT,
-            "seq": _COUNT,
-            "kind": _TEXT,
-            "call": _TEXT,
-            "how": {"enum": list(get_args(How))},
-            "of": _or_null(_COUNT),
-            "is_main": _FLAG,
-            "line": _TEXT,
-        }
-    )
-    return record({"log": _TEXT, "entry": _COUNT, "causes": _list(cause), "count": _COUNT})
+    causes = list_of(_of(Cause))
+    return record({"log": TEXT, "entry": COUNT, "causes": causes, "count": COUNT})
 
 
 def _recover() -> Schema:
-    tail = record({"bytes": _COUNT, "sha256": _HASH, "kind": _TEXT, "begins": _TEXT})
+    tail = record({"bytes": COUNT, "sha256": HASH, "kind": TEXT, "begins": TEXT})
     log = record(
         {
-            "path": _TEXT,
+            "path": TEXT,
             "state": {"enum": ["sealed", "joined", "open", "torn", "damaged", "missing"]},
-            "entries": _COUNT,
-            "head": _HASH,
-            "bytes": _COUNT,
-            "kept_bytes": _COUNT,
-            "damage": _or_null(_DAMAGE),
-            "tail": _or_null(tail),
+            "entries": COUNT,
+            "head": HASH,
+            "bytes": COUNT,
+            "kept_bytes": COUNT,
+            "damage": or_null(_DAMAGE),
+            "tail": or_null(tail),
         }
     )
     salvaged = record(
         {
-            "log": _TEXT,
-            "entries": _COUNT,
-            "head": _HASH,
-            "children": _COUNT,
-            "blobs": _COUNT,
-            "is_sealed": _FLAG,
+            "log": TEXT,
+            "entries": COUNT,
+            "head": HASH,
+            "children": COUNT,
+            "blobs": COUNT,
+            "is_sealed": FLAG,
         }
     )
-    return record({"logs": _list(log), "salvaged": _or_null(salvaged)})
+    return record({"logs": list_of(log), "salvaged": or_null(salvaged)})
 
 
 def _ls() -> Schema:
     run = record(
         {
-            "log": _TEXT,
-            "started": _or_null(_TEXT),
-            "program": _TEXT,
-            "status": _TEXT,
-            "entries": _COUNT,
-            "runs": _COUNT,
-            "duration_ms": _or_null(_COUNT),
-            "bytes": _COUNT,
+            "log": TEXT,
+            "started": or_null(TEXT),
+            "program": TEXT,
+            "status": TEXT,
+            "entries": COUNT,
+            "runs": COUNT,
+            "duration_ms": or_null(COUNT),
+            "bytes": COUNT,
         },
         {
-            "forked": record({"head": _HASH, "at": _COUNT, "edits": _list(_TEXT)}),
+            "forked": record({"head": HASH, "at": COUNT, "edits": list_of(TEXT)}),
             "guarantee": {"const": "matched"},
         },
     )
-    return record({"folder": _TEXT, "runs": _list(run)})
+    return record({"folder": TEXT, "runs": list_of(run)})
 
 
 def _events() -> Schema:
     entry = entry_schema()
     definitions = entry.pop("$defs")
-    return {**record({"log": _TEXT, "entries": _list(entry)}), "$defs": definitions}
+    return {**record({"log": TEXT, "entries": list_of(entry)}), "$defs": definitions}
 
 
 def _run() -> Schema:
-    artifact = record({"kind": _TEXT, "value": _TEXT, "name": _TEXT})
-    return record(
-        {
-            "status": _TEXT,
-            "reason": _TEXT,
-            "output": _ANY,
-            "error": _or_null(_FAULT),
-            "log": _TEXT,
-            "head": _HASH,
-            "entries": _COUNT,
-            "summary": _TEXT,
-            "artifacts": _list(artifact),
-            "usage": _USAGE,
-            "duration_ms": _COUNT,
-            "data_digest": _HASH,
-            "where": _TEXT,
-            "warnings": _list(_TEXT),
-            "questions": _list(_QUESTION),
-        }
-    )
+    return _of(Recording, head=HASH, data_digest=HASH)
 
 
 def _open_ends() -> Schema:
-    doubt = record({"key": _TEXT, "tool": _TEXT, "arguments": _OBJECT})
-    return record({"log": _TEXT, "questions": _list(_QUESTION), "doubts": _list(doubt)})
+    ends = {"questions": list_of(derived(Question)), "doubts": list_of(derived(Doubt))}
+    return record({"log": TEXT, **ends})
 
 
 def _agents() -> Schema:
     agent = record(
         {
-            "id": _TEXT,
-            "name": _TEXT,
-            "description": _TEXT,
-            "model": _TEXT,
-            "tools": _or_null(_list(_TEXT)),
+            "id": TEXT,
+            "name": TEXT,
+            "description": TEXT,
+            "model": TEXT,
+            "tools": or_null(list_of(TEXT)),
         }
     )
-    problem = record({"id": _TEXT, "path": _TEXT, "reason": _TEXT})
+    problem = record({"id": TEXT, "path": TEXT, "reason": TEXT})
     return record(
-        {"folder": _TEXT, "ok": _FLAG, "agents": _list(agent), "problems": _list(problem)}
+        {"folder": TEXT, "ok": FLAG, "agents": list_of(agent), "problems": list_of(problem)}
     )
 
 
 def _demo() -> Schema:
     return record(
         {
-            "log": _TEXT,
-            "status": _TEXT,
-            "reason": _TEXT,
-            "error": _or_null(_FAULT),
-            "summary": _TEXT,
-            "children": {"type": "object", "additionalProperties": _COUNT},
-            "intact": _or_null(_FLAG),
-            "complete": _or_null(_FLAG),
-            "identical": _or_null(_FLAG),
-            "tools_executed": _or_null(_COUNT),
-            "entries": _or_null(_COUNT),
-            "differences": _or_null(_COUNT),
-            "duration_ms": _COUNT,
+            "log": TEXT,
+            "status": TEXT,
+            "reason": TEXT,
+            "error": or_null(derived(Fault)),
+            "summary": TEXT,
+            "children": by_name(COUNT),
+            "intact": or_null(FLAG),
+            "complete": or_null(FLAG),
+            "identical": or_null(FLAG),
+            "tools_executed": or_null(COUNT),
+            "entries": or_null(COUNT),
+            "differences": or_null(COUNT),
+            "duration_ms": COUNT,
         }
     )
 
 
 DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
-    "verify": ("refold verify --json", _verify),
+    "verify": ("refold verify --json", lambda: _of(Verification)),
     "divergence": ("one divergence, as refold replay prints it", divergence_schema),
     "replay": ("refold replay LOG --json", _replay),
     "replay-command": ("refold replay LOG --json -- COMMAND", _watched),
-    "replays": ("refold replay DIR --json: several logs", _replays),
-    "drift": ("refold drift --json", _drift),
+    "replays": ("refold replay DIR --json: several logs", lambda: _of(BulkReport)),
+    "drift": ("refold drift --json", lambda: _of(DriftReport)),
     "fork": ("refold fork --json", _fork),
     "explore": ("refold explore --json", _explore),
     "sensitivity": ("refold sensitivity --json", _sensitivity),
     "show": ("refold show --json: the delegation tree", _show),
     "events": ("refold show --events --json, refold tail --json", _events),
     "event": ("one line of a log; refold show --entry N", entry_schema),
-    "diff": ("refold diff --json", _diff),
+    "diff": ("refold diff --json", lambda: _of(LogDiff)),
     "state": ("refold state --json", _state),
     "state-diff": ("refold state --diff N M --json", _state_diff),
     "why": ("refold why --json", _why),
@@ -547,13 +267,16 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
     "recover": ("refold recover --json", _recover),
     "pack": (
         "refold pack --json",
-        lambda: record({"packed": _TEXT, "logs": _COUNT, "bytes": _COUNT}),
+        lambda: record({"packed": TEXT, "logs": COUNT, "bytes": COUNT}),
     ),
     "export": (
         "refold export --json",
-        lambda: record({"exported": _TEXT, "to": _TEXT, "bytes": _COUNT}),
+        lambda: record({"exported": TEXT, "to": TEXT, "bytes": COUNT}),
     ),
-    "run": ("refold run --json, refold resume --json", _run),
+    "run": (
+        "refold run --json, refold resume --json",
+        _run,
+    ),
     "open-ends": ("refold resume --list --json: what people have to say", _open_ends),
     "agents": ("refold agents check --json", _agents),
     "delegation": ("what a subprocess child is told, and what it hands back", delegation_schema),

@@ -1,0 +1,48 @@
+"""Values that are printed as JSON documents: their members are their fields.
+
+`refold schema` derives a document's schema from the same class, so that the two cannot disagree.
+"""
+
+from collections.abc import Mapping
+from os import PathLike, fspath
+from typing import Any, ClassVar
+
+import attrs
+
+from refold.engine.errors import Detailed
+
+
+class Document:
+    """The base of an attrs class whose fields, by name, are the members of a JSON object."""
+
+    __slots__ = ()
+    computed: ClassVar[tuple[str, ...]] = ()
+    """Properties that are members as well; they come first."""
+    hidden: ClassVar[tuple[str, ...]] = ()
+    """Fields that are no members."""
+
+    @classmethod
+    def members(cls) -> tuple[str, ...]:
+        """Return the names of all members."""
+        fields = (field.name for field in attrs.fields(cls))  # type: ignore[arg-type]  # of attrs below
+        return (*cls.computed, *(name for name in fields if name not in cls.hidden))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain data, all below it included."""
+        return {name: _plain(getattr(self, name)) for name in self.members()}
+
+
+def _plain(value: Any) -> Any:
+    """Return a field as JSON; an object or a list is JSON already, however deep it is."""
+    if isinstance(value, Document | Detailed):
+        return value.as_json()
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, Mapping):
+        return {name: list(each) if type(each) is tuple else each for name, each in value.items()}
+    if isinstance(value, PathLike):
+        return fspath(value)
+    kind = type(value)
+    if attrs.has(kind):
+        return {field.name: _plain(getattr(value, field.name)) for field in attrs.fields(kind)}
+    return value

@@ -1,0 +1,115 @@
+"""The JSON schema of a value that is printed as a document, made from its class.
+
+Members are the fields and properties that `Document.members` names; each is explained by the text
+below it in its class, so that what people read there and here is one.
+"""
+
+import ast
+import functools
+import inspect
+import textwrap
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Literal, cast, get_args, get_origin
+
+import attrs
+
+from refold.cli.schema.events import Schema, record
+from refold.engine.encoding.document import Document
+from refold.engine.errors import Detailed
+
+TEXT: Final[Schema] = {"type": "string"}
+FLAG: Final[Schema] = {"type": "boolean"}
+COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
+HASH: Final[Schema] = {"type": "string", "pattern": "^([0-9a-f]{64})?$"}
+ANY: Final[Schema] = {}
+OBJECT: Final[Schema] = {"type": "object"}
+_PLAIN: Final[dict[Any, Schema]] = {
+    str: TEXT,
+    Path: TEXT,
+    bool: FLAG,
+    int: COUNT,
+    float: {"type": "number", "minimum": 0},
+    Any: ANY,
+    type(None): {"type": "null"},
+}
+
+
+def or_null(schema: Schema) -> Schema:
+    """Return the schema of what may be missing."""
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def list_of(items: Schema) -> Schema:
+    """Return the schema of a list of any length."""
+    return {"type": "array", "items": items}
+
+
+def by_name(values: Schema) -> Schema:
+    """Return the schema of an object whose members have any names."""
+    return {"type": "object", "additionalProperties": values}
+
+
+def derived(kind: type, known: Mapping[type, Schema] | None = None, /, **told: Schema) -> Schema:
+    """Return the schema of an object of that class.
+
+    Args:
+        kind: a `Document`, an attrs class whose fields are all members, or an error with data.
+        known: the schemas of classes that are not to be derived.
+        told: the schemas of members that their types do not tell, and of further ones.
+    """
+    if issubclass(kind, Document):
+        names = kind.members()
+    elif issubclass(kind, Detailed):
+        names = kind._fields
+    else:
+        names = tuple(attrs.fields_dict(cast("Any", kind)))
+    hints, texts = typing.get_type_hints(kind), _explained(kind)
+    members: dict[str, Schema] = {}
+    for name in names:
+        hint = hints[name] if name in hints else _returned(kind, name)
+        schema = told[name] if name in told else _schema_of(hint, known or {})
+        text = {"description": texts[name]} if name in texts else {}
+        members[name] = {**text, **schema}
+    return record({**members, **{name: told[name] for name in told if name not in members}})
+
+
+def _returned(kind: type, name: str) -> Any:
+    return typing.get_type_hints(getattr(kind, name).fget)["return"]
+
+
+def _schema_of(hint: Any, known: Mapping[type, Schema]) -> Schema:
+    if hint in _PLAIN:
+        return _PLAIN[hint]
+    if hint in known:
+        return known[hint]
+    origin, of = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return {"enum": list(of)}
+    if origin in (types.UnionType, typing.Union):
+        return {"anyOf": [_schema_of(each, known) for each in of]}
+    if origin is tuple and of[-1] is not ...:
+        items = _schema_of(of[0], known)
+        return {**list_of(items), "minItems": len(of), "maxItems": len(of)}
+    if origin in (tuple, list):
+        return list_of(_schema_of(of[0], known))
+    if origin in (dict, Mapping):
+        return OBJECT if of[1] is Any else by_name(_schema_of(of[1], known))
+    return derived(hint, known)
+
+
+@functools.cache
+def _explained(kind: type) -> dict[str, str]:
+    """Return what stands below each field of a class, and in each property."""
+    (found,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    assert isinstance(found, ast.ClassDef)
+    texts = {}
+    for line, below in zip(found.body, [*found.body[1:], None], strict=True):
+        match line, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(value=str(text))):
+                texts[name] = " ".join(text.split())
+            case ast.FunctionDef(name=name), _:
+                texts[name] = " ".join((ast.get_docstring(line) or "").split())
+    return texts
