@@ -9,6 +9,7 @@ any.  The rules are CONTRACT.md §3.6.
 """
 
 import contextlib
+import fcntl
 import os
 import re
 import secrets
@@ -37,6 +38,7 @@ DOLLAR: Final = 0x24
 
 _MARKED: Final = b'"$'
 _NAME: Final = re.compile(r"[0-9a-f]{64}\Z")
+_UNFINISHED: Final = re.compile(r"\.[0-9a-f]{64}\.[0-9a-f]{8}\Z")
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Put = Callable[[bytes], str]
@@ -180,6 +182,13 @@ class BlobStore:
                 self._write(name, inner, content)
         return name
 
+    def sweep(self) -> None:
+        """Remove what writers left that were killed; of one that lives, its lock tells."""
+        for path in self._folder.glob("??/.*"):
+            if _UNFINISHED.match(path.name) and not path.parent.is_symlink():
+                with contextlib.suppress(OSError):
+                    _remove_if_left(path)
+
     def get(self, name: str, size: int) -> str:
         """Return the text of a blob, checked.
 
@@ -230,14 +239,12 @@ class BlobStore:
         return descriptor
 
     def _write(self, name: str, folder: int, content: bytes) -> None:
-        unfinished = f".{name}.{secrets.token_hex(4)}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(unfinished, flags, 0o600, dir_fd=folder)
+        unfinished, descriptor = _begun(name, folder)
         try:
             with open(descriptor, "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor
                 write_all(file.fileno(), content)
                 self._settle(file.fileno())
-            os.rename(unfinished, name, src_dir_fd=folder, dst_dir_fd=folder)
+                os.rename(unfinished, name, src_dir_fd=folder, dst_dir_fd=folder)  # locked still
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(unfinished, dir_fd=folder)
@@ -247,6 +254,28 @@ class BlobStore:
     def _settle(self, descriptor: int) -> None:
         if self._sync:
             os.fsync(descriptor)
+
+
+def _begun(name: str, folder: int) -> tuple[str, int]:
+    """Return a new file and its name; it is locked as long as it is open, so `sweep` leaves it."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    while True:
+        unfinished = f".{name}.{secrets.token_hex(4)}"
+        descriptor = os.open(unfinished, flags, 0o600, dir_fd=folder)
+        with contextlib.suppress(OSError):  # of a file system without locks: no log is made there
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:
+            return unfinished, descriptor
+        os.close(descriptor)  # swept between the two
+
+
+def _remove_if_left(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
+    finally:
+        os.close(descriptor)
 
 
 def _is_there(name: str, folder: int, size: int) -> bool:

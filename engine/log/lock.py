@@ -18,15 +18,15 @@ from refold.engine.log.line import LINE_MAX
 _LOCKS: Final = Path("/proc/locks")
 
 
-def lock(descriptor: int, path: Path) -> None:
-    """Take the lock of an open log, for as long as the descriptor lives.
+def lock(descriptor: int, path: Path, *, waits: bool = False) -> None:
+    """Take the lock of an open log, for as long as the descriptor lives; or wait until it is free.
 
     Raises:
         LogLocked: another writer holds it.
         LogNameRefused: the file system of the log takes no locks.
     """
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
     except BlockingIOError:
         raise LogLocked(str(path), _holder(descriptor, path)) from None
     except OSError as error:  # ENOLCK and the like, of network file systems

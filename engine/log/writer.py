@@ -48,7 +48,7 @@ from refold.engine.events.events import (
 from refold.engine.log import lock
 from refold.engine.log.blobs import BLOB_MIN, DOLLAR, BlobStore, encode_data, is_marked
 from refold.engine.log.line import LINE_MAX, NO_HASH, encode_meta, plain
-from refold.engine.log.names import blobs_of, check_root
+from refold.engine.log.names import blobs_of, check_root, root_of
 from refold.engine.log.reader import scan_file
 from refold.engine.log.recovery import Cut, cut_tail, sync_folder
 from refold.engine.ports.ports import Durability
@@ -203,6 +203,8 @@ class LogWriter:
         self._offset = found.offset
         self.entries = found.entries
         self._sync()
+        if root_of(self.path) == self.path:  # once for the tree
+            self._blobs.sweep()
         return cut
 
     def close(self) -> None:

@@ -8,7 +8,6 @@ removes files.  The rules are CONTRACT.md §13.12.
 """
 
 import contextlib
-import fcntl
 import os
 import re
 import shutil
@@ -22,11 +21,12 @@ import attrs
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.plain import to_json
-from refold.engine.errors import LogDamaged, UsageError
+from refold.engine.errors import LogDamaged, LogNameRefused, UsageError
 from refold.engine.events.events import RunFinished, RunStarted
 from refold.engine.events.limits import Limits, ceilings_of
 from refold.engine.events.outcome import Artifact
 from refold.engine.log import scan
+from refold.engine.log.lock import lock
 from refold.engine.log.names import SUFFIX, blobs_of, root_of, tree
 from refold.engine.runners.recording import Recording
 from refold.engine.state import Fold
@@ -94,7 +94,10 @@ class Place:
 
 def fresh_beside(log: Path) -> Path:
     """Return a hidden name beside `log` that nobody else has; the folder is made."""
-    log.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise LogNameRefused(str(log), getattr(error, "strerror", None) or str(error)) from None
     return log.with_name(f".{log.stem}~{os.urandom(4).hex()}{SUFFIX}")
 
 
@@ -147,7 +150,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
     """Hold a lock on the folder itself: two processes that record one test leave one whole tree."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        lock(descriptor, folder, waits=True)
         yield
     finally:
         os.close(descriptor)

@@ -1,7 +1,10 @@
 """Large strings beside the log (CONTRACT.md §3.6)."""
 
+import fcntl
 import os
 import stat
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,7 @@ import pytest
 
 from refold.engine.encoding.canonical import loads
 from refold.engine.errors import NotCanonical
+from refold.engine.log import LogWriter
 from refold.engine.log.blobs import (
     BLOB_MIN,
     BLOB_MIN_CROWDED,
@@ -20,6 +24,7 @@ from refold.engine.log.blobs import (
     externalised,
     resolved,
 )
+from refold.engine.log.names import blobs_of
 
 LARGE = "é" * (BLOB_MIN // 2)
 
@@ -189,3 +194,46 @@ def test_what_is_no_plain_file_is_told_and_nothing_stays_open(tmp_path: Path, ma
         f"not a plain file: {name}",
     )
     assert len(list(Path("/dev/fd").iterdir())) == before
+
+
+def test_what_a_killed_writer_left_is_swept_and_what_a_living_one_writes_is_not(
+    make_log: Callable[[int], Path],
+) -> None:
+    """By its lock; nothing else in the folder is touched."""
+    log = make_log(2)
+    store = BlobStore(blobs_of(log))
+    name = store.put(b"x" * BLOB_MIN)
+    folder = blobs_of(log) / name[:2]
+    left, alive = (folder / f".{name}.{end}" for end in ("00000000", "11111111"))
+    other = folder / ".hidden"
+    for path in (left, alive, other):
+        path.write_bytes(b"half")
+
+    with alive.open("rb") as file:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX)
+        LogWriter.resume(log).writer.close()
+        assert {path.name for path in folder.iterdir()} == {name, alive.name, other.name}
+
+    LogWriter.resume(log).writer.close()
+    assert {path.name for path in folder.iterdir()} == {name, other.name}
+
+
+def test_who_is_swept_at_work_loses_nothing(tmp_path: Path) -> None:
+    """Whoever writes and whoever sweeps may meet at any moment."""
+    store, done = BlobStore(tmp_path / "a.blobs", sync=False), threading.Event()
+
+    def sweeps() -> None:
+        while not done.is_set():
+            store.sweep()
+
+    thread = threading.Thread(target=sweeps)
+    thread.start()
+    try:
+        names = [store.put(b"%d" % number) for number in range(300)]
+    finally:
+        done.set()
+        thread.join()
+
+    assert [store.get(name, len(str(number))) for number, name in enumerate(names)] == [
+        str(number) for number in range(300)
+    ]

@@ -1,12 +1,15 @@
 """Recordings of tests: their names, and how one takes another's place (CONTRACT.md §13.12)."""
 
+import errno
+import fcntl
 import itertools
+import os
 from pathlib import Path
 
 import pytest
 
 import refold
-from refold.engine.errors import LogDamaged, UsageError
+from refold.engine.errors import LogDamaged, LogNameRefused, UsageError
 from refold.engine.log.names import blobs_of
 from refold.replay.testing.recordings import (
     Place,
@@ -179,3 +182,24 @@ def test_a_log_without_its_end_is_no_recording(tmp_path: Path) -> None:
         recording_of(log)
 
     assert (damaged.value.line, damaged.value.expected) == (4, "run.finished at the end")
+
+
+def test_a_place_that_takes_no_recording_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file system without locks, a folder's name with a NUL or too long, a file in its place."""
+
+    def refuse(_descriptor: int, _how: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    (tmp_path / "file").touch()
+    for name in ("a\0b", "x" * 300, "file"):
+        with pytest.raises(LogNameRefused, match=r"b\.jsonl"):
+            fresh_beside(tmp_path / name / "b.jsonl")
+
+    log = tmp_path / "a.jsonl"
+    log.touch()
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(LogNameRefused, match="its file system takes no lock"):
+        remove(log)
+    assert log.exists()
