@@ -249,9 +249,9 @@ def test_any_client_is_recorded_once_and_replayed_with_the_model_off(
     ("test", "package", "requests", "shown"),
     [
         pytest.param(
-            HANDOFF, "agents", 3, ["handoff", "tools: invoice_status x1"], marks=pytest.mark.long
+            HANDOFF, "agents", 3, ["handoff", "tools: invoice_status ×1"], marks=pytest.mark.long
         ),
-        pytest.param(PYDANTIC, "pydantic_ai", 2, ["tools: get_weather x2"], marks=pytest.mark.long),
+        pytest.param(PYDANTIC, "pydantic_ai", 2, ["tools: get_weather ×2"], marks=pytest.mark.long),
     ],
     ids=["openai-agents", "pydantic-ai"],
 )

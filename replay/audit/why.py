@@ -57,6 +57,8 @@ class Cause(Document):
     """Where in the answer the entry stands that it led to; `None` for the first."""
     is_main: bool
     """Whether it is a link of the chain; else it stands beside one."""
+    wall_us: int | None
+    """When it was written, in microseconds since 1970; `None` where it does not say."""
     line: str
     """It on one line, for people."""
     data: dict[str, Json] = attrs.field(repr=False)
@@ -136,11 +138,17 @@ def _causes(found: list["_Link"]) -> tuple[Cause, ...]:
             how=link.how,
             of=at[link.of] if link.of is not None else None,
             is_main=link.is_main,
+            wall_us=_written(data[link.place]),
             line=_line(data[link.place]),
             data=data[link.place].data,
         )
         for link in found
     )
+
+
+def _written(entry: Entry) -> int | None:
+    at = entry.meta.get("wall_us")
+    return at if type(at) is int else None
 
 
 def _line(entry: Entry) -> str:

@@ -34,6 +34,7 @@ COMMANDS: Final = {
     "explore": "Try other orders of completion; say which changes the output.",
     "sensitivity": "Say which recorded outcomes a run depends on.",
     "diff": "Compare two recorded runs, scope by scope.",
+    "compare": "Compare many recorded runs: status, calls, tokens, time.",
     "state": "Show the state of a run after any entry.",
     "why": "Show what led to an entry, back to the first line.",
     "recover": "Say what a crash or damage left; salvage what verifies.",

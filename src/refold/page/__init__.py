@@ -10,6 +10,7 @@ computed here, or by `refold.replay`; the page displays it, and checks the chain
     lanes       who did what when: bars on a common clock
     critical    the critical path over them
     states      what each entry changed of the state
+    other_forms the document as trace events, and as a summary in Markdown
     server      the page served on loopback, while logs grow
     html        the document, the logs and `assets/` as one file
     assets/     what browsers read: index.html, style.css, ES modules

@@ -263,7 +263,7 @@ def test_it_is_shown_as_a_tree_that_names_its_guarantee(
 
     assert "guarantee: matched" in shown
     assert "└─ completed You are the weather desk. Be brief." in shown
-    assert "2 requests, 30 tokens; tools: weather x1" in shown
+    assert "2 requests, 30 tokens; tools: weather ×1" in shown
     document = checked("show", invoke("show", "a.jsonl", "--json"))
     assert (document["guarantee"], document["children"][0]["requests"]) == ("matched", 2)
     lines = invoke("show", "a.jsonl", "--events").stdout.splitlines()

@@ -42,12 +42,42 @@ def test_a_root_is_listed_once_with_its_children_counted(folder: Path, invoke: I
     assert run["bytes"] == sum(path.stat().st_size for path in folder.glob("*.jsonl"))
 
 
-def test_people_read_the_log_on_a_line_of_its_own(folder: Path, invoke: Invoke) -> None:
-    first, second = invoke("ls", folder).stdout.splitlines()
+def test_people_read_a_run_on_one_line_its_log_before_the_rest(
+    folder: Path, invoke: Invoke
+) -> None:
+    (line,) = invoke("ls", folder).stdout.splitlines()
 
-    assert "completed survey_tree" in first
-    assert "3 runs below" in first
-    assert second.split()[0] == str(folder / "survey.jsonl")
+    assert f"completed  {folder / 'survey.jsonl'}  survey_tree" in line
+    assert "3 runs below" in line
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        (["--status", "completed"], 1),
+        (["--status", "open", "--status", "failed"], 0),
+        (["--program", "survey"], 1),
+        (["--program", "audit"], 0),
+        (["--since", "1970-01-01"], 1),
+        (["--since", "2999-01-01"], 0),
+        (["--text", "SURVEY"], 1),
+        (["--text", "nothing like it"], 0),
+    ],
+)
+def test_filters_leave_the_runs_that_they_name(
+    words: list[str], count: int, folder: Path, invoke: Invoke
+) -> None:
+    runs = json.loads(invoke("ls", folder, *words, "--json").stdout)["runs"]
+
+    assert len(runs) == count
+    assert count or "none of 1 run" in invoke("ls", folder, *words).stdout
+
+
+def test_a_time_that_is_none_is_refused(folder: Path, invoke: Invoke) -> None:
+    said = invoke("ls", folder, "--since", "yesterday")
+
+    assert said.exit_code == 2
+    assert "30m, 12h, 7d" in said.stderr
 
 
 def test_a_run_without_an_end_is_open(folder: Path, invoke: Invoke) -> None:

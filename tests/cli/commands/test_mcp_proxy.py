@@ -85,4 +85,4 @@ def test_a_server_is_shown_with_its_tools(tmp_path: Path, invoke: Invoke) -> Non
     shown = invoke("show", str(log)).stdout
 
     assert "completed mcp-tiny\n" in shown
-    assert "tools: echo x1\n" in shown
+    assert "tools: echo ×1\n" in shown

@@ -10,6 +10,8 @@ import pytest
 from click.testing import Result
 
 from refold.engine.log.pack import pack
+from refold.engine.ports.delegation import Delegation
+from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 
 Invoke = Callable[..., Result]
@@ -32,7 +34,7 @@ def test_details_add_limits_tools_and_files(survey_log: Path, invoke: Invoke) ->
     said = invoke("show", survey_log, "--details").stdout
 
     assert "timeout_seconds 120" in said
-    assert "list_files x1, parse_source x1" in said
+    assert "list_files ×1, parse_source ×1" in said
     assert str(survey_log.with_name("survey.1.jsonl")) in said
 
 
@@ -104,3 +106,30 @@ def test_an_entry_that_is_not_there_is_usage(at: str, survey_log: Path, invoke: 
 
 def test_one_view_at_a_time(survey_log: Path, invoke: Invoke) -> None:
     assert invoke("show", survey_log, "--events", "--entry", "1").exit_code == 2
+
+
+async def of_two_one_fails(run: Run, _input: None) -> None:
+    for name in ("echo", "breaks"):
+        await run.delegate(Delegation(program=echo if name == "echo" else breaks, input=name))
+
+
+async def breaks(_run: Run, _input: Any) -> None:
+    raise ValueError("broken")
+
+
+def test_counts_say_how_many_ended_how_and_failed_shows_those(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    log = record(of_two_one_fails, None, log=tmp_path / "a.jsonl").log
+
+    whole, part = (invoke("show", log, *more).stdout for more in ((), ("--failed",)))
+
+    assert "2 subagents: 1 completed, 1 failed" in whole
+    assert "completed echo" in whole
+    assert "completed echo" not in part
+    assert "failed    breaks" in part
+    assert "2 subagents: 1 completed, 1 failed" in part
+
+
+def test_where_nothing_failed_the_counts_alone_are_shown(survey_log: Path, invoke: Invoke) -> None:
+    assert invoke("show", survey_log, "--failed").stdout.startswith("3 subagents: 3 completed · ")

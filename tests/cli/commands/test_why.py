@@ -1,6 +1,7 @@
 """`refold why`: the chain of causes for people, the same for machines."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -106,3 +107,10 @@ def test_a_long_chain_is_cut_and_says_so(tmp_path: Path, invoke: Invoke) -> None
     assert len(invoke("why", log, "-1", "--all").stdout.splitlines()) > 600
     short = invoke("why", log, "20").stdout
     assert "left out" not in short
+
+
+def test_each_link_says_when_it_was_written(survey_log: Path, invoke: Invoke) -> None:
+    lines = invoke("why", survey_log, "-1").stdout.splitlines()
+
+    assert re.search(r" run\.started  \+0 ms  ", lines[-1])
+    assert all(re.search(r"\+[0-9.]+ (ms|s)  ", line) for line in lines if ".jsonl" not in line)

@@ -49,6 +49,7 @@ def test_each_schema_is_one_and_is_printed(name: str, invoke: Invoke) -> None:
         ("state-diff", ["state", "LOG", "--diff", "3", "-1"]),
         ("why", ["why", "LOG", "-1"]),
         ("why", ["why", "LOG", "3", "--all"]),
+        ("compare", ["compare", "LOG", "LOG"]),
         ("ls", ["ls", "FOLDER"]),
         ("export", ["export", "LOG", "--to", "html", "-o", "TARGET"]),
     ],

@@ -9,6 +9,7 @@ import pytest
 
 import refold
 from refold.engine.errors import EntryMissing, LogDamaged, LogMissing
+from refold.engine.log import read_entries
 from refold.engine.models import ScriptedModel
 from refold.replay.audit.why import Cause
 from refold.tools.delegation.subagent import subagent_tool
@@ -226,7 +227,9 @@ def test_a_cause_is_plain_data(tmp_path: Path) -> None:
     """Documented members, for machines; what the log holds is left to the log."""
     log = refold.record(one_after_the_other, 1, log=tmp_path / "a.jsonl", tools=[double]).log
 
+    first = next(read_entries(log))
     assert refold.why(log, 1)[1].as_json() == {
+        "wall_us": first.meta["wall_us"],
         "log": str(log),
         "seq": 0,
         "kind": "run.started",

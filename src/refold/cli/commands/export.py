@@ -1,8 +1,9 @@
 """`refold export`: a run as one file that shows it, and needs nothing else (CONTRACT.md §14.16)."""
 
 import contextlib
+import json
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -11,17 +12,22 @@ from refold.cli.output import output, words
 from refold.cli.output.exit_codes import FINE
 from refold.cli.output.pages import page
 
+if TYPE_CHECKING:
+    from refold.page.document import Page
+
 _PAGE: Final = """
 Examples:
   refold export runs/audit.jsonl --to html           makes audit.html
   refold export report.refold --to html -o /tmp/run.html
   refold export today.jsonl --to html --diff yesterday.jsonl
+  refold export runs/audit.jsonl --to perfetto       for ui.perfetto.dev
+  refold export runs/audit.jsonl --to markdown -o "$GITHUB_STEP_SUMMARY"
 
 The page needs no network and no server: open it from disk, attach it to a
 report, keep it as an artifact of CI.  It checks the chain of the logs itself.
 """
 
-_SUFFIXES: Final = {"html": ".html"}
+_SUFFIXES: Final = {"html": ".html", "perfetto": ".trace.json", "markdown": ".md"}
 
 
 @click.command("export", epilog=page(_PAGE))
@@ -50,7 +56,6 @@ def command(
 ) -> int:
     """Make one file of a run and all runs below it, for people or other viewers."""
     from refold.page.document import page as page_of  # noqa: PLC0415 - not for help pages
-    from refold.page.html import page_html  # noqa: PLC0415 - the same
 
     target = out or Path(log.with_suffix(_SUFFIXES[to]).name)
     if not target.absolute().parent.is_dir():
@@ -58,7 +63,7 @@ def command(
     with contextlib.ExitStack() as stack:
         one, *rest = (stack.enter_context(opened_log(each)).path for each in (log, other) if each)
         stack.enter_context(output.progress(f"reading {log}"))
-        text = page_html(page_of(one, *rest, content=not without_content))
+        text = _text(page_of(one, *rest, content=not without_content), to)
     target.write_text(text, encoding="utf-8")
     size = len(text.encode())
     if as_json:
@@ -66,3 +71,16 @@ def command(
     else:
         output.line((output.shown_path(target), "bold"), f"  {words.size(size)}")
     return FINE
+
+
+def _text(page: "Page", to: str) -> str:
+    from refold.page.html import page_html  # noqa: PLC0415 - not for help pages
+    from refold.page.other_forms import summary, trace_events  # noqa: PLC0415 - the same
+
+    match to:
+        case "perfetto":
+            return json.dumps(trace_events(page.document))
+        case "markdown":
+            return summary(page.document)
+        case _:
+            return page_html(page)

@@ -1,6 +1,9 @@
 """`refold ls`: the recorded runs of a folder (CONTRACT.md §14.10)."""
 
+import datetime as dt
+import re
 import shlex
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -13,19 +16,51 @@ from refold.cli.output import output, words
 from refold.cli.output.exit_codes import FINE
 from refold.cli.output.pages import page
 
+_AGE: Final = re.compile(r"([0-9]{1,6})([smhd])")
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
 _PAGE: Final = """
 Examples:
   refold ls
   refold ls /var/log/agents --json
+  refold ls --status failed --since 7d
   refold ls --tree                forks below the runs that they left
 """
+
+
+def _since(_context: click.Context, _option: click.Parameter, given: str | None) -> float | None:
+    """Return an age or a point in time as seconds since 1970, UTC."""
+    if given is None:
+        return None
+    age = _AGE.fullmatch(given)
+    if age:
+        return time.time() - int(age[1]) * _UNITS[age[2]]
+    try:
+        return dt.datetime.fromisoformat(given).replace(tzinfo=dt.UTC).timestamp()
+    except ValueError:
+        raise click.BadParameter(f"{given!r}: 30m, 12h, 7d, or 2026-01-31, in UTC") from None
 
 
 @click.command("ls", epilog=page(_PAGE))
 @click.argument("folder", metavar="[DIR]", type=LOG, default=Path("runs"))
 @click.option("--tree", "is_tree", is_flag=True, help="Show forks below what they left.")
+@click.option("--status", multiple=True, help="Only runs that ended so, or `open`; repeat it.")
+@click.option("--program", default="", help="Only runs of programs with this in their name.")
+@click.option(
+    "--since", callback=_since, metavar="TIME", help="Only runs begun since: 2026-01-31, 12h, 7d."
+)
+@click.option("--text", default="", help="Only runs with this in path, program, agent or status.")
 @json_option
-def command(*, folder: Path, is_tree: bool, as_json: bool) -> int:
+def command(
+    *,
+    folder: Path,
+    is_tree: bool,
+    status: tuple[str, ...],
+    program: str,
+    since: float | None,
+    text: str,
+    as_json: bool,
+) -> int:
     """List the root runs recorded in DIR (by default runs/), the newest last.
 
     `open` is a run without an end: still going on, suspended, or crashed.
@@ -37,13 +72,16 @@ def command(*, folder: Path, is_tree: bool, as_json: bool) -> int:
         shown = output.shown_path(folder)
         raise click.UsageError(f"{shown}: no such folder; `refold demo` records a first run")
     with output.progress(f"reading {folder}"):
-        found = listed_runs(folder)
+        listed = listed_runs(folder)
+        found = [each for each in listed if _is_asked_for(each, status, program, since, text)]
     if as_json:
         rows = [each.row for each in found]
         output.document({"folder": output.shown_path(folder), "runs": rows})
     elif found:
         for depth, each in _lineage(found) if is_tree else ((0, each) for each in found):
             _print(each, depth)
+    elif listed:
+        output.line(f"none of {words.counted(len(listed), 'run')} is such a one")
     else:
         output.line(f"no runs in {folder}; `refold demo` records a first one")
     return FINE
@@ -64,9 +102,9 @@ def _lineage(found: list[Listed]) -> Iterator[tuple[int, Listed]]:
 
 
 def _print(found: Listed, depth: int = 0) -> None:
-    """Print what a run was, and below it its log, whole, so that it can be copied."""
-    row, margin = found.row, "   " * depth
-    branch = margin[3:] + "└─ " if depth else ""
+    """Print a run on one line: its log stands before what a terminal may cut off."""
+    row = found.row
+    branch = "   " * (depth - 1) + "└─ " if depth else ""
     forked = row.get("forked")
     started = (row["started"] or "(no time)").replace("T", " ").removesuffix("Z")
     took = "" if row["duration_ms"] is None else f" · {words.seconds(row['duration_ms'])}"
@@ -75,13 +113,27 @@ def _print(found: Listed, depth: int = 0) -> None:
         branch,
         (f"{started}  ", "dim"),
         (status, output.status_style(status)),
-        (f" {found.who or '?'}", "bold"),
+        f"  {row['log']}",
+        (f"  {found.who or '?'}", "bold"),
         f"  forked at entry {forked['at']} ·" if forked else " ",
         f" {words.counted(row['entries'], 'entry', 'entries')}",
         (" · matched", "yellow")
         if "guarantee" in row
         else f" · {words.counted(max(0, row['runs'] - 1), 'run')} below",
         took,
+        (f"  {words.size(row['bytes'])}", "dim"),
         cut=True,
     )
-    output.line(f"{margin}  {row['log']}", (f"  {words.size(row['bytes'])}", "dim"))
+
+
+def _is_asked_for(
+    run: Listed, status: tuple[str, ...], program: str, since: float | None, text: str
+) -> bool:
+    row = run.row
+    told = " ".join((row["log"], row["program"], row["status"], run.who)).lower()
+    return (
+        (not status or row["status"] in status)
+        and program in row["program"]
+        and (since is None or run.wall_us >= since * 1_000_000)
+        and text.lower() in told
+    )

@@ -4,10 +4,11 @@ import contextlib
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
 import click
 
 from refold.cli.arguments.logs import LOG, OpenedLog, first_entry, json_option, opened_log
-from refold.cli.output import output
+from refold.cli.output import output, words
 from refold.cli.output.entries import heading, kind_width, origin_of, print_entry
 from refold.cli.output.exit_codes import DAMAGED, FINE
 from refold.cli.output.pages import page
@@ -18,6 +19,7 @@ from refold.engine.log import Entry, read_entries, scan
 from refold.engine.log.gaps import blob_gaps
 from refold.engine.log.lock import refuse_if_locked
 from refold.engine.log.names import root_of
+from refold.page.one_run import below, totals
 from refold.replay.index.guarantee import is_observed
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 
@@ -25,6 +27,7 @@ _PAGE: Final = """
 Examples:
   refold show runs/audit.jsonl
   refold show runs/audit.jsonl --details
+  refold show runs/audit.jsonl --failed
   refold show runs/audit.2.jsonl --events
   refold show runs/audit.jsonl --entry 12
   refold show report.refold --json
@@ -33,6 +36,7 @@ Exit code: 0 shown · 3 shown, and a child's log or a large text is missing,
 damaged or another run's (standard error says which): refold verify LOG.
 """
 
+COMPLETED: Final = "completed"
 _THERE: Final = frozenset({"read", "torn", "none"})
 """States of a log that is there, or need not be."""
 _WORDS: Final = {
@@ -49,8 +53,16 @@ _WORDS: Final = {
     help="Entry N whole, as JSON, large texts included; -1 is the last.",
 )  # fmt: skip
 @click.option("--details", is_flag=True, help="In the tree: limits, tools, call keys, files.")
+@click.option(
+    "--failed",
+    "is_failed",
+    is_flag=True,
+    help="In the tree: only what did not complete, and above.",
+)
 @json_option
-def command(*, log: Path, is_events: bool, at: int | None, details: bool, as_json: bool) -> int:
+def command(
+    *, log: Path, is_events: bool, at: int | None, details: bool, is_failed: bool, as_json: bool
+) -> int:
     """Show who delegated what to whom, and how it ended.
 
     A child's log is shown like a root's: LOG may be runs/audit.2.jsonl.
@@ -63,21 +75,24 @@ def command(*, log: Path, is_events: bool, at: int | None, details: bool, as_jso
         elif is_events:
             _events(opened, as_json=as_json)
         else:
-            return _tree(opened, as_json=as_json, details=details)
+            return _tree(opened, as_json=as_json, details=details, is_failed=is_failed)
     return FINE
 
 
-def _tree(log: OpenedLog, *, as_json: bool, details: bool) -> int:
+def _tree(log: OpenedLog, *, as_json: bool, details: bool, is_failed: bool) -> int:
     """Show the delegation tree; say what is missing, and return the exit code."""
     tree = delegation_tree(log.path)
+    shown = _failed(tree) if is_failed else tree
     if as_json:
-        output.document(tree_document(tree, log))
+        output.document(tree_document(shown or attrs.evolve(tree, children=()), log))
     else:
-        print_tree(tree, details=details)
+        if shown is not None:
+            print_tree(shown, details=details)
+        _print_totals(tree)
         _print_open_ends(log)
     gaps = [
         f"{log.shown(node.log)}: its log is {_WORDS.get(node.log_state, node.log_state)}"
-        for node in _all(tree)
+        for node in below(tree)
         if node.log_state not in _THERE
     ]
     gaps += [f"{log.shown(gap.path)}:{gap.line}: {gap.what}" for gap in blob_gaps(log.path)]
@@ -103,11 +118,28 @@ def _print_open_ends(log: OpenedLog) -> None:
         describe_ends(open_ends(log.path), "" if is_packed else resume_line(root_of(log.given)))
 
 
-def _all(node: RunNode) -> list[RunNode]:
-    nodes = [node]
-    for each in nodes:
-        nodes.extend(each.children)
-    return nodes
+def _failed(node: RunNode) -> RunNode | None:
+    """Return the part of a tree that did not complete; `None` for none of it."""
+    found = tuple(each for child in node.children if (each := _failed(child)) is not None)
+    return attrs.evolve(node, children=found) if found or node.status != COMPLETED else None
+
+
+def _print_totals(tree: RunNode) -> None:
+    """Print how the runs below ended, and what all of it used up."""
+    told = totals(tree)
+    counts = ", ".join(f"{count:,} {status}" for status, count in told["statuses"].items())
+    parts = [f"{words.counted(told['subagents'], 'subagent')}: {counts}"] if counts else []
+    if told["tools"]:
+        failed = f" ({told['tools_failed']:,} failed)" if told["tools_failed"] else ""
+        parts.append(f"{words.counted(told['tools'], 'tool call')}{failed}")
+    if told["requests"]:
+        spent = tree.usage.input_tokens + tree.usage.output_tokens
+        theirs = [child.usage for child in tree.children if child.is_joined]
+        own = spent - sum(each.input_tokens + each.output_tokens for each in theirs)
+        apart = f", {own:,} of them its own" if own != spent else ""
+        parts.append(f"{words.counted(told['requests'], 'request')}, {spent:,} tokens{apart}")
+    if parts:
+        output.line((" · ".join(parts), "dim"))
 
 
 def tree_document(tree: RunNode, log: OpenedLog) -> dict[str, Any]:

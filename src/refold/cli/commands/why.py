@@ -19,6 +19,8 @@ Examples:
   refold why runs/audit.2.jsonl 5 --all
   refold why report.refold 12 --json
 
++1.2 s is when it was written, since the first line that is shown.
+
 How one entry led to the line that it stands below:
   after       it was delivered last before that happened
   answers     it asked for what that delivered
@@ -77,6 +79,7 @@ def _document(found: Causes, shown: list[str], log: OpenedLog) -> dict[str, Any]
 
 def _describe(found: tuple[Cause, ...], shown: list[str], *, every: bool) -> None:
     level, before = 0, ""
+    began_us = min((each.wall_us for each in found if each.wall_us is not None), default=None)
     for cause, name in zip(found, shown, strict=True):
         if name != before and (every or cause.is_main):
             output.line((name, "bold"))
@@ -85,7 +88,7 @@ def _describe(found: tuple[Cause, ...], shown: list[str], *, every: bool) -> Non
         level += cause.is_main
         of = f"of {found[cause.of].seq}" if every and cause.of is not None else ""
         elsewhere = "" if name == before else f"{name} "
-        _print(cause, f"{'':{indent}}", of, elsewhere)
+        _print(cause, f"{'':{indent}}", of, elsewhere, began_us)
     last = found[-1]
     if not every and last.seq == 0 and last.data.get("parent"):
         output.line(("its parent's log is not here, or is another run's", "yellow"))
@@ -93,14 +96,18 @@ def _describe(found: tuple[Cause, ...], shown: list[str], *, every: bool) -> Non
         output.line((words.counted(len(found), "entry", "entries"), "dim"))
 
 
-def _print(cause: Cause, indent: str, of: str, elsewhere: str) -> None:
+def _print(cause: Cause, indent: str, of: str, elsewhere: str, began_us: int | None) -> None:
     how = "" if cause.of is None else cause.how
+    after = ""
+    if began_us is not None and cause.wall_us is not None:
+        after = f"+{words.seconds((cause.wall_us - began_us) // 1000)}  "
     output.line(
         (f"{indent}{f'{how} {of}'.strip():<{20 if of else 10}} ", "dim"),
         (elsewhere, "dim"),
         f"{cause.seq} ",
         (cause.kind, STYLES.get(cause.kind, "") if cause.is_main else "dim"),
         f" {cause.call}  " if cause.call else "  ",
+        (after, "dim"),
         *gist(cause.kind, cause.data),
         cut=True,
     )

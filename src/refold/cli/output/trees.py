@@ -143,12 +143,12 @@ def _with_below(node: RunNode) -> str:
 
 def _use(use: ToolUse) -> str:
     failed = f" ({use.failed} failed)" if use.failed else ""
-    return f"{use.tool} x{use.called}{failed}"
+    return f"{use.tool} ×{use.called}{failed}"
 
 
 def _details(node: RunNode) -> list[str]:
     limits = ", ".join(f"{name} {value}" for name, value in node.narrowed.items())
-    tools = ", ".join(f"{use.tool} x{use.called}" for use in node.tools)
+    tools = ", ".join(map(_use, node.tools))
     artifacts = ", ".join(f"{kind} {name}".rstrip() for kind, name in node.artifacts)
     facts: dict[str, Any] = {
         "limits": limits,

@@ -246,6 +246,22 @@ def _demo() -> Schema:
     )
 
 
+def _compare() -> Schema:
+    counts = ("subagents", "failed", "calls", "requests", "input_tokens", "output_tokens")
+    run = record(
+        {
+            "log": TEXT,
+            "status": TEXT,
+            **dict.fromkeys(counts, COUNT),
+            "cost_usd_micros": or_null(COUNT),
+            "duration_ms": or_null(COUNT),
+            "differences": COUNT,
+            "first_difference": TEXT,
+        }
+    )
+    return record({"runs": list_of(run)})
+
+
 DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
     "verify": ("refold verify --json", lambda: _of(Verification)),
     "divergence": ("one divergence, as refold replay prints it", divergence_schema),
@@ -269,6 +285,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
         "refold pack --json",
         lambda: record({"packed": TEXT, "logs": COUNT, "bytes": COUNT}),
     ),
+    "compare": ("refold compare --json", _compare),
     "export": (
         "refold export --json",
         lambda: record({"exported": TEXT, "to": TEXT, "bytes": COUNT}),

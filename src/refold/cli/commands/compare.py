@@ -1,0 +1,87 @@
+"""`refold compare`: what many runs came to, a row each (CONTRACT.md §14.16)."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from refold.cli.arguments.logs import LOG, json_option, opened_log, started
+from refold.cli.output import output, words
+from refold.cli.output.exit_codes import DIFFERS, FINE
+from refold.cli.output.pages import page
+from refold.page.one_run import totals
+from refold.replay.compare.diff import diff
+from refold.replay.tree.delegation_tree import delegation_tree
+
+_PAGE: Final = """
+Examples:
+  refold compare runs/*.jsonl
+  refold compare before.jsonl after.jsonl --json
+
+Each run is compared with the first.  How two differ: refold diff A B, or
+refold export B --to html --diff A.
+
+Exit code: 0 no difference · 1 differences.
+"""
+
+
+@click.command("compare", epilog=page(_PAGE))
+@click.argument("logs", metavar="RUN…", type=LOG, nargs=-1, required=True)
+@json_option
+def command(*, logs: tuple[Path, ...], as_json: bool) -> int:
+    """Show what runs came to, and where each differs first from the first.
+
+    Status, subagents, calls, tokens, time; the cost where it is known.
+    """
+    with output.progress(f"comparing {len(logs)} runs"):
+        rows = [_row(log, logs[0]) for log in logs]
+    if as_json:
+        output.document({"runs": rows})
+    else:
+        output.table([_HEADING, *map(_shown, rows)])
+    return DIFFERS if any(row["differences"] for row in rows) else FINE
+
+
+def _row(log: Path, first: Path) -> dict[str, Any]:
+    with opened_log(log) as opened, opened_log(first) as reference:
+        started(opened.path)  # a file without a first entry is no run
+        tree = delegation_tree(opened.path)
+        found = diff(reference.path, opened.path, most=1) if log != first else None
+    told = totals(tree)
+    return {
+        "log": output.shown_path(log),
+        "status": tree.status,
+        "subagents": told["subagents"],
+        "failed": told["failed"],
+        "calls": told["tools"],
+        "requests": told["requests"],
+        "input_tokens": told["tokens"]["input"],
+        "output_tokens": told["tokens"]["output"],
+        "cost_usd_micros": told["cost_usd_micros"],
+        "duration_ms": tree.duration_ms,
+        "differences": found.count if found else 0,
+        "first_difference": _first(found.differences) if found else "",
+    }
+
+
+def _first(differences: tuple[Any, ...]) -> str:
+    return f"{differences[0].where}: {differences[0].category}" if differences else ""
+
+
+_HEADING: Final[list[output.Part]] = [
+    "status", "subagents", "failed", "calls", "requests", "tokens", "cost", "time", "run",
+    "first difference",
+]  # fmt: skip
+
+
+def _shown(row: dict[str, Any]) -> list[output.Part]:
+    took, cost = row["duration_ms"], row["cost_usd_micros"]
+    return [
+        (row["status"], output.status_style(row["status"])),
+        *(f"{row[name]:,}" for name in ("subagents", "failed", "calls", "requests")),
+        f"{row['input_tokens'] + row['output_tokens']:,}",
+        "-" if cost is None else f"${cost / 1_000_000:.2f}",
+        "-" if took is None else words.seconds(took),
+        row["log"],
+        row["first_difference"],
+    ]

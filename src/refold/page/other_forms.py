@@ -1,0 +1,98 @@
+"""The page's document in other forms: Chrome trace events, and a summary in Markdown.
+
+What a log says is text in both: markup in it is escaped.  Rules: CONTRACT.md §14.16.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from refold.replay.tree.tree_text import printable
+
+_MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>()#|!~&@])")
+_TEXT_MAX: Final = 300
+"""Characters of a text in a summary."""
+_ROWS_MAX: Final = 50
+"""Runs that did not complete, in a summary."""
+
+
+def trace_events(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the lanes as Chrome trace events, which Perfetto and Chrome show."""
+    events: list[dict[str, Any]] = []
+    for pid, lane in enumerate(document["lanes"]):
+        events.append(
+            {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": lane["label"]}}
+        )
+        whole = [None, None, "run", lane["label"], lane["start_us"], lane["end_us"], lane["status"]]
+        ends: list[int] = []  # of the last bar of each row: bars of one row may not overlap
+        for seq, _, kind, name, start, end, status in [whole, *lane["bars"]]:
+            last = lane["end_us"] if end is None else end
+            row = next((at for at, free in enumerate(ends) if free <= start), len(ends))
+            ends[row:] = [last, *ends[row + 1 :]]
+            event = {"ph": "X", "name": name, "cat": kind, "pid": pid, "tid": row, "ts": start}
+            events.append(event | {"dur": last - start, "args": {"entry": seq, "status": status}})
+    return {"traceEvents": events, "displayTimeUnit": "ms"}
+
+
+def summary(document: dict[str, Any]) -> str:
+    """Return a summary in Markdown, for a pull request or a CI step."""
+    return "\n".join(_lines(document)) + "\n"
+
+
+def _lines(document: dict[str, Any]) -> Iterator[str]:
+    tree, verdict, totals = document["tree"], document["verdict"], document["totals"]
+    yield f"### {_text(document['title'])}: {_text(tree['status'])}"
+    yield ""
+    answers = {name: "yes" if verdict[name] else "**no**" for name in ("intact", "complete")}
+    yield f"Log intact: {answers['intact']}, complete: {answers['complete']}, not signed."
+    for each in verdict["problems"][:_ROWS_MAX]:
+        yield f"- {_text(each['name'])}:{each['line']}: {_text(each['what'])}"
+    yield ""
+    if document["diff"] is None:
+        yield "| runs | completed | failed | tool calls | requests | tokens | time |"
+        yield "|---|---|---|---|---|---|---|"
+        tokens = totals["tokens"]["input"] + totals["tokens"]["output"]
+        took = "-" if tree["duration_ms"] is None else f"{tree['duration_ms'] / 1000:,.1f} s"
+        counts = [totals[name] for name in ("runs", "completed", "failed", "tools", "requests")]
+        yield f"| {' | '.join(f'{count:,}' for count in counts)} | {tokens:,} | {took} |"
+    else:
+        yield from _differences(document["diff"])
+    bad = [node for node in _nodes(tree) if node["status"] not in ("completed", "running")]
+    if bad:
+        yield ""
+        yield "**Did not complete:**"
+    for node in bad[:_ROWS_MAX]:
+        error = node["error"] or {}
+        why = ": ".join(_text(error[name]) for name in ("code", "message") if error.get(name))
+        number = f" {node['number']}" if node["number"] else ""
+        yield f"- {_text(node['name'])}{number}: {_text(node['status'])}{why and f' ({why})'}"
+    if len(bad) > _ROWS_MAX:
+        yield f"- and {len(bad) - _ROWS_MAX:,} more"
+
+
+def _differences(diff: dict[str, Any]) -> Iterator[str]:
+    if diff.get("error"):
+        yield f"Not compared: {_text(diff['error'])}"
+    elif diff["first"]:
+        yield f"First difference: {_text(diff['first']['what'])}; {diff['count']:,} in all."
+    else:
+        yield "No difference." if diff["identical"] else f"{diff['count']:,} differences."
+    yield ""
+    yield "| | this run | the other |"
+    yield "|---|---|---|"
+    for name, pair in diff["table"].items():
+        yield f"| {name} | {' | '.join('-' if each is None else f'{each:,}' for each in pair)} |"
+
+
+def _nodes(tree: dict[str, Any]) -> list[dict[str, Any]]:
+    nodes = [tree]
+    for node in nodes:
+        nodes.extend(node["children"])
+    return nodes
+
+
+def _text(value: Any) -> str:
+    """Return a text on one line, cut, with nothing in it that Markdown or HTML reads."""
+    line = " ".join(printable(str(value)).split())
+    cut = line if len(line) <= _TEXT_MAX else f"{line[:_TEXT_MAX]}…"
+    return _MARKUP.sub(r"\\\1", cut).replace("\\<", "&lt;").replace("\\@", "&#64;")

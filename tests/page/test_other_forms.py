@@ -1,0 +1,56 @@
+"""Trace events whose rows do not overlap, and a summary in which a log's words are no markup."""
+
+import itertools
+from pathlib import Path
+
+from refold.engine.program.run import Run
+from refold.engine.runners.recording import record
+from refold.page.document import page
+from refold.page.other_forms import summary, trace_events
+
+
+async def hostile(_run: Run, _value: int) -> None:
+    raise ValueError("</td><script>alert(1)</script> | [x](javascript:y) @everyone\n# boo")
+
+
+def test_every_call_is_an_event_and_none_of_a_row_overlap(survey_log: Path) -> None:
+    document = page(survey_log).document
+
+    events = [each for each in trace_events(document)["traceEvents"] if each["ph"] == "X"]
+
+    lanes = document["lanes"]
+    assert len(events) == len(lanes) + sum(len(lane["bars"]) for lane in lanes)
+    rows = itertools.groupby(
+        sorted(events, key=lambda each: (each["pid"], each["tid"], each["ts"])),
+        key=lambda each: (each["pid"], each["tid"]),
+    )
+    for _, row in rows:
+        for one, then in itertools.pairwise(list(row)):
+            assert one["ts"] + one["dur"] <= then["ts"]
+
+
+def test_a_summary_says_counts_and_verdict(survey_log: Path) -> None:
+    text = summary(page(survey_log).document)
+
+    assert "Log intact: yes, complete: yes" in text
+    assert "| 4 | 3 | 0 |" in text
+    assert "Did not complete" not in text
+
+
+def test_what_a_log_says_is_no_markup(tmp_path: Path) -> None:
+    log = record(hostile, 1, log=tmp_path / "a.jsonl").log
+
+    text = summary(page(log).document)
+
+    assert "**Did not complete:**" in text
+    assert "<script" not in text
+    assert "[x]" not in text
+    assert "@everyone" not in text
+    assert "\n#" not in text
+
+
+def test_two_runs_are_a_table(survey_log: Path) -> None:
+    text = summary(page(survey_log, survey_log).document)
+
+    assert "No difference." in text
+    assert "| runs | 4 | 4 |" in text
