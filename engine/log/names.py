@@ -34,6 +34,20 @@ def check_root(path: Path) -> None:
         raise LogNameRefused(str(path), f"{why}; try {_NUMBERS.sub('', stem) or 'run'}{SUFFIX}")
 
 
+def check_place(path: Path) -> None:
+    """Refuse a path that the system takes no file at: a NUL, a name too long, a file as a folder.
+
+    Raises:
+        LogNameRefused: with what the system says.
+    """
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as error:  # a NUL is a ValueError
+        raise LogNameRefused(str(path), getattr(error, "strerror", None) or str(error)) from None
+
+
 def child_path(path: Path, number: int) -> Path:
     """Return where the child `number` (1-based, in order of starts) of the log at `path` lies."""
     return path.with_name(f"{_stem(path)}.{number}{SUFFIX}")

@@ -23,7 +23,7 @@ from typing import IO, BinaryIO, Final
 
 from refold.engine.errors import LogExists, LogNameRefused, LogUnsupported, UsageError
 from refold.engine.log.gaps import named_blobs
-from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, blobs_of, root_of, tree
+from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, blobs_of, check_place, root_of, tree
 from refold.engine.log.reader import open_log, reading
 
 UNPACKED_MAX: Final = 4 * 1024**3
@@ -58,7 +58,7 @@ def pack(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Path:
         LogExists: `out` is there; it is never overwritten.
         LogMissing: there is no log at `path`.
         LogNameRefused: `path` is not named like a log, or not in printable characters, or `out`
-            does not end in `.refold`.
+            does not end in `.refold`, or no file can be made there.
         OSError: `out` could not be written; nothing of it is left.
         UsageError: it is more than `opened` would open.
     """
@@ -74,6 +74,7 @@ def pack(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Path:
     parts = _parts(top)
     _refuse_too_much(top, parts)
     unfinished = packed.with_name(f".{packed.name}.{secrets.token_hex(4)}")
+    check_place(unfinished)
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with open(os.open(unfinished, flags, 0o600), "w+b") as file:  # noqa: PTH123 - a descriptor

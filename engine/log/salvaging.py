@@ -32,7 +32,7 @@ from refold.engine.log.blobs import BlobStore
 from refold.engine.log.damage import Damage, Place
 from refold.engine.log.gaps import named_blobs
 from refold.engine.log.line import NO_HASH, is_well_formed
-from refold.engine.log.names import blobs_of, check_root, child_path
+from refold.engine.log.names import blobs_of, check_place, check_root, child_path
 from refold.engine.log.reader import Entry, open_log, read_entries
 from refold.engine.log.recovery import sync_folder
 from refold.engine.log.writer import LogWriter
@@ -160,13 +160,14 @@ def salvage(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Salvag
         LogDamaged: not even the first entry verifies; nothing was written.
         LogExists: there is a log at `out`, or at the place of one of its children.
         LogMissing: there is no log at `path`.
-        LogNameRefused: `out` cannot be a root's log.
+        LogNameRefused: `out` cannot be a root's log, or no file can be made there.
         LogUnsupported: the log was written by a newer version.
         OSError: the copy could not be written; nothing of it is left.
         UsageError: nothing is wrong with the logs.
     """
     source, new = prefix_of(path), Path(out)
     check_root(new)
+    check_place(new)
     children = list(_below(source))
     if source.wrong is None and all(child.wrong is None for _, child in children):
         raise UsageError(f"{source.path}: each line verifies, so there is nothing to salvage")

@@ -1,11 +1,13 @@
 """Where the files of a run lie (CONTRACT.md §4)."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from refold.engine.errors import LogNameRefused
+from refold.engine.log import salvage
 from refold.engine.log.names import (
     Folder,
     blobs_of,
@@ -17,6 +19,7 @@ from refold.engine.log.names import (
     root_of,
     tree,
 )
+from refold.engine.log.pack import pack
 
 
 def test_children_are_named_by_number_below_their_parent() -> None:
@@ -109,3 +112,17 @@ def test_a_folder_tells_the_children_of_all_that_lie_in_it(tmp_path: Path) -> No
         "a.1.2.jsonl",
     ]
     assert folder.children(tmp_path / "b.jsonl") == {3: tmp_path / "b.3.jsonl"}
+
+
+@pytest.mark.parametrize("name", ["a\0b", "x" * 300, "a\0/b", "x" * 300 + "/b", "file/b"])
+def test_a_place_where_no_file_can_be_made_is_named(
+    name: str, make_log: Callable[[int], Path], tmp_path: Path
+) -> None:
+    """By whoever writes a log or a pack: never the system's own error."""
+    log = make_log(2)
+    (tmp_path / "file").touch()
+    log.write_bytes(log.read_bytes() + b"no entry\n")
+
+    for write, suffix in ((pack, ".refold"), (salvage, ".jsonl")):
+        with pytest.raises(LogNameRefused):
+            write(log, tmp_path / f"{name}{suffix}")
