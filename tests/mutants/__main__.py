@@ -17,7 +17,7 @@ import json
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -28,8 +28,8 @@ from tests.mutants.edits import mutants
 ROOTS: Final = ("engine", "replay", "tools")
 EXPLAINED: Final = Path(__file__).with_name("explained.json")
 """`{name of the mutant: why no test need see it}`."""
-BUDGET_SECONDS: Final = 6.0
-"""Of tests, for each mutant; a line that many tests run is seen by the first of them, or by few."""
+
+_SHOWN: Final = 150
 
 
 def main(words: list[str]) -> int:
@@ -44,10 +44,12 @@ def main(words: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=0, help="which sample: the first, the second …")
     parser.add_argument("--checks", action="store_true", help="only lines that a check names")
     parser.add_argument("--quick", action="store_true", help="the first round only")
+    parser.add_argument("--seconds", type=float, default=6.0, help="of tests for each mutant")
     parser.add_argument("--tests", nargs="+", default=[], help="only by these tests")
-    parser.add_argument("--out", type=Path, help="add each verdict to a file, a line of JSON each")
+    parser.add_argument("--again", type=Path, help="only what survived in a file of verdicts")
+    parser.add_argument("--out", type=Path, help="add verdicts to a file; what it holds is done")
     parser.add_argument("--root", type=Path, default=Path.cwd())
-    given = parser.parse_args(words)
+    given = parser.parse_intermixed_args(words)
     root, path = given.root.resolve(), given.map.resolve()
     if given.do == "map":
         roots = [root / one for one in ROOTS]
@@ -78,11 +80,16 @@ def _sampled(given: argparse.Namespace, root: Path, seen: Map) -> list[Job]:
         print(f"changed since the map was made, not mutated: {', '.join(stale)}")
     paths = sorted(root / file for file in seen.lines if file not in stale)
     everything = [one for path in paths for one in mutants(root, path)]
-    some = (
+    some = [
         one
         for one in everything
         if all(word in f"{one.file}:{one.line}: {one.name}" for word in given.words)
-    )
+    ]
+    if given.again:
+        again = {
+            (one["file"], one["new"]) for one in _read(given.again) if one["said"] == "survived"
+        }
+        some = [one for one in some if (one.file, one.new) in again]
     checks = Checks(root, {(one.file, one.line): one.old for one in everything}.values())
     jobs = []
     for mutant in sorted(some, key=lambda one: one.rank):
@@ -95,21 +102,29 @@ def _sampled(given: argparse.Namespace, root: Path, seen: Map) -> list[Job]:
             tests = [test for test in tests if test.startswith(tuple(given.tests))]
         named: list[str] = []
         if given.checks:
-            named = [test for test in tests if checks.names(test, mutant.old, mutant.new)]
-            others = [test for test in tests if test not in named]
-            tests = named + others
-        if tests and (named or not given.checks):
-            jobs.append(Job(mutant, _within(tests, seen), len(named)))
-    return jobs[given.sample * given.seed : given.sample * (given.seed + 1)]
+            named = checks.that_name(mutant.old, mutant.new, tests)
+            tests = [test for test in tests if test not in named]
+            named = _within(named, seen, given.seconds)
+        if named or (tests and not given.checks):
+            tests = _within(tests, seen, given.seconds)
+            jobs.append(Job(mutant, named + tests, len(named)))
+    jobs = jobs[given.sample * given.seed : given.sample * (given.seed + 1)]
+    done = _read(given.out) if given.out and given.out.exists() else []
+    names = {(one["file"], one["line"], one["new"]) for one in done}
+    return [job for job in jobs if (job.mutant.file, job.mutant.line, job.mutant.new) not in names]
 
 
-def _within(tests: list[str], seen: Map) -> list[str]:
+def _read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def _within(tests: list[str], seen: Map, most: float) -> list[str]:
     """Return the first tests, as many as are run in the time that a mutant has."""
     kept: list[str] = []
     seconds = 0.0
     for test in tests:
         seconds += seen.seconds[test]
-        if kept and seconds > BUDGET_SECONDS:
+        if kept and seconds > most:
             break
         kept.append(test)
     return kept
@@ -131,8 +146,8 @@ def _told(verdict: Verdict, reason: str | None) -> str:
     mutant, job = verdict.job.mutant, verdict.job
     lines = [
         f"{mutant.file}:{mutant.line}: {verdict.said}",
-        f"  - {mutant.old}",
-        f"  + {mutant.new}",
+        f"  - {_around(mutant.old, mutant.new)}",
+        f"  + {_around(mutant.new, mutant.old)}",
     ]
     if job.checks:
         numbers = sorted({check.partition("::test_")[2][:3] for check in job.tests[: job.checks]})
@@ -140,6 +155,13 @@ def _told(verdict: Verdict, reason: str | None) -> str:
             f"  checks that name it: {', '.join(numbers)}; killed by: {verdict.by or 'none'}"
         )
     return "\n".join([*lines, f"  {reason or 'not explained'}", ""])
+
+
+def _around(text: str, other: str) -> str:
+    """Return what is near the first difference."""
+    first = next((at for at, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), 0)
+    start = max(first - 60, 0) if first + 60 > _SHOWN else 0
+    return ("… " if start else "") + text[start : start + _SHOWN]
 
 
 if __name__ == "__main__":

@@ -123,10 +123,12 @@ class Checks:
             word for word in counts if counts[word] <= 6 and counts_of_lines[word] <= 60
         }
 
-    def names(self, test: str, old: str, new: str) -> bool:
-        """Whether a test is a check, and holds a telling word of what is edited in a line."""
-        words = self._words.get(test.partition("[")[0], set())
-        return bool(words & self._telling & _words_of(_edited(old, new)))
+    def that_name(self, old: str, new: str, tests: Iterable[str]) -> list[str]:
+        """Return the tests that are checks, and hold a telling word of what is edited in a line."""
+        edited = self._telling & _words_of(_edited(old, new))
+        if not edited:
+            return []
+        return [one for one in tests if edited & self._words.get(one.partition("[")[0], set())]
 
 
 _CHECK: Final = re.compile(r"\bdef test_\d{3}_")

@@ -91,9 +91,9 @@ def test_a_check_names_a_line_by_a_word_that_few_share(root: Path) -> None:
     checks = Checks(root, ["return depth < limit", "return depth"])
     test = "tests/test_room.py::test_001_there_is_room_below_the_limit"
 
-    assert checks.names(test, "return depth < limit", "return depth <= limit")
-    assert not checks.names(test, "return depth < limit", "return count < limit")
-    assert not checks.names("tests/test_other.py::test_it", "return limit", "return None")
+    assert checks.that_name("return depth < limit", "return depth <= limit", [test]) == [test]
+    assert checks.that_name("return depth < limit", "return count < limit", [test]) == []
+    assert checks.that_name("return limit", "return None", ["tests/test_other.py::test_it"]) == []
 
 
 def test_what_is_explained_has_a_reason() -> None:

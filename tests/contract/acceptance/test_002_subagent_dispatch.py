@@ -11,6 +11,7 @@ import pytest
 import structlog
 
 from refold.engine.errors import InvalidDefError, SessionNotFound, ToolError
+from refold.engine.events.events import MEASURED
 from refold.engine.events.limits import Limits
 from refold.engine.log import read_entries
 from refold.engine.models.scripted import Reply, ScriptedModel
@@ -186,6 +187,9 @@ def test_062_the_session_can_be_read_back_by_its_id(agents: AgentLoader, log: Pa
     ids = [json.loads(text)["session_id"] for text in recording.output]
     assert len(set(ids)) == 2
     assert all(str(uuid.UUID(each)) == each for each in ids)
+    measured = [each.data for each in read_entries(log) if each.kind == MEASURED]
+    ends = [each for each in measured if each["what"].endswith(" ends")]
+    assert [each["ids"] for each in ends] == [[each] for each in ids], "for diffs of two recordings"
     session = load_session(recording.log, ids[1])
     assert session.log == log.with_name("run.2.jsonl")
     assert (session.agent, session.status) == ("reviewer", "completed")
@@ -352,7 +356,10 @@ def test_070_without_a_description_there_is_no_agent(tmp_path: Path, log: Path) 
 
     assert enum_of(tool) == ["reviewer"]
     assert [error.agent for error in loader.skipped] == ["mute"]
-    assert [line["agent"] for line in lines if line["event"] == "agent skipped"] == ["mute"]
+    (line,) = [line for line in lines if line["event"] == "agent skipped"]
+    assert line["agent"] == "mute"
+    assert "description is required" in line["reason"]
+    assert line["path"].endswith("mute/AGENT.md")
     recorded(log, tool, {"agent_id": "mute", "task": "t"}, {}, ask_and_catch)
     notes = [entry.data for entry in read_entries(log) if entry.kind == "note.added"]
     (skipped,) = [note["data"] for note in notes if note["text"] == "agent skipped"]

@@ -15,6 +15,7 @@ import pytest
 import structlog
 
 import refold.engine
+from refold.engine.events.events import MEASURED
 from refold.engine.events.limits import Limits
 from refold.engine.log import read_entries
 from refold.engine.models.scripted import ScriptedModel
@@ -512,6 +513,11 @@ def test_088_each_call_logs_its_correlation_id_hash_times_and_status(log: Path) 
     assert begins["started_at"].endswith("+00:00")
     told = ("success", "timed_out", "error", "duration_ms")
     assert {name: ends[name] for name in told} == {name: result[name] for name in told}
+    assert [(each["what"], each["places"]) for each in entries(log, MEASURED)] == [
+        ("note:subagent begins", ["/data/correlation_id", "/data/started_at"]),
+        ("note:subagent ends", ["/data/correlation_id", "/data/duration_ms"]),
+        ("tool:subagent", ["/result/duration_ms"]),
+    ]
 
 
 async def naps(run: Any, _given: Any) -> str:

@@ -296,6 +296,17 @@ def test_097_so_is_an_unknown_tool_and_an_unknown_pool(
     assert reexecute(log.with_name("agent.jsonl"), tools=replayed).identical
 
 
+def test_097_so_is_a_default_pool_that_the_run_has_not(log: Path, workspace: Path) -> None:
+    """A profile's own pool comes before it, and the error says whose it was."""
+    profiles = {"coder": SpawnProfile(), "sage": SpawnProfile(pool="smart")}
+
+    for name, words in (("coder", "default unknown pool 'cheap'"), ("sage", "profile 'sage': ")):
+        log.unlink(missing_ok=True)
+        log.with_name("agent.jsonl").unlink(missing_ok=True)
+        tools = tools_of(workspace, profiles, default_pool="cheap")
+        assert refused(log, tools, task="dig", profile=name).startswith(f"Error: {words}")
+
+
 def test_097_runs_recorded_before_that_was_an_error_replay(
     log: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

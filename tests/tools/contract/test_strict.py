@@ -155,6 +155,13 @@ def test_nothing_is_coerced(hint: Any, value: Any, problem: str) -> None:
     assert problem in found
 
 
+@pytest.mark.parametrize("hint", [float | None, float | str])
+def test_so_it_does_in_a_union_without_integers(hint: Any) -> None:
+    found = read(hint, 1)
+
+    assert (found, type(found)) == (1.0, float)
+
+
 def test_an_integer_stands_for_a_float() -> None:
     """JSON writers drop the `.0`; the value read is a float."""
     found = read(list[float], [1, 2.5])

@@ -92,6 +92,22 @@ def test_the_plan_is_reported_as_it_stands(tmp_path: Path) -> None:
     assert recording.artifacts == (Artifact(kind="json", name="plan", value=plan),)
 
 
+@pytest.mark.parametrize("planning", [False, True])
+def test_only_a_child_that_plans_has_the_planning_tools(
+    tmp_path: Path,
+    planning: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    async def names(run: Run, _given: Any) -> list[str]:
+        return sorted(tool.name for tool in run.tools)
+
+    recording = record(
+        reporting(names, planning=planning), log=tmp_path / "run.jsonl", session=kept()
+    )
+
+    tools = sorted(tool.name for tool in planning_tools())
+    assert recording.output == (tools if planning else []), recording.error
+
+
 def test_nothing_is_added_where_nothing_was_recorded(tmp_path: Path) -> None:
     async def returns(_run: Run, given: Any) -> Any:
         return given

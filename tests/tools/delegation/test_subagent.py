@@ -90,6 +90,13 @@ def test_nonsense_as_a_cap_is_refused(option: str, value: Any) -> None:
     assert refused.value.limit == option
 
 
+def test_the_least_that_a_cap_may_be_is_taken() -> None:
+    least = {"timeout_seconds": 1, "max_iterations": 1}
+    caps = {f"{name}_cap": value for name, value in least.items()}
+
+    assert subagent_tool(max_depth=0, request_bytes=1, **least, **caps).name == "subagent"
+
+
 def test_options_can_be_kept_and_varied() -> None:
     options = SubagentOptions(max_depth=2)
 
