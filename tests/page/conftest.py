@@ -9,7 +9,15 @@ from refold.engine.models.scripted import FunctionModel
 from refold.engine.runners.recording import record
 from tests.cli.conftest import sources, survey_log
 from tests.support.browsing import Browser, exported, started
-from tests.support.shown_runs import HOSTILE, MODEL, desk, hostile, order_status, refuses
+from tests.support.shown_runs import (
+    HOSTILE,
+    MODEL,
+    desk,
+    hostile,
+    late_for_5,
+    order_status,
+    refuses,
+)
 
 __all__ = ["sources", "survey_log"]
 
@@ -33,6 +41,16 @@ def desk_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def desk_page(desk_log: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the page of that run."""
     return exported(desk_log, tmp_path_factory.mktemp("pages"))
+
+
+@pytest.fixture(scope="session")
+def diff_page(desk_log: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the page of that run beside one of 70 orders whose fifth answer is another."""
+    folder = tmp_path_factory.mktemp("diff")
+    other = FunctionModel(late_for_5, "clerk")
+    ran = record(desk, 70, log=folder / "other.jsonl", tools=[order_status], model=other)
+    assert ran.ok
+    return exported(desk_log, folder, ran.log)
 
 
 @pytest.fixture(scope="session")

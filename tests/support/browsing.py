@@ -51,6 +51,19 @@ class Browser:
         self.driver.get(f"{page.as_uri()}{place}")
         self.until(lambda: self.all(".tabs"))
 
+    def visit(self, url: str) -> None:
+        """Show what a server on loopback sends."""
+        self.command(
+            "Network.emulateNetworkConditions",
+            offline=False,
+            latency=0,
+            downloadThroughput=-1,
+            uploadThroughput=-1,
+        )
+        self.driver.get("about:blank")
+        self.driver.get_log("browser")
+        self.driver.get(url)
+
     def command(self, name: str, **arguments: Any) -> Any:
         """Give a command of the DevTools protocol."""
         return self.driver.execute_cdp_cmd(name, arguments)
@@ -116,11 +129,11 @@ def started(profile: Path) -> Iterator[Browser]:
 
 
 @functools.cache
-def exported(log: Path, out: Path) -> Path:
-    """Return the page of a log, made once."""
+def exported(log: Path, out: Path, other: Path | None = None) -> Path:
+    """Return the page of a log, or of two, made once."""
     from refold.page.document import page  # noqa: PLC0415 - not for other tests
     from refold.page.html import page_html  # noqa: PLC0415 - the same
 
     target = out / f"{log.stem}.html"
-    target.write_text(page_html(page(log)), encoding="utf-8")
+    target.write_text(page_html(page(log, other=other)), encoding="utf-8")
     return target

@@ -55,6 +55,12 @@ def _reply(request: ModelRequest) -> Reply:
     return f"I have read: {said[:60] if isinstance(said, str) else 'a picture'}. " + "Fine. " * 60
 
 
+def late_for_5(request: ModelRequest) -> Reply:
+    """Answer as `MODEL` does, but for one order."""
+    said = str(request.messages[-1]["content"])
+    return "It is late." if "Order 5 is" in said else _reply(request)
+
+
 MODEL: Final = FunctionModel(_reply, "clerk")
 
 

@@ -1,182 +1,181 @@
 /** The page's document and the bytes of its logs: unpacked in slices, indexed by line, read when shown. */
 import { pause, short } from "./dom.js";
 
-const KINDS = ["run.started", "tool.called", "tool.returned", "model.asked", "model.answered", "child.started", "child.finished", "timer.fired", "clock.read", "value.drawn", "input.asked", "input.given", "effect.cancelled", "effect.late", "limit.hit", "session.seeded", "session.restored", "session.changed", "tokens.granted", "patch.marked", "note.added", "run.resumed", "run.finished"];
 const decoder = new TextDecoder();
 
 /** One log: its bytes as far as they have come, and where its lines begin. */
 export class Log {
-  /** @param {number} id @param {any} said */
-  constructor(id, said) {
-    this.id = id;
-    this.said = said;
-    this.bytes = new Uint8Array(Math.min(said.bytes || 0, 2 ** 31));
-    this.filled = 0;
-    this.offsets = new Float64Array(Math.min((said.entries || 0) + 2, 2 ** 22));
-    this.lines = 0;
-    this.ended = false;
-    this.fault = "";
-    /** Where content is left out: seq, kind, call, cause, hash, time of each entry. @type {any[][] | null} */
-    this.rows = null;
-  }
-  get name() { return String(this.said.name); }
-  /** @param {Uint8Array} chunk */
-  add(chunk) {
-    if (this.filled + chunk.length > this.bytes.length) {
-      const grown = new Uint8Array(Math.max(this.filled + chunk.length, this.bytes.length * 1.5));
-      grown.set(this.bytes.subarray(0, this.filled));
-      this.bytes = grown;
-    }
-    this.bytes.set(chunk, this.filled);
-    const end = this.filled + chunk.length;
-    let at = this.bytes.indexOf(10, this.filled);
-    while (at >= 0 && at < end) {
-      if (this.lines + 1 >= this.offsets.length) {
-        const grown = new Float64Array(this.offsets.length * 2 + 16);
-        grown.set(this.offsets);
-        this.offsets = grown;
-      }
-      this.offsets[++this.lines] = at + 1;
-      at = this.bytes.indexOf(10, at + 1);
-    }
-    this.filled = end;
-  }
-  /** @param {number} seq @returns {Uint8Array} the line without its newline */
-  line(seq) { return this.bytes.subarray(this.offsets[seq], this.offsets[seq + 1] - 1); }
-  /** @param {number} seq @returns {string} */
-  text(seq) { return this.rows ? "" : decoder.decode(this.line(seq)); }
-  /** @param {number} seq @returns {any} the entry; of a line that is none, what can be said */
-  entry(seq) {
-    if (seq < 0 || seq >= this.lines) return null;
-    if (this.rows) { const [, kind, call, cause, hash, at] = this.rows[seq]; return { seq, kind, call, cause, hash, at, data: {} }; }
-    try {
-      const entry = JSON.parse(this.text(seq));
-      if (entry && typeof entry === "object" && typeof entry.kind === "string") {
-        entry.data = entry.data && typeof entry.data === "object" ? entry.data : {};
-        return entry;
-      }
-    } catch { /* a damaged line is shown as one */ }
-    return { seq, kind: "unreadable", data: {}, damaged: true };
-  }
+	/** @param {number} id @param {any} said */
+	constructor(id, said) {
+		this.id = id;
+		this.said = said;
+		this.bytes = new Uint8Array(Math.min(said.bytes || 0, 2 ** 31));
+		this.filled = 0;
+		this.offsets = new Float64Array(Math.min((said.entries || 0) + 2, 2 ** 22));
+		this.lines = 0;
+		this.ended = false;
+		this.fault = "";
+		/** Where content is left out: seq, kind, call, cause, hash, time of each entry. @type {any[][] | null} */
+		this.rows = null;
+	}
+	get name() { return String(this.said.name); }
+	/** @param {Uint8Array} chunk */
+	add(chunk) {
+		if (this.filled + chunk.length > this.bytes.length) {
+			const grown = new Uint8Array(Math.max(this.filled + chunk.length, this.bytes.length * 1.5));
+			grown.set(this.bytes.subarray(0, this.filled));
+			this.bytes = grown;
+		}
+		this.bytes.set(chunk, this.filled);
+		const end = this.filled + chunk.length;
+		for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, at + 1)) {
+			if (this.lines + 1 >= this.offsets.length) {
+				const grown = new Float64Array(this.offsets.length * 2 + 16);
+				grown.set(this.offsets);
+				this.offsets = grown;
+			}
+			this.offsets[++this.lines] = this.filled + at + 1;
+		}
+		this.filled = end;
+	}
+	/** @param {number} seq @returns {Uint8Array} the line without its newline */
+	line(seq) { return this.bytes.subarray(this.offsets[seq], this.offsets[seq + 1] - 1); }
+	/** @param {number} seq @returns {string} */
+	text(seq) { return this.rows ? "" : decoder.decode(this.line(seq)); }
+	/** @param {number} seq @returns {any} the entry; of a line that is none, what can be said */
+	entry(seq) {
+		if (seq < 0 || seq >= this.lines) return null;
+		if (this.rows) { const [, kind, call, cause, hash, at] = this.rows[seq]; return { seq, kind, call, cause, hash, at, data: {} }; }
+		try {
+			const entry = JSON.parse(this.text(seq));
+			if (entry && typeof entry === "object" && typeof entry.kind === "string") {
+				entry.data = entry.data && typeof entry.data === "object" ? entry.data : {};
+				return entry;
+			}
+		} catch { /* a damaged line is shown as one */ }
+		return { seq, kind: "unreadable", data: {}, damaged: true };
+	}
 }
+
+/** How, log and seq of an entry's main cause. Of many entries they come as three lists. @param {any} links @param {number} seq */
+const linkAt = (links, seq) => (links?.seq ? (links.seq[seq] >= 0 ? [links.words[links.how[seq]], links.log[seq], links.seq[seq]] : null) : links?.[seq] ?? null);
 
 /** All that the page has. */
 export class Store {
-  /** @param {any} page @param {{query: (path: string, more: Record<string, any>) => string} | null} server */
-  constructor(page, server) {
-    this.server = server;
-    /** @type {Map<number, Log>} */
-    this.logs = new Map();
-    /** @type {Set<() => void>} */
-    this.heard = new Set();
-    this.take(page);
-  }
-  /** @param {any} page */
-  take(page) {
-    this.page = page;
-    this.led = null;
-    for (const run of [page, page.diff?.other]) {
-      (run?.logs ?? []).forEach((said, i) => {
-        const id = said.id ?? i, log = this.logs.get(id);
-        if (log) log.said = said; else this.logs.set(id, new Log(id, said));
-        const rows = page.entries?.[id], made = this.logs.get(id);
-        if (rows && made) { made.rows = rows; made.lines = rows.length; made.ended = true; }
-      });
-    }
-  }
-  get loaded() { return [...this.logs.values()].every((log) => log.ended); }
-  tell() { for (const each of this.heard) each(); }
+	/** @param {any} page @param {{query: (path: string, more: Record<string, any>) => string} | null} server */
+	constructor(page, server) {
+		this.server = server;
+		/** @type {Map<number, Log>} */
+		this.logs = new Map();
+		/** @type {Set<() => void>} */
+		this.heard = new Set();
+		this.take(page);
+	}
+	/** @param {any} page */
+	take(page) {
+		this.page = page;
+		for (const run of [page, page.diff?.other]) {
+			(run?.logs ?? []).forEach((said, i) => {
+				const id = said.id ?? i, log = this.logs.get(id);
+				if (log) log.said = said; else this.logs.set(id, new Log(id, said));
+				const rows = page.entries?.[id], made = this.logs.get(id);
+				if (rows && made) { made.rows = rows; made.lines = rows.length; made.ended = true; }
+			});
+		}
+	}
+	get loaded() { return [...this.logs.values()].every((log) => log.ended); }
+	tell() { for (const each of this.heard) each(); }
 
-  /** Unpack, or fetch, all logs, the root first. */
-  async load() {
-    for (const log of this.logs.values()) {
-      try {
-        if (log.rows) continue;
-        if (this.server) await this.fetchLog(log);
-        else if (!log.ended) {
-          const block = document.querySelector(`script[data-log="${log.id}"]`);
-          if (!block) log.fault = "not in this file";
-          else await unpack(block, (chunk) => log.add(chunk));
-        }
-      } catch (error) { log.fault = `cannot be unpacked: ${error instanceof Error ? error.message : error}`; }
-      log.ended = true;
-      this.tell();
-    }
-  }
-  /** @param {Log} log */
-  async fetchLog(log) {
-    for (;;) {
-      const reply = await fetch(this.server?.query("raw", { n: log.id, from: log.filled, to: log.filled + 2 ** 21 }) ?? "");
-      if (!reply.ok) { log.fault = reply.status === 416 ? "" : `not sent: ${reply.status}`; return; }
-      const chunk = new Uint8Array(await reply.arrayBuffer());
-      if (chunk.length) log.add(chunk);
-      if (chunk.length < 2 ** 21) return;
-      this.tell();
-      await pause();
-    }
-  }
-  /** @param {number} log @param {number} seq */
-  entry(log, seq) { return this.logs.get(log)?.entry(seq) ?? null; }
-  /** When an entry was written, in microseconds since the root's first.
-   * @param {any} entry @returns {number | null} */
-  at(entry) {
-    if (entry?.at !== undefined) return entry.at;
-    this.zero ||= this.logs.get(0)?.entry(0)?.meta?.wall_us;
-    return this.zero && entry?.meta?.wall_us ? entry.meta.wall_us - this.zero : null;
-  }
-  /** @param {number} log @param {number} seq @returns {any[] | null} how, log and seq of the main cause */
-  cause(log, seq) { return this.page.links?.[log]?.[seq] ?? this.page.diff?.other?.links?.[log]?.[seq] ?? null; }
-  /** @param {number} log @returns {boolean} */
-  linked(log) { return Boolean(this.page.links?.[log] ?? this.page.diff?.other?.links?.[log]); }
-  /** What an entry led to directly. @param {number} log @param {number} seq @returns {any[][]} */
-  ledTo(log, seq) {
-    if (!this.led) {
-      this.led = new Map();
-      for (const links of [this.page.links, this.page.diff?.other?.links]) for (const [from, each] of Object.entries(links ?? {})) if (Array.isArray(each)) {
-        each.forEach((link, at) => {
-          if (!link) return;
-          const key = `${link[1]}:${link[2]}`;
-          this.led?.set(key, [...(this.led.get(key) ?? []), [link[0], Number(from), at]]);
-        });
-      }
-    }
-    return this.led.get(`${log}:${seq}`) ?? [];
-  }
-  /** @param {string} digest @returns {Promise<Uint8Array | null>} */
-  async blob(digest) {
-    if (!/^[0-9a-f]{64}$/.test(digest)) return null;
-    if (this.server) {
-      const reply = await fetch(this.server.query("blob", { digest }));
-      return reply.ok ? new Uint8Array(await reply.arrayBuffer()) : null;
-    }
-    const block = document.querySelector(`script[data-blob="${digest}"]`), parts = ([]);
-    if (!block) return null;
-    await unpack(block, (part) => parts.push(part), true);
-    return new Uint8Array(await new Blob((parts)).arrayBuffer());
-  }
+	/** Unpack, or fetch, all logs, the root first. */
+	async load() {
+		for (const log of this.logs.values()) {
+			try {
+				if (log.rows) continue;
+				if (this.server) await this.fetchLog(log);
+				else if (!log.ended) {
+					const block = document.querySelector(`script[data-log="${log.id}"]`);
+					if (!block) log.fault = "not in this file";
+					else await unpack(block, (chunk) => log.add(chunk));
+				}
+			} catch (error) { log.fault = `cannot be unpacked: ${error instanceof Error ? error.message : error}`; }
+			log.ended = true;
+			this.tell();
+		}
+	}
+	/** @param {Log} log */
+	async fetchLog(log) {
+		for (;;) {
+			const reply = await fetch(this.server?.query("raw", { n: log.id, from: log.filled, to: log.filled + 2 ** 21 }) ?? "");
+			if (!reply.ok) { log.fault = reply.status === 416 ? "" : `not sent: ${reply.status}`; return; }
+			const chunk = new Uint8Array(await reply.arrayBuffer());
+			if (chunk.length) log.add(chunk);
+			if (chunk.length < 2 ** 21) return;
+			this.tell();
+			await pause();
+		}
+	}
+	/** @param {number} log @param {number} seq */
+	entry(log, seq) { return this.logs.get(log)?.entry(seq) ?? null; }
+	/** When an entry was written, in microseconds since the root's first.
+	 * @param {any} entry @returns {number | null} */
+	at(entry) {
+		if (entry?.at !== undefined) return entry.at;
+		this.zero ||= this.logs.get(0)?.entry(0)?.meta?.wall_us;
+		return this.zero && entry?.meta?.wall_us ? entry.meta.wall_us - this.zero : null;
+	}
+	/** @param {number} log @param {number} seq @returns {any[] | null} how, log and seq of the main cause */
+	cause(log, seq) { return linkAt(this.page.links?.[log] ?? this.page.diff?.other?.links?.[log], seq); }
+	/** @param {number} log @returns {boolean} */
+	linked(log) { return Boolean(this.page.links?.[log] ?? this.page.diff?.other?.links?.[log]); }
+	/** What an entry led to directly: looked for when asked, which is cheaper than an index of all.
+	 * @param {number} log @param {number} seq @returns {any[][]} */
+	ledTo(log, seq) {
+		const found = [];
+		for (const links of [this.page.links, this.page.diff?.other?.links]) for (const [from, each] of Object.entries(links ?? {})) if (from !== "beside") {
+			for (let at = 0, n = (each.seq ?? each).length; at < n; at++) {
+				const link = each.seq ? each.seq[at] === seq && linkAt(each, at) : each[at];
+				if (link && link[2] === seq && link[1] === log) found.push([link[0], Number(from), at]);
+			}
+		}
+		return found;
+	}
+	/** @param {string} digest @returns {Promise<Uint8Array | null>} */
+	async blob(digest) {
+		if (!/^[0-9a-f]{64}$/.test(digest)) return null;
+		if (this.server) {
+			const reply = await fetch(this.server.query("blob", { digest }));
+			return reply.ok ? new Uint8Array(await reply.arrayBuffer()) : null;
+		}
+		const block = document.querySelector(`script[data-blob="${digest}"]`), parts = ([]);
+		if (!block) return null;
+		await unpack(block, (part) => parts.push(part), true);
+		return new Uint8Array(await new Blob((parts)).arrayBuffer());
+	}
 }
 
 /** Decode base64 and gzip, a quarter of a megabyte at a time.
  * @param {Element} block @param {(chunk: Uint8Array) => void} take @param {boolean} [keep] */
 export async function unpack(block, take, keep = false) {
-  const text = block.textContent ?? "", size = 262_144;
-  let at = 0;
-  const packed = new ReadableStream({
-    async pull(control) {
-      if (at >= text.length) { control.close(); return; }
-      await pause();
-      control.enqueue(Uint8Array.from(atob(text.slice(at, at + size)), (c) => c.charCodeAt(0)));
-      at += size;
-    },
-  }, { highWaterMark: 1 });
-  const reader = packed.pipeThrough(new DecompressionStream("gzip")).getReader();
-  for (let n = 0; ; n++) {
-    const { done, value } = await reader.read();
-    if (done) break;
-    take(value);
-    if (n % 16 === 15) await pause();
-  }
-  if (!keep) block.remove();
+	const text = block.textContent ?? "", size = 262_144;
+	let at = 0;
+	const packed = new ReadableStream({
+		async pull(control) {
+			if (at >= text.length) { control.close(); return; }
+			await pause();
+			const part = atob(text.slice(at, at + size)), bytes = new Uint8Array(part.length);
+			for (let i = 0; i < part.length; i++) bytes[i] = part.charCodeAt(i);
+			control.enqueue(bytes);
+			at += size;
+		},
+	}, { highWaterMark: 1 });
+	const reader = packed.pipeThrough(new DecompressionStream("gzip")).getReader();
+	for (let n = 0; ; n++) {
+		const { done, value } = await reader.read();
+		if (done) break;
+		take(value);
+		if (n % 16 === 15) await pause();
+	}
+	if (!keep) block.remove();
 }
 
 /** @param {any} error @returns {string} */
@@ -184,33 +183,32 @@ export const faultOf = (error) => (error ? `${error.code ?? "error"}: ${short(er
 
 /** @param {any} e @returns {string} one line that says what an entry is */
 export function summary(e) {
-  const d = e.data, o = d.outcome ?? {}, g = d.delegation ?? {};
-  switch (e.kind) {
-    case "run.started": return `${d.program} ${short(d.input)}`;
-    case "tool.called": return `${d.tool}(${short(d.arguments)})`;
-    case "tool.returned": return d.error ? short(faultOf(d.error)) : short(d.result);
-    case "model.asked": return `${d.model} ${d.added?.length ? `+${d.added.length}: ${short(said(d.added.at(-1)))}` : ""}`;
-    case "model.answered": return d.error ? short(faultOf(d.error)) : short(said(d.message) || (d.message?.tool_calls ?? []).map((c) => c?.function?.name ?? c?.name).join(", "));
-    case "child.started": return `${g.agent ?? g.program} ${short(g.brief ?? "")}`;
-    case "child.finished": return `${o.status ?? ""} ${o.error ? short(faultOf(o.error)) : short(o.summary ?? o.output ?? "")}`;
-    case "limit.hit": return `${d.limit}: ${d.observed} of ${d.allowed}`;
-    case "note.added": return short(d.text);
-    case "input.asked": return short(d.question);
-    case "input.given": return short(d.answer);
-    case "run.finished": return `${d.status} ${d.error ? short(faultOf(d.error)) : short(d.summary ?? d.output ?? "")}`;
-    case "unreadable": return "this line is no entry";
-    default: return short(d);
-  }
+	const d = e.data, o = d.outcome ?? {}, g = d.delegation ?? {};
+	switch (e.kind) {
+		case "run.started": return `${d.program} ${short(d.input)}`;
+		case "tool.called": return `${d.tool}(${short(d.arguments)})`;
+		case "tool.returned": return d.error ? short(faultOf(d.error)) : short(d.result);
+		case "model.asked": return `${d.model} ${d.added?.length ? `+${d.added.length}: ${short(said(d.added.at(-1)))}` : ""}`;
+		case "model.answered": return d.error ? short(faultOf(d.error)) : short(said(d.message) || (d.message?.tool_calls ?? []).map((c) => c?.function?.name ?? c?.name).join(", "));
+		case "child.started": return `${g.agent ?? g.program} ${short(g.brief ?? "")}`;
+		case "child.finished": return `${o.status ?? ""} ${o.error ? short(faultOf(o.error)) : short(o.summary ?? o.output ?? "")}`;
+		case "limit.hit": return `${d.limit}: ${d.observed} of ${d.allowed}`;
+		case "note.added": return short(d.text);
+		case "input.asked": return short(d.question);
+		case "input.given": return short(d.answer);
+		case "run.finished": return `${d.status} ${d.error ? short(faultOf(d.error)) : short(d.summary ?? d.output ?? "")}`;
+		case "unreadable": return "this line is no entry";
+		default: return short(d);
+	}
 }
 
 /** @param {any} message @returns {string} the words of a message, of whichever form */
 export function said(message) {
-  const parts = message?.content ?? message?.text ?? message?.parts ?? "";
-  if (typeof parts === "string") return parts;
-  if (!Array.isArray(parts)) return short(parts);
-  return parts.map((p) => (typeof p === "string" ? p : typeof p?.text === "string" ? p.text : typeof p?.content === "string" ? p.content : "")).filter(Boolean).join("\n");
+	const parts = message?.content ?? message?.text ?? message?.parts ?? "";
+	if (typeof parts === "string") return parts;
+	if (!Array.isArray(parts)) return short(parts);
+	return parts.map((p) => (typeof p === "string" ? p : typeof p?.text === "string" ? p.text : typeof p?.content === "string" ? p.content : "")).filter(Boolean).join("\n");
 }
 
 /** @param {any} e @returns {string} how what an entry tells of ended; empty where it tells of no end */
 export const statusOf = (e) => String(e.data.outcome?.status ?? e.data.status ?? (e.kind === "limit.hit" ? "limit" : e.kind === "effect.cancelled" ? "cancelled" : ""));
-export const kinds = KINDS;

@@ -6,61 +6,62 @@ const SVG = new Set(["svg", "rect", "line", "path", "text", "g", "title"]);
 
 /** @param {unknown} value @returns {string} text in which what cannot be seen stands as an escape */
 export const visible = (value) => String(value).replace(HIDDEN, (c) => {
-  const code = c.codePointAt(0) ?? 0;
-  return code < 256 ? `\\x${code.toString(16).padStart(2, "0")}` : code < 65536 ? `\\u${code.toString(16).padStart(4, "0")}` : `\\u{${code.toString(16)}}`;
+	const code = c.codePointAt(0) ?? 0;
+	return code < 256 ? `\\x${code.toString(16).padStart(2, "0")}` : code < 65536 ? `\\u${code.toString(16).padStart(4, "0")}` : `\\u{${code.toString(16)}}`;
 });
 
 /** Make an element, as `h("p.quiet", { title: "…" }, …)`. Addresses lead inside the page, or to what this page itself made.
  * @param {string} name tag and classes @param {any} [props] may be left out @param {...any} children @returns {any} */
 export function h(name, props, ...children) {
-  const [tag, ...classes] = name.split("."), has = props && props.constructor === Object;
-  const made = SVG.has(tag) ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
-  if (classes.length) made.setAttribute("class", classes.join(" "));
-  if (tag === "button") made.setAttribute("type", "button");
-  for (const [key, value] of Object.entries(has ? props : {})) {
-    if (value === null || value === undefined || value === false) continue;
-    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
-    else if (key === "style") for (const [rule, set] of Object.entries(value)) made.style.setProperty(rule, set);
-    else if ((key === "href" && !/^[#?]/.test(value)) || (key === "src" && !/^blob:/.test(value))) throw new Error(`no address: ${key}`);
-    else if (key === "value") made.value = value;
-    else made.setAttribute(key, value === true ? "" : visible(value));
-  }
-  for (const child of (has ? children : [props, ...children]).flat(9)) if (child !== null && child !== undefined && child !== false) made.append(child instanceof Node ? child : document.createTextNode(visible(child)));
-  return made;
+	const [tag, ...classes] = name.split("."), has = props && props.constructor === Object;
+	const made = SVG.has(tag) ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+	if (classes.length) made.setAttribute("class", classes.join(" "));
+	if (tag === "button") made.setAttribute("type", "button");
+	for (const [word, value] of Object.entries(has ? props : {})) {
+		const key = word === "label" ? "aria-label" : word === "hush" ? "aria-hidden" : word;
+		if (value === null || value === undefined || value === false) continue;
+		if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+		else if (key === "style") for (const [rule, set] of Object.entries(value)) made.style.setProperty(rule, set);
+		else if ((key === "href" && !/^[#?]/.test(value)) || (key === "src" && !/^blob:/.test(value))) throw new Error(`no address: ${key}`);
+		else if (key === "value") made.value = value;
+		else made.setAttribute(key, value === true ? (word === "hush" ? "true" : "") : visible(value));
+	}
+	for (const child of (has ? children : [props, ...children]).flat(9)) if (child !== null && child !== undefined && child !== false) made.append(child instanceof Node ? child : document.createTextNode(visible(child)));
+	return made;
 }
 
 /** @param {any} value @param {number} [most] @returns {string} */
 export function short(value, most = 300) {
-  const text = typeof value === "string" ? value : brief(value, most);
-  return text.length > most ? `${text.slice(0, most)}…` : text;
+	const text = typeof value === "string" ? value : brief(value, most);
+	return text.length > most ? `${text.slice(0, most)}…` : text;
 }
 
 /** JSON on one line, made no longer than `most` needs: values of 10 MB stay where they are.
  * @param {any} value @param {number} most @param {number} [depth] @returns {string} */
 function brief(value, most, depth = 0) {
-  if (typeof value === "string") return JSON.stringify(value.slice(0, most));
-  if (value === null || typeof value !== "object") return String(value);
-  if (depth > 4) return "…";
-  const parts = [], open = Array.isArray(value);
-  let size = 0;
-  for (const key in value) {
-    if (size > most) break;
-    const part = (open ? "" : `${key.slice(0, most)}: `) + brief(value[key], most, depth + 1);
-    parts.push(part);
-    size += part.length + 2;
-  }
-  return open ? `[${parts.join(", ")}]` : depth ? `{${parts.join(", ")}}` : parts.join(", ");
+	if (typeof value === "string") return JSON.stringify(value.slice(0, most));
+	if (value === null || typeof value !== "object") return String(value);
+	if (depth > 4) return "…";
+	const parts = [], open = Array.isArray(value);
+	let size = 0;
+	for (const key in value) {
+		if (size > most) break;
+		const part = (open ? "" : `${key.slice(0, most)}: `) + brief(value[key], most, depth + 1);
+		parts.push(part);
+		size += part.length + 2;
+	}
+	return open ? `[${parts.join(", ")}]` : depth ? `{${parts.join(", ")}}` : parts.join(", ");
 }
 
 /** @param {number | null | undefined} us microseconds */
 export function duration(us) {
-  if (us === null || us === undefined) return "–";
-  const s = us / 1e6;
-  if (s < 0.001) return `${Math.round(us)} µs`;
-  if (s < 1) return `${Math.round(us / 1000)} ms`;
-  if (s < 100) return `${s.toFixed(s < 10 ? 2 : 1)} s`;
-  if (s < 7200) return `${Math.floor(s / 60)} min ${Math.round(s % 60)} s`;
-  return `${Math.floor(s / 3600)} h ${Math.round((s % 3600) / 60)} min`;
+	if (us === null || us === undefined) return "–";
+	const s = us / 1e6;
+	if (s < 0.001) return `${Math.round(us)} µs`;
+	if (s < 1) return `${Math.round(us / 1000)} ms`;
+	if (s < 100) return `${s.toFixed(s < 10 ? 2 : 1)} s`;
+	if (s < 7200) return `${Math.floor(s / 60)} min ${Math.round(s % 60)} s`;
+	return `${Math.floor(s / 3600)} h ${Math.round((s % 3600) / 60)} min`;
 }
 
 /** @param {number | null | undefined} n */
@@ -71,132 +72,131 @@ export const money = (micros) => (typeof micros === "number" ? `$${(micros / 1e6
 export const count = (n, one, many = `${one}s`) => `${number(n)} ${n === 1 ? one : many}`;
 
 const LOOKS = ({
-  completed: ["✓", "good"], ok: ["✓", "good"], failed: ["✕", "bad"], error: ["✕", "bad"], timed_out: ["◷", "bad"],
-  limit: ["▲", "bad"], rejected: ["✕", "bad"], cancelled: ["⊘", "warn"], late: ["◷", "warn"], unfinished: ["○", "warn"], open: ["○", "warn"],
+	completed: ["✓", "good"], ok: ["✓", "good"], failed: ["✕", "bad"], error: ["✕", "bad"], timed_out: ["◷", "bad"],
+	limit: ["▲", "bad"], rejected: ["✕", "bad"], cancelled: ["⊘", "warn"], late: ["◷", "warn"], unfinished: ["○", "warn"], open: ["○", "warn"],
 });
 /** @param {string} status */
 export const tone = (status) => LOOKS[status]?.[1] ?? "plain";
 /** @param {string} status @param {boolean} [word] whether the word stands beside the sign */
 export const badge = (status, word = true) =>
-  h("span", { class: `status ${tone(status)}`, title: word ? null : status }, h("span", { "aria-hidden": "true" }, LOOKS[status]?.[0] ?? "·"), h("span", { class: word ? "" : "unseen" }, status.replace("_", " ")));
+	h("span", { class: `status ${tone(status)}`, title: word ? null : status }, h("span", { hush: true }, LOOKS[status]?.[0] ?? "·"), h("span", { class: word ? "" : "unseen" }, status.replace("_", " ")));
 
 /** Let the page breathe: a batch of work ends here. */
 export const pause = () => new Promise((done) => {
-  const channel = new MessageChannel();
-  channel.port1.onmessage = () => { channel.port1.close(); done(null); };
-  channel.port2.postMessage(0);
+	const channel = new MessageChannel();
+	channel.port1.onmessage = () => { channel.port1.close(); done(null); };
+	channel.port2.postMessage(0);
 });
 
 /** A text of any length: what is beyond the fold comes when asked for.
  * @param {string} text @param {number} [fold] */
 export function folded(text, fold = 1500) {
-  const shown = h("pre.text", { tabindex: "0" }, text.slice(0, fold));
-  if (text.length <= fold) { shown.removeAttribute("tabindex"); return shown; }
-  let end = fold;
-  const more = h("button", { class: "quiet", onclick: () => {
-    shown.append(visible(text.slice(end, end + 50_000)));
-    end += 50_000;
-    if (end >= text.length) more.remove(); else more.textContent = label();
-  } });
-  const label = () => `Show more (${number(text.length - end)} characters)`;
-  more.textContent = label();
-  return h("div", shown, more);
+	const shown = h("pre.text", { tabindex: "0" }, text.slice(0, fold));
+	if (text.length <= fold) { shown.removeAttribute("tabindex"); return shown; }
+	let end = fold;
+	const more = h("button", { class: "quiet", onclick: () => {
+		shown.append(visible(text.slice(end, end + 50_000)));
+		end += 50_000;
+		if (end >= text.length) more.remove(); else more.textContent = label();
+	} });
+	const label = () => `Show more (${number(text.length - end)} characters)`;
+	more.textContent = label();
+	return h("div", shown, more);
 }
 
 /** Bytes, or their base64, as an image where they are one. @param {Uint8Array | string} given @returns {any} */
 export function picture(given) {
-  let bytes = typeof given === "string" ? new TextEncoder().encode(given) : given;
-  const latin = (n) => Array.from(bytes.subarray(0, n), (c) => String.fromCharCode(c)).join(""), coded = /^(?:data:image\/\w+;base64,)?(?=iVBORw0KGgo|\/9j\/|R0lGOD|UklGR)/.exec(latin(64));
-  try { if (coded) bytes = Uint8Array.from(atob(new TextDecoder().decode(bytes.subarray(coded[0].length))), (c) => c.charCodeAt(0)); } catch { return null; }
-  const head = latin(12), type = head.startsWith("\x89PNG") ? "png" : head.startsWith("\xff\xd8\xff") ? "jpeg" : head.startsWith("GIF8") ? "gif" : /^RIFF....WEBP/s.test(head) ? "webp" : "";
-  return type ? h("img", { src: URL.createObjectURL(new Blob([(bytes)], { type: `image/${type}` })), alt: `image from the log, ${number(bytes.length)} bytes` }) : null;
+	let bytes = typeof given === "string" ? new TextEncoder().encode(given) : given;
+	const latin = (n) => Array.from(bytes.subarray(0, n), (c) => String.fromCharCode(c)).join(""), coded = /^(?:data:image\/\w+;base64,)?(?=iVBORw0KGgo|\/9j\/|R0lGOD|UklGR)/.exec(latin(64));
+	try { if (coded) bytes = Uint8Array.from(atob(new TextDecoder().decode(bytes.subarray(coded[0].length))), (c) => c.charCodeAt(0)); } catch { return null; }
+	const head = latin(12), type = head.startsWith("\x89PNG") ? "png" : head.startsWith("\xff\xd8\xff") ? "jpeg" : head.startsWith("GIF8") ? "gif" : /^RIFF....WEBP/s.test(head) ? "webp" : "";
+	return type ? h("img", { src: URL.createObjectURL(new Blob([(bytes)], { type: `image/${type}` })), alt: `image from the log, ${number(bytes.length)} bytes` }) : null;
 }
 
 /** JSON as a tree that is built as it is opened; deep and wide values cost what is looked at.
  * @param {any} value @param {(digest: string) => any} [blob] shows a blob @param {number} [open] levels that stand open @returns {any} */
 export function json(value, blob, open = 2) {
-  if (typeof value === "string") return value.length > 120 || value.includes("\n") ? folded(value, 800) : h("span.string", JSON.stringify(value));
-  if (value === null || typeof value !== "object") return h("span.atom", String(value));
-  if (typeof value.$blob === "string" && blob) return blob(value.$blob) ?? h("span.quiet", `blob ${value.$blob.slice(0, 12)}…, ${number(value.bytes)} bytes`);
-  const keys = Object.keys(value), list = Array.isArray(value);
-  if (!keys.length) return h("span.atom", list ? "[]" : "{}");
-  const rows = h("div.members");
-  const fill = (from) => {
-    const to = Math.min(from + (from ? 100 : 20), keys.length);
-    for (const key of keys.slice(from, to)) {
-      const child = json(value[key], blob, open - 1);
-      rows.append(h("div.member", h("span.key", short(key, 200)), h("div.value", child)));
-    }
-    if (to < keys.length) {
-      const more = h("button", { class: "quiet", onclick: () => { more.remove(); fill(to); } }, `Show more (${number(keys.length - to)})`);
-      rows.append(more);
-    }
-  };
-  if (open > 0) { fill(0); return rows; }
-  return h("details", { ontoggle: () => { if (!rows.childNodes.length) fill(0); } }, h("summary", list ? `[ ${count(keys.length, "item")} ]` : `{ ${short(brief(value, 90), 90)} }`), rows);
+	if (typeof value === "string") return value.length > 120 || value.includes("\n") ? folded(value, 800) : h("span.string", JSON.stringify(value));
+	if (value === null || typeof value !== "object") return h("span.atom", String(value));
+	if (typeof value.$blob === "string" && blob) return blob(value.$blob) ?? h("span.quiet", `blob ${value.$blob.slice(0, 12)}…, ${number(value.bytes)} bytes`);
+	const keys = Object.keys(value), list = Array.isArray(value);
+	if (!keys.length) return h("span.atom", list ? "[]" : "{}");
+	const rows = h("div.members");
+	const fill = (from) => {
+		const to = Math.min(from + (from ? 100 : 20), keys.length);
+		for (const key of keys.slice(from, to)) {
+			const child = json(value[key], blob, open - 1);
+			rows.append(h("div.member", h("span.key", short(key, 200)), h("div.value", child)));
+		}
+		if (to < keys.length) {
+			const more = h("button", { class: "quiet", onclick: () => { more.remove(); fill(to); } }, `Show more (${number(keys.length - to)})`);
+			rows.append(more);
+		}
+	};
+	if (open > 0) { fill(0); return rows; }
+	return h("details", { ontoggle: () => { if (!rows.childNodes.length) fill(0); } }, h("summary", list ? `[ ${count(keys.length, "item")} ]` : `{ ${short(brief(value, 90), 90)} }`), rows);
 }
 
 /** A list of which only what is seen is drawn. Arrow keys, Home, End, Page keys move; Enter opens. */
 export class List {
-  /** @param {{label: string, role?: string, count: () => number, draw: (i: number, on: boolean) => any, choose: (i: number, entered: boolean) => void, keys?: (e: KeyboardEvent, i: number) => boolean}} how */
-  constructor(how) {
-    this.how = how;
-    this.active = -1;
-    this.name = `list${List.made++}`;
-    this.space = h("div.space", { role: "presentation" });
-    this.probe = h("div.probe", { "aria-hidden": "true" });
-    this.element = h("div.list", { tabindex: "0", role: how.role ?? "listbox", "aria-label": how.label, onscroll: () => this.later(), onkeydown: (e) => this.key(e) }, this.probe, this.space);
-    new ResizeObserver(() => this.draw()).observe(this.element);
-    addEventListener("beforeprint", () => this.draw(true));
-    addEventListener("afterprint", () => this.draw());
-  }
-  static made = 0;
-  later() { if (!this.waiting) { this.waiting = true; requestAnimationFrame(() => { this.waiting = false; this.draw(); }); } }
-  /** @param {boolean} [all] to print: the first 2,000 */
-  draw(all = false) {
-    if (!this.element.isConnected) return;
-    const row = this.row = this.probe.offsetHeight || 32, n = this.how.count();
-    this.space.style.height = `${(all ? Math.min(n, 2000) : n) * row}px`;
-    const from = all ? 0 : Math.max(0, Math.floor(this.element.scrollTop / row) - 6);
-    const to = all ? Math.min(n, 2000) : Math.min(n, from + Math.ceil(this.element.clientHeight / row) + 12);
-    const rows = [];
-    for (let i = from; i < to; i++) {
-      const made = this.how.draw(i, i === this.active);
-      made.id = `${this.name}-${i}`;
-      made.classList.add("row");
-      if (i === this.active) made.classList.add("on");
-      made.setAttribute("role", this.how.role === "tree" ? "treeitem" : "option");
-      made.setAttribute("aria-selected", i === this.active ? "true" : "false");
-      made.setAttribute("aria-posinset", String(i + 1));
-      made.setAttribute("aria-setsize", String(n));
-      made.style.transform = `translateY(${i * row}px)`;
-      made.addEventListener("click", () => { this.active = i; how(i, true); this.draw(); });
-      rows.push(made);
-    }
-    const how = this.how.choose;
-    this.space.replaceChildren(...rows);
-    if (this.active >= from && this.active < to) this.element.setAttribute("aria-activedescendant", `${this.name}-${this.active}`);
-    else this.element.removeAttribute("aria-activedescendant");
-  }
-  /** @param {number} i @param {boolean} [centre] */
-  show(i, centre = false) {
-    this.active = i;
-    this.draw();
-    const row = this.row ?? 32, top = i * row, box = this.element;
-    if (top < box.scrollTop || top + row > box.scrollTop + box.clientHeight) box.scrollTop = centre ? top - box.clientHeight / 3 : top < box.scrollTop ? top : top + row - box.clientHeight;
-    this.draw();
-  }
-  /** @param {KeyboardEvent} e */
-  key(e) {
-    if (e.altKey || e.ctrlKey || e.metaKey || e.target !== this.element) return;
-    const n = this.how.count(), page = Math.max(1, Math.floor(this.element.clientHeight / (this.row ?? 32)) - 1);
-    const step = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -n, End: n, j: 1, k: -1 }[e.key];
-    if (this.how.keys?.(e, this.active)) { e.preventDefault(); e.stopPropagation(); return; }
-    if (step === undefined && e.key !== "Enter") return;
-    e.preventDefault();
-    e.stopPropagation();
-    if (!n) return;
-    if (step !== undefined) this.show(Math.min(n - 1, Math.max(0, this.active + step)));
-    this.how.choose(this.active, e.key === "Enter");
-  }
+	/** @param {{label: string, role?: string, count: () => number, draw: (i: number, on: boolean) => any, choose: (i: number, entered: boolean) => void, keys?: (e: KeyboardEvent, i: number) => boolean}} how */
+	constructor(how) {
+		this.how = how;
+		this.active = -1;
+		this.name = `list${List.made++}`;
+		this.space = h("div.space", { role: "presentation" });
+		this.probe = h("div.probe", { hush: true });
+		this.element = h("div.list", { tabindex: "0", role: how.role ?? "listbox", label: how.label, onscroll: () => this.later(), onkeydown: (e) => this.key(e) }, this.probe, this.space);
+		new ResizeObserver(() => this.draw()).observe(this.element);
+		addEventListener("beforeprint", () => this.draw(true));
+		addEventListener("afterprint", () => this.draw());
+	}
+	static made = 0;
+	later() { if (!this.waiting) { this.waiting = true; requestAnimationFrame(() => { this.waiting = false; this.draw(); }); } }
+	/** @param {boolean} [all] to print: the first 2,000 */
+	draw(all = false) {
+		if (!this.element.isConnected) return;
+		const row = this.row = this.probe.offsetHeight || 32, n = this.how.count();
+		this.space.style.height = `${(all ? Math.min(n, 2000) : n) * row}px`;
+		const from = all ? 0 : Math.max(0, Math.floor(this.element.scrollTop / row) - 6);
+		const to = all ? Math.min(n, 2000) : Math.min(n, from + Math.ceil(this.element.clientHeight / row) + 12);
+		const rows = [];
+		for (let i = from; i < to; i++) {
+			const made = this.how.draw(i, i === this.active);
+			made.id = `${this.name}-${i}`;
+			made.classList.add("row");
+			if (i === this.active) made.classList.add("on");
+			made.setAttribute("role", this.how.role === "tree" ? "treeitem" : "option");
+			made.setAttribute("aria-selected", i === this.active ? "true" : "false");
+			made.setAttribute("aria-posinset", String(i + 1));
+			made.setAttribute("aria-setsize", String(n));
+			made.style.transform = `translateY(${i * row}px)`;
+			made.addEventListener("click", () => { this.active = i; how(i, true); this.draw(); });
+			rows.push(made);
+		}
+		const how = this.how.choose;
+		this.space.replaceChildren(...rows);
+		if (this.active >= from && this.active < to) this.element.setAttribute("aria-activedescendant", `${this.name}-${this.active}`);
+		else this.element.removeAttribute("aria-activedescendant");
+	}
+	/** @param {number} i @param {boolean} [centre] */
+	show(i, centre = false) {
+		this.active = i;
+		this.draw();
+		const row = this.row ?? 32, top = i * row, box = this.element;
+		if (top < box.scrollTop || top + row > box.scrollTop + box.clientHeight) box.scrollTop = centre ? top - box.clientHeight / 3 : top < box.scrollTop ? top : top + row - box.clientHeight;
+		this.draw();
+	}
+	key(e) {
+		if (e.altKey || e.ctrlKey || e.metaKey || e.target !== this.element) return;
+		const n = this.how.count(), page = Math.max(1, Math.floor(this.element.clientHeight / (this.row ?? 32)) - 1);
+		const step = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -n, End: n, j: 1, k: -1 }[e.key];
+		if (this.how.keys?.(e, this.active)) { e.preventDefault(); e.stopPropagation(); return; }
+		if (step === undefined && e.key !== "Enter") return;
+		e.preventDefault();
+		e.stopPropagation();
+		if (!n) return;
+		if (step !== undefined) this.show(Math.min(n - 1, Math.max(0, this.active + step)));
+		this.how.choose(this.active, e.key === "Enter");
+	}
 }

@@ -5,77 +5,74 @@ import { limitsOf, usesOf } from "./tree.js";
 
 /** @param {any} app */
 export function inspector(app) {
-  const body = h("div.inside");
-  const element = h("aside.inspector", { "aria-label": "Inspector", tabindex: "-1" }, body);
-  const open = new Set(["Run", "Data", "Why", "Led to"]);
+	const body = h("div.inside");
+	const element = h("aside.inspector", { label: "Inspector", tabindex: "-1" }, body);
+	const open = new Set(["Run", "Data", "Why", "Led to"]);
 
-  /** @param {string} name @param {() => any} fill */
-  function part(name, fill) {
-    const inner = h("div", {}), made = h("details.part", { open: open.has(name), ontoggle: () => { if (made.open) { open.add(name); if (!inner.childNodes.length) inner.append(...[fill()].flat().filter(Boolean)); } else open.delete(name); } }, h("summary", h("h3", name)), inner);
-    if (made.open) inner.append(...[fill()].flat().filter(Boolean));
-    return made;
-  }
-  /** @param {any} how @param {number} log @param {number} seq @param {any} [since] the entry that it led to */
-  function link(how, log, seq, since) {
-    const e = app.store.entry(log, seq), at = e && app.store.at(e), status = e ? statusOf(e) : "";
-    const gap = since && e && at !== null ? (app.store.at(since) ?? at) - at : null;
-    return h("li", h("a", { href: `#/log/${log}/${seq}` }, h("span.how", how), h("span.kind", `${log === app.at.log ? "" : `${app.nameOf(log, true)} `}${seq} ${e?.kind ?? "…"}`),
-      h("span.at", at === null || at === undefined ? "" : `+${duration(Math.max(0, at))}`, gap ? `, ${duration(Math.abs(gap))} before` : ""), h("span.what", status && status !== "ok" && status !== "completed" ? badge(status) : null, e ? short(summary(e), 160) : "")));
-  }
-  /** @param {number} log @param {number} seq @param {any} entry */
-  function why(log, seq, entry) {
-    if (!app.store.linked(log) && !app.store.server) return h("p.quiet", short(app.page.left_out || "What led to this entry is not in the page."), " Ask ", h("code", `refold why LOG ${seq}`), ".");
-    const list = h("ol.chain"), beside = app.page.links?.beside ?? {};
-    const grow = (next, since, from) => {
-      let n = 0, here = from;
-      for (; next && next[1] >= 0 && n < 12; n++) {
-        const [how, onLog, onSeq] = next, e = app.store.entry(onLog, onSeq);
-        list.append(link(how, onLog, onSeq, since));
-        for (const [also, l, s] of beside[`${onLog}:${onSeq}`] ?? []) { const item = link(also, l, s); item.classList.add("beside"); list.append(item); }
-        since = e;
-        here += 1;
-        next = app.store.cause(onLog, onSeq);
-      }
-      if (next && next[1] < 0) list.append(h("li.quiet", `${next[0]}: in the log of its parent, which is not in this page`));
-      else if (next) { const rest = next, more = h("li", h("button", { class: "quiet", onclick: () => { more.remove(); grow(rest, since, here); } }, "Further back")); list.append(more); }
-    };
-    for (const [also, l, s] of beside[`${log}:${seq}`] ?? []) { const item = link(also, l, s, entry); item.classList.add("beside"); list.append(item); }
-    if (app.store.linked(log)) grow(app.store.cause(log, seq), entry, 0);
-    else fetch(app.store.server.query("why", { n: log, seq })).then((reply) => reply.json()).then((found) => { for (const [how, l, s] of found.chain ?? []) list.append(link(how, l, s)); }, () => list.append(h("li", "The server did not answer.")));
-    if (!list.childNodes.length && app.store.linked(log)) return h("p.quiet", "Nothing: the run begins here.");
-    return list;
-  }
-  /** @param {any} node */
-  function run(node) {
-    const uses = usesOf(node), usage = node.usage ?? {};
-    const facts = [["Ended", h("span", badge(node.status), node.reason && node.reason !== "done" ? ` ${short(node.reason, 80)}` : "")], ["Fault", node.error ? folded(faultOf(node.error), 600) : null], ["Program", node.program || null], ["Brief", node.brief ? folded(node.brief, 400) : null], ["Asked by", node.tool || null],
-      ["Limits", limitsOf(node) || null], ["Calls", uses || null], ["Models", (node.models ?? []).join(", ") || null], ["Tokens", usage.input_tokens || usage.output_tokens ? `${number(usage.input_tokens)} in, ${number(usage.output_tokens)} out, ${number(usage.requests)} requests, with all below` : null], ["Cost", node.cost_usd_micros ? money(node.cost_usd_micros) : null], ["Time", node.duration_ms === null || node.duration_ms === undefined ? null : duration(node.duration_ms * 1000)], ["Artifacts", (node.artifacts ?? []).map((each) => `${each.name} (${each.kind})`).join(", ") || null]];
-    return h("dl", facts.filter(([, fact]) => fact).map(([name, fact]) => [h("dt", name), h("dd", fact)]));
-  }
-  function draw() {
-    const { log, seq } = app.at, of = app.store.logs.get(log), e = of && app.store.entry(log, seq), node = app.node ?? app.nodeOf(log);
-    element.classList.toggle("open", seq !== undefined || Boolean(app.node));
-    const step = (sign, label, to) => h("button", { "aria-label": label, title: label, disabled: !of || to < 0 || to >= of.lines, onclick: () => app.select(log, to) }, sign);
-    const close = h("button", { class: "close", "aria-label": "Close (Esc)", title: "Close (Esc)", onclick: () => app.close() }, "×");
-    if (!e) {
-      body.replaceChildren(...(node && app.node ? [h("header", h("h2", short(node.name, 100)), close), part("Run", () => run(node))] : [h("p.none", seq === undefined ? "Choose a run or an entry." : app.store.loaded ? `There is no entry ${seq} in log ${log}.` : "Reading …"), close]));
-      return;
-    }
-    const at = app.store.at(e), status = statusOf(e), bad = (app.checked?.problems ?? []).filter((each) => each.log === log && each.seq === seq);
-    const copy = h("button", { onclick: () => { navigator.clipboard?.writeText(location.href).then(() => { copy.textContent = "Copied"; }, () => { copy.textContent = "Copy the address above"; }); } }, "Copy link");
-    const led = () => { const found = app.store.ledTo(log, seq); return found.length ? h("ol.chain", found.slice(0, 50).map((each) => link(each[0], each[1], each[2])), found.length > 50 ? h("li", `and ${found.length - 50} more`) : null) : h("p.quiet", "Nothing that came later follows from it directly."); };
-    const wall = e.meta?.wall_us ? new Date(e.meta.wall_us / 1000) : null;
-    body.replaceChildren(
-      h("header", h("h2", e.kind), status ? badge(status) : null, close),
-      h("p.where", h("span", `${app.nameOf(log)}, entry ${seq}`), e.call ? h("span", `call ${e.call}`) : null, at === null ? null : h("span", `+${duration(Math.max(0, at))}`)),
-      h("div.steps", step("⇤", "First entry", 0), step("←", "Entry before (k)", seq - 1), step("→", "Entry after (j)", seq + 1), step("⇥", "Last entry", of.lines - 1), app.childOf(log, seq) !== null ? h("a.button", { href: `#/log/${app.childOf(log, seq)}/0` }, "Its run") : null, of.said.parent ? h("a.button", { href: `#/log/${of.said.parent.log}/${of.said.parent.seq}` }, "Who started it") : null, copy),
-      ...bad.map((each) => h("p.alarm", `Not intact: ${each.what}.`)),
-      seq === 0 || e.kind === "run.finished" || app.node ? (node ? part("Run", () => run(node)) : "") : "",
-      part("Data", () => json(e.data, app.blobOf, 3)),
-      part("Why", () => why(log, seq, e)),
-      part("Led to", led),
-      part("Line and hash", () => [h("dl", h("dt", "Hash"), h("dd", h("code", e.hash ?? "–")), h("dt", "Before"), h("dd", h("code", app.store.entry(log, seq - 1)?.hash ?? "–")), wall && !Number.isNaN(+wall) ? [h("dt", "Written"), h("dd", wall.toISOString())] : null), of.rows ? h("p.quiet", "Content was left out of this page.") : folded(of.text(seq), 1000)]));
-    element.scrollTop = 0;
-  }
-  return { element, draw };
+	function part(name, fill) {
+		const inner = h("div", {}), made = h("details.part", { open: open.has(name), ontoggle: () => { if (made.open) { open.add(name); if (!inner.childNodes.length) inner.append(...[fill()].flat().filter(Boolean)); } else open.delete(name); } }, h("summary", h("h3", name)), inner);
+		if (made.open) inner.append(...[fill()].flat().filter(Boolean));
+		return made;
+	}
+	/** @param {any} how @param {number} log @param {number} seq @param {any} [since] the entry that it led to */
+	function link(how, log, seq, since) {
+		const e = app.store.entry(log, seq), at = e && app.store.at(e), status = e ? statusOf(e) : "";
+		const gap = since && e && at !== null ? (app.store.at(since) ?? at) - at : null;
+		return h("li", h("a", { href: `#/log/${log}/${seq}` }, h("span.how", how), h("span.kind", `${log === app.at.log ? "" : `${app.nameOf(log, true)} `}${seq} ${e?.kind ?? "…"}`),
+			h("span.at", at === null || at === undefined ? "" : `+${duration(Math.max(0, at))}`, gap ? `, ${duration(Math.abs(gap))} before` : ""), h("span.what", status && status !== "ok" && status !== "completed" ? badge(status) : null, e ? short(summary(e), 160) : "")));
+	}
+	function why(log, seq, entry) {
+		if (!app.store.linked(log) && !app.store.server) return h("p.quiet", short(app.page.left_out || "What led to this entry is not in the page."), " Ask ", h("code", `refold why LOG ${seq}`), ".");
+		const list = h("ol.chain"), beside = app.page.links?.beside ?? {};
+		const grow = (next, since, from) => {
+			let n = 0, here = from;
+			for (; next && next[1] >= 0 && n < 12; n++) {
+				const [how, onLog, onSeq] = next, e = app.store.entry(onLog, onSeq);
+				list.append(link(how, onLog, onSeq, since));
+				for (const [also, l, s] of beside[`${onLog}:${onSeq}`] ?? []) { const item = link(also, l, s); item.classList.add("beside"); list.append(item); }
+				since = e;
+				here += 1;
+				next = app.store.cause(onLog, onSeq);
+			}
+			if (next && next[1] < 0) list.append(h("li.quiet", `${next[0]}: in the log of its parent, which is not in this page`));
+			else if (next) { const rest = next, more = h("li", h("button", { class: "quiet", onclick: () => { more.remove(); grow(rest, since, here); } }, "Further back")); list.append(more); }
+		};
+		for (const [also, l, s] of beside[`${log}:${seq}`] ?? []) { const item = link(also, l, s, entry); item.classList.add("beside"); list.append(item); }
+		if (app.store.linked(log)) grow(app.store.cause(log, seq), entry, 0);
+		else fetch(app.store.server.query("why", { n: log, seq })).then((reply) => reply.json()).then((found) => { for (const [how, l, s] of found.chain ?? []) list.append(link(how, l, s)); }, () => list.append(h("li", "The server did not answer.")));
+		if (!list.childNodes.length && app.store.linked(log)) return h("p.quiet", "Nothing: the run begins here.");
+		return list;
+	}
+	function run(node) {
+		const uses = usesOf(node), usage = node.usage ?? {};
+		const facts = [["Ended", h("span", badge(node.status), node.reason && node.reason !== "done" ? ` ${short(node.reason, 80)}` : "")], ["Fault", node.error ? folded(faultOf(node.error), 600) : null], ["Program", node.program || null], ["Brief", node.brief ? folded(node.brief, 400) : null], ["Asked by", node.tool || null],
+			["Limits", limitsOf(node) || null], ["Calls", uses || null], ["Models", (node.models ?? []).join(", ") || null], ["Tokens", usage.input_tokens || usage.output_tokens ? `${number(usage.input_tokens)} in, ${number(usage.output_tokens)} out, ${number(usage.requests)} requests, with all below` : null], ["Cost", node.cost_usd_micros ? money(node.cost_usd_micros) : null], ["Time", node.duration_ms === null || node.duration_ms === undefined ? null : duration(node.duration_ms * 1000)], ["Artifacts", (node.artifacts ?? []).map((each) => `${each.name} (${each.kind})`).join(", ") || null]];
+		return h("dl", facts.filter(([, fact]) => fact).map(([name, fact]) => [h("dt", name), h("dd", fact)]));
+	}
+	function draw() {
+		const { log, seq } = app.at, of = app.store.logs.get(log), e = of && app.store.entry(log, seq), node = app.node ?? app.nodeOf(log);
+		element.classList.toggle("open", seq !== undefined || Boolean(app.node));
+		const step = (sign, label, to) => h("button", { label: label, title: label, disabled: !of || to < 0 || to >= of.lines, onclick: () => app.select(log, to) }, sign);
+		const close = h("button", { class: "close", label: "Close (Esc)", title: "Close (Esc)", onclick: () => app.close() }, "×");
+		if (!e) {
+			body.replaceChildren(...(node && app.node ? [h("header", h("h2", short(node.name, 100)), close), part("Run", () => run(node))] : [h("p.none", seq === undefined ? "Choose a run or an entry." : app.store.loaded ? `There is no entry ${seq} in log ${log}.` : "Reading …"), close]));
+			return;
+		}
+		const at = app.store.at(e), status = statusOf(e), bad = (app.checked?.problems ?? []).filter((each) => each.log === log && each.seq === seq);
+		const copy = h("button", { onclick: () => { navigator.clipboard?.writeText(location.href).then(() => { copy.textContent = "Copied"; }, () => { copy.textContent = "Copy the address above"; }); } }, "Copy link");
+		const led = () => { const found = app.store.ledTo(log, seq); return found.length ? h("ol.chain", found.slice(0, 50).map((each) => link(each[0], each[1], each[2])), found.length > 50 ? h("li", `and ${found.length - 50} more`) : null) : h("p.quiet", "Nothing that came later follows from it directly."); };
+		const wall = e.meta?.wall_us ? new Date(e.meta.wall_us / 1000) : null;
+		body.replaceChildren(
+			h("header", h("h2", e.kind), status ? badge(status) : null, close),
+			h("p.where", h("span", `${app.nameOf(log)}, entry ${seq}`), e.call ? h("span", `call ${e.call}`) : null, at === null ? null : h("span", `+${duration(Math.max(0, at))}`)),
+			h("div.steps", step("⇤", "First entry", 0), step("←", "Entry before (k)", seq - 1), step("→", "Entry after (j)", seq + 1), step("⇥", "Last entry", of.lines - 1), app.childOf(log, seq) !== null ? h("a.button", { href: `#/log/${app.childOf(log, seq)}/0` }, "Its run") : null, of.said.parent ? h("a.button", { href: `#/log/${of.said.parent.log}/${of.said.parent.seq}` }, "Who started it") : null, copy),
+			...bad.map((each) => h("p.alarm", `Not intact: ${each.what}.`)),
+			seq === 0 || e.kind === "run.finished" || app.node ? (node ? part("Run", () => run(node)) : "") : "",
+			part("Data", () => json(e.data, app.blobOf, 3)),
+			part("Why", () => why(log, seq, e)),
+			part("Led to", led),
+			part("Line and hash", () => [h("dl", h("dt", "Hash"), h("dd", h("code", e.hash ?? "–")), h("dt", "Before"), h("dd", h("code", app.store.entry(log, seq - 1)?.hash ?? "–")), wall && !Number.isNaN(+wall) ? [h("dt", "Written"), h("dd", wall.toISOString())] : null), of.rows ? h("p.quiet", "Content was left out of this page.") : folded(of.text(seq), 1000)]));
+		element.scrollTop = 0;
+	}
+	return { element, draw };
 }

@@ -1,116 +1,121 @@
 /** Lanes: a line of time for each run or conversation; what it did, what it waited for, where its limit lies. */
-import { List, badge, count, duration, h, short, tone } from "./dom.js";
+import { List, badge, duration, h, short, tone } from "./dom.js";
 import { passes } from "./tree.js";
 
 const WAITS = new Set(["child", "timer", "ask"]);
 
 /** Lay bars that overlap one below the other, at most four deep. @param {any} lane @returns {number[]} the track of each bar */
 function tracksOf(lane) {
-  const ends = [0, 0, 0, 0].map(() => -Infinity);
-  return lane.bars.map((bar) => {
-    const free = ends.findIndex((end) => end <= bar[4]), track = free < 0 ? 3 : free;
-    ends[track] = Math.max(ends[track], bar[5] ?? lane.end_us);
-    return track;
-  });
+	const ends = [0, 0, 0, 0].map(() => -Infinity);
+	return lane.bars.map((bar) => {
+		const free = ends.findIndex((end) => end <= bar[4]), track = free < 0 ? 3 : free;
+		ends[track] = Math.max(ends[track], bar[5] ?? lane.end_us);
+		return track;
+	});
 }
 
 /** @param {any} app */
 export function lanes(app) {
-  const all = () => app.page.lanes ?? [];
-  /** @type {any[]} */
-  let shown = [];
-  let from = 0, to = 1, end = 1;
-  const tracks = new WeakMap();
-  const axis = h("svg.axis", { "aria-hidden": "true" }), map = h("svg.map", { role: "img", "aria-label": "The whole run; drag to move what is seen" });
-  const list = new List({
-    label: "Lanes", count: () => shown.length, draw,
-    choose: (i, entered) => { const lane = shown[i]; if (entered) app.chooseLane(lane); },
-    keys: (e, i) => {
-      if (e.key === "+" || e.key === "=") zoom(0.5);
-      else if (e.key === "-") zoom(2);
-      else if (e.key === "0") fit();
-      else if (e.shiftKey && e.key.startsWith("Arrow") && e.key !== "ArrowUp" && e.key !== "ArrowDown") pan(e.key === "ArrowLeft" ? -0.2 : 0.2);
-      else if ((e.key === "ArrowLeft" || e.key === "ArrowRight") && shown[i]) {
-        const lane = shown[i], bars = lane.bars, at = bars.findIndex((bar) => lane.log === app.at.log && (bar[0] === app.at.seq || bar[1] === app.at.seq));
-        const next = bars[Math.max(0, Math.min(bars.length - 1, at + (e.key === "ArrowRight" ? 1 : -1)))];
-        if (next) app.select(lane.log, next[0]);
-      } else return false;
-      return true;
-    },
-  });
-  const tool = (sign, label, act) => h("button", { title: label, "aria-label": label, onclick: act }, sign);
-  const span = h("span.quiet.span");
-  const bar = h("div.bar", tool("−", "Zoom out (-)", () => zoom(2)), tool("+", "Zoom in (+)", () => zoom(0.5)), tool("Whole run", "Show the whole run (0)", () => fit()), span,
-    h("span.legend", [["model", "model"], ["tool", "tool"], ["wait", "waiting"], ["bad", "failed"], ["critical", "critical path"], ["limit", "limit"]].map(([kind, word]) => h("span", h("i", { class: `key-${kind}`, "aria-hidden": "true" }), word))));
+	const all = () => app.page.lanes ?? [];
+	/** @type {any[]} */
+	let shown = [];
+	let from = 0, to = 1, end = 1;
+	const tracks = new WeakMap();
+	let paths = new Map();
+	const axis = h("svg.axis", { hush: true }), map = h("svg.map", { role: "img", label: "The whole run; drag to move what is seen" });
+	const list = new List({
+		label: "Lanes", count: () => shown.length, draw,
+		choose: (i, entered) => { const lane = shown[i]; if (entered) app.chooseLane(lane); },
+		keys: (e, i) => {
+			if (e.key === "+" || e.key === "=") zoom(0.5);
+			else if (e.key === "-") zoom(2);
+			else if (e.key === "0") fit();
+			else if (e.shiftKey && e.key.startsWith("Arrow") && e.key !== "ArrowUp" && e.key !== "ArrowDown") pan(e.key === "ArrowLeft" ? -0.2 : 0.2);
+			else if ((e.key === "ArrowLeft" || e.key === "ArrowRight") && shown[i]) {
+				const lane = shown[i], bars = lane.bars, at = bars.findIndex((bar) => lane.log === app.at.log && (bar[0] === app.at.seq || bar[1] === app.at.seq));
+				const next = bars[Math.max(0, Math.min(bars.length - 1, at + (e.key === "ArrowRight" ? 1 : -1)))];
+				if (next) app.select(lane.log, next[0]);
+			} else return false;
+			return true;
+		},
+	});
+	const tool = (sign, label, act) => h("button", { title: label, label: label, onclick: act }, sign);
+	const span = h("span.quiet.span");
+	const bar = h("div.bar", tool("−", "Zoom out (-)", () => zoom(2)), tool("+", "Zoom in (+)", () => zoom(0.5)), tool("Whole run", "Show the whole run (0)", () => fit()), span,
+		h("span.legend", [["model", "model"], ["tool", "tool"], ["wait", "waiting"], ["bad", "failed"], ["critical", "critical path"], ["limit", "limit"]].map(([kind, word]) => h("span", h("i", { class: `key-${kind}`, hush: true }), word))));
 
-  const clamp = () => { const size = Math.min(to - from, end * 1.02); from = Math.max(-end * 0.01, Math.min(from, end * 1.01 - size)); to = from + size; };
-  function zoom(by, at = (from + to) / 2) { const size = Math.max(10, (to - from) * by); from = at - (size * (at - from)) / (to - from); to = from + size; clamp(); paint(); }
-  function pan(part) { const size = to - from; from += part * size; to = from + size; clamp(); paint(); }
-  function fit() { from = 0; to = end; clamp(); paint(); }
-  function filter() {
-    const some = app.filter.text || app.filter.status || app.filter.agent || app.filter.tool;
-    shown = all().filter((lane) => !some || passes(app.nodeOf(lane.log, lane.scope) ?? { name: lane.label, status: lane.status }, app.filter));
-    end = Math.max(1, ...all().map((lane) => lane.end_us ?? 0));
-    for (const lane of shown) if (!tracks.has(lane)) tracks.set(lane, tracksOf(lane));
-    list.active = shown.findIndex((lane) => lane.log === app.at.log && (!lane.scope || lane.scope === app.node?.scope));
-  }
-  const room = () => { const box = axis.getBoundingClientRect(); return Math.max(60, box.width); };
-  /** @param {number} us */
-  const x = (us) => ((us - from) / (to - from)) * room();
+	const clamp = () => { const size = Math.min(to - from, end * 1.02); from = Math.max(-end * 0.01, Math.min(from, end * 1.01 - size)); to = from + size; };
+	function zoom(by, at = (from + to) / 2) { const size = Math.max(10, (to - from) * by); from = at - (size * (at - from)) / (to - from); to = from + size; clamp(); paint(); }
+	function pan(part) { const size = to - from; from += part * size; to = from + size; clamp(); paint(); }
+	function fit() { from = 0; to = end; clamp(); paint(); }
+	function filter() {
+		const some = app.filter.text || app.filter.status || app.filter.agent || app.filter.tool;
+		shown = all().filter((lane) => !some || passes(app.nodeOf(lane.log, lane.scope) ?? { name: lane.label, status: lane.status }, app.filter));
+		paths = new Map();
+		for (const [log, , , start, over] of app.page.critical ?? []) {
+			const path = paths.get(log) ?? [], last = path.at(-1);
+			if (last && Math.abs(last[0] - over) < 2) last[0] = start; else if (last && Math.abs(last[1] - start) < 2) last[1] = over; else path.push([start, over]);
+			paths.set(log, path);
+		}
+		end = all().reduce((most, lane) => Math.max(most, lane.end_us ?? 0), 1);
+		for (const lane of shown) if (!tracks.has(lane)) tracks.set(lane, tracksOf(lane));
+		list.active = shown.findIndex((lane) => lane.log === app.at.log && (!lane.scope || lane.scope === app.node?.scope));
+	}
+	const room = () => { const box = axis.getBoundingClientRect(); return Math.max(60, box.width); };
+	const x = (us) => ((us - from) / (to - from)) * room();
 
-  /** @param {number} i */
-  function draw(i) {
-    const lane = shown[i], width = room(), row = (list.row ?? 44) - 12, laid = tracks.get(lane) ?? [], deep = Math.max(1, ...laid.map((n) => n + 1));
-    const high = (row - 6) / deep, last = [-9, -9, -9, -9], marks = [];
-    marks.push(h("rect.life", { x: x(lane.start_us), y: 2, width: Math.max(1, x(lane.end_us) - x(lane.start_us)), height: row - 6 }));
-    lane.bars.forEach((bar, n) => {
-      const [seq, , kind, name, start, over, status] = bar, till = over ?? lane.end_us;
-      if (till < from || start > to) return;
-      const left = Math.max(-2, x(start)), right = Math.min(width + 2, x(till)), bad = tone(status) === "bad";
-      if (right < last[laid[n]] + 1 && !bad) return;
-      last[laid[n]] = Math.max(right, left + 1);
-      const on = lane.log === app.at.log && (seq === app.at.seq || bar[1] === app.at.seq);
-      marks.push(h("rect", { class: `mark ${WAITS.has(kind) ? "wait" : kind} ${bad ? "bad" : ""} ${on ? "on" : ""}`, "data-seq": seq, x: left, y: 2 + laid[n] * high, width: Math.max(2, right - left), height: Math.max(2, high - 1), rx: 2,
-        onclick: (e) => { e.stopPropagation(); app.select(lane.log, seq); } },
-      h("title", `${short(name, 80)}: ${status}, ${duration(till - start)}${WAITS.has(kind) ? " (waiting)" : ""}`)));
-    });
-    for (const [log, , , start, over] of app.page.critical ?? []) if (log === lane.log && over >= from && start <= to) marks.push(h("rect.critical", { x: Math.max(0, x(start)), y: row - 3, width: Math.max(1.5, Math.min(width, x(over)) - Math.max(0, x(start))), height: 4 }));
-    const limit = lane.limit_us;
-    if (limit !== null && limit !== undefined && limit >= from && limit <= to) marks.push(h("g.limit", h("line", { x1: x(limit), x2: x(limit), y1: 0, y2: row }), h("title", `Limit: ${duration(limit - lane.start_us)}`)));
-    const took = duration(lane.end_us - lane.start_us), within = limit ? ` of ${duration(limit - lane.start_us)}` : "";
-    return h("div.lane", { "aria-label": `${short(lane.label, 80)}, ${lane.status}, ${took}${within}, ${count(lane.bars.length, "call")}` },
-      h("span.who", badge(lane.status, false), h("span.name", { title: short(lane.label) }, short(lane.label, 100)), app.nodeOf(lane.log, lane.scope)?.number ? h("span.quiet", `#${app.nodeOf(lane.log, lane.scope).number}`) : null, h("span.quiet.took", took, h("span.within", within))),
-      h("svg.marks", { "aria-hidden": "true", height: row }, marks));
-  }
-  function paint() {
-    const width = room(), step = [1, 2, 5].flatMap((n) => Array.from({ length: 11 }, (_, p) => n * 10 ** p)).sort((a, b) => a - b).find((us) => us >= ((to - from) / width) * 90) ?? 1e10;
-    const ticks = [];
-    for (let at = Math.ceil(Math.max(0, from) / step) * step; at <= to; at += step) ticks.push(h("g", h("line", { x1: x(at), x2: x(at), y1: 18, y2: 24 }), x(at) < width - 40 ? h("text", { x: x(at) + 3, y: 15 }, at ? duration(at) : "0") : null));
-    axis.replaceChildren(...ticks);
-    const box = map.getBoundingClientRect(), lanesAll = all(), wide = Math.max(60, box.width), tall = 44, at = (us) => (us / end) * wide;
-    const kept = lanesAll.length > 300 ? lanesAll.filter((_, i) => i % Math.ceil(lanesAll.length / 300) === 0) : lanesAll;
-    map.replaceChildren(...kept.map((lane, i) => h("rect", { class: `life ${tone(lane.status)}`, x: at(lane.start_us), y: 2 + (i * (tall - 4)) / kept.length, width: Math.max(1, at(lane.end_us - lane.start_us)), height: Math.max(0.7, (tall - 4) / kept.length - 0.5) })),
-      h("rect.seen", { x: Math.max(1, at(from)), y: 1, width: Math.min(wide, at(to)) - Math.max(1, at(from)) - 1, height: tall - 2 }));
-    span.textContent = `${duration(to - from)} of ${duration(end)}`;
-    list.draw();
-  }
-  const drag = (e) => { if (e.buttons !== 1) return; const box = map.getBoundingClientRect(), size = to - from; from = ((e.clientX - box.left) / box.width) * end - size / 2; to = from + size; clamp(); paint(); };
-  map.addEventListener("pointerdown", drag);
-  map.addEventListener("pointermove", drag);
-  list.element.addEventListener("wheel", (e) => {
-    if (!e.ctrlKey && !e.shiftKey) return;
-    e.preventDefault();
-    if (e.shiftKey) { pan(Math.sign(e.deltaY || e.deltaX) * 0.15); return; }
-    const box = axis.getBoundingClientRect();
-    zoom(e.deltaY < 0 ? 0.8 : 1.25, from + ((e.clientX - box.left) / box.width) * (to - from));
-  }, { passive: false });
-  new ResizeObserver(() => { if (axis.isConnected) paint(); }).observe(axis);
-  filter();
-  from = 0;
-  to = end;
-  return {
-    element: h("section.view.lanesview", { "aria-label": "Lanes" }, bar, map, h("div.axisrow", axis), list.element), list,
-    update() { const whole = from <= 0 && to >= end; filter(); if (whole) fit(); else paint(); },
-    place() { filter(); paint(); if (list.active >= 0) list.show(list.active, true); },
-  };
+	function draw(i) {
+		const lane = shown[i], width = room(), row = (list.row ?? 44) - 12, laid = tracks.get(lane) ?? [], deep = Math.max(1, ...laid.map((n) => n + 1));
+		const high = (row - 6) / deep, last = [-9, -9, -9, -9], marks = [];
+		marks.push(h("rect.life", { x: x(lane.start_us), y: 2, width: Math.max(1, x(lane.end_us) - x(lane.start_us)), height: row - 6 }));
+		lane.bars.forEach((bar, n) => {
+			const [seq, , kind, name, start, over, status] = bar, till = over ?? lane.end_us;
+			if (till < from || start > to) return;
+			const left = Math.max(-2, x(start)), right = Math.min(width + 2, x(till)), bad = tone(status) === "bad";
+			if (right < last[laid[n]] + 1 && !bad) return;
+			last[laid[n]] = Math.max(right, left + 1);
+			const on = lane.log === app.at.log && (seq === app.at.seq || bar[1] === app.at.seq);
+			marks.push(h("rect", { class: `mark ${WAITS.has(kind) ? "wait" : kind} ${bad ? "bad" : ""} ${on ? "on" : ""}`, "data-seq": seq, x: left, y: 2 + laid[n] * high, width: Math.max(2, right - left), height: Math.max(2, high - 1), rx: 2,
+				onclick: (e) => { e.stopPropagation(); app.select(lane.log, seq); } },
+			h("title", `${short(name, 80)}: ${status}, ${duration(till - start)}${WAITS.has(kind) ? " (waiting)" : ""}`)));
+		});
+		for (const [start, over] of paths.get(lane.log) ?? []) if (over >= from && start <= to) marks.push(h("rect.critical", { x: Math.max(0, x(start)), y: row - 3, width: Math.max(1.5, Math.min(width, x(over)) - Math.max(0, x(start))), height: 4 }));
+		const limit = lane.limit_us;
+		if (limit !== null && limit !== undefined && limit >= from && limit <= to) marks.push(h("g.limit", h("line", { x1: x(limit), x2: x(limit), y1: 0, y2: row }), h("title", `Limit: ${duration(limit - lane.start_us)}`)));
+		const took = duration(lane.end_us - lane.start_us), within = limit ? ` of ${duration(limit - lane.start_us)}` : "";
+		return h("div.lane",
+			h("span.who", badge(lane.status, false), h("span.name", { title: short(lane.label) }, short(lane.label, 100)), app.nodeOf(lane.log, lane.scope)?.number ? h("span.quiet", `#${app.nodeOf(lane.log, lane.scope).number}`) : null, h("span.quiet.took", took, h("span.within", within))),
+			h("svg.marks", { hush: true, height: row }, marks));
+	}
+	function paint() {
+		const width = room(), step = [1, 2, 5].flatMap((n) => Array.from({ length: 11 }, (_, p) => n * 10 ** p)).sort((a, b) => a - b).find((us) => us >= ((to - from) / width) * 90) ?? 1e10;
+		const ticks = [];
+		for (let at = Math.ceil(Math.max(0, from) / step) * step; at <= to; at += step) ticks.push(h("g", h("line", { x1: x(at), x2: x(at), y1: 18, y2: 24 }), x(at) < width - 40 ? h("text", { x: x(at) + 3, y: 15 }, at ? duration(at) : "0") : null));
+		axis.replaceChildren(...ticks);
+		const box = map.getBoundingClientRect(), lanesAll = all(), wide = Math.max(60, box.width), tall = 44, at = (us) => (us / end) * wide;
+		const kept = lanesAll.length > 300 ? lanesAll.filter((_, i) => i % Math.ceil(lanesAll.length / 300) === 0) : lanesAll;
+		map.replaceChildren(...kept.map((lane, i) => h("rect", { class: `life ${tone(lane.status)}`, x: at(lane.start_us), y: 2 + (i * (tall - 4)) / kept.length, width: Math.max(1, at(lane.end_us - lane.start_us)), height: Math.max(0.7, (tall - 4) / kept.length - 0.5) })),
+			h("rect.seen", { x: Math.max(1, at(from)), y: 1, width: Math.min(wide, at(to)) - Math.max(1, at(from)) - 1, height: tall - 2 }));
+		span.textContent = `${duration(to - from)} of ${duration(end)}`;
+		list.draw();
+	}
+	const drag = (e) => { if (e.buttons !== 1) return; const box = map.getBoundingClientRect(), size = to - from; from = ((e.clientX - box.left) / box.width) * end - size / 2; to = from + size; clamp(); paint(); };
+	map.addEventListener("pointerdown", drag);
+	map.addEventListener("pointermove", drag);
+	list.element.addEventListener("wheel", (e) => {
+		if (!e.ctrlKey && !e.shiftKey) return;
+		e.preventDefault();
+		if (e.shiftKey) { pan(Math.sign(e.deltaY || e.deltaX) * 0.15); return; }
+		const box = axis.getBoundingClientRect();
+		zoom(e.deltaY < 0 ? 0.8 : 1.25, from + ((e.clientX - box.left) / box.width) * (to - from));
+	}, { passive: false });
+	new ResizeObserver(() => { if (axis.isConnected) paint(); }).observe(axis);
+	filter();
+	from = 0;
+	to = end;
+	return {
+		element: h("section.view.lanesview", { label: "Lanes" }, bar, map, h("div.axisrow", axis), list.element), list,
+		update() { const whole = from <= 0 && to >= end; filter(); if (whole) fit(); else paint(); },
+		place() { filter(); paint(); if (list.active >= 0) list.show(list.active, true); },
+	};
 }
