@@ -606,7 +606,7 @@ class Kernel:
         scope, call = self.key()
         pending = Pending(call, "tool", tool.name, tool, plain)
         is_alone = not (self.open or self.children or self.wanted) and self.loop.is_idle()
-        goes_straight = is_alone and not self.secrets
+        goes_straight = is_alone and not handles
         taken = self._straight(pending, scope) if goes_straight else Taken.NOTHING
         if taken.__class__ is ToolReturned:
             return None, self._had_at_once(pending, taken)
@@ -615,12 +615,6 @@ class Kernel:
         effect = _call_tool(call, tool, plain)
         if handles:
             effect = CallTool(call, tool, plain, handles)
-        if is_alone and taken is Taken.NOTHING:
-            self.open[call] = pending
-            with self.failing():
-                event = self.world.at_once(effect)
-            if event is not None:
-                return None, self._had_at_once(pending, event)
         self._wait_for(pending, effect)
         return pending, None
 

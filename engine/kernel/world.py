@@ -21,7 +21,6 @@ from refold.engine.events.events import (
     ToolReturned,
 )
 from refold.engine.loop.loop import Timer
-from refold.engine.ports.effects import CallTool
 from refold.engine.ports.ports import SessionPort, Tool
 from refold.engine.state import Fold
 
@@ -80,12 +79,8 @@ class World(Protocol):
     def straight(self, tool: Tool, arguments: dict[str, Json], call: str) -> ToolReturned | Taken:
         """Take the request of a leaf tool and its result as two lines, where that can be.
 
-        The short way of `emit` and `at_once` and with their lines; a world need not have one.
+        The short way of `emit` and `advance`, and with their lines; a world need not have one.
         """
-        ...
-
-    def at_once(self, effect: CallTool) -> ToolReturned | None:
-        """Run a tool in place where nothing else is live; `None`: it must wait its turn."""
         ...
 
     def advance(self) -> bool:
@@ -151,9 +146,6 @@ class Silent:
     ) -> Literal[Taken.NOTHING]:
         """Take nothing."""
         return Taken.NOTHING
-
-    def at_once(self, effect: CallTool) -> None:
-        """Run nothing."""
 
     def advance(self) -> bool:
         """Return False: nothing will come."""

@@ -295,7 +295,7 @@ class Recorder:
         self._timers.arm(timer, len(self._kernel.loop.timers))
 
     def straight(self, tool: Tool, arguments: dict[str, Json], call: str) -> ToolReturned | Taken:
-        """Do what `emit` and `at_once` do for most calls, with no event or effect that nobody sees.
+        """Do what `emit` and `advance` do for most calls, with no event or effect that nobody sees.
 
         Nothing else is live.  Whatever is unusual goes their way: a value that takes more than a
         look to write, redaction, a tool that may not run in place.
@@ -336,22 +336,6 @@ class Recorder:
         if is_guarded:
             ledger.barrier()
         return returned
-
-    def at_once(self, effect: CallTool) -> ToolReturned | None:
-        """Run a tool in place: nothing else is live, and nobody can tell."""
-        tool = effect.tool
-        if tool.timeout_seconds is not None or not self._has_place:
-            return None
-        if not self._driver.has_place(tool):
-            return None
-        if self._stop_us is not None or not self._arrivals.empty():
-            return None
-        returned = self._in_place(effect)
-        if returned is None:
-            return None
-        event = self._take_tool(effect.call, returned)
-        self._after(tool)
-        return event
 
     def _in_place(self, effect: CallTool) -> ToolReturned | None:
         """Run a tool in this thread; `None`: Ctrl-C ended it, and what it gave is late."""

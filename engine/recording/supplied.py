@@ -15,11 +15,11 @@ from typing import Any, Final, Literal
 import attrs
 
 from refold.engine.encoding.canonical import Json
-from refold.engine.events.events import ClockRead, Event, TimerFired, ToolReturned, ValueDrawn
+from refold.engine.events.events import ClockRead, Event, TimerFired, ValueDrawn
 from refold.engine.events.outcome import Outcome
 from refold.engine.kernel.world import REQUESTS, Taken
 from refold.engine.loop.loop import Timer
-from refold.engine.ports.effects import CallTool, Effect, GiveUp, RunChild
+from refold.engine.ports.effects import Effect, GiveUp, RunChild
 from refold.engine.ports.ports import ChildRequest, SessionPort, Tool
 from refold.engine.recording.driver import Arrival
 from refold.engine.recording.host import Host
@@ -93,10 +93,6 @@ class Supplied(Recorder):
     ) -> Literal[Taken.NOTHING]:
         """Take nothing: everything has its turn."""
         return Taken.NOTHING
-
-    def at_once(self, effect: CallTool) -> ToolReturned | None:  # noqa: ARG002 - the port's
-        """Run nothing in place: everything has its turn."""
-        return None
 
     def advance(self) -> bool:
         """Start what is wanted, then take what has its turn."""

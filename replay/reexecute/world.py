@@ -50,7 +50,7 @@ from refold.engine.kernel.world import REQUESTS, RecordEnded, Taken, World
 from refold.engine.log import Entry, call_data
 from refold.engine.log.blobs import encode_data, is_marked
 from refold.engine.loop.loop import Loop, Timer
-from refold.engine.ports.effects import CallTool, Effect, GiveUp, RunChild
+from refold.engine.ports.effects import Effect, GiveUp, RunChild
 from refold.engine.ports.ports import (
     Identity,
     Model,
@@ -263,30 +263,11 @@ class Replayed:
             tool_served(self.fold, tool.name)
             return returned
         self.fold.apply(_tool_called(tool.name, arguments, tool.effect), call, seq)
-        return self._at_once(call) or Taken.REQUEST
-
-    def at_once(self, effect: CallTool) -> ToolReturned | None:
-        """Return the result at once where the record has it next."""
-        return self._at_once(effect.call) if self.explorer is None else None
-
-    def _at_once(self, call: str) -> ToolReturned | None:
-        if (returned := self._returned(call)) is not None:
-            return returned
-        entry = self.cursor.peek()
-        if entry is None or entry.kind != "tool.returned" or entry.call != call:
-            return None
-        event = self.cursor.event(entry)
-        self._take(event, call)
+        if returned is None:
+            return Taken.REQUEST
+        self._line_taken(self.cursor.take_line(), returned, call)
         self._step = self._emitted
-        return event  # type: ignore[return-value]  # its kind says so
-
-    def _returned(self, call: str) -> ToolReturned | None:
-        """Take the next line if it is the result of the call just emitted; `None`: look closer."""
-        event = self._next_result(call)
-        if event is not None:
-            self._line_taken(self.cursor.take_line(), event, call)
-            self._step = self._emitted
-        return event
+        return returned
 
     def _next_result(self, call: str) -> ToolReturned | None:
         """Return what the next line says if it is the result of the call just emitted.

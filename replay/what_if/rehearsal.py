@@ -246,21 +246,13 @@ class Rehearsal:
             session.restore(self._book.snapshot)
         self.emit(SessionSeeded(session.snapshot().as_json()), None)
 
-    def straight(
-        self,
-        tool: Tool,  # noqa: ARG002 - the port's
-        arguments: dict[str, Json],  # noqa: ARG002 - the port's
-        call: str,  # noqa: ARG002 - the port's
-    ) -> Literal[Taken.NOTHING]:
-        """Take nothing: what is asked for is looked up in a book."""
-        return Taken.NOTHING
-
-    def at_once(self, effect: CallTool) -> ToolReturned | None:
-        """Return the result of a tool that runs alone, as replay does."""
-        self._tools[effect.call] = effect.tool
-        choice = self._outstanding.alone(effect.call)
+    def straight(self, tool: Tool, arguments: dict[str, Json], call: str) -> ToolReturned | Taken:
+        """Take the request, and the result of a tool that runs alone, as replay does."""
+        self.emit(ToolCalled(tool.name, arguments, tool.effect), call)
+        self._tools[call] = tool
+        choice = self._outstanding.alone(call)
         if choice is None or self._over is not None or not isinstance(choice.event, ToolReturned):
-            return None
+            return Taken.REQUEST
         self._take(choice, [choice])
         return choice.event
 
