@@ -184,7 +184,6 @@ SHELL: Final = {
     "engine/runners/child.py": ("files", "writes the reply of a subprocess child"),
     "engine/children/envelope.py": ("environment", "the working directory of a child"),
     "engine/runners/in_process.py": ("clock threads", "runs children on threads"),
-    "engine/runners/scripted.py": ("threads", "threads share a script"),
     "engine/runners/stub.py": ("files environment", "the first file of a subprocess child"),
     "engine/children/unfinished.py": ("clock files", "waits for a child's old writer to leave"),
     "engine/children/tokens.py": (

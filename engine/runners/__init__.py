@@ -8,7 +8,6 @@ Programs and their inputs flow in; recordings, and outcomes of children, flow ou
     in_process       a child on a thread of this process; cooperative deadline
     in_subprocess    a child in a process of its own; hard limits
     stub, child      the other side of it: its first file, and its work
-    scripted         fixed replies, and no runner at all: for tests
 
 To add one: implement `engine.ports.ports.ChildRunner`, pass it to `record(runners={…})`, and put it
 into the contract suite `tests/contract/test_runners.py`.

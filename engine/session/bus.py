@@ -35,14 +35,6 @@ class EventBus:
             if (kind, handler) not in self._handlers:
                 self._handlers.append((kind, handler))
 
-    def unsubscribe(self, kind: type[E], handler: Callable[[E], object], /) -> bool:
-        """Forget a subscription; return whether there was one."""
-        with self._lock:
-            if (kind, handler) not in self._handlers:
-                return False
-            self._handlers.remove((kind, handler))
-            return True
-
     def publish(self, event: object, /, *, but: Callable[[Any], object] | None = None) -> None:
         """Tell every subscriber of the event's kind, `but` for one.
 

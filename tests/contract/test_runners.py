@@ -29,11 +29,11 @@ from refold.engine.program.run import Run
 from refold.engine.runners.in_process import InProcess
 from refold.engine.runners.in_subprocess import InSubprocess
 from refold.engine.runners.recording import Recording, record
-from refold.engine.runners.scripted import Scripted, Unavailable
 from refold.replay.audit.verify import verify
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import tool
 from tests.support.child_programs import HERE, add, named, ponder
+from tests.support.scripted_runners import Scripted, Unavailable
 
 RUNNERS: dict[str, ChildRunner] = {"in-process": InProcess(), "subprocess": InSubprocess()}
 TOOLS: list[Tool] = [add, ponder]

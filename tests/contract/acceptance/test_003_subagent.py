@@ -22,10 +22,10 @@ from refold.engine.models.scripted import ScriptedModel
 from refold.engine.ports.clock import FixedClock
 from refold.engine.ports.ports import ChildRunner, Model, Policy
 from refold.engine.runners.recording import Recording, record
-from refold.engine.runners.scripted import Scripted, Unavailable
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import tool
 from refold.tools.delegation.subagent import KEYS, subagent_tool
+from tests.support.scripted_runners import Scripted, Unavailable
 
 CHILDREN = Path(__file__).parents[3] / "fixtures" / "children" / "subagents.py"
 TASK = {"task": "count the files"}

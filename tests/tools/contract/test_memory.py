@@ -7,8 +7,8 @@ from typing import Any
 
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
-from refold.engine.runners.scripted import Scripted
 from refold.tools.contract.memory import memory_of
+from tests.support.scripted_runners import Scripted
 
 
 def test_a_tool_remembers_for_one_run_and_no_longer(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 from refold.engine.events.outcome import Outcome
 from refold.engine.ports.ports import Policy
-from refold.engine.runners.scripted import Scripted, Unavailable
 from tests.engine.conftest import Make
+from tests.support.scripted_runners import Scripted, Unavailable
 
 FINE = b'{"status": "completed", "summary": "fine"}'
 
