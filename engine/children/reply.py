@@ -37,7 +37,7 @@ _FIELDS: Final[dict[str, tuple[type, ...]]] = {
     "tools_used": (list,),
     "usage": (dict,),
 }
-_USAGE: Final = ("input_tokens", "output_tokens", "requests")
+_USAGE: Final = tuple(field.name for field in attrs.fields(Usage))
 _NAMES: Final = {
     str: "text",
     list: "an array",
@@ -58,7 +58,7 @@ def frame_of(finished: RunFinished, *, tools_used: tuple[str, ...], usage: Usage
         "artifacts": finished.artifacts or [],
         "error": attrs.asdict(finished.error) if finished.error else None,
         "tools_used": list(tools_used),
-        "usage": attrs.asdict(usage),
+        "usage": usage.as_json(),
     }
     return encode(reply)
 
@@ -148,7 +148,10 @@ def _check_usage(usage: dict[str, Json]) -> None:
     for name, value in usage.items():
         if name not in _USAGE:
             raise _Malformed(f"/usage/{name}", "one of " + ", ".join(_USAGE), "an unknown member")
-        if type(value) is not int or value < 0:
+        if name == "prices":
+            if type(value) is not str:
+                raise _Malformed(f"/usage/{name}", "text", _name(value))
+        elif type(value) is not int or value < 0:
             raise _Malformed(f"/usage/{name}", "an integer of at least 0", _name(value))
 
 

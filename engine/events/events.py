@@ -299,6 +299,10 @@ class RunFinished:
     children_root: str = ""
     """Merkle root over the children, in start order."""
     session_digest: str | None = None
+    models: list[str] | None = None
+    """Those that the run itself asked, in the order of first use; `None` where it asked none."""
+    usage: Usage | None = None
+    """Of the run and all below it; `None` where nothing asked a model, and in older logs."""
 
 
 @attrs.frozen(weakref_slot=False)

@@ -13,6 +13,11 @@ import attrs
 from refold.engine.errors import LimitRefused
 
 _INTEGERS: Final = ("max_depth", "max_children", "max_iterations", "output_bytes", "model_tokens")
+_NUMBERS: Final = {
+    "timeout_seconds": "seconds",
+    "join_seconds": "seconds",
+    "cost_usd": "US dollars",
+}
 
 
 @attrs.frozen(kw_only=True)
@@ -37,6 +42,8 @@ class Limits:
     """Canonical bytes of the run's output."""
     model_tokens: int | None = None
     """Tokens (input and output) over all model answers of the run."""
+    cost_usd: float | None = None
+    """US dollars over all model answers of the run and its children, by `engine.models.prices`."""
 
     def __attrs_post_init__(self) -> None:
         for name in _INTEGERS:
@@ -44,10 +51,10 @@ class Limits:
             least = 0 if name in ("max_depth", "max_children") else 1
             if value is not None and (type(value) is not int or value < least):
                 raise LimitRefused(name, f"an integer of at least {least}", repr(value))
-        for name in ("timeout_seconds", "join_seconds"):
+        for name, unit in _NUMBERS.items():
             time = getattr(self, name)
             if time is not None and (type(time) not in (int, float) or not 0 < time < math.inf):
-                raise LimitRefused(name, "a positive number of seconds", repr(time))
+                raise LimitRefused(name, f"a positive number of {unit}", repr(time))
 
     def narrowed(self, other: "Limits") -> "Limits":
         """Return the tighter of the two, cap by cap."""

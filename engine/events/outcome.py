@@ -3,7 +3,7 @@
 Status comes from what happened, never from text (CONTRACT.md §7).  Pure values.
 """
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import attrs
 
@@ -73,16 +73,56 @@ class Usage:
     """What a run spent on models, its children's spending included."""
 
     input_tokens: int = 0
+    """Fresh ones, and those read from and written to a cache."""
     output_tokens: int = 0
+    """Reasoning included."""
     requests: int = 0
+    cache_read_tokens: int | None = None
+    """Of the input; `None`, here and below: nobody said."""
+    cache_write_tokens: int | None = None
+    """Of the input."""
+    cache_write_1h_tokens: int | None = None
+    """Of those written, what is kept for an hour: it has a price of its own."""
+    reasoning_tokens: int | None = None
+    """Of the output."""
+    cost_usd_micros: int | None = None
+    """In millionths of a US dollar, as priced when the answer was recorded; `None`: no price is
+    known of one request at least."""
+    prices: str | None = None
+    """The table that priced it, with its version; `None` also where there were several."""
 
     def plus(self, other: "Usage") -> "Usage":
-        """Return the sum of both."""
+        """Return the sum of both; what is unknown of either is unknown of the sum."""
+        if self == _NOTHING:
+            return other
+        if other == _NOTHING:
+            return self
+        known = {name: _sum(getattr(self, name), getattr(other, name)) for name in _PARTS}
         return Usage(
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             requests=self.requests + other.requests,
+            prices=self.prices if self.prices == other.prices else None,
+            **known,
         )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what is known, by name: as a log, a reply and a state's digest hold it."""
+        return {name: value for name, value in attrs.asdict(self).items() if value is not None}
+
+
+_NOTHING: Final = Usage()
+_PARTS: Final = (
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "cache_write_1h_tokens",
+    "reasoning_tokens",
+    "cost_usd_micros",
+)
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
 
 
 @attrs.frozen(kw_only=True)

@@ -23,7 +23,7 @@ from refold.engine.events.events import (
     ModelAsked,
 )
 from refold.engine.events.limits import Limits
-from refold.engine.events.outcome import failed
+from refold.engine.events.outcome import Usage, failed
 from refold.engine.ports.delegation import Delegation
 from refold.engine.state import Fold, RunState
 
@@ -77,6 +77,11 @@ def granted(state: Fold | RunState, delegation: Delegation) -> Limits:
         deepest = max(0, asked if limits.max_depth is None else min(limits.max_depth, asked))
         limits = attrs.evolve(limits, max_depth=deepest)
     left = tokens_left(state)
+    money = cost_left(state)
+    if money is not None:
+        own = delegation.limits.cost_usd if delegation.limits is not None else None
+        part = money / 1e6 if own is not None else money / 2e6
+        limits = attrs.evolve(limits, cost_usd=max(1e-6, min(part, own or part)))
     if left is not None:
         caps = (left, limits.model_tokens, delegation.part)
         wanted = min(cap for cap in caps if cap is not None)
@@ -93,6 +98,8 @@ def _model(state: Fold | RunState, command: RequestModel) -> tuple[Event, ...]:
         return (LimitHit("max_iterations", cap, "effect", state.iterations + 1),)
     if tokens_left(state) == 0:
         return (_no_tokens(state, "effect"),)
+    if cost_left(state) == 0:
+        return (_no_money(state, "effect"),)
     return (command.asked,)
 
 
@@ -108,6 +115,8 @@ def _child(state: Fold | RunState, command: RequestChild) -> tuple[Event, ...]:
         return _rejected(command, limits, hit, _too_many(cap))
     if tokens_left(state) == 0:
         return _rejected(command, limits, _no_tokens(state, "child"), _too_dear(state, command))
+    if cost_left(state) == 0:
+        return _rejected(command, limits, _no_money(state, "child"), _NO_MONEY.format(state.limits))
     asked = command.delegation.as_json(program=command.program, limits=limits)
     return (ChildStarted(asked, command.number, command.run_id),)
 
@@ -145,6 +154,35 @@ def tokens_left(state: Fold | RunState) -> int | None:
     if cap is None:
         return None
     return max(0, cap - state.tokens_used - state.tokens_reserved)
+
+
+def _no_money(state: Fold | RunState, scope: str) -> LimitHit:
+    cap = state.limits.cost_usd or 0
+    spent = state.usage.plus(state.children_usage).cost_usd_micros
+    reserved = sum(child.cost_reserved for child in state.children)
+    return LimitHit("cost_usd", cap, scope, cap if spent is None else (spent + reserved) / 1e6)
+
+
+def cost_left(state: Fold | RunState) -> int | None:
+    """Return the millionths of a dollar that nobody has used or reserved; `None` without a cap.
+
+    An answer without a price leaves nothing: what it took of the cap is not known.
+    """
+    if state.limits.cost_usd is None:
+        return None
+    usage = state.usage.plus(state.children_usage)
+    spent = usage.cost_usd_micros
+    if spent is None and usage != Usage():
+        return 0
+    reserved = sum(child.cost_reserved for child in state.children)
+    return max(0, round(state.limits.cost_usd * 1e6) - (spent or 0) - reserved)
+
+
+_NO_MONEY: Final = (
+    "cost_usd is {0.cost_usd}, and it is used, or reserved by children that run: a child without a "
+    "cost_usd of its own reserves half of what is left. Give each a part, or join one before the "
+    "next."
+)
 
 
 def _too_deep(depth: int, max_depth: int) -> str:

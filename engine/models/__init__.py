@@ -9,6 +9,7 @@ Rules: CONTRACT.md §11.
     openai_compatible     OpenAI's, and any server that speaks chat completions
     anthropic_messages    Anthropic's
     endpoint              what the two share: client, request, failures, keys
+    prices                what an answer cost, by the offline table of `genai-prices`
     parse                 models as the command line and configuration name them
 
 To add one: a module here that translates the neutral messages both ways, a line below, a prefix in

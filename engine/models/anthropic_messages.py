@@ -9,10 +9,10 @@ Rules: CONTRACT.md §11.
 from typing import Any, Final
 
 from refold.engine.errors import ModelError
-from refold.engine.events.outcome import Usage
 from refold.engine.models import endpoint
 from refold.engine.ports.ports import ModelReply, ModelRequest, Reference, ToolDefinition
-from refold.engine.wire.parts.texts import text_of, tokens_of
+from refold.engine.wire.parts.counts import MESSAGES
+from refold.engine.wire.parts.texts import text_of
 
 MAX_TOKENS: Final = 4096
 """Sent where a request has no `max_tokens`: the protocol insists on one."""
@@ -190,7 +190,9 @@ def _reply(model: str, answer: dict[str, Any], request: ModelRequest) -> ModelRe
     if not _neutral(blocks):
         message["provider"] = {"anthropic": blocks}
     stop = text_of(answer.get("stop_reason"))
-    return endpoint.reply_of(model, message, _usage(answer.get("usage")), _STOPS.get(stop, stop))
+    return endpoint.reply_of(
+        model, message, MESSAGES.usage(answer.get("usage")), _STOPS.get(stop, stop)
+    )
 
 
 def _calls(model: str, blocks: list[dict[str, Any]], request: ModelRequest) -> list[dict[str, Any]]:
@@ -221,13 +223,3 @@ def _plain(block: dict[str, Any]) -> bool:
     if block.get("caller") == {"type": "direct"}:
         beside.discard("caller")
     return beside <= {"type", "text"} or beside <= {"type", "id", "name", "input"}
-
-
-def _usage(usage: Any) -> Usage:
-    """Return the usage; tokens read from and written to the cache are in `input_tokens`."""
-    cached = ("cache_creation_input_tokens", "cache_read_input_tokens")
-    return Usage(
-        input_tokens=tokens_of(usage, "input_tokens", *cached),
-        output_tokens=tokens_of(usage, "output_tokens"),
-        requests=1,
-    )

@@ -8,10 +8,10 @@ adapters share is in `engine.models.endpoint`.  Rules: CONTRACT.md §11.
 from typing import Any, Final
 
 from refold.engine.errors import ModelError
-from refold.engine.events.outcome import Usage
 from refold.engine.models import endpoint
 from refold.engine.ports.ports import ModelReply, ModelRequest, Reference, ToolDefinition
-from refold.engine.wire.parts.texts import short, text_of, tokens_of
+from refold.engine.wire.parts.counts import CHAT
+from refold.engine.wire.parts.texts import short, text_of
 
 _STOPS: Final = {"function_call": "tool_calls"}
 _KEPT: Final = ("reasoning_content", "reasoning_details")
@@ -148,7 +148,9 @@ def _reply(model: str, answer: dict[str, Any], request: ModelRequest) -> ModelRe
     if kept := _kept(answered, raw_calls, message.get("tool_calls", [])):
         message["provider"] = {"openai": kept}
     stop = "refusal" if refusal else text_of(choices[0].get("finish_reason"))
-    return endpoint.reply_of(model, message, _usage(answer.get("usage")), _STOPS.get(stop, stop))
+    return endpoint.reply_of(
+        model, message, CHAT.usage(answer.get("usage")), _STOPS.get(stop, stop)
+    )
 
 
 def _content(content: Any) -> str:
@@ -189,12 +191,3 @@ def _kept(
     if in_calls:
         kept["tool_calls"] = in_calls
     return kept
-
-
-def _usage(usage: Any) -> Usage:
-    """Return the usage; cached tokens are in `input_tokens`, reasoning in `output_tokens`."""
-    return Usage(
-        input_tokens=tokens_of(usage, "prompt_tokens"),
-        output_tokens=tokens_of(usage, "completion_tokens"),
-        requests=1,
-    )

@@ -49,7 +49,9 @@ _REPLY: Final = {
     "error": dict,
 }
 _CALL: Final = {"id": str, "name": str, "arguments": dict, "invalid": str}
-_USAGE: Final = {"input_tokens": int, "output_tokens": int, "requests": int}
+_USAGE: Final = {
+    field.name: str if field.name == "prices" else int for field in attrs.fields(Usage)
+}
 _ERROR: Final = {"code": str, "message": str}
 _KINDS: Final = {str: "text", list: "a list", dict: "an object", int: "an integer"}
 
@@ -97,6 +99,12 @@ class ScriptedModel:
     def name(self) -> str:
         """As the log shows it."""
         return self._name
+
+    @property
+    def is_priced(self) -> bool:
+        """Whether each reply says its cost (`usage: {cost_usd_micros: 500}`)."""
+        replies = (reply for each in self._script.values() for reply in each)
+        return all("error" in one or "cost_usd_micros" in one.get("usage", {}) for one in replies)
 
     @property
     def reference(self) -> Reference:
@@ -236,7 +244,7 @@ def _from_reply(reply: ModelReply) -> dict[str, Any]:
     message = reply.message
     long = {"text": message.get("content", ""), "stop_reason": reply.stop_reason}
     long |= {name: message[name] for name in ("tool_calls", "provider") if name in message}
-    return long | {"usage": attrs.asdict(reply.usage)}
+    return long | {"usage": reply.usage.as_json()}
 
 
 def _check_members(

@@ -14,6 +14,7 @@ from refold.engine.encoding import digest as digests
 from refold.engine.events import codec, data_digest
 from refold.engine.events.events import RunFinished, RunStarted
 from refold.engine.events.flags import NOW
+from refold.engine.events.outcome import Usage
 from refold.engine.log.blobs import encode_data
 from refold.engine.ports.offers import offer_of
 from refold.engine.ports.ports import Tool
@@ -85,10 +86,13 @@ def sealed(
     `fold` have taken all entries before, and `digest` takes this one.
     """
     digest.add("run.finished", None, encode_data(codec.unstructure(finished)))
+    usage = fold.usage.plus(fold.children_usage)
     return attrs.evolve(
         finished,
         entries=entries + 1,
         data_digest=digest.hexdigest(),
         state_digest=state_digest(fold.state()),
         children_root=digests.merkle_root(list(leaves)),
+        models=list(fold.models) or None,
+        usage=usage if usage != Usage() else None,
     )

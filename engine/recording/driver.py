@@ -37,6 +37,7 @@ from refold.engine.events.events import InputGiven, ModelAnswered, ToolReturned
 from refold.engine.events.limits import CHILDREN_AT_ONCE
 from refold.engine.events.outcome import Outcome, Usage, failed
 from refold.engine.kernel.verdict import text_of
+from refold.engine.models.prices import priced
 from refold.engine.ports.effects import AskModel, AskPerson, CallTool
 from refold.engine.ports.people import check_answer
 from refold.engine.ports.ports import (
@@ -267,7 +268,7 @@ class Driver:
 
             flight.cancel.on_set(cancel)
         try:
-            event = _answered(await effect.model.complete(effect.request))  # type: ignore[union-attr, misc]  # an asynchronous one
+            event = _answered(effect, await effect.model.complete(effect.request))  # type: ignore[union-attr, misc]  # an asynchronous one
         except BaseException as error:  # noqa: BLE001 - a model's failure is data, whatever it raised
             event = _failed_model(error)
         self._arrivals.put(Arrival(effect.call, event))
@@ -346,15 +347,16 @@ def ask_model(effect: AskModel) -> ModelAnswered:
         message = f"{missing}: pass record(…, {option})"
         return ModelAnswered("error", error={"code": "no_model", "message": message})
     try:
-        return _answered(effect.model.complete(effect.request))
+        return _answered(effect, effect.model.complete(effect.request))
     except BaseException as error:  # noqa: BLE001 - a model's failure is data, whatever it raised
         return _failed_model(error)
 
 
-def _answered(reply: ModelReply) -> ModelAnswered:
+def _answered(effect: AskModel, reply: ModelReply) -> ModelAnswered:
     if not isinstance(reply.usage, Usage):  # else nothing would notice before it is written
         raise TypeError(f"a reply's usage is a Usage, found {kind_of(reply.usage)}")
-    return ModelAnswered("ok", reply.message, reply.usage, reply.stop_reason)
+    usage = priced(reply.usage, effect.model.name if effect.model is not None else "")
+    return ModelAnswered("ok", reply.message, usage, reply.stop_reason)
 
 
 def _failed_model(error: BaseException) -> ModelAnswered:

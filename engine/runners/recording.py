@@ -23,6 +23,7 @@ from refold.engine.events.limits import CEILINGS, Limits
 from refold.engine.events.outcome import Artifact, Fault, Usage
 from refold.engine.kernel.unawaited import tell, tell_quietly
 from refold.engine.log.names import default_path
+from refold.engine.models.prices import check_priced
 from refold.engine.ports.ports import (
     CancelSignal,
     ChildRunner,
@@ -270,6 +271,7 @@ def _root_request(
     volatile: Sequence[str] = (),
 ) -> RunRequest:
     known = known_models(model, models)
+    check_priced(limits or CEILINGS, known)
     offered = by_name(tools)
     if redaction is not None:
         check_named(redaction, offered, (each.name for each in known.values()))

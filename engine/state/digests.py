@@ -34,8 +34,8 @@ def state_json(state: RunState, *, volatile: bool = True) -> dict[str, Json]:
         "left": attrs.asdict(state.left),
         "open": [attrs.asdict(call) for call in state.open],
         "tools": [attrs.asdict(count) for count in state.tools],
-        "usage": attrs.asdict(state.usage),
-        "children_usage": attrs.asdict(state.children_usage),
+        "usage": state.usage.as_json(),
+        "children_usage": state.children_usage.as_json(),
         "children": [_child(child, volatile=volatile) for child in state.children],
         "conversations": [
             {
@@ -93,6 +93,8 @@ _PLAIN_FIELDS: Final = (
 
 def _child(child: ChildState, *, volatile: bool) -> dict[str, Json]:
     shown = attrs.asdict(child)
+    if not child.cost_reserved:  # logs without `cost_usd` have the digests that they had before it
+        del shown["cost_reserved"]
     if not volatile:
         del shown["run_id"], shown["duration_ms"]
     return shown

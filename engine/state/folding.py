@@ -64,6 +64,8 @@ class Fold:
     attempts: int = 1
     iterations: int = 0
     model_errors: int = 0
+    models: dict[str, None] = attrs.field(factory=dict)
+    """Names of those asked, as an ordered set; no part of a state."""
     usage: Usage = attrs.field(factory=Usage)
     children_usage: Usage = attrs.field(factory=Usage)
     children_started: int = 0

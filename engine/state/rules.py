@@ -90,6 +90,8 @@ def tool_served(fold: "Fold", tool: str) -> None:
 def _model_asked(fold: "Fold", event: events.ModelAsked, call: str, seq: int) -> None:
     fold.open[call] = ("model", event.model, seq)
     fold.iterations += 1
+    if event.model:
+        fold.models[event.model] = None
     scope = _scope(call)
     talk = _resumed(fold.talks.get(scope), event)
     fold.talks[scope] = talk
@@ -139,6 +141,7 @@ def _child_started(fold: "Fold", event: events.ChildStarted, call: str, seq: int
             tool=_text(asked.get("tool")),
             run_id=event.run_id,
             tokens_reserved=reserved,
+            cost_reserved=_cost_reserved(fold, asked),
         )
     )
 
@@ -154,7 +157,11 @@ def _child_finished(fold: "Fold", event: events.ChildFinished, call: str, _seq: 
     child = fold.children[place]
     fold.tokens_reserved -= child.tokens_reserved
     fold.children[place] = attrs.evolve(
-        child, status=outcome.status, duration_ms=outcome.duration_ms, tokens_reserved=0
+        child,
+        status=outcome.status,
+        duration_ms=outcome.duration_ms,
+        tokens_reserved=0,
+        cost_reserved=0,
     )
 
 
@@ -325,6 +332,13 @@ def _reserved(fold: "Fold", delegation: dict[str, Any]) -> int:
     if fold.limits.model_tokens is None:
         return 0
     return _limits(delegation.get("limits", {})).model_tokens or 0
+
+
+def _cost_reserved(fold: "Fold", delegation: dict[str, Any]) -> int:
+    """Return the millionths of a dollar that a start takes out of this run's own cap."""
+    if fold.limits.cost_usd is None:
+        return 0
+    return round((_limits(delegation.get("limits", {})).cost_usd or 0) * 1e6)
 
 
 def _chained(chain: str, message: dict[str, Any]) -> str:

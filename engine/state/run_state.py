@@ -61,6 +61,8 @@ class ChildState:
     duration_ms: int | None = None
     tokens_reserved: int = 0
     """Of the parent's `model_tokens`; 0 again once its outcome says what it spent."""
+    cost_reserved: int = 0
+    """Of the parent's `cost_usd`, in millionths; likewise."""
 
 
 @attrs.frozen

@@ -41,6 +41,12 @@ _READERS: Final[dict[ApiName, Callable[..., Reader]]] = {
     "responses": responses_answers.reader,
     "messages": messages_answers.reader,
 }
+PROVIDERS: Final[dict[ApiName, str]] = {
+    "chat": "openai",
+    "responses": "openai",
+    "messages": "anthropic",
+}
+"""By whose prices an interface's models are priced."""
 _DEPLOYMENT: Final = "/deployments/"
 
 

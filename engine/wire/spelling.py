@@ -137,6 +137,12 @@ def _chat_events(asked: Asked, answered: ModelAnswered) -> Iterator[Event]:
 
 def _message(asked: Asked, answered: ModelAnswered, content: list[Json]) -> dict[str, Any]:
     usage = answered.usage
+    known = {
+        "cache_read_input_tokens": usage.cache_read_tokens,
+        "cache_creation_input_tokens": usage.cache_write_tokens,
+    }
+    cached = {name: count for name, count in known.items() if count is not None}
+    fresh = usage.input_tokens - sum(cached.values())
     return {
         "id": _ID,
         "type": "message",
@@ -145,7 +151,7 @@ def _message(asked: Asked, answered: ModelAnswered, content: list[Json]) -> dict
         "content": content,
         "stop_reason": _MESSAGE_STOPS.get(answered.stop_reason, answered.stop_reason),
         "stop_sequence": None,
-        "usage": {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens},
+        "usage": {"input_tokens": fresh, "output_tokens": usage.output_tokens, **cached},
     }
 
 
@@ -189,9 +195,9 @@ def _response(asked: Asked, answered: ModelAnswered, status: str, output: Json) 
     said, given = answered.usage.output_tokens, answered.usage.input_tokens
     usage = {
         "input_tokens": given,
-        "input_tokens_details": {"cached_tokens": 0},
+        "input_tokens_details": {"cached_tokens": answered.usage.cache_read_tokens or 0},
         "output_tokens": said,
-        "output_tokens_details": {"reasoning_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": answered.usage.reasoning_tokens or 0},
         "total_tokens": given + said,
     }
     return {

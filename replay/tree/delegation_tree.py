@@ -78,7 +78,7 @@ class _Reading:
         self._delegating: dict[str, str] = {}
         self._models: dict[str, None] = {}
         self._requests = 0
-        self._usage = Usage()
+        self._own_usage = self._usage = Usage()
 
     def read(self) -> None:
         """Take the log's entries, to its end or to where it does not verify.
@@ -123,6 +123,7 @@ class _Reading:
             case events.RunStarted():
                 self.started = event
             case events.ModelAnswered():
+                self._own_usage = self._own_usage.plus(event.usage)
                 self._usage = self._usage.plus(event.usage)
             case events.ChildStarted():
                 self._starts[call] = _Start(call, event)
@@ -194,6 +195,7 @@ class _Reading:
             tools=tuple(self._uses.values()),
             models=tuple(self._models),
             requests=self._requests,
+            own_usage=self._own_usage,
             children=tuple(self._child(each) for each in self._starts.values()),
             log_state=self.walk.log_state,
             log=str(self._path),

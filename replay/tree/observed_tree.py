@@ -75,6 +75,7 @@ class _Talk:
     status: str = UNFINISHED
     error: Fault | None = None
     uses: dict[str, ToolUse] = attrs.field(factory=dict)
+    models: dict[str, None] = attrs.field(factory=dict)
     first_us: int | None = None
     last_us: int | None = None
 
@@ -189,6 +190,8 @@ class _Reading:
     def _asked(self, talk: _Talk, call: str, asked: events.ModelAsked) -> None:
         end = self._ends[call] = self._chain(asked.predecessor, asked.added)
         talk.requests += 1
+        if asked.model:
+            talk.models[asked.model] = None
         talk.status, talk.error = UNFINISHED, None
         if talk.opening is None:
             talk.opening = self._openings[end] if end else _place(asked.parameters)
@@ -285,7 +288,9 @@ class _Reading:
             error=talk.error,
             tools=tuple(talk.uses.values()),
             requests=talk.requests,
+            models=tuple(talk.models),
             usage=_total(talk.usage, children),
+            own_usage=talk.usage,
             children=children,
             log_state="none",
             duration_ms=talk.duration_ms,

@@ -69,7 +69,9 @@ class RunNode(Document):
     requests: int = 0
     """Model requests of the run itself."""
     usage: Usage = attrs.field(factory=Usage)
-    """Tokens, those of all runs below included."""
+    """Tokens and cost, those of all runs below included."""
+    own_usage: Usage = attrs.field(factory=Usage)
+    """Tokens and cost of the run itself."""
     artifacts: tuple[tuple[str, str], ...] = ()
     """(kind, name) of each."""
     children: tuple["RunNode", ...] = ()

@@ -9,6 +9,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.wire.chat.request import message_of
+from refold.engine.wire.parts.counts import CHAT
 from refold.engine.wire.parts.exchange import Answered, Asked, Reader
 from refold.engine.wire.parts.gathered import Budget, Gathered
 from refold.engine.wire.parts.notation import object_in
@@ -17,7 +18,6 @@ from refold.engine.wire.parts.reading import (
     answered_with,
     objects,
     reader_for,
-    usage_of,
     words_in,
 )
 from refold.engine.wire.parts.texts import text_of
@@ -86,7 +86,7 @@ class _Speaker:
         return answered_with(
             fault,
             message,
-            usage=usage_of(self._usage, ("prompt_tokens",), "completion_tokens"),
+            usage=CHAT.usage(self._usage),
             stop_reason=choices[0].stop_reason,
         )
 

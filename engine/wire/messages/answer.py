@@ -7,6 +7,7 @@ Streamed or not, an answer is the message that a client which repeats it will se
 from typing import Any, Final
 
 from refold.engine.wire.messages.request import answer_of
+from refold.engine.wire.parts.counts import MESSAGES
 from refold.engine.wire.parts.exchange import Answered, Asked, Reader
 from refold.engine.wire.parts.gathered import Budget, Gathered, Text
 from refold.engine.wire.parts.notation import json_text, object_in
@@ -15,7 +16,6 @@ from refold.engine.wire.parts.reading import (
     answered_with,
     objects,
     reader_for,
-    usage_of,
     words_in,
 )
 from refold.engine.wire.parts.texts import text_of
@@ -26,7 +26,6 @@ _STOPS: Final = {
     "tool_use": "tool_calls",
     "max_tokens": "length",
 }
-_TAKEN: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
 def reader(asked: Asked, *, status: int, content_type: str) -> Reader:
@@ -108,7 +107,7 @@ class _Speaker:
         return answered_with(
             fault,
             self._message(),
-            usage=usage_of(self._usage, _TAKEN, "output_tokens"),
+            usage=MESSAGES.usage(self._usage),
             stop_reason=_STOPS.get(self._stop, self._stop),
         )
 

@@ -5,7 +5,8 @@ Imports `encoding`, `events` and `errors`.  Pure.  Rules: CONTRACT.md §16.4, §
 
     exchange        the values: a request, an answer, a reader
     notation        what JSON bodies mean, whatever their notation
-    texts           texts and counts that a server sent, as a log can hold them
+    texts           texts that a server sent, as a log can hold them
+    counts          tokens that an answer counts: one row a wire format
     reading         which form an answer comes in, and how it fails
     gathered        JSON that comes in pieces, put together
     sse             server-sent events out of bytes

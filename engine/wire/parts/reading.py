@@ -5,7 +5,7 @@ what it finds to a `Speaker`, which knows the interface.  Pure.  Rules: CONTRACT
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 import attrs
@@ -14,7 +14,7 @@ from refold.engine.events.outcome import Usage
 from refold.engine.wire.parts.exchange import Answered, Asked, Reader
 from refold.engine.wire.parts.notation import json_text, object_in
 from refold.engine.wire.parts.sse import EventParser
-from refold.engine.wire.parts.texts import short, text_of, tokens_of
+from refold.engine.wire.parts.texts import short, text_of
 
 BODY_BYTES_MAX: Final = 32 * 1024 * 1024
 """Of an answer that is not streamed; a larger one is not read."""
@@ -188,15 +188,6 @@ def answered_with(
             id=answer_id,
         )
     return Answered(message=message, usage=usage, stop_reason=stop_reason or "stop", id=answer_id)
-
-
-def usage_of(counts: Mapping[str, Any] | None, taken: tuple[str, ...], given: str) -> Usage:
-    """Return the usage of one request, out of the members that hold its counts."""
-    return Usage(
-        input_tokens=tokens_of(counts, *taken),
-        output_tokens=tokens_of(counts, given),
-        requests=1,
-    )
 
 
 def objects(value: Any) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
-"""Texts and counts out of JSON that came over a wire, as a log or a message can hold them.
+"""Texts out of JSON that came over a wire, as a log or a message can hold them.
 
-Nothing that a server sends is trusted to be text or a number.  Used by the models that our own
+Nothing that a server sends is trusted to be text.  Used by the models that our own
 programs ask and by the readers of what watched commands ask.  Pure.  Rules: CONTRACT.md §11, §16.9.
 """
 
@@ -19,14 +19,6 @@ def text_of(value: Json) -> str:
     if not isinstance(value, str):
         return ""
     return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def tokens_of(usage: Json, *names: str) -> int:
-    """Return the sum of the named counts; what is missing, null or no count is 0."""
-    if not isinstance(usage, dict):
-        return 0
-    counts = (usage.get(name) for name in names)
-    return sum(count for count in counts if type(count) is int and count > 0)
 
 
 def short(text: str, secrets: Iterable[str] = ()) -> str:

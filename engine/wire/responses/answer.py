@@ -6,6 +6,7 @@ Streamed or not, an answer is the message that a client which repeats it will se
 
 from typing import Any, Final
 
+from refold.engine.wire.parts.counts import RESPONSES
 from refold.engine.wire.parts.exchange import Answered, Asked, Reader
 from refold.engine.wire.parts.gathered import Budget, Gathered, Text
 from refold.engine.wire.parts.notation import object_in
@@ -14,7 +15,6 @@ from refold.engine.wire.parts.reading import (
     answered_with,
     objects,
     reader_for,
-    usage_of,
     words_in,
 )
 from refold.engine.wire.parts.texts import text_of
@@ -112,7 +112,7 @@ class _Speaker:
         return answered_with(
             fault,
             message,
-            usage=usage_of(self._response.get("usage"), ("input_tokens",), "output_tokens"),
+            usage=RESPONSES.usage(self._response.get("usage")),
             stop_reason=self._stop_reason(items),
             answer_id=text_of(self._response.get("id")),
         )

@@ -194,6 +194,8 @@ def reply_of(model: str, answer: ModelResponse) -> ModelReply:
         input_tokens=spent.input_tokens,
         output_tokens=spent.output_tokens,
         requests=spent.requests or 1,
+        cache_read_tokens=spent.input_tokens_details.cached_tokens,
+        reasoning_tokens=spent.output_tokens_details.reasoning_tokens,
     )
     return endpoint.reply_of(model, message, usage, "stop")
 

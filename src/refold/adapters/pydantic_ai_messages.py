@@ -216,7 +216,13 @@ def reply_of(model: str, response: pai.ModelResponse, messages: int) -> ModelRep
     """
     response = dataclasses.replace(response, parts=_with_ids(response.parts, messages))
     spent = response.usage
-    usage = Usage(input_tokens=spent.input_tokens, output_tokens=spent.output_tokens, requests=1)
+    usage = Usage(
+        input_tokens=spent.input_tokens,
+        output_tokens=spent.output_tokens,
+        requests=1,
+        cache_read_tokens=spent.cache_read_tokens,
+        cache_write_tokens=spent.cache_write_tokens,
+    )
     stop = _STOPS.get(response.finish_reason or "stop", response.finish_reason or "stop")
     return endpoint.reply_of(model, neutral_answer(response), usage, stop)
 

@@ -182,7 +182,7 @@ def totals(tree: RunNode) -> dict[str, Any]:
         "tools_failed": sum(use.failed for use in uses),
         "requests": sum(node.requests for node in nodes),
         "tokens": {"input": tree.usage.input_tokens, "output": tree.usage.output_tokens},
-        "cost_usd_micros": None,
+        "cost_usd_micros": tree.usage.cost_usd_micros,
     }
 
 
@@ -219,7 +219,7 @@ def _node(
         node["log"] = ids.get(path) if path else None
         start = starts.get(path) if path else None
         node["seq"] = start["seq"] if start else None
-        node["cost_usd_micros"] = None
+        node["cost_usd_micros"] = node["usage"]["cost_usd_micros"]
         waiting.extend(node["children"])
     return document
 

@@ -263,7 +263,7 @@ def test_it_is_shown_as_a_tree_that_names_its_guarantee(
 
     assert "guarantee: matched" in shown
     assert "└─ completed You are the weather desk. Be brief." in shown
-    assert "2 requests, 30 tokens; tools: weather ×1" in shown
+    assert "2 requests, 30 tokens, cost \u2013; tools: weather \u00d71" in shown
     document = checked("show", invoke("show", "a.jsonl", "--json"))
     assert (document["guarantee"], document["children"][0]["requests"]) == ("matched", 2)
     lines = invoke("show", "a.jsonl", "--events").stdout.splitlines()
@@ -366,7 +366,8 @@ def test_tokens_of_a_conversation_are_said_to_be_those_of_all_below(
 
     for words in (["show", "b.jsonl"], ["show", "b.jsonl", "--details"]):
         shown = invoke(*words).stdout
-        assert shown.count("1 request, 30 tokens with all below") == 1, shown
+        assert shown.count("1 request, 30 tokens, cost \u2013 with all below") == 1, shown
+        assert shown.count("of these its own: 15 tokens") == 1
         assert shown.count("with all below") == 1
 
 

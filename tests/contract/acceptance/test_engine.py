@@ -584,6 +584,8 @@ VOLATILE = {
         "/state_digest",
         "/session_digest",
         "/children_root",
+        "/models",
+        "/usage",
     },
     "tool.returned": {"/result/duration_ms"},
     "note.added": {"/data/duration_ms", "/data/started_at", "/data/correlation_id"},

@@ -83,8 +83,8 @@ def test_zero_is_a_limit_where_nothing_may_be_started(name: str) -> None:
             Limits.from_json({name: 0})
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in SECONDS])
-def test_only_seconds_have_fractions(name: str) -> None:
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in (*SECONDS, "cost_usd")])
+def test_only_seconds_and_money_have_fractions(name: str) -> None:
     """Counts and bytes are integers."""
     with pytest.raises(LimitRefused):
         Limits.from_json({name: 1.5})

@@ -43,7 +43,9 @@ def test_a_recorded_answer_reads_back(name: str) -> None:
     """Text, calls, usage and stop reason are what the fixture says, after the client's retries."""
     [reply], _ = complete(answers_in(FIXTURES / f"{name}.json"), ASKED)
 
-    assert attrs.asdict(reply) == expected(name)["reply"]
+    counts = expected(name)["reply"]["usage"]
+    told = {count: getattr(reply.usage, count) for count in counts}
+    assert attrs.asdict(reply) | {"usage": told} == expected(name)["reply"]
 
 
 @pytest.mark.parametrize("name", cases("error"))

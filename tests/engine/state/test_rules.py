@@ -49,7 +49,7 @@ def asked(added: Sequence[dict[str, Any]], predecessor: str = "", base: int = 0)
     return events.ModelAsked("scripted", predecessor, base, list(added), {})
 
 
-def answered(message: dict[str, Any] | None = None, **usage: int) -> events.ModelAnswered:
+def answered(message: dict[str, Any] | None = None, **usage: Any) -> events.ModelAnswered:
     return events.ModelAnswered("ok" if message else "error", message, Usage(**usage))
 
 

@@ -132,3 +132,19 @@ def test_variables_that_lead_past_the_proxy_are_found() -> None:
 
     assert past_the_proxy([], environment) == ["AZURE_OPENAI_ENDPOINT", "GROQ_BASE_URL"]
     assert past_the_proxy(["GROQ_BASE_URL=http://three"], environment) == ["AZURE_OPENAI_ENDPOINT"]
+
+
+@pytest.mark.parametrize(
+    ("upstream", "target", "url"),
+    [
+        ("https://a", "/messages", "https://a/v1/messages"),
+        ("https://a", "/messages/count_tokens?x=1", "https://a/v1/messages/count_tokens?x=1"),
+        ("https://a/v1", "/messages", "https://a/v1/messages"),
+        ("https://a", "/v1/messages", "https://a/v1/messages"),
+        ("https://a", "/api/hello", "https://a/api/hello"),
+    ],
+)
+def test_messages_without_a_version_get_the_upstreams(upstream: str, target: str, url: str) -> None:
+    """Clients whose own base URL ends in /v1 ask so; of another route they are no messages."""
+    assert Route("anthropic", (), upstream).url_of(target) == url
+    assert Route("openai", (), "https://o").url_of("/messages") == "https://o/messages"

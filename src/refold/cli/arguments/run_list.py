@@ -17,6 +17,7 @@ from refold.cli.output import output
 from refold.cli.output.trees import run_name
 from refold.engine.encoding.canonical import loads
 from refold.engine.errors import LogMissing, LogNameRefused, RefoldError
+from refold.engine.events.outcome import Usage
 from refold.engine.log.line import LINE_MAX
 from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, Folder, check_root, tree
 from refold.engine.log.reader import open_log
@@ -76,6 +77,8 @@ def listed(path: Path, beside: Folder) -> Listed:
         "entries": 0,
         "runs": 0,
         "duration_ms": None,
+        "models": [],
+        "usage": None,
         "bytes": 0,
     }
     try:
@@ -107,6 +110,8 @@ def _with_ends(row: dict[str, Any], path: Path, named: Path) -> Listed:
         "status": str(last["data"]["status"]) if is_sealed else "open",
         "entries": int(last["seq"]) + 1,
         "duration_ms": max(0, took_us // 1000) if is_sealed else None,
+        "models": list(last["data"].get("models") or ()) if is_sealed else [],
+        "usage": attrs.asdict(Usage(**usage)) if (usage := last["data"].get("usage")) else None,
     }
     if first["data"].get("guarantee"):
         ends["guarantee"] = str(first["data"]["guarantee"])

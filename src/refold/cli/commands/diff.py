@@ -1,16 +1,19 @@
 """`refold diff`: two recorded runs, compared scope by scope (CONTRACT.md §13)."""
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import attrs
 import click
 
 from refold.cli.arguments.logs import LOG, json_option, opened_log, started
-from refold.cli.output import output
+from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DIFFERS, FINE
 from refold.cli.output.pages import page
+from refold.engine.events.outcome import Usage
 from refold.replay.compare.diff import diff
 from refold.replay.compare.pairing import ArgumentMode, MatchMode
+from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 
 _CALLS = click.Choice(["strict", "unordered", "subset", "superset"])
 _ARGUMENTS = click.Choice(["exact", "ignore", "subset", "superset"])
@@ -58,10 +61,29 @@ def command(
         started(other.path)
         most = None if every else output.LINES_MAX
         found = diff(one.path, other.path, match=match, arguments=arguments, most=most)
+        spent = {name: _spent(log.path) for name, log in (("a", one), ("b", other))}
     if as_json:
-        output.document(found.as_json())
+        output.document(found.as_json() | {"spent": spent})
     else:
         with output.at_most(most, "difference", found.count - len(found.differences)):
             for each in found.lines():
                 output.line(each.expandtabs())
+        for name, said in spent.items():
+            if said["models"]:
+                told = words.spent(Usage(**said["usage"]))
+                output.line(f"{name} asked {', '.join(said['models'])}: {told} with all below")
     return FINE if found.identical else DIFFERS
+
+
+def _spent(log: Path) -> dict[str, Any]:
+    """Return what a run and all below it asked of which models, and what of that is its own."""
+    tree = delegation_tree(log)
+    return {
+        "models": sorted(_models(tree)),
+        "usage": attrs.asdict(tree.usage),
+        "own_usage": attrs.asdict(tree.own_usage),
+    }
+
+
+def _models(node: RunNode) -> set[str]:
+    return {*node.models}.union(*map(_models, node.children))

@@ -15,6 +15,7 @@ from refold.cli.arguments.run_list import Listed, listed_runs
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import FINE
 from refold.cli.output.pages import page
+from refold.engine.events.outcome import Usage
 
 _AGE: Final = re.compile(r"([0-9]{1,6})([smhd])")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -121,6 +122,8 @@ def _print(found: Listed, depth: int = 0) -> None:
         if "guarantee" in row
         else f" · {words.counted(max(0, row['runs'] - 1), 'run')} below",
         took,
+        f" · {', '.join(row['models'])}" if row["models"] else "",
+        f" · {words.spent(Usage(**row['usage']))}" if row["usage"] else "",
         (f"  {words.size(row['bytes'])}", "dim"),
         cut=True,
     )

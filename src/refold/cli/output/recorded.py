@@ -33,7 +33,7 @@ def describe(recording: Recording, *, again: str) -> None:
     facts = [
         words.counted(recording.entries, "entry", "entries"),
         f"{words.counted(usage.requests, 'model request')}",
-        f"{usage.input_tokens + usage.output_tokens:,} tokens",
+        words.spent(usage),
         words.seconds(recording.duration_ms),
     ]
     output.hint(f"\nrecorded in {output.shown_path(recording.log)}: {', '.join(facts)}")

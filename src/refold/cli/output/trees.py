@@ -11,6 +11,7 @@ from typing import Any, Final
 from refold.cli.output import output, words
 from refold.cli.output.entries import compact
 from refold.cli.output.output import Part
+from refold.engine.events.outcome import Usage
 from refold.replay.tree.delegation_tree import RunNode, ToolUse
 
 _STATUS_WIDTH: Final = 9
@@ -130,15 +131,18 @@ def _seen(node: RunNode) -> list[list[Part]]:
 
 def _asked(node: RunNode) -> str:
     """Return how much was asked of models; the tokens where any answer told them."""
-    spent = node.usage.input_tokens + node.usage.output_tokens
     told = words.counted(node.requests, "request")
-    return f"{told}, {spent:,} tokens" if spent else told
+    is_told = node.usage.input_tokens + node.usage.output_tokens
+    return f"{told}, {words.spent(node.usage)}" if is_told else told
 
 
 def _with_below(node: RunNode) -> str:
-    """Return that the tokens of a conversation are those of all below it, too."""
-    is_sum = not node.log and node.children and node.usage.input_tokens + node.usage.output_tokens
-    return " with all below" if is_sum else ""
+    """Return that the tokens of a run are those of all below it, too, and which are its own."""
+    is_sum = node.children and node.usage.input_tokens + node.usage.output_tokens
+    if not is_sum:
+        return ""
+    own = f", of these its own: {words.spent(node.own_usage)}" if node.own_usage != Usage() else ""
+    return f" with all below{own}"
 
 
 def _use(use: ToolUse) -> str:

@@ -3,12 +3,15 @@
 from typing import Final
 
 from refold.engine.errors import damage_meaning
+from refold.engine.events.outcome import Usage
 
 _SECOND_MS: Final = 1000
 _LONG_MS: Final = 100 * _SECOND_MS
 """From here on, minutes."""
 _KILO: Final = 1000
 _MEGA: Final = 1000 * _KILO
+_DOLLAR: Final = 1_000_000
+_CENT: Final = 10_000
 
 
 def counted(number: int, thing: str, things: str = "") -> str:
@@ -33,6 +36,25 @@ def size(size_bytes: int) -> str:
     if size_bytes < _MEGA:
         return f"{size_bytes / _KILO:.0f} kB"
     return f"{size_bytes / _MEGA:.1f} MB"
+
+
+def spent(usage: Usage) -> str:
+    """Return tokens and their cost: `945 tokens (900 from the cache), $0.0059`.
+
+    A cost that is not known is a dash: no price is known of one of the models at least.
+    """
+    cached = usage.cache_read_tokens
+    told = counted(usage.input_tokens + usage.output_tokens, "token")
+    told += f" ({cached:,} from the cache)" if cached else ""
+    return f"{told}, {dollars(usage.cost_usd_micros)}"
+
+
+def dollars(micros: int | None) -> str:
+    """Return a cost: `$0.0059`, `$1.20`; a dash where it is not known."""
+    if micros is None:
+        return "cost \u2013"
+    digits = 2 if micros >= _DOLLAR or not micros else 6 if micros < _CENT else 4
+    return f"${micros / _DOLLAR:,.{digits}f}"
 
 
 def damage(what: str) -> str:

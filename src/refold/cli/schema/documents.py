@@ -25,7 +25,7 @@ from refold.cli.schema.divergence import DIFFERENCE, divergence_schema
 from refold.cli.schema.envelope import delegation_schema
 from refold.cli.schema.events import Schema, entry_schema, plain, record
 from refold.engine.errors import OutcomeMissing
-from refold.engine.events.outcome import Fault
+from refold.engine.events.outcome import Fault, Usage
 from refold.engine.log.damage import Damage
 from refold.engine.ports.ports import Question
 from refold.engine.runners.recording import Recording
@@ -175,6 +175,11 @@ def _recover() -> Schema:
     return record({"logs": list_of(log), "salvaged": or_null(salvaged)})
 
 
+def _diff() -> Schema:
+    spent = record({"models": list_of(TEXT), "usage": _of(Usage), "own_usage": _of(Usage)})
+    return _of(LogDiff, spent=record({"a": spent, "b": spent}))
+
+
 def _ls() -> Schema:
     run = record(
         {
@@ -185,6 +190,8 @@ def _ls() -> Schema:
             "entries": COUNT,
             "runs": COUNT,
             "duration_ms": or_null(COUNT),
+            "models": list_of(TEXT),
+            "usage": or_null(_of(Usage)),
             "bytes": COUNT,
         },
         {
@@ -275,7 +282,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
     "show": ("refold show --json: the delegation tree", _show),
     "events": ("refold show --events --json, refold tail --json", _events),
     "event": ("one line of a log; refold show --entry N", entry_schema),
-    "diff": ("refold diff --json", lambda: _of(LogDiff)),
+    "diff": ("refold diff --json", _diff),
     "state": ("refold state --json", _state),
     "state-diff": ("refold state --diff N M --json", _state_diff),
     "why": ("refold why --json", _why),

@@ -106,7 +106,13 @@ def _reply() -> Schema:
             "artifacts": {"type": "array", "items": artifact},
             "error": _or_null(fault),
             "tools_used": {"type": "array", "items": _TEXT},
-            "usage": record({field.name: _count() for field in attrs.fields(Usage)}),
+            "usage": record(
+                {},
+                {
+                    field.name: _TEXT if field.name == "prices" else _count()
+                    for field in attrs.fields(Usage)
+                },
+            ),
         },
     )
 

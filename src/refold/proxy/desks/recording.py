@@ -14,8 +14,9 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import NotCanonical
 from refold.engine.events.events import ModelAnswered
+from refold.engine.models.prices import priced
 from refold.engine.observed.observer import Journal, Observer, Turn
-from refold.engine.wire.apis import read_request, reader_of
+from refold.engine.wire.apis import PROVIDERS, read_request, reader_of
 from refold.engine.wire.parts.exchange import Answered, Asked
 from refold.engine.wire.parts.kept_answers import Wire, kept_headers, pieces
 from refold.engine.wire.parts.remembered import Remembered
@@ -192,6 +193,9 @@ class Kept:
 
     def _answered(self, answered: Answered) -> None:
         scrubbed = self._secrets.scrubbed(answered)
+        asked = self._turn.asked
+        name = f"{PROVIDERS.get(asked.api, '')}:{asked.model}"
+        scrubbed = attrs.evolve(scrubbed, usage=priced(scrubbed.usage, name))
         self._keep_only(scrubbed if scrubbed.message != answered.message else None)
         try:
             self._observer.answered(self._turn, scrubbed)

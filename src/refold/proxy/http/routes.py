@@ -30,6 +30,8 @@ class Route:
         """Return where a request for `target`, path and query below this route, goes."""
         base, _, always = self.upstream.partition("?")
         path, _, query = target.partition("?")
+        if path.startswith("/messages") and self.name == "anthropic" and not base.endswith("/v1"):
+            path = f"/v1{path}"  # the Vercel AI SDK and opencode take the version for the base's
         asks = "&".join(filter(None, (always, query)))
         return f"{base}{path}?{asks}" if asks else f"{base}{path}"
 

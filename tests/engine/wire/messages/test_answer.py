@@ -94,7 +94,9 @@ def test_tokens_of_the_cache_are_counted() -> None:
 
     answered = read_stream("messages", begun, ended, {"type": "message_stop"})
 
-    assert answered.usage == Usage(input_tokens=21, output_tokens=7, requests=1)
+    assert answered.usage == Usage(
+        input_tokens=21, output_tokens=7, requests=1, cache_read_tokens=20
+    )
 
 
 BEGUN = {"type": "message_start", "message": {"role": "assistant", "content": []}}

@@ -1,0 +1,86 @@
+"""What an answer of a model cost: by the offline table of `genai-prices`, when it is recorded.
+
+The table is read from the installed package, never from the network, and only when an answer is
+recorded; replay and verification take the cost from the log.  The table's model is the one asked
+for, by its list price of tokens.  Rules: CONTRACT.md §11.9.
+"""
+
+import functools
+from importlib import metadata
+from types import ModuleType
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.errors import ExtraMissing, LimitRefused
+from refold.engine.events.limits import Limits
+from refold.engine.events.outcome import Usage
+from refold.engine.ports.ports import Model
+
+EXTRA: Final = "prices"
+_PACKAGE: Final = "genai-prices"
+_COUNTS: Final = {
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+    "cache_read_tokens": "cache_read_tokens",
+    "cache_write_tokens": "cache_write_tokens",
+    "cache_write_1h_tokens": "cache_write_1h_tokens",
+    "reasoning_tokens": "output_reasoning_tokens",
+}
+"""Our names of counts, and the table's."""
+
+
+def priced(usage: Usage, name: str) -> Usage:
+    """Return `usage` with its cost, asked of the model `name`: `anthropic:claude-sonnet-4-5`.
+
+    Unchanged where it has a cost already, where nothing was used, and where no price is known.
+    """
+    if usage.cost_usd_micros is not None or not (usage.input_tokens or usage.output_tokens):
+        return usage
+    cost = _cost(usage, name)
+    if cost is None:
+        return usage
+    return attrs.evolve(usage, cost_usd_micros=cost, prices=_table()[1])
+
+
+def check_priced(limits: Limits, models: "dict[str, Model]") -> None:
+    """Refuse models without a price, where the limits have `cost_usd`.
+
+    A model whose attribute `is_priced` is true says the cost of its answers itself.
+
+    Raises:
+        ExtraMissing: the table is not installed.
+        LimitRefused: no price is known of a model.
+    """
+    asked = [each.name for each in models.values() if not getattr(each, "is_priced", False)]
+    if limits.cost_usd is None or not asked:
+        return
+    if _table()[0] is None:
+        raise ExtraMissing(_PACKAGE, EXTRA)
+    for name in asked:
+        if _cost(Usage(input_tokens=1, output_tokens=1), name) is None:
+            raise LimitRefused("cost_usd", "models with a known price", f"{name!r}, without one")
+
+
+@functools.cache
+def _table() -> tuple[ModuleType | None, str]:
+    """Return the package, imported at the first answer (0.16 s), and what a log calls it."""
+    try:
+        import genai_prices  # noqa: PLC0415 - an extra, and replay needs none
+    except ImportError:
+        return None, ""
+    return genai_prices, f"{_PACKAGE} {metadata.version(_PACKAGE)}"
+
+
+def _cost(usage: Usage, name: str) -> int | None:
+    provider, _, model = name.partition(":")
+    table: Any = _table()[0] if model else None
+    if table is None:
+        return None
+    known = {theirs: getattr(usage, ours) for ours, theirs in _COUNTS.items()}
+    try:
+        found = table.calc_price(table.Usage(**known), model, provider_id=provider)
+    except (LookupError, ValueError):  # no such model or provider; parts above their whole
+        return None
+    micros: int = round(found.total_price * 1_000_000)
+    return micros

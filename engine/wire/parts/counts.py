@@ -1,0 +1,79 @@
+"""The tokens of one answer, out of the member that holds its counts: one row a wire format.
+
+Nothing of a server's numbers is trusted.  Used by the models that our own programs ask and by the
+readers of what watched commands ask.  Pure.  Rules: CONTRACT.md §11.3.
+"""
+
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.events.outcome import Usage
+
+
+@attrs.frozen(kw_only=True)
+class Counts:
+    """Where a wire format counts what; `a/b` is the member `b` of `a`, several are added up."""
+
+    input: tuple[str, ...]
+    """All of the input: formats differ in whether the first of them holds what was cached."""
+    output: tuple[str, ...]
+    read: str = ""
+    written: str = ""
+    written_1h: str = ""
+    reasoning: str = ""
+    is_zero_left_out: bool = False
+    """Whether a count that is not there is 0, and not unknown."""
+
+    def usage(self, counts: Json) -> Usage:
+        """Return the usage of one request; what is no count is 0, or unknown of a part."""
+        if not isinstance(counts, dict):
+            return Usage(requests=1)
+        return Usage(
+            input_tokens=sum(_count(counts, name) or 0 for name in self.input),
+            output_tokens=sum(_count(counts, name) or 0 for name in self.output),
+            requests=1,
+            cache_read_tokens=self._part(counts, self.read),
+            cache_write_tokens=self._part(counts, self.written),
+            cache_write_1h_tokens=self._part(counts, self.written_1h),
+            reasoning_tokens=self._part(counts, self.reasoning),
+        )
+
+    def _part(self, counts: dict[str, Any], name: str) -> int | None:
+        found = _count(counts, name) if name else None
+        return 0 if found is None and name and self.is_zero_left_out else found
+
+
+CHAT: Final = Counts(
+    input=("prompt_tokens",),
+    output=("completion_tokens",),
+    read="prompt_tokens_details/cached_tokens",
+    reasoning="completion_tokens_details/reasoning_tokens",
+)
+RESPONSES: Final = Counts(
+    input=("input_tokens",),
+    output=("output_tokens",),
+    read="input_tokens_details/cached_tokens",
+    reasoning="output_tokens_details/reasoning_tokens",
+)
+MESSAGES: Final = Counts(
+    input=("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
+    output=("output_tokens",),
+    read="cache_read_input_tokens",
+    written="cache_creation_input_tokens",
+    written_1h="cache_creation/ephemeral_1h_input_tokens",
+)
+GENERATE: Final = Counts(
+    input=("promptTokenCount", "toolUsePromptTokenCount"),
+    output=("candidatesTokenCount", "thoughtsTokenCount"),
+    read="cachedContentTokenCount",
+    reasoning="thoughtsTokenCount",
+    is_zero_left_out=True,
+)
+
+
+def _count(counts: Any, name: str) -> int | None:
+    for member in name.split("/"):
+        counts = counts.get(member) if isinstance(counts, dict) else None
+    return counts if type(counts) is int and counts >= 0 else None
