@@ -301,7 +301,8 @@ def test_a_start_of_pytest_imports_nothing_of_ours_but_the_plugin(suite: Suite) 
     (line,) = [line for line in done.stdout.splitlines() if "loaded " in line]
     loaded = set(line.split())
     ours = {name for name in loaded if name.startswith("refold")}
-    assert ours == {"refold", "refold.pytest_plugin"}
+    names = {"refold", "refold.engine", "refold.engine.lazy", "refold.pytest_plugin"}
+    assert ours == names  # the names alone that load later, no module of ours that does anything
     assert not loaded & {"attrs", "attr", "cattrs", "orjson", "syrupy", "structlog", "asyncio"}
 
 
@@ -317,3 +318,30 @@ def _typed(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
         check=False,
         timeout=120,
     )
+
+
+# --- pages of what failed --------------------------------------------------------------------
+
+
+def test_a_failed_test_leaves_the_pages_of_its_logs(suite: Suite) -> None:
+    """A replay that differs: of the recording. One that passes leaves none."""
+    suite.record()
+    suite.passes("--refold-html=pages")
+    assert not (suite.folder / "pages").exists()
+    suite.edit("agent", 'input="gold"', 'input="silver"')
+
+    said = suite.fails("--refold-html=pages")
+
+    (page,) = (suite.folder / "pages").iterdir()
+    assert page.name in said
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_the_page_of_a_run_recorded_anew_has_the_old_one_beside_it(suite: Suite) -> None:
+    suite.record()
+    suite.edit("agent", "return [*found, outcome.output]", 'raise LookupError("nothing")')
+
+    suite.fails("--refold-record=rewrite", "--refold-html=pages")
+
+    (page,) = (suite.folder / "pages").iterdir()
+    assert "↔" in page.read_text(encoding="utf-8").partition("</title>")[0]

@@ -63,6 +63,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
             "program does something else then; what programs read beside run are warnings"
         ),
     )
+    group.addoption(
+        "--refold-html",
+        metavar="DIR",
+        default=None,
+        help="write there the page of each log that a failed test recorded or replayed",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -310,9 +316,30 @@ def pytest_runtest_makereport(
     if parts and report.failed:
         lines = [line for part in parts for line in part.how_to_reproduce().split("\n")]
         report.sections.append(("refold: reproduce", "\n".join(dict.fromkeys(lines))))
+        if call.when == "call" and (folder := item.config.getoption("refold_html")):
+            report.sections.append(("refold: pages", "\n".join(_pages(item, parts, folder))))
     if parts and call.when == "teardown":
         vars(report)["refold_recorded"] = [str(log) for part in parts for log in part.recorded]
     return report
+
+
+def _pages(item: pytest.Item, parts: list[Any], folder: str) -> Iterator[str]:
+    """Write the pages of a failed test, each named after it; yield where, or why there is none."""
+    from refold.engine.errors import RefoldError  # noqa: PLC0415 - for what failed
+    from refold.page.document import page  # noqa: PLC0415 - the same
+    from refold.page.html import page_html  # noqa: PLC0415 - the same
+    from refold.replay.testing.recordings import stem_of  # noqa: PLC0415 - the same
+
+    into = item.config.invocation_params.dir / folder
+    into.mkdir(parents=True, exist_ok=True)
+    for log, other in (pair for part in parts for pair in part.to_show()):
+        target = into / f"{stem_of(item.nodeid, None)}-{log.stem}.html"
+        try:
+            target.write_text(page_html(page(log, other)), encoding="utf-8")
+        except RefoldError as error:
+            yield f"no page of {log}: {error}"
+        else:
+            yield str(target)
 
 
 def _changes(item: pytest.Item) -> Iterator[tuple[str, str]]:

@@ -35,3 +35,18 @@ def test_a_log_without_its_parent_ends_the_path() -> None:
 
 def test_a_log_without_entries_has_no_path() -> None:
     assert critical_path({}, {}) == []
+
+
+def test_a_child_that_had_ended_before_it_was_joined_is_not_on_the_path() -> None:
+    links = {
+        (0, 1): [("after", 0, 0)],
+        (0, 2): [("after", 0, 1)],
+        (0, 3): [("answers", 0, 1), ("ends with", 1, 0)],
+        (1, 0): [("started by", 0, 1)],
+    }
+
+    path = critical_path(
+        {place: [*found] for place, found in links.items()}, {0: [0, 1, 9, 10], 1: [3]}
+    )
+
+    assert [segment[:3] for segment in path] == [[0, 0, 1], [0, 1, 2], [0, 2, 3]]

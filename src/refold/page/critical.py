@@ -28,6 +28,8 @@ def critical_path(
         seq -= 1
     while direct := links.get((log, seq)):
         _, above, before = next((each for each in direct if each[0] == "ends with"), direct[0])
+        if above != log and above >= 0 and seq and times[above][before] < times[log][seq - 1]:
+            above, before = log, seq - 1  # it had ended before: nobody waited for it
         if above < 0:  # the parent of the root that was asked for, which is not here
             break
         end = times[log][seq]

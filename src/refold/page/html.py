@@ -10,25 +10,47 @@ import gzip
 import hashlib
 import json
 import re
+from collections.abc import Iterable
 from html import escape
 from importlib.resources import files
+from pathlib import Path
 from typing import Final
 
-from refold.page.document import Page
+from refold.page.document import Page, page
+from refold.replay.explain.divergence import Divergence
 
 _ENTRY: Final = "app"
 _IMPORT: Final = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";$', re.MULTILINE)
 _EXPORT: Final = re.compile(r"^export ((?:async )?function\*? |const |class )(\w+)", re.MULTILINE)
 
 
-def page_html(page: Page) -> str:
+def page_html(made: Page) -> str:
     """Return a page as the text of one file."""
-    packed = [("log", str(number), path.read_bytes()) for number, path in enumerate(page.logs)]
-    packed += [("blob", name, content) for name, content in page.blobs.items()]
-    text = json.dumps(page.document, separators=(",", ":")).encode()
+    packed = [("log", str(number), path.read_bytes()) for number, path in enumerate(made.logs)]
+    packed += [("blob", name, content) for name, content in made.blobs.items()]
+    text = json.dumps(made.document, separators=(",", ":")).encode()
     blocks = [_gzipped('id="page"', text)]
     blocks += [_gzipped(f'data-{what}="{name}"', content) for what, name, content in packed]
-    return shell("\n".join(blocks), title=page.document["title"], connect="'none'")
+    return shell("\n".join(blocks), title=made.document["title"], connect="'none'")
+
+
+def diverged_html(log: Path, divergences: Iterable[Divergence]) -> str:
+    """Return the page of a recording, with where its replay diverged.
+
+    Raises:
+        RefoldError: whatever `page` raises.
+    """
+    made = page(log)
+    names = [path.name for path in made.logs]
+    made.document["divergences"] = [
+        {
+            "log": names.index(name) if (name := Path(each.log).name) in names else None,
+            "seq": each.seq,
+            "text": str(each),
+        }
+        for each in divergences
+    ]
+    return page_html(made)
 
 
 def shell(data: str, *, title: str, connect: str) -> str:

@@ -330,6 +330,12 @@ class RefoldModels:
             lines.append(f"not kept: {self._shown(log)}, for the test did not pass")
         return "\n".join(lines)
 
+    def to_show(self) -> list[tuple[Path, Path | None]]:
+        """Return the log of this test: of one that was recorded anew, the one before it, too."""
+        log = self._kept_at() if isinstance(self._side, Live) else self._log
+        old = self._log if log != self._log and self._log.exists() else None
+        return [(log, old)] if log.exists() else []
+
     def _differs(self, report: ObservedReport) -> str:
         log = self._shown(self._log)
         found = tuple(attrs.evolve(each, log=log) for each in report.divergences)

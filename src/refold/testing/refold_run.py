@@ -289,6 +289,12 @@ class RefoldRun:
         ]
         return "\n".join([*lines, *unkept])
 
+    def to_show(self) -> list[tuple[Path, Path | None]]:
+        """Return the logs of this test: of one that was recorded anew, the one before it, too."""
+        kept = {log: kept for kept, log in self._waiting.items()}
+        pairs = [(kept.get(log, log), log if log in kept else None) for log in self._used]
+        return [(log, old if old and old.exists() else None) for log, old in pairs if log.exists()]
+
     def _shown(self, log: Path, *, is_quoted: bool = False) -> str:
         return shown(log, self._base, is_quoted=is_quoted)
 

@@ -1,6 +1,9 @@
 """`refold replay`: shipped programs by their name, others as they are named; 0, 1 or 3."""
 
+import base64
+import gzip
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -192,3 +195,25 @@ def test_how_many_more_runs_diverged_is_said_on_a_line_of_its_own(
     said = capsys.readouterr().out
     assert said.endswith("\n\n2 more runs diverged: --all shows each\n")
     assert "\\n" not in said
+
+
+def test_the_page_of_a_replay_names_where_it_diverged(tmp_path: Path, invoke: Invoke) -> None:
+    """And of an identical one, none is written."""
+    (tmp_path / "now.py").write_text("async def noted(run, x):\n    run.annotate('b')\n")
+    log = record(noted, None, log=tmp_path / "a.jsonl").log
+    words = ("replay", log, "--html", tmp_path / "page.html", "--program")
+
+    diverged = invoke(*words, f"{tmp_path / 'now.py'}:noted")
+    refused = invoke(*words, "x.py:noted", "--junit", tmp_path / "a.xml")
+
+    page = (tmp_path / "page.html").read_text()
+    found = re.search(r'id="page">([A-Za-z0-9+/=]*)<', page)
+    assert found is not None
+    (first,) = json.loads(gzip.decompress(base64.b64decode(found[1])))["divergences"]
+    assert diverged.exit_code == 1
+    assert (first["log"], first["seq"]) == (0, 1)
+    assert refused.exit_code == 2
+
+
+async def noted(run: Run, _input: None) -> None:
+    run.annotate("a")

@@ -93,6 +93,10 @@ is missing while something is live.  Of several logs, the worst: 3, 1
 )  # fmt: skip
 @click.option("--junit", type=LOG, metavar="FILE", help="Write the results as JUnit XML, too.")
 @click.option(
+    "--html", type=LOG, metavar="FILE",
+    help="Of one log that is not identical, write its page, where it diverges named first.",
+)  # fmt: skip
+@click.option(
     "--volatile", metavar="PATH", multiple=True,
     help="A place that is not compared, such as tool:fetch/arguments/ts.  What was ignored is "
     "listed.  Repeat it for more.",
@@ -111,6 +115,7 @@ def command(
     fail_fast: bool,
     timeout: float | None,
     junit: Path | None,
+    html: Path | None,
     volatile: tuple[str, ...],
     tripwire: bool,
     session: str | None,
@@ -153,7 +158,11 @@ def command(
     import_from_here(None, *programs)
     if junit is not None and not junit.absolute().parent.is_dir():
         raise click.UsageError(f"--junit: {output.shown_path(junit.parent)}: no such folder")
-    way = _Way(is_all=is_all, tripwire=tripwire, volatile=volatile, session=session)
+    if html is not None and (len(logs) > 1 or logs[0].is_dir() or junit or timeout):
+        raise click.UsageError("--html is of one log: name one, without --junit and --timeout")
+    if html is not None and not html.absolute().parent.is_dir():
+        raise click.UsageError(f"--html: {output.shown_path(html.parent)}: no such folder")
+    way = _Way(is_all=is_all, tripwire=tripwire, volatile=volatile, session=session, html=html)
     if not is_all_recorded(**live):
         if timeout is not None:
             raise click.UsageError("--timeout is for what is replayed from the record alone")
@@ -212,6 +221,7 @@ class _Way:
     tripwire: bool
     volatile: tuple[str, ...]
     session: str | None
+    html: Path | None
 
 
 def _replay_one(log: Path, programs: Sequence[str], tools: str, way: _Way, *, as_json: bool) -> int:
@@ -229,6 +239,10 @@ def _replay_one(log: Path, programs: Sequence[str], tools: str, way: _Way, *, as
         report = seen.report if seen else again()
         if report.identical:
             _refuse_damage(opened)
+        elif way.html is not None:
+            from refold.page.html import diverged_html  # noqa: PLC0415 - rarely
+
+            way.html.write_text(diverged_html(opened.path, report.divergences), encoding="utf-8")
         document = document_of(report, opened)
     found = [finding.as_json() for finding in seen.findings] if seen else None
     if as_json:
