@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from refold.page.document import page
+from refold.page.html import page_html
 from refold.page.server import Server
 from tests.support.browsing import Browser
 
@@ -239,6 +241,34 @@ def test_two_runs_stand_side_by_side_with_the_first_difference_pinned(
     assert browser.complaints() == []
 
 
+def test_what_was_left_out_is_said_and_not_taken_for_checked(
+    browser: Browser, desk_log: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "without.html"
+    target.write_text(page_html(page(desk_log, content=False)), encoding="utf-8")
+    for view in ("entries", "thread", "state"):
+        browser.open(target, f"#/log/23/2/{view}")
+        browser.reads("[data-answer=intact]", "not checked here")
+        browser.reads(".inspector", "Content was left out of this page")
+        assert "undefined" not in browser.text("body")
+        assert "no warehouse" not in browser.text(".inspector")
+    assert browser.complaints() == []
+
+
+def test_print_shows_every_row_on_light_ground(browser: Browser, desk_page: Path) -> None:
+    browser.open(desk_page, dark=True)
+    browser.command("Emulation.setEmulatedMedia", media="print")
+    try:
+        browser.run("dispatchEvent(new Event('beforeprint'))")
+        assert len(browser.all(".treeview .row.tree")) == 78
+        assert browser.run("return document.documentElement.scrollHeight") > 2_000
+        assert not browser.run("return document.querySelector('.filters').offsetHeight")
+        ground = "return getComputedStyle(document.documentElement).backgroundColor"
+        assert browser.run(ground) == "rgb(255, 255, 255)"
+    finally:
+        browser.command("Emulation.setEmulatedMedia", media="")
+
+
 class _Runs:
     def __init__(self, log: Path) -> None:
         self._log = log
@@ -349,8 +379,8 @@ def test_no_serious_fault_of_accessibility(
         if got.returncode or not core.is_file():
             pytest.skip("axe-core could not be installed")
     places = ("", "#/lanes", "#/log/0/8/thread", "#/log/23/2/entries", "#/log/0/12/state")
-    for page, place in [*((desk_page, each) for each in places), (diff_page, "#/log/0/1/compare")]:
-        browser.open(page, place, dark=theme == "dark")
+    for shown, place in [*((desk_page, each) for each in places), (diff_page, "#/log/0/1/compare")]:
+        browser.open(shown, place, dark=theme == "dark")
         browser.until(lambda: "checking" not in browser.text("[data-answer=intact]"))
         browser.command("Runtime.evaluate", expression=core.read_text(encoding="utf-8"))
         found = browser.driver.execute_async_script(

@@ -172,12 +172,12 @@ function lookups(store) {
 		else if (typeof node.log === "number" && !ofLog.has(node.log)) ofLog.set(node.log, node);
 	}
 	for (const log of store.logs.values()) if (log.said.parent) children.set(`${log.said.parent.log}:${log.said.parent.seq}`, log.id);
-	const stem = String(store.page.logs?.[0]?.name ?? "").replace(/\.jsonl$/, "");
+	const stems = [store.page, store.page.diff?.other].map((run) => `${String(run?.logs?.[0]?.name ?? "").replace(/\.jsonl$/, "")}.`);
 	return {
 		nodeOf: (log, scope = null) => (scope && ofScope.get(`${log}:${scope}`)) || ofLog.get(log) || null,
 		childOf: (log, seq) => children.get(`${log}:${seq}`) ?? null,
 		nameOf(log, small = false) {
-			const node = ofLog.get(log), name = String(store.logs.get(log)?.said.name ?? `log ${log}`), last = name.replace(/\.jsonl$/, "").slice(name.startsWith(`${stem}.`) ? stem.length + 1 : 0);
+			const node = ofLog.get(log), name = String(store.logs.get(log)?.said.name ?? `log ${log}`), last = name.replace(/\.jsonl$/, "").slice(stems[log < (store.page.logs?.length ?? 0) ? 0 : 1].length);
 			return small ? (node?.number ? `#${last}` : "root") : node ? `${short(node.name, 60)}${node.number ? ` #${last}` : ""}` : name;
 		},
 		blobOf: (digest) => blob(store, digest),

@@ -45,7 +45,7 @@ export class Log {
 	/** @param {number} seq @returns {any} the entry; of a line that is none, what can be said */
 	entry(seq) {
 		if (seq < 0 || seq >= this.lines) return null;
-		if (this.rows) { const [, kind, call, cause, hash, at] = this.rows[seq]; return { seq, kind, call, cause, hash, at, data: {} }; }
+		if (this.rows) { const [, kind, call, cause, hash, at] = this.rows[seq]; return { seq, kind, call, cause, hash, at, data: {}, left: true }; }
 		try {
 			const entry = JSON.parse(this.text(seq));
 			if (entry && typeof entry === "object" && typeof entry.kind === "string") {
@@ -183,6 +183,7 @@ export const faultOf = (error) => (error ? `${error.code ?? "error"}: ${short(er
 
 /** @param {any} e @returns {string} one line that says what an entry is */
 export function summary(e) {
+	if (e.left) return "content left out";
 	const d = e.data, o = d.outcome ?? {}, g = d.delegation ?? {};
 	switch (e.kind) {
 		case "run.started": return `${d.program} ${short(d.input)}`;

@@ -32,7 +32,7 @@ export function h(name, props, ...children) {
 
 /** @param {any} value @param {number} [most] @returns {string} */
 export function short(value, most = 300) {
-	const text = typeof value === "string" ? value : brief(value, most);
+	const text = typeof value === "string" ? value : value === undefined ? "" : brief(value, most);
 	return text.length > most ? `${text.slice(0, most)}…` : text;
 }
 

@@ -68,7 +68,7 @@ export function inspector(app) {
 			h("div.steps", step("⇤", "First entry", 0), step("←", "Entry before (k)", seq - 1), step("→", "Entry after (j)", seq + 1), step("⇥", "Last entry", of.lines - 1), app.childOf(log, seq) !== null ? h("a.button", { href: `#/log/${app.childOf(log, seq)}/0` }, "Its run") : null, of.said.parent ? h("a.button", { href: `#/log/${of.said.parent.log}/${of.said.parent.seq}` }, "Who started it") : null, copy),
 			...bad.map((each) => h("p.alarm", `Not intact: ${each.what}.`)),
 			seq === 0 || e.kind === "run.finished" || app.node ? (node ? part("Run", () => run(node)) : "") : "",
-			part("Data", () => json(e.data, app.blobOf, 3)),
+			part("Data", () => (e.left ? h("p.quiet", "Content was left out of this page.") : json(e.data, app.blobOf, 3))),
 			part("Why", () => why(log, seq, e)),
 			part("Led to", led),
 			part("Line and hash", () => [h("dl", h("dt", "Hash"), h("dd", h("code", e.hash ?? "–")), h("dt", "Before"), h("dd", h("code", app.store.entry(log, seq - 1)?.hash ?? "–")), wall && !Number.isNaN(+wall) ? [h("dt", "Written"), h("dd", wall.toISOString())] : null), of.rows ? h("p.quiet", "Content was left out of this page.") : folded(of.text(seq), 1000)]));

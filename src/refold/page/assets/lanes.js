@@ -65,7 +65,7 @@ export function lanes(app) {
 	const x = (us) => ((us - from) / (to - from)) * room();
 
 	function draw(i) {
-		const lane = shown[i], width = room(), row = (list.row ?? 44) - 12, laid = tracks.get(lane) ?? [], deep = Math.max(1, ...laid.map((n) => n + 1));
+		const lane = shown[i], width = room(), row = (list.row ?? 44) - (matchMedia("(max-width: 60rem)").matches ? 32 : 12), laid = tracks.get(lane) ?? [], deep = Math.max(1, ...laid.map((n) => n + 1));
 		const high = (row - 6) / deep, last = [-9, -9, -9, -9], marks = [];
 		marks.push(h("rect.life", { x: x(lane.start_us), y: 2, width: Math.max(1, x(lane.end_us) - x(lane.start_us)), height: row - 6 }));
 		lane.bars.forEach((bar, n) => {

@@ -11,7 +11,7 @@ export function runs(query) {
 	const said = h("span.quiet", { role: "status" }, "Reading …");
 	const go = (run) => `?${query("", { log: run.id }).split("?")[1]}`;
 	const list = new List({ label: "Runs", count: () => rows.length, draw, choose: (i, entered) => { if (entered && rows[i]) location.assign(go(rows[i])); } });
-	const head = h("div.row.head.runrow", { hush: true }, ["Run", "Subagents", "Models", "Tokens", "Cost", "Started", "Time"].map((word, i) => h("span", { class: ["run", "calls", "via", "tokens", "cost", "when", "time"][i] }, word)));
+	const head = h("div.row.head.runrow", { hush: true }, ["Run", "Subagents", "Models", "Tokens", "Cost", "Started (UTC)", "Time"].map((word, i) => h("span", { class: ["run", "calls", "via", "tokens", "cost", "when", "time"][i] }, word)));
 	function draw(i) {
 		const run = rows[i], started = run.started_us ? new Date(run.started_us / 1000) : null;
 		return h("div", { class: `runrow ${tone(run.status)}` },

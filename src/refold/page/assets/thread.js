@@ -33,6 +33,7 @@ export function thread(app) {
 		h("header", h("strong", short(role, 60)), note, h("a", { href: `#/log/${log}/${seq}/thread`, class: "seq" }, `entry ${seq}`)), inner);
 
 	function item(each, e, open) {
+		if (e.left) return [];
 		const d = e.data, made = [], at = (from) => (from ? h("span.quiet", duration((e.meta?.mono_us ?? 0) - (from.meta?.mono_us ?? 0))) : null);
 		if (e.call) open.set(e.kind + e.call, e);
 		switch (e.kind) {
@@ -65,7 +66,7 @@ export function thread(app) {
 			if (performance.now() > until) { await pause(); if (mine !== turn) return; until = performance.now() + 12; }
 		}
 		if (log && seq < log.lines) { const more = h("button", { onclick: () => { more.remove(); fill(each, seq, 0); } }, "Show what follows"); body.append(more); }
-		if (!body.childNodes.length) body.append(h("p.none", app.store.loaded ? "Nothing was said here." : "Reading …"));
+		if (!body.childNodes.length) body.append(h("p.none", app.page.content === false ? "Content was left out of this page." : app.store.loaded ? "Nothing was said here." : "Reading …"));
 		mark();
 	}
 	function mark() {
