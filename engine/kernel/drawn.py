@@ -74,13 +74,13 @@ class Values:
             with self._kernel.failing(raised):
                 return self._kernel.world.draw(source, name, call, produced)
         except Exception:
-            scope.calls -= 1  # nothing was drawn: ordinals stay dense
+            scope.take_back()
             raise
 
     def uuid(self) -> str:
         """Return a new uuid (version 4 in form), drawn from the run's seed and the call key."""
         scope, call = self._kernel.key()
-        scope.calls -= 1
+        scope.take_back()
         bits = random.Random(self._kernel.seed("uuid", call)).getrandbits(128)  # noqa: S311 - to be repeatable
         bits = bits & ~(0xF << 76) | 4 << 76
         bits = bits & ~(0x3 << 62) | 2 << 62
@@ -123,6 +123,6 @@ class Values:
         ids = list(ids)
         if places or ids:
             scope, call = kernel.key()
-            scope.calls -= 1  # the note takes it
+            scope.take_back()  # the note takes it
             kernel.declare(f"note:{text}", call, places, ids)
         kernel.ask(note)

@@ -589,7 +589,7 @@ class Kernel:
         try:
             self.world.emit(event, call)
         except NotCanonical:
-            scope.calls -= 1  # nothing was asked: ordinals stay dense
+            scope.take_back()
             raise
         except RefoldError as error:
             self.fail(error)
@@ -626,7 +626,7 @@ class Kernel:
             returned = self.world.straight(tool, pending.arguments, call)  # type: ignore[arg-type]  # it is there
         except NotCanonical:
             del self.open[call]
-            scope.calls -= 1  # nothing was asked: ordinals stay dense
+            scope.take_back()
             raise
         except RefoldError as error:
             self.fail(error)
@@ -801,7 +801,7 @@ class Kernel:
     def _next_call(self) -> str:
         """Return the call key that `_grant` takes next."""
         scope, call = self.key()
-        scope.calls -= 1
+        scope.take_back()
         return call
 
     def _grant(self, events: Iterable[Event]) -> str:

@@ -126,6 +126,10 @@ class Scope:
         self.tasks += 1
         return Scope(f"{self.path}/{self.tasks}", self._below + self.tasks)
 
+    def take_back(self) -> None:
+        """Let the next call have the key of the last: nothing came of it, ordinals stay dense."""
+        self.calls -= 1
+
     def next_call(self) -> str:
         """Return the next call key: `0/2#1`, then `0/2#2`."""
         self.calls += 1

@@ -45,7 +45,7 @@ class LogReport(Document):
     path: str
     intact: bool
     complete: bool
-    authentic: bool | None
+    authentic: bool | None = attrs.field(default=None, kw_only=True)
     """`None`: not signed."""
     entries: int
     """That verify, from the first on."""
@@ -342,7 +342,6 @@ class _Check:
             path=str(self._path),
             intact=not wrong,
             complete=is_complete and not self._is_cut_short,
-            authentic=None,
             entries=self._entries,
             head=self._head,
             damage=tuple(self._damage),
@@ -366,7 +365,6 @@ def _without_entries(path: Path, what: str, found: str, *, intact: bool = True) 
         path=str(path),
         intact=intact,
         complete=False,
-        authentic=None,
         entries=0,
         head="",
         damage=(damage,),

@@ -148,7 +148,6 @@ def _unread(log: Path, error: RefoldError | click.UsageError) -> Verification:
         str(log),
         intact=False,
         complete=False,
-        authentic=None,
         entries=0,
         head="",
         damage=(damage,),
