@@ -13,7 +13,7 @@ from typing import Any, Final
 import attrs
 import orjson
 
-from refold.engine.encoding.canonical import Json, encode, loads
+from refold.engine.encoding.canonical import Json, encode, loads, text_of_json
 from refold.engine.errors import NotCanonical
 from refold.engine.events.events import RunFinished
 from refold.engine.events.outcome import (
@@ -66,10 +66,7 @@ def frame_of(finished: RunFinished, *, tools_used: tuple[str, ...], usage: Usage
 def _summary(finished: RunFinished) -> str:
     if finished.summary is not None:
         return finished.summary
-    if finished.output is None:
-        return ""
-    output = finished.output
-    return output if isinstance(output, str) else encode(output).decode()
+    return "" if finished.output is None else text_of_json(finished.output)
 
 
 def outcome_of(

@@ -49,6 +49,15 @@ TAG: Final = b"\xf3\xa0"
 _TAGS: Final = re.compile(rb"\xf3\xa0(?:\x80[\xa0-\xbf]|\x81[\x80-\xbf])")
 
 
+def text_of_json(value: Json) -> str:
+    """Return a string as it is, and any other JSON value as its canonical text.
+
+    Raises:
+        NotCanonical: as `encode` does.
+    """
+    return value if isinstance(value, str) else encode(value).decode()
+
+
 def encode(value: Json, pointer: str = "") -> bytes:
     """Return the canonical bytes of `value`; member order is kept.
 

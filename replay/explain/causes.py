@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from refold.engine.encoding.canonical import Json, encode
+from refold.engine.encoding.canonical import encode, text_of_json
 from refold.replay.difference.pointer_diff import Difference
 
 _CLOCK: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\b1[5-9]\d{8}(\.\d+)?\b|\b1[5-9]\d{11}\b")
@@ -39,7 +39,9 @@ def likely_cause(
     if "program" in fingerprints:
         recorded, now = fingerprints["program"]
         return f"the log was recorded from {recorded!r}, and {now!r} was run: name the other one"
-    texts = [(_text(one.before), _text(one.after)) for one in diff if one.kind == "changed"]
+    texts = [
+        (text_of_json(one.before), text_of_json(one.after)) for one in diff if one.kind == "changed"
+    ]
     if texts and all(_UUID.search(a) and _UUID.search(b) for a, b in texts):
         return "a uuid that was drawn outside run: use run.uuid()"
     if texts and all(_CLOCK.search(a) and _CLOCK.search(b) for a, b in texts):
@@ -68,7 +70,3 @@ def _is_shuffled(diff: tuple[Difference, ...]) -> bool:
     after = sorted(encode(one.after) for one in diff if one.kind != "removed")
     in_arrays = all(one.pointer.rpartition("/")[2].isdecimal() for one in diff)
     return len(diff) > 1 and in_arrays and before == after
-
-
-def _text(value: Json) -> str:
-    return value if isinstance(value, str) else encode(value).decode()

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from refold.engine.encoding.canonical import Json, encode
+from refold.engine.encoding.canonical import Json, encode, text_of_json
 from refold.engine.encoding.plain import to_json
 from refold.engine.errors import NotCanonical, ProgramNotFound, UsageError
 from refold.engine.events.limits import Limits
@@ -142,13 +142,9 @@ def _reported(value: Any, run: Any, before: tuple[Artifact, ...]) -> Any:
         output = to_json(value)
     except NotCanonical:
         return value  # which ends the run, and says why
-    return Report(summary=_text(output), output=output, artifacts=found)
-
-
-def _text(output: Json) -> str:
-    if output is None:
-        return ""
-    return output if isinstance(output, str) else encode(output).decode()
+    return Report(
+        summary="" if output is None else text_of_json(output), output=output, artifacts=found
+    )
 
 
 def _artifacts(run: Any) -> tuple[Artifact, ...]:

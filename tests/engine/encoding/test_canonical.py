@@ -15,6 +15,7 @@ from refold.engine.encoding.canonical import (
     escape_tags,
     join,
     loads,
+    text_of_json,
     unescaped,
 )
 from refold.engine.errors import NotCanonical
@@ -129,3 +130,11 @@ def test_pointers_escape_what_json_pointers_escape() -> None:
     assert join("/a", "b/c~d") == "/a/b~1c~0d"
     assert unescaped("b~1c~0d") == "b/c~d"
     assert join("/a", 3) == "/a/3"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [('a"b', 'a"b'), ("", ""), (None, "null"), ({"b": [1, "x"]}, '{"b":[1,"x"]}')],
+)
+def test_a_string_is_its_own_text(value: Any, text: str) -> None:
+    assert text_of_json(value) == text
