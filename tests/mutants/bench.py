@@ -31,7 +31,7 @@ _IMPORTED: Final = (
 )  # fmt: skip
 """What tests import that isn't Refold's: once, before the first fork."""
 CPU_SECONDS: Final = 30
-PATIENCE_SECONDS: Final = 120
+PATIENCE_SECONDS: Final = 45
 """A mutant that takes longer hangs, and was seen: generous, for a machine with other work."""
 NO_ANSWER: Final = "no answer"
 _REWRITE: Final = "ignore::pytest.PytestAssertRewriteWarning"

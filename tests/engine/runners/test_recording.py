@@ -14,7 +14,9 @@ import pytest
 from refold.engine.errors import LogExists, NotCanonical, RecordingRefused, UsageError
 from refold.engine.events.outcome import Artifact, Report
 from refold.engine.log import read_entries
+from refold.engine.log.writer import SystemDisk
 from refold.engine.ports.clock import FixedClock
+from refold.engine.ports.ports import Durability
 from refold.engine.ports.programs import load_program
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import in_thread, record, record_async
@@ -37,6 +39,33 @@ def test_a_recording_tells_what_became_of_it(tmp_path: Path) -> None:
     assert (recording.output, recording.error) == ({"x": 1}, None)
     assert (recording.head, recording.entries) == (last.hash, last.seq + 1)
     assert recording.data_digest == last.data["data_digest"]
+
+
+def test_without_a_seed_no_two_runs_draw_the_same(tmp_path: Path) -> None:
+    logs = [record(echoes, log=tmp_path / f"{name}.jsonl").log for name in "ab"]
+
+    entries = [[*read_entries(log)] for log in logs]
+    assert len({one[0].data["run_id"] for one in entries}) == 2
+    drawn = {entry.data["data"] for one in entries for entry in one if entry.kind == "note.added"}
+    assert len(drawn) == 2
+
+
+def test_how_sure_a_log_is_follows_what_record_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No wait for the disk, one for a group of entries, or one for each step (CONTRACT.md §4.4)."""
+    syncs: list[int] = []
+    monkeypatch.setattr(SystemDisk, "sync", staticmethod(syncs.append))
+
+    counts = []
+    choices: tuple[Durability, ...] = ("fast", "group", "strict")
+    for durability in choices:
+        syncs.clear()
+        record(echoes, log=tmp_path / f"{durability}.jsonl", durability=durability)
+        counts.append(len(syncs))
+
+    assert counts[0] == 0
+    assert 0 < counts[1] < counts[2]
 
 
 def test_a_report_is_a_root_programs_too(tmp_path: Path) -> None:

@@ -75,6 +75,18 @@ def test_registering_twice_adds_a_step_once() -> None:
     assert session.latest(Plan) == Plan("x", "active", (PlanStep(1, "a"),))
 
 
+def test_its_changes_keep_the_names_that_logs_hold() -> None:
+    session = Session()
+    register_plans(session)
+
+    for event, name in (
+        (PlanSetUp, "plan.set_up"),
+        (StepsAdded, "plan.steps_added"),
+        (StepUpdated, "plan.step_updated"),
+    ):
+        assert not session.register(event, Plan, lambda *_: (), name=name), name
+
+
 def test_a_factory_makes_plans_in_another_process_too() -> None:
     factory = Reference("refold.engine.session.session", "Session", {})
     session = Session(factory=factory)

@@ -115,9 +115,20 @@ def test_profiles_stand_in_the_prompt_of_who_may_spawn(team: Path) -> None:
 
     with_block = lead_of(team, "", config)[0]["agent"]["system"]
     without = lead_of(team, "tools: [read_file]\n", config)[0]["agent"]["system"]
+    alone = lead_of(team, "tools: [spawn]\n", config)[0]["agent"]["system"]
 
+    assert alone == with_block
     assert '<profile name="sage">Be wise. Tools: all.</profile>' in with_block
     assert without == "You lead."
+
+
+def test_who_is_spawned_is_in_the_default_pool(team: Path) -> None:
+    lead_of(team, "tools: [spawn]\n", "llm: {default_pool: fast, pools: {fast: 'openai:x'}}")
+
+    _, (spawn,), _ = prepare_run(team / "lead", task="go", root=team, config=load_config(team))
+
+    assert spawn.reference is not None
+    assert (spawn.reference.arguments or {})["default_pool"] == "fast"
 
 
 def test_without_a_list_no_command_can_be_had(team: Path) -> None:
