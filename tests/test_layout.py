@@ -98,6 +98,10 @@ _TESTED_ELSEWHERE: Final = {
     "engine/kernel/world.py": "a port; its two sides are in tests/engine and tests/replay",
     "src/refold/__init__.py": "the public names: below",
     "src/refold/programs/__init__.py": "names: tests/programs/test_shipped.py",
+    **{
+        f"src/refold/proxy/profiles/{name}.py": "a row: tests/proxy/profiles/test_init.py"
+        for name in ("aider", "claude_code", "codex", "gemini_cli", "opencode")
+    },
     "src/refold/proxy/mcp/parties.py": "values and ports; used by every test of MCP",
     "src/refold/proxy/http/turns.py": "values and ports; used by every test of tests/proxy",
     "src/refold/__main__.py": "one line: tests/cli/test_init.py runs the same function",

@@ -11,4 +11,7 @@ Rules: CONTRACT.md §16.
     mcp, mcp_messages    what passes between MCP clients and servers, as events
     volatile             what is not compared, and when two requests are the same
     journal              the log of a watched command
+
+    profile   What is known of one agent program: a small frozen value, of which `proxy.profiles`
+    has some
 """

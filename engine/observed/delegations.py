@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
+from refold.engine.observed.profile import NO_PROFILE, Profile
 from refold.engine.wire.parts.notation import holds, object_in
 
 Manner = Literal["handoff", "delegation"]
@@ -56,8 +57,14 @@ _CONVENTIONS: Final = (
 )  # fmt: skip
 
 
-def delegated(tool: str, arguments: Mapping[str, Any]) -> Delegated | None:
-    """Return whom a call hands work to; `None` if no convention knows it."""
+def delegated(
+    tool: str, arguments: Mapping[str, Any], profile: Profile = NO_PROFILE
+) -> Delegated | None:
+    """Return whom a call hands work to; `None` if neither profile nor convention knows it."""
+    if tool in profile.hands_over:
+        names = (arguments.get(name) for name in profile.hands_over[tool])
+        agent = next((each for each in names if isinstance(each, str) and each), tool)
+        return Delegated(profile.name, "delegation", agent)
     for one in _CONVENTIONS:
         found = one.tool.fullmatch(tool)
         if found is not None:

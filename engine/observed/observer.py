@@ -27,7 +27,8 @@ from refold.engine.events.events import (
 from refold.engine.log.blobs import externalised
 from refold.engine.observed.delegations import delegated, observation_in, written
 from refold.engine.observed.openers import Opened, opener_of, texts_in
-from refold.engine.observed.threads import OpenCall, Thread, Threads
+from refold.engine.observed.profile import NO_PROFILE, Profile, Whose
+from refold.engine.observed.threads import NOBODY, OpenCall, Thread, Threads
 from refold.engine.wire.parts.exchange import Answered, Asked
 
 CONVERSATION: Final = "x-refold.conversation"
@@ -67,14 +68,15 @@ class Turn:
 class Observer:
     """Watches one program."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, profile: Profile = NO_PROFILE) -> None:
+        self._profile = profile
         self._journal = journal
         self._threads = Threads()
         self._conversations = Conversations()
         self._offered: set[str] = set()
 
-    def asked(self, asked: Asked, hint: str = "") -> Turn:
-        """Record a request; `hint` is the conversation that it names itself, if it does.
+    def asked(self, asked: Asked, whose: Whose = NOBODY) -> Turn:
+        """Record a request; `whose` is what it says itself of who asks.
 
         Raises:
             NotCanonical: it is too large to be one entry of a log.
@@ -82,7 +84,7 @@ class Observer:
         """
         digests = asked.said_series().running(digest.chained).values
         prefix = self._conversations.held(digests)
-        thread = self._threads.found(asked, prefix.digests, hint) or self._begun(asked, hint)
+        thread = self._threads.found(asked, prefix.digests, whose) or self._begun(asked, whose)
         self._results(asked.messages[prefix.base :])
         self._observations(thread, asked.messages[prefix.base :])
         self._tools(asked)
@@ -154,18 +156,32 @@ class Observer:
 
     # --- conversations -------------------------------------------------------------------
 
-    def _begun(self, asked: Asked, hint: str) -> Thread:
-        opened = opener_of(asked, self._threads)
-        thread = self._threads.begin(asked, opened.thread if opened else None, hint)
-        thread.agent = _agent(opened, hint)
+    def _begun(self, asked: Asked, whose: Whose) -> Thread:
+        before = self._threads.continued(asked, whose)
+        if before is not None:
+            return self._continued(asked, whose, before)
+        opened = opener_of(asked, self._threads, self._threads.of(whose.above), whose.agent)
+        thread = self._threads.begin(asked, opened.thread if opened else None, whose)
+        thread.agent = _agent(opened, whose)
         data: dict[str, Json] = {"scope": thread.scope, "agent": thread.agent}
         if opened is not None and opened.call is not None:
             opened.call.opened += 1
+            opened.thread.away = [call for call in opened.thread.away if not call.opened]
             thread.last = opened.call.seq
             data |= {"call": opened.call.call, "tool": opened.call.tool, "how": opened.how}
         elif opened is not None:
             thread.last = opened.thread.last
             data |= {"how": opened.how}
+        self._journal.append(Extension(CONVERSATION, data), None, thread.last)
+        return thread
+
+    def _continued(self, asked: Asked, whose: Whose, before: Thread) -> Thread:
+        """Begin the conversation that another one is from here on; what it asked for stays open."""
+        above = before.scope.rpartition("/")[0]
+        beside = next((one for one in self._threads if one.scope == above), None)
+        thread = self._threads.begin(asked, beside, whose)
+        thread.agent, thread.last = before.agent, before.last
+        data: dict[str, Json] = {"scope": thread.scope, "agent": thread.agent, "how": "continues"}
         self._journal.append(Extension(CONVERSATION, data), None, thread.last)
         return thread
 
@@ -186,7 +202,7 @@ class Observer:
         key = thread.next_key()
         event = ToolCalled(call["name"], dict(sorted(arguments.items())), "changes")
         seq = self._journal.append(event, key, cause)
-        whom = delegated(call["name"], arguments)
+        whom = delegated(call["name"], arguments, self._profile)
         texts = texts_in(arguments)
         opened = OpenCall(key, call["id"], call["name"], seq, texts, whom, is_written)
         thread.open[key] = opened
@@ -213,6 +229,8 @@ class Observer:
                 continue
             thread, opened = found
             del thread.open[opened.call]
+            if opened.delegated is not None and not opened.opened:
+                thread.away.append(opened)
             thread.last = self._journal.append(_returned(message), opened.call, opened.seq)
 
 
@@ -238,8 +256,8 @@ def _returned(message: dict[str, Any]) -> ToolReturned:
     return ToolReturned("ok", content)
 
 
-def _agent(opened: Opened | None, hint: str) -> str:
+def _agent(opened: Opened | None, whose: Whose) -> str:
     if opened is None or opened.call is None:
-        return hint
+        return whose.agent
     whom = opened.call.delegated
     return whom.agent if whom is not None else opened.call.tool

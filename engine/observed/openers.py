@@ -12,13 +12,14 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from refold.engine.observed.threads import OpenCall, Thread, first_text
+from refold.engine.observed.threads import OpenCall, Thread, opening
 from refold.engine.wire.parts.exchange import Asked
 
-How = Literal["handoff", "delegation", "prompt", "open"]
+How = Literal["handoff", "delegation", "prompt", "open", "continues"]
 """`handoff`: the call's name hands work over, and the request shows its result · `prompt`: what the
 call passes stands in the first message · `delegation`: its name hands work over, and no other open
-one's does · `open`: no other conversation has a call without a result."""
+one's does · `open`: no other conversation has a call without a result · `continues`: it goes
+on with another one, which was made shorter."""
 
 _LONG: Final = 8
 """Characters from which on a text is found anywhere in another; a shorter one is a whole word."""
@@ -39,8 +40,14 @@ class Opened:
     how: How
 
 
-def opener_of(asked: Asked, threads: Iterable[Thread]) -> Opened | None:
-    """Return below which conversation, and which call of it, a new one is likely to stand."""
+def opener_of(
+    asked: Asked, threads: Iterable[Thread], above: Thread | None = None, agent: str = ""
+) -> Opened | None:
+    """Return below which conversation, and which call of it, a new one is likely to stand.
+
+    `above` is the one above, `agent` its name, where requests say so themselves.
+    """
+    threads = [above] if above is not None else list(threads)
     results = {message.get("tool_call_id") for message in asked.messages}
     calls = [
         (thread, call)
@@ -51,9 +58,12 @@ def opener_of(asked: Asked, threads: Iterable[Thread]) -> Opened | None:
     for thread, call in calls:
         if call.delegated is not None and call.id in results:
             return Opened(thread, call, "handoff")
-    first = first_text(asked)
-    saying = [pair for pair in calls if _stands_in(pair[1].texts, first)]
-    said = _alone(saying) or _alone(_handing_over(saying))
+    away = [(thread, call) for thread in threads for call in thread.away]
+    whom = agent.rpartition("/")[2]
+    for thread, call in [*away, *calls]:
+        if whom and not call.opened and call.delegated and call.delegated.agent == whom:
+            return Opened(thread, call, "delegation")
+    said = _saying(calls, opening(asked)) or _saying(away, opening(asked))
     if said is not None:
         return Opened(*said, "prompt")
     named = _alone(_handing_over(calls))
@@ -62,7 +72,26 @@ def opener_of(asked: Asked, threads: Iterable[Thread]) -> Opened | None:
     if len({thread.scope for thread, _ in calls}) == 1:
         thread, call = calls[0]
         return Opened(thread, call if len(calls) == 1 else None, "open")
-    return None
+    return Opened(above, None, "open") if above is not None else None
+
+
+def _saying(calls: list[tuple[Thread, OpenCall]], first: str) -> tuple[Thread, OpenCall] | None:
+    """Return the call of which the longest text stands there, if it is one."""
+    found = [(_length_in(call.texts, first), (thread, call)) for thread, call in calls]
+    longest = max((length for length, _ in found), default=0)
+    best = [pair for length, pair in found if length and length == longest]
+    saying = [pair for length, pair in found if length]
+    return _alone(best) or _alone(_handing_over(best)) or _alone(_handing_over(saying))
+
+
+def _length_in(texts: tuple[str, ...], first: str) -> int:
+    """Return how long the longest text is that stands there; 0 for none.
+
+    A word of a call that passes more than words says nothing: `"mode": "run"`.
+    """
+    found = max((len(text) for text in texts if _stands_in((text,), first)), default=0)
+    is_word = found < _LONG and any(len(text) >= _LONG for text in texts)
+    return 0 if is_word else found
 
 
 def _handing_over(calls: list[tuple[Thread, OpenCall]]) -> list[tuple[Thread, OpenCall]]:

@@ -6,14 +6,25 @@ message; else it begins one, and `observed.openers` says below which call.  Wher
 never decides what it is answered.  Pure.  Rules: CONTRACT.md §16.5.
 """
 
+import itertools
+import re
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import attrs
 
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import encode
 from refold.engine.observed.delegations import Delegated
+from refold.engine.observed.profile import Whose
 from refold.engine.wire.parts.exchange import Asked
+
+NOBODY: Final = Whose()
+_SHORTER: Final = re.compile(
+    r"(?i)continued from a previous conversation|another language model (?:has )?started"
+    r"|summary of (?:the|our) (?:previous|earlier|prior) conversation"
+)
+"""How summaries begin that stand for what was said before (Claude Code, Codex, others)."""
 
 
 @attrs.define
@@ -40,6 +51,10 @@ class Thread:
 
     scope: str
     identity: str
+    whose: Whose = NOBODY
+    """Who asks in it, as far as requests say so themselves."""
+    system: str = ""
+    """What it has as system prompt, as a digest."""
     agent: str = ""
     """Who it is, as far as that is known."""
     ordinal: int = 0
@@ -48,8 +63,13 @@ class Thread:
     """The entry that what comes next follows from."""
     asking: int = 0
     """Requests that wait for an answer."""
+    has_failed: bool = False
+    """Whether its last request has no answer: the same again is that request, asked again."""
     open: dict[str, OpenCall] = attrs.field(factory=dict)
     """By call key."""
+    away: list[OpenCall] = attrs.field(factory=list)
+    """Calls that handed work over and were answered at once, with no conversation seen yet: of
+    agents that run in the background."""
 
     def next_key(self) -> str:
         """Return the next call key of this conversation's scope."""
@@ -62,8 +82,8 @@ class Threads:
 
     def __init__(self) -> None:
         self._all: list[Thread] = []
-        self._ends: dict[str, Thread] = {}
-        """By the chain digest of all that was asked, or asked and answered."""
+        self._ends: dict[tuple[str, str], Thread] = {}
+        """By the chain digest of all that was asked, or asked and answered, and whose it is."""
         self._answers: dict[str, Thread] = {}
         self._identities: dict[str, list[Thread]] = {}
         self._roots = 0
@@ -71,20 +91,42 @@ class Threads:
     def __iter__(self) -> Iterator[Thread]:
         return iter(self._all)
 
-    def found(self, asked: Asked, chain: Sequence[str], hint: str = "") -> Thread | None:
+    def found(self, asked: Asked, chain: Sequence[str], whose: Whose = NOBODY) -> Thread | None:
         """Return the conversation that a request goes on with; `None`: it begins one.
 
-        `chain` are the chain digests of its messages, `hint` what the program says itself.
+        `chain` are the chain digests of its messages, `whose` what the program says itself.
         """
         if asked.follows in self._answers and asked.follows:
             return self._answers[asked.follows]
-        thread = next((self._ends[at] for at in reversed(chain) if at in self._ends), None)
-        if thread is not None and not (thread.asking and chain[-1] in self._ends):
+        if asked.api == "other":
+            same = self._identities.get(_identity(asked, whose), ())
+            return same[-1] if same else None
+        ends = (self._ends.get((at, whose.thread)) for at in reversed(chain))
+        thread = next(filter(None, ends), None)
+        is_again = thread is not None and (chain[-1], whose.thread) in self._ends
+        if thread is not None and is_again and not thread.has_failed and asked.messages[-1:]:
+            is_told = asked.messages[-1].get("role") == "assistant"
+            return thread if is_told and not thread.asking else None
+        if thread is not None and not (thread.asking and is_again):
             return thread  # else its twin is being answered: another that asks the same
-        idle = [one for one in self._identities.get(_identity(asked, hint), ()) if not one.asking]
+        idle = [one for one in self._identities.get(_identity(asked, whose), ()) if not one.asking]
         return idle[-1] if idle and thread is None else None
 
-    def begin(self, asked: Asked, above: Thread | None, hint: str = "") -> Thread:
+    def continued(self, asked: Asked, whose: Whose) -> Thread | None:
+        """Return the conversation that was made shorter, and goes on as the one that begins."""
+        system = _system(asked)
+        same = [
+            one
+            for one in self._all
+            if one.system == system and one.whose.thread == whose.thread and not one.asking
+        ]
+        return same[-1] if same and _SHORTER.search(opening(asked)) else None
+
+    def of(self, thread: str) -> Thread | None:
+        """Return the first conversation of whom requests say that this is their thread."""
+        return next((one for one in self._all if thread and one.whose.thread == thread), None)
+
+    def begin(self, asked: Asked, above: Thread | None, whose: Whose = NOBODY) -> Thread:
         """Return a new conversation, in a scope below that of `above`."""
         if above is None:
             self._roots += 1
@@ -92,7 +134,7 @@ class Threads:
         else:
             above.children += 1
             scope = f"{above.scope}/{above.children}"
-        thread = Thread(scope, _identity(asked, hint))
+        thread = Thread(scope, _identity(asked, whose), whose, _system(asked))
         self._all.append(thread)
         self._identities.setdefault(thread.identity, []).append(thread)
         return thread
@@ -101,13 +143,14 @@ class Threads:
         """Take note of how far a conversation is."""
         thread.asking += 1
         if chain:
-            self._ends.setdefault(chain[-1], thread)
+            self._ends.setdefault((chain[-1], thread.whose.thread), thread)
 
     def answered(self, thread: Thread, end: str, answer_id: str) -> None:
         """Take note of an answer: `end` is the chain digest with it, empty for none."""
         thread.asking -= 1
+        thread.has_failed = not end
         if end:
-            self._ends[end] = thread
+            self._ends[end, thread.whose.thread] = thread
         if answer_id:
             self._answers[answer_id] = thread
 
@@ -120,10 +163,24 @@ class Threads:
         return None
 
 
-def _identity(asked: Asked, hint: str) -> str:
-    system = [message for message in asked.messages if message.get("role") == "system"]
-    said = [message.get("content", "") for message in system]
-    return digest.of_value(digest.VALUE, [hint, *said, first_text(asked)])
+def _identity(asked: Asked, whose: Whose) -> str:
+    if asked.api == "other":  # a row for each method and path
+        path = str(asked.parameters.get("path", "")).partition("?")[0]
+        return digest.of_value(digest.VALUE, [asked.parameters.get("method"), path])
+    return digest.of_value(digest.VALUE, [whose.thread, _system(asked), first_text(asked)])
+
+
+def _system(asked: Asked) -> str:
+    """Return the digest of the system prompt; what comes later as such is a message like others."""
+    leading = itertools.takewhile(lambda each: each.get("role") == "system", asked.messages)
+    return digest.of_value(digest.VALUE, [each.get("content", "") for each in leading])
+
+
+def opening(asked: Asked) -> str:
+    """Return all that is said before the first answer, without system prompts."""
+    before = itertools.takewhile(lambda each: each.get("role") != "assistant", asked.messages)
+    said = (each.get("content", "") for each in before if each.get("role") != "system")
+    return "\n".join(each if isinstance(each, str) else encode(each).decode() for each in said)
 
 
 def first_text(asked: Asked) -> str:

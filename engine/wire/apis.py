@@ -59,18 +59,26 @@ def api_of(method: str, path: str) -> ApiName:
 
 
 def read_request(
-    method: str, path_and_query: str, body: bytes, remembered: Remembered | None = None
+    method: str,
+    path_and_query: str,
+    body: bytes,
+    remembered: Remembered | None = None,
+    *,
+    is_apart: bool = True,
 ) -> Asked:
     """Return what a request asks; never raises.  What is `remembered` is not read again.
 
     What speaks none of the interfaces, or none as it should be, is `other`: {method, path, body},
     the body as a JSON object or list, else as text, else as {"base64": …}; null for none.
+    Unless `is_apart`, marks of caching stay in the messages, as logs before had them.
     """
     api = api_of(method, path_and_query)
     if api != "other":
         found, lists = (remembered or Remembered(0)).object_in(body)
         is_shaped, read = _READ[api]
         if found is not None and PLACE not in found and is_shaped(found, lists):
+            if is_apart and api == "messages" and messages.MARKS not in found:
+                found, lists = messages.without_marks(found, lists)
             return _placed(read(found, lists), path_and_query)
     parameters = {"method": text_of(method), "path": path_and_query, "body": _body(body)}
     return Asked(api="other", model="", parameters=held(parameters))

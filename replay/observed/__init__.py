@@ -14,4 +14,7 @@ Rules: CONTRACT.md §16.
     report        what a replay says
 
 The tree, the diff and the fork of such a log stand with those of programs.
+
+    folders   Folders that a command names in what it asks: the recorded ones for those of now, and
+    back
 """

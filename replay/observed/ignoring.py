@@ -33,7 +33,6 @@ class Ignoring:
 
     def __init__(self, record: ObservedRecord) -> None:
         self._log = str(record.path)
-        self._rules = record.rules
         self._excuses = Excuses(self._log, {"volatile": record.rules.paths, "redaction": {}})
         self._texts = [VolatileRules(texts=[text]) for text in record.rules.texts]
         self.found: list[Ignored] = []
@@ -61,18 +60,16 @@ class Ignoring:
                 )
 
     def _rule(self, what: str, one: Difference) -> str:
-        text = next((each.texts[0] for each in self._texts if _makes_same(each, one)), "")
-        return self._excuses.rule(what, one) or text or _several(self._rules)
+        rule = self._excuses.rule(what, one)
+        if rule or not (isinstance(one.before, str) and isinstance(one.after, str)):
+            return rule or _REDACTION
+        found = [each.texts[0] for each in self._texts if _says(each, one.before, one.after)]
+        return " and ".join(found) or _REDACTION
 
 
-def _makes_same(rule: VolatileRules, one: Difference) -> bool:
-    if not isinstance(one.before, str) or not isinstance(one.after, str):
-        return False
-    return rule.text(one.before) == rule.text(one.after)
-
-
-def _several(rules: VolatileRules) -> str:
-    return " and ".join(rules.texts) or _REDACTION
+def _says(rule: VolatileRules, before: str, after: str) -> bool:
+    """Return whether a rule takes part in making two texts the same."""
+    return rule.text(before) != before and rule.text(after) != after
 
 
 @attrs.frozen

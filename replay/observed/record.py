@@ -32,6 +32,7 @@ from refold.engine.log.blobs import BlobStore, resolved
 from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import nonsense, whole_data
 from refold.engine.observed.observer import CONVERSATION, MESSAGES, TOOLS, parameters_asked
+from refold.engine.observed.profile import NO_PROFILE, Profile
 from refold.engine.observed.volatile import VolatileRules, match_key
 from refold.engine.wire.parts.exchange import Asked
 from refold.engine.wire.parts.kept_answers import checked, pieces
@@ -92,6 +93,7 @@ class ObservedRecord:
     rules: VolatileRules
     notes: tuple[str, ...] = ()
     """Rules of its own that are left out, and why."""
+    profile: Profile = NO_PROFILE
     finished: RunFinished | None = None
     turns: list[RecordedTurn] = attrs.field(factory=list)
     """In the order of asking."""
@@ -123,11 +125,15 @@ class ObservedRecord:
 
 
 def read_record(
-    log: str | PathLike[str], rules: VolatileRules | None = None, *, until: int | None = None
+    log: str | PathLike[str],
+    rules: VolatileRules | None = None,
+    *,
+    until: int | None = None,
+    profile: Profile | None = None,
 ) -> ObservedRecord:
     """Return what the log of a watched command holds; `rules` are added to its own.
 
-    With `until`, entries from that one on are left out.
+    With `until`, entries from that one on are left out.  `profile` stands for that of the log.
 
     Raises:
         LogDamaged: the log does not verify, a blob is not what it was, or an entry says what no
@@ -135,12 +141,13 @@ def read_record(
         LogMissing: there is none.
         LogObserved: it is the log of a program, and no command's.
     """
-    return _Reading(Path(fspath(log)), rules or VolatileRules()).read(until)
+    return _Reading(Path(fspath(log)), rules or VolatileRules(), profile).read(until)
 
 
 class _Reading:
-    def __init__(self, path: Path, rules: VolatileRules) -> None:
+    def __init__(self, path: Path, rules: VolatileRules, profile: Profile | None) -> None:
         self._path = path
+        self._profile = profile
         self._rules = rules
         self._blobs = BlobStore(blobs_of(path))
         self._open: dict[str, RecordedTurn] = {}
@@ -203,8 +210,11 @@ class _Reading:
     def _begun(self, started: Any) -> ObservedRecord:
         own = refuse_program(self._path, started).rules
         recorded, notes = VolatileRules.recorded(own)
-        self._rules = recorded.plus(self._rules)
-        return ObservedRecord(self._path, started, self._rules, notes)
+        profile = Profile.in_rules(own) if self._profile is None else self._profile
+        told = {"volatile": profile.volatile, "volatile_texts": profile.volatile_texts}
+        known, more = VolatileRules.recorded(told)
+        self._rules = recorded.plus(known).plus(self._rules)
+        return ObservedRecord(self._path, started, self._rules, (*notes, *more), profile)
 
     def _take(self, record: ObservedRecord, seq: int, call: str, event: Any) -> None:
         match event:

@@ -51,6 +51,8 @@ class ObservedReport:
     ignored: tuple[Ignored, ...] = ()
     """What was not as recorded and was passed over; at most 1,000."""
     ignored_count: int = 0
+    profile: str = ""
+    """What the command is known as; empty for nothing."""
     notes: tuple[str, ...] = ()
     """What else is to be known of this replay, in words."""
 

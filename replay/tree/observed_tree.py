@@ -19,6 +19,7 @@ from refold.engine.events.outcome import Fault, Usage
 from refold.engine.log import Entry, read_entries
 from refold.engine.observed.delegations import delegated, written
 from refold.engine.observed.observer import CONVERSATION, MESSAGES
+from refold.engine.observed.profile import NO_PROFILE, Profile
 from refold.replay.index.guarantee import MATCHED
 from refold.replay.observed.titles import beginning, text_of
 from refold.replay.tree.log_walk import Walk
@@ -114,6 +115,7 @@ class _Reading:
         self._path = path
         self._walk = Walk(path)
         self._started: events.RunStarted | None = None
+        self._profile = NO_PROFILE
         self._finished: events.RunFinished | None = None
         self._talks: dict[str, _Talk] = {}
         self._calls: dict[str, _Call] = {}
@@ -144,6 +146,7 @@ class _Reading:
         match self._walk.event(entry):
             case events.RunStarted() as started:
                 self._started = started
+                self._profile = Profile.in_rules(started.rules)
             case events.RunFinished() as finished:
                 self._finished = finished
             case events.Extension(kind=kind, data=data) if kind == CONVERSATION:
@@ -215,7 +218,7 @@ class _Reading:
 
     def _called(self, talk: _Talk, call: str, called: events.ToolCalled) -> None:
         talk.uses.setdefault(called.tool, ToolUse(called.tool)).called += 1
-        whom = delegated(called.tool, called.arguments)
+        whom = delegated(called.tool, called.arguments, self._profile)
         brief = _brief(called.arguments) if whom is not None else ""
         agent = whom.agent if whom is not None else ""
         self._calls[call] = _Call(call, called.tool, brief, agent, whom is not None)
@@ -224,7 +227,7 @@ class _Reading:
     def _in_text(self, call: str, message: Mapping[str, Any]) -> None:
         """Take note of a delegation that a model wrote as text: older logs have no call of it."""
         found = written(message.get("content"))
-        whom = delegated(*found) if found is not None else None
+        whom = delegated(*found, self._profile) if found is not None else None
         if found is not None and whom is not None:
             tool, arguments = found
             self._texts[_scope(call)] = f"{call} text"
@@ -275,10 +278,10 @@ class _Reading:
         number = talk.scope.rpartition("/")[2]
         return RunNode(
             name=talk.agent
-            or beginning(opening.system)
+            or beginning(self._profile.plain(opening.system))
             or (f"conversation {number}" if number.isdigit() else number),
             agent=talk.agent,
-            brief=opening.user,
+            brief=self._brief(talk.opener, opening.user),
             tool=talk.tool,
             call=talk.opener,
             depth=depth,
@@ -295,6 +298,13 @@ class _Reading:
             log_state="none",
             duration_ms=talk.duration_ms,
         )
+
+    def _brief(self, opener: str, said: str) -> str:
+        """Return what a conversation is to do: its first user message, or what opened it says."""
+        plain = self._profile.plain(said)
+        known = self._calls.get(opener)
+        told = known.brief if known is not None and self._profile.name else ""
+        return plain if plain and told in plain else told or plain or said
 
     def _of_calls(self, scope: str) -> str:
         """Return the status of a scope in which no model was asked: of a server of tools."""

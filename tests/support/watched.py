@@ -14,6 +14,7 @@ from refold.engine.events.events import ModelAnswered, Recorded
 from refold.engine.events.outcome import Usage
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.observer import Observer
+from refold.engine.observed.profile import Whose
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.secrets.vault import Vault
 from refold.engine.wire.parts.exchange import Answered, Asked
@@ -97,7 +98,7 @@ def record(
     with ObservedLog(path, program="agent.py", input=given, vault=used, rules=told) as log:
         observer = Observer(log)
         for one in exchanges:
-            turn = observer.asked(used.scrubbed(one.asked), hints(one))
+            turn = observer.asked(used.scrubbed(one.asked), Whose(hints(one), agent=hints(one)))
             if one.is_gone:
                 observer.gone(turn)
                 continue

@@ -28,6 +28,9 @@ from refold.engine.wire.parts.texts import text_of
 
 API: Final = "messages"
 
+MARKS: Final = "$cache_control"
+"""The parameter that holds the marks of caching."""
+_MARK: Final = "cache_control"
 _ROLES: Final = {"user": "user", "assistant": "assistant", "system": "system"}
 _RESULT: Final = {"type", "tool_use_id", "content"}
 _DIRECT: Final = {"type": "direct"}
@@ -51,6 +54,47 @@ def _is_turn(turn: Any) -> bool:
 
 def _is_system(system: Any) -> bool:
     return system is None or isinstance(system, str | list)
+
+
+def without_marks(
+    body: dict[str, Any], lists: dict[str, Series]
+) -> tuple[dict[str, Any], dict[str, Series]]:
+    """Return a body with the `cache_control` of its turns in one member: {turn/block: value}.
+
+    A client moves these marks on with each turn: in the messages, they would make another
+    conversation of it each time.
+    """
+    turns = series_in(lists, "messages", body["messages"])
+    marked = turns.each(_marks)
+    if not any(marked.values):
+        return body, lists
+    plain = turns.each(_unmarked)
+    marks = {
+        f"{turn}/{block}": mark
+        for turn, found in enumerate(marked.values)
+        for block, mark in found.items()
+    }
+    return {**body, "messages": plain.values, MARKS: marks}, {**lists, "messages": plain}
+
+
+def _marks(turn: Mapping[str, Any]) -> dict[str, Any]:
+    content = turn["content"]
+    blocks = enumerate(content) if isinstance(content, list) else ()
+    return {
+        str(at): block[_MARK] for at, block in blocks if isinstance(block, dict) and _MARK in block
+    }
+
+
+def _unmarked(turn: dict[str, Any]) -> dict[str, Any]:
+    if not _marks(turn):
+        return turn
+    blocks = [
+        {name: item for name, item in block.items() if name != _MARK}
+        if isinstance(block, dict)
+        else block
+        for block in turn["content"]
+    ]
+    return {**turn, "content": blocks}
 
 
 def asked(body: dict[str, Any], lists: Mapping[str, Series] = NO_LISTS) -> Asked:

@@ -36,6 +36,8 @@ _ROLES: Final = {
     "assistant": "assistant",
 }
 """Neutral roles; any other is `user`."""
+_MAIL: Final = "agent_message"
+"""An item by which another agent of Codex says something: nothing that this one said."""
 _RESULTS: Final = ("_output", "_response")
 """How the types of items end that give back what a tool found."""
 _CALL: Final = {"type", "call_id", "name", "arguments"}
@@ -120,6 +122,8 @@ def _role(item: dict[str, Any]) -> str:
     if "role" in item:
         return _ROLES.get(item["role"], "user") if is_text(item["role"]) else "user"
     kind = item.get("type")
+    if kind == _MAIL:
+        return "user"
     return "tool" if isinstance(kind, str) and kind.endswith(_RESULTS) else "assistant"
 
 

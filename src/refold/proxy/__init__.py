@@ -11,4 +11,6 @@ What events are made of exchanges is `refold.engine.observed`'s, what matches wh
     sessions           a command recorded, replayed or forked, from start to report
     bookends           the first and the last entry of such a log
     command, signals   the command: its environment, its output, its end; what is sent to it
+
+    profiles
 """

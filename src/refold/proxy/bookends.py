@@ -16,14 +16,25 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.events.outcome import Fault
 from refold.engine.log.names import blobs_of, default_path
 from refold.engine.observed.journal import ObservedLog
+from refold.engine.observed.profile import NAMED, Profile
+from refold.engine.observed.volatile import VolatileRules
 from refold.engine.secrets.redaction import Redaction
 from refold.proxy.command import KEPT_BYTES, Ended, Size
 from refold.proxy.desks.keys import Secrets
+from refold.proxy.desks.recording import MARKS
 from refold.proxy.http.routes import Route, others_of
+from refold.replay.observed.folders import FOLDERS
 from refold.replay.observed.record import ObservedRecord
 
 PLACEHOLDER: Final = "refold-replay"
 """How the keys begin that a replay gives where one is missing."""
+KEYS: Final = "keys"
+"""The member of `run.started.rules` that says how keys begin, by variable."""
+_KEY_BEGINS: Final = re.compile(
+    r"sk-ant-(?:api|oat)\d\d-|sk-(?:proj|svcacct|or-v1)-|sk-|gsk_|xai-|AIza"
+)
+_KEY_CHARS: Final = 64
+"""Of a placeholder with such a beginning, behind its name."""
 _WANTED: Final = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
 """Keys that clients want where none is needed."""
 _INTERPRETERS: Final = re.compile(
@@ -59,9 +70,52 @@ def terminal_in(record: ObservedRecord) -> Size | None:
 
 
 def placeholders(record: ObservedRecord) -> dict[str, str]:
-    """Return keys for the variables that held one when it was recorded, and do not now."""
-    held = record.started.rules.get("redaction", {}).get("environment", ())
-    return {name: f"{PLACEHOLDER}-{name}" for name in (*_WANTED, *held) if not os.environ.get(name)}
+    """Return keys for the variables that held one when it was recorded, and do not now.
+
+    Each begins as the recorded one did: Claude Code asks another model with a key of another shape.
+    """
+    rules = record.started.rules
+    held = rules.get("redaction", {}).get("environment", ())
+    begins = rules.get(KEYS, {})
+    return {
+        name: f"{begin}{PLACEHOLDER}-{name}{'0' * _KEY_CHARS if begin else ''}"
+        for name in (*_WANTED, *held)
+        if not os.environ.get(name)
+        for begin in (begins.get(name, ""),)
+    }
+
+
+def first_rules(rules: VolatileRules, profile: Profile) -> dict[str, Json]:
+    """Return what `run.started` lists: what is not compared, and what a replay goes by."""
+    told: dict[str, Json] = {**rules.as_json(), MARKS: "apart"}
+    if keys := key_shapes():
+        told[KEYS] = dict(keys)
+    if profile.name:
+        told |= {NAMED: profile.as_json(), FOLDERS: dict(folders_here())}
+    return told
+
+
+def again_rules(record: ObservedRecord) -> dict[str, Json]:
+    """Return the rules of a log that goes on from a record, or says what its replay did."""
+    own = record.started.rules
+    kept: dict[str, Json] = {
+        name: own[name] for name in (MARKS, KEYS, NAMED, FOLDERS) if name in own
+    }
+    return {**kept, **record.rules.as_json()}
+
+
+def key_shapes() -> dict[str, str]:
+    """Return how the keys in this environment begin, by variable, where that is well known."""
+    return {
+        name: found[0]
+        for name, value in os.environ.items()
+        if (found := _KEY_BEGINS.match(value)) is not None
+    }
+
+
+def folders_here() -> dict[str, str]:
+    """Return the folders that a command is likely to name in what it asks."""
+    return {"folder": os.getcwd(), "home": os.environ.get("HOME", "")}  # noqa: PTH109 - a text
 
 
 def new_log(

@@ -15,9 +15,13 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import UsageError
 from refold.engine.observed.journal import ObservedLog
+from refold.engine.observed.profile import NO_PROFILE, Profile
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.secrets.redaction import Redaction
 from refold.proxy.bookends import (
+    again_rules,
+    first_rules,
+    folders_here,
     fresh_path,
     input_of,
     new_log,
@@ -39,6 +43,7 @@ from refold.proxy.http.server import served
 from refold.proxy.mcp.hub import ROUTE, Hub
 from refold.proxy.mcp.recording import McpRecording
 from refold.proxy.mcp.sessions import notes_on, serving_of, with_mcp
+from refold.proxy.profiles import led, profile_of, shipped
 from refold.proxy.signals import Signals
 from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.explaining import asked_otherwise
@@ -61,6 +66,8 @@ class RecordedCommand:
     head: str
     entries: int
     ended: Ended
+    profile: str = ""
+    """What the command is known as; empty for nothing."""
 
 
 @attrs.frozen(kw_only=True)
@@ -86,30 +93,34 @@ def record_command(
     upstreams: Iterable[str] = (),
     redaction: Redaction | None = None,
     rules: VolatileRules | None = None,
+    profile: str = "",
     write: Write | None = None,
 ) -> RecordedCommand:
     """Run a command, and record what it asks of models and is answered.
+
+    `profile` is what `--profile` says: a name, `none`, FILE.py:NAME; by default, the command says.
 
     Raises:
         LogExists: a log is never overwritten.
         UsageError: it cannot be started, or an option has no such form.
     """
-    routes = routes_of(upstreams)
+    known = profile_of(command, profile)
+    routes = routes_of([*known.upstreams, *upstreams])
     secrets = _secrets(redaction, command, routes)
     terminal = terminal_here() if write is None else None
     given = input_of(command, terminal, routes)
-    told = (rules or VolatileRules()).as_json()
+    told = first_rules(rules or VolatileRules(), known)
     path = Path(log) if log is not None else fresh_path(command)
     with (
         Signals() as signals,
         new_log(path, given, secrets, told) as journal,
     ):
         mcp = McpRecording(journal, secrets)
-        desk = Hub(Recording(journal, secrets, routes), mcp.connect)
-        run = _Run(command, routes, secrets, signals, write, terminal)
+        desk = Hub(Recording(journal, secrets, routes, known), mcp.connect)
+        run = _Run(command, routes, secrets, signals, write, terminal, known)
         ended = run.through(desk, journal)
         seal(journal, ended, secrets)
-        return RecordedCommand(path, journal.head, journal.entries, ended)
+        return RecordedCommand(path, journal.head, journal.entries, ended, known.name)
 
 
 def replay_command(
@@ -121,6 +132,7 @@ def replay_command(
     upstreams: Iterable[str] = (),
     rules: VolatileRules | None = None,
     into: str | os.PathLike[str] | None = None,
+    profile: str = "",
     write: Write | None = None,
 ) -> ObservedReport:
     """Run a command again, answered from the record; say what it asks otherwise.
@@ -131,7 +143,7 @@ def replay_command(
         LogObserved: the log is a program's, and no command's.
         UsageError: the command cannot be started, or an option has no such form.
     """
-    record = read_record(log, rules)
+    record, known = _known(log, rules, command, profile)
     others = others_in(record)
     routes = with_recorded(routes_of(upstreams), others, is_live=on_miss == "live")
     secrets = _secrets(redaction_in(record), command, routes)
@@ -144,17 +156,21 @@ def replay_command(
         journal: ObservedLog | None = None
         if into is not None:
             given = input_of(command, terminal_in(record), routes)
-            made = new_log(Path(into), given, secrets, record.rules.as_json())
+            made = new_log(Path(into), given, secrets, again_rules(record))
             journal = stack.enter_context(made)
-        desk = Replaying(record, secrets, routes=routes, on_miss=on_miss, pace=pace, log=journal)
+        desk = Replaying(
+            record, secrets, routes=routes, on_miss=on_miss, pace=pace, log=journal,
+            profile=known, folders=folders_here(),
+        )  # fmt: skip
         mcp = serving_of(record.path, record.rules, journal, secrets)
-        run = _Run(command, routes, secrets, signals, write, terminal_in(record))
+        run = _Run(command, routes, secrets, signals, write, terminal_in(record), known)
         ended = run.through(Hub(desk, mcp.connect), journal, keys)
         if journal is not None:
             seal(journal, ended, secrets)
         report = with_mcp(_report(record, desk, ended, secrets), mcp)
         notes = [] if report.requests else [_NOTHING]
-        return attrs.evolve(report, notes=(*report.notes, *notes, *notes_on(mcp, on_miss, pace)))
+        notes += [*desk.folders.notes(), *desk.order.notes(), *notes_on(mcp, on_miss, pace)]
+        return attrs.evolve(report, notes=(*report.notes, *notes), profile=known.name)
 
 
 def fork_command(
@@ -166,6 +182,7 @@ def fork_command(
     edits: Mapping[str, Json] | None = None,
     upstreams: Iterable[str] = (),
     rules: VolatileRules | None = None,
+    profile: str = "",
     write: Write | None = None,
 ) -> ForkedCommand:
     """Run a command again: answered from the record up to an entry, with edits, and then live.
@@ -180,6 +197,7 @@ def fork_command(
             call its arguments.
         upstreams: As for `record_command`.
         rules: What is not compared, besides what the record lists.
+        profile: As for `record_command`; by default, that of the record.
         write: As for `record_command`.
 
     Raises:
@@ -191,6 +209,7 @@ def fork_command(
     """
     kept = kept_record(log, at, edits or {}, rules)
     record = kept.record
+    known = _asking(record, command, profile)
     routes = with_recorded(routes_of(upstreams), others_in(record), is_live=True)
     secrets = _secrets(redaction_in(record), command, routes)
     path = Path(into) if into is not None else fresh_path([f"{program_of(command)}-fork"])
@@ -198,11 +217,14 @@ def fork_command(
     given = input_of(command, terminal, routes)
     with (
         Signals() as signals,
-        new_log(path, given, secrets, record.rules.as_json(), kept.origin) as journal,
+        new_log(path, given, secrets, again_rules(record), kept.origin) as journal,
     ):
-        desk = Replaying(record, secrets, routes=routes, on_miss="live", log=journal)
+        desk = Replaying(
+            record, secrets, routes=routes, on_miss="live", log=journal,
+            profile=known, folders=folders_here(),
+        )  # fmt: skip
         mcp = McpRecording(journal, secrets)
-        run = _Run(command, routes, secrets, signals, write, terminal)
+        run = _Run(command, routes, secrets, signals, write, terminal, known)
         ended = run.through(Hub(desk, mcp.connect), journal)
         seal(journal, ended, secrets)
         return ForkedCommand(
@@ -226,6 +248,7 @@ class _Run:
     signals: Signals
     write: Write | None
     terminal: Size | None
+    profile: Profile = NO_PROFILE
 
     def through(
         self, desk: Hub, journal: ObservedLog | None, keys: Mapping[str, str] | None = None
@@ -240,7 +263,7 @@ class _Run:
             }
             try:
                 return run_command(
-                    self.command,
+                    led(self.command, self.profile, base),
                     variables,
                     self.signals,
                     write=self.write,
@@ -263,8 +286,29 @@ def _secrets(
     return secrets
 
 
+def _known(
+    log: str | os.PathLike[str],
+    rules: VolatileRules | None,
+    command: Sequence[str],
+    profile: str,
+) -> tuple[ObservedRecord, Profile]:
+    """Return a record, compared by the rules of the profile that is said, else by its own."""
+    said = profile_of(command, profile) if profile else None
+    record = read_record(log, rules, profile=said)
+    return record, said or _asking(record, command, profile)
+
+
+def _asking(record: ObservedRecord, command: Sequence[str], profile: str) -> Profile:
+    """Return how the command of a record is led, and who asks; what is compared, the log says."""
+    if profile:
+        return profile_of(command, profile)
+    named = (each for each in shipped() if each.name == record.profile.name)
+    return next(named, record.profile)
+
+
 def _report(
     record: ObservedRecord, desk: Replaying, ended: Ended, secrets: Secrets
 ) -> ObservedReport:
     output = output_of(ended, secrets)
+    output["stdout"] = desk.folders.as_recorded_text(str(output["stdout"]))
     return report_of(record, desk.matcher, live=desk.live, output=output)

@@ -106,6 +106,6 @@ def test_ls_shows_forks_below_what_they_left(log: Path, tmp_path: Path, invoke: 
 
     assert said.index("a.jsonl") < said.index("b.jsonl") < said.index("c.jsonl")
     assert "└─ " in said
-    assert "completed report  forked at entry 7 · " in said
+    assert "report  forked at entry 7 · " in said
     jsonschema.validate(document, schema("ls"))
     assert [row.get("forked", {}).get("at") for row in document["runs"]] == [None, 5, 7]

@@ -14,6 +14,7 @@ from refold.engine.observed.observer import (
     parameters_asked,
     parameters_told,
 )
+from refold.engine.observed.profile import Whose
 from refold.engine.secrets.vault import Vault
 from refold.engine.wire.parts.exchange import Answered, Asked
 
@@ -258,3 +259,70 @@ def test_a_parameter_called_api_is_not_lost() -> None:
     asked = Asked(api="chat", model="m", parameters={"api": "mine", "n": 1})
 
     assert parameters_asked(parameters_told(asked)) == ("chat", {"api": "mine", "n": 1})
+
+
+def _openings(watched: Watched) -> list[dict[str, Any]]:
+    return [data for kind, _, data in watched.entries() if kind == "x-refold.conversation"]
+
+
+CELLAR = says("", ("c1", "Task", {"prompt": "look into the cellar now", "mode": "run"}))
+KID = (system("child of boss"), user("look into the cellar now"))
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_child_in_the_background_is_linked_to_its_call(
+    watched: Watched, *, is_first: bool
+) -> None:
+    """Whether it asks before its parent goes on, or after."""
+    watched.talk(S, U, answer=CELLAR)
+    if is_first:
+        watched.talk(*KID, answer=says("dark"))
+    watched.talk(S, U, CELLAR, result("c1", "it runs"), answer=says("fine"))
+    if not is_first:
+        watched.talk(*KID, answer=says("dark"))
+
+    (_, child) = _openings(watched)
+
+    assert (child["scope"], child["call"], child["how"]) == ("0/1/1", "0/1#2", "prompt")
+
+
+def test_a_word_of_a_call_that_passes_more_says_nothing(watched: Watched) -> None:
+    """`"mode": "run"` stands in many prompts."""
+    watched.talk(S, U, answer=CELLAR)
+    watched.talk(S, U, CELLAR, result("c1", "it runs"), answer=says("fine"))
+    watched.talk(system("Another."), user("run the tests"), answer=says("green"))
+
+    assert [data["scope"] for data in _openings(watched)] == ["0/1", "0/2"]
+
+
+def test_a_compacted_session_continues(watched: Watched) -> None:
+    """The summary begins a conversation of its own, beside the one that it goes on with."""
+    watched.talk(S, U, answer=CELLAR)
+    summary = user("This session is being continued from a previous conversation. The cellar.")
+    watched.talk(S, summary, answer=says("fine"))
+
+    (_, after) = _openings(watched)
+
+    assert (after["scope"], after["how"]) == ("0/2", "continues")
+
+
+def test_two_calls_of_one_shot_are_two_conversations(watched: Watched) -> None:
+    """The same question again, after its answer."""
+    watched.talk(S, U, answer=says("rain"))
+    watched.talk(S, U, answer=says("sun"))
+
+    assert [data["scope"] for data in _openings(watched)] == ["0/1", "0/2"]
+
+
+def test_who_asks_decides_whose_a_request_is(watched: Watched) -> None:
+    """Two that ask the same, one below the other; the name leads to the call."""
+    spawn = says("", ("c1", "Task", {"subagent_type": "ann", "prompt": "secret words"}))
+    turn = watched.observer.asked(Asked(api="chat", model="m", messages=(S, U)), Whose("t1"))
+    watched.observer.answered(turn, Answered(message=spawn))
+    below = Whose("t2", above="t1", agent="/root/ann")
+    turn = watched.observer.asked(Asked(api="chat", model="m", messages=(S, U)), below)
+    watched.observer.answered(turn, Answered(message=says("fine")))
+
+    (_, child) = _openings(watched)
+
+    assert (child["scope"], child["agent"], child["call"]) == ("0/1/1", "ann", "0/1#2")

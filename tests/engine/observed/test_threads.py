@@ -3,6 +3,7 @@
 from typing import Any
 
 from refold.engine.encoding.conversation import Conversations
+from refold.engine.observed.profile import Whose
 from refold.engine.observed.threads import Thread, Threads
 from refold.engine.wire.parts.exchange import Asked
 
@@ -17,7 +18,7 @@ def _chain(asked: Asked) -> tuple[str, ...]:
 
 
 def _begun(threads: Threads, asked: Asked, hint: str = "") -> Thread:
-    thread = threads.begin(asked, None, hint)
+    thread = threads.begin(asked, None, Whose(hint))
     threads.asked(thread, _chain(asked))
     return thread
 
@@ -49,6 +50,6 @@ def test_a_header_tells_conversations_apart() -> None:
     threads.answered(thread, "", "")
     cut = _asked("You are A.", "Hello there!")
 
-    assert threads.found(asked, ("other",), "one") is thread
-    assert threads.found(asked, ("other",), "two") is None
-    assert threads.found(cut, _chain(cut), "one") is None
+    assert threads.found(asked, ("other",), Whose("one")) is thread
+    assert threads.found(asked, ("other",), Whose("two")) is None
+    assert threads.found(cut, _chain(cut), Whose("one")) is None

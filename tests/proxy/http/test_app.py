@@ -296,7 +296,7 @@ def test_a_change_to_websockets_is_refused(tmp_path: Path) -> None:
     with Upstream() as upstream, recorded(log, upstream.openai_url) as base:
         status, body = said(base, method="GET", path="/openai/realtime", headers=headers)
 
-    assert (status, upstream.received, kinds(log)) == (501, [], [])
+    assert (status, upstream.received, kinds(log)) == (426, [], [])
     assert b"WebSockets do not pass" in body
 
 

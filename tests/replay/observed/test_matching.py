@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.observer import Observer
+from refold.engine.observed.profile import Whose
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.secrets.redaction import Redaction
 from refold.engine.secrets.vault import Vault
@@ -170,7 +171,10 @@ def at_once(path: Path, *talks: list[Exchange], hints: tuple[str, ...] = ()) -> 
         observer = Observer(log)
         for row in zip_longest(*talks):
             there = [(at, one) for at, one in enumerate(row) if one is not None]
-            turns = [observer.asked(one.asked, hints[at] if hints else "") for at, one in there]
+            turns = [
+                observer.asked(one.asked, Whose(hints[at], agent=hints[at]) if hints else Whose())
+                for at, one in there
+            ]
             for turn, (_, one) in zip(turns, there, strict=True):
                 observer.wire(turn, wire(one))
                 observer.answered(turn, one.answered())

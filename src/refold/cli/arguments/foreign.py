@@ -30,7 +30,7 @@ Pace = Literal["full", "recorded"]
 
 _COMMAND: Final = "refold.command"
 _SHARED: Final = {"logs", "volatile", "is_all", "as_json"}
-_OF_COMMANDS: Final = {"on_miss", "pace", "into", "upstreams", "volatile_texts"}
+_OF_COMMANDS: Final = {"on_miss", "pace", "into", "upstreams", "volatile_texts", "profile"}
 """Options of a replay: those of both kinds, and those that a command alone has."""
 _SHOWN: Final = 8
 """Differences that are told in full."""
@@ -95,14 +95,25 @@ def _volatile_text(begins: str) -> Decorator:
     )  # fmt: skip
 
 
+def _profile(begins: str) -> Decorator:
+    return click.option(
+        "--profile", metavar="NAME", default="",
+        help=_help(
+            begins,
+            "what the command is known as (claude-code, codex, opencode, aider, gemini-cli), none, "
+            "or FILE.py:NAME; by default, the command says.",
+        ),
+    )  # fmt: skip
+
+
 def record_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that all commands have which run another one."""
-    return _upstream("")(_volatile("")(_volatile_text("")(function)))
+    return _upstream("")(_volatile("")(_volatile_text("")(_profile("")(function))))
 
 
 def fork_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the same for a command that runs another one only if it is given."""
-    return _upstream(_WITH)(_volatile(_WITH)(_volatile_text(_WITH)(function)))
+    return _upstream(_WITH)(_volatile(_WITH)(_volatile_text(_WITH)(_profile(_WITH)(function))))
 
 
 def replay_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -120,7 +131,7 @@ def replay_options(function: Callable[..., Any]) -> Callable[..., Any]:
         "--into", type=LOG, metavar="FILE",
         help=f"{_WITH}record what happens in a new log, too.",
     )  # fmt: skip
-    return on_miss(pace(into(_upstream(_WITH)(_volatile_text(_WITH)(function)))))
+    return on_miss(pace(into(_upstream(_WITH)(_volatile_text(_WITH)(_profile(_WITH)(function))))))
 
 
 def refuse_others() -> None:
@@ -283,6 +294,8 @@ def _describe(report: ObservedReport, *, is_all: bool) -> None:
             output.told()
             output.told((f"{rest} more: --all shows each", "dim"))
         output.told()
+    if report.profile:
+        output.told((f"profile: {report.profile}", "dim"))
     for line in report.ignored_lines():
         output.told((line, "yellow"))
     for name, values in report.rules.items():

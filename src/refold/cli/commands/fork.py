@@ -83,6 +83,7 @@ def command(
     upstreams: tuple[str, ...],
     volatile: tuple[str, ...],
     volatile_texts: tuple[str, ...],
+    profile: str,
     as_json: bool,
     **live: Any,
 ) -> int:
@@ -104,10 +105,15 @@ def command(
         rules = rules_of(volatile, volatile_texts)
         return fork_foreign(
             log, foreign, at=at, edits=edits_of(edits), into=into, upstreams=upstreams,
-            rules=rules, as_json=as_json,
+            rules=rules, profile=profile, as_json=as_json,
         )  # fmt: skip
-    if upstreams or volatile or volatile_texts:
-        option = "--upstream" if upstreams else "--volatile" if volatile else "--volatile-text"
+    if upstreams or volatile or volatile_texts or profile:
+        option = (
+            "--upstream" if upstreams
+            else "--volatile" if volatile
+            else "--volatile-text" if volatile_texts
+            else "--profile"
+        )  # fmt: skip
         raise click.UsageError(f"{option} is for -- COMMAND, and there is none")
     with opened_log(log) as opened:
         given = live_of(opened, program, "recorded", **live)

@@ -50,6 +50,7 @@ def command(
     upstreams: tuple[str, ...],
     volatile: tuple[str, ...],
     volatile_texts: tuple[str, ...],
+    profile: str,
 ) -> int:
     """Record a command as it is, in any language: what it asks of models.
 
@@ -65,12 +66,19 @@ def command(
     from refold.proxy.http.routes import past_the_proxy  # noqa: PLC0415 - the same
 
     recorded = sessions().record_command(
-        command, log=log, upstreams=upstreams, rules=rules_of(volatile, volatile_texts)
+        command,
+        log=log,
+        upstreams=upstreams,
+        rules=rules_of(volatile, volatile_texts),
+        profile=profile,
     )
     sys.stdout.flush()
     entries = words.counted(recorded.entries, "entry", "entries")
     shown = output.shown_path(recorded.log)
     output.hint(f"recorded in {shown}: {entries}; refold show {shown}")
+    if recorded.profile:
+        known = f"known as {recorded.profile}: what differs at each run is listed in a replay"
+        output.hint(f"{known}; --profile none compares all")
     if recorded.ended.lost:
         output.complain(f"standard output: {recorded.ended.lost}: some of what was printed is lost")
     if recorded.entries <= _FIRST_AND_LAST:

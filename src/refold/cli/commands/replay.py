@@ -125,6 +125,7 @@ def command(
     into: Path | None,
     upstreams: tuple[str, ...],
     volatile_texts: tuple[str, ...],
+    profile: str,
     **live: Any,
 ) -> int:
     """Run a recorded program again, with recorded outcomes, and compare.
@@ -151,7 +152,8 @@ def command(
         if len(logs) != 1:
             raise click.UsageError("one log at a time with -- COMMAND")
         rules = rules_of(volatile, volatile_texts)
-        passed = {"on_miss": on_miss, "pace": pace, "into": into, "upstreams": upstreams}
+        passed: dict[str, Any] = {"on_miss": on_miss, "pace": pace, "into": into}
+        passed |= {"upstreams": upstreams, "profile": profile}
         return replay_foreign(
             logs[0], foreign, rules=rules, is_all=is_all, as_json=as_json, **passed
         )

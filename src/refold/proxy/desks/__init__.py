@@ -6,4 +6,6 @@ Requests flow in from `http`; what to do with each flows back, and events flow t
     recording    each request and each answer passes, and is written down
     replaying    each request is served what was recorded for it, or is refused
     keys         which values are secret, and are in no log
+
+    ordering   Lets recorded answers go out in the recorded order, for a while
 """

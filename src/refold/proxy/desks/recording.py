@@ -5,7 +5,7 @@ Rules: CONTRACT.md §16.3, §16.4.
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -16,6 +16,7 @@ from refold.engine.errors import NotCanonical
 from refold.engine.events.events import ModelAnswered
 from refold.engine.models.prices import priced
 from refold.engine.observed.observer import Journal, Observer, Turn
+from refold.engine.observed.profile import NO_PROFILE, Profile, Whose
 from refold.engine.wire.apis import PROVIDERS, read_request, reader_of
 from refold.engine.wire.parts.exchange import Answered, Asked
 from refold.engine.wire.parts.kept_answers import Wire, kept_headers, pieces
@@ -39,12 +40,19 @@ class Log(Journal, Protocol):
 class Recording:
     """Records all that passes, in one log."""
 
-    def __init__(self, log: Log, secrets: Secrets, routes: Iterable[Route]) -> None:
+    def __init__(
+        self,
+        log: Log,
+        secrets: Secrets,
+        routes: Iterable[Route],
+        profile: Profile = NO_PROFILE,
+    ) -> None:
         self._log = log
         self._secrets = secrets
         self._routes = {route.name: route for route in routes}
         self._remembered = Remembered()
-        self._observer = Observer(log)
+        self._profile = profile
+        self._observer = Observer(log, profile)
 
     def begin(self, incoming: Incoming) -> Forward:
         """Write a request down, and pass it on.
@@ -53,7 +61,7 @@ class Recording:
             LogPoisoned: the log cannot be written: nothing passes any more.
         """
         asked = asked_of(incoming, self._secrets, self._remembered)
-        turn = observed(self._observer, asked, incoming, self._secrets)
+        turn = observed(self._observer, asked, incoming, self._secrets, self._profile)
         self._log.sync()
         passing = Kept(self._log, self._observer, turn, self._secrets)
         return forwarded(self._routes[incoming.route], incoming, passing)
@@ -65,14 +73,19 @@ def forwarded(route: Route, incoming: Incoming, passing: "Kept") -> Forward:
     return Forward(url=url, passing=passing, redirected=partial(route.redirected, url))
 
 
-def asked_of(incoming: Incoming, secrets: Secrets, remembered: Remembered) -> Asked:
+def asked_of(
+    incoming: Incoming, secrets: Secrets, remembered: Remembered, *, is_apart: bool = True
+) -> Asked:
     """Return what a request asks, without secrets.
 
     A message that was read before is not searched again, unless there are more secrets now.
+    `is_apart` says whether marks of caching stand apart from messages (§16.9).
     """
     secrets.learn_headers(incoming.headers)
     secrets.learn_url(incoming.target)
-    asked = read_request(incoming.method, incoming.target, incoming.body, remembered)
+    asked = read_request(
+        incoming.method, incoming.target, incoming.body, remembered, is_apart=is_apart
+    )
     state = secrets.generation
     said = asked.said_series().each(secrets.scrubbed, state)
     offered = asked.offered_series().each(secrets.scrubbed, state)
@@ -86,9 +99,25 @@ def asked_of(incoming: Incoming, secrets: Secrets, remembered: Remembered) -> As
     )
 
 
-def observed(observer: Observer, asked: Asked, incoming: Incoming, secrets: Secrets) -> Turn:
+MARKS: Final = "cache_marks"
+"""The member of `run.started.rules` that says where marks of caching stand: `apart`."""
+
+
+def marks_apart(rules: Mapping[str, Any]) -> bool:
+    """Return whether a log has marks of caching apart from messages; older ones have not."""
+    return rules.get(MARKS) == "apart"
+
+
+def observed(
+    observer: Observer,
+    asked: Asked,
+    incoming: Incoming,
+    secrets: Secrets,
+    profile: Profile = NO_PROFILE,
+) -> Turn:
     """Write a request down; one that no entry can hold as text."""
-    hint = incoming.header("x-refold-conversation")
+    said = incoming.header("x-refold-conversation")
+    hint = Whose(said, agent=said) if said else profile.whose(incoming.header)
     try:
         return observer.asked(asked, hint)
     except NotCanonical:

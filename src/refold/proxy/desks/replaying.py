@@ -5,22 +5,31 @@ retried, unless it is said that it may go on live.  Rules: CONTRACT.md §16.6.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Final, Literal
+
+import attrs
 
 from refold.engine.events.codec import unstructure
 from refold.engine.events.events import Recorded
 from refold.engine.log.blobs import encode_data
 from refold.engine.observed.observer import Observer, Turn
+from refold.engine.observed.profile import Profile
 from refold.engine.process.bounds import BY_SIGNAL
+from refold.engine.wire.apis import reader_of
 from refold.engine.wire.parts.exchange import Answered, Asked
+from refold.engine.wire.parts.kept_answers import pieces
 from refold.engine.wire.parts.remembered import Remembered
+from refold.engine.wire.spelling import can_spell, spelled
 from refold.proxy.desks.keys import Secrets
-from refold.proxy.desks.recording import Kept, Log, asked_of, forwarded, observed
+from refold.proxy.desks.ordering import Order
+from refold.proxy.desks.recording import Kept, Log, asked_of, forwarded, marks_apart, observed
 from refold.proxy.http.routes import Route
 from refold.proxy.http.turns import Ending, Forward, Incoming, Serve
 from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.explaining import divergence_of
+from refold.replay.observed.folders import FOLDERS, Folders
 from refold.replay.observed.matching import Matcher, Miss
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
 
@@ -69,7 +78,10 @@ class Replaying:
         log: Log | None = None,
         until: int | None = None,
         advice: str = ADVICE,
+        profile: Profile | None = None,
+        folders: Mapping[str, str] | None = None,
     ) -> None:
+        """Take the record; `folders` are those of now, `profile` says who asks."""
         self._record = record
         self._secrets = secrets
         self._routes = {route.name: route for route in routes}
@@ -79,7 +91,12 @@ class Replaying:
         self._is_kept = log is not None
         self._log = log or Nowhere()
         self._remembered = Remembered()
-        self._observer = Observer(self._log)
+        self._profile = profile or record.profile
+        self._observer = Observer(self._log, self._profile)
+        self.folders = Folders(record.started.rules.get(FOLDERS, {}), folders or {})
+        self._marks_apart = marks_apart(record.started.rules)
+        kept = [turn for turn in record.turns if until is None or turn.seq < until]
+        self.order = Order(kept if pace == "full" else (), record.tools)
         self.matcher = Matcher(record, until=until)
         self.divergences: list[Divergence] = []
         """What could be said of each request without an answer while the command ran."""
@@ -92,8 +109,9 @@ class Replaying:
 
     def begin(self, incoming: Incoming) -> Forward | Serve:
         """Return the recorded answer; without one, refuse the request or pass it on."""
-        asked = asked_of(incoming, self._secrets, self._remembered)
-        turn = observed(self._observer, asked, incoming, self._secrets)
+        asked = asked_of(incoming, self._secrets, self._remembered, is_apart=self._marks_apart)
+        asked = self.folders.as_recorded(asked)
+        turn = observed(self._observer, asked, incoming, self._secrets, self._profile)
         thread = turn.thread
         found = self.matcher.take(turn.asked, thread.scope, turn.prefix.end, thread.agent)
         if isinstance(found, Miss):
@@ -104,12 +122,15 @@ class Replaying:
     def _served(self, found: RecordedTurn, turn: Turn) -> Serve:
         self._again(found, turn)
         ending = _ending(self._record, found)
+        done = partial(self.order.done, found)
         if found.parts:
             return Serve(
                 status=found.parts[0]["status"],
                 headers=self._secrets.shown_in(found.parts[0]["headers"]),
-                pieces=self._pieces(found),
+                pieces=self._moved(found) or self._pieces(found),
                 ending=ending,
+                ready=partial(self.order.ready, found) if found.how == "answered" else None,
+                done=done,
             )
         if ending == "hold":
             return Serve(status=200, headers={}, pieces=(), ending=ending, is_begun=False)
@@ -118,6 +139,27 @@ class Replaying:
     def _pieces(self, found: RecordedTurn) -> Iterator[tuple[int, bytes]]:
         for at_ms, chunk in self._record.pieces(found):
             yield (at_ms if self._pace == "recorded" else 0), self._secrets.shown(chunk)
+
+    def _moved(self, found: RecordedTurn) -> list[tuple[int, bytes]]:
+        """Return an answer that names recorded folders with those of now; nothing for any other.
+
+        In a stream, a path may lie across events; then the answer is spelled anew.
+        """
+        said = found.answer
+        message = self.folders.as_now(said.message) if said is not None else None
+        if said is None or message == said.message:
+            return []
+        body = b"".join(chunk for _, chunk in self._record.pieces(found))
+        body = self.folders.as_now(body.decode(errors="surrogateescape")).encode(
+            errors="surrogateescape"
+        )
+        head = found.parts[0]
+        reader = reader_of(found.asked, head["status"], head["headers"].get("content-type", ""))
+        reader.feed(body)
+        if reader.answered().message != message and can_spell(found.asked):
+            anew = spelled(found.asked, attrs.evolve(said, message=message))
+            return [(0, self._secrets.shown(chunk)) for _, chunk in pieces([anew])]
+        return [(0, self._secrets.shown(body))]
 
     def _again(self, found: RecordedTurn, turn: Turn) -> None:
         """Tell the observer what the record says came of the request."""
@@ -141,6 +183,7 @@ class Replaying:
     def _missed(self, miss: Miss, turn: Turn, incoming: Incoming) -> Forward | Serve:
         divergence = divergence_of(self._record, miss)
         self.divergences.append(divergence)
+        self.order.stop()
         if self._on_miss == "live":
             self.live += 1
             kept = Kept(self._log, self._observer, turn, self._secrets)

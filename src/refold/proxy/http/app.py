@@ -30,7 +30,8 @@ Send = Callable[[Any], Awaitable[None]]
 _FORBIDDEN: Final = 403
 _NOT_FOUND: Final = 404
 _FAULT: Final = 500
-_NOT_IMPLEMENTED: Final = 501
+_UPGRADE_REQUIRED: Final = 426
+"""To a WebSocket: clients that can ask over HTTP do so at once (Codex tries five times at 501)."""
 _DECODED_MAX: Final = 4
 _NO_WEBSOCKETS: Final = (
     "WebSockets do not pass, for they cannot be recorded: let the client ask over HTTP"
@@ -92,11 +93,15 @@ class Application:
             await answer.refused(_NOT_FOUND, f"no route /{incoming.route}: expected {known}")
             return
         if incoming.header("upgrade").lower() == "websocket":
-            await answer.refused(_NOT_IMPLEMENTED, _NO_WEBSOCKETS)
+            await answer.refused(_UPGRADE_REQUIRED, _NO_WEBSOCKETS)
             return
         decided = self._desk.begin(incoming)
         if isinstance(decided, Serve):
-            await self._until_left(_serve(decided, answer), receive)
+            try:
+                await self._until_left(_serve(decided, answer), receive)
+            finally:
+                if decided.done is not None:
+                    decided.done()
             return
         try:
             await self._until_left(self._forward(decided, incoming, answer), receive)
@@ -245,6 +250,8 @@ async def _serve(decided: Serve, answer: _Answer) -> None:
     """Serve an answer; one that is cut is left without an end."""
     if decided.ending == "hold" and not decided.is_begun:
         await asyncio.Event().wait()
+    if decided.ready is not None:
+        await decided.ready()
     await answer.head(decided.status, decided.headers.items())
     loop = asyncio.get_running_loop()
     started = loop.time()

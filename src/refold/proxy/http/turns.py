@@ -5,7 +5,7 @@ on, telling of everything that comes back, or serve a recorded answer.  All call
 thread of the server's loop, and none of them blocks but for the disk.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Literal, Protocol
 
 import attrs
@@ -87,6 +87,10 @@ class Serve:
     """What comes after the pieces, whenever it does."""
     is_begun: bool = True
     """Whether anything comes at all, with the ending `hold`."""
+    ready: Callable[[], Awaitable[None]] | None = None
+    """Returns when it is its turn; nothing is sent before."""
+    done: Callable[[], None] | None = None
+    """Is called when it was sent, or the program has left."""
 
 
 class Desk(Protocol):

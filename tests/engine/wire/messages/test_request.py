@@ -164,3 +164,20 @@ _CALLERS: list[dict[str, Any]] = [
     {"caller": {"type": "direct"}},
     {"caller": {"type": "code_execution"}},
 ]
+
+
+def test_marks_of_caching_stand_apart() -> None:
+    """They move on with each turn: in the messages, each would be another one each time."""
+    turns = [
+        user(text("a")),
+        {"role": "assistant", "content": "b"},
+        user(result(), text("c", **CACHED)),
+    ]
+    body = {"messages": turns}
+
+    plain, _ = messages.without_marks(body, {})
+
+    assert plain[messages.MARKS] == {"2/1": {"type": "ephemeral"}}
+    assert asked(*plain["messages"]) == asked(turns[0], turns[1], user(result(), text("c")))
+    assert messages.without_marks({"messages": turns[:2]}, {})[0] == {"messages": turns[:2]}
+    assert turns[2]["content"][1] == text("c", **CACHED)

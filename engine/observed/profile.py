@@ -1,0 +1,114 @@
+"""What is known of one agent program: a small frozen value, of which `proxy.profiles` has some.
+
+A profile says how a command is led to the proxy, who asks, which tools hand work over, and what is
+another one at each run.  The part that a log needs later stands in its first entry, as
+`rules.profile`; it decides what is shown and compared, never what passes.  Pure.
+Rules: CONTRACT.md §16.13.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.wire.parts.notation import object_in
+
+NAMED: Final = "profile"
+"""The member of `run.started.rules`."""
+
+
+@attrs.frozen
+class Whose:
+    """Who asks, as a request says it itself.  Empty where it does not say."""
+
+    thread: str = ""
+    """What all requests of one conversation share, and no others."""
+    above: str = ""
+    """The thread of the agent that started it."""
+    agent: str = ""
+    """What it is called."""
+
+
+@attrs.frozen(kw_only=True)
+class Profile:
+    """One agent program, and all that is special about it."""
+
+    name: str
+    """As people call it: `Claude Code`."""
+    commands: tuple[str, ...] = ()
+    """The names of its programs and packages: `codex`, `@openai/codex`."""
+    libraries: tuple[str, ...] = ()
+    """Names that a script has in it which starts the program itself."""
+    arguments: tuple[str, ...] = ()
+    """What is put behind the program's name; `{openai}`, `{anthropic}` are base URLs."""
+    upstreams: tuple[str, ...] = ()
+    """As for `--upstream`: variables that are led to the proxy besides the known ones."""
+    thread: tuple[str, ...] = ()
+    """Where requests say whose they are, the first that is there: a header, or one with the member
+    of its JSON object behind a slash (`x-turn-metadata/thread_id`)."""
+    above: tuple[str, ...] = ()
+    agent: tuple[str, ...] = ()
+    """Likewise: the thread above, and the agent's name."""
+    hands_over: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+    """Tools that hand work over, each with the arguments where the child's name may stand."""
+    left_out: tuple[str, ...] = ()
+    """Regular expressions of what says nothing about who it is or what it is to do: it is left out
+    of names and briefs, and of nothing else."""
+    volatile: tuple[str, ...] = ()
+    """Places that are another one at each run, as for `--volatile`."""
+    volatile_texts: tuple[str, ...] = ()
+    """Texts that are, as for `--volatile-text`."""
+    output: str = "exact"
+    """How what is printed is compared, unless `--output` says: `exact`, `lines`, `ignore`."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the part that stands in a log."""
+        told = {
+            "name": self.name,
+            "hands_over": {tool: list(names) for tool, names in self.hands_over.items()},
+            "left_out": list(self.left_out),
+            "volatile": list(self.volatile),
+            "volatile_texts": list(self.volatile_texts),
+            "output": self.output,
+        }
+        return {name: value for name, value in told.items() if value}
+
+    @classmethod
+    def in_rules(cls, rules: Mapping[str, Any]) -> "Profile":
+        """Return the profile of a log, as far as it stands there; one without a name for none."""
+        told = rules.get(NAMED) or {}
+        handing = {tool: tuple(names) for tool, names in told.get("hands_over", {}).items()}
+        return cls(
+            name=told.get("name", ""),
+            hands_over=handing,
+            left_out=tuple(told.get("left_out", ())),
+            volatile=tuple(told.get("volatile", ())),
+            volatile_texts=tuple(told.get("volatile_texts", ())),
+            output=told.get("output", "exact"),
+        )
+
+    def whose(self, header: Callable[[str], str]) -> Whose:
+        """Return who asks, by the headers of a request; `header` gives one, empty for none."""
+        return Whose(*(_first(each, header) for each in (self.thread, self.above, self.agent)))
+
+    def plain(self, text: str) -> str:
+        """Return a text without what says nothing."""
+        for each in self.left_out:
+            text = re.sub(each, "", text)
+        return text.strip()
+
+
+NO_PROFILE: Final = Profile(name="")
+
+
+def _first(places: tuple[str, ...], header: Callable[[str], str]) -> str:
+    for place in places:
+        name, slash, member = place.partition("/")
+        value = header(name)
+        if slash:
+            found = (object_in(value) or {}).get(member) if value else None
+            value = found if isinstance(found, str) else ""
+        if value:
+            return value
+    return ""

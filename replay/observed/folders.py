@@ -1,0 +1,109 @@
+"""Folders that a command names in what it asks: the recorded ones for those of now, and back.
+
+A command that is replayed in another folder, or by another user, says the paths of that.  They are
+taken for the recorded ones, in the spellings that programs give them, and what is served says those
+of now, so that tools find their files.  Pure.  Rules: CONTRACT.md §16.13.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from refold.engine.wire.parts.exchange import Asked
+
+FOLDERS: Final = "folders"
+"""The member of `run.started.rules`: {folder, home}, as they were."""
+_LEVELS_MIN: Final = 2
+"""Levels that a path has from which on its spelling with dashes is looked for."""
+
+
+class Folders:
+    """What stands for what, in one replay."""
+
+    def __init__(self, recorded: Mapping[str, str], now: Mapping[str, str]) -> None:
+        pairs = [
+            pair
+            for name, was in recorded.items()
+            if (found := now.get(name))
+            for pair in zip(_spellings(was), _spellings(found), strict=False)
+        ]
+        self._back = _Texts({here: was for was, here in pairs if was != here})
+        self._forth = _Texts({was: here for was, here in pairs if was != here})
+        self.count = 0
+        """Requests in which a folder was taken for the recorded one."""
+        self.moved = {was: now[name] for name, was in recorded.items() if now.get(name, was) != was}
+
+    def as_recorded(self, asked: Asked) -> Asked:
+        """Return a request with the recorded folders."""
+        if not self._back:
+            return asked
+        value = asked.as_json()
+        plain = self._back.in_value(value)
+        if plain == value:
+            return asked
+        self.count += 1
+        return attrs.evolve(
+            asked,
+            messages=tuple(plain["messages"]),
+            parameters=plain["parameters"],
+            tools=tuple(plain["tools"]),
+            said=None,
+            offered=None,
+        )
+
+    def as_recorded_text(self, text: str) -> str:
+        """Return a text with the recorded folders."""
+        return self._back.in_text(text)
+
+    def as_now(self, value: Any) -> Any:
+        """Return a JSON value with the folders of now; itself if it names none."""
+        return self._forth.in_value(value)
+
+    def notes(self) -> list[str]:
+        """Return what was taken for what, in words."""
+        times = f"{self.count} request{'s' * (self.count != 1)}"
+        return [
+            f"recorded in {was}, run in {here}: the one was taken for the other in {times}"
+            for was, here in self.moved.items()
+            if self.count
+        ]
+
+
+class _Texts:
+    """Texts that are replaced wherever they stand as a path, or as the beginning of one."""
+
+    def __init__(self, stands_for: Mapping[str, str]) -> None:
+        self._stands_for = stands_for
+        longest = sorted(stands_for, key=len, reverse=True)
+        self._found = re.compile(
+            rf"(?:(?<![\w.-])|(?<=\\[nrt]))(?:{'|'.join(map(re.escape, longest))})(?![\w])"
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self._stands_for)
+
+    def in_text(self, text: str) -> str:
+        """Return a text with all of them replaced."""
+        if not self:
+            return text
+        return self._found.sub(lambda found: self._stands_for[found[0]], text)
+
+    def in_value(self, value: Any) -> Any:
+        """Return a JSON value likewise; names of members, too."""
+        if isinstance(value, str):
+            return self.in_text(value)
+        if isinstance(value, dict):
+            return {self.in_text(name): self.in_value(item) for name, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.in_value(item) for item in value]
+        return value
+
+
+def _spellings(path: str) -> tuple[str, ...]:
+    """Return how programs spell a path: as it is, and as the name of a folder (Claude Code)."""
+    if path.strip("/") == "":
+        return ()
+    dashed = re.sub(r"[^A-Za-z0-9]", "-", path)
+    return (path, dashed) if path.count("/") >= _LEVELS_MIN else (path,)

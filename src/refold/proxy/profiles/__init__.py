@@ -1,0 +1,154 @@
+"""Profiles of agent programs, one a file; which of them a command is.
+
+    claude_code, codex, opencode, aider, gemini_cli
+
+To add one: a file with a `PROFILE` like the others, and its name in `NAMES`.  Try it on the real
+program: record it, replay it from another folder, add what differs as narrowly as it goes.
+What a profile is stands in `refold.engine.observed.profile`.  Rules: CONTRACT.md §16.13.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Final
+
+from refold.engine.errors import UsageError
+from refold.engine.observed.profile import NO_PROFILE, Profile
+
+NAMES: Final = ("claude_code", "codex", "opencode", "aider", "gemini_cli")
+NONE: Final = "none"
+
+_WRAPPERS: Final = frozenset(
+    {"bun", "bunx", "deno", "env", "exec", "nice", "node", "nohup", "npm", "npx", "pipx", "pnpm"}
+    | {"python", "python3", "setsid", "stdbuf", "time", "timeout", "tsx", "uv", "uvx", "yarn"}
+)
+_SHELLS: Final = frozenset({"bash", "dash", "sh", "zsh"})
+_SCRIPT_BYTES: Final = 1024 * 1024
+
+
+def shipped() -> tuple[Profile, ...]:
+    """Return all profiles that Refold has."""
+    return tuple(import_module(f"{__name__}.{name}").PROFILE for name in NAMES)
+
+
+def profile_of(command: Sequence[str], named: str = "") -> Profile:
+    """Return the profile of a command; `named` is what was said: a name, `none`, FILE.py:NAME.
+
+    Raises:
+        UsageError: there is no such profile.
+    """
+    if named == NONE:
+        return NO_PROFILE
+    if ".py:" in named:
+        return _loaded(named)
+    if named:
+        wanted = named.replace("-", "_").lower()
+        if wanted not in NAMES:
+            known = ", ".join(name.replace("_", "-") for name in NAMES)
+            raise UsageError(f"--profile {named}: expected {known}, none or FILE.py:NAME")
+        return shipped()[NAMES.index(wanted)]
+    for profile in shipped():
+        if _place(command, profile) is not None or _uses(command, profile.libraries):
+            return profile
+    return NO_PROFILE
+
+
+def led(command: Sequence[str], profile: Profile, base: str) -> list[str]:
+    """Return a command with the arguments that lead it to the proxy at `base`."""
+    at = _place(command, profile)
+    if at is None or not profile.arguments:
+        return list(command)
+    urls = {"openai": f"{base}/openai", "anthropic": f"{base}/anthropic"}
+    more = [each.format(**urls) for each in profile.arguments]
+    words = list(command)
+    if not _is_line(words, at):
+        return [*words[: at + 1], *more, *words[at + 1 :]]
+    found = _in_line(words[at], profile)
+    assert found is not None  # `_place` saw it
+    words[at] = f"{words[at][:found]} {shlex.join(more)}{words[at][found:]}"
+    return words
+
+
+def _place(command: Sequence[str], profile: Profile) -> int | None:
+    """Return which word of a command is the program, or the line of a shell that begins with it."""
+    is_behind = ""
+    for at, word in enumerate(command):
+        name = Path(word).name
+        if _is_line(command, at) and _in_line(word, profile) is not None:
+            return at
+        if _named(word) in profile.commands:
+            return at
+        if name in _WRAPPERS or name in _SHELLS:
+            is_behind = name
+        elif re.match(r"\w+=", word) is None and not (
+            is_behind and re.match(r"-|[0-9.]+[smh]?$|(run|exec|dlx|x|tool)$", word)
+        ):
+            return None
+    return None
+
+
+def _named(word: str) -> str:
+    """Return what a word names: of a path its last part, of a package no version."""
+    if word.startswith("@") and word.count("/") == 1:
+        return "@" + word[1:].partition("@")[0]
+    name = Path(word).name
+    return re.sub(r"\.(exe|js|mjs|cjs|py)$", "", name.partition("@")[0])
+
+
+def _is_line(command: Sequence[str], at: int) -> bool:
+    """Return whether a word is what a shell runs: `bash -c "…"`."""
+    return (
+        at > 1
+        and re.fullmatch(r"-\w*c", command[at - 1]) is not None
+        and Path(command[at - 2]).name in _SHELLS
+    )
+
+
+def _in_line(line: str, profile: Profile) -> int | None:
+    """Return where the name of the program ends in a line of a shell."""
+    for found in re.finditer(r"[^\s;&|()'\"]+", line):
+        if _named(found[0]) in profile.commands:
+            before = re.split(r"[;&|(\n]", line[: found.start()])[-1].split()
+            if _place([*before, found[0]], profile) is not None:
+                return found.end()
+    return None
+
+
+def _uses(command: Sequence[str], libraries: Sequence[str]) -> bool:
+    """Return whether a script of the command has one of these names in it."""
+    return bool(libraries) and any(
+        re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)
+        for text in _scripts(command)
+        for name in libraries
+    )
+
+
+def _scripts(command: Sequence[str]) -> Iterator[str]:
+    for word in command:
+        if word.endswith((".py", ".js", ".mjs", ".cjs", ".ts")) and Path(word).is_file():
+            with Path(word).open(errors="replace") as file:
+                yield file.read(_SCRIPT_BYTES)
+
+
+def _loaded(named: str) -> Profile:
+    """Return the profile that a file of the user has under a name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    path, _, name = named.rpartition(":")
+    spec = spec_from_file_location("refold_profile", path)
+    if spec is None or spec.loader is None or not Path(path).is_file():
+        raise UsageError(f"--profile {named}: there is no file {path}")
+    module = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise UsageError(f"--profile {named}: {type(error).__name__}: {error}") from error
+    found = getattr(module, name, None)
+    if not isinstance(found, Profile):
+        raise UsageError(f"--profile {named}: {name} is no refold.engine.observed.profile.Profile")
+    return found

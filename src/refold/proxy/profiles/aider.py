@@ -1,0 +1,11 @@
+"""Aider."""
+
+from typing import Final
+
+from refold.engine.observed.profile import Profile
+
+PROFILE: Final = Profile(
+    name="aider",
+    commands=("aider", "aider-chat"),
+    volatile_texts=(r"Commit [0-9a-f]{7,12} ",),  # in what it prints
+)

@@ -1,0 +1,28 @@
+"""Claude Code, also as its SDKs start it (tried: 2.1.197; claude-agent-sdk 0.2.187)."""
+
+from typing import Final
+
+from refold.engine.observed.profile import Profile
+
+PROFILE: Final = Profile(
+    name="Claude Code",
+    commands=("claude", "@anthropic-ai/claude-code"),
+    libraries=("claude_agent_sdk", "@anthropic-ai/claude-agent-sdk"),
+    thread=("x-claude-code-agent-id",),  # a subagent's; the main conversation has none
+    hands_over={"Agent": ("description", "subagent_type"), "Task": ("description",)},
+    left_out=(
+        r"<system-reminder>[\s\S]*?</system-reminder>",
+        r"x-anthropic-billing-header:[^\n]*?cc_entrypoint=[^;]*;(?: cc_\w+=[^;]*;)*",
+    ),
+    volatile=("model:*/parameters/metadata/user_id",),  # {device_id, account_uuid, session_id}
+    volatile_texts=(
+        # The version with a digest of the first message's beginning, where the folder stands.
+        r"cc_version=\d+\.\d+\.\d+\.[0-9a-f]{3};",
+        r"agentId: [0-9a-f]{17}",
+        r"SendMessage with to: '[0-9a-f]{17}'",
+        r"duration_ms: \d+",
+        r"Today's date is \d{4}-\d\d-\d\d",
+        # Session ids in paths of the scratchpad and of results that were too long.
+        r"/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/",
+    ),
+)

@@ -1,0 +1,32 @@
+"""Codex (tried: 0.169.0), which does not read OPENAI_BASE_URL."""
+
+from typing import Final
+
+from refold.engine.observed.profile import Profile
+
+_META: Final = "internal_chat_message_metadata_passthrough"
+
+PROFILE: Final = Profile(
+    name="Codex",
+    commands=("codex", "@openai/codex"),
+    arguments=("-c", 'openai_base_url="{openai}"'),
+    thread=("x-codex-turn-metadata/thread_id", "thread-id"),
+    above=("x-codex-turn-metadata/parent_thread_id", "x-codex-parent-thread-id"),
+    agent=("x-codex-turn-metadata/agent_name",),
+    hands_over={"spawn_agent": ("task_name",)},
+    left_out=(r"<environment_context>[\s\S]*?</environment_context>",),
+    volatile=(
+        "model:*/parameters/client_metadata",
+        "model:*/parameters/prompt_cache_key",
+        f"model:*/messages/*/provider/responses/{_META}",
+        f"model:*/messages/*/provider/responses/*/{_META}",
+        "model:*/messages/*/provider/responses/id",
+        "model:*/messages/*/provider/responses/*/id",
+    ),
+    volatile_texts=(
+        r"<current_date>\d{4}-\d\d-\d\d</current_date>",
+        r"Wall time \d+\.\d+ seconds",
+        r'"wall_time_seconds": ?[0-9.]+',
+        r'"chunk_id": ?"[0-9a-f]+"',
+    ),
+)

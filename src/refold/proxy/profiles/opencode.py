@@ -1,0 +1,18 @@
+"""Opencode (tried: 1.18.33, with OpenAI and with Anthropic)."""
+
+from typing import Final
+
+from refold.engine.observed.profile import Profile
+
+PROFILE: Final = Profile(
+    name="opencode",
+    commands=("opencode", "opencode-ai"),
+    thread=("x-session-id",),
+    above=("x-parent-session-id",),
+    hands_over={"task": ("description", "subagent_type")},
+    volatile=("model:*/parameters/prompt_cache_key",),
+    volatile_texts=(
+        r'<task id="ses_[0-9A-Za-z]+"',
+        r"Today's date: [A-Z][a-z]{2} [A-Z][a-z]{2} \d\d \d{4}",
+    ),
+)

@@ -1,0 +1,77 @@
+"""Recorded answers go out in the recorded order, for a while (CONTRACT.md §16.6)."""
+
+import asyncio
+import time
+
+import pytest
+
+from refold.engine.events.events import ModelAnswered
+from refold.engine.events.outcome import Usage
+from refold.engine.wire.parts.exchange import Asked
+from refold.proxy.desks import ordering
+from refold.proxy.desks.ordering import Order
+from refold.replay.observed.record import RecordedTool, RecordedTurn
+
+
+def turn(call: str, seq: int, over: int, said: str = "x", *shown: str) -> RecordedTurn:
+    """Return a recorded request whose messages are `shown`, answered at `over`."""
+    messages = tuple({"role": "user", "content": each} for each in shown)
+    answer = ModelAnswered("ok", {"role": "assistant", "content": said}, Usage(), "stop", None)
+    asked = Asked(api="chat", model="m", messages=messages)
+    return RecordedTurn(call, seq, asked, "", how="answered", answer=answer, over=over)
+
+
+def given(order: Order, *turns: RecordedTurn) -> list[str]:
+    """Ask for the answers of these requests at once, and return the order in which they went."""
+    went: list[str] = []
+
+    async def one(each: RecordedTurn) -> None:
+        await order.ready(each)
+        went.append(each.call)
+        order.done(each)
+
+    async def both() -> None:
+        await asyncio.gather(*map(one, turns))
+
+    asyncio.run(both())
+    return went
+
+
+def test_an_answer_waits_for_those_that_were_whole_before_it() -> None:
+    one, two = turn("0/1#1", 1, 4), turn("0/2#1", 2, 3)
+
+    assert given(Order([one, two], {}), one, two) == ["0/2#1", "0/1#1"]
+
+
+def test_it_waits_in_vain_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then answers go out as asked, and that is told."""
+    monkeypatch.setattr(ordering, "HELD_SECONDS", 0.05)
+    never, one, two = turn("0/3#1", 1, 2), turn("0/1#1", 3, 5), turn("0/2#1", 4, 6)
+    order = Order([never, one, two], {})
+    began = time.monotonic()
+
+    assert given(order, two, one) == ["0/2#1", "0/1#1"]
+    assert time.monotonic() - began < 2
+    assert (order.given_up > 0, len(order.notes())) == (True, 1)
+
+
+def test_nothing_is_held_after_a_request_that_was_not_recorded() -> None:
+    never, one = turn("0/3#1", 1, 2), turn("0/1#1", 3, 5)
+    order = Order([never, one], {})
+    order.stop()
+
+    assert given(order, one) == ["0/1#1"]
+    assert order.notes() == []
+
+
+@pytest.mark.parametrize(("end", "expected"), [({"status": "ok"}, 0), (None, 1)])
+def test_what_an_agent_took_note_of_says_which_came_first(
+    end: dict[str, str] | None, expected: int
+) -> None:
+    """Its calls were made before the answer of one below it came, or were not, for it came."""
+    above = turn("0/1#1", 1, 5, "wait", "go")
+    below = turn("0/1/1#1", 2, 4, "found it")
+    after = turn("0/1#3", 6, 7, "done", "go", "found it")
+    order = Order([above, below, after], {"0/1#2": RecordedTool("wait", {}, end)})
+
+    assert given(order, above, below)[expected] == "0/1#1"

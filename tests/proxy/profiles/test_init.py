@@ -1,0 +1,92 @@
+"""Which profile a command has, and how it is led to the proxy (CONTRACT.md §16.13)."""
+
+from pathlib import Path
+
+import pytest
+
+from refold.engine.errors import UsageError
+from refold.engine.observed.profile import Profile
+from refold.engine.observed.volatile import VolatileRules
+from refold.proxy.profiles import led, profile_of, shipped
+
+URL = 'openai_base_url="http://h/w/openai"'
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("claude -p hello", "Claude Code"),
+        ("/opt/bin/claude.exe -p hello", "Claude Code"),
+        ("npx -y @anthropic-ai/claude-code@2.1.197 -p hello", "Claude Code"),
+        ("node node_modules/.bin/codex exec hello", "Codex"),
+        ("uv run --with x aider --message hello", "aider"),
+        ("timeout 60 env A=b opencode run hello", "opencode"),
+        ("npx @google/gemini-cli -p hello", "Gemini CLI"),
+        ("python agent.py codex", ""),
+        ("grep claude notes.txt", ""),
+        ("echo claude", ""),
+    ],
+)
+def test_a_command_is_known_by_its_program(command: str, name: str) -> None:
+    """Behind what starts it; not by a word among its arguments."""
+    assert profile_of(command.split()).name == name
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("cd x && codex exec hi", "Codex"),
+        ("A=b nice claude -p hi", "Claude Code"),
+        ("cat codex", ""),
+    ],
+)
+def test_a_line_of_a_shell_is_looked_into(line: str, name: str) -> None:
+    assert profile_of(["bash", "-lc", line]).name == name
+
+
+def test_a_script_is_known_by_the_library_that_starts_the_program(tmp_path: Path) -> None:
+    """Claude's SDK brings its own program."""
+    script = tmp_path / "agent.py"
+    script.write_text("from claude_agent_sdk import query\n")
+
+    assert profile_of(["python", str(script)]).name == "Claude Code"
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (["codex", "exec", "hi"], ["codex", "-c", URL, "exec", "hi"]),
+        (["npx", "@openai/codex", "exec"], ["npx", "@openai/codex", "-c", URL, "exec"]),
+        (["sh", "-c", "cd x; codex exec"], ["sh", "-c", f"cd x; codex -c '{URL}' exec"]),
+    ],
+)
+def test_arguments_lead_a_command_that_reads_no_variable(
+    command: list[str], expected: list[str]
+) -> None:
+    """Behind the program's name."""
+    assert led(command, profile_of(command), "http://h/w") == expected
+
+
+def test_a_profile_can_be_named_and_turned_off(tmp_path: Path) -> None:
+    """By its name, `none`, or a file of one's own."""
+    own = tmp_path / "own.py"
+    own.write_text(
+        "from refold.engine.observed.profile import Profile\nMINE = Profile(name='mine')\n"
+    )
+
+    assert profile_of(["claude"], "none").name == ""
+    assert profile_of(["x"], "claude-code").name == "Claude Code"
+    assert profile_of(["x"], f"{own}:MINE").name == "mine"
+    for wrong in ("nobody", f"{own}:OTHER", f"{tmp_path / 'no.py'}:X"):
+        with pytest.raises(UsageError, match="--profile"):
+            profile_of(["x"], wrong)
+
+
+@pytest.mark.parametrize("profile", shipped(), ids=lambda each: each.name)
+def test_what_is_shipped_is_as_a_log_needs_it(profile: Profile) -> None:
+    """Its rules are taken, and come back from the first entry."""
+    VolatileRules(profile.volatile, profile.volatile_texts)
+    again = Profile.in_rules({"profile": profile.as_json()})
+
+    assert again.as_json() == profile.as_json()
+    assert profile.commands
