@@ -10,6 +10,7 @@ Rules: CONTRACT.md §11.1, §16.9, §16.10.
     chat/        OpenAI chat completions
     responses/   OpenAI responses
     messages/    Anthropic messages
+    generate/    Gemini generateContent
 
 To add a format: a folder with `request` and `answer` as in `chat/`, a name in
 `parts.exchange.ApiName`, a line in each table of `apis`, an answer in `spelling`.

@@ -5,6 +5,7 @@ a line in each table here.  Pure.  Rules: CONTRACT.md §16.9.
 """
 
 import base64
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -13,9 +14,11 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.wire.chat import answer as chat_answers
 from refold.engine.wire.chat import request as chat
+from refold.engine.wire.generate import answer as generate_answers
+from refold.engine.wire.generate import request as generate
 from refold.engine.wire.messages import answer as messages_answers
 from refold.engine.wire.messages import request as messages
-from refold.engine.wire.parts.exchange import ApiName, Asked, Reader
+from refold.engine.wire.parts.exchange import PLACE, ApiName, Asked, Reader
 from refold.engine.wire.parts.notation import held, read_json
 from refold.engine.wire.parts.reading import OtherReader
 from refold.engine.wire.parts.remembered import Remembered
@@ -23,31 +26,37 @@ from refold.engine.wire.parts.texts import text_of
 from refold.engine.wire.responses import answer as responses_answers
 from refold.engine.wire.responses import request as responses
 
-PLACE: Final = "$path"
-"""The parameter that holds the path and query of a request, where these say something too."""
-
 _SUFFIXES: Final[dict[str, ApiName]] = {
     "/chat/completions": "chat",
     "/responses": "responses",
     "/messages": "messages",
+    ":generateContent": "generate",
+    ":streamGenerateContent": "generate",
 }
 _READ: Final[dict[ApiName, tuple[Callable[..., bool], Callable[..., Asked]]]] = {
     "chat": (chat.is_shaped, chat.asked),
     "responses": (responses.is_shaped, responses.asked),
     "messages": (messages.is_shaped, messages.asked),
+    "generate": (generate.is_shaped, generate.asked),
 }
 _READERS: Final[dict[ApiName, Callable[..., Reader]]] = {
     "chat": chat_answers.reader,
     "responses": responses_answers.reader,
     "messages": messages_answers.reader,
+    "generate": generate_answers.reader,
 }
 PROVIDERS: Final[dict[ApiName, str]] = {
     "chat": "openai",
     "responses": "openai",
     "messages": "anthropic",
+    "generate": "google",
 }
 """By whose prices an interface's models are priced."""
 _DEPLOYMENT: Final = "/deployments/"
+_OF_VERTEX: Final = re.compile(r"/publishers/anthropic/models/[^/]+:(rawPredict|streamRawPredict)$")
+"""Where Vertex takes requests in Anthropic's format; other publishers have formats of their own."""
+_NAMED: Final = re.compile(r"/([^/:]+):[A-Za-z]+$")
+"""A path that ends in a model and what is asked of it, as Google's do."""
 
 
 def api_of(method: str, path: str) -> ApiName:
@@ -55,6 +64,8 @@ def api_of(method: str, path: str) -> ApiName:
     if method.upper() != "POST":
         return "other"
     plain = path.partition("?")[0].rstrip("/")
+    if _OF_VERTEX.search(plain):
+        return "messages"
     return next((api for end, api in _SUFFIXES.items() if plain.endswith(end)), "other")
 
 
@@ -86,9 +97,13 @@ def read_request(
 
 def _placed(asked: Asked, path_and_query: str) -> Asked:
     """Return a request with its path, where the path says which deployment, or has a query."""
-    if "?" not in path_and_query and _DEPLOYMENT not in path_and_query:
+    named = _NAMED.search(path_and_query.partition("?")[0])
+    if "?" not in path_and_query and _DEPLOYMENT not in path_and_query and named is None:
         return asked
-    return attrs.evolve(asked, parameters={**asked.parameters, PLACE: held(path_and_query)})
+    model = text_of(named[1].replace("%40", "@")) if named is not None and not asked.model else asked.model
+    return attrs.evolve(
+        asked, model=model, parameters={**asked.parameters, PLACE: held(path_and_query)}
+    )
 
 
 def _body(body: bytes) -> Json:

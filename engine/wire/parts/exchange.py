@@ -14,10 +14,14 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.events.outcome import Usage
 from refold.engine.wire.parts.series import Series
 
-ApiName = Literal["chat", "responses", "messages", "other"]
-"""`chat`, `responses`: OpenAI's · `messages`: Anthropic's · `other`: all else that went through."""
+ApiName = Literal["chat", "responses", "messages", "generate", "other"]
+"""`chat`, `responses`: OpenAI's · `messages`: Anthropic's ·
+`generate`: Gemini's · `other`: all else that went through."""
 
 NO_TOOLS: Final = ""
+
+PLACE: Final = "$path"
+"""The parameter that holds the path and query of a request, where these say something too."""
 
 
 @attrs.frozen(kw_only=True)
@@ -49,7 +53,9 @@ class Asked:
     @property
     def streamed(self) -> bool:
         """Whether the answer is to come as a stream."""
-        return self.parameters.get("stream") is True
+        place = self.parameters.get(PLACE)
+        is_of_path = isinstance(place, str) and ":stream" in place.partition("?")[0]
+        return is_of_path or self.parameters.get("stream") is True
 
     def said_series(self) -> Series:
         """Return the messages as a series."""

@@ -1,0 +1,153 @@
+"""The Gemini generateContent interface, read from outside: requests.
+
+They become the neutral messages of CONTRACT.md §11.1: the system instruction first, each result of
+a function a message of its own.  Neighbouring turns of the model are one message, and texts beside
+each other one text: clients repeat a stream chunk by chunk, or put together.  A call without an id
+is `NAME#3`, the third of its name, and so is its result.  What the neutral shape has no place for
+stands in `provider.generate`.  The model stands in the path.  Pure.  Rules: CONTRACT.md §16.9.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from refold.engine.wire.parts.exchange import Asked
+from refold.engine.wire.parts.notation import call_of, held, is_offer, json_text, with_original
+from refold.engine.wire.parts.series import NO_LISTS, Series
+from refold.engine.wire.parts.texts import text_of
+
+API: Final = "generate"
+
+_RESULT: Final = {"id", "name", "response"}
+_CALL: Final = {"id", "name", "args"}
+
+
+def is_shaped(body: dict[str, Any], _lists: Mapping[str, Series] = NO_LISTS) -> bool:
+    """Return whether the members that this interface rests on have its shapes."""
+    turns, system = body.get("contents"), body.get("systemInstruction")
+    is_system = system is None or _is_turn(system)
+    return is_system and isinstance(turns, list) and all(map(_is_turn, turns))
+
+
+def _is_turn(turn: Any) -> bool:
+    return (
+        isinstance(turn, dict)
+        and isinstance(turn.get("parts"), list)
+        and all(isinstance(part, dict) for part in turn["parts"])
+    )
+
+
+def asked(body: dict[str, Any], _lists: Mapping[str, Series] = NO_LISTS) -> Asked:
+    """Return what a body of the right shape asks; the model is not in it."""
+    rest = dict(body)
+    found: list[dict[str, Any]] = []
+    if (system := rest.pop("systemInstruction", None)) is not None:
+        message = {"role": "system", "content": _text(system["parts"])}
+        is_plain = system["parts"] == [{"text": message["content"]}] and not _beside(system, "user")
+        found.append(message if is_plain else with_original(message, API, system))
+    for turn in _joined(rest.pop("contents")):
+        _take_turn(found, turn)
+    tools = rest.pop("tools") if "tools" in rest and is_offer(rest["tools"]) else None
+    return Asked(
+        api="generate",
+        model="",
+        messages=tuple(found),
+        parameters=held(rest),
+        tools=tuple(map(held, tools or [])),
+    )
+
+
+def answer_of(before: tuple[dict[str, Any], ...], parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the neutral message that an answer with these parts is, after these messages."""
+    found = [*before]
+    (turn,) = _joined([{"role": "model", "parts": parts}])
+    _take_turn(found, turn)
+    return found[-1]
+
+
+def _joined(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return turns with those of the model that follow each other as one, and texts likewise."""
+    joined: list[dict[str, Any]] = []
+    for turn in turns:
+        is_model = turn.get("role") == "model" and turn.keys() == {"role", "parts"}
+        if not (is_model and joined and joined[-1].get("role") == "model"):
+            joined.append({**turn, "parts": []})
+        parts = joined[-1]["parts"]
+        for part in turn["parts"]:
+            if not is_model or part.keys() != {"text"} or not isinstance(part["text"], str):
+                parts.append(part)
+            elif part["text"] and parts and parts[-1].keys() == {"text"}:
+                parts[-1] = {"text": parts[-1]["text"] + part["text"]}
+            elif part["text"]:
+                parts.append(part)
+    return joined
+
+
+def _take_turn(found: list[dict[str, Any]], turn: dict[str, Any]) -> None:
+    """Add the neutral messages that a turn is."""
+    if turn.get("role") == "model":
+        message, is_plain = _said(found, turn["parts"])
+        is_plain = is_plain and not _beside(turn, "model")
+        found.append(message if is_plain else with_original(message, API, turn))
+        return
+    pieces: list[list[dict[str, Any]]] = []
+    for part in turn["parts"]:
+        if "functionResponse" in part or not pieces or "functionResponse" in pieces[-1][0]:
+            pieces.append([part])
+        else:
+            pieces[-1].append(part)
+    beside = _beside(turn, "user")
+    for place, piece in enumerate(pieces or [[]]):
+        message, is_plain = _given(found, piece)
+        if not is_plain or (beside and not place):
+            message = with_original(message, API, {**turn, "parts": piece})
+        if place:  # else two turns would read as one
+            message = {**message, "provider": {**message.get("provider", {}), "turn": "same"}}
+        found.append(message)
+
+
+def _beside(turn: dict[str, Any], role: str) -> bool:
+    """Return whether a turn says more than its parts and its usual role."""
+    return turn.keys() - {"parts"} != {"role"} or turn["role"] != role
+
+
+def _said(found: list[dict[str, Any]], parts: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
+    """Return the message of a model's turn, and whether it says all."""
+    message: dict[str, Any] = {"role": "assistant", "content": _text(parts)}
+    calls: list[dict[str, Any]] = []
+    for part in parts:
+        call = part.get("functionCall")
+        if isinstance(call, dict):
+            name = text_of(call.get("name"))
+            made = [one for each in found for one in each.get("tool_calls", ())] + calls
+            number = sum(one["name"] == name for one in made) + 1
+            calls.append(call_of(call.get("id") or f"{name}#{number}", name, call.get("args", {})))
+    if calls:
+        message["tool_calls"] = calls
+    rest = parts[1:] if parts and parts[0].keys() == {"text"} else parts
+    is_plain = all(
+        part.keys() == {"functionCall"}
+        and isinstance(part["functionCall"], dict)
+        and part["functionCall"].keys() <= _CALL
+        for part in rest
+    )
+    return message, is_plain and bool(parts)
+
+
+def _given(found: list[dict[str, Any]], piece: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
+    """Return the message of what a user gave: one result, or what stands between them."""
+    result = piece[0].get("functionResponse") if piece else None
+    if not isinstance(result, dict):
+        return {"role": "user", "content": _text(piece)}, piece == [{"text": _text(piece)}]
+    name = text_of(result.get("name"))
+    number = sum(each["role"] == "tool" and each["name"] == name for each in found) + 1
+    message = {
+        "role": "tool",
+        "tool_call_id": text_of(result.get("id")) or f"{name}#{number}",
+        "name": name,
+        "content": json_text(result.get("response")),
+    }
+    return message, piece[0].keys() == {"functionResponse"} and result.keys() <= _RESULT
+
+
+def _text(parts: list[dict[str, Any]]) -> str:
+    return "".join(text_of(part.get("text")) for part in parts if part.get("thought") is not True)

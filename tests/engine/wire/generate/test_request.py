@@ -1,0 +1,90 @@
+"""The Gemini generateContent interface, read from outside: requests."""
+
+from typing import Any
+
+import pytest
+
+from refold.engine.wire.generate.request import asked, is_shaped
+
+
+def model(*parts: dict[str, Any]) -> dict[str, Any]:
+    return {"role": "model", "parts": list(parts)}
+
+
+def user(*parts: dict[str, Any]) -> dict[str, Any]:
+    return {"role": "user", "parts": list(parts)}
+
+
+def call(name: str = "look", **more: Any) -> dict[str, Any]:
+    return {"functionCall": {"name": name, "args": {"q": 1}, **more}}
+
+
+def result(name: str = "look", **more: Any) -> dict[str, Any]:
+    return {"functionResponse": {"name": name, "response": {"result": "ok"}, **more}}
+
+
+def said(*turns: dict[str, Any], **members: Any) -> list[dict[str, Any]]:
+    return list(asked({"contents": list(turns), **members}).messages)
+
+
+def test_a_conversation_in_neutral_messages() -> None:
+    """Calls have ids of their own, and results name them; nothing beside is needed."""
+    found = said(
+        user({"text": "Look"}),
+        model({"text": "Yes."}, call(), call()),
+        user(result(), result()),
+        systemInstruction=user({"text": "Be brief"}),
+    )
+    made = [{"id": f"look#{at}", "name": "look", "arguments": {"q": 1}} for at in (1, 2)]
+    told = {"role": "tool", "name": "look", "content": '{"result": "ok"}'}
+    assert found == [
+        {"role": "system", "content": "Be brief"},
+        {"role": "user", "content": "Look"},
+        {"role": "assistant", "content": "Yes.", "tool_calls": made},
+        {**told, "tool_call_id": "look#1"},
+        {**told, "tool_call_id": "look#2", "provider": {"turn": "same"}},
+    ]
+
+
+def test_chunks_that_a_client_repeats_are_one_message() -> None:
+    """As they came, or put together."""
+    chunks = (model({"text": "a"}), model({"text": "b"}), model({"text": ""}))
+    assert said(user({"text": "x"}), *chunks) == said(user({"text": "x"}), model({"text": "ab"}))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        [user({"text": "y"})],
+        [user({"text": "x"}, {"text": ""})],
+        [{"parts": [{"text": "x"}]}],
+        [user({"text": "x"}), user({"text": "x"})],
+        [user({"text": "x", "thought": False})],
+        [user({"inlineData": {"data": "QQ==", "mimeType": "image/png"}})],
+        [model({"text": "x"})],
+        [],
+    ],
+)
+def test_what_says_something_else_reads_differently(other: list[dict[str, Any]]) -> None:
+    assert said(*other) != said(user({"text": "x"}))
+
+
+def test_thoughts_and_signatures_are_kept_and_are_no_text() -> None:
+    part = {"text": "hm", "thought": True}
+    (found,) = said(model(part, {"text": "Yes", "thoughtSignature": "c2ln"}))
+    assert found["content"] == "Yes"
+    assert found["provider"]["generate"]["parts"][0] == part
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"contents": "x"},
+        {"contents": [{"parts": "x"}]},
+        {"contents": [{"parts": ["x"]}]},
+        {"contents": [], "systemInstruction": "x"},
+    ],
+)
+def test_a_body_of_another_shape_is_not_read(body: dict[str, Any]) -> None:
+    assert not is_shaped(body)
