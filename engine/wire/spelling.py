@@ -35,7 +35,7 @@ def spelled(asked: Asked, answered: ModelAnswered) -> dict[str, Json]:
 
 
 def can_spell(asked: Asked) -> bool:
-    """Return whether the answer to a request can be spelled: of the three interfaces."""
+    """Return whether the answer to a request can be spelled: not of `other`."""
     return asked.api in _BODIES
 
 
@@ -286,9 +286,36 @@ def _called(at: int, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"type": "response.output_item.done", "output_index": at, "item": item}
 
 
-_BODIES: Final = {"chat": _chat_body, "messages": _messages_body, "responses": _responses_body}
+# --- generate --------------------------------------------------------------------------------
+
+
+def _generate_body(_asked: Asked, answered: ModelAnswered) -> dict[str, Any]:
+    parts: list[Json] = [{"text": text}] if (text := _text(answered)) else []
+    for call in _calls(answered):
+        made = {"name": call["name"], "args": call.get("arguments") or {}}
+        is_ours = call["id"].startswith(f"{call['name']}#")
+        parts.append({"functionCall": made if is_ours else {"id": call["id"], **made}})
+    usage = answered.usage
+    counts = {"promptTokenCount": usage.input_tokens, "candidatesTokenCount": usage.output_tokens}
+    reason = "MAX_TOKENS" if answered.stop_reason == "length" else "STOP"
+    content = {"role": "model", "parts": parts}
+    candidate = {"content": content, "finishReason": reason, "index": 0}
+    return {"candidates": [candidate], "usageMetadata": counts}
+
+
+def _generate_events(asked: Asked, answered: ModelAnswered) -> Iterator[Event]:
+    yield "", _generate_body(asked, answered)
+
+
+_BODIES: Final = {
+    "chat": _chat_body,
+    "messages": _messages_body,
+    "responses": _responses_body,
+    "generate": _generate_body,
+}
 _EVENTS: Final = {
     "chat": _chat_events,
     "messages": _messages_events,
     "responses": _responses_events,
+    "generate": _generate_events,
 }

@@ -3,8 +3,12 @@
 import json
 from typing import Any
 
+import pytest
+
+from refold.engine.events.events import ModelAnswered
 from refold.engine.wire.apis import read_request, reader_of
 from refold.engine.wire.parts.exchange import Answered
+from refold.engine.wire.spelling import spelled
 
 BODY = json.dumps({"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}).encode()
 PATH = "/v1beta/models/gemini-2.5-flash:generateContent"
@@ -83,3 +87,16 @@ def test_anthropic_on_vertex_is_read_as_anthropics() -> None:
         assert found.streamed == is_stream
         other = path.replace("anthropic", "mistralai")
         assert read_request("POST", other, body).api == "other"
+
+
+@pytest.mark.parametrize("path", [PATH, STREAM])
+def test_an_answer_is_spelled_anew_as_it_reads(path: str) -> None:
+    """For forks, and without a secret that a stream said in pieces."""
+    asked = read_request("POST", path, BODY)
+    call = {"id": "look#1", "name": "look", "arguments": {"q": 1}}
+    message = {"role": "assistant", "content": "ab", "tool_calls": [call]}
+    part: Any = spelled(asked, ModelAnswered("ok", message, stop_reason="tool_calls"))
+    reader = reader_of(asked, 200, part["headers"]["content-type"])
+    reader.feed(part["text"].encode())
+    found = reader.answered()
+    assert (found.status, found.stop_reason, found.message) == ("ok", "tool_calls", message)
