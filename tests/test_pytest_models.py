@@ -118,7 +118,7 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterato
 # --- clients ---------------------------------------------------------------------------------
 
 HTTPX: Final = """
-import httpx, os
+import httpx2, os
 
 def test_ask(refold_models):
     assert os.environ["OPENAI_BASE_URL"] == refold_models.openai_url
@@ -128,7 +128,7 @@ def test_ask(refold_models):
         {"role": "user", "content": "Hello!"},
     ]}
     headers = {"authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
-    answer = httpx.post(refold_models.openai_url + "/chat/completions", json=body, headers=headers)
+    answer = httpx2.post(refold_models.openai_url + "/chat/completions", json=body, headers=headers)
     assert "Which city" in answer.json()["choices"][0]["message"]["content"]
 """
 STREAMED: Final = """
@@ -226,7 +226,7 @@ def test_ask(refold_models, delegation_snapshot):
         (PROCESS, 1),
     ],
     ids=[
-        "openai", "openai-streamed", "anthropic-streamed", "httpx", "left-early", "asyncio",
+        "openai", "openai-streamed", "anthropic-streamed", "httpx2", "left-early", "asyncio",
         "process",
     ],
 )  # fmt: skip

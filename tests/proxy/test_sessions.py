@@ -303,7 +303,7 @@ def test_what_prints_much_is_compared_as_far_as_it_is_kept(tmp_path: Path) -> No
     assert output["stdout_bytes"] == 2_000_001
 
 
-@pytest.mark.parametrize("missing", ["uvicorn", "httpx"])
+@pytest.mark.parametrize("missing", ["uvicorn", "httpx2"])
 def test_without_the_extra_it_is_said_what_to_install(missing: str, tmp_path: Path) -> None:
     """And the rest of Refold works."""
     code = (

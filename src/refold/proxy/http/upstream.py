@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 import attrs
-import httpx
+import httpx2
 
 from refold.engine.errors import UsageError
 
@@ -98,11 +98,11 @@ class Upstream:
             _ = self._client
 
     @cached_property
-    def _client(self) -> httpx.AsyncClient:
+    def _client(self) -> httpx2.AsyncClient:
         try:
-            client = httpx.AsyncClient(
-                limits=httpx.Limits(max_connections=None, max_keepalive_connections=50),
-                timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
+            client = httpx2.AsyncClient(
+                limits=httpx2.Limits(max_connections=None, max_keepalive_connections=50),
+                timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
             )
         except (ImportError, ValueError, OSError) as error:
             raise UsageError(f"the proxy or certificates of this environment: {error}") from None
@@ -128,14 +128,14 @@ class Upstream:
                 headers=passed_back(answer.headers.raw, is_unpacked=is_unpacked),
                 chunks=answer.aiter_bytes() if is_unpacked else answer.aiter_raw(),
             )
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             raise _unreachable(url, error) from None
         finally:
             await answer.aclose()
 
     async def _begun(
         self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes
-    ) -> httpx.Response:
+    ) -> httpx2.Response:
         try:
             request = self._client.build_request(
                 method, url, headers=passed_on(headers), content=body
@@ -143,8 +143,8 @@ class Upstream:
             answer = await self._client.send(request, stream=True)
             if answer.status_code not in _STATUSES:
                 await answer.aclose()
-                raise httpx.RemoteProtocolError(f"no status of an answer: {answer.status_code}")
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+                raise httpx2.RemoteProtocolError(f"no status of an answer: {answer.status_code}")
+        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
             raise _unreachable(url, error) from None
         return answer
 
@@ -156,7 +156,7 @@ class Upstream:
 
 def _unreachable(url: str, error: Exception) -> Unreachable:
     """Say what went wrong with which server; its path is left out, for it may hold a key."""
-    code = "timed_out" if isinstance(error, httpx.TimeoutException) else "connection"
+    code = "timed_out" if isinstance(error, httpx2.TimeoutException) else "connection"
     server = urlsplit(url).netloc.rpartition("@")[2]
     told = f"{server}: {type(error).__name__}: {error}".rstrip(": ")
     why = _why(error)
