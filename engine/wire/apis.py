@@ -81,9 +81,12 @@ def read_request(
 
     What speaks none of the interfaces, or none as it should be, is `other`: {method, path, body},
     the body as a JSON object or list, else as text, else as {"base64": …}; null for none.
-    Unless `is_apart`, marks of caching stay in the messages, as logs before had them.
+    Unless `is_apart`, marks of caching stay in the messages, and what Gemini and Vertex are asked
+    is `other`, as logs before had them.
     """
     api = api_of(method, path_and_query)
+    if not is_apart and _NAMED.search(path_and_query.partition("?")[0]):
+        api = "other"  # as logs before have what Google's paths ask
     if api != "other":
         found, lists = (remembered or Remembered(0)).object_in(body)
         is_shaped, read = _READ[api]
@@ -100,7 +103,8 @@ def _placed(asked: Asked, path_and_query: str) -> Asked:
     named = _NAMED.search(path_and_query.partition("?")[0])
     if "?" not in path_and_query and _DEPLOYMENT not in path_and_query and named is None:
         return asked
-    model = text_of(named[1].replace("%40", "@")) if named is not None and not asked.model else asked.model
+    of_path = text_of(named[1].replace("%40", "@")) if named is not None else ""
+    model = asked.model or of_path
     return attrs.evolve(
         asked, model=model, parameters={**asked.parameters, PLACE: held(path_and_query)}
     )

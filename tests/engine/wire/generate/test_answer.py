@@ -73,6 +73,7 @@ def test_the_model_stands_in_the_path() -> None:
     for path, name in ((PATH, "gemini-2.5-flash"), (place, "gemini-2.5-pro")):
         found = read_request("POST", path, BODY)
         assert (found.api, found.model) == ("generate", name)
+        assert read_request("POST", path, BODY, is_apart=False).api == "other", "as older logs"
     assert read_request("POST", STREAM, BODY).streamed
     assert not read_request("POST", PATH, BODY).streamed
 
