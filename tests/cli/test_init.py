@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-_HEAVY = ("click", "rich", "cattrs", "structlog", "refold.engine")
+_HEAVY = ("attr", "click", "rich", "cattrs", "structlog", "refold.engine.errors")
 
 
 def _imported_by(code: str) -> set[str]:

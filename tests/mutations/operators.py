@@ -628,10 +628,10 @@ def _seconds(node: ast.AST, *names: str) -> ast.Constant | None:
 
 @operator("limit longer", "either", not_compared="the length of")
 def limit_longer(node: ast.AST) -> bool:
-    """A time limit of a minute."""
+    """A time limit of a second: the programs' own are of milliseconds, and some wait it out."""
     if (seconds := _seconds(node, "timeout", "wait_for")) is None:
         return False
-    seconds.value = 60
+    seconds.value = 1
     return True
 
 
