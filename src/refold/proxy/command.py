@@ -27,6 +27,8 @@ from refold.proxy.signals import Signals
 KEPT_BYTES: Final = 1024 * 1024
 """Of standard output."""
 
+_LOOK_SECONDS: Final = 0.5
+"""For which a wait for a process goes on before Python may run a signal's handler."""
 _READ_BYTES: Final = 64 * 1024
 _LEFT_BYTES: Final = 1024 * 1024
 """What a pipe can hold: read after the command's end while others still have its output open."""
@@ -88,8 +90,19 @@ def run_command(
         close(its)
         output = _Output(ours, write or _printed)
         with output.drained(), signals.going_to(process):
-            code = process.wait()
+            code = _waited(process)
         return output.ended(code if code >= 0 else BY_SIGNAL - code)
+
+
+def _waited(process: "subprocess.Popen[bytes]") -> int:
+    """Wait for the end of a process; return its code.
+
+    A wait without a limit would miss a signal that comes right before it begins: Python's handlers
+    run between two instructions, and there would be no next one before the process ends.
+    """
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(_LOOK_SECONDS)
 
 
 @contextlib.contextmanager
