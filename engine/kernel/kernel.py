@@ -790,11 +790,12 @@ class Kernel:
     def _judged(self, command: Callable[[str], Command]) -> tuple[Event, ...]:
         """Return what is decided of the command that is made for the next call key.
 
-        A child that only lacks tokens asks its parent for more, once (CONTRACT.md §8.3).
+        A child that only lacks tokens asks its parent for more (CONTRACT.md §8.3), and again where
+        what it is given is not enough: others may still give back some of theirs.
         """
         events = decide(self.world.fold, command(self._next_call()))
         asks = self.loop.flags.asks_tokens and self.identity.parent is not None
-        if asks and lacks_tokens(events) and self.values.draw("tokens", "", self.more_tokens):
+        while asks and lacks_tokens(events) and self.values.draw("tokens", "", self.more_tokens):
             events = decide(self.world.fold, command(self._next_call()))
         return events
 

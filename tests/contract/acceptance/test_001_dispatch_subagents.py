@@ -820,6 +820,33 @@ def test_051_so_are_children_that_nobody_gave_a_part(log: Path) -> None:
     assert reexecute(log, parent).identical
 
 
+def test_051_who_is_given_too_little_asks_again(log: Path) -> None:
+    """What `c` used beyond its part leaves five for `b`, who needs more; then `a` gives back its."""
+
+    async def parent(run: Run, _input: Any) -> Any:
+        children = [
+            await run.start(Delegation(program="agent", input={"task": task})) for task in "abc"
+        ]
+        return [one.status for one in await run.join(*children)]
+
+    thrift = thrifty({"a": 20, "b": 60, "c": 20}, after={"b": ["c"]})
+
+    def answer(request: ModelRequest) -> ModelReply:
+        if any(one["content"] == "a" for one in request.messages):
+            left = PATIENCE_SECONDS * 100
+            while b'"tokens.granted"' not in log.read_bytes() and (left := left - 1):
+                threading.Event().wait(0.01)
+        return thrift.complete(request)
+
+    recording = record(
+        parent, log=log, model=FunctionModel(answer), limits=Limits(model_tokens=100)
+    )
+
+    assert recording.output == ["completed"] * 3
+    assert drawn_by(log.with_name("run.2.jsonl"))[0] == 5
+    assert reexecute(log, parent).identical
+
+
 async def spends(run: Run, requests: int) -> int:
     for _ in range(requests):
         await run.model([{"role": "user", "content": "more"}])
