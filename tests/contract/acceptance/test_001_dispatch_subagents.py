@@ -821,7 +821,7 @@ def test_051_so_are_children_that_nobody_gave_a_part(log: Path) -> None:
 
 
 def test_051_who_is_given_too_little_asks_again(log: Path) -> None:
-    """What `c` used beyond its part leaves five for `b`, who needs more; `a` gives back its rest."""
+    """What `c` used beyond its part leaves 5 for `b`, who needs more; `a` gives the rest back."""
 
     async def parent(run: Run, _input: Any) -> Any:
         children = [
