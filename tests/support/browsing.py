@@ -88,8 +88,10 @@ class Browser:
 
     def press(self, *keys: str) -> None:
         """Press keys where the focus is."""
-        for key in keys:
-            self.driver.switch_to.active_element.send_keys(key)
+        from selenium.webdriver import ActionChains  # noqa: PLC0415 - an extra
+
+        for key in keys:  # an element that is just being hidden would refuse keys sent to it
+            ActionChains(self.driver).send_keys(key).perform()
 
     def until(self, holds: Callable[[], Any], what: str = "") -> Any:
         """Wait for a condition; its value."""
