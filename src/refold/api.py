@@ -129,8 +129,8 @@ def _checked(
         lambda: reexecute(recording, program, tools=tools, session=twin_of(session)),
     )
     needed = [tool for tool in tools if tool.typed or tool.delegates]
-    factory = getattr(session, "factory", None)
-    there = checked_elsewhere(found, _replayer(named(program), needed, (), factory))
+    known = session if getattr(session, "factory", None) is not None else None
+    there = checked_elsewhere(found, _replayer(named(program), needed, (), known))
     return there if is_asked else found
 
 
@@ -217,6 +217,7 @@ def replay_all(
     program: "Program | Reference | str | Programs | None" = None,
     *,
     tools: Tools = (),
+    session: "SessionPort | None" = None,
     volatile: Iterable[str] = (),
     jobs: int | None = None,
     fail_fast: bool = False,
@@ -229,9 +230,11 @@ def replay_all(
         program: What the logs of its name are re-executed with; or several, by the names that
             the logs show.  Not needed for those that Refold ships.
         tools: As for `reexecute`.
+        session: A session with the reducers that the runs' had: each run that had one gets an
+            empty one with the same.  In other processes its `factory` makes them.
         volatile: As for `reexecute`, for all logs.
         jobs: How many logs at a time; by default as many as there are processors.  Where the
-            programs or tools can be imported nowhere else, it is one, in this process.
+            programs, the tools or the session can be made nowhere else, it is one, in this process.
         fail_fast: Start none after the first that is not identical.
         timeout_seconds: Wall time that one log may take; then its row is `timed out`.
 
@@ -239,15 +242,16 @@ def replay_all(
         LogMissing: a path is not there, or there are no logs.
         ProgramNotFound: a program that was passed cannot be imported.  A log whose program was
             not passed is a row that says so.
-        UsageError: the call is wrong in another way; a limit of time is, where programs or tools
-            can be imported nowhere else.
+        UsageError: the call is wrong in another way; a limit of time is, where programs, tools or
+            the session can be made nowhere else.
     """
     from refold.engine.recording.nested import check_may_start  # noqa: PLC0415 - as in `reexecute`
     from refold.replay.bulk.bulk import find_logs, named, replay_logs  # noqa: PLC0415 - the same
 
     check_may_start("replay_all")
     given = [paths] if isinstance(paths, str | os.PathLike) else paths
-    execute = _replayer(named(program), [as_tool(tool) for tool in tools], tuple(volatile))
+    known = [as_tool(tool) for tool in tools]
+    execute = _replayer(named(program), known, tuple(volatile), session)
     return replay_logs(
         find_logs(given), execute, jobs=jobs, fail_fast=fail_fast, timeout_seconds=timeout_seconds
     )
@@ -277,24 +281,28 @@ def _replayer(
     programs: "Programs",
     tools: Sequence[Tool],
     volatile: Sequence[str],
-    session: Reference | None = None,
+    session: "SessionPort | None",
 ) -> "Execute | Reference":
-    """Return what re-executes a log: by reference, if another process can import it all."""
+    """Return what re-executes a log: by reference, if another process can make it all."""
     from refold.engine.errors import ProgramNotFound  # noqa: PLC0415 - as above
-    from refold.engine.ports.programs import load_program, reference_of  # noqa: PLC0415 - as above
+    from refold.engine.ports.programs import elsewhere, load_program, reference_of  # noqa: PLC0415 - as above
+    from refold.replay.testing.selfcheck import twin_of  # noqa: PLC0415 - as above
 
     ready = {name: load_program(program) for name, program in programs.items()}
+    here = _executing(ready, tools, volatile, lambda: twin_of(session))
+    found = [tool.reference for tool in tools]
+    if session is not None:
+        found.append(getattr(session, "factory", None))
     try:
         references = {name: attrs.asdict(reference_of(each)) for name, each in programs.items()}
+        made = [attrs.asdict(elsewhere(each)) for each in found if each is not None]
     except ProgramNotFound:
-        return _executing(ready, tools, volatile)
-    named = [attrs.asdict(tool.reference) for tool in tools if tool.reference is not None]
-    if len(named) < len(tools):
-        return _executing(ready, tools, volatile)
-    given: dict[str, Any] = {"programs": references, "tools": named, "volatile": list(volatile)}
-    if session is not None:
-        given["session"] = attrs.asdict(session)
-    return Reference(__name__, "replayer", given)
+        return here
+    if len(made) < len(found):
+        return here
+    given: dict[str, Any] = {"programs": references, "volatile": list(volatile)}
+    given["session"] = None if session is None else made.pop()
+    return Reference(__name__, "replayer", {**given, "tools": made})
 
 
 def _executing(
@@ -303,6 +311,7 @@ def _executing(
     volatile: Sequence[str],
     session: Callable[[], Any] = lambda: None,
 ) -> "Execute":
+    from refold.replay.audit.session_fold import had_session  # noqa: PLC0415 - as above
     from refold.replay.bulk.bulk import program_for, replay_row  # noqa: PLC0415 - as above
 
     def execute(log: Path) -> Any:
@@ -312,7 +321,7 @@ def _executing(
                 path,
                 program_for(path, name, programs),
                 tools=tools,
-                session=session(),
+                session=session() if had_session(path) else None,
                 volatile=volatile,
             ),
         )

@@ -10,9 +10,12 @@ import pytest
 import refold
 from refold.engine.errors import Diverged, LogMissing, ProgramNotFound, UsageError
 from refold.engine.log.pack import pack
+from refold.engine.ports.ports import Reference
 from refold.replay.bulk.bulk import find_logs, program_for
 from refold.replay.bulk.report import BulkReport
 from tests.support import bulk_programs as programs
+from tests.support import resumable_session
+from tests.support.resumable import step
 
 Record = Callable[[str, int], Path]
 
@@ -49,6 +52,30 @@ def test_every_root_below_a_folder_is_replayed(record: Record, tmp_path: Path) -
     assert sorted(log.log for log in report.logs) == sorted(map(str, logs))
     assert {log.program for log in report.logs} == {"doubling"}
     assert all(log.entries == 4 and log.seconds > 0 for log in report.logs)
+
+
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_each_run_that_had_a_session_gets_one(
+    record: Record, tmp_path: Path, *, elsewhere: bool
+) -> None:
+    """An empty one with the reducers of what is passed, which is left alone; others get none."""
+    factory = Reference(resumable_session.__name__, "session", {}) if elsewhere else None
+    given = resumable_session.session()
+    given.factory = factory
+    noting = resumable_session.noting
+    for name in ("one", "two"):
+        refold.record(
+            noting, 2, log=tmp_path / f"{name}.jsonl", tools=[step], session=given.empty()
+        )
+    record("without", 1)
+    both = {"noting": noting, "doubling": programs.doubling}
+
+    report = refold.replay_all(tmp_path, both, session=given, jobs=2)
+
+    assert report.identical, report
+    assert report.jobs == (2 if elsewhere else 1)
+    assert not given.select_all(resumable_session.Finding)
+    assert _results(refold.replay_all(tmp_path / "one.jsonl", noting)) == ["refused"]
 
 
 def test_failing_slow_reports_every_log(record: Record) -> None:
