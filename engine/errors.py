@@ -349,7 +349,7 @@ class ConfigRefused(Detailed, UsageError):
     line: int
     """1-based; 0 where the file as a whole is meant."""
     pointer: str
-    """The member, as `tools.delegation.spawn.profiles.coder`; empty for the whole."""
+    """The member, as `tools.spawn.profiles.coder`; empty for the whole."""
     why: str
     """What was expected, what was found, and the nearest known name."""
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         MarkdownSection as MarkdownSection,
         Prompt as Prompt,
         PromptRegistry as PromptRegistry,
+        PromptTool as PromptTool,
         RenderedPrompt as RenderedPrompt,
         ToolContext as ToolContext,
         ToolResult as ToolResult,
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
         SubagentsSection as SubagentsSection,
         SubagentTask as SubagentTask,
         build_dispatch_subagents_tool as build_dispatch_subagents_tool,
+        dispatch_subagents as dispatch_subagents,
         subagents_tool as subagents_tool,
     )
     from refold.tools.delegation.policy import (
@@ -136,8 +138,8 @@ lazily(
             "SpawnProfile SpawnSettings SubAgentFactory profiles_block with_profiles"
         ),
         "tools.agents.prompts": (
-            "MarkdownSection Prompt PromptRegistry RenderedPrompt ToolContext ToolResult "
-            "context_of use_prompt"
+            "MarkdownSection Prompt PromptRegistry PromptTool RenderedPrompt ToolContext "
+            "ToolResult context_of use_prompt"
         ),
         "tools.configuration.config": "Config load_config spawn_settings",
         "tools.configuration.prepared_run": "prepare_run",
@@ -150,7 +152,7 @@ lazily(
         ),
         "tools.delegation.dispatch_subagents": (
             "DispatchSubagentsParams SubagentIsolationLevel SubagentResult SubagentsSection "
-            "SubagentTask build_dispatch_subagents_tool subagents_tool"
+            "SubagentTask build_dispatch_subagents_tool dispatch_subagents subagents_tool"
         ),
         "tools.delegation.policy": "POLICIES DelegationPolicy",
         "tools.delegation.saved_sessions": "SavedSession load_session",

@@ -19,7 +19,15 @@ from refold.engine.errors import ToolValidationError
 from refold.engine.ports.ports import Reference
 from refold.engine.ports.programs import load
 from refold.engine.session.session import Session
-from refold.tools.agents.prompts import MarkdownSection, PromptTool, ToolContext, ToolResult
+from refold.engine.session.shared import SharedSession
+from refold.tools.agents.prompts import (
+    NOT_THE_RUNS,
+    MarkdownSection,
+    PromptTool,
+    ToolContext,
+    ToolResult,
+    own_session,
+)
 
 TEXT_MAX: Final = 500
 """Characters of an objective and of a title."""
@@ -242,38 +250,63 @@ _TOOLS: Final[dict[str, tuple[type, Callable[..., Any], str]]] = {
 }
 
 
-def planning_tool(name: str) -> PromptTool:
+@attrs.frozen
+class _Bound:
+    """A handler that is refused in a run without the section's session."""
+
+    handler: Callable[..., ToolResult[Plan]]
+    session: Session
+
+    def __call__(self, params: Any, *, context: ToolContext) -> ToolResult[Plan]:
+        # A marker, and only where it is refused: a replay may have another session with the same
+        # reducers, and logs of before this rule have plans of such runs.
+        if context.lacks(self.session) and context.run.patched(f"plans: {NOT_THE_RUNS}"):
+            raise ToolValidationError(NOT_THE_RUNS)
+        return self.handler(params, context=context)
+
+
+def planning_tool(name: str, session: Session | None = None) -> PromptTool:
     """Return one of the four by its name; what references lead to."""
     params, handler, description = _TOOLS[name]
     return PromptTool(
         name=name,
         description=description,
         params=params,
-        handler=handler,
+        handler=handler if session is None else _Bound(handler, session),
         effect="pure",
         reference=Reference(__name__, planning_tool.__name__, {"name": name}),
     )
 
 
-def planning_tools() -> tuple[PromptTool, ...]:
-    """Return the four tools."""
-    return tuple(planning_tool(name) for name in _TOOLS)
+def planning_tools(session: Session | None = None) -> tuple[PromptTool, ...]:
+    """Return the four tools; with a session, a run has to have that one, or one made of it."""
+    return tuple(planning_tool(name, session) for name in _TOOLS)
 
 
 class PlanningToolsSection(MarkdownSection[Any]):
     """The section of a prompt that offers the planning tools."""
 
-    def __init__(self, session: Session | None = None, *, accepts_overrides: bool = False) -> None:
-        """Take a session to prepare it for plans; the tools use that of the run that calls."""
+    def __init__(
+        self, session: Session | SharedSession | None = None, *, accepts_overrides: bool = False
+    ) -> None:
+        """Take a session to prepare it for plans; without one, any run may call.
+
+        The run that calls has to have it, `record(…, session=session)`, or, in a child, one made of
+        it; any other is refused (`ToolValidationError`).
+
+        Raises:
+            UsageError: it is no session.
+        """
+        own = None if session is None else own_session(session)
         super().__init__(
             title="Planning",
             key="planning-tools",
             template=_GUIDANCE,
-            section_tools=planning_tools(),
+            section_tools=planning_tools(own),
             accepts_overrides=accepts_overrides,
         )
-        if session is not None:
-            register_plans(session)
+        if own is not None:
+            register_plans(own)
 
 
 _GUIDANCE: Final = (

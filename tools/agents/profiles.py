@@ -58,7 +58,7 @@ class SpawnProfile:
 
 @attrs.frozen(kw_only=True)
 class SpawnSettings:
-    """The member `tools.delegation.spawn` of a configuration."""
+    """The member `tools.spawn` of a configuration."""
 
     enabled: bool = False
     profiles: dict[str, SpawnProfile] = attrs.field(factory=dict)

@@ -24,12 +24,19 @@ from refold.engine.events.events import EffectClass
 from refold.engine.ports.ports import CallContext, Reference, Tool, ToolDefinition
 from refold.engine.program.agent import caller
 from refold.engine.program.run import asynchronous_face
+from refold.engine.session.session import Session
+from refold.engine.session.shared import SharedSession
 from refold.tools.contract import shapes, strict
 from refold.tools.contract.memory import memory_of
 from refold.tools.contract.tool_types import Tell, checked_name
 
 P = TypeVar("P")
 V = TypeVar("V")
+
+NOT_THE_RUNS: Final = (
+    "The section's session is not the run's: pass the run the same one, record(…, session=…)."
+)
+"""What a tool says whose section was made for another session."""
 
 
 # --- sections and prompts ------------------------------------------------------------------------
@@ -237,6 +244,27 @@ class ToolContext:
     """Its session; None where it has none."""
     rendered_prompt: RenderedPrompt | None = None
     """What the caller works on."""
+
+    def lacks(self, session: Session | None) -> bool:
+        """Return whether this run has neither `session`, a section's, nor one made of it."""
+        if session is None:
+            return False
+        own = getattr(self.session, "session", self.session)  # a child's face of a shared one
+        family = [session]
+        for one in family:
+            family.extend(one.children)
+        return not any(one is own for one in family)
+
+
+def own_session(session: Session | SharedSession) -> Session:
+    """Return the session that a section is made for: of a face of a shared one, that itself.
+
+    Raises:
+        UsageError: it is no session.
+    """
+    if not isinstance(session, Session | SharedSession):
+        raise UsageError(f"session: expected a Session, found {session!r:.60}")
+    return session.session if isinstance(session, SharedSession) else session
 
 
 def context_of(run: Any) -> ToolContext:

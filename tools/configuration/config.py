@@ -106,7 +106,7 @@ def load_config(
 
 
 def spawn_settings(values: Mapping[str, Any]) -> SpawnSettings:
-    """Return the settings in a mapping such as `tools.delegation.spawn` of a file.
+    """Return the settings in a mapping such as `tools.spawn` of a file.
 
     Raises:
         ConfigRefused: it says what it may not.

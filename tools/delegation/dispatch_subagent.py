@@ -23,7 +23,6 @@ from refold.engine.errors import (
     SnapshotRestoreError,
     SnapshotSerializationError,
     ToolValidationError,
-    UsageError,
 )
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Outcome
@@ -34,12 +33,14 @@ from refold.engine.session.session import Session
 from refold.engine.session.shared import SharedSession
 from refold.engine.session.snapshot import SCHEMA_VERSION, Snapshot
 from refold.tools.agents.prompts import (
+    NOT_THE_RUNS,
     MarkdownSection,
     PromptFactory,
     PromptRegistry,
     PromptTool,
     ToolContext,
     ToolResult,
+    own_session,
 )
 from refold.tools.delegation.forked_children import Asked, answered, forked, own_or_new, recorded
 from refold.tools.delegation.policy import POLICIES
@@ -130,10 +131,7 @@ def _asked(
 ) -> Asked | ToolResult[DispatchSubagentResult]:
     run, params = context.run, validated(params)
     if options.lacks_session:
-        raise ToolValidationError(
-            "The section's session is not the run's: pass the run the same one, "
-            "record(…, session=…)."
-        )
+        raise ToolValidationError(NOT_THE_RUNS)
     name = f"{params.prompt_ns}/{params.prompt_key}"
     factory = options.prompts.resolve(params.prompt_ns, params.prompt_key)
     if not run.settings(f"{NAME} has {name}", lambda: factory is not None):
@@ -296,7 +294,7 @@ def dispatch_subagent_tool(
     chosen = attrs.evolve(options or DispatchSubagentOptions(), **changes)
 
     def handler(params: DispatchSubagent, *, context: ToolContext) -> Any:
-        now = attrs.evolve(chosen, rules=2, lacks_session=_lacks(context, chosen.session))
+        now = attrs.evolve(chosen, rules=2, lacks_session=context.lacks(chosen.session))
         had = recorded(context.run, NAME, chosen, now)
         return answered(
             context.run,
@@ -313,17 +311,6 @@ def dispatch_subagent_tool(
         reference=chosen.reference,
         tell=told,
     )
-
-
-def _lacks(context: ToolContext, session: Session | None) -> bool:
-    """Return whether the run has neither the section's session nor one made of it."""
-    if session is None:
-        return False
-    own = getattr(context.session, "session", context.session)  # a child's face of a shared one
-    family = [session]
-    for one in family:
-        family.extend(one.children)
-    return not any(one is own for one in family)
 
 
 def remade(*, prompts: dict[str, Any]) -> PromptTool:
@@ -345,14 +332,11 @@ class PromptSubagentToolsSection(MarkdownSection[Any]):
         Raises:
             UsageError: it is no session.
         """
-        if not isinstance(session, Session | SharedSession):
-            raise UsageError(f"session: expected a Session, found {session!r:.60}")
-        own = session.session if isinstance(session, SharedSession) else session
         super().__init__(
             title="Subagents",
             key="prompt-subagent-tools",
             template=_GUIDANCE,
-            section_tools=(dispatch_subagent_tool(session=own, **options),),
+            section_tools=(dispatch_subagent_tool(session=own_session(session), **options),),
         )
         self.session: Final = session
 

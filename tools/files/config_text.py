@@ -19,7 +19,7 @@ TABLE: Final = ("tool", "refold")
 """Where the configuration stands in a `pyproject.toml`."""
 
 Lines = Mapping[str, int]
-"""By dotted member, `tools.delegation.spawn.enabled`; 1-based."""
+"""By dotted member, `tools.spawn.enabled`; 1-based."""
 
 
 def values_of(file: Path) -> tuple[Any, Lines]:

@@ -592,8 +592,7 @@ NOTE = DelegationTool(
 def test_048_children_call_planning_tools_and_the_parents(log: Path, with_planning: bool) -> None:  # noqa: FBT001 - a parameter of the test
     """Whether or not the parent has the planning tools too."""
     session = findings()
-    if with_planning:
-        PlanningToolsSection(session)
+    own = PlanningToolsSection(session).tools() if with_planning else ()
     replies: list[Any] = [
         {
             "tool_calls": [
@@ -605,7 +604,6 @@ def test_048_children_call_planning_tools_and_the_parents(log: Path, with_planni
         {"name": "planning_update_step", "arguments": {"step_id": 1, "status": "done"}},
         "finished",
     ]
-    own = planning_tools() if with_planning else ()
     model = ScriptedModel({"run-delegation": replies})
 
     result = dispatched(

@@ -5,12 +5,14 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal, get_args
 
 import attrs
 import pytest
 
 import refold
+import refold.tools
 from refold.engine.models.scripted import ScriptedModel
 from refold.tools import (
     AgentDef,
@@ -21,12 +23,18 @@ from refold.tools import (
     DispatchSubagentResult,
     DispatchSubagentsParams,
     InvalidDefError,
+    JobStore,
     MarkdownSection,
     Prompt,
     PromptRegistry,
     PromptSubagentToolsSection,
     Session,
     SharedContext,
+    SilentFrontend,
+    SpawnAwaitTool,
+    SpawnSettings,
+    SpawnTool,
+    SubAgentFactory,
     SubagentIsolationLevel,
     SubagentMode,
     SubagentResult,
@@ -36,15 +44,41 @@ from refold.tools import (
     build_dispatch_subagents_tool,
     context_of,
     create_subagent_dispatch_tool,
+    dispatch_subagents,
     load_session,
+    spawn_settings,
+    subagent_tool,
     use_prompt,
 )
-from refold.tools.delegation.subagent_dispatch import SilentFrontend
 
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     return tmp_path / "run.jsonl"
+
+
+NAMES = {
+    "000": "DispatchSubagent DispatchSubagentError DispatchSubagentResult Session SubagentMode "
+    "PromptSubagentToolsSection ToolResult ToolValidationError",
+    "001": "DispatchSubagentsParams MarkdownSection Plan PlanStep PlanningToolsSection Prompt "
+    "SubagentIsolationLevel SubagentResult SubagentTask SubagentsSection ToolResult "
+    "build_dispatch_subagents_tool dispatch_subagents",
+    "002": "AgentDef AgentLoader DefNotFoundError InvalidDefError SharedContext SilentFrontend "
+    "create_subagent_dispatch_tool tool",
+    "004": "CollectingChannel JobStore SpawnAwaitTool SpawnProfile SpawnSettings SpawnTool "
+    "SubAgentFactory",
+}
+"""What each document names and a host that uses it would import."""
+
+
+@pytest.mark.parametrize("names", NAMES.values(), ids=NAMES)
+def test_the_names_of_a_document_import_from_one_place(names: str) -> None:
+    """Each is the class, error, function or tool of that name, and never a module."""
+    for name in names.split():
+        assert name in dir(refold.tools)
+        found = getattr(refold.tools, name)
+        assert name in (getattr(found, "__name__", ""), getattr(found, "name", ""), "SubagentMode")
+        assert not isinstance(found, ModuleType)
 
 
 # --- 000: the data model and the section ---------------------------------------------------------
@@ -182,6 +216,18 @@ def test_the_usage_sketch_of_001_runs(log: Path) -> None:
     assert [each.name for each in shared_section.tools()] == ["dispatch_subagents"]
 
 
+def test_the_tool_of_001_is_there_as_a_value(log: Path) -> None:
+    """`from …tools.subagents import dispatch_subagents`, with nothing to configure."""
+
+    async def root(run: refold.Run, _input: Any) -> Any:
+        params = DispatchSubagentsParams(tasks=(SubagentTask(objective="a"),))
+        return (await dispatch_subagents.handler(params, context=context_of(run))).value[0].output
+
+    recording = refold.record(root, log=log, model=ScriptedModel(["ok"]), session=Session())
+
+    assert recording.output == "ok", recording.error
+
+
 # --- 002: an agent registers the tool, and dispatches --------------------------------------------
 
 REVIEWER = """---
@@ -285,3 +331,79 @@ def test_the_errors_of_002_have_their_names(agents: AgentLoader) -> None:
         agents.load("mute")
     shows: Callable[..., Any] = SilentFrontend().show_message
     assert callable(shows)
+
+
+# --- 003: one call, its input and its output -----------------------------------------------------
+
+
+def test_a_call_of_003_takes_and_gives_what_its_schemas_say(log: Path) -> None:
+    """All members of the input schema, and the six of the output."""
+
+    async def root(run: refold.Run, _input: Any) -> Any:
+        asked = {"task": "Sum up.", "context": "A draft.", "files": ["a.md"]}
+        return await run.tool("subagent", **asked, max_iterations=4, timeout_seconds=60)
+
+    said = '{"summary": "Short.", "artifacts": [{"kind": "note", "value": "see a.md"}]}'
+    recording = refold.record(root, log=log, tools=[subagent_tool()], model=ScriptedModel([said]))
+
+    duration = recording.output.pop("duration_ms")
+    assert type(duration) is int
+    assert recording.output == {
+        "success": True,
+        "summary": "Short.",
+        "artifacts": [{"kind": "note", "value": "see a.md"}],
+        "error": None,
+        "timed_out": False,
+    }
+
+
+# --- 004: the wiring -----------------------------------------------------------------------------
+
+WIRED = {
+    "enabled": True,
+    "profiles": {
+        "researcher": {"system_prompt": "Focus on academic sources.", "pool": "smart"},
+        "coder": {"system_prompt": "You are a coding specialist."},
+    },
+}
+
+
+def test_the_wiring_of_004_in_our_words(tmp_path: Path, log: Path) -> None:
+    """What the table in CONTRACT.md §10.17 has on its right side, piece by piece."""
+    settings: SpawnSettings = spawn_settings(WIRED)
+    assert settings.enabled
+    factory = SubAgentFactory(
+        workspace=tmp_path,
+        default_bootstrap_files=["AGENTS.md", "ENVIRONMENT.md"],
+        profiles=settings.profiles,
+        default_pool="fast",
+    )
+    tools = [SpawnTool(factory=factory), SpawnAwaitTool()]
+
+    async def root(run: refold.Run, _input: Any) -> Any:
+        jobs = [
+            await run.tool("spawn", task="one", profile="researcher"),
+            await run.tool("spawn", task="two", profile="coder"),
+        ]
+        own = factory.build(run, "Only this.", [], "researcher")
+        child = await run.start(
+            refold.Delegation(
+                program="agent",
+                input={"agent": {"system": own.system, "model": own.model}, "task": "three"},
+                tools=own.tools,
+            )
+        )
+        store = JobStore.of(run)
+        store.start("mine", child)
+        assert store.all_job_ids() == [*jobs, "mine"]
+        assert {each.status for each in (await store.await_jobs(jobs)).values()} == {"completed"}
+        return [*jobs, await run.tool("spawn_await", job_ids="*")]
+
+    models = {name: ScriptedModel({"*": [f"by {name}"]}) for name in ("smart", "fast")}
+    recording = refold.record(root, log=log, tools=tools, models=models)
+
+    assert recording.ok, recording.error
+    one, two, text = recording.output
+    assert text == f"[{one}: OK]\nby smart\n\n[{two}: OK]\nby fast\n\n[mine: OK]\nby smart"
+    assert refold.reexecute(log, root, tools=tools).identical
+    assert refold.reexecute(log, root).identical
