@@ -145,7 +145,7 @@ def test_every_source_file_has_a_test_file() -> None:
 SHELL: Final = {
     "engine/recording/bookends.py": ("random environment", "the nonce of a log; which Python runs"),
     "engine/log/descriptors.py": ("files", "writes to descriptors"),
-    "engine/recording/driver.py": ("threads", "runs effects while the kernel waits"),
+    "engine/recording/driver.py": ("clock threads", "runs effects, and sees when a child ends"),
     "engine/recording/host.py": ("threads", "the loops of asynchronous tools and models"),
     "engine/recording/interrupts.py": ("processes threads", "obeys Ctrl-C"),
     "engine/kernel/kernel.py": ("threads", "asks which thread runs, starts none"),

@@ -1,10 +1,11 @@
 """Does the work that effects describe: tools, model requests, child runs.
 
-A shell file: it owns threads and waits on them, never on the program.  Each effect ends as one
-arrival in a queue, which the recorder takes one at a time.  A tool runs in the kernel's own thread
-while nothing else is live; else a synchronous one on a worker (`engine.recording.workers`), an
-asynchronous one on the host's loop (`engine.recording.host`), as asynchronous models do; a child on
-a thread of its own, because a pool that runs share would, with nested joins, wait for itself.
+A shell file: it owns threads and waits on them, never on the program; it reads the monotonic clock
+when a child ends.  Each effect ends as one arrival in a queue, which the recorder takes one at a
+time.  A tool runs in the kernel's own thread while nothing else is live; else a synchronous one on
+a worker (`engine.recording.workers`), an asynchronous one on the host's loop
+(`engine.recording.host`), as asynchronous models do; a child on a thread of its own, because a pool
+that runs share would, with nested joins, wait for itself.
 
 Threads cannot be killed: what a program gave up on may still end, and is recorded as late.
 """
@@ -13,6 +14,7 @@ import asyncio
 import contextvars
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -61,6 +63,8 @@ class Arrival:
 
     call: str
     event: ToolReturned | ModelAnswered | InputGiven | Outcome | Suspended | Stopped | Unanswered
+    ended_us: int | None = None
+    """When a child that ran now ended, by the clock of `mono_us` (CONTRACT.md §3.4)."""
 
 
 class CancelRun:
@@ -208,7 +212,10 @@ class Driver:
         self.flights[call] = Flight(request, request.cancel)
 
         def run() -> None:
-            self._arrivals.put(Arrival(call, _run_child(runner, request)))
+            event = _run_child(runner, request)
+            # A child that is taken up may have ended under another clock: its own log says when.
+            ended_us = time.monotonic_ns() // 1000 if request.resume is None else None
+            self._arrivals.put(Arrival(call, event, ended_us))
 
         with self._lock:
             if self._children >= CHILDREN_AT_ONCE:

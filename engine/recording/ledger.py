@@ -68,7 +68,13 @@ class Ledger:
         """How many lines there are."""
         return self.writer.entries
 
-    def append(self, event: Recorded, call: str | None, cause: int | None) -> int:
+    def append(
+        self,
+        event: Recorded,
+        call: str | None,
+        cause: int | None,
+        meta: Mapping[str, int | str] | None = None,
+    ) -> int:
         """Write a line and return its seq.
 
         Raises:
@@ -77,7 +83,7 @@ class Ledger:
         """
         writer, kind = self.writer, event.__class__
         with self._lock:
-            seq = writer.append(event, call, cause)
+            seq = writer.append(event, call, cause, meta)
         self.digest.add(kind_of(event), call, writer.last_data)
         self.fold.apply(event, call, seq)
         if kind in _REQUESTS and call is not None:
@@ -86,13 +92,19 @@ class Ledger:
                 self.starts[call] = writer.head
         return seq
 
-    def open_step(self, event: Event, call: str | None, cause: int | None) -> None:
+    def open_step(
+        self,
+        event: Event,
+        call: str | None,
+        cause: int | None,
+        meta: Mapping[str, int | str] | None = None,
+    ) -> None:
         """Write a line from the world: what the program does next follows from it.
 
         Raises:
             RefoldError: whatever `append` raises.
         """
-        self.step = self.append(event, call, cause)
+        self.step = self.append(event, call, cause, meta)
 
     def cause_of(self, call: str) -> int | None:
         """Return the seq of the request that is answered now, and forget it."""

@@ -8,7 +8,7 @@ before an arrival, appends it, and lets the kernel run on.
 import queue
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -122,6 +122,7 @@ class Recorder:
         self._asked: dict[str, AskPerson] = {}
         self._unanswered: dict[str, str] = {}
         self._outcomes: dict[str, Outcome] = {}
+        self._ended_us: dict[str, int] = {}
         self._changes_made: dict[str, int] = {}
         self._paused: dict[str, Suspended] = {}
         self._askers: dict[str, TokensAsked] = {}
@@ -630,12 +631,14 @@ class Recorder:
         if outcome.child is not None:
             self._ledger.joined(self._kernel.children[call].number, outcome.child)
         cause = self._ledger.cause_of(call)
+        ended = self._ended_us.pop(call, None)
+        meta = None if ended is None else {"ended_us": ended}
         try:
-            self._world(ChildFinished(outcome), call, cause)
+            self._world(ChildFinished(outcome), call, cause, meta)
         except NotCanonical as error:
             refused = failed("malformed", "output", str(error))
             refused = attrs.evolve(refused, duration_ms=outcome.duration_ms, child=outcome.child)
-            self._world(ChildFinished(refused), call, cause)
+            self._world(ChildFinished(refused), call, cause, meta)
         self._ledger.barrier()
 
     def _take_arrival(self, arrival: Arrival | CancelRun | SharedChange | TokensAsked) -> bool:
@@ -645,7 +648,7 @@ class Recorder:
         flight = self._driver.flights.pop(arrival.call, None)
         match arrival.event:
             case Outcome() | Suspended():
-                self._set_aside(arrival.call, arrival.event)
+                self._set_aside(arrival)
                 return False
             case Unanswered():
                 self._unanswered[arrival.call] = str(arrival.event)
@@ -685,12 +688,14 @@ class Recorder:
                 self._world(EffectCancelled("run"), None, self._ledger.step)
                 return True
 
-    def _set_aside(self, call: str, ended: Outcome | Suspended) -> None:
+    def _set_aside(self, arrival: Arrival) -> None:
         """Keep what a child's runner said until somebody joins the child, or it goes on."""
-        if isinstance(ended, Outcome):
-            self._outcomes[call] = ended
-        else:
-            self._paused[call] = ended
+        if isinstance(arrival.event, Suspended):
+            self._paused[arrival.call] = arrival.event
+        elif isinstance(arrival.event, Outcome):
+            self._outcomes[arrival.call] = arrival.event
+            if arrival.ended_us is not None:
+                self._ended_us[arrival.call] = arrival.ended_us
 
     def _take_tool(self, call: str, event: ToolReturned) -> ToolReturned:
         """Append a tool's result and return it as it was written, which is what replay will see."""
@@ -717,11 +722,17 @@ class Recorder:
             self._ledger.open_step(event, call, cause)
         return event
 
-    def _world(self, event: Event, call: str | None, cause: int | None) -> None:
+    def _world(
+        self,
+        event: Event,
+        call: str | None,
+        cause: int | None,
+        meta: Mapping[str, int | str] | None = None,
+    ) -> None:
         """Append a line from the world, which opens the next step, and deliver it."""
         if self._vault.is_active:
             event = self._redacted(event, call)
-        self._ledger.open_step(event, call, cause)
+        self._ledger.open_step(event, call, cause, meta)
         self._kernel.deliver(event, call)
 
     def _late(self, call: str, event: ToolReturned | ModelAnswered | InputGiven) -> None:

@@ -1,8 +1,15 @@
 """Lanes: a bar for each call, on the clock of the root's first entry."""
 
 from pathlib import Path
+from typing import Any
 
+from refold.engine.ports.delegation import Delegation
+from refold.engine.program.run import Run
+from refold.engine.runners.recording import record
 from refold.page.document import page
+from tests.support.shown_runs import nothing, see_children_end
+
+KEPT = Path(__file__).parents[2] / "fixtures" / "logs"
 
 
 def test_each_call_is_a_bar_in_the_lane_of_its_run(survey_log: Path) -> None:
@@ -15,3 +22,27 @@ def test_each_call_is_a_bar_in_the_lane_of_its_run(survey_log: Path) -> None:
     assert all(bar[5] >= bar[4] and bar[1] > bar[0] for bar in root["bars"])
     assert root["start_us"] == 0 <= child["start_us"] <= child["end_us"] <= root["end_us"]
     assert child["limit_us"] > child["start_us"]
+
+
+def test_a_childs_bar_ends_when_the_child_ended(tmp_path: Path) -> None:
+    """Not when its parent came to join it (CONTRACT.md §3.4)."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        child = await run.start(Delegation(program=nothing))
+        await run.tool(see_children_end)
+        (outcome,) = await run.join(child)
+        return outcome.status
+
+    log = record(program, log=tmp_path / "a.jsonl", tools=[see_children_end]).log
+
+    root, child = page(log).document["lanes"]
+    ends = {bar[2]: bar[5] for bar in root["bars"]}
+    assert child["end_us"] <= ends["child"] <= ends["tool"]
+
+
+def test_of_a_log_that_does_not_say_it_the_childs_own_end_counts() -> None:
+    """Logs of before `ended_us`."""
+    root, *children = page(KEPT / "0.1.0" / "delegating.jsonl").document["lanes"]
+
+    ends = [bar[5] for bar in root["bars"] if bar[2] == "child"]
+    assert ends == [each["end_us"] for each in children]

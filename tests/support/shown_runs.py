@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import struct
+import threading
 import zlib
 from typing import Any, Final
 
@@ -97,6 +98,18 @@ async def desk(run: Run, orders: int) -> Any:
     found = await asyncio.gather(*(one(order) for order in range(1, orders + 1)))
     await run.sleep(0.02)
     return {"completed": found.count("completed"), "of": orders}
+
+
+async def nothing(_run: Run, _input: Any) -> None:
+    """Do nothing."""
+
+
+@tool(effect="reads")
+def see_children_end() -> None:
+    """Return when the threads that ran children have ended."""
+    for each in threading.enumerate():
+        if each.name.startswith("refold-child-"):
+            each.join()
 
 
 async def hostile(run: Run, text: str) -> Any:

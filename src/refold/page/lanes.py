@@ -44,6 +44,8 @@ class Lane:
     bars: list[list[Any]] = attrs.field(factory=list)
     scopes: dict[str, None] = attrs.field(factory=dict)
     """In which a model was asked: its conversations."""
+    joined: dict[int, list[Any]] = attrs.field(factory=dict)
+    """Bars of children, by number, of which this log does not say when they ended."""
 
     def talks(self) -> list[dict[str, Any]]:
         """Return its conversations, in the order in which they begin."""
@@ -94,6 +96,11 @@ class Clock:
         self._last_us = mono + self._offset_us
         return self._last_us
 
+    def ended(self, entry: Entry) -> int | None:
+        """Return when the child ended that an entry delivers; `None`: it does not say."""
+        ended = entry.meta.get("ended_us")
+        return ended + self._offset_us if type(ended) is int else None
+
 
 def origin_of(first: Entry) -> tuple[int, int]:
     """Return when a log began by the wall clock, and how far that is ahead of the other."""
@@ -114,6 +121,7 @@ def read_lane(
     """
     clock, times = Clock(origin_us), list[int]()
     open_bars: dict[str, list[Any]] = {}
+    numbers: dict[str, Any] = {}
     for entry in sound(path):
         at = clock.at(entry)
         times.append(at)
@@ -129,6 +137,8 @@ def read_lane(
             what = _KINDS[entry.kind.partition(".")[0]]
             open_bars[call] = [entry.seq, None, what, _name(entry), at, None, "open"]
             lane.bars.append(open_bars[call])
+            if what == "child":
+                numbers[call] = entry.data.get("number")
             if what == "model":
                 lane.scopes[call.partition("#")[0]] = None
         elif entry.kind == "timer.fired":
@@ -137,6 +147,11 @@ def read_lane(
             bar = open_bars.pop(call, None)
             if bar is not None:
                 bar[1], bar[5], bar[6] = entry.seq, at, _status(entry)
+                if (number := numbers.pop(call, None)) is not None:
+                    if (ended := clock.ended(entry)) is None:
+                        lane.joined[number] = bar
+                    else:
+                        bar[5] = ended
     return times
 
 

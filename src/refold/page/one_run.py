@@ -17,6 +17,7 @@ from refold import __version__
 from refold.engine.encoding.canonical import encode
 from refold.engine.errors import RefoldError
 from refold.engine.events.outcome import Fault
+from refold.engine.log.names import child_path
 from refold.page.critical import Link, critical_path
 from refold.page.lanes import Lane, origin_of, read_lane, sound
 from refold.page.states import changes
@@ -47,9 +48,15 @@ class OneRun:
         self.lanes: list[dict[str, Any]] = []
         self.threads: list[dict[str, Any]] = []
         origin = origin_of(next(iter(sound(log))))
-        for path, lanes in _lanes(self.tree, self.ids).items():
+        found = _lanes(self.tree, self.ids)
+        for path, lanes in found.items():
             self.times[self.ids[path]] = read_lane(path, lanes, origin, self.blobs)
+        for path, lanes in found.items():
             there = [lane for lane in lanes.values() if lane.start_us is not None]
+            for number, bar in [each for lane in there for each in lane.joined.items()]:
+                # Logs of before `ended_us`: the child's own last entry says it.
+                times = self.times.get(self.ids.get(child_path(path, number), -1))
+                bar[5] = max(bar[4], min(bar[5], times[-1])) if times else bar[5]
             self.lanes += [lane.as_json() for lane in there]
             self.threads += [talk for lane in there for talk in lane.talks()]
 

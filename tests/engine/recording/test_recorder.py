@@ -28,6 +28,7 @@ from refold.replay.audit.verify import verify
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import tool
 from tests.support.interrupted import wait_until_given_up
+from tests.support.shown_runs import nothing, see_children_end
 from tests.support.steps import search
 
 
@@ -530,8 +531,21 @@ def test_tokens_are_counted(tmp_path: Path) -> None:
     assert recording.usage.input_tokens == 80
 
 
-async def nothing(_run: Run, _input: Any) -> None:
-    """Do nothing."""
+def test_when_a_child_ended_is_said_where_it_is_joined(tmp_path: Path) -> None:
+    """In `meta`: after its last line, and before what its parent did before it joined (§3.4)."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        child = await run.start(Delegation(program=nothing))
+        await run.tool(see_children_end)
+        (outcome,) = await run.join(child)
+        return outcome.status
+
+    recording = ran(tmp_path, program, tools=[see_children_end])
+
+    (meanwhile,) = lines(recording, "tool.returned")
+    (joined,) = lines(recording, "child.finished")
+    *_, last = read_entries(tmp_path / "a.1.jsonl")
+    assert last.meta["mono_us"] <= joined.meta["ended_us"] <= meanwhile.meta["mono_us"]
 
 
 def test_children_are_counted_over_a_runs_life(tmp_path: Path) -> None:
