@@ -26,29 +26,29 @@ _CONVERSATIONS: Final = 128
 class Prefix:
     """What a log has of a conversation, and what it is about to get."""
 
-    predecessor: str
-    """Chain digest of the messages that it has; empty for none."""
     base: int
-    """How many these are."""
-    chain: dict[str, int]
-    """Of the rest: chain digest → messages up to there, in their order."""
-    messages: int
-    digests: tuple[str, ...] = ()
+    """How many of the messages it has."""
+    digests: tuple[str, ...]
     """The chain digest after each of the messages."""
     given: tuple[Json, ...] = attrs.field(default=(), eq=False)
     """The messages, for a model: copies, which neither the program nor the log shares."""
 
     @property
+    def predecessor(self) -> str:
+        """The chain digest of the messages that it has; empty for none."""
+        return self.digests[self.base - 1] if self.base else ""
+
+    @property
     def end(self) -> str:
         """The chain digest of the whole conversation."""
-        return next(reversed(self.chain), self.predecessor)
+        return self.digests[-1] if self.digests else ""
 
 
 class Conversations:
     """The chains of one log."""
 
     def __init__(self) -> None:
-        self._known: dict[str, int] = {}
+        self._known: set[str] = set()
         self._recent = _Conversations()
 
     def prefix(self, messages: tuple[Json, ...], *, may_have_handles: bool = False) -> Prefix:
@@ -66,21 +66,19 @@ class Conversations:
         base = len(digests)
         while base and digests[base - 1] not in self._known:
             base -= 1
-        predecessor = digests[base - 1] if base else ""
-        chain = {at: count for count, at in enumerate(digests[base:], base + 1)}
-        return Prefix(predecessor, base, chain, len(digests), tuple(digests))
+        return Prefix(base, tuple(digests))
 
     def asked(self, prefix: Prefix) -> None:
         """Take note that the log has these messages now."""
-        self._known.update(prefix.chain)
+        self._known.update(prefix.digests[prefix.base :])
 
-    def answered(self, end: str, messages: int, message: Json) -> str:
+    def answered(self, end: str, message: Json) -> str:
         """Take note of an answer: the log has it, so it is not repeated in the next request.
 
         Returns the chain digest with it.
         """
         with_it = digest.chained(end, message)
-        self._known[with_it] = messages + 1
+        self._known.add(with_it)
         return with_it
 
 

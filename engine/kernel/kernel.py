@@ -540,7 +540,7 @@ class Kernel:
             return None, error
 
     def _reply(self, pending: Pending, event: ModelAnswered) -> ModelReply:
-        self._conversations.answered(pending.chain, pending.messages, event.message or {})
+        self._conversations.answered(pending.chain, event.message or {})
         return ModelReply(
             message=event.message or {}, usage=event.usage, stop_reason=event.stop_reason
         )
@@ -770,7 +770,7 @@ class Kernel:
         call = self._grant(self._judged(lambda _call: RequestModel(asked)))
         pending = Pending(call, "model", asked.model)
         self._conversations.asked(prefix)
-        pending.chain, pending.messages = prefix.end, prefix.messages
+        pending.chain = prefix.end
         self._wait_for(pending, AskModel(call, model, request, name))
         return pending
 

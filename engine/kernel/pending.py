@@ -21,7 +21,6 @@ class Pending:
         "future",
         "is_done",
         "kind",
-        "messages",
         "name",
         "tool",
         "value",
@@ -32,8 +31,6 @@ class Pending:
     error: Exception | None
     chain: str
     """Of a model request: the chain digest of what was asked."""
-    messages: int
-    """… and how many messages that is."""
 
     def __init__(
         self,

@@ -133,8 +133,7 @@ class Observer:
         seq = self._journal.append(event, turn.call, turn.seq)
         end = ""
         if answered.message is not None:
-            messages = turn.prefix.messages
-            end = self._conversations.answered(turn.prefix.end, messages, answered.message)
+            end = self._conversations.answered(turn.prefix.end, answered.message)
         self._over(turn, seq, end, answered.id)
         # What was cut off or refused may hold calls that the program never made.
         message = answered.message if answered.status == "ok" and answered.message else {}

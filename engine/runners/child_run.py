@@ -50,7 +50,6 @@ def child_run_request(request: ChildRequest, *, runner_name: str) -> RunRequest:
         session=request.session,
         people=request.people,
         supply=request.supply,
-        resume=request.resume,
         cancel=request.cancel,
         meta={"runner": runner_name},
         tokens=request.tokens,

@@ -56,7 +56,7 @@ from refold.replay.partial.sources import BookSupply, Sources
 from refold.replay.reexecute.reexecute import program_of, reexecute
 from refold.replay.resume.fork_place import cuts, fork_entry
 from refold.replay.resume.open_ends import Standing
-from refold.replay.resume.resume import CONTINUED, Continued, continued
+from refold.replay.resume.resume import Continued, continued
 from refold.replay.resume.transplant import Transplant, edited
 
 
@@ -185,7 +185,7 @@ def _gone_on(book: Book, again: Again, target: Path, supply: "ForkSupply") -> Re
         Diverged: an edited outcome changes what the kept entries say; the copy is removed.
         UsageError: the run cannot go on; the same.
     """
-    request = attrs.evolve(request_again(book, again, target, supply), resume=CONTINUED)
+    request = request_again(book, again, target, supply)
     try:
         return unless_missing(
             supply,

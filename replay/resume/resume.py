@@ -182,7 +182,6 @@ def resume(
         clock=clock,
         session=session,
         people=people,
-        resume=CONTINUED,
         vault=_vault(started, secrets, known),
     )
     return run_to_end(lambda host: continued(request, host).record(), request.cancel)
