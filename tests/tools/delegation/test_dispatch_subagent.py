@@ -8,10 +8,11 @@ import pytest
 
 import refold
 from refold.engine.events.limits import Limits
+from refold.engine.events.outcome import ChildRef, Fault, Outcome
 from refold.engine.log import read_entries
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import Reference
+from refold.engine.ports.ports import Policy, Reference
 from refold.engine.ports.programs import load
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
@@ -23,6 +24,7 @@ from refold.tools.delegation.dispatch_subagent import (
     PromptSubagentToolsSection,
     dispatch_subagent_tool,
 )
+from tests.support.scripted_runners import Scripted
 
 FORKS = Path(__file__).parents[3] / "fixtures" / "children" / "forks.py"
 ARGUMENTS = {"mode": "ad_hoc", "prompt_ns": "n", "prompt_key": "k", "instructions": "look"}
@@ -72,6 +74,47 @@ def test_a_section_takes_the_options_of_the_tool(tmp_path: Path) -> None:
     (started,) = [entry.data for entry in read_entries(log) if entry.kind == "child.started"]
     limits = started["delegation"]["limits"]
     assert (limits["max_iterations"], limits["max_depth"]) == (2, 1)
+
+
+def test_the_model_policy_and_runner_of_the_tool_are_the_childs(tmp_path: Path) -> None:
+    runner = Scripted(Outcome(status="completed", summary="four", output="four"))
+    policy = Policy(summary_bytes=2)
+    tool = dispatch_subagent_tool(
+        prompts=registry(), model="small", policy=policy, runner="scripted"
+    )
+
+    async def program(run: Run, _input: Any) -> Any:
+        return (await run.tool(tool, **ARGUMENTS))["message"]
+
+    models = {"": ScriptedModel(["big"]), "small": ScriptedModel(["small"])}
+    runners = {"scripted": runner}
+    record(program, log=tmp_path / "run.jsonl", models=models, runners=runners)
+
+    (request,) = runner.requests
+    assert request.policy == policy
+    assert request.input["agent"]["model"] == "small"  # type: ignore[index,call-overload]
+
+
+def test_a_child_that_began_has_failed_whatever_its_code_says(tmp_path: Path) -> None:
+    """What never began is told the model; of what began the program is told."""
+
+    def recorded(outcome: Outcome) -> Any:
+        async def program(run: Run, _input: Any) -> Any:
+            tool = dispatch_subagent_tool(prompts=registry(), runner="scripted")
+            return (await run.tool(tool, **ARGUMENTS))["message"]
+
+        log, runners = tmp_path / f"{outcome.child is None}.jsonl", {"scripted": Scripted(outcome)}
+        return record(program, log=log, runners=runners)
+
+    fault = Fault(code="runner", message="it broke")
+    child = ChildRef(run="0" * 32, head="0" * 64, events=3)
+
+    never = recorded(Outcome(status="failed", error=fault))
+    began = recorded(Outcome(status="failed", error=fault, child=child))
+
+    assert never.output == "Subagent execution failed: runner: it broke"
+    assert began.status == "failed"
+    assert "DispatchSubagentError" in began.error.message
 
 
 def test_a_run_without_a_session_forks_an_empty_one(tmp_path: Path) -> None:

@@ -7,9 +7,10 @@ import jsonschema
 import pytest
 
 import refold
+from refold.engine.events.outcome import Outcome
 from refold.engine.log import read_entries
 from refold.engine.models.scripted import ScriptedModel
-from refold.engine.ports.ports import Reference
+from refold.engine.ports.ports import Policy, Reference
 from refold.engine.ports.programs import load
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
@@ -26,6 +27,7 @@ from refold.tools.delegation.dispatch_subagents import (
     with_planning,
 )
 from refold.tools.files.file_tools import file_tools
+from tests.support.scripted_runners import Scripted
 
 FORKS = Path(__file__).parents[3] / "fixtures" / "children" / "forks.py"
 FULL, NONE = SubagentIsolationLevel.FULL_ISOLATION, SubagentIsolationLevel.NO_ISOLATION
@@ -147,6 +149,23 @@ def test_a_child_may_dispatch_again_from_a_shared_session(tmp_path: Path) -> Non
     assert recording.output["value"][0]["output"] == "deep"
     report = refold.reexecute(log, program, session=Session())
     assert report.identical, str(report)
+
+
+def test_the_model_policy_and_runner_of_the_tool_are_the_childrens(tmp_path: Path) -> None:
+    runner = Scripted(Outcome(status="completed", summary="ok", output="ok"))
+    policy = Policy(summary_bytes=2)
+    tool = subagents_tool(model="small", policy=policy, runner="scripted")
+
+    async def program(run: Run, _input: Any) -> Any:
+        return await run.tool(tool, **TASKS)
+
+    models = {"": ScriptedModel(["big"]), "small": ScriptedModel(["small"])}
+    runners = {"scripted": runner}
+    record(program, log=tmp_path / "run.jsonl", models=models, runners=runners, session=Session())
+
+    assert [request.policy for request in runner.requests] == [policy] * 2
+    inputs: list[Any] = [request.input for request in runner.requests]
+    assert [each["agent"]["model"] for each in inputs] == ["small"] * 2
 
 
 def test_children_of_an_agent_have_its_tools_and_its_model_and_no_others(tmp_path: Path) -> None:

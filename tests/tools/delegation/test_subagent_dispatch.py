@@ -7,6 +7,7 @@ import pytest
 
 from refold.engine.errors import ToolError
 from refold.engine.events.limits import Limits
+from refold.engine.events.outcome import Outcome
 from refold.engine.log import read_entries
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.ports.offers import offer_of
@@ -18,6 +19,7 @@ from refold.tools.contract.memory import settings_of
 from refold.tools.contract.tool_types import DelegationTool, tool
 from refold.tools.delegation.shipped import as_offered
 from refold.tools.delegation.subagent_dispatch import SharedContext, dispatch_tool, session_id_of
+from tests.support.scripted_runners import Scripted
 
 
 def defined(agent_id: str, **more: Any) -> AgentDef:
@@ -97,6 +99,19 @@ def test_it_has_its_own_model_where_the_run_has_it(tmp_path: Path) -> None:
     assert first["input"]["agent"]["model"] == "openai:gpt-4o"
 
 
+def test_it_runs_on_the_runner_of_its_context(tmp_path: Path) -> None:
+    runner = Scripted(Outcome(status="completed", summary="helped", output="helped"))
+    context = SharedContext(runner="scripted")
+
+    async def program(run: Any, _: Any) -> Any:
+        return await run.tool("subagent_dispatch", agent_id="helper", task="help")
+
+    tools, runners = [made(defined("helper"), context=context)], {"scripted": runner}
+    record(program, log=tmp_path / "run.jsonl", tools=tools, runners=runners)
+
+    assert [request.brief for request in runner.requests] == ["help"]
+
+
 @pytest.mark.parametrize("provider", ["openai", ""])
 def test_a_model_that_the_run_has_not_is_refused_by_name(tmp_path: Path, provider: str) -> None:
     """§10.16: never another in its place."""
@@ -131,6 +146,22 @@ def test_in_older_logs_such_a_child_had_its_callers_model(tmp_path: Path) -> Non
 
     assert recording.ok, recording.error
     assert reexecute(log, program, tools=[made(helper)]).identical
+
+
+def test_a_child_that_may_not_begin_has_no_session(tmp_path: Path) -> None:
+    """An id of nothing would lead whoever looks for its log astray."""
+
+    async def program(run: Any, _: Any) -> Any:
+        with pytest.raises(ToolError, match="max_depth"):
+            await run.tool("subagent_dispatch", agent_id="helper", task="help")
+
+    log = tmp_path / "run.jsonl"
+    record(program, log=log, tools=[made(defined("helper"))], limits=Limits(max_depth=0))
+
+    entries = [entry.data for entry in read_entries(log)]
+    (ends,) = [one["data"] for one in entries if one.get("text") == "subagent_dispatch ends"]
+    assert (ends["success"], ends["session_id"]) == (False, None)
+    assert [one["ids"] for one in entries if "ids" in one] == [[], []]
 
 
 def test_alone_with_its_caller_it_gets_no_tool(tmp_path: Path) -> None:
