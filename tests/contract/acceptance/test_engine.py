@@ -23,6 +23,7 @@ from refold.engine.runners.recording import Recording, record
 from refold.engine.session import Session, append_all
 from refold.replay.audit.refolding import refold_log, refolded, state
 from refold.replay.audit.verify import verify
+from refold.replay.compare.diff import diff
 from refold.replay.difference import volatile
 from refold.replay.explain.divergence import Divergence
 from refold.replay.reexecute.reexecute import reexecute
@@ -633,3 +634,5 @@ def test_128_what_is_volatile_stands_in_one_closed_list(
     assert delegation_text(logs[0]) == delegation_text(logs[1])
     again, _ = all_five(tmp_path / "run.jsonl")
     assert delegation_text(again) == delegation_text(recording)
+    found = diff(recording.log, again.log)
+    assert found.identical, found
