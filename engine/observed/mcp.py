@@ -27,6 +27,7 @@ from refold.engine.events.events import (
 )
 from refold.engine.observed.mcp_messages import (
     LISTEN,
+    LISTS,
     PREFIX,
     SUBSCRIPTION,
     Message,
@@ -257,9 +258,13 @@ class McpObserver:
         return [each for each in self._open.values() if each.channel == channel]
 
     def _newest(self, channel: str) -> Open | None:
-        """Return the newest open request of a channel; one that only listens if it is alone."""
+        """Return the newest open request of a channel.
+
+        One that only lists gives way to any other, one that only listens to those, too: what a
+        server says by the way is not about a list, and how often one is asked for hangs on timing.
+        """
         found = [each for each in self._live() if each.channel == channel]
-        found.sort(key=lambda each: (each.method != LISTEN, each.seq))
+        found.sort(key=lambda each: (each.method != LISTEN, each.method not in LISTS, each.seq))
         return found[-1] if found else None
 
     def _pop(self, wanted: str, channel: str) -> Open | None:

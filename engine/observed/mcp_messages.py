@@ -22,6 +22,10 @@ SCOPES: Final = "0/mcp-"
 PREFIX: Final = "mcp."
 """Before the method of a request that is no tool call."""
 PING: Final = "mcp.ping"
+LISTS: Final = frozenset(
+    {"tools/list", "prompts/list", "resources/list", "resources/templates/list"}
+)
+"""Methods that only read a list: a client asks when its cache does not have it yet."""
 CALL: Final = "tools/call"
 LISTEN: Final = "subscriptions/listen"
 SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"

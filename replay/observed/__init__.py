@@ -6,6 +6,7 @@ Rules: CONTRACT.md §16.
 
     record        a log's requests, answers and tool calls
     matching      which recorded answer a request gets, and which request is the likest
+    reads         what only reads, and how often: no difference where it was answered alike
     ignoring      what was not as recorded and was passed over
     changes       what a request asks otherwise, and the likely cause
     suggesting    the option that would ignore a date or an id

@@ -14,6 +14,7 @@ import attrs
 from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.changes import change_of, item_of
 from refold.replay.observed.matching import LIKE_MIN, Matcher, Miss, likeness, likest
+from refold.replay.observed.reads import times
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
 from refold.replay.observed.titles import place_of, title_of
 
@@ -182,8 +183,8 @@ def _where(record: ObservedRecord, miss: Miss, near: RecordedTurn | None) -> str
 
 def _why_extra(record: ObservedRecord, miss: Miss) -> str:
     if miss.recorded:
-        times = f"asked {_times(miss.count)}, recorded {_times(miss.recorded)}"
-        return f"the same request is made more often than it was recorded: {times}"
+        counts = f"asked {times(miss.count)}, recorded {times(miss.recorded)}"
+        return f"the same request is made more often than it was recorded: {counts}"
     if miss.is_known:
         return "the conversation goes on where its record ends"
     if record.finished is None:
@@ -192,7 +193,3 @@ def _why_extra(record: ObservedRecord, miss: Miss) -> str:
         stopped = f"the recorded command was stopped (exit code {record.exit_code})"
         return f"no recorded request is like it; {stopped}, maybe before it asked this"
     return "no recorded request is like it: an agent, or a call of one, is new"
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"

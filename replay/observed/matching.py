@@ -2,8 +2,9 @@
 
 A request is served the first recorded answer, in the order of the record, of a request that asked
 exactly the same: of its own conversation where there is one, else of one that is as it is.  Nothing
-like it is ever served in its place; but what was taken out of the record stands for any text.  How
-it is told what differs is `observed.explaining`'s.  Pure.  Rules: CONTRACT.md §16.6.
+like it is ever served in its place; but what was taken out of the record stands for any text.  Each
+answer is served once, but for what only reads (`observed.reads`).  How it is told what differs is
+`observed.explaining`'s.  Pure.  Rules: CONTRACT.md §16.6.
 """
 
 from collections import Counter
@@ -17,7 +18,9 @@ from refold.engine.encoding.canonical import encode
 from refold.engine.observed.volatile import match_key
 from refold.engine.wire.parts.exchange import Asked
 from refold.replay.observed.ignoring import Ignoring, same_but_for_redaction
+from refold.replay.observed.reads import ReadCount, are_answered_alike, only_reads
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
+from refold.replay.observed.titles import title_of
 
 _WORDS_MAX: Final = 1000
 """Words of a message by which likeness is judged."""
@@ -46,7 +49,7 @@ class Miss:
 
 
 class Matcher:
-    """The answers of one record, each served once."""
+    """The answers of one record, each served once but for what only reads."""
 
     def __init__(
         self,
@@ -54,14 +57,24 @@ class Matcher:
         *,
         until: int | None = None,
         kept: Callable[[RecordedTurn], bool] | None = None,
+        reads_again: bool = True,
     ) -> None:
-        """Take the requests that were asked before the entry `until`, and that `kept` lets be."""
+        """Take the requests that were asked before the entry `until`, and that `kept` lets be.
+
+        Without `reads_again`, what only reads is served as often as it was recorded, too.
+        """
         self._record = record
         self._by_key: dict[str, list[RecordedTurn]] = {}
         self._marked: list[RecordedTurn] = []
         self._scopes: dict[str, str] = {}
         self._asked: Counter[str] = Counter()
         self._recorded: Counter[str] = Counter()
+        self._reads_again = reads_again
+        self._reads: dict[str, list[RecordedTurn]] = {}
+        """By key: what only reads, served or not."""
+        self._read: Counter[str] = Counter()
+        """By key: how often that was served."""
+        self._alike: dict[str, bool] = {}
         self.misses: list[Miss] = []
         """In the order of asking."""
         self.ignoring = Ignoring(record)
@@ -74,6 +87,8 @@ class Matcher:
                 self._recorded[turn.key] += 1
                 if turn.is_marked:
                     self._marked.append(turn)
+                if only_reads(turn.asked):
+                    self._reads.setdefault(turn.key, []).append(turn)
 
     @property
     def scopes(self) -> dict[str, str]:
@@ -83,7 +98,7 @@ class Matcher:
     def take(
         self, asked: Asked, scope: str, chain: str | None = None, agent: str = ""
     ) -> RecordedTurn | Miss:
-        """Return the recorded request that is asked again, once.
+        """Return the recorded request that is asked again: each once, what only reads ever again.
 
         `scope` is the conversation, and `agent` whose it is, `chain` the chain digest of its
         messages where it is known.
@@ -92,11 +107,15 @@ class Matcher:
         key = match_key(plain, None if self._record.rules else chain)
         self._asked[key] += 1
         waiting = self._by_key.get(key) or self._but_for_redaction(plain)
-        if not waiting:
+        if waiting:
+            turn = self._likeliest(waiting, scope, agent)
+            self._by_key[turn.key].remove(turn)
+        elif self._reads_again and self._is_read_alike(key):
+            turn = self._reads[key][-1]
+        else:
             return self._missed(asked, scope, key)
-        turn = self._likeliest(waiting, scope, agent)
-        self._by_key[turn.key].remove(turn)
         turn.is_served = True
+        self._read[turn.key] += turn.key in self._reads
         self._scopes.setdefault(scope, turn.scope)
         if self._record.rules or turn.key != key:
             self.ignoring.served(turn, asked)
@@ -135,8 +154,29 @@ class Matcher:
         ]
 
     def left(self) -> list[RecordedTurn]:
-        """Return the recorded requests that nobody has asked again, in the order of the record."""
-        return [turn for turn in self._record.turns if not turn.is_served]
+        """Return the recorded requests that nobody has asked again, in the order of the record.
+
+        What only reads, and was asked at least once, is not among them.
+        """
+        return [
+            turn
+            for turn in self._record.turns
+            if not turn.is_served and not (self._read[turn.key] and self._is_read_alike(turn.key))
+        ]
+
+    def reads(self) -> list[ReadCount]:
+        """Return how often each was read whose recorded answers are all the same."""
+        return [
+            ReadCount(title_of(self._reads[key][0].asked), count, len(self._reads[key]))
+            for key, count in self._read.items()
+            if count and self._is_read_alike(key)
+        ]
+
+    def _is_read_alike(self, key: str) -> bool:
+        if key not in self._alike:
+            turns = self._reads.get(key, ())
+            self._alike[key] = are_answered_alike(self._record, turns)
+        return self._alike[key]
 
     def following(self) -> dict[str, RecordedTurn]:
         """Return the next request of each recorded conversation that goes on, by conversation."""

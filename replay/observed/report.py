@@ -18,6 +18,7 @@ from refold.replay.index.guarantee import GUARANTEE, MATCHED
 from refold.replay.observed.explaining import all_divergences
 from refold.replay.observed.ignoring import places_of
 from refold.replay.observed.matching import Matcher
+from refold.replay.observed.reads import notes_on
 from refold.replay.observed.record import ObservedRecord
 
 __all__ = ["GUARANTEE", "ObservedReport", "ended_otherwise", "joined", "report_of"]
@@ -130,7 +131,7 @@ def report_of(
         exit_code=code if isinstance(code, int) else None,
         ignored=tuple(matcher.ignoring.found),
         ignored_count=matcher.ignoring.count,
-        notes=(*record.notes, *_notes(matcher)),
+        notes=(*record.notes, *_notes(matcher), *notes_on(matcher.reads())),
     )
 
 

@@ -114,7 +114,8 @@ def wire(one: Exchange) -> dict[str, Any]:
     said = one.answered()
     if one.asked.api == "other":
         head = {"status": 200, "headers": {"content-type": "application/json"}}
-        return {**head, "text": "{}", "sizes": [2], "at_ms": [3], "end": "whole"}
+        text = (one.answer or {}).get("content", "{}")
+        return {**head, "text": text, "sizes": [len(text)], "at_ms": [3], "end": "whole"}
     event = ModelAnswered(said.status, said.message, said.usage, said.stop_reason, said.error)
     return spelled(one.asked, event)
 

@@ -221,7 +221,7 @@ def fork_command(
     ):
         desk = Replaying(
             record, secrets, routes=routes, on_miss="live", log=journal,
-            profile=known, folders=folders_here(),
+            profile=known, folders=folders_here(), reads_again=False,
         )  # fmt: skip
         mcp = McpRecording(journal, secrets)
         run = _Run(command, routes, secrets, signals, write, terminal, known)

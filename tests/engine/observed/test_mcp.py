@@ -160,6 +160,20 @@ def test_what_was_subscribed_to_belongs_to_the_request_that_listens() -> None:
     assert second[1] == "0/mcp-tiny#1"
 
 
+def test_what_a_server_says_by_the_way_is_not_about_a_list() -> None:
+    """It belongs to the newest call, and to one that lists where nothing else is open."""
+    observer, kept = watched()
+    observer.client(request(1, name="echo"))
+    observer.client(request(2, "tools/list"))
+
+    observer.server(notification("notifications/message", data="by the call"))
+    by_call = kept.entries[-1][1]
+    observer.server(result(1))
+    observer.server(notification("notifications/message", data="by the list"))
+
+    assert (by_call, kept.entries[-1][1]) == ("0/mcp-tiny#1", "0/mcp-tiny#2")
+
+
 def test_a_response_after_a_cancellation_is_late() -> None:
     """`effect.late`: the client does not get it from the record."""
     observer, kept = watched()

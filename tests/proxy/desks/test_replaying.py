@@ -66,6 +66,24 @@ def test_what_was_not_recorded_is_refused_and_not_to_be_retried(
     assert "refold replay" in found[member]["message"]
 
 
+def test_no_answer_waits_for_what_only_reads(tmp_path: Path) -> None:
+    """How often that is asked for hangs on timing; the order of all else is kept."""
+    log = tmp_path / "run.jsonl"
+    with Upstream() as upstream, recorded(log, upstream.openai_url) as base:
+        for _ in range(2):
+            with asked(base, path="/openai/models", method="GET") as response:
+                models = response.read()
+        said(base, question("Hello"))
+
+    with replayed(log) as (base, desk):
+        said(base, question("Hello"))
+        for _ in range(3):
+            with asked(base, path="/openai/models", method="GET") as response:
+                assert response.read() == models
+
+    assert (desk.left(), desk.order.notes()) == ([], [])
+
+
 def test_what_was_not_recorded_may_go_on_live(hello: Path) -> None:
     with Upstream() as upstream:
         with replayed(hello, upstream.openai_url, on_miss="live") as (base, desk):

@@ -144,3 +144,139 @@ def test_volatile_arguments_are_not_compared(tmp_path: Path) -> None:
 
     assert text_of(said) == "monday"
     assert reported(client).identical
+
+
+LISTS = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
+
+
+def listed(client: Client, method: str = "tools/list", times: int = 1) -> list[Any]:
+    """Return what a list was, each time."""
+    found = []
+    for _ in range(times):
+        client.ask(method)
+        found.append({name: value for name, value in client.read().items() if name != "id"})
+    return found
+
+
+@pytest.mark.parametrize("method", LISTS)
+@pytest.mark.parametrize("now", [1, 2, 5])
+def test_a_list_is_read_as_often_as_a_client_likes(tmp_path: Path, method: str, now: int) -> None:
+    """A client whose cache does not have it yet asks once or often, as its threads run."""
+    log = tmp_path / "log.jsonl"
+    with recording(log) as client:
+        before = listed(client, method, 2)
+
+    with replaying(log) as client:
+        assert listed(client, method, now) == [before[0]] * now
+
+    report = reported(client)
+    assert report.identical
+    assert (report.served, report.requests) == (min(now, 2), 2)
+    asked = "once" if now == 1 else f"{now} times"
+    said = f"mcp tiny > {method} was asked {asked}, recorded 2 times; each recorded answer to it"
+    assert [note.startswith(said) for note in report.notes] == [True] * (now != 2)
+
+
+def test_a_list_that_is_not_read_at_all_is_told(tmp_path: Path) -> None:
+    """That is no matter of timing."""
+    log = tmp_path / "log.jsonl"
+    with recording(log) as client:
+        listed(client)
+
+    with replaying(log) as client:
+        pass
+
+    (one,) = reported(client).divergences
+    assert one.category == "unconsumed"
+
+
+def test_another_list_is_another_request(tmp_path: Path) -> None:
+    """With a cursor that was not recorded, say."""
+    log = tmp_path / "log.jsonl"
+    with recording(log) as client:
+        listed(client)
+
+    with replaying(log) as client:
+        listed(client)
+        client.ask("tools/list", {"cursor": "2"})
+        assert client.read()["error"]["code"] == -32000
+
+    assert not reported(client).identical
+
+
+COUNTING = """
+n=0
+while read line; do
+    n=$((n+1))
+    printf '{"jsonrpc":"2.0","id":%s,"result":{"n":%s}}\\n' $n $n
+done
+"""
+"""A server whose every answer is another."""
+TELLING = """
+for n in 1 2; do
+    read line
+    printf '{"jsonrpc":"2.0","id":%s,"result":{}}\\n' $n
+done
+printf '{"jsonrpc":"2.0","method":"notifications/message"}\\n'
+read line
+"""
+"""A server that says something after its second answer."""
+
+
+@pytest.mark.parametrize("now", [1, 3])
+def test_a_list_that_was_another_each_time_is_read_as_often_as_recorded(
+    tmp_path: Path, now: int
+) -> None:
+    """Which of its answers one more would be, nothing says."""
+    log = tmp_path / "log.jsonl"
+    with recording(log, command=("sh", "-c", COUNTING)) as client:
+        listed(client, times=2)
+
+    with replaying(log) as client:
+        found = listed(client, times=now)
+
+    assert [each["result"] for each in found[:2]] == [{"n": 1}, {"n": 2}][:now]
+    (one,) = reported(client).divergences
+    assert one.category == ("unconsumed" if now == 1 else "extra_call")
+
+
+@pytest.mark.parametrize(("is_changed_first", "is_identical"), [(True, True), (False, False)])
+def test_a_list_that_changed_is_read_as_often_as_recorded(
+    tmp_path: Path, *, is_changed_first: bool, is_identical: bool
+) -> None:
+    """`chatty` says that it did; what it said before the first reading tells nothing of it."""
+    log = tmp_path / "log.jsonl"
+
+    def talk(client: Client, times: int) -> None:
+        for does_list in (not is_changed_first, is_changed_first):
+            if does_list:
+                listed(client, times=times)
+            else:
+                client.called("chatty")
+                assert client.read()["method"] == "notifications/tools/list_changed"
+
+    with recording(log) as client:
+        talk(client, 1)
+    with replaying(log) as client:
+        talk(client, 2)
+
+    assert reported(client).identical is is_identical
+
+
+def test_what_came_with_a_list_is_said_once_and_missed_where_it_is_not(tmp_path: Path) -> None:
+    """A list that is not read again may be left out only where nothing is left out with it."""
+    log = tmp_path / "log.jsonl"
+    with recording(log, command=("sh", "-c", TELLING)) as client:
+        listed(client, times=2)
+        assert client.read()["method"] == "notifications/message"
+
+    with replaying(log) as client:
+        listed(client, times=2)
+        assert client.read()["method"] == "notifications/message"
+        listed(client, times=2)  # with nothing between them
+    again = reported(client)
+    with replaying(log) as client:
+        listed(client)
+
+    assert again.identical
+    assert [one.category for one in reported(client).divergences] == ["unconsumed"]

@@ -134,6 +134,7 @@ def _report(report: Any) -> int:
     served = f"{report.served} of {words.counted(report.requests, 'recorded request')} served"
     if report.identical:
         output.told(("identical", "green"), f": {served}; the server had no part in it")
+        _tell_notes(report)
         return FINE
     count = words.counted(len(report.divergences), "difference")
     output.told((count, "bold red"), f": {served}")
@@ -141,4 +142,10 @@ def _report(report: Any) -> int:
         output.told()
         for line in str(divergence).split("\n"):
             output.told(line)
+    _tell_notes(report)
     return DIFFERS
+
+
+def _tell_notes(report: Any) -> None:
+    for note in report.notes:
+        output.told(f"note: {note}")

@@ -31,6 +31,7 @@ from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.explaining import divergence_of
 from refold.replay.observed.folders import FOLDERS, Folders
 from refold.replay.observed.matching import Matcher, Miss
+from refold.replay.observed.reads import only_reads
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
 
 OnMiss = Literal["fail", "live"]
@@ -77,11 +78,15 @@ class Replaying:
         pace: Pace = "full",
         log: Log | None = None,
         until: int | None = None,
+        reads_again: bool = True,
         advice: str = ADVICE,
         profile: Profile | None = None,
         folders: Mapping[str, str] | None = None,
     ) -> None:
-        """Take the record; `folders` are those of now, `profile` says who asks."""
+        """Take the record; `folders` are those of now, `profile` says who asks.
+
+        Without `reads_again`, what only reads is served as often as it was recorded, too.
+        """
         self._record = record
         self._secrets = secrets
         self._routes = {route.name: route for route in routes}
@@ -96,8 +101,10 @@ class Replaying:
         self.folders = Folders(record.started.rules.get(FOLDERS, {}), folders or {})
         self._marks_apart = marks_apart(record.started.rules)
         kept = [turn for turn in record.turns if until is None or turn.seq < until]
+        # How often something is only read hangs on timing: no other answer waits for it.
+        kept = [turn for turn in kept if not only_reads(turn.asked)]
         self.order = Order(kept if pace == "full" else (), record.tools)
-        self.matcher = Matcher(record, until=until)
+        self.matcher = Matcher(record, until=until, reads_again=reads_again)
         self.divergences: list[Divergence] = []
         """What could be said of each request without an answer while the command ran."""
         self.served = 0

@@ -162,6 +162,12 @@ def item_of(request: McpRequest, call: str) -> dict[str, Any]:
     return {"kind": "tool", "name": request.name, "call": call, "arguments": arguments}
 
 
+def title_of(server: str, cue: Cue) -> str:
+    """Return what a request asks of whom: `mcp weather > tools/list`."""
+    name = cue.request.name if cue.request is not None else cue.method
+    return f"mcp {server} > {name.removeprefix(PREFIX)}"
+
+
 def place_of(record: McpRecord, server: str, name: str, call: str) -> str:
     """Return where a request stands, in words: `agent.py > mcp weather > forecast#3`."""
     ordinal = call.rpartition("#")[2] or "?"

@@ -5,9 +5,10 @@ below it as steps, in order.  Read once, when the first client comes.  Rules: CO
 """
 
 import base64
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import attrs
 
@@ -26,9 +27,12 @@ from refold.engine.log.blobs import BlobStore
 from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import nonsense, whole_data
 from refold.engine.observed.mcp import MCP
-from refold.engine.observed.mcp_messages import PING, SCOPES, McpRequest, given
+from refold.engine.observed.mcp_messages import LISTS, PING, PREFIX, SCOPES, McpRequest, given
 from refold.engine.observed.volatile import VolatileRules
 from refold.proxy.mcp.rules import compared_key
+
+_LISTS: Final = frozenset(PREFIX + each for each in LISTS)
+_CHANGED: Final = re.compile(r"notifications/(\w+)/list_changed")
 
 
 @attrs.define(kw_only=True)
@@ -63,6 +67,20 @@ class Cue:
     is_served: bool = False
     is_over: bool = False
 
+    def answer(self) -> dict[str, Any] | None:
+        """Return {result} or {error} of a response; `None` where there is none, or HTTP failed."""
+        found = [step.data for step in self.steps if step.kind == "response"]
+        return found[-1] if found and "failed" not in found[-1] else None
+
+    def answer_alone(self) -> "Cue":
+        """Return it with its response, and nothing that was said beside or after it."""
+        steps = [step for step in self.steps if step.kind == "response"]
+        return attrs.evolve(self, steps=steps, following=[])
+
+    def is_alone(self) -> bool:
+        """Return whether nothing was said beside or after the response."""
+        return len(self.steps) == 1 and not self.following
+
 
 @attrs.define(kw_only=True)
 class Connection:
@@ -74,6 +92,8 @@ class Connection:
     cues: list[Cue]
     """The first is `begin`."""
     exit_code: int | None = None
+    changed: dict[str, int] = attrs.field(factory=dict)
+    """By what is listed (`tools`, …): the last entry in which the server said that it changed."""
 
     def requests(self) -> Iterator[Cue]:
         """Yield the requests, in the order of asking."""
@@ -101,18 +121,58 @@ class McpRecord:
         return [cue for each in self.connections for cue in each.requests() if not is_ping(cue)]
 
     def left(self) -> list[tuple[Connection, list[Cue]]]:
-        """Return the requests that nobody has asked again, by connection; pings do not count."""
+        """Return the requests that nobody has asked again, by connection; pings do not count.
+
+        Nor does a list that was asked for at least once, and was the same each time.
+        """
         found = []
         for each in self.connections:
-            waiting = [cue for cue in each.requests() if not cue.is_served and not is_ping(cue)]
+            waiting = [
+                cue
+                for cue in each.requests()
+                if not cue.is_served and not is_ping(cue) and not self._is_read_again(each, cue)
+            ]
             if waiting:
                 found.append((each, waiting))
         return found
+
+    def equal(self, server: str, key: str) -> list[Cue]:
+        """Return the requests that ask a server the same, in the order of the record."""
+        return [cue for each in self.of(server) for cue in each.requests() if cue.key == key]
+
+    def is_same_list(self, server: str, key: str) -> bool:
+        """Return whether a request only lists, and each recorded answer was the same.
+
+        Not where the server said that the list changed, after it was first asked for.
+        """
+        equal = self.equal(server, key)
+        if not equal or not only_lists(equal[0]):
+            return False
+        answers = [cue.answer() for cue in equal]
+        is_same = answers[0] is not None and all(each == answers[0] for each in answers)
+        return is_same and self._changed(server, equal[0]) < min(cue.seq for cue in equal)
+
+    def _changed(self, server: str, cue: Cue) -> int:
+        name = cue.request.name if cue.request is not None else ""
+        listed = name.removeprefix(PREFIX).partition("/")[0]
+        return max(each.changed.get(listed, 0) for each in self.of(server))
+
+    def _is_read_again(self, connection: Connection, cue: Cue) -> bool:
+        return (
+            cue.is_alone()
+            and self.is_same_list(connection.server, cue.key)
+            and any(each.is_served for each in self.equal(connection.server, cue.key))
+        )
 
 
 def is_ping(cue: Cue) -> bool:
     """Return whether a request only asks whether the server is there."""
     return cue.request is not None and cue.request.name == PING
+
+
+def only_lists(cue: Cue) -> bool:
+    """Return whether a request only reads a list."""
+    return cue.request is not None and cue.request.name in _LISTS
 
 
 def read_mcp(log: Path, rules: VolatileRules, *, until: int | None = None) -> McpRecord:
@@ -197,6 +257,8 @@ class _Reading:
                 cue.steps[-1] = Step(kind="response", data=_answer(data), seq=seq)
             case "server", ("notification" | "text") as kind:
                 asks = cause if data.get("method") == "notifications/cancelled" else None
+                if changed := _CHANGED.fullmatch(str(data.get("method"))):
+                    connection.changed[changed[1]] = seq
                 _add(cue, Step(kind=kind, data=data, seq=seq, asks=asks))
             case _:
                 pass

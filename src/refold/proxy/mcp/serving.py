@@ -2,7 +2,8 @@
 
 A request is served the first recorded answer, in the order of the record, of one that asked the
 same server exactly the same, with what the server said before and after it.  Nothing like it is
-served in its place: a request that was not recorded gets an error, and is a divergence.
+served in its place: a request that was not recorded gets an error, and is a divergence.  A list
+that was the same each time is served as often as it is asked for.
 Rules: CONTRACT.md §16.11.
 """
 
@@ -20,12 +21,21 @@ from refold.engine.observed.mcp_messages import McpRequest, id_key
 from refold.engine.observed.volatile import VolatileRules
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.recording import Log
-from refold.proxy.mcp.misses import Miss, answered_otherwise, divergence_of
+from refold.proxy.mcp.misses import Miss, answered_otherwise, divergence_of, title_of
 from refold.proxy.mcp.parties import NOTHING, Hello, Party, Reply, Sent
-from refold.proxy.mcp.record import Connection, Cue, McpRecord, Step, content_of, is_ping
+from refold.proxy.mcp.record import (
+    Connection,
+    Cue,
+    McpRecord,
+    Step,
+    content_of,
+    is_ping,
+    only_lists,
+)
 from refold.proxy.mcp.recording import McpRecording
 from refold.proxy.mcp.rules import compared_key
 from refold.replay.explain.divergence import Divergence
+from refold.replay.observed.reads import ReadCount
 
 REFUSED: Final = -32000
 """The error code of a request that was not recorded."""
@@ -44,6 +54,8 @@ class McpServing:
         self.served = 0
         self._recording = McpRecording(log, secrets)
         self._counts: Counter[str] = Counter()
+        self._again: Counter[tuple[str, str]] = Counter()
+        """By server and key: how often a list was served beyond what was recorded."""
 
     def connect(self, hello: Hello) -> Party:
         """Return what serves one connection."""
@@ -55,18 +67,34 @@ class McpServing:
         return _Served(self, observer, hello.server, same)
 
     def take(self, request: McpRequest, server: str, same: Connection | None) -> Cue | Miss:
-        """Return the recorded request that is made again, once."""
+        """Return the recorded request that is made again: each once, but for pings and lists."""
         connections = sorted(self.record.of(server), key=lambda each: each is not same)
         key = compared_key(request, self.rules)
         asked = [cue for each in connections for cue in each.requests() if cue.key == key]
         found = next((cue for cue in asked if not cue.is_served), None)
         if found is None and asked and is_ping(asked[-1]):
-            return asked[-1]  # how many there are hangs on time alone
+            return asked[-1].answer_alone()  # how many there are hangs on time alone
+        if found is None and self.record.is_same_list(server, key):
+            self._again[server, key] += 1
+            return asked[-1].answer_alone()
         if found is None:
             return Miss(request, server, len(asked), connections)
         found.is_served = True
         self.served += not is_ping(found)
         return found
+
+    def reads(self) -> list[ReadCount]:
+        """Return how often each list was read that was the same each time it was recorded."""
+        counts = {}
+        for connection in self.record.connections:
+            server = connection.server
+            for cue in connection.requests():
+                equal = self.record.equal(server, cue.key) if only_lists(cue) else ()
+                served = sum(each.is_served for each in equal)
+                if served and self.record.is_same_list(server, cue.key):
+                    asked = served + self._again[server, cue.key]
+                    counts[server, cue.key] = ReadCount(title_of(server, cue), asked, len(equal))
+        return list(counts.values())
 
 
 @attrs.define(eq=False)

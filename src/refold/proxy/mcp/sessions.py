@@ -32,6 +32,7 @@ from refold.proxy.mcp.remote import Remote, recording_here
 from refold.proxy.mcp.serving import McpServing
 from refold.proxy.mcp.stdio import STANDARD, Descriptors, EndedServer
 from refold.replay.explain.divergence import Divergence
+from refold.replay.observed import reads
 from refold.replay.observed.record import read_record
 from refold.replay.observed.report import ObservedReport, joined
 
@@ -51,6 +52,8 @@ class McpReport:
     """Recorded; pings do not count."""
     served: int
     divergences: tuple[Divergence, ...]
+    notes: tuple[str, ...] = ()
+    """What else is to be known of this replay, in words."""
 
     @property
     def identical(self) -> bool:
@@ -84,6 +87,7 @@ def report_of(serving: McpServing) -> McpReport:
         requests=len(serving.record.counted()),
         served=serving.served,
         divergences=first_of_each(found),
+        notes=reads.notes_on(serving.reads()),
     )
 
 
@@ -95,6 +99,7 @@ def with_mcp(report: ObservedReport, serving: McpServing) -> ObservedReport:
         requests=report.requests + mcp.requests,
         served=report.served + mcp.served,
         divergences=joined(report.divergences, mcp.divergences),
+        notes=(*report.notes, *mcp.notes),
     )
 
 
