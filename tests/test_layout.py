@@ -392,6 +392,7 @@ def test_a_map_of_a_folder_names_all_that_is_in_it(package: str) -> None:
 
 _DOCUMENTS: Final = (
     "ARCHITECTURE.md", "CHANGELOG.md", "CONTRACT.md", "CONTRIBUTING.md", "README.md", "SECURITY.md",
+    *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),
 )  # fmt: skip
 
 
@@ -401,8 +402,7 @@ def _text(name: str) -> str:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_is_documented(command: str) -> None:
-    """With a row in README's table, and by name in the contract (§14.1)."""
-    assert f"| `refold {command}" in _text("README.md")
+    """By name in the contract (§14.1); docs/commands.md is made of the help pages."""
     assert f"`{command}`" in _text("CONTRACT.md").partition("**§14.1")[2].partition("**§14.2")[0]
 
 
@@ -422,7 +422,7 @@ def test_the_paths_of_the_architecture_are_there() -> None:
 
 
 def test_the_exit_codes_of_the_documents_are_those_of_the_code() -> None:
-    """README and CONTRACT.md §14.2 have the same table, and `cli.output.exit_codes` its numbers."""
+    """docs/commands.md and CONTRACT.md §14.2 have the same table, with the numbers of the code."""
     row = re.compile(r"^\| (\d+) \| (.+) \|$", re.MULTILINE)
     errors = _parsed("src/refold/cli/output/exit_codes.py").body
     numbers = {
@@ -431,10 +431,10 @@ def test_the_exit_codes_of_the_documents_are_those_of_the_code() -> None:
         if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Constant)
     }
 
-    in_readme, in_contract = row.findall(_text("README.md")), row.findall(_text("CONTRACT.md"))
+    in_page, in_contract = row.findall(_text("docs/commands.md")), row.findall(_text("CONTRACT.md"))
 
-    assert in_readme == in_contract
-    assert {int(number) for number, _ in in_readme} == numbers
+    assert in_page == in_contract
+    assert {int(number) for number, _ in in_page} == numbers
 
 
 # --- tests -----------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ class Delegation:
     """What a child is to do, and within which bounds."""
 
     program: Program | Reference | str
-    """A function, a reference, `module:name`, `file.py:name`, or a name that Refold ships
+    """A function, a reference, ``module:name``, ``file.py:name``, or a name that Refold ships
     (`agent`)."""
     input: Json = None
     brief: str = ""

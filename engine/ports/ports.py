@@ -145,9 +145,9 @@ class ModelRequest:
     """One request to a model.  Messages are neutral; each adapter translates (`engine.models`)."""
 
     messages: tuple[dict[str, Any], ...]
-    """`{"role": "system"|"user", "content": str}` ·
-    `{"role": "assistant", "content": str, "tool_calls": [{"id", "name", "arguments": {…}}]}` ·
-    `{"role": "tool", "tool_call_id": str, "name": str, "content": str, "is_error": bool}`."""
+    """``{"role": "system"|"user", "content": str}`` ·
+    ``{"role": "assistant", "content": str, "tool_calls": [{"id", "name", "arguments": {…}}]}`` ·
+    ``{"role": "tool", "tool_call_id": str, "name": str, "content": str, "is_error": bool}``."""
     tools: tuple[ToolDefinition, ...] = ()
     parameters: dict[str, Any] = attrs.field(factory=dict)
     """Passed on by name: temperature, max_tokens, tool_choice, …  Two are for scripts and never
@@ -178,7 +178,7 @@ class Model(Protocol):
 
     @property
     def name(self) -> str:
-        """As the log shows it: `openai:gpt-4o`, `scripted`."""
+        """As the log shows it, ``openai:gpt-4o`` or ``scripted``."""
         ...
 
     @property

@@ -66,7 +66,7 @@ class Recording:
     """Hash of the log's last entry: keep it elsewhere, and nobody can cut the log unnoticed."""
     entries: int
     where: str = ""
-    """`file.py:26`, the line of the program that raised; empty where none did."""
+    """``file.py:26``, the line of the program that raised; empty where none did."""
     summary: str = ""
     artifacts: tuple[Artifact, ...] = ()
     usage: Usage = Usage()

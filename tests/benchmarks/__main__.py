@@ -1,6 +1,6 @@
 """`python -m tests.benchmarks`: what Refold costs, as ratios measured in one run.  Run by hand.
 
-Nothing here is a test: a table is for people to read.  `--markdown` prints it for a README,
+Nothing here is a test: a table is for people to read.  `--markdown` prints it for docs,
 `--large` measures memory on a log of 1 GB instead of 100 MB, and words choose among the sections.
 """
 

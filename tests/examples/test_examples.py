@@ -31,11 +31,11 @@ def run_in(folder: Path, example: Path) -> str:
     return ended.stdout
 
 
-def test_each_tool_has_an_example_with_a_line_in_the_readme() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_each_tool_has_an_example_with_a_line_in_the_documents() -> None:
+    page = (ROOT / "docs" / "agents-with-models.md").read_text(encoding="utf-8")
 
     assert {path.stem for path in EXAMPLES} == {*POLICIES, "second_opinion"}
-    assert [path.name for path in EXAMPLES if f"examples/{path.name}" not in readme] == []
+    assert [path.name for path in EXAMPLES if f"examples/{path.name}" not in page] == []
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)

@@ -1,8 +1,9 @@
 """The commands of `refold`, by name; each is imported when it is used.
 
-To add one: a module in `commands/` with a click command named `command`, a line in `COMMANDS`, the
-schema of its document in `cli.schema.documents`, a mention in README.md; `tests/cli/` fails until
-all of them exist.  What an error becomes is `cli.output.exit_codes`'s.  Rules: CONTRACT.md §14.
+To add one: a module in `commands/` with a click command named `command`, a line in `GROUPS`, the
+schema of its document in `cli.schema.documents`, its name in CONTRACT.md §14.1; `tests/cli/` fails
+until all of them exist.  What an error becomes is for `cli.output.exit_codes`.  Rules: CONTRACT.md
+§14.
 """
 
 import contextlib
@@ -17,33 +18,45 @@ import click
 
 from refold.cli.output.pages import page
 
-COMMANDS: Final = {
-    "demo": "Record a survey of a source tree by subagents; show and replay it.",
-    "run": "Run an agent (AGENT.md) and record it.",
-    "record": "Record a command as it is, in any language: what it asks of models.",
-    "mcp-proxy": "Record an MCP server, or serve it from its record.",
-    "agents": "Check a folder of agent files.",
-    "ls": "List the recorded runs of a folder.",
-    "show": "Show who delegated what to whom, and how it ended.",
-    "tail": "Show the last entries of a log; follow one being written.",
-    "verify": "Check that logs are intact and complete.",
-    "resume": "Go on with a run that broke off, or that waits for a person.",
-    "replay": "Re-execute a run against its record; say where it differs.",
-    "drift": "Run a record again, live; say what answers otherwise now.",
-    "fork": "What if a result had been different? Go on from any entry.",
-    "explore": "Try other orders of completion; say which changes the output.",
-    "sensitivity": "Say which recorded outcomes a run depends on.",
-    "diff": "Compare two recorded runs, scope by scope.",
-    "compare": "Compare many recorded runs: status, calls, tokens, time.",
-    "state": "Show the state of a run after any entry.",
-    "why": "Show what led to an entry, back to the first line.",
-    "recover": "Say what a crash or damage left; salvage what verifies.",
-    "pack": "Make one file of a run's logs, to attach to a report.",
-    "view": "Show runs in the browser, also while they are written.",
-    "export": "Make a page that shows a run, or a trace for another viewer.",
-    "schema": "Print the JSON schema of a document or an event.",
+GROUPS: Final = {
+    "Record": {
+        "demo": "Record a survey by subagents; show, verify and replay it.",
+        "run": "Run an agent (AGENT.md) and record it.",
+        "record": "Record a command as it is: what it asks of models.",
+        "mcp-proxy": "Record an MCP server, or serve it from its record.",
+        "resume": "Go on with a run that broke off, or that waits for a person.",
+    },
+    "Look": {
+        "ls": "List the recorded runs of a folder.",
+        "show": "Show who delegated what to whom, and how it ended.",
+        "view": "Show runs in the browser, also while they are written.",
+        "tail": "Show the last entries of a log; follow one being written.",
+        "why": "Show what led to an entry, back to the first line.",
+        "state": "Show the state of a run after any entry.",
+        "export": "Make a page that shows a run, or a trace for another viewer.",
+    },
+    "Check": {
+        "verify": "Check that logs are intact and complete.",
+        "replay": "Re-execute a run against its record; say where it differs.",
+        "diff": "Compare two recorded runs, scope by scope.",
+        "compare": "Compare many recorded runs: status, calls, tokens, time.",
+        "agents": "Check a folder of agent files.",
+    },
+    "What if": {
+        "drift": "Run a record again, live; say what answers otherwise now.",
+        "fork": "What if a result had been different? Go on from any entry.",
+        "explore": "Try other orders of completion; say which changes the output.",
+        "sensitivity": "Say which recorded outcomes a run depends on.",
+    },
+    "More": {
+        "pack": "Make one file of a run's logs, to attach to a report.",
+        "recover": "Say what a crash or damage left; salvage what verifies.",
+        "schema": "Print the JSON schema of a document or an event.",
+    },
 }
-"""Every command with its line in `refold --help`."""
+"""Every command with its line in `refold --help`, by what it is for."""
+
+COMMANDS: Final = tuple(name for group in GROUPS.values() for name in group)
 
 _MODULES: Final = {name: f"refold.cli.commands.{name.replace('-', '_')}" for name in COMMANDS}
 
@@ -77,6 +90,8 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command, imported now."""
         del ctx
+        if cmd_name == "help":
+            return _help
         if cmd_name not in COMMANDS:
             return None
         found: click.Command = import_module(_MODULES[cmd_name]).command
@@ -86,7 +101,7 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, or name the nearest."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+        if args and args[0] not in (*COMMANDS, "help") and not args[0].startswith("-"):
             near = difflib.get_close_matches(args[0], COMMANDS, n=1)
             advice = f"did you mean {near[0]}?" if near else f"known: {', '.join(COMMANDS)}"
             raise click.UsageError(f"there is no command {args[0]!r}; {advice}", ctx)
@@ -107,8 +122,10 @@ class Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing them."""
         del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        longest = max(map(len, COMMANDS))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{each:{longest}}", said) for each, said in commands.items()])
 
     def main(self, args: Sequence[str] | None = None, **options: Any) -> NoReturn:  # type: ignore[override]  # click declares two overloads; ours never returns
         """Run, and exit with the code that CONTRACT.md §14 gives."""
@@ -118,6 +135,22 @@ class Commands(click.Group):
         _never_fail_to_print()
         options["standalone_mode"] = False
         sys.exit(guarded(lambda: super(Commands, self).main(args, **options)))
+
+
+@click.command("help", add_help_option=False)
+@click.argument("name", required=False)
+@click.pass_context
+def _help(context: click.Context, name: str | None) -> None:
+    """Show the page of a command."""
+    parent = context.parent
+    assert parent is not None, "a command of the group"
+    if name is None:
+        click.echo(parent.get_help())
+        return
+    found, command, _ = refold.resolve_command(parent, [name])
+    assert command is not None, "else a usage error"
+    with click.Context(command, info_name=found, parent=parent, **refold.context_settings) as page:
+        click.echo(page.get_help())
 
 
 @click.group(

@@ -4,6 +4,6 @@ Arguments flow in, which click has checked; one document, or lines, and an exit 
 `replay_many` is what `replay` and `drift` do with more than one log.  Imports `arguments`,
 `schema`, `output` and everything that `refold` has.  Rules: CONTRACT.md §14.
 
-To add one: its file here, a line in `cli.group.COMMANDS`, the schema of its document in
-`cli.schema.documents`, a mention in README.md; `tests/cli/` fails until all of them exist.
+To add one: its file here, a line in `cli.group.GROUPS`, the schema of its document in
+`cli.schema.documents`, its name in CONTRACT.md §14.1; `tests/cli/` fails until all of them exist.
 """

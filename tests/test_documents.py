@@ -1,15 +1,18 @@
-"""README.md is true: every block runs, and prints what it says it prints.
+"""README.md and the pages of docs/ are true: every block runs, and prints what it says it prints.
 
-Each section has a folder of its own.  A block after ``Save this as `name`:`` becomes that file; any
-other Python block is run.  Lines of a console block that begin with `$` are run by a shell; the
-lines below one are looked for in its output, in order, `…` standing for anything; one that ends
-in `# fails` has to end with 1.  The two commands that set everything up are run by `.ci/run`; those
-that enter their environment have nothing to do here.
+Each section of README, and each page, has a folder of its own.  A block after ``Save this as
+`name`:`` becomes that file; any other Python block is run.  Lines of a console block that begin
+with `$` are run by a shell; the lines below one are looked for in its output, in order, `…`
+standing for anything.  One that ends in `# fails` has to end with 1, and one that ends in
+`# until Ctrl-C` is interrupted as soon as it has said something.  The two commands that set
+everything up are run by `.ci/run`; those that enter their environment have nothing to do here.
 """
 
+import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -18,13 +21,18 @@ from typing import Final
 
 import attrs
 import pytest
+import yaml
+from markdown_it import MarkdownIt
 
 from tests.support.upstream import Upstream
 
-README: Final = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT: Final = Path(__file__).parents[1]
+README: Final = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES: Final = {
+    path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")
+}
 
-_BLOCK: Final = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
-_SAVED_AS: Final = re.compile(r"save this as\s+`(?P<name>[\w.]+)`:\s*\Z", re.IGNORECASE)
+_SAVED_AS: Final = re.compile(r"save\s+this\s+as\s+`(?P<name>[\w.]+)`:\s*\Z", re.IGNORECASE)
 _SET_UP: Final = "$ python3 -m venv"
 _ENTER: Final = "$ source .venv/bin/activate && "
 _MEMBERS: Final = ("seq", "kind", "call", "cause", "data", "meta", "hash")
@@ -33,9 +41,11 @@ _DIFFER: Final = ("refold replay", "refold explore", "refold diff", "refold drif
 _RECORD: Final = ("refold record ", "pytest -q --refold-record=")
 """Commands that need a model: there is one for as long as they run, and for no other."""
 _WITHOUT: Final = "-p no:hypothesispytest -p no:xdist -p no:anyio"
-"""Plugins that are slow to load, and of no use in what README shows."""
+"""Plugins that are slow to load, and of no use in what the documents show."""
 _FAILS: Final = "# fails"
 """How a command ends that is to fail."""
+_UNTIL: Final = "# until Ctrl-C"
+"""How a command ends that serves until it is interrupted."""
 
 
 @attrs.frozen
@@ -53,13 +63,19 @@ def _sections() -> dict[str, str]:
 
 
 def _blocks(section: str) -> Iterator[Block]:
-    for found in _BLOCK.finditer(section):
-        saved = _SAVED_AS.search(section[: found.start()])
-        yield Block(found["language"], found["text"], saved["name"] if saved else "")
+    before = ""
+    for token in MarkdownIt().parse(section):
+        if token.type == "fence" and not token.info.startswith("{"):  # else for Sphinx
+            saved = _SAVED_AS.search(before)
+            yield Block(token.info, token.content, saved["name"] if saved else "")
+        if token.content:
+            before = token.content
 
 
 SECTIONS: Final = {
-    title: blocks for title, text in _sections().items() if (blocks := list(_blocks(text)))
+    title: blocks
+    for title, text in {**_sections(), **PAGES}.items()
+    if (blocks := list(_blocks(text)))
 }
 
 
@@ -73,6 +89,8 @@ def test_every_block_of_a_section_runs(title: str, tmp_path: Path) -> None:
             (tmp_path / "_block.py").write_text(block.text, encoding="utf-8")
             _run("python _block.py", [], tmp_path)
             (tmp_path / "_block.py").unlink()
+        elif block.language == "yaml":
+            assert yaml.safe_load(block.text)["jobs"], "a workflow"
         elif block.language == "console":
             for command, expected in _commands(block.text):
                 if command.startswith(_RECORD):
@@ -80,6 +98,8 @@ def test_every_block_of_a_section_runs(title: str, tmp_path: Path) -> None:
                         _run(command, expected, tmp_path, upstream.environment())
                 else:
                     _run(command, expected, tmp_path)
+        elif block.language == "bash":
+            subprocess.run(["bash", "-n", "-c", block.text], check=True)  # of a shell's own file
         else:
             assert block.language == "json", f"a block without a known language in {title}"
             _check_lines(block.text)
@@ -116,17 +136,24 @@ def _run(
         "PYTEST_ADDOPTS": _WITHOUT,
         **(more or {}),
     }
-    ended = subprocess.run(
+    with subprocess.Popen(
         ["bash", "-c", command],
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        check=False,
-    )
-    said = ended.stdout.decode()
-    assert ended.returncode in _codes(command), said
+        start_new_session=True,
+        encoding="utf-8",
+    ) as started:
+        assert started.stdout is not None
+        first = ""
+        if command.endswith(_UNTIL):
+            first = started.stdout.readline()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(started.pid, signal.SIGINT)
+        said = first + started.stdout.read()
+    assert started.returncode in _codes(command), said
     lines = iter(said.splitlines())
     for pattern in (_pattern(line) for line in expected if line.strip("… ")):
         assert any(pattern.fullmatch(line) for line in lines), f"{pattern.pattern} in\n{said}"
@@ -135,6 +162,8 @@ def _run(
 def _codes(command: str) -> tuple[int, ...]:
     if command.endswith(_FAILS):
         return (1,)
+    if command.endswith(_UNTIL):
+        return (0, 130, -signal.SIGINT)
     return (0, 1) if command.startswith(_DIFFER) else (0,)
 
 
@@ -146,3 +175,29 @@ def _check_lines(text: str) -> None:
     """A line of a log that is shown has the members of one, in their order."""
     for line in text.splitlines():
         assert tuple(json.loads(line)) == _MEMBERS
+
+
+def test_the_first_hour_is_short() -> None:
+    """README is read to its end; what is more stands in docs/."""
+    assert len(README.splitlines()) <= 250
+
+
+_ANSWER: Final = re.compile(r"^\| (.+\?) \| \[.+\]\(([\w-]+\.md)(?:#([\w-]+))?\) \|$", re.MULTILINE)
+
+
+def test_every_question_is_answered_where_the_table_says() -> None:
+    """By a page, and a heading on it."""
+    answers = _ANSWER.findall(PAGES["questions.md"])
+
+    assert len(answers) >= 20
+    assert len(answers) == PAGES["questions.md"].count("?")
+    for question, page, anchor in answers:
+        headings = re.findall(r"^#+ (.+)$", PAGES[page], re.MULTILINE)
+        anchors = {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in headings}
+        assert not anchor or anchor in anchors, f"{question}: {page} has no #{anchor}"
+
+
+@pytest.mark.parametrize("page", sorted(PAGES.keys() - {"index.md"}))
+def test_every_page_is_found_from_the_first(page: str) -> None:
+    """The table of contents has it."""
+    assert re.search(rf"^(\w.*<)?{page.removesuffix('.md')}>?$", PAGES["index.md"], re.MULTILINE)
