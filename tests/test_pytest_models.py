@@ -147,7 +147,8 @@ from desk import SYSTEM
 
 def test_ask(refold_models):
     asked = {"model": "claude-sonnet-5-5", "max_tokens": 100, "system": SYSTEM}
-    messages = [{"role": "user", "content": "Hello!"}]
+    text = {"type": "text", "text": "Hello!", "cache_control": {"type": "ephemeral"}}
+    messages = [{"role": "user", "content": [text]}]
     with anthropic.Anthropic() as client:
         with client.messages.stream(**asked, messages=messages) as stream:
             assert "".join(stream.text_stream) == "Hello! Which city do you ask about?"

@@ -55,8 +55,14 @@ PROVIDERS: Final[dict[ApiName, str]] = {
 _DEPLOYMENT: Final = "/deployments/"
 _OF_VERTEX: Final = re.compile(r"/publishers/anthropic/models/[^/]+:(rawPredict|streamRawPredict)$")
 """Where Vertex takes requests in Anthropic's format; other publishers have formats of their own."""
+_OF_BEDROCK: Final = re.compile(r"/model/([^/]+)/invoke(?:-with-response-stream)?$")
+_ESCAPED: Final = re.compile(r"%([2-7][0-9A-Fa-f])")
 _NAMED: Final = re.compile(r"/([^/:]+):[A-Za-z]+$")
 """A path that ends in a model and what is asked of it, as Google's do."""
+_VERSION: Final = "anthropic_version"
+"""What Bedrock wants in bodies in Anthropic's format; other models there have other formats."""
+NEWEST: Final = 2
+"""What is read: 1: Google's paths, and marks of caching apart · 2: Bedrock's paths, too."""
 
 
 def api_of(method: str, path: str) -> ApiName:
@@ -64,7 +70,7 @@ def api_of(method: str, path: str) -> ApiName:
     if method.upper() != "POST":
         return "other"
     plain = path.partition("?")[0].rstrip("/")
-    if _OF_VERTEX.search(plain):
+    if _OF_VERTEX.search(plain) or _OF_BEDROCK.search(plain):
         return "messages"
     return next((api for end, api in _SUFFIXES.items() if plain.endswith(end)), "other")
 
@@ -75,23 +81,25 @@ def read_request(
     body: bytes,
     remembered: Remembered | None = None,
     *,
-    is_apart: bool = True,
+    reads: int = NEWEST,
 ) -> Asked:
     """Return what a request asks; never raises.  What is `remembered` is not read again.
 
     What speaks none of the interfaces, or none as it should be, is `other`: {method, path, body},
     the body as a JSON object or list, else as text, else as {"base64": …}; null for none.
-    Unless `is_apart`, marks of caching stay in the messages, and what Gemini and Vertex are asked
-    is `other`, as logs before had them.
+    `reads` says how much is read (`NEWEST`): logs that were begun with less go on with that.
     """
     api = api_of(method, path_and_query)
-    if not is_apart and _NAMED.search(path_and_query.partition("?")[0]):
-        api = "other"  # as logs before have what Google's paths ask
+    path = path_and_query.partition("?")[0]
+    is_of_bedrock = _OF_BEDROCK.search(path) is not None
+    if (reads < 1 and _NAMED.search(path)) or (reads < NEWEST and is_of_bedrock):
+        api = "other"
     if api != "other":
         found, lists = (remembered or Remembered(0)).object_in(body)
         is_shaped, read = _READ[api]
-        if found is not None and PLACE not in found and is_shaped(found, lists):
-            if is_apart and api == "messages" and messages.MARKS not in found:
+        is_one = found is not None and PLACE not in found and is_shaped(found, lists)
+        if found is not None and is_one and (_VERSION in found or not is_of_bedrock):
+            if reads and api == "messages" and messages.MARKS not in found:
                 found, lists = messages.without_marks(found, lists)
             return _placed(read(found, lists), path_and_query)
     parameters = {"method": text_of(method), "path": path_and_query, "body": _body(body)}
@@ -100,11 +108,14 @@ def read_request(
 
 def _placed(asked: Asked, path_and_query: str) -> Asked:
     """Return a request with its path, where the path says which deployment, or has a query."""
-    named = _NAMED.search(path_and_query.partition("?")[0])
-    if "?" not in path_and_query and _DEPLOYMENT not in path_and_query and named is None:
+    path = path_and_query.partition("?")[0]
+    model = asked.model
+    if (named := _NAMED.search(path)) is not None:
+        model = model or text_of(named[1].replace("%40", "@"))
+    elif (named := _OF_BEDROCK.search(path)) is not None:
+        model = model or _ESCAPED.sub(lambda found: chr(int(found[1], 16)), named[1])
+    elif "?" not in path_and_query and _DEPLOYMENT not in path_and_query:
         return asked
-    of_path = text_of(named[1].replace("%40", "@")) if named is not None else ""
-    model = asked.model or of_path
     return attrs.evolve(
         asked, model=model, parameters={**asked.parameters, PLACE: held(path_and_query)}
     )

@@ -5,6 +5,7 @@ piece.  What a neutral message does not hold (reasoning, annotations) is not in 
 Rules: CONTRACT.md §16.6.
 """
 
+import base64
 import json
 from collections.abc import Iterator
 from typing import Any, Final
@@ -12,6 +13,7 @@ from typing import Any, Final
 from refold.engine.encoding.canonical import Json
 from refold.engine.events.events import ModelAnswered
 from refold.engine.wire.parts.exchange import Asked
+from refold.engine.wire.parts.framing import FRAMES, frame_of
 
 Event = tuple[str, dict[str, Any] | str]
 """The name of an event (empty: none), and its data."""
@@ -28,10 +30,25 @@ def spelled(asked: Asked, answered: ModelAnswered) -> dict[str, Json]:
     if answered.status == "error":
         return _part(_ERROR_STATUS, "application/json", _json(_error(asked, answered)))
     if asked.streamed:
-        return _part(
-            200, "text/event-stream", "".join(map(_sse, _EVENTS[asked.api](asked, answered)))
-        )
+        return _streamed(asked, list(_EVENTS[asked.api](asked, answered)))
     return _part(200, "application/json", _json(_BODIES[asked.api](asked, answered)))
+
+
+def _streamed(asked: Asked, events: list[Event]) -> dict[str, Json]:
+    match asked.framing:
+        case "frames":
+            content = b"".join(frame_of(data) for _, data in events)
+            part = _part(200, FRAMES, "")
+            del part["text"]
+            return {
+                **part,
+                "base64": base64.b64encode(content).decode(),
+                "sizes": [len(content)],
+            }
+        case "array":
+            return _part(200, "application/json", _json([data for _, data in events]))
+        case "sse":
+            return _part(200, "text/event-stream", "".join(map(_sse, events)))
 
 
 def can_spell(asked: Asked) -> bool:

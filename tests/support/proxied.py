@@ -19,7 +19,7 @@ import attrs
 from refold.engine.log import read_entries
 from refold.engine.observed.journal import ObservedLog
 from refold.proxy.desks.keys import Secrets
-from refold.proxy.desks.recording import Recording
+from refold.proxy.desks.recording import READ_NOW, Recording
 from refold.proxy.desks.replaying import OnMiss, Pace, Replaying
 from refold.proxy.http.routes import routes_of
 from refold.proxy.http.server import served
@@ -36,7 +36,7 @@ def recorded(log: Path, upstream: str) -> Generator[str]:
     secrets = Secrets()
     routes = routes_of([f"openai={upstream}", f"anthropic={upstream}"])
     given = {"command": ["test"]}
-    with ObservedLog(log, program="test", input=given, vault=secrets) as journal:
+    with ObservedLog(log, program="test", input=given, vault=secrets, rules=READ_NOW) as journal:
         desk = Recording(journal, secrets, routes)
         with served(desk, [route.name for route in routes]) as base:
             secrets.hide_address(base)

@@ -9,6 +9,7 @@ Imports `encoding`, `events` and `errors`.  Pure.  Rules: CONTRACT.md §16.4, §
     counts          tokens that an answer counts: one row a wire format
     reading         which form an answer comes in, and how it fails
     gathered        JSON that comes in pieces, put together
+    framing         streams that are none: Bedrock's frames, a JSON array
     sse             server-sent events out of bytes
     kept_answers    how an answer came over the wire, kept so that it can be served again
     remembered      what a body repeats of an earlier one, read once

@@ -23,6 +23,9 @@ NO_TOOLS: Final = ""
 PLACE: Final = "$path"
 """The parameter that holds the path and query of a request, where these say something too."""
 
+Framing = Literal["sse", "frames", "array"]
+"""How the events of a stream are told apart: `frames` are Bedrock's, `array` is a JSON array."""
+
 
 @attrs.frozen(kw_only=True)
 class Asked:
@@ -53,9 +56,22 @@ class Asked:
     @property
     def streamed(self) -> bool:
         """Whether the answer is to come as a stream."""
-        place = self.parameters.get(PLACE)
-        is_of_path = isinstance(place, str) and ":stream" in place.partition("?")[0]
+        path = self._place.partition("?")[0]
+        is_of_path = ":stream" in path or path.endswith(_FRAMED)
         return is_of_path or self.parameters.get("stream") is True
+
+    @property
+    def framing(self) -> Framing:
+        """How a stream comes that answers it."""
+        path, _, query = self._place.partition("?")
+        if path.endswith(_FRAMED):
+            return "frames"
+        return "array" if self.api == "generate" and "alt=sse" not in query else "sse"
+
+    @property
+    def _place(self) -> str:
+        place = self.parameters.get(PLACE)
+        return place if isinstance(place, str) else ""
 
     def said_series(self) -> Series:
         """Return the messages as a series."""
@@ -78,6 +94,9 @@ class Asked:
             "parameters": self.parameters,
             "tools": list(self.tools),
         }
+
+
+_FRAMED: Final = "/invoke-with-response-stream"
 
 
 def _known(series: Series | None, values: tuple[Any, ...]) -> Series:

@@ -12,6 +12,7 @@ import attrs
 
 from refold.engine.events.outcome import Usage
 from refold.engine.wire.parts.exchange import Answered, Asked, Reader
+from refold.engine.wire.parts.framing import FRAMES, ArrayParser, FrameParser
 from refold.engine.wire.parts.notation import json_text, object_in
 from refold.engine.wire.parts.sse import EventParser
 from refold.engine.wire.parts.texts import short, text_of
@@ -61,23 +62,27 @@ def reader_for(
     if status not in _SUCCESS:
         return FailedReader(status)
     kind = content_type.partition(";")[0].strip().lower()
+    if asked.streamed and asked.framing == "array" and kind != "text/event-stream":
+        return StreamReader(speaker(), ArrayParser())
+    if kind == FRAMES or (asked.framing == "frames" and not kind):
+        return StreamReader(speaker(), FrameParser())
     is_stream = kind == "text/event-stream" or (asked.streamed and not kind.endswith("json"))
-    return StreamReader(speaker()) if is_stream else BodyReader(speaker)
+    return StreamReader(speaker(), EventParser()) if is_stream else BodyReader(speaker)
 
 
 class StreamReader:
     """Reads a stream of events."""
 
-    def __init__(self, speaker: Speaker) -> None:
+    def __init__(self, speaker: Speaker, events: EventParser | FrameParser | ArrayParser) -> None:
         self._speaker = speaker
-        self._events = EventParser()
+        self._events = events
         self._fault = Fault()
 
     def feed(self, chunk: bytes, /) -> None:
         """Take some bytes."""
         for event in self._events.feed(chunk):
             if event.is_given_up:
-                self._fault.found("malformed", "an event of the stream is too large")
+                self._fault.found("malformed", "an event of the stream is too large, or broken")
             elif event.data:
                 self._speaker.event(event.name, event.data)
 

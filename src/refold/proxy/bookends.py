@@ -21,7 +21,7 @@ from refold.engine.observed.volatile import VolatileRules
 from refold.engine.secrets.redaction import Redaction
 from refold.proxy.command import KEPT_BYTES, Ended, Size
 from refold.proxy.desks.keys import Secrets
-from refold.proxy.desks.recording import MARKS
+from refold.proxy.desks.recording import MARKS, READ_NOW, READS
 from refold.proxy.http.routes import Route, others_of
 from refold.replay.observed.folders import FOLDERS
 from refold.replay.observed.record import ObservedRecord
@@ -87,7 +87,7 @@ def placeholders(record: ObservedRecord) -> dict[str, str]:
 
 def first_rules(rules: VolatileRules, profile: Profile) -> dict[str, Json]:
     """Return what `run.started` lists: what is not compared, and what a replay goes by."""
-    told: dict[str, Json] = {**rules.as_json(), MARKS: "apart"}
+    told: dict[str, Json] = {**rules.as_json(), **READ_NOW}
     if keys := key_shapes():
         told[KEYS] = dict(keys)
     if profile.name:
@@ -99,7 +99,7 @@ def again_rules(record: ObservedRecord) -> dict[str, Json]:
     """Return the rules of a log that goes on from a record, or says what its replay did."""
     own = record.started.rules
     kept: dict[str, Json] = {
-        name: own[name] for name in (MARKS, KEYS, NAMED, FOLDERS) if name in own
+        name: own[name] for name in (MARKS, READS, KEYS, NAMED, FOLDERS) if name in own
     }
     return {**kept, **record.rules.as_json()}
 

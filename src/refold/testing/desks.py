@@ -8,18 +8,20 @@ proxy's thread, all else on the test's.  The rules are CONTRACT.md §16.12.
 
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import attrs
 
+from refold.engine.encoding.canonical import Json
 from refold.engine.events.outcome import Fault
 from refold.engine.log.names import SUFFIX
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.volatile import VolatileRules
+from refold.proxy.bookends import again_rules
 from refold.proxy.desks.keys import Secrets
-from refold.proxy.desks.recording import Recording
+from refold.proxy.desks.recording import READ_NOW, Recording
 from refold.proxy.desks.replaying import REFUSED, Replaying
 from refold.proxy.http.routes import Route
 from refold.proxy.http.turns import Desk, Forward, Incoming, Passing, Serve
@@ -52,14 +54,14 @@ class Opening:
         secrets.hide_address(self.base)
         return secrets
 
-    def log(self, path: Path, secrets: Secrets, rules: VolatileRules) -> ObservedLog:
+    def log(self, path: Path, secrets: Secrets, rules: Mapping[str, Json]) -> ObservedLog:
         """Begin a log of what the test asks."""
         return ObservedLog(
             path,
             program=self.name,
             input={"test": self.test},
             vault=secrets,
-            rules=rules.as_json(),
+            rules=rules,
         )
 
 
@@ -127,7 +129,7 @@ class Live:
     def opened(self, opening: Opening) -> Recording:
         """Begin to record."""
         made, secrets = fresh_beside(self._log), opening.secrets()
-        self._journal = opening.log(made, secrets, opening.rules)
+        self._journal = opening.log(made, secrets, {**READ_NOW, **opening.rules.as_json()})
         self.made = made
         return Recording(self._journal, secrets, opening.routes)
 
@@ -168,7 +170,7 @@ class Recorded:
         """
         self._record = record = read_record(self.log, opening.rules)
         made, secrets = self._folder() / f"now{SUFFIX}", opening.secrets()
-        self._journal = opening.log(made, secrets, record.rules)
+        self._journal = opening.log(made, secrets, again_rules(record))
         self.made = made
         self._replaying = Replaying(
             record, secrets, routes=opening.routes, log=self._journal, advice=ADVICE

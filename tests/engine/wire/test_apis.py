@@ -42,6 +42,23 @@ def test_the_end_of_a_path_names_the_interface(method: str, path: str, api: str)
     assert api_of(method, path) == api
 
 
+def test_anthropic_on_bedrock_is_read_as_anthropics() -> None:
+    """The model stands in the path, escaped; bodies of other models' formats are not read."""
+    body = {"anthropic_version": "bedrock-2023-05-31", "max_tokens": 9}
+    body |= {"messages": [{"role": "user", "content": "Hi"}]}
+    content = json.dumps(body).encode()
+    name = "arn:aws:bedrock:eu-west-1:1:inference-profile/eu.anthropic.claude-v1:0"
+    for action, is_stream in (("invoke", False), ("invoke-with-response-stream", True)):
+        path = f"/model/{name.replace('/', '%2F')}/{action}"
+        found = read_request("POST", path, content)
+        assert (found.api, found.model) == ("messages", name)
+        assert found.streamed == is_stream
+        assert found.parameters["$path"] == path
+        assert read_request("POST", path, content, reads=1).api == "other", "as older logs"
+        nova = content.replace(b"anthropic_version", b"schemaVersion")
+        assert read_request("POST", path, nova).api == "other"
+
+
 @pytest.mark.parametrize(
     ("body", "kept"),
     [

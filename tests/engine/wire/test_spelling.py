@@ -7,7 +7,7 @@ import pytest
 from refold.engine.events.events import ModelAnswered
 from refold.engine.events.outcome import Usage
 from refold.engine.wire.apis import reader_of
-from refold.engine.wire.parts.exchange import ApiName, Asked
+from refold.engine.wire.parts.exchange import PLACE, ApiName, Asked
 from refold.engine.wire.parts.kept_answers import pieces
 from refold.engine.wire.spelling import can_spell, spelled
 from tests.support.watched import says
@@ -20,10 +20,17 @@ ANSWERS = {
 }
 
 
-def read(api: ApiName, answer: dict[str, Any] | ModelAnswered, *, streamed: bool) -> Any:
+FRAMED = "/model/anthropic.claude/invoke-with-response-stream"
+
+
+def read(
+    api: ApiName, answer: dict[str, Any] | ModelAnswered, *, streamed: bool, place: str = ""
+) -> Any:
     """Return what a reader makes of a spelled answer."""
     parameters: dict[str, Any] = {"stream": streamed}
-    if streamed:
+    if place:
+        parameters = {PLACE: place}
+    elif streamed:
         parameters["stream_options"] = {"include_usage": True}
     asked = Asked(api=api, model="m", parameters=parameters)
     if isinstance(answer, dict):
@@ -48,6 +55,16 @@ def test_a_spelled_answer_is_read_as_it_was_meant(api: ApiName, name: str, strea
     assert message == ANSWERS[name]
     assert found.status == "ok"
     assert found.stop_reason == ("stop" if name == "text" else "tool_calls")
+    assert (found.usage.input_tokens, found.usage.output_tokens) == (7, 3)
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_an_answer_in_frames_is_read_as_it_was_meant(name: str) -> None:
+    """Bedrock's stream: the events are Anthropic's."""
+    found = read("messages", ANSWERS[name], streamed=True, place=FRAMED)
+
+    message = {key: item for key, item in found.message.items() if key != "provider"}
+    assert (found.status, message) == ("ok", ANSWERS[name])
     assert (found.usage.input_tokens, found.usage.output_tokens) == (7, 3)
 
 

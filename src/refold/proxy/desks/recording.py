@@ -17,7 +17,7 @@ from refold.engine.events.events import ModelAnswered
 from refold.engine.models.prices import priced
 from refold.engine.observed.observer import Journal, Observer, Turn
 from refold.engine.observed.profile import NO_PROFILE, Profile, Whose
-from refold.engine.wire.apis import PROVIDERS, read_request, reader_of
+from refold.engine.wire.apis import NEWEST, PROVIDERS, read_request, reader_of
 from refold.engine.wire.parts.exchange import Answered, Asked
 from refold.engine.wire.parts.kept_answers import Wire, kept_headers, pieces
 from refold.engine.wire.parts.remembered import Remembered
@@ -74,18 +74,16 @@ def forwarded(route: Route, incoming: Incoming, passing: "Kept") -> Forward:
 
 
 def asked_of(
-    incoming: Incoming, secrets: Secrets, remembered: Remembered, *, is_apart: bool = True
+    incoming: Incoming, secrets: Secrets, remembered: Remembered, *, reads: int = NEWEST
 ) -> Asked:
     """Return what a request asks, without secrets.
 
     A message that was read before is not searched again, unless there are more secrets now.
-    `is_apart` says whether marks of caching stand apart from messages (§16.9).
+    `reads` says how much is read (§16.9).
     """
     secrets.learn_headers(incoming.headers)
     secrets.learn_url(incoming.target)
-    asked = read_request(
-        incoming.method, incoming.target, incoming.body, remembered, is_apart=is_apart
-    )
+    asked = read_request(incoming.method, incoming.target, incoming.body, remembered, reads=reads)
     state = secrets.generation
     said = asked.said_series().each(secrets.scrubbed, state)
     offered = asked.offered_series().each(secrets.scrubbed, state)
@@ -101,11 +99,16 @@ def asked_of(
 
 MARKS: Final = "cache_marks"
 """The member of `run.started.rules` that says where marks of caching stand: `apart`."""
+READS: Final = "reads"
+"""The member that says how much is read (`wire.apis.NEWEST`)."""
+READ_NOW: Final[Mapping[str, Json]] = {MARKS: "apart", READS: NEWEST}
+"""What a new log says of both."""
 
 
-def marks_apart(rules: Mapping[str, Any]) -> bool:
-    """Return whether a log has marks of caching apart from messages; older ones have not."""
-    return rules.get(MARKS) == "apart"
+def reads_of(rules: Mapping[str, Any]) -> int:
+    """Return how much a log reads: 0 for the oldest."""
+    found = rules.get(READS, int(rules.get(MARKS) == "apart"))
+    return found if isinstance(found, int) else 0
 
 
 def observed(
@@ -162,7 +165,7 @@ class Kept:
                 found.feed(chunk)
             if found.answered().message != answered.message:
                 anew = spelled(self._turn.asked, _event_of(answered))
-                part = {**part, **{name: anew[name] for name in ("text", "sizes", "at_ms")}}
+                part = {**anew, **{name: part[name] for name in ("status", "headers", "end")}}
         self._observer.wire(self._turn, part)
 
     def head(self, status: int, headers: Sequence[tuple[str, str]]) -> None:

@@ -24,7 +24,7 @@ from refold.engine.wire.parts.remembered import Remembered
 from refold.engine.wire.spelling import can_spell, spelled
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.ordering import Order
-from refold.proxy.desks.recording import Kept, Log, asked_of, forwarded, marks_apart, observed
+from refold.proxy.desks.recording import Kept, Log, asked_of, forwarded, observed, reads_of
 from refold.proxy.http.routes import Route
 from refold.proxy.http.turns import Ending, Forward, Incoming, Serve
 from refold.replay.explain.divergence import Divergence
@@ -99,7 +99,7 @@ class Replaying:
         self._profile = profile or record.profile
         self._observer = Observer(self._log, self._profile)
         self.folders = Folders(record.started.rules.get(FOLDERS, {}), folders or {})
-        self._marks_apart = marks_apart(record.started.rules)
+        self._reads = reads_of(record.started.rules)
         kept = [turn for turn in record.turns if until is None or turn.seq < until]
         # How often something is only read hangs on timing: no other answer waits for it.
         kept = [turn for turn in kept if not only_reads(turn.asked)]
@@ -116,7 +116,7 @@ class Replaying:
 
     def begin(self, incoming: Incoming) -> Forward | Serve:
         """Return the recorded answer; without one, refuse the request or pass it on."""
-        asked = asked_of(incoming, self._secrets, self._remembered, is_apart=self._marks_apart)
+        asked = asked_of(incoming, self._secrets, self._remembered, reads=self._reads)
         asked = self.folders.as_recorded(asked)
         turn = observed(self._observer, asked, incoming, self._secrets, self._profile)
         thread = turn.thread

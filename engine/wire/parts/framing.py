@@ -1,0 +1,153 @@
+"""Streams that are no server-sent events: Bedrock's binary frames, and a JSON array in pieces.
+
+Both parsers give `sse.ServerEvent`, so a format's reader need not know how its events came.
+A frame (`application/vnd.amazon.eventstream`) is its length and that of its headers (4 bytes each),
+a CRC-32 of these, headers, content, and a CRC-32 of all before.  Its content is JSON; the model's
+event stands there as `bytes`, in base64.  Gemini streams an array of answers where it is not asked
+for `alt=sse`.  What is kept of an event that is not whole is bounded.  Pure.
+Rules: CONTRACT.md §16.9, §16.10.
+"""
+
+import base64
+import json
+import re
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from refold.engine.wire.parts.notation import object_in
+from refold.engine.wire.parts.sse import EVENT_BYTES_MAX, ServerEvent
+from refold.engine.wire.parts.texts import text_of
+
+FRAMES: Final = "application/vnd.amazon.eventstream"
+"""The content type of Bedrock's streams."""
+
+_PRELUDE: Final = struct.Struct("!III")
+_CRC: Final = struct.Struct("!I")
+_VALUE: Final = struct.Struct("!BH")
+_TEXT: Final = 7
+"""The type of a header's value that is a text: Bedrock sends no other."""
+_BROKEN: Final = ServerEvent("", b"", is_given_up=True)
+
+
+class FrameParser:
+    """Takes bytes of frames, gives events; after what is no frame, nothing more."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+        self._is_broken = False
+
+    def feed(self, chunk: bytes) -> list[ServerEvent]:
+        """Return the events that these bytes end; never raises."""
+        found: list[ServerEvent] = []
+        if self._is_broken:
+            return found
+        self._held += chunk
+        try:
+            found.extend(filter(None, map(_event_of, self._frames())))
+        except (ValueError, IndexError, struct.error):
+            self._is_broken = True
+            self._held.clear()
+            found.append(_BROKEN)
+        return found
+
+    def _frames(self) -> Iterator[tuple[dict[str, str], bytes]]:
+        """Yield the headers and the content of each frame that is whole."""
+        while len(self._held) >= _PRELUDE.size:
+            size, headers, crc = _PRELUDE.unpack_from(self._held)
+            is_one = _PRELUDE.size + headers + _CRC.size <= size <= EVENT_BYTES_MAX
+            if crc != zlib.crc32(self._held[: _PRELUDE.size - _CRC.size]) or not is_one:
+                raise ValueError("no beginning of a frame")
+            if len(self._held) < size:
+                return
+            frame = bytes(self._held[:size])
+            del self._held[:size]
+            content = frame[_PRELUDE.size : -_CRC.size]
+            if _CRC.unpack(frame[-_CRC.size :]) != (zlib.crc32(frame[: -_CRC.size]),):
+                raise ValueError("a frame with another sum")
+            yield dict(_headers(content[:headers])), content[headers:]
+
+
+def _headers(content: bytes) -> Iterator[tuple[str, str]]:
+    at = 0
+    while at < len(content):
+        name = content[at + 1 : (at := at + 1 + content[at])]
+        kind, size = _VALUE.unpack_from(content, at)
+        if kind != _TEXT:
+            raise ValueError(f"a header of type {kind}")
+        value = content[at + _VALUE.size : (at := at + _VALUE.size + size)]
+        yield name.decode(), value.decode()
+
+
+def _event_of(frame: tuple[dict[str, str], bytes]) -> ServerEvent | None:
+    """Return what a frame says; an exception as the error event of Anthropic's own streams."""
+    headers, content = frame
+    said = object_in(content) or {}
+    if headers.get(":message-type", "event") != "event":
+        kind = headers.get(":exception-type") or headers.get(":error-code", "")
+        message = text_of(said.get("message")) or headers.get(":error-message") or kind
+        error = {"type": "error", "error": {"type": kind, "message": message}}
+        return ServerEvent("error", json.dumps(error).encode())
+    if not isinstance(said.get("bytes"), str):
+        return None
+    return ServerEvent(headers.get(":event-type", ""), base64.b64decode(said["bytes"]))
+
+
+def frame_of(event: Any) -> bytes:
+    """Return the frame of one event of a model, as Bedrock sends it."""
+    content = json.dumps({"bytes": base64.b64encode(json.dumps(event).encode()).decode()}).encode()
+    given = {":event-type": "chunk", ":content-type": "application/json", ":message-type": "event"}
+    headers = b"".join(
+        bytes([len(name)]) + name.encode() + _VALUE.pack(_TEXT, len(value)) + value.encode()
+        for name, value in given.items()
+    )
+    size = _PRELUDE.size + len(headers) + len(content) + _CRC.size
+    lengths = struct.pack("!II", size, len(headers))
+    frame = lengths + _CRC.pack(zlib.crc32(lengths)) + headers + content
+    return frame + _CRC.pack(zlib.crc32(frame))
+
+
+_OF_ARRAYS: Final = re.compile(rb'["\\{}]')
+
+
+class ArrayParser:
+    """Takes bytes of a JSON array, gives an event for each object in it."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+        self._looked = 0
+        self._depth = 0
+        self._is_text = False
+
+    def feed(self, chunk: bytes) -> list[ServerEvent]:
+        """Return the events that these bytes end; never raises."""
+        self._held += chunk
+        found = list(self._objects())
+        if len(self._held) > EVENT_BYTES_MAX:
+            self._held.clear()
+            self._looked = 0
+            found.append(_BROKEN)
+        return found
+
+    def _objects(self) -> Iterable[ServerEvent]:
+        while (mark := _OF_ARRAYS.search(self._held, self._looked)) is not None:
+            at, sign = mark.start(), mark[0]
+            if sign == b"\\" and at + 1 >= len(self._held):
+                self._looked = at  # what it escapes is yet to come
+                return
+            self._looked = at + (2 if sign == b"\\" else 1)
+            if sign == b'"':
+                self._is_text = not self._is_text
+            elif sign == b"{" and not self._is_text:
+                if not self._depth:  # what stands between objects says nothing
+                    del self._held[:at]
+                    self._looked = 1
+                self._depth += 1
+            elif sign == b"}" and not self._is_text and self._depth:
+                self._depth -= 1
+                if not self._depth:
+                    yield ServerEvent("", bytes(self._held[: self._looked]))
+                    del self._held[: self._looked]
+                    self._looked = 0
+        self._looked = len(self._held)
