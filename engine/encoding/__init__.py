@@ -11,5 +11,4 @@ Imports `engine.errors` alone.  Rules: CONTRACT.md §3.5 (canonical profile), §
     conversation    messages of a long conversation, each hashed once
     schemas         JSON schemas of programs and logs, which nobody trusts
     patterns        regular expressions of models, refused where they could take for ever
-    quick           frozen values that are made once or twice a call, cheaply
 """

@@ -28,7 +28,7 @@ from refold.engine.ports.delegation import Delegation
 from refold.engine.state import Fold, RunState
 
 
-@attrs.frozen(weakref_slot=False)
+@attrs.frozen
 class RequestModel:
     """Ask a model."""
 
@@ -36,7 +36,7 @@ class RequestModel:
     """What the log holds once it is granted."""
 
 
-@attrs.frozen(weakref_slot=False)
+@attrs.frozen
 class RequestChild:
     """Start a child run."""
 

@@ -23,7 +23,6 @@ from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.conversation import Conversations
 from refold.engine.encoding.plain import members_to_json, to_json
-from refold.engine.encoding.quick import quick
 from refold.engine.encoding.secret import handles_in, refuse_handles
 from refold.engine.errors import (
     Diverged,
@@ -95,9 +94,6 @@ from refold.engine.ports.effects import AskModel, AskPerson, CallTool, Effect, G
 from refold.engine.ports.people import check_question
 from refold.engine.ports.ports import Identity, Model, ModelReply, ModelRequest, SessionPort, Tool
 from refold.engine.ports.programs import found_program, program_name
-
-_tool_called = quick(ToolCalled)
-_call_tool = quick(CallTool)
 
 _UNHEARD_MAX: Final = 100
 """So many exceptions that nobody awaited are told."""
@@ -611,11 +607,8 @@ class Kernel:
         if taken.__class__ is ToolReturned:
             return None, self._had_at_once(pending, taken)
         if taken is Taken.NOTHING:
-            self._ask_as(_tool_called(tool.name, plain, tool.effect), scope, call)
-        effect = _call_tool(call, tool, plain)
-        if handles:
-            effect = CallTool(call, tool, plain, handles)
-        self._wait_for(pending, effect)
+            self._ask_as(ToolCalled(tool.name, plain, tool.effect), scope, call)
+        self._wait_for(pending, CallTool(call, tool, plain, handles))
         return pending, None
 
     def _straight(self, pending: Pending, scope: Scope) -> ToolReturned | Taken:

@@ -12,7 +12,7 @@ from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Model, ModelRequest, Tool
 
 
-@attrs.frozen(weakref_slot=False)
+@attrs.frozen
 class CallTool:
     """Run a leaf tool on JSON arguments."""
 

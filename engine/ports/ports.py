@@ -36,7 +36,7 @@ class Reference:
     """Keyword arguments if the name is a factory to be called; `None` if it is the object."""
 
 
-@attrs.frozen(kw_only=True, weakref_slot=False)
+@attrs.frozen(kw_only=True)
 class CallContext:
     """What a tool may know about its call.
 

@@ -24,7 +24,6 @@ import attrs
 from refold.engine.children.unfinished import take_up
 from refold.engine.encoding.canonical import Json, kind_of
 from refold.engine.encoding.plain import to_json
-from refold.engine.encoding.quick import quick
 from refold.engine.errors import (
     AnswerRefused,
     ArgumentsRefused,
@@ -97,9 +96,6 @@ class TokensAsked:
 
 
 Arrivals = queue.SimpleQueue[Arrival | CancelRun | SharedChange | TokensAsked]
-
-
-_tool_returned = quick(ToolReturned)
 
 
 @attrs.define(eq=False)
@@ -310,7 +306,7 @@ def _returned_by(task: asyncio.Task[ToolReturned]) -> ToolReturned:
 
 def _returned(tool: Tool, result: Any) -> ToolReturned:
     try:
-        return _tool_returned("ok", tool.dump(result))
+        return ToolReturned("ok", tool.dump(result))
     except NotCanonical as error:
         place = f", at {error.pointer}," if error.pointer else ""
         return _failure("result", f"returned {error.found}{place} and not {error.expected}")

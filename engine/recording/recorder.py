@@ -16,7 +16,6 @@ import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.plain import to_json
-from refold.engine.encoding.quick import quick
 from refold.engine.errors import ChildStopped, NotCanonical, SecondInterrupt, Unanswered
 from refold.engine.events.events import (
     ChildFinished,
@@ -83,11 +82,6 @@ GRACE_SECONDS: Final = 2.0
 
 _IN_PLACE_SAFE: Final = sys.version_info < (3, 14)
 # From 3.14 a thread knows one current task: a tool that calls asyncio.run inside a step would fail.
-
-
-_call_context = quick(CallContext)
-_call_tool = quick(CallTool)
-_tool_called = quick(ToolCalled)
 
 
 class Recorder:
@@ -314,28 +308,24 @@ class Recorder:
         ledger = self._ledger
         append = ledger.append_fenced if self._may_be_fenced else ledger.writer.append_call
         seq = append(b"tool.called", key, ledger.step, data)
-        if not self._arrivals.empty():
-            ledger.called(call, seq, data, _tool_called(name, arguments, tool.effect))
-            return Taken.REQUEST
-        is_guarded = tool.effect in _GUARDED
-        if is_guarded:
-            ledger.barrier()
-        returned = self._driver.in_place(tool, arguments, self._context(call))
-        if returned is None:
-            ledger.called(call, seq, data, _tool_called(name, arguments, tool.effect))
-            return Taken.REQUEST
-        result = call_data.returned(returned.result) if returned.status == "ok" else None
-        if result is None or self._interrupted or self._vault.is_active:
-            ledger.called(call, seq, data, _tool_called(name, arguments, tool.effect))
+        returned = result = None
+        if self._arrivals.empty():
+            self._before(tool)
+            returned = self._driver.in_place(tool, arguments, self._context(call))
+            if returned is not None and returned.status == "ok":
+                result = call_data.returned(returned.result)
+        if returned is None or result is None or self._interrupted or self._vault.is_active:
+            ledger.called(call, seq, data, ToolCalled(name, arguments, tool.effect))
+            if returned is None:
+                return Taken.REQUEST
             if self._interrupted:
-                self._driver.arrived(_call_tool(call, tool, arguments), returned)
+                self._driver.arrived(CallTool(call, tool, arguments), returned)
                 return Taken.REQUEST
             returned = self._take_tool(call, returned)
         else:
             ledger.step = append(b"tool.returned", key, seq, result)
             ledger.served(key, name, data, result)
-        if is_guarded:
-            ledger.barrier()
+        self._after(tool)
         return returned
 
     def _in_place(self, effect: CallTool) -> ToolReturned | None:
@@ -822,7 +812,7 @@ class Recorder:
 
     def _context(self, call: str) -> CallContext:
         identity = self.request.identity
-        return _call_context(
+        return CallContext(
             call=call, run_id=identity.run_id, depth=identity.depth, origin=self._origin
         )
 

@@ -19,7 +19,6 @@ import attrs
 
 import refold.engine
 from refold.engine.encoding.canonical import Json, encode, loads
-from refold.engine.encoding.quick import quick
 from refold.engine.errors import (
     DelegationNeeded,
     EventMalformed,
@@ -262,7 +261,7 @@ class Replayed:
             self._step = self._emitted = seq + 1
             tool_served(self.fold, tool.name)
             return returned
-        self.fold.apply(_tool_called(tool.name, arguments, tool.effect), call, seq)
+        self.fold.apply(ToolCalled(tool.name, arguments, tool.effect), call, seq)
         if returned is None:
             return Taken.REQUEST
         self._line_taken(self.cursor.take_line(), returned, call)
@@ -422,7 +421,6 @@ class Replayed:
 
 _LAST_SHOWN: Final = 5
 _CALLED: Final = b"tool.called"
-_tool_called = quick(ToolCalled)
 _KINDS: Final[dict[type, bytes]] = {event: kind.encode() for event, kind in KIND_OF.items()}
 
 

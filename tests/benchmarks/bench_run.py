@@ -165,7 +165,7 @@ def _record(path: Path, program: Callable[..., Any], size: int) -> Path:
         size,
         log=path,
         tools=_TOOLS,
-        model=FunctionModel(_answer),
+        model=FunctionModel(_answer) if program is programs.talking else None,
         limits=Limits(max_children=1_000_000),
         durability="fast",
     )
