@@ -8,6 +8,7 @@ behaviour; no clock, no file.  Imports `encoding` and `errors`.  Rules: CONTRACT
     outcome        how a run ended, in numbers and words
     limits         what a run may use up
     flags          rules that came within one engine version
+    call_key       where a call stands: its task, and its number there
     codec          events to JSON data and back, strictly
     data_digest    equal for two runs that did the same
 

@@ -4,14 +4,15 @@ Frozen values in the past tense, one class a kind.  Nothing here reads a clock, 
 knows how events are written: bytes belong to `engine.events.codec`, order and hashes to
 `engine.log`.  The rules are CONTRACT.md §2.
 
-To add an event: define it here, name it in `Event` and `KINDS`, give it a branch in
+To add an event: define it here, name it in `Event`, give it a rule in
 `engine.state`; `tests/contract/test_events.py` fails until all of them exist.
 
 Fields that hold `None` are not written.  Fields of a volatile tail (CONTRACT.md §6.2) stand last,
 from the one named in `TAILS` on: they are recorded, chained, and left out of the data digest.
 """
 
-from typing import Any, Final, Literal
+import re
+from typing import Any, Final, Literal, get_args
 
 import attrs
 
@@ -341,31 +342,9 @@ Event = (
 )
 
 KINDS: Final[dict[str, type[Event]]] = {
-    "run.started": RunStarted,
-    "tool.called": ToolCalled,
-    "tool.returned": ToolReturned,
-    "model.asked": ModelAsked,
-    "model.answered": ModelAnswered,
-    "child.started": ChildStarted,
-    "child.finished": ChildFinished,
-    "timer.fired": TimerFired,
-    "clock.read": ClockRead,
-    "value.drawn": ValueDrawn,
-    "input.asked": InputAsked,
-    "input.given": InputGiven,
-    "effect.cancelled": EffectCancelled,
-    "effect.late": EffectLate,
-    "limit.hit": LimitHit,
-    "session.seeded": SessionSeeded,
-    "session.restored": SessionRestored,
-    "session.changed": SessionChanged,
-    "tokens.granted": TokensGranted,
-    "patch.marked": PatchMarked,
-    "note.added": NoteAdded,
-    "run.resumed": RunResumed,
-    "run.finished": RunFinished,
+    re.sub("(?<=[a-z])(?=[A-Z])", ".", event.__name__).lower(): event for event in get_args(Event)
 }
-"""Every kind of the closed set, by the name that a log uses."""
+"""Every kind of the closed set, by the name that a log uses: `tool.called` is `ToolCalled`."""
 
 KIND_OF: Final[dict[type[Event], str]] = {event: kind for kind, event in KINDS.items()}
 

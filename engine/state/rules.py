@@ -15,6 +15,7 @@ import attrs
 from refold.engine.encoding import digest
 from refold.engine.errors import LimitRefused, NotCanonical
 from refold.engine.events import events
+from refold.engine.events.call_key import scope_of
 from refold.engine.events.limits import Limits
 from refold.engine.state.run_state import ChildState, LimitCount, Seal, Turn
 
@@ -92,7 +93,7 @@ def _model_asked(fold: "Fold", event: events.ModelAsked, call: str, seq: int) ->
     fold.iterations += 1
     if event.model:
         fold.models[event.model] = None
-    scope = _scope(call)
+    scope = scope_of(call)
     talk = _resumed(fold.talks.get(scope), event)
     fold.talks[scope] = talk
     chain = talk.chain
@@ -117,7 +118,7 @@ def _model_answered(fold: "Fold", event: events.ModelAnswered, call: str, seq: i
     fold.usage = fold.usage.plus(event.usage)
     if event.status != "ok":
         fold.model_errors += 1
-    talk = fold.talks.get(_scope(call))
+    talk = fold.talks.get(scope_of(call))
     if event.message is not None and opened is not None and talk is not None:
         chain = _chained(talk.chain, event.message)
         talk.turns.append(Turn(seq, talk.messages + 1, chain))
@@ -309,10 +310,6 @@ RULES: Final[dict[type, Rule]] = {
 
 
 # --- reading raw JSON of a log -------------------------------------------------------------
-
-
-def _scope(call: str) -> str:
-    return call.partition("#")[0]
 
 
 def _text(value: Any) -> str:

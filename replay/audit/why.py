@@ -22,12 +22,12 @@ from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.document import Document
 from refold.engine.errors import EntryMissing, LogError, LogMissing
+from refold.engine.events.call_key import scope_of
 from refold.engine.events.events import COMPLETES, REQUEST_KINDS
 from refold.engine.log import Entry, read_entries
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.names import blobs_of, child_path, parent_of
 from refold.replay.explain.divergence import line_of
-from refold.replay.index.asked_items import scope_of
 
 How = Literal[
     "asked about", "after", "answers", "carries", "ends with", "concerns", "started by", "earlier"

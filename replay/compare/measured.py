@@ -18,13 +18,13 @@ import attrs
 
 from refold.engine.encoding.canonical import Json, encode, encode_sorted, loads, unescaped
 from refold.engine.errors import LogMissing
+from refold.engine.events.call_key import in_order
 from refold.engine.events.events import MEASURED
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.damage import lines
 from refold.engine.log.line import LINE_MAX
 from refold.engine.log.names import blobs_of, tree
 from refold.engine.log.reader import open_log
-from refold.replay.tree.tree_text import in_order_of_calls
 
 _WORD: Final = re.compile(r"[\w-]+")
 _BEGINNING: Final = re.compile(
@@ -58,10 +58,8 @@ class Declared:
         """Of these results: the names of their members, to look at no other object twice."""
         self._listed: Counter[tuple[str, _Places]] = Counter()
         made = {one for log in (tree(path) if path else ()) for one in self._read(log)}
-        in_order = sorted(
-            made, key=lambda one: (*map(in_order_of_calls, (one.path, one.call)), one.text)
-        )
-        self._names = {one.text: f"[id {number}]" for number, one in enumerate(in_order, 1)}
+        by_call = sorted(made, key=lambda one: (*map(in_order, (one.path, one.call)), one.text))
+        self._names = {one.text: f"[id {number}]" for number, one in enumerate(by_call, 1)}
 
     @property
     def is_any(self) -> bool:

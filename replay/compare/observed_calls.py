@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
+from refold.engine.events.call_key import scope_of
 from refold.engine.observed.volatile import VolatileRules
 from refold.replay.compare.calls import NO_OUTCOME, Call, RunCalls
 from refold.replay.compare.measured import Declared
@@ -94,8 +95,8 @@ class ObservedCalls(RunCalls):
         turns = {turn.call: turn for turn in self._record.turns}
         order = sorted([*turns, *self._record.tools], key=self._seq)
         for key in order:
-            scope, _, ordinal = key.partition("#")
-            renamed = f"{scopes.get(scope, scope)}#{ordinal}"
+            scope = scope_of(key)
+            renamed = scopes.get(scope, scope) + key.removeprefix(scope)
             if key in turns:
                 turn = turns[key]
                 asked, ended = self._of_turn(turn, said, offered)

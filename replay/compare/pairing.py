@@ -12,10 +12,10 @@ from typing import Literal, NamedTuple
 
 import attrs
 
+from refold.engine.events.call_key import in_order
 from refold.replay.compare.calls import Call, RunCalls
 from refold.replay.difference.align import Key, align
 from refold.replay.difference.pointer_diff import Difference, differences
-from refold.replay.tree.tree_text import in_order_of_calls
 
 MatchMode = Literal["strict", "unordered", "subset", "superset"]
 ArgumentMode = Literal["exact", "ignore", "subset", "superset"]
@@ -73,7 +73,7 @@ def _by_scope(a: RunCalls, b: RunCalls, arguments: ArgumentMode) -> Pairing:
     scopes_a, scopes_b = a.scopes(), b.scopes()
     pairs: list[Paired] = []
     is_exact = True
-    for scope in sorted(scopes_a.keys() | scopes_b.keys(), key=in_order_of_calls):
+    for scope in sorted(scopes_a.keys() | scopes_b.keys(), key=in_order):
         calls_a, calls_b = scopes_a.get(scope, []), scopes_b.get(scope, [])
         keys = [[_key(call, arguments) for call in calls] for calls in (calls_a, calls_b)]
         aligned = align(*keys)

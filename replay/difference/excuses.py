@@ -14,6 +14,7 @@ import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.document import Document
+from refold.engine.events.events import REQUEST_KINDS
 from refold.engine.secrets.redaction import MARKER, REDACTED, replaced
 from refold.engine.secrets.vault import checked_volatile
 from refold.replay.difference.pointer_diff import Difference, differences, shown
@@ -23,25 +24,8 @@ IGNORED_MAX: Final = 1000
 IGNORED_SHOWN: Final = 10
 """So many stand in the text of a report."""
 _CHAIN: Final = "/predecessor"
-_KINDS: Final = {
-    "tool.called": "tool",
-    "tool.returned": "tool",
-    "model.asked": "model",
-    "model.answered": "model",
-    "child.started": "child",
-    "child.finished": "child",
-    "run.started": "run",
-    "run.finished": "run",
-}
-
-
-REQUEST_KINDS: Final = {
-    "tool": "tool.called",
-    "model": "model.asked",
-    "child": "child.started",
-    "input": "input.asked",
-}
-"""By what an item is: the kind of the entry that asks for it."""
+KIND_ASKED: Final = {kind.partition(".")[0]: kind for kind in REQUEST_KINDS}
+"""By what an item is, `tool`: the kind of the entry that asks for it, `tool.called`."""
 
 
 @attrs.frozen(kw_only=True)
@@ -67,7 +51,7 @@ class Ignored(Document):
 
 def subject_of(kind: str, data: Mapping[str, Any]) -> str:
     """Return what an entry is about, as rules name it; empty where no rule can name it."""
-    match _KINDS.get(kind):
+    match kind.partition(".")[0]:
         case "tool":
             return f"tool:{data.get('tool', '')}"
         case "model":

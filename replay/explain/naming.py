@@ -15,10 +15,11 @@ from typing import Final
 import attrs
 
 from refold.engine.encoding.canonical import encode
+from refold.engine.events.call_key import number_of, scope_of
 from refold.replay.explain.divergence import Category
 from refold.replay.explain.run_on import Explorer, Mismatch
 from refold.replay.explain.scopes import Step, aligned_scopes
-from refold.replay.index.asked_items import Item, scope_of
+from refold.replay.index.asked_items import Item
 
 _WORD: Final = re.compile(r"[^\W_]+")
 
@@ -381,14 +382,14 @@ def _of_timers(mismatch: Mismatch, explorer: Explorer) -> Found | None:
     entry = mismatch.recorded
     if entry is None or entry.kind != "timer.fired" or mismatch.event_kind:
         return None
-    scope, _, number = (entry.call or "").partition("@")
+    call = entry.call or ""
+    scope = scope_of(call)
     waits = [key for key in explorer.timers_before if scope_of(key) == scope]
-    if not waits or entry.call in waits:
+    if not waits or call in waits:
         return None
-    armed = Item("timer", "", None, entry.call or "", entry.seq)
-    if int(number) <= explorer.timers_armed.get(scope, 0):
-        return Found("extra_call", None, Item("timer", "", None, entry.call or ""))
-    return Found("missing_call", armed, None)
+    if number_of(call) <= explorer.timers_armed.get(scope, 0):
+        return Found("extra_call", None, Item("timer", "", None, call))
+    return Found("missing_call", Item("timer", "", None, call, entry.seq), None)
 
 
 _OPPOSITE: Final = {

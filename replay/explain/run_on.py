@@ -15,6 +15,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import Json, encode, loads
+from refold.engine.events.call_key import number_of, scope_of
 from refold.engine.events.codec import kind_of, structure, unstructure
 from refold.engine.events.events import (
     ChildFinished,
@@ -32,7 +33,7 @@ from refold.engine.log import Entry
 from refold.engine.loop.loop import Task, Timer
 from refold.engine.ports.effects import AskModel
 from refold.engine.ports.ports import ModelRequest
-from refold.replay.index.asked_items import Item, item_of, scope_of
+from refold.replay.index.asked_items import Item, item_of
 from refold.replay.index.cursor import Cursor
 
 STEPS_MAX: Final = 5_000
@@ -278,12 +279,11 @@ class Explorer:
         Timers are told by number alone: behind a sleep more, each has the next one's; so behind a
         time limit more, which was kept and fired nowhere.
         """
-        scope, _, number = key.partition("@")
-        extra_scope, _, extra = self._extra_sleep.partition("@")
-        if scope == extra_scope and int(number) > int(extra):
-            key = f"{scope}@{int(number) - 1}"
+        scope, number = scope_of(key), number_of(key)
+        if scope == scope_of(self._extra_sleep) and number > number_of(self._extra_sleep):
+            key = f"{scope}@{number - 1}"
         elif scope == self._shifted[0]:
-            key = f"{scope}@{int(number) - self._shifted[1]}"
+            key = f"{scope}@{number - self._shifted[1]}"
         return self._fired.get(key)
 
     def _when(self, call: str) -> int | None:
@@ -383,8 +383,8 @@ def _shifted(first: Entry, armed: Collection[str]) -> tuple[str, int]:
     """Return the scope of a recorded timer that is armed under a later number, and how much."""
     if first.kind != "timer.fired" or (first.call or "") in armed:
         return "", 0
-    scope, _, number = (first.call or "").partition("@")
-    later = [int(key.partition("@")[2]) - int(number) for key in armed if scope_of(key) == scope]
+    scope, number = scope_of(first.call or ""), number_of(first.call or "")
+    later = [number_of(key) - number for key in armed if scope_of(key) == scope]
     return scope, min((each for each in later if each > 0), default=0)
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import Json, encode_sorted
+from refold.engine.events.call_key import scope_of
 
 _NAMED: Final[dict[str, tuple[str, str]]] = {
     # kind: (the item's kind, the member that names it)
@@ -127,8 +128,3 @@ def _arguments(kind: str, data: dict[str, Json]) -> Json:
             return None
         case _:
             return data
-
-
-def scope_of(call: str) -> str:
-    """Return the scope of a call key or timer key."""
-    return call.partition("@")[0] if "@" in call else call.rpartition("#")[0]

@@ -15,6 +15,7 @@ import attrs
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import encode
 from refold.engine.errors import EventMalformed, LogObserved, LogUnsupported, UsageError
+from refold.engine.events.call_key import number_of, scope_of
 from refold.engine.events.codec import structure
 from refold.engine.events.events import (
     WIRE,
@@ -66,12 +67,12 @@ class RecordedTurn:
     @property
     def scope(self) -> str:
         """The conversation."""
-        return self.call.partition("#")[0]
+        return scope_of(self.call)
 
     @property
     def ordinal(self) -> int:
         """Its place in the conversation."""
-        return int(self.call.partition("#")[2])
+        return number_of(self.call)
 
 
 @attrs.define

@@ -17,7 +17,7 @@ from refold.engine.events.codec import unstructure
 from refold.engine.events.events import ChildFinished
 from refold.replay.difference.align import Pair, align
 from refold.replay.difference.comparators import Comparator, exact
-from refold.replay.difference.excuses import REQUEST_KINDS, Excuses, Ignored, without_volatile
+from refold.replay.difference.excuses import KIND_ASKED, Excuses, Ignored, without_volatile
 from refold.replay.difference.pointer_diff import differences
 from refold.replay.index.by_call import Asked, Book, label_of
 from refold.replay.partial.drift_report import CallDrift, Verdict
@@ -127,7 +127,7 @@ class Comparison:
     def _asks_the_same(self, one: Asked, other: Asked) -> bool:
         if one.identity == other.identity:
             return True
-        kind, pair = REQUEST_KINDS[one.item.kind], (one.said, other.said)
+        kind, pair = KIND_ASKED[one.item.kind], (one.said, other.said)
         return self._excuses.excused(kind, one.call, one.item.seq, pair)
 
     def _compared(

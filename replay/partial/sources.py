@@ -28,7 +28,7 @@ from refold.engine.events.events import (
 from refold.engine.events.outcome import Outcome
 from refold.engine.ports.effects import AskModel, RunChild
 from refold.engine.ports.ports import ChildRequest
-from refold.replay.difference.excuses import REQUEST_KINDS, Excuses
+from refold.replay.difference.excuses import KIND_ASKED, Excuses
 from refold.replay.index.by_call import Asked, Book, asked_of, label_of
 
 Mode = Literal["recorded", "live", "stub"]
@@ -169,7 +169,7 @@ class BookSupply:
         return found
 
     def _is_excused(self, recorded: Asked, wanted: Asked) -> bool:
-        kind, pair = REQUEST_KINDS[recorded.item.kind], (recorded.said, wanted.said)
+        kind, pair = KIND_ASKED[recorded.item.kind], (recorded.said, wanted.said)
         return self._excuses.excused(kind, wanted.call, recorded.item.seq, pair)
 
     def _missing(self, wanted: Asked, mode: Mode) -> OutcomeMissing:

@@ -22,6 +22,7 @@ from refold.engine.errors import (
     RefoldError,
     UsageError,
 )
+from refold.engine.events.call_key import scope_of
 from refold.engine.events.events import RunFinished
 from refold.engine.kernel.verdict import Verdict
 from refold.engine.log import read_entries
@@ -41,7 +42,7 @@ from refold.replay.explain.divergence import (
 )
 from refold.replay.explain.naming import Found, Named, named
 from refold.replay.explain.run_on import Mismatch
-from refold.replay.index.asked_items import Item, item_of, scope_of
+from refold.replay.index.asked_items import Item, item_of
 from refold.replay.index.run_end import end_of, end_of_verdict
 from refold.replay.reexecute.network import ProgramWatch
 from refold.replay.reexecute.world import Replayed

@@ -14,6 +14,7 @@ import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import EntryMissing, ForkRefused, UsageError
+from refold.engine.events.call_key import scope_of
 from refold.engine.events.events import ModelAnswered
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.wire.spelling import can_spell, spelled
@@ -95,7 +96,7 @@ def _calls_of(record: ObservedRecord, turn: RecordedTurn) -> list[str]:
     after = [
         key
         for key in record.tools
-        if key.partition("#")[0] == turn.scope and record.seqs[key] > (turn.over or 0)
+        if scope_of(key) == turn.scope and record.seqs[key] > (turn.over or 0)
     ]
     return after[: len(message.get("tool_calls") or ())]
 

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from refold.engine.encoding.canonical import Json, encode
+from refold.engine.events.call_key import in_order, scope_of
 from refold.engine.log import Entry, read_entries
 from refold.replay.compare.measured import Declared
 from refold.replay.difference.volatile import is_volatile, stable
 from refold.replay.tree.delegation_tree import delegation_tree
 from refold.replay.tree.run_node import RunNode
-from refold.replay.tree.tree_text import in_order_of_calls, printable, scrubbed
+from refold.replay.tree.tree_text import printable, scrubbed
 
 
 def log_text(log: str | PathLike[str]) -> str:
@@ -49,7 +50,7 @@ def _lines(node: RunNode, run: str, declared: Declared) -> Iterator[str]:
             yield encode(line).decode()
     elif node.log_state != "none":
         yield encode({"run": run, "log": node.log_state}).decode()
-    children = sorted(node.children, key=lambda child: in_order_of_calls(child.call))
+    children = sorted(node.children, key=lambda child: in_order(child.call))
     for child in children:
         name = f"{child.name} ({child.call})"
         yield from _lines(child, f"{run} > {name}" if run else name, declared)
@@ -61,8 +62,7 @@ def _place(entry: Entry) -> tuple[int, Any]:
         return 2, ()
     if not entry.call:
         return (0, ()) if entry.kind == "run.started" else (1, ())
-    scope = entry.call.rpartition("@" if "@" in entry.call else "#")[0]
-    return 1, in_order_of_calls(scope)
+    return 1, in_order(scope_of(entry.call))
 
 
 def _shown(entry: Entry, log: Path, declared: Declared) -> Json:

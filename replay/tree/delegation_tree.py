@@ -15,6 +15,7 @@ import attrs
 
 from refold.engine.errors import EventMalformed, LogDamaged, LogMissing
 from refold.engine.events import events
+from refold.engine.events.call_key import scope_of
 from refold.engine.events.limits import ceilings_of
 from refold.engine.events.outcome import Outcome, Usage
 from refold.engine.log import Entry, read_entries
@@ -162,8 +163,8 @@ class _Reading:
 
         A delegation tool runs in a scope of its own, right below the one that called it.
         """
-        above = call.partition("#")[0].rpartition("/")[0]
-        tools = [tool for key, tool in self._delegating.items() if key.partition("#")[0] == above]
+        above = scope_of(call).rpartition("/")[0]
+        tools = [tool for key, tool in self._delegating.items() if scope_of(key) == above]
         return tools[0] if len(tools) == 1 else ""
 
     # --- nodes ---------------------------------------------------------------------------

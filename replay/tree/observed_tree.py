@@ -15,6 +15,7 @@ import attrs
 from refold.engine.encoding import digest
 from refold.engine.errors import EventMalformed, LogDamaged
 from refold.engine.events import events
+from refold.engine.events.call_key import scope_of
 from refold.engine.events.outcome import Fault, Usage
 from refold.engine.log import Entry, read_entries
 from refold.engine.observed.delegations import delegated, written
@@ -165,7 +166,7 @@ class _Reading:
             case events.ToolReturned(status=status) if call in self._calls:
                 known = self._calls[call]
                 known.status = "completed" if status == "ok" else "failed"
-                self._talks[_scope(call)].uses[known.tool].failed += status == "error"
+                self._talks[scope_of(call)].uses[known.tool].failed += status == "error"
             case _:
                 pass
 
@@ -178,7 +179,7 @@ class _Reading:
         )
 
     def _talk(self, call: str, entry: Entry) -> _Talk:
-        scope = _scope(call)
+        scope = scope_of(call)
         talk = self._talks.setdefault(scope, _Talk(scope))
         talk.clock(entry)
         return talk
@@ -230,7 +231,7 @@ class _Reading:
         whom = delegated(*found, self._profile) if found is not None else None
         if found is not None and whom is not None:
             tool, arguments = found
-            self._texts[_scope(call)] = f"{call} text"
+            self._texts[scope_of(call)] = f"{call} text"
             self._calls[f"{call} text"] = _Call(
                 call, tool, _brief(arguments), whom.agent, delegates=True, status="completed"
             )
@@ -267,7 +268,7 @@ class _Reading:
         leaves = [
             call
             for call in self._calls.values()
-            if call.delegates and _scope(call.key) == scope and call.key not in opened
+            if call.delegates and scope_of(call.key) == scope and call.key not in opened
         ]
         nodes = [self._node(talk, depth) for talk in talks]
         return (*nodes, *(_leaf(call, depth) for call in leaves))
@@ -308,13 +309,9 @@ class _Reading:
 
     def _of_calls(self, scope: str) -> str:
         """Return the status of a scope in which no model was asked: of a server of tools."""
-        calls = [call for call in self._calls.values() if _scope(call.key) == scope]
+        calls = [call for call in self._calls.values() if scope_of(call.key) == scope]
         is_open = any(call.status == UNFINISHED for call in calls)
         return UNFINISHED if is_open else "completed"
-
-
-def _scope(call: str) -> str:
-    return call.partition("#")[0]
 
 
 def _place(parameters: Mapping[str, Any]) -> _Opening:

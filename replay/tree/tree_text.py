@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from refold.engine.encoding.canonical import encode
+from refold.engine.events.call_key import in_order
 from refold.replay.tree.run_node import UNFINISHED, RunNode, ToolUse
 
 CHARACTERS_MAX: Final = 500
@@ -21,7 +22,6 @@ _CONTROL: Final = re.compile(
 )
 _PATH: Final = re.compile(r"(?<![\w.:/<])/(?:[\w.@+~-]+/)+[\w.@+~-]+")
 _HEX: Final = re.compile(r"\b[0-9a-f]{16,64}\b")
-_PARTS: Final = re.compile(r"\d+|\D+")
 
 
 def render_text(node: RunNode, *, volatile: bool) -> str:
@@ -59,11 +59,6 @@ def scrubbed(message: str) -> str:
     return _HEX.sub("<hex>", _PATH.sub("<path>", message))
 
 
-def in_order_of_calls(call: str) -> tuple[tuple[int, str], ...]:
-    """Return what sorts call keys as people count: `0/2#1` before `0/10#1`."""
-    return tuple((int(p), "") if p.isdigit() else (-1, p) for p in _PARTS.findall(call))
-
-
 def _lines(node: RunNode, level: int, *, volatile: bool) -> Iterator[str]:
     indent = "    " * level
     yield f"{indent[2:]}→ {heading(node)}" if level else heading(node)
@@ -78,7 +73,7 @@ def _lines(node: RunNode, level: int, *, volatile: bool) -> Iterator[str]:
 
 def _place(node: RunNode) -> tuple[Any, ...]:
     """Return what sorts siblings; conversations of one call, by what they are and were asked."""
-    return in_order_of_calls(node.call), node.name, node.brief
+    return in_order(node.call), node.name, node.brief
 
 
 def _facts(node: RunNode, *, volatile: bool) -> Iterator[str]:

@@ -18,6 +18,7 @@ import attrs
 
 from refold.engine.encoding import digest
 from refold.engine.errors import LogUnsealed, RefoldError, UsageError
+from refold.engine.events.call_key import scope_of
 from refold.engine.kernel.kernel import Kernel
 from refold.engine.log.names import child_path
 from refold.engine.loop.loop import Task
@@ -26,7 +27,6 @@ from refold.engine.ports.ports import Program, Reference, SessionPort, Tool
 from refold.engine.ports.programs import program_name
 from refold.engine.recording.nested import check_may_start
 from refold.replay.difference.pointer_diff import differences
-from refold.replay.index.asked_items import scope_of
 from refold.replay.index.by_call import Book, label_of
 from refold.replay.reexecute.reexecute import program_of
 from refold.replay.reexecute.world import task_place

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 import attrs
 
+from refold.engine.events.call_key import number_of, scope_of
 from refold.engine.events.events import ClockRead, ValueDrawn
-from refold.replay.difference.excuses import REQUEST_KINDS, Excuses
-from refold.replay.index.asked_items import scope_of
+from refold.replay.difference.excuses import KIND_ASKED, Excuses
 from refold.replay.index.by_call import Asked, Book
 
 Looks = dict[tuple[str, int], ClockRead]
@@ -49,7 +49,7 @@ class Matcher:
         if own is None or not self._excuses.is_any or own.identity == asked.identity:
             return asked
         pair = (own.data, asked.data)
-        is_same = self._excuses.excused(REQUEST_KINDS[own.item.kind], asked.call, 0, pair)
+        is_same = self._excuses.excused(KIND_ASKED[own.item.kind], asked.call, 0, pair)
         return attrs.evolve(asked, identity=own.identity) if is_same else asked
 
     def take(self, asked: Asked) -> str | None:
@@ -105,10 +105,6 @@ def _nearest(asked: Asked, alike: Sequence[Asked]) -> Asked | None:
     """Return the one that was asked nearest: in the same scope by its ordinal, else the first."""
     own = [one for one in alike if one.item.scope == asked.item.scope]
     if own:
-        at = _ordinal(asked.call)
-        return min(own, key=lambda one: abs(_ordinal(one.call) - at))
+        at = number_of(asked.call)
+        return min(own, key=lambda one: abs(number_of(one.call) - at))
     return alike[0] if alike else None
-
-
-def _ordinal(call: str) -> int:
-    return int(call.rpartition("#")[2])

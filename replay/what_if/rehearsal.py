@@ -16,6 +16,7 @@ import attrs
 
 from refold.engine.encoding.canonical import Json, encode, loads
 from refold.engine.errors import OutsideLoop
+from refold.engine.events.call_key import scope_of
 from refold.engine.events.events import (
     ClockRead,
     Event,
@@ -36,7 +37,7 @@ from refold.engine.ports.ports import Program, SessionPort, Tool
 from refold.engine.program.run import faces_of
 from refold.engine.state import Fold
 from refold.replay.difference.pointer_diff import same
-from refold.replay.index.asked_items import Item, scope_of
+from refold.replay.index.asked_items import Item
 from refold.replay.index.by_call import OUTSIDE, Asked, Book, asked_of
 from refold.replay.index.run_end import end_of_verdict
 from refold.replay.reexecute.network import ProgramWatch

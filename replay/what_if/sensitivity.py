@@ -9,7 +9,6 @@ as recorded.  Either later requests change (the outcome *steers*), or the end of
 """
 
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +18,7 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.document import Document
 from refold.engine.errors import RefoldError
+from refold.engine.events.call_key import in_order
 from refold.engine.events.events import Event, ToolReturned
 from refold.engine.ports.ports import Program, Reference, SessionPort, Tool
 from refold.engine.ports.programs import program_name
@@ -227,7 +227,7 @@ def sensitivity(
     outcomes = [key for key in (*book.answers, *book.values) if "@" not in key]
     outcomes = [key for key in outcomes if key in book.requests or key in book.values]
     named = [key for key in outcomes if only in label_of(_item_of(book, key))]
-    keys = sorted(named, key=_place)
+    keys = sorted(named, key=in_order)
     calls = []
     for number, key in enumerate(keys, 1):
         if on_call is not None:
@@ -346,12 +346,3 @@ def _item_of(book: Book, key: str) -> Item:
     drawn = book.values[key]
     what: dict[str, Json] = {"name": drawn.name}
     return Item("value", drawn.source, what, key)
-
-
-_NUMBER: Final = re.compile(r"\d+")
-
-
-def _place(key: str) -> tuple[list[int], int]:
-    """Return what call keys are sorted by: scope by scope, and in a scope by ordinal."""
-    scope, _, ordinal = key.rpartition("#")
-    return [int(number) for number in _NUMBER.findall(scope)], int(ordinal)

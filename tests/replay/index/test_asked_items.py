@@ -17,7 +17,7 @@ from refold.engine.events.events import (
     ToolReturned,
     ValueDrawn,
 )
-from refold.replay.index.asked_items import is_asked, item_of, scope_of
+from refold.replay.index.asked_items import is_asked, item_of
 
 
 @pytest.mark.parametrize(
@@ -70,11 +70,3 @@ def test_arguments_are_what_identifies_a_request(
 
     assert item is not None
     assert item.arguments == arguments
-
-
-@pytest.mark.parametrize(
-    ("call", "scope"), [("0#1", "0"), ("0/1/2#13", "0/1/2"), ("0/1@4", "0/1"), ("", "")]
-)
-def test_the_scope_of_a_key_is_what_stands_before_its_ordinal(call: str, scope: str) -> None:
-    """For calls and for timers."""
-    assert scope_of(call) == scope

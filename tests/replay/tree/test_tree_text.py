@@ -7,7 +7,7 @@ from syrupy.assertion import SnapshotAssertion
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Artifact, Fault, Truncated, Usage
 from refold.replay.tree.delegation_tree import RunNode, ToolUse, delegation_tree, render_text
-from refold.replay.tree.tree_text import CHARACTERS_MAX, in_order_of_calls, printable, scrubbed
+from refold.replay.tree.tree_text import CHARACTERS_MAX, printable, scrubbed
 from tests.support.delegating import child, recorded
 
 ARTIFACTS = (Artifact(kind="note", value="n", name="plan"), Artifact(kind="diff", value="d"))
@@ -93,12 +93,6 @@ def test_on_a_screen_a_long_text_is_cut() -> None:
     node = RunNode(name="n", brief="b" * (CHARACTERS_MAX + 7))
 
     assert "b… (7 characters more)" in render_text(node, volatile=True)
-
-
-def test_siblings_stand_in_the_order_of_their_call_keys() -> None:
-    keys = ["0/10#1", "0#2", "0/2#1", "0#10", "0/2/1#1"]
-
-    assert sorted(keys, key=in_order_of_calls) == ["0#2", "0#10", "0/2#1", "0/2/1#1", "0/10#1"]
 
 
 def test_nothing_from_a_log_moves_the_cursor() -> None:

@@ -1,0 +1,29 @@
+"""Call keys: where a call stands in the tree of tasks, and its number there (CONTRACT.md §9.1).
+
+`0/2#3` is the third call of the task `0/2`, and `0/2@1` is the first timer that it set.  They are
+texts in every log and API; who needs a part of one asks here.
+"""
+
+import re
+from typing import Final
+
+_PARTS: Final = re.compile(r"\d+|\D+")
+
+
+def scope_of(call: str) -> str:
+    """Return the task that a call is made in, `0/2`; empty where the entry has no key."""
+    return call.partition("@")[0] if "@" in call else call.rpartition("#")[0]
+
+
+def number_of(call: str) -> int:
+    """Return which call of its task it is, or which timer, from 1.
+
+    Raises:
+        ValueError: the text is no call key.
+    """
+    return int(call.rpartition("@" if "@" in call else "#")[2])
+
+
+def in_order(call: str) -> tuple[tuple[int, str], ...]:
+    """Return what keys are sorted by: by numbers and not as text, `0#2` before `0#10`."""
+    return tuple((int(p), "") if p.isdigit() else (-1, p) for p in _PARTS.findall(call))

@@ -1,0 +1,24 @@
+"""Rule: who needs a part of a call key asks for it (CONTRACT.md §9.1)."""
+
+import pytest
+
+from refold.engine.events.call_key import in_order, number_of, scope_of
+
+
+@pytest.mark.parametrize(
+    ("call", "scope"), [("0#1", "0"), ("0/1/2#13", "0/1/2"), ("0/1@4", "0/1"), ("", "")]
+)
+def test_the_scope_of_a_key_is_what_stands_before_its_ordinal(call: str, scope: str) -> None:
+    """For calls and for timers."""
+    assert scope_of(call) == scope
+
+
+@pytest.mark.parametrize(("call", "number"), [("0#1", 1), ("0/1/2#13", 13), ("0/1@4", 4)])
+def test_the_number_of_a_key_is_its_ordinal(call: str, number: int) -> None:
+    assert number_of(call) == number
+
+
+def test_siblings_stand_in_the_order_of_their_call_keys() -> None:
+    keys = ["0/10#1", "0#2", "0/2#1", "0#10", "0/2/1#1"]
+
+    assert sorted(keys, key=in_order) == ["0#2", "0#10", "0/2#1", "0/2/1#1", "0/10#1"]
