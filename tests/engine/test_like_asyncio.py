@@ -119,12 +119,39 @@ async def a_handler_that_fails() -> Any:
     return seen
 
 
+class _Waits:
+    """Waits as a C extension may: it does not look at what the future holds."""
+
+    def __init__(self, future: Any) -> None:
+        self._future = future
+
+    def __await__(self) -> Any:
+        self._future._asyncio_future_blocking = True  # the protocol of tasks
+        yield self._future
+
+
+async def a_failure_is_raised_where_it_is_waited_for() -> Any:
+    """By the task that waits, whatever the awaitable does on its way."""
+    loop, seen = asyncio.get_running_loop(), []
+    for error in (None, ValueError()):
+        future = loop.create_future()
+        loop.call_soon(future.set_result if error is None else future.set_exception, error)
+        try:
+            await _Waits(future)
+        except ValueError:
+            seen.append("raised")
+        else:
+            seen.append("went on")
+    return seen
+
+
 ALIKE = [
     an_empty_context,
     a_callback_of_any_name,
     timers_have_an_order,
     a_handler_is_told,
     a_handler_that_fails,
+    a_failure_is_raised_where_it_is_waited_for,
 ]
 
 

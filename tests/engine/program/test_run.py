@@ -408,15 +408,14 @@ def everything_plainly(run: PlainRun, value: Any) -> Any:
     reply = run.model([{"role": "user", "content": "hi"}])
     one, two = run.start(child("one")), run.start(child("two"))
     outcomes = run.join(two, one)
-    first = run.join_first(one)
+    run.join_first(third := run.start(child("third")))
     run.annotate("note", [run.uuid(), run.random("s").random(), run.now().isoformat()])
     asked = run.tool("asks", q="b")
     alone = run.delegate(child("alone"))
     return [
         found,
         reply.message["content"],
-        [outcome.output for outcome in (*outcomes, alone)],
-        first is one,
+        [outcome.output for outcome in (*outcomes, third.outcome, alone) if outcome],
         asked,
     ]
 
@@ -427,15 +426,14 @@ async def everything(run: Run, value: Any) -> Any:
     reply = await run.model([{"role": "user", "content": "hi"}])
     one, two = await run.start(child("one")), await run.start(child("two"))
     outcomes = await run.join(two, one)
-    first = await run.join_first(one)
+    await run.join_first(third := await run.start(child("third")))
     run.annotate("note", [run.uuid(), run.random("s").random(), run.now().isoformat()])
     asked = await run.tool("asks", q="b")
     alone = await run.delegate(child("alone"))
     return [
         found,
         reply.message["content"],
-        [outcome.output for outcome in (*outcomes, alone)],
-        first is one,
+        [outcome.output for outcome in (*outcomes, third.outcome, alone) if outcome],
         asked,
     ]
 

@@ -2,9 +2,10 @@
 
 import asyncio
 import math
+import os
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from refold.engine.errors import LimitReached, NotCanonical, ToolError
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Outcome
 from refold.engine.log import Entry, read_entries
-from refold.engine.models.scripted import ScriptedModel
+from refold.engine.log.writer import SystemDisk
+from refold.engine.models.scripted import FunctionModel, ScriptedModel
 from refold.engine.ports.clock import FixedClock
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import CallContext, Tool
@@ -66,6 +68,80 @@ def test_a_request_is_a_line_before_its_effect_starts(tmp_path: Path) -> None:
         return await run.tool(reads_the_log)
 
     assert record(program, log=log).output == "0#1 0#1"
+
+
+@pytest.fixture
+def behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    """Return what tells how many lines of `a.jsonl` are not on disk yet."""
+    log, durable = tmp_path / "a.jsonl", [0]
+
+    def lines() -> int:
+        return log.read_bytes().count(b"\n")
+
+    def sync(descriptor: int, /) -> None:
+        if os.fstat(descriptor).st_ino == log.stat().st_ino:
+            durable[0] = lines()
+
+    monkeypatch.setattr(SystemDisk, "sync", staticmethod(sync))
+    return lambda: lines() - durable[0]
+
+
+@pytest.mark.parametrize("redacts", [False, True])
+def test_the_log_is_durable_before_and_after_what_may_change_the_world(
+    tmp_path: Path, behind: Callable[[], int], *, redacts: bool
+) -> None:
+    """§4.4: around models, children, people and such tools, in place or beside others."""
+
+    @tool(effect="reads")
+    def look() -> int:
+        return behind()
+
+    @tool(effect="changes")
+    def change() -> int:
+        return behind()
+
+    @tool(effect="idempotent")
+    def put() -> int:
+        return behind()
+
+    @tool(effect="changes", timeout_seconds=60)
+    def beside() -> int:
+        return behind()
+
+    async def child(_run: Run, _input: Any) -> int:
+        return behind()
+
+    async def program(run: Run, _input: Any) -> Any:
+        found: list[Any] = [await run.tool(look), await run.tool(look)]
+        for each in (change, put, beside):
+            found += [await run.tool(each), await run.tool(look)]
+        found += [(await run.model([])).message["content"], await run.tool(look)]
+        found += [(await run.delegate(Delegation(program=child))).output, await run.tool(look)]
+        return [*found, await run.ask("?"), await run.tool(look)]
+
+    rules = Redaction(secrets=("never said by anyone",)) if redacts else None
+    model = FunctionModel(lambda _request: str(behind()))
+    options: Any = {"ask": lambda _question: behind(), "model": model, "redaction": rules}
+    recording = record(program, log=tmp_path / "a.jsonl", **options)
+
+    assert recording.output == [1, 3, *[0, 1] * 3, "0", 1, *[0, 1] * 2]
+
+
+def test_the_log_of_a_run_that_waits_for_a_person_is_durable(
+    tmp_path: Path, behind: Callable[[], int]
+) -> None:
+    """Whoever is told of the question may rely on the answer's finding it."""
+
+    @tool(effect="reads", timeout_seconds=60)
+    def look() -> None:
+        """Look, while the question is open already."""
+
+    async def program(run: Run, _input: Any) -> None:
+        await asyncio.gather(run.ask("?"), run.tool(look))
+
+    recording = record(program, log=tmp_path / "a.jsonl")
+
+    assert (recording.status, behind()) == ("suspended", 0)
 
 
 def test_exactly_one_line_from_the_world_opens_a_step(tmp_path: Path) -> None:

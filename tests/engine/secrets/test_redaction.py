@@ -47,6 +47,16 @@ def test_a_secret_is_found_in_each_encoding(encoding: str) -> None:
         assert not secretive.said_in(found, canary)
 
 
+@pytest.mark.parametrize("value", [None, 1, True, "x", []])
+def test_a_secret_is_taken_out_of_keys_as_well(value: Any) -> None:
+    """Whatever stands below it."""
+    vault = Vault(secrets={"CANARY": "s3cret-of-a-key"})
+
+    found = vault.scrubbed({"a": 1, "s3cret-of-a-key": value})
+
+    assert found == {"a": 1, "[redacted:CANARY]": value}
+
+
 @pytest.mark.parametrize("canary", CANARIES, ids=range(len(CANARIES)))
 def test_no_sink_has_a_secret(canary: str, tmp_path: Path) -> None:
     """In no log, child log, blob, result, error text or warning, in whichever encoding."""
