@@ -1,7 +1,8 @@
 """`python -m tests.benchmarks`: what Refold costs, as ratios measured in one run.  Run by hand.
 
 Nothing here is a test: a table is for people to read.  `--markdown` prints it for docs,
-`--large` measures memory on a log of 1 GB instead of 100 MB, and words choose among the sections.
+`--large` measures memory on a log of 1 GB instead of 100 MB, and words choose among the sections;
+`page`, which needs a browser, is measured where it is named alone.
 """
 
 import argparse
@@ -12,7 +13,15 @@ from pathlib import Path
 
 import attrs
 
-from tests.benchmarks import bench_log, bench_run, bench_start, bench_watched, measure, memory
+from tests.benchmarks import (
+    bench_log,
+    bench_page,
+    bench_run,
+    bench_start,
+    bench_watched,
+    measure,
+    memory,
+)
 
 _ROUNDS = 24
 _SLOW = 4
@@ -52,11 +61,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if "memory" in chosen:
             found = memory.peaks(Path(name), log_bytes=10**9 if options.large else 10**8)
             print((memory.as_markdown if options.markdown else memory.as_text)(*found))
+        if "page" in chosen:
+            print(bench_page.as_text(bench_page.shown(Path(name))))
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    known = [*_SECTIONS, "memory"]
+    known = [*_SECTIONS, "memory", "page"]
     parser.add_argument("sections", nargs="*", metavar="section", help=", ".join(known))
     parser.add_argument("--rounds", type=int, default=_ROUNDS)
     parser.add_argument("--markdown", action="store_true")

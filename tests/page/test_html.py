@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+import random
 import re
 from pathlib import Path
 
@@ -21,6 +22,20 @@ def test_the_logs_in_the_file_are_the_bytes_on_disk(tmp_path: Path) -> None:
 
     assert found is not None
     assert gzip.decompress(base64.b64decode(found[1])) == log.read_bytes()
+
+
+def test_a_large_log_lies_in_several_elements_each_decodable_alone(tmp_path: Path) -> None:
+    noise = base64.b64encode(random.Random(1).randbytes(450_000)).decode()
+    log = record(
+        works,
+        [noise[at : at + 30_000] for at in range(0, 600_000, 30_000)],
+        log=tmp_path / "a.jsonl",
+    ).log
+
+    found = re.findall(r'data-log="0">([^<]*)<', page_html(page(log)))
+
+    assert len(found) > 1
+    assert gzip.decompress(b"".join(map(base64.b64decode, found))) == log.read_bytes()
 
 
 def test_what_a_log_says_is_no_markup(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def _agrees(log: Path) -> None:
         verdict.complete,
     ]
     for number, path in enumerate(logs):
-        assert len(document["links"][str(number)]) == document["logs"][number]["entries"]
+        assert len(document["links"][str(number)]["seq"]) == document["logs"][number]["entries"]
         _states_agree(path, document["states"][str(number)])
         _links_agree(path, number, document["links"], logs)
     _path_is_one(document)
@@ -104,11 +104,11 @@ def _states_agree(path: Path, rows: list[Any]) -> None:
 
 def _links_agree(path: Path, number: int, links: dict[str, Any], logs: list[Path]) -> None:
     """The chain of each entry is that of `why`, and so is what stands beside its first link."""
-    for seq in range(len(links[str(number)])):
+    for seq in range(len(links[str(number)]["seq"])):
         chain, place = [], (number, seq)
-        while (link := links[str(place[0])][place[1]]) is not None and link[1] >= 0:
-            place = link[1], link[2]
-            chain.append((link[0], *place))
+        while (link := _link(links, *place))[2] >= 0 and link[1] >= 0:
+            chain.append(link)
+            place = link[1:]
         found = why(path, seq)
         assert chain == [
             (cause.how, logs.index(Path(cause.log)), cause.seq)
@@ -122,6 +122,11 @@ def _links_agree(path: Path, number: int, links: dict[str, Any], logs: list[Path
             if cause.of == 0 and not cause.is_main
         }
         assert direct <= beside
+
+
+def _link(links: dict[str, Any], log: int, seq: int) -> tuple[str, int, int]:
+    own = links[str(log)]
+    return links["words"][own["how"][seq]], own["log"][seq], own["seq"][seq]
 
 
 def _path_is_one(document: dict[str, Any]) -> None:

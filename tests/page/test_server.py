@@ -13,7 +13,6 @@ import pytest
 
 from refold.page.document import page
 from refold.page.server import Server
-from refold.replay.audit.why import why
 
 TOKEN = "a-token"
 
@@ -64,7 +63,6 @@ def _get(
         (TOKEN, "", "raw?log=one&n=-1", 404),
         (TOKEN, "", "raw?log=one&n=x", 404),
         (TOKEN, "", "blob?log=one&digest=00", 404),
-        (TOKEN, "", "why?log=one&n=0&seq=9999", 422),
     ],
 )
 def test_who_has_no_token_or_asks_for_what_is_not_listed_gets_nothing(
@@ -88,13 +86,10 @@ def test_the_document_and_the_bytes_are_those_of_the_log(served: tuple[Server, P
 
     shown = json.loads(_get(server, "page?log=one")[2])
     parts = [_get(server, f"raw?log=one&n=0&from={at}&to={at + 500}")[2] for at in (0, 500)]
-    chain = json.loads(_get(server, "why?log=one&n=1&seq=2")[2])["chain"]
 
     assert shown == json.loads(json.dumps(page(log).document))
     assert b"".join(parts) == log.read_bytes()[:1000]
     assert json.loads(_get(server, "runs")[2]) == {"runs": [{"id": "one"}]}
-    child = log.with_name("survey.1.jsonl")
-    assert [link[2] for link in chain] == [each.seq for each in why(child, 2)[1:] if each.is_main]
 
 
 @pytest.mark.parametrize("is_known", [True, False])

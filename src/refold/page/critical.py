@@ -19,10 +19,12 @@ def critical_path(
     """Return the segments `[log, from seq, to seq, start, end]` of the path, in order of time.
 
     A segment between two logs stands in the one that it leads to, from that entry to itself.
+    Neighbours in one log are one segment, where each entry of it is on the path.
     """
     if not times.get(root):
         return []
     found: list[list[Any]] = []
+    is_dense = False
     log, seq = root, len(times[root]) - 1
     while seq and not links.get((root, seq)):  # the end of a watched command follows from nothing
         seq -= 1
@@ -34,6 +36,12 @@ def critical_path(
             break
         end = times[log][seq]
         start = min(times[above][before], end)
-        found.append([log, before if above == log else seq, seq, start, end])
+        since = before if above == log else seq
+        is_next = seq - since <= 1
+        if is_dense and is_next and found[-1][:2] == [log, seq]:
+            found[-1][1], found[-1][3] = since, start
+        else:
+            found.append([log, since, seq, start, end])
+        is_dense = is_next
         log, seq = above, before
     return found[::-1]

@@ -19,6 +19,8 @@ from typing import Final
 from refold.page.document import Page, page
 from refold.replay.explain.divergence import Divergence
 
+_BLOCK_MAX: Final = 2**18
+"""Characters of base64 in one element; a browser would hold one long text several times."""
 _ENTRY: Final = "app"
 _IMPORT: Final = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";$', re.MULTILINE)
 _EXPORT: Final = re.compile(r"^export ((?:async )?function\*? |const |class )(\w+)", re.MULTILINE)
@@ -29,9 +31,9 @@ def page_html(made: Page) -> str:
     packed = [("log", str(number), path.read_bytes()) for number, path in enumerate(made.logs)]
     packed += [("blob", name, content) for name, content in made.blobs.items()]
     text = json.dumps(made.document, separators=(",", ":")).encode()
-    blocks = [_gzipped('id="page"', text)]
-    blocks += [_gzipped(f'data-{what}="{name}"', content) for what, name, content in packed]
-    return shell("\n".join(blocks), title=made.document["title"], connect="'none'")
+    logs = [_gzipped(f'data-{what}="{name}"', content) for what, name, content in packed]
+    document = _gzipped('id="page"', text, block_max=len(text) * 2)
+    return shell(document, "\n".join(logs), title=made.document["title"], connect="'none'")
 
 
 def diverged_html(log: Path, divergences: Iterable[Divergence]) -> str:
@@ -53,14 +55,18 @@ def diverged_html(log: Path, divergences: Iterable[Divergence]) -> str:
     return page_html(made)
 
 
-def shell(data: str, *, title: str, connect: str) -> str:
-    """Return index.html with its style, its script and `data` in place."""
+def shell(document: str, logs: str = "", *, title: str, connect: str) -> str:
+    """Return index.html with its style and script in place, and the blocks that these read.
+
+    The script stands before the logs: it shows the document while the browser still reads them.
+    """
     parts = {
         "csp": escape(policy(connect)),
         "title": escape(title),
         "style": _asset("style.css"),
-        "data": data,
+        "document": document,
         "script": bundled(),
+        "logs": logs,
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _asset("index.html"))
 
@@ -105,6 +111,9 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _gzipped(attribute: str, content: bytes) -> str:
+def _gzipped(attribute: str, content: bytes, *, block_max: int = _BLOCK_MAX) -> str:
+    """Return blocks of base64, each decodable alone, which the page lets go of one by one."""
     packed = base64.b64encode(gzip.compress(content, 9, mtime=0)).decode()
-    return f'<script type="application/octet-stream+gzip" {attribute}>{packed}</script>'
+    opening = f'<script type="application/octet-stream+gzip" {attribute}>'
+    parts = range(0, len(packed), block_max)
+    return "\n".join(f"{opening}{packed[at : at + block_max]}</script>" for at in parts)

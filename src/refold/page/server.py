@@ -23,7 +23,6 @@ from refold.engine.log.blobs import BlobBroken
 from refold.engine.log.names import tree
 from refold.page.document import Page, page
 from refold.page.html import policy, shell
-from refold.replay.audit.why import why
 
 RAW_MAX: Final = 4 * 1024 * 1024
 """Bytes of a log that one answer holds."""
@@ -171,14 +170,6 @@ class _Handler(BaseHTTPRequestHandler):
         kept = self._kept(given).page
         self._send(HTTPStatus.OK, "application/octet-stream", kept.blobs[given["digest"]])
 
-    def why(self, given: Mapping[str, str]) -> None:
-        """Send the chain of causes of an entry, as `[how, log, seq]`."""
-        logs = self._kept(given).page.logs
-        found = why(logs[int(given["n"])], int(given["seq"]))
-        ids = {str(path): number for number, path in enumerate(logs)}
-        links = [[each.how, ids.get(each.log, -1), each.seq] for each in found[1:] if each.is_main]
-        self._json({"chain": links})
-
     def events(self, given: Mapping[str, str]) -> None:
         """Send a fresh document each time a log of the run has grown, until the tab is closed.
 
@@ -247,6 +238,5 @@ _ROUTES: Final[dict[str, Callable[[_Handler, Mapping[str, str]], None]]] = {
     "/page": _Handler.page,
     "/raw": _Handler.raw,
     "/blob": _Handler.blob,
-    "/why": _Handler.why,
     "/events": _Handler.events,
 }

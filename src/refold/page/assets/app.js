@@ -147,7 +147,7 @@ function start(page) {
 	const news = () => { views[app.view].grown?.(); if (app.at.seq !== undefined) look.draw(); };
 	store.load().then(recheck);
 	if (given.live) {
-		const source = new EventSource(query("events"));
+		const source = new EventSource(query("events", { bytes: [...store.logs.values()].reduce((sum, log) => sum + log.said.bytes, 0) }));
 		source.onmessage = async (e) => {
 			const fresh = JSON.parse(e.data).page;
 			if (!fresh) return;
@@ -197,7 +197,7 @@ async function boot() {
 	try { const kept = localStorage.getItem("refold-theme"); if (kept === "dark" || kept === "light") document.documentElement.dataset.theme = kept; } catch { /* a page from disk may have no storage */ }
 	const block = document.getElementById("page"), parts = ([]);
 	if (block?.getAttribute("type") === "application/json") given = JSON.parse(block.textContent ?? "{}");
-	else if (block) { await unpack(block, (part) => parts.push((part))); given = JSON.parse(await new Blob(parts).text()); }
+	else if (block) { await unpack([block], (part) => parts.push(part)); given = JSON.parse(await new Blob(parts).text()); }
 	if (!given.live) start(given);
 	else if (given.log === null || given.log === undefined) document.getElementById("app")?.replaceWith(runs(query));
 	else start(await (await fetch(query("page"))).json());

@@ -57,8 +57,8 @@ export class Log {
 	}
 }
 
-/** How, log and seq of an entry's main cause. Of many entries they come as three lists. @param {any} links @param {number} seq */
-const linkAt = (links, seq) => (links?.seq ? (links.seq[seq] >= 0 ? [links.words[links.how[seq]], links.log[seq], links.seq[seq]] : null) : links?.[seq] ?? null);
+/** The logs stand behind the script: they are there once the browser has read the file. */
+const read = new Promise((done) => (document.readyState === "loading" ? addEventListener("DOMContentLoaded", done) : done(null)));
 
 /** All that the page has. */
 export class Store {
@@ -88,14 +88,15 @@ export class Store {
 
 	/** Unpack, or fetch, all logs, the root first. */
 	async load() {
+		await read;
 		for (const log of this.logs.values()) {
 			try {
 				if (log.rows) continue;
 				if (this.server) await this.fetchLog(log);
 				else if (!log.ended) {
-					const block = document.querySelector(`script[data-log="${log.id}"]`);
-					if (!block) log.fault = "not in this file";
-					else await unpack(block, (chunk) => log.add(chunk));
+					const blocks = [...document.querySelectorAll(`script[data-log="${log.id}"]`)];
+					if (!blocks.length) log.fault = "not in this file";
+					else await unpack(blocks, (chunk) => log.add(chunk));
 				}
 			} catch (error) { log.fault = `cannot be unpacked: ${error instanceof Error ? error.message : error}`; }
 			log.ended = true;
@@ -124,18 +125,18 @@ export class Store {
 		return this.zero && entry?.meta?.wall_us ? entry.meta.wall_us - this.zero : null;
 	}
 	/** @param {number} log @param {number} seq @returns {any[] | null} how, log and seq of the main cause */
-	cause(log, seq) { return linkAt(this.page.links?.[log] ?? this.page.diff?.other?.links?.[log], seq); }
-	/** @param {number} log @returns {boolean} */
-	linked(log) { return Boolean(this.page.links?.[log] ?? this.page.diff?.other?.links?.[log]); }
+	cause(log, seq) {
+		const links = this.linksOf(log), own = links?.[log];
+		return own?.seq[seq] >= 0 ? [links.words[own.how[seq]], own.log[seq], own.seq[seq]] : null;
+	}
+	/** @param {number} log @returns {any} the links of the run that it belongs to */
+	linksOf(log) { return [this.page, this.page.diff?.other].map((run) => run?.links).find((links) => links?.[log]); }
 	/** What an entry led to directly: looked for when asked, which is cheaper than an index of all.
 	 * @param {number} log @param {number} seq @returns {any[][]} */
 	ledTo(log, seq) {
-		const found = [];
-		for (const links of [this.page.links, this.page.diff?.other?.links]) for (const [from, each] of Object.entries(links ?? {})) if (from !== "beside") {
-			for (let at = 0, n = (each.seq ?? each).length; at < n; at++) {
-				const link = each.seq ? each.seq[at] === seq && linkAt(each, at) : each[at];
-				if (link && link[2] === seq && link[1] === log) found.push([link[0], Number(from), at]);
-			}
+		const found = [], links = this.linksOf(log) ?? {};
+		for (const [from, own] of Object.entries(links)) {
+			for (let at = own.seq?.indexOf(seq) ?? -1; at >= 0; at = own.seq.indexOf(seq, at + 1)) if (own.log[at] === log) found.push([links.words[own.how[at]], Number(from), at]);
 		}
 		return found;
 	}
@@ -146,26 +147,25 @@ export class Store {
 			const reply = await fetch(this.server.query("blob", { digest }));
 			return reply.ok ? new Uint8Array(await reply.arrayBuffer()) : null;
 		}
-		const block = document.querySelector(`script[data-blob="${digest}"]`), parts = ([]);
-		if (!block) return null;
-		await unpack(block, (part) => parts.push(part), true);
+		await read;
+		const blocks = [...document.querySelectorAll(`script[data-blob="${digest}"]`)], parts = ([]);
+		if (!blocks.length) return null;
+		await unpack(blocks, (part) => parts.push(part), true);
 		return new Uint8Array(await new Blob((parts)).arrayBuffer());
 	}
 }
 
-/** Decode base64 and gzip, a quarter of a megabyte at a time.
- * @param {Element} block @param {(chunk: Uint8Array) => void} take @param {boolean} [keep] */
-export async function unpack(block, take, keep = false) {
-	const text = block.textContent ?? "", size = 262_144;
-	let at = 0;
+/** Decode base64 and gzip, an element at a time. @param {Element[]} blocks @param {(chunk: Uint8Array) => void} take @param {boolean} [keep] */
+export async function unpack(blocks, take, keep = false) {
 	const packed = new ReadableStream({
 		async pull(control) {
-			if (at >= text.length) { control.close(); return; }
+			const block = blocks.shift();
+			if (!block) { control.close(); return; }
 			await pause();
-			const part = atob(text.slice(at, at + size)), bytes = new Uint8Array(part.length);
+			const part = atob(block.textContent ?? ""), bytes = new Uint8Array(part.length);
 			for (let i = 0; i < part.length; i++) bytes[i] = part.charCodeAt(i);
 			control.enqueue(bytes);
-			at += size;
+			if (!keep) block.remove();
 		},
 	}, { highWaterMark: 1 });
 	const reader = packed.pipeThrough(new DecompressionStream("gzip")).getReader();
@@ -175,7 +175,6 @@ export async function unpack(block, take, keep = false) {
 		take(value);
 		if (n % 16 === 15) await pause();
 	}
-	if (!keep) block.remove();
 }
 
 /** @param {any} error @returns {string} */

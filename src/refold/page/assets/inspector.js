@@ -22,26 +22,22 @@ export function inspector(app) {
 			h("span.at", at === null || at === undefined ? "" : `+${duration(Math.max(0, at))}`, gap ? `, ${duration(Math.abs(gap))} before` : ""), h("span.what", status && status !== "ok" && status !== "completed" ? badge(status) : null, e ? short(summary(e), 160) : "")));
 	}
 	function why(log, seq, entry) {
-		if (!app.store.linked(log) && !app.store.server) return h("p.quiet", short(app.page.left_out || "What led to this entry is not in the page."), " Ask ", h("code", `refold why LOG ${seq}`), ".");
-		const list = h("ol.chain"), beside = app.page.links?.beside ?? {};
-		const grow = (next, since, from) => {
-			let n = 0, here = from;
-			for (; next && next[1] >= 0 && n < 12; n++) {
+		const list = h("ol.chain"), beside = app.store.linksOf(log)?.beside ?? {};
+		const grow = (next, since) => {
+			for (let n = 0; next && next[1] >= 0 && n < 12; n++) {
 				const [how, onLog, onSeq] = next, e = app.store.entry(onLog, onSeq);
 				list.append(link(how, onLog, onSeq, since));
 				for (const [also, l, s] of beside[`${onLog}:${onSeq}`] ?? []) { const item = link(also, l, s); item.classList.add("beside"); list.append(item); }
 				since = e;
-				here += 1;
 				next = app.store.cause(onLog, onSeq);
 			}
 			if (next && next[1] < 0) list.append(h("li.quiet", `${next[0]}: in the log of its parent, which is not in this page`));
-			else if (next) { const rest = next, more = h("li", h("button", { class: "quiet", onclick: () => { more.remove(); grow(rest, since, here); } }, "Further back")); list.append(more); }
+			else if (next) { const rest = next, more = h("li", h("button", { class: "quiet", onclick: () => { more.remove(); grow(rest, since); } }, "Further back")); list.append(more); }
 		};
 		for (const [also, l, s] of beside[`${log}:${seq}`] ?? []) { const item = link(also, l, s, entry); item.classList.add("beside"); list.append(item); }
-		if (app.store.linked(log)) grow(app.store.cause(log, seq), entry, 0);
-		else fetch(app.store.server.query("why", { n: log, seq })).then((reply) => reply.json()).then((found) => { for (const [how, l, s] of found.chain ?? []) list.append(link(how, l, s)); }, () => list.append(h("li", "The server did not answer.")));
-		if (!list.childNodes.length && app.store.linked(log)) return h("p.quiet", "Nothing: the run begins here.");
-		return list;
+		grow(app.store.cause(log, seq), entry);
+		if (!list.childNodes.length) return h("p.quiet", "Nothing: the run begins here.");
+		return app.page.left_out ? [list, h("p.quiet", "What else led here: ", h("code", `refold why LOG ${seq} --all`), ".")] : list;
 	}
 	function run(node) {
 		const uses = usesOf(node), usage = node.usage ?? {};
