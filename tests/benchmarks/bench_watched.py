@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, Self
+from urllib.parse import urlsplit
 
 import attrs
 
@@ -81,7 +82,9 @@ class _Client:
     _connection: http.client.HTTPConnection = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._connection = http.client.HTTPConnection(self.url.partition("://")[2])
+        place = urlsplit(self.url)
+        self.path = place.path + self.path  # a proxy's address has a secret part
+        self._connection = http.client.HTTPConnection(place.netloc)
         self.go_on(1)
 
     def go_on(self, turns: int = TURNS) -> None:
