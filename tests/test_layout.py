@@ -96,6 +96,13 @@ _TESTED_ELSEWHERE: Final = {
     "engine/session/__init__.py": "names that load lazily; used by every test of a session",
     "engine/state/__init__.py": "names; used by every test of a state",
     "engine/kernel/world.py": "a port; its two sides are in tests/engine and tests/replay",
+    **{
+        f"engine/wire/{name}/{part}.py": f"tests/engine/wire/test_{test}.py"
+        for name in ("chat", "generate", "messages", "responses")
+        for part, test in (("format", "apis"), ("spelling", "spelling"))
+    },
+    "engine/wire/parts/format.py": "a row: tests/proxy/test_fifth_format.py",
+    "engine/wire/parts/spelled.py": "tests/engine/wire/test_spelling.py",
     "src/refold/__init__.py": "the public names: below",
     "src/refold/programs/__init__.py": "names: tests/programs/test_shipped.py",
     **{
@@ -325,7 +332,8 @@ def _touched_by(node: ast.AST) -> Iterator[str]:
 
 def _imported(names: list[str]) -> Iterator[str]:
     for name in names:
-        if (top := name.partition(".")[0]) in _MODULES:
+        top = name.partition(".")[0]
+        if top in _MODULES and name != "urllib.parse":  # which reads texts alone
             yield _MODULES[top]
 
 

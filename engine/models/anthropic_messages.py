@@ -11,18 +11,12 @@ from typing import Any, Final
 from refold.engine.errors import ModelError
 from refold.engine.models import endpoint
 from refold.engine.ports.ports import ModelReply, ModelRequest, Reference, ToolDefinition
-from refold.engine.wire.parts.counts import MESSAGES
+from refold.engine.wire.messages.answer import COUNTS, STOPS
 from refold.engine.wire.parts.texts import text_of
 
 MAX_TOKENS: Final = 4096
 """Sent where a request has no `max_tokens`: the protocol insists on one."""
 
-_STOPS: Final = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "tool_use": "tool_calls",
-    "max_tokens": "length",
-}
 _CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
 
 
@@ -191,7 +185,7 @@ def _reply(model: str, answer: dict[str, Any], request: ModelRequest) -> ModelRe
         message["provider"] = {"anthropic": blocks}
     stop = text_of(answer.get("stop_reason"))
     return endpoint.reply_of(
-        model, message, MESSAGES.usage(answer.get("usage")), _STOPS.get(stop, stop)
+        model, message, COUNTS.usage(answer.get("usage")), STOPS.get(stop, stop)
     )
 
 

@@ -10,10 +10,9 @@ from typing import Any, Final
 from refold.engine.errors import ModelError
 from refold.engine.models import endpoint
 from refold.engine.ports.ports import ModelReply, ModelRequest, Reference, ToolDefinition
-from refold.engine.wire.parts.counts import CHAT
+from refold.engine.wire.chat.answer import COUNTS, STOPS
 from refold.engine.wire.parts.texts import short, text_of
 
-_STOPS: Final = {"function_call": "tool_calls"}
 _KEPT: Final = ("reasoning_content", "reasoning_details")
 """Members of an answer that its server wants to see again in the next request."""
 _KEPT_IN_CALL: Final = ("extra_content",)
@@ -149,7 +148,7 @@ def _reply(model: str, answer: dict[str, Any], request: ModelRequest) -> ModelRe
         message["provider"] = {"openai": kept}
     stop = "refusal" if refusal else text_of(choices[0].get("finish_reason"))
     return endpoint.reply_of(
-        model, message, CHAT.usage(answer.get("usage")), _STOPS.get(stop, stop)
+        model, message, COUNTS.usage(answer.get("usage")), STOPS.get(stop, stop)
     )
 
 

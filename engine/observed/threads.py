@@ -17,7 +17,7 @@ from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import encode
 from refold.engine.observed.delegations import Delegated
 from refold.engine.observed.profile import Whose
-from refold.engine.wire.parts.exchange import Asked
+from refold.engine.wire.parts.exchange import OTHER, Asked
 
 NOBODY: Final = Whose()
 _SHORTER: Final = re.compile(
@@ -98,7 +98,7 @@ class Threads:
         """
         if asked.follows in self._answers and asked.follows:
             return self._answers[asked.follows]
-        if asked.api == "other":
+        if asked.api == OTHER:
             same = self._identities.get(_identity(asked, whose), ())
             return same[-1] if same else None
         ends = (self._ends.get((at, whose.thread)) for at in reversed(chain))
@@ -164,7 +164,7 @@ class Threads:
 
 
 def _identity(asked: Asked, whose: Whose) -> str:
-    if asked.api == "other":  # a row for each method and path
+    if asked.api == OTHER:  # a row for each method and path
         path = str(asked.parameters.get("path", "")).partition("?")[0]
         return digest.of_value(digest.VALUE, [asked.parameters.get("method"), path])
     return digest.of_value(digest.VALUE, [whose.thread, _system(asked), first_text(asked)])

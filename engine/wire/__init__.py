@@ -4,7 +4,7 @@ Bodies and streams flow in, as a server or a client sent them; neutral messages 
 spelled as an answer again.  Imports `encoding`, `events` and `errors`.  Pure.
 Rules: CONTRACT.md §11.1, §16.9, §16.10.
 
-    apis         which format a request speaks, and how to read it: the table of formats
+    apis         the table of formats; which one a request speaks, and how to read it
     spelling     how an answer is spelled that no server gave
     parts/       what the readers of all formats share
     chat/        OpenAI chat completions
@@ -12,6 +12,5 @@ Rules: CONTRACT.md §11.1, §16.9, §16.10.
     messages/    Anthropic messages
     generate/    Gemini generateContent
 
-To add a format: a folder with `request` and `answer` as in `chat/`, a name in
-`parts.exchange.ApiName`, a line in each table of `apis`, an answer in `spelling`.
+To add a format: a folder like `chat/`, whose `format` is its one row, and that row in `apis`.
 """

@@ -1,78 +1,44 @@
-"""Which interface a request speaks, and how to read it: the door to the readers.
+"""Which format a request speaks, and how to read it: the table of formats.
 
-To add one: modules like `wire.chat.request` and `wire.chat.answer`, a name in `exchange.ApiName`,
-a line in each table here.  Pure.  Rules: CONTRACT.md §16.9.
+To add one: a folder like `wire.chat`, and its row here.  Pure.  Rules: CONTRACT.md §16.9.
 """
 
 import base64
 import re
-from collections.abc import Callable
 from typing import Final
 
 import attrs
 
 from refold.engine.encoding.canonical import Json
-from refold.engine.wire.chat import answer as chat_answers
-from refold.engine.wire.chat import request as chat
-from refold.engine.wire.generate import answer as generate_answers
-from refold.engine.wire.generate import request as generate
-from refold.engine.wire.messages import answer as messages_answers
-from refold.engine.wire.messages import request as messages
-from refold.engine.wire.parts.exchange import PLACE, ApiName, Asked, Reader
+from refold.engine.wire.chat.format import FORMAT as CHAT
+from refold.engine.wire.generate.format import FORMAT as GENERATE
+from refold.engine.wire.messages.format import FORMAT as MESSAGES
+from refold.engine.wire.parts.exchange import OTHER, PLACE, Asked, Reader
+from refold.engine.wire.parts.format import Place, Route, WireFormat
 from refold.engine.wire.parts.notation import held, read_json
-from refold.engine.wire.parts.reading import OtherReader
+from refold.engine.wire.parts.reading import OtherReader, reader_for
 from refold.engine.wire.parts.remembered import Remembered
 from refold.engine.wire.parts.texts import text_of
-from refold.engine.wire.responses import answer as responses_answers
-from refold.engine.wire.responses import request as responses
+from refold.engine.wire.responses.format import FORMAT as RESPONSES
 
-_SUFFIXES: Final[dict[str, ApiName]] = {
-    "/chat/completions": "chat",
-    "/responses": "responses",
-    "/messages": "messages",
-    ":generateContent": "generate",
-    ":streamGenerateContent": "generate",
+FORMATS: Final[dict[str, WireFormat]] = {
+    row.name: row for row in (CHAT, RESPONSES, MESSAGES, GENERATE)
 }
-_READ: Final[dict[ApiName, tuple[Callable[..., bool], Callable[..., Asked]]]] = {
-    "chat": (chat.is_shaped, chat.asked),
-    "responses": (responses.is_shaped, responses.asked),
-    "messages": (messages.is_shaped, messages.asked),
-    "generate": (generate.is_shaped, generate.asked),
-}
-_READERS: Final[dict[ApiName, Callable[..., Reader]]] = {
-    "chat": chat_answers.reader,
-    "responses": responses_answers.reader,
-    "messages": messages_answers.reader,
-    "generate": generate_answers.reader,
-}
-PROVIDERS: Final[dict[ApiName, str]] = {
-    "chat": "openai",
-    "responses": "openai",
-    "messages": "anthropic",
-    "generate": "google",
-}
-"""By whose prices an interface's models are priced."""
 _DEPLOYMENT: Final = "/deployments/"
-_OF_VERTEX: Final = re.compile(r"/publishers/anthropic/models/[^/]+:(rawPredict|streamRawPredict)$")
-"""Where Vertex takes requests in Anthropic's format; other publishers have formats of their own."""
-_OF_BEDROCK: Final = re.compile(r"/model/([^/]+)/invoke(?:-with-response-stream)?$")
-_ESCAPED: Final = re.compile(r"%([2-7][0-9A-Fa-f])")
-_NAMED: Final = re.compile(r"/([^/:]+):[A-Za-z]+$")
-"""A path that ends in a model and what is asked of it, as Google's do."""
-_VERSION: Final = "anthropic_version"
-"""What Bedrock wants in bodies in Anthropic's format; other models there have other formats."""
 NEWEST: Final = 2
 """What is read: 1: Google's paths, and marks of caching apart · 2: Bedrock's paths, too."""
 
 
-def api_of(method: str, path: str) -> ApiName:
-    """Return the interface that a request speaks, by the end of its path; only POST asks."""
+def spoken(method: str, path: str) -> tuple[WireFormat, Place, re.Match[str]] | None:
+    """Return the format that a request speaks, by the end of its path; only POST asks."""
     if method.upper() != "POST":
-        return "other"
+        return None
     plain = path.partition("?")[0].rstrip("/")
-    if _OF_VERTEX.search(plain) or _OF_BEDROCK.search(plain):
-        return "messages"
-    return next((api for end, api in _SUFFIXES.items() if plain.endswith(end)), "other")
+    for row in FORMATS.values():
+        for place in row.places:
+            if (found := place.ends.search(plain)) is not None:
+                return row, place, found
+    return None
 
 
 def read_request(
@@ -85,40 +51,29 @@ def read_request(
 ) -> Asked:
     """Return what a request asks; never raises.  What is `remembered` is not read again.
 
-    What speaks none of the interfaces, or none as it should be, is `other`: {method, path, body},
+    What speaks none of the formats, or none as it should be, is `other`: {method, path, body},
     the body as a JSON object or list, else as text, else as {"base64": …}; null for none.
     `reads` says how much is read (`NEWEST`): logs that were begun with less go on with that.
     """
-    api = api_of(method, path_and_query)
-    path = path_and_query.partition("?")[0]
-    is_of_bedrock = _OF_BEDROCK.search(path) is not None
-    if (reads < 1 and _NAMED.search(path)) or (reads < NEWEST and is_of_bedrock):
-        api = "other"
-    if api != "other":
-        found, lists = (remembered or Remembered(0)).object_in(body)
-        is_shaped, read = _READ[api]
-        is_one = found is not None and PLACE not in found and is_shaped(found, lists)
-        if found is not None and is_one and (_VERSION in found or not is_of_bedrock):
-            if reads and api == "messages" and messages.MARKS not in found:
-                found, lists = messages.without_marks(found, lists)
-            return _placed(read(found, lists), path_and_query)
+    spoken_here = spoken(method, path_and_query)
+    if spoken_here is not None and reads >= spoken_here[1].since:
+        row, place, at = spoken_here
+        found, lists = (remembered or Remembered(0)).object_in(body, row.conversation)
+        is_shaped = found is not None and PLACE not in found and row.is_shaped(found, lists)
+        if found is not None and is_shaped and (not place.needs or place.needs in found):
+            if reads:
+                found, lists = row.apart(found, lists)
+            return _placed(row.asked(found, lists), path_and_query, place.model_in(at))
     parameters = {"method": text_of(method), "path": path_and_query, "body": _body(body)}
-    return Asked(api="other", model="", parameters=held(parameters))
+    return Asked(api=OTHER, model="", parameters=held(parameters))
 
 
-def _placed(asked: Asked, path_and_query: str) -> Asked:
-    """Return a request with its path, where the path says which deployment, or has a query."""
-    path = path_and_query.partition("?")[0]
-    model = asked.model
-    if (named := _NAMED.search(path)) is not None:
-        model = model or text_of(named[1].replace("%40", "@"))
-    elif (named := _OF_BEDROCK.search(path)) is not None:
-        model = model or _ESCAPED.sub(lambda found: chr(int(found[1], 16)), named[1])
-    elif "?" not in path_and_query and _DEPLOYMENT not in path_and_query:
+def _placed(asked: Asked, path_and_query: str, model: str | None) -> Asked:
+    """Return a request with its path, where that says which model or deployment, or has a query."""
+    if model is None and "?" not in path_and_query and _DEPLOYMENT not in path_and_query:
         return asked
-    return attrs.evolve(
-        asked, model=model, parameters={**asked.parameters, PLACE: held(path_and_query)}
-    )
+    parameters = {**asked.parameters, PLACE: held(path_and_query)}
+    return attrs.evolve(asked, model=asked.model or model or "", parameters=parameters)
 
 
 def _body(body: bytes) -> Json:
@@ -138,6 +93,19 @@ def _body(body: bytes) -> Json:
 
 def reader_of(asked: Asked, status: int, content_type: str) -> Reader:
     """Return what reads the answer to `asked` from its bytes, as they come."""
-    if asked.api == "other":
+    row = FORMATS.get(asked.api)
+    if row is None:
         return OtherReader(status)
-    return _READERS[asked.api](asked, status=status, content_type=content_type)
+    return reader_for(
+        lambda: row.speaker(asked),
+        row.framing(asked.place),
+        is_stream_asked=asked.streamed,
+        status=status,
+        content_type=content_type,
+    )
+
+
+def known_routes() -> tuple[Route, ...]:
+    """Return the servers of all formats that programs are led away from, each once."""
+    found = {row.route.name: row.route for row in FORMATS.values() if row.route.variables}
+    return tuple(found.values())

@@ -7,7 +7,7 @@ message; requests are counted within their conversation.  Pure.  Rules: CONTRACT
 from typing import Any, Final
 
 from refold.engine.encoding.canonical import encode
-from refold.engine.wire.parts.exchange import Asked
+from refold.engine.wire.parts.exchange import OTHER, Asked
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
 
 TITLE_MAX: Final = 48
@@ -19,7 +19,7 @@ def title_of(asked: Asked) -> str:
     if not asked.messages:
         path = asked.parameters.get("path")
         method = asked.parameters.get("method")
-        return f"{method} {path}" if asked.api == "other" and isinstance(path, str) else ""
+        return f"{method} {path}" if asked.api == OTHER and isinstance(path, str) else ""
     return beginning(text_of(asked.messages[0]))
 
 

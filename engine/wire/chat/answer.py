@@ -9,60 +9,58 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.wire.chat.request import message_of
-from refold.engine.wire.parts.counts import CHAT
-from refold.engine.wire.parts.exchange import Answered, Asked, Reader
+from refold.engine.wire.parts.counts import Counts
+from refold.engine.wire.parts.exchange import Answered
 from refold.engine.wire.parts.gathered import Budget, Gathered
-from refold.engine.wire.parts.notation import object_in
 from refold.engine.wire.parts.reading import (
     Fault,
+    Speaker,
     answered_with,
     objects,
-    reader_for,
     words_in,
 )
 from refold.engine.wire.parts.texts import text_of
 
-_STOPS: Final = {"function_call": "tool_calls"}
+COUNTS: Final = Counts(
+    input=("prompt_tokens",),
+    output=("completion_tokens",),
+    read="prompt_tokens_details/cached_tokens",
+    reasoning="completion_tokens_details/reasoning_tokens",
+)
+STOPS: Final = {"function_call": "tool_calls"}
+"""Why an answer ended, in neutral words where they are others."""
 
 
-def reader(asked: Asked, *, status: int, content_type: str) -> Reader:
-    """Return what reads the answer to `asked` from its bytes."""
-    return reader_for(_Speaker, asked, status=status, content_type=content_type)
+class ChatSpeaker(Speaker):
+    """Reads what an answer of this format says."""
 
-
-class _Speaker:
-    """What an answer of this interface says."""
+    unit = "a chunk"
 
     def __init__(self) -> None:
-        self._budget = Budget()
+        super().__init__()
         self._choices: dict[int, _Choice] = {}
         self._usage: Any = None
-        self._fault = Fault()
-        self._is_over = False
 
     def whole(self, body: dict[str, Any], /) -> None:
         """Take an answer that is not streamed: one delta."""
-        self._take(body, "message")
+        self._take_choices(body, "message")
         self._is_over = True
         if body.get("error"):
             self._fault.found("failed", words_in(body))
 
-    def event(self, _name: str, data: bytes, /) -> None:
+    def event(self, name: str, data: bytes, /) -> None:
         """Take a chunk of a streamed answer, or its end."""
-        if self._is_over:
-            return
         if data.strip() == b"[DONE]":
             self._is_over = True
-            return
-        chunk = object_in(data)
-        if chunk is None:
-            self._fault.found("malformed", f"a chunk is no JSON object: {data[:80]!r}")
-            return
-        self._take(chunk, "delta")
+        else:
+            super().event(name, data)
+
+    def _take(self, _name: str, chunk: dict[str, Any], /) -> None:
+        self._take_choices(chunk, "delta")
         if chunk.get("error"):
             self._fault.found("stream", words_in(chunk))
 
-    def _take(self, chunk: dict[str, Any], member: str) -> None:
+    def _take_choices(self, chunk: dict[str, Any], member: str) -> None:
         for place, given in enumerate(objects(chunk.get("choices"))):
             index = given.get("index")
             at = index if type(index) is int else place
@@ -73,20 +71,17 @@ class _Speaker:
             self._choices[at].take(given, member)
         self._usage = chunk.get("usage") or self._usage
 
-    def answered(self, fault: Fault, /) -> Answered:
-        """Return what was said so far."""
-        fault.found(self._fault.code, self._fault.message)
+    def _answered(self, fault: Fault, /) -> Answered:
         choices = [self._choices[at] for at in sorted(self._choices)]
         if not self._is_over and not (choices and all(choice.stop for choice in choices)):
             fault.found("cut", "the stream ends before its end")
         if not any(choice.is_said for choice in choices):
             fault.found("malformed", "the answer holds no choice with a message")
             return answered_with(fault, None)
-        message = self._message(choices)
         return answered_with(
             fault,
-            message,
-            usage=CHAT.usage(self._usage),
+            self._marked(self._message(choices)),
+            usage=COUNTS.usage(self._usage),
             stop_reason=choices[0].stop_reason,
         )
 
@@ -94,8 +89,6 @@ class _Speaker:
         message, *others = [message_of(choice.message()) for choice in choices]
         if others:
             message["provider"] = {**message.get("provider", {}), "choices": others}
-        if truncated := self._budget.truncated():
-            message["truncated"] = truncated
         return message
 
 
@@ -142,7 +135,7 @@ class _Choice:
     @property
     def stop_reason(self) -> str:
         """Why it ended, in neutral words."""
-        return "refusal" if self._said.value().get("refusal") else _STOPS.get(self.stop, self.stop)
+        return "refusal" if self._said.value().get("refusal") else STOPS.get(self.stop, self.stop)
 
     def message(self) -> dict[str, Any]:
         """Return the message as an answer that is not streamed has it."""

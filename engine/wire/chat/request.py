@@ -7,23 +7,19 @@ where it is its place.  What the neutral shape has no place for stands in `provi
 are `wire.chat.answer`'s.  Pure.  Rules: CONTRACT.md §16.9.
 """
 
-from collections.abc import Mapping
 from typing import Any, Final
 
-from refold.engine.wire.parts.exchange import Asked
+from refold.engine.wire.parts.exchange import Asked, asked_with
 from refold.engine.wire.parts.notation import (
     bare,
     call_of,
     folded,
-    held,
-    is_name,
-    is_offer,
     is_text,
     plain_json,
     says,
     with_original,
 )
-from refold.engine.wire.parts.series import NO_LISTS, Series, series_in
+from refold.engine.wire.parts.series import NO_LISTS, Lists, series_in
 from refold.engine.wire.parts.texts import text_of
 
 API: Final = "chat"
@@ -46,7 +42,7 @@ _MEMBERS: Final = {
 """What the neutral shape has a place for."""
 
 
-def is_shaped(body: dict[str, Any], lists: Mapping[str, Series] = NO_LISTS) -> bool:
+def is_shaped(body: dict[str, Any], lists: Lists = NO_LISTS) -> bool:
     """Return whether the members that this interface rests on have its shapes."""
     messages = body.get("messages")
     return isinstance(messages, list) and all(
@@ -58,7 +54,7 @@ def _is_message(message: Any) -> bool:
     return isinstance(message, dict) and isinstance(message.get("role"), str)
 
 
-def asked(body: dict[str, Any], lists: Mapping[str, Series] = NO_LISTS) -> Asked:
+def asked(body: dict[str, Any], lists: Lists = NO_LISTS) -> Asked:
     """Return what a body asks; never raises, and what is of no known shape is a parameter.
 
     `lists` are lists among its members, some of whose items may have been read before.
@@ -66,17 +62,7 @@ def asked(body: dict[str, Any], lists: Mapping[str, Series] = NO_LISTS) -> Asked
     rest = dict(body)
     messages = rest.pop("messages") if is_shaped(body, lists) else []
     said = series_in(lists, "messages", messages).each(message_of)
-    tools = rest.pop("tools") if "tools" in rest and is_offer(rest["tools"]) else None
-    offered = series_in(lists, "tools", tools or []).each(held)
-    return Asked(
-        api="chat",
-        model=rest.pop("model") if is_name(rest.get("model")) else "",
-        messages=tuple(said.values),
-        parameters=held(rest),
-        tools=tuple(offered.values),
-        said=said,
-        offered=offered,
-    )
+    return asked_with(API, rest, said, lists)
 
 
 def message_of(message: dict[str, Any]) -> dict[str, Any]:

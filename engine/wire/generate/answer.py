@@ -6,31 +6,31 @@ Each event of a stream is an answer with the parts that are new.  Pure.  Rules: 
 from typing import Any, Final
 
 from refold.engine.wire.generate.request import answer_of
-from refold.engine.wire.parts.counts import GENERATE
-from refold.engine.wire.parts.exchange import Answered, Asked, Reader
-from refold.engine.wire.parts.gathered import Budget
-from refold.engine.wire.parts.notation import held, json_text, object_in
-from refold.engine.wire.parts.reading import Fault, answered_with, objects, reader_for, words_in
+from refold.engine.wire.parts.counts import Counts
+from refold.engine.wire.parts.exchange import Answered, Asked
+from refold.engine.wire.parts.notation import held, json_text
+from refold.engine.wire.parts.reading import Fault, Speaker, answered_with, objects, words_in
 from refold.engine.wire.parts.texts import text_of
 
+COUNTS: Final = Counts(
+    input=("promptTokenCount", "toolUsePromptTokenCount"),
+    output=("candidatesTokenCount", "thoughtsTokenCount"),
+    read="cachedContentTokenCount",
+    reasoning="thoughtsTokenCount",
+    is_zero_left_out=True,
+)
 _STOPS: Final = {"STOP": "stop", "MAX_TOKENS": "length", "SAFETY": "refusal"}
 
 
-def reader(asked: Asked, *, status: int, content_type: str) -> Reader:
-    """Return what reads the answer to `asked` from its bytes."""
-    return reader_for(lambda: _Speaker(asked), asked, status=status, content_type=content_type)
-
-
-class _Speaker:
-    """What an answer of this interface says."""
+class GenerateSpeaker(Speaker):
+    """Reads what an answer of this format says."""
 
     def __init__(self, asked: Asked) -> None:
+        super().__init__()
         self._asked = asked
-        self._budget = Budget()
         self._parts: list[dict[str, Any]] = []
         self._counts: Any = None
         self._stop = ""
-        self._fault = Fault()
         self._is_begun = False
 
     def whole(self, body: dict[str, Any], /) -> None:
@@ -51,28 +51,18 @@ class _Speaker:
                 if self._budget.part() and self._budget.text(text) == text:
                     self._parts.append(held(part))
 
-    def event(self, _name: str, data: bytes, /) -> None:
-        """Take one event of a stream."""
-        event = object_in(data)
-        if event is None:
-            self._fault.found("malformed", f"an event is no JSON object: {data[:80]!r}")
-        else:
-            self.whole(event)
+    def _take(self, _name: str, event: dict[str, Any], /) -> None:
+        self.whole(event)
 
-    def answered(self, fault: Fault, /) -> Answered:
-        """Return what was said so far."""
-        fault.found(self._fault.code, self._fault.message)
+    def _answered(self, fault: Fault, /) -> Answered:
         if not self._is_begun:
             fault.found("malformed", "the answer holds no candidate")
             return answered_with(fault, None)
         if not self._stop:
             fault.found("cut", "the stream ends before its end")
-        message = answer_of(self._asked.messages, self._parts)
-        if truncated := self._budget.truncated():
-            message["truncated"] = truncated
         return answered_with(
             fault,
-            message,
-            usage=GENERATE.usage(self._counts),
+            self._marked(answer_of(self._asked.messages, self._parts)),
+            usage=COUNTS.usage(self._counts),
             stop_reason=_STOPS.get(self._stop, self._stop),
         )

@@ -7,12 +7,11 @@ is `NAME#3`, the third of its name, and so is its result.  What the neutral shap
 stands in `provider.generate`.  The model stands in the path.  Pure.  Rules: CONTRACT.md §16.9.
 """
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from refold.engine.wire.parts.exchange import Asked
 from refold.engine.wire.parts.notation import call_of, held, is_offer, json_text, with_original
-from refold.engine.wire.parts.series import NO_LISTS, Series
+from refold.engine.wire.parts.series import NO_LISTS, Lists
 from refold.engine.wire.parts.texts import text_of
 
 API: Final = "generate"
@@ -21,7 +20,7 @@ _RESULT: Final = {"id", "name", "response"}
 _CALL: Final = {"id", "name", "args"}
 
 
-def is_shaped(body: dict[str, Any], _lists: Mapping[str, Series] = NO_LISTS) -> bool:
+def is_shaped(body: dict[str, Any], _lists: Lists = NO_LISTS) -> bool:
     """Return whether the members that this interface rests on have its shapes."""
     turns, system = body.get("contents"), body.get("systemInstruction")
     is_system = system is None or _is_turn(system)
@@ -36,7 +35,7 @@ def _is_turn(turn: Any) -> bool:
     )
 
 
-def asked(body: dict[str, Any], _lists: Mapping[str, Series] = NO_LISTS) -> Asked:
+def asked(body: dict[str, Any], _lists: Lists = NO_LISTS) -> Asked:
     """Return what a body of the right shape asks; the model is not in it."""
     rest = dict(body)
     found: list[dict[str, Any]] = []
@@ -48,7 +47,7 @@ def asked(body: dict[str, Any], _lists: Mapping[str, Series] = NO_LISTS) -> Aske
         _take_turn(found, turn)
     tools = rest.pop("tools") if "tools" in rest and is_offer(rest["tools"]) else None
     return Asked(
-        api="generate",
+        api=API,
         model="",
         messages=tuple(found),
         parameters=held(rest),

@@ -7,43 +7,44 @@ Streamed or not, an answer is the message that a client which repeats it will se
 from typing import Any, Final
 
 from refold.engine.wire.messages.request import answer_of
-from refold.engine.wire.parts.counts import MESSAGES
-from refold.engine.wire.parts.exchange import Answered, Asked, Reader
+from refold.engine.wire.parts.counts import Counts
+from refold.engine.wire.parts.exchange import Answered
 from refold.engine.wire.parts.gathered import Budget, Gathered, Text
 from refold.engine.wire.parts.notation import json_text, object_in
 from refold.engine.wire.parts.reading import (
     Fault,
+    Speaker,
     answered_with,
     objects,
-    reader_for,
     words_in,
 )
 from refold.engine.wire.parts.texts import text_of
 
-_STOPS: Final = {
+COUNTS: Final = Counts(
+    input=("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
+    output=("output_tokens",),
+    read="cache_read_input_tokens",
+    written="cache_creation_input_tokens",
+    written_1h="cache_creation/ephemeral_1h_input_tokens",
+)
+STOPS: Final = {
     "end_turn": "stop",
     "stop_sequence": "stop",
     "tool_use": "tool_calls",
     "max_tokens": "length",
 }
+"""Why an answer ended, in neutral words."""
 
 
-def reader(asked: Asked, *, status: int, content_type: str) -> Reader:
-    """Return what reads the answer to `asked` from its bytes."""
-    return reader_for(_Speaker, asked, status=status, content_type=content_type)
-
-
-class _Speaker:
-    """What an answer of this interface says."""
+class MessagesSpeaker(Speaker):
+    """Reads what an answer of this format says."""
 
     def __init__(self) -> None:
-        self._budget = Budget()
+        super().__init__()
         self._blocks: dict[int, _Block] = {}
         self._usage: dict[str, Any] = {}
         self._stop = ""
-        self._fault = Fault()
         self._is_begun = False
-        self._is_over = False
 
     def whole(self, body: dict[str, Any], /) -> None:
         """Take an answer that is not streamed."""
@@ -53,14 +54,7 @@ class _Speaker:
         elif isinstance(body.get("content"), list):
             self._begin(body)
 
-    def event(self, _name: str, data: bytes, /) -> None:
-        """Take one event of a stream."""
-        if self._is_over:
-            return
-        event = object_in(data)
-        if event is None:
-            self._fault.found("malformed", f"an event is no JSON object: {data[:80]!r}")
-            return
+    def _take(self, _name: str, event: dict[str, Any], /) -> None:
         match event.get("type"):
             case "message_start":
                 self._begin(_object(event, "message"))
@@ -96,27 +90,19 @@ class _Speaker:
         if type(index) is int and index in self._blocks:
             self._blocks[index].add(delta)
 
-    def answered(self, fault: Fault, /) -> Answered:
-        """Return what was said so far."""
-        fault.found(self._fault.code, self._fault.message)
+    def _answered(self, fault: Fault, /) -> Answered:
         if not self._is_over:
             fault.found("cut", "the stream ends before its end")
         if not self._is_begun:
             fault.found("malformed", "the answer holds no content")
             return answered_with(fault, None)
+        blocks = [self._blocks[index].value() for index in sorted(self._blocks)]
         return answered_with(
             fault,
-            self._message(),
-            usage=MESSAGES.usage(self._usage),
-            stop_reason=_STOPS.get(self._stop, self._stop),
+            self._marked(answer_of(blocks)),
+            usage=COUNTS.usage(self._usage),
+            stop_reason=STOPS.get(self._stop, self._stop),
         )
-
-    def _message(self) -> dict[str, Any]:
-        blocks = [self._blocks[index].value() for index in sorted(self._blocks)]
-        message = answer_of(blocks)
-        if truncated := self._budget.truncated():
-            message["truncated"] = truncated
-        return message
 
 
 class _Block:

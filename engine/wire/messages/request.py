@@ -11,19 +11,16 @@ turn, or begins one, against what is usual, in `provider.turn`.  Answers are
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from refold.engine.wire.parts.exchange import Asked
+from refold.engine.wire.parts.exchange import Asked, asked_with
 from refold.engine.wire.parts.notation import (
     bare,
     call_of,
     folded,
-    held,
-    is_name,
-    is_offer,
     is_text,
     says,
     with_original,
 )
-from refold.engine.wire.parts.series import NO_LISTS, Series, series_in
+from refold.engine.wire.parts.series import NO_LISTS, Lists, series_in
 from refold.engine.wire.parts.texts import text_of
 
 API: Final = "messages"
@@ -36,7 +33,7 @@ _RESULT: Final = {"type", "tool_use_id", "content"}
 _DIRECT: Final = {"type": "direct"}
 
 
-def is_shaped(body: dict[str, Any], lists: Mapping[str, Series] = NO_LISTS) -> bool:
+def is_shaped(body: dict[str, Any], lists: Lists = NO_LISTS) -> bool:
     """Return whether the members that this interface rests on have its shapes."""
     turns = body.get("messages")
     if not isinstance(turns, list) or not _is_system(body.get("system")):
@@ -56,9 +53,7 @@ def _is_system(system: Any) -> bool:
     return system is None or isinstance(system, str | list)
 
 
-def without_marks(
-    body: dict[str, Any], lists: dict[str, Series]
-) -> tuple[dict[str, Any], dict[str, Series]]:
+def without_marks(body: dict[str, Any], lists: Lists) -> tuple[dict[str, Any], Lists]:
     """Return a body with the `cache_control` of its turns in one member: {turn/block: value}.
 
     A client moves these marks on with each turn: in the messages, they would make another
@@ -66,7 +61,7 @@ def without_marks(
     """
     turns = series_in(lists, "messages", body["messages"])
     marked = turns.each(_marks)
-    if not any(marked.values):
+    if not any(marked.values) or MARKS in body:
         return body, lists
     plain = turns.each(_unmarked)
     marks = {
@@ -97,7 +92,7 @@ def _unmarked(turn: dict[str, Any]) -> dict[str, Any]:
     return {**turn, "content": blocks}
 
 
-def asked(body: dict[str, Any], lists: Mapping[str, Series] = NO_LISTS) -> Asked:
+def asked(body: dict[str, Any], lists: Lists = NO_LISTS) -> Asked:
     """Return what a body asks; never raises, and what is of no known shape is a parameter.
 
     `lists` are lists among its members, some of whose items may have been read before.
@@ -112,17 +107,7 @@ def asked(body: dict[str, Any], lists: Mapping[str, Series] = NO_LISTS) -> Asked
             first.append(message if is_text(system) else with_original(message, API, system))
         turns = rest.pop("messages")
     said = series_in(lists, "messages", turns).grouped(_take_turn, first)
-    tools = rest.pop("tools") if "tools" in rest and is_offer(rest["tools"]) else None
-    offered = series_in(lists, "tools", tools or []).each(held)
-    return Asked(
-        api="messages",
-        model=rest.pop("model") if is_name(rest.get("model")) else "",
-        messages=tuple(said.values),
-        parameters=held(rest),
-        tools=tuple(offered.values),
-        said=said,
-        offered=offered,
-    )
+    return asked_with(API, rest, said, lists)
 
 
 def _take_turn(found: list[dict[str, Any]], turns: Sequence[dict[str, Any]], at: int) -> int:

@@ -1,10 +1,10 @@
-"""The tokens of one answer, out of the member that holds its counts: one row a wire format.
+"""The tokens of one answer, out of the member that holds its counts.
 
 Nothing of a server's numbers is trusted.  Used by the models that our own programs ask and by the
 readers of what watched commands ask.  Pure.  Rules: CONTRACT.md §11.3.
 """
 
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
@@ -43,34 +43,6 @@ class Counts:
     def _part(self, counts: dict[str, Any], name: str) -> int | None:
         found = _count(counts, name) if name else None
         return 0 if found is None and name and self.is_zero_left_out else found
-
-
-CHAT: Final = Counts(
-    input=("prompt_tokens",),
-    output=("completion_tokens",),
-    read="prompt_tokens_details/cached_tokens",
-    reasoning="completion_tokens_details/reasoning_tokens",
-)
-RESPONSES: Final = Counts(
-    input=("input_tokens",),
-    output=("output_tokens",),
-    read="input_tokens_details/cached_tokens",
-    reasoning="output_tokens_details/reasoning_tokens",
-)
-MESSAGES: Final = Counts(
-    input=("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
-    output=("output_tokens",),
-    read="cache_read_input_tokens",
-    written="cache_creation_input_tokens",
-    written_1h="cache_creation/ephemeral_1h_input_tokens",
-)
-GENERATE: Final = Counts(
-    input=("promptTokenCount", "toolUsePromptTokenCount"),
-    output=("candidatesTokenCount", "thoughtsTokenCount"),
-    read="cachedContentTokenCount",
-    reasoning="thoughtsTokenCount",
-    is_zero_left_out=True,
-)
 
 
 def _count(counts: Any, name: str) -> int | None:

@@ -1,10 +1,10 @@
 """What a program that Refold does not run asks of a model, and what it is answered.
 
-Plain values between the three: the interfaces that providers speak (`wire.chat.request`,
-`.responses`, `.messages`), the observer that makes events of exchanges, and the replay that matches
-requests.  Pure.  Rules: CONTRACT.md §16.
+Plain values between the three: the wire formats (`wire.chat`, …), the observer that makes events of
+exchanges, and the replay that matches requests.  Pure.  Rules: CONTRACT.md §16.
 """
 
+import re
 from typing import Any, Final, Literal, Protocol
 
 import attrs
@@ -12,17 +12,19 @@ import attrs
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
 from refold.engine.events.outcome import Usage
-from refold.engine.wire.parts.series import Series
+from refold.engine.wire.parts.notation import held, is_name, is_offer
+from refold.engine.wire.parts.series import Lists, Series, series_in
 
-ApiName = Literal["chat", "responses", "messages", "generate", "other"]
-"""`chat`, `responses`: OpenAI's · `messages`: Anthropic's ·
-`generate`: Gemini's · `other`: all else that went through."""
+OTHER: Final = "other"
+"""What stands for the format of all that went through and asks no model."""
 
 NO_TOOLS: Final = ""
 
 PLACE: Final = "$path"
 """The parameter that holds the path and query of a request, where these say something too."""
 
+_STREAMS: Final = re.compile(r":stream|-with-response-stream\Z")
+"""How paths say that an answer is streamed: Google's, and Bedrock's."""
 Framing = Literal["sse", "frames", "array"]
 """How the events of a stream are told apart: `frames` are Bedrock's, `array` is a JSON array."""
 
@@ -35,7 +37,8 @@ class Asked:
     or a list of one text block) is equal, everything else is not.
     """
 
-    api: ApiName
+    api: str
+    """The name of a format (`wire.apis`), or `OTHER`."""
     model: str
     """As the request names it; empty where it names none."""
     messages: tuple[dict[str, Any], ...] = ()
@@ -56,20 +59,12 @@ class Asked:
     @property
     def streamed(self) -> bool:
         """Whether the answer is to come as a stream."""
-        path = self._place.partition("?")[0]
-        is_of_path = ":stream" in path or path.endswith(_FRAMED)
+        is_of_path = _STREAMS.search(self.place.partition("?")[0]) is not None
         return is_of_path or self.parameters.get("stream") is True
 
     @property
-    def framing(self) -> Framing:
-        """How a stream comes that answers it."""
-        path, _, query = self._place.partition("?")
-        if path.endswith(_FRAMED):
-            return "frames"
-        return "array" if self.api == "generate" and "alt=sse" not in query else "sse"
-
-    @property
-    def _place(self) -> str:
+    def place(self) -> str:
+        """Its path and query, where these say something too; else empty."""
         place = self.parameters.get(PLACE)
         return place if isinstance(place, str) else ""
 
@@ -96,9 +91,6 @@ class Asked:
         }
 
 
-_FRAMED: Final = "/invoke-with-response-stream"
-
-
 def _known(series: Series | None, values: tuple[Any, ...]) -> Series:
     """Return the series of these values: the one that is known, unless it is of others."""
     found = list(values)
@@ -107,6 +99,27 @@ def _known(series: Series | None, values: tuple[Any, ...]) -> Series:
 
 def _digest_of(tools: list[Json]) -> str:
     return digest.of_value(digest.VALUE, tools)
+
+
+def asked_with(
+    api: str, rest: dict[str, Any], said: Series, lists: Lists, *, follows: str = ""
+) -> Asked:
+    """Return a request with these messages: `rest` are all other members, which this uses up.
+
+    `lists` are lists among its members, some of whose items may have been read before.
+    """
+    tools = rest.pop("tools") if "tools" in rest and is_offer(rest["tools"]) else None
+    offered = series_in(lists, "tools", tools or []).each(held)
+    return Asked(
+        api=api,
+        model=rest.pop("model") if is_name(rest.get("model")) else "",
+        messages=tuple(said.values),
+        parameters=held(rest),
+        tools=tuple(offered.values),
+        follows=follows,
+        said=said,
+        offered=offered,
+    )
 
 
 @attrs.frozen(kw_only=True)

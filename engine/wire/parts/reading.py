@@ -5,14 +5,16 @@ what it finds to a `Speaker`, which knows the interface.  Pure.  Rules: CONTRACT
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import attrs
 
 from refold.engine.events.outcome import Usage
-from refold.engine.wire.parts.exchange import Answered, Asked, Reader
+from refold.engine.wire.parts.exchange import Answered, Framing, Reader
 from refold.engine.wire.parts.framing import FRAMES, ArrayParser, FrameParser
+from refold.engine.wire.parts.gathered import Budget
 from refold.engine.wire.parts.notation import json_text, object_in
 from refold.engine.wire.parts.sse import EventParser
 from refold.engine.wire.parts.texts import short, text_of
@@ -39,34 +41,67 @@ class Fault:
             self.code, self.message = code, short(message)
 
 
-class Speaker(Protocol):
-    """Knows what one interface says in answers."""
+class Speaker(ABC):
+    """Reads what one answer says, in the members of one wire format."""
 
+    unit = "an event"
+    """What a stream consists of."""
+
+    def __init__(self) -> None:
+        self._budget = Budget()
+        self._fault = Fault()
+        self._is_over = False
+
+    @abstractmethod
     def whole(self, body: dict[str, Any], /) -> None:
         """Take an answer that is not streamed."""
-        ...
+
+    @abstractmethod
+    def _take(self, name: str, event: dict[str, Any], /) -> None:
+        """Take one event of a stream."""
+
+    @abstractmethod
+    def _answered(self, fault: Fault, /) -> Answered:
+        """Return what was said so far; `fault` is what was found already."""
 
     def event(self, name: str, data: bytes, /) -> None:
-        """Take one event of a stream."""
-        ...
+        """Take one event of a stream, as bytes; what comes behind the end says nothing."""
+        if self._is_over:
+            return
+        event = object_in(data)
+        if event is None:
+            self._fault.found("malformed", f"{self.unit} is no JSON object: {data[:80]!r}")
+        else:
+            self._take(name, event)
 
     def answered(self, fault: Fault, /) -> Answered:
         """Return what was said so far; `fault` is what the form of it says already."""
-        ...
+        fault.found(self._fault.code, self._fault.message)
+        return self._answered(fault)
+
+    def _marked(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Return a message that says so, if not all of it was kept."""
+        truncated = self._budget.truncated()
+        return {**message, "truncated": truncated} if truncated else message
 
 
 def reader_for(
-    speaker: Callable[[], Speaker], asked: Asked, *, status: int, content_type: str
+    speaker: Callable[[], Speaker],
+    framing: Framing,
+    *,
+    is_stream_asked: bool,
+    status: int,
+    content_type: str,
 ) -> Reader:
     """Return what reads an answer of that status and type; without a type, the one asked for."""
     if status not in _SUCCESS:
         return FailedReader(status)
     kind = content_type.partition(";")[0].strip().lower()
-    if asked.streamed and asked.framing == "array" and kind != "text/event-stream":
+    if is_stream_asked and framing == "array" and kind != "text/event-stream":
         return StreamReader(speaker(), ArrayParser())
-    if kind == FRAMES or (asked.framing == "frames" and not kind):
+    if kind == FRAMES or (framing == "frames" and not kind):
         return StreamReader(speaker(), FrameParser())
-    is_stream = kind == "text/event-stream" or (asked.streamed and not kind.endswith("json"))
+    is_stream = kind == "text/event-stream" or (is_stream_asked and not kind.endswith("json"))
     return StreamReader(speaker(), EventParser()) if is_stream else BodyReader(speaker)
 
 

@@ -20,20 +20,15 @@ from refold.engine.wire.parts.notation import (
     once,
     value_at,
 )
-from refold.engine.wire.parts.series import Series
+from refold.engine.wire.parts.series import Lists, Series
 
 CHARACTERS_MAX: Final = 32 * 1024 * 1024
 """Of all bodies that are remembered."""
 
 _BODIES_MAX: Final = 256
-_LISTS: Final = frozenset({"messages", "input"})
-"""The members that hold a conversation."""
 _MOVED_ON: Final = 4
 """A body that goes on from so near to the end of another one takes its place."""
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
-
-Lists = dict[str, Series]
-"""The lists among the members of a body, by name."""
 
 
 @attrs.frozen(eq=False)
@@ -89,14 +84,17 @@ class Remembered:
         """The newest last."""
         self._characters = 0
 
-    def object_in(self, body: bytes) -> tuple[dict[str, Any] | None, Lists]:
-        """Return the JSON object that a body is, as `notation.object_in` does, and lists in it."""
-        if len(body) * 2 > self._characters_max:
+    def object_in(self, body: bytes, name: str) -> tuple[dict[str, Any] | None, Lists]:
+        """Return the JSON object that a body is, as `notation.object_in` does, and lists in it.
+
+        `name` is the member that holds the conversation; empty for none.
+        """
+        if not name or len(body) * 2 > self._characters_max:
             return object_in(body), {}
         try:
             text = body.decode()
-            like, count = self._like(text)
-            found = _read(text, like, count)
+            like, count = self._like(text, name)
+            found = _read(text, name, like, count)
             items = (found.name, found.items.values)
             members = once([*found.head.members, items, *found.tail.members])
         except (ValueError, RecursionError):
@@ -104,11 +102,12 @@ class Remembered:
         self._keep(found, like)
         return members, {**found.head.lists, **found.tail.lists, found.name: found.items}
 
-    def _like(self, text: str) -> tuple[_Body | None, int]:
+    def _like(self, text: str, name: str) -> tuple[_Body | None, int]:
         """Return the body with which a text shares the most items, and how many."""
         best, most = None, 0
         for body in reversed(self._bodies):
-            if len(body.ends) > most and (count := body.shared(text)) > most:
+            is_longer = body.name == name and len(body.ends) > most
+            if is_longer and (count := body.shared(text)) > most:
                 best, most = body, count
         return best, most
 
@@ -125,7 +124,7 @@ class Remembered:
 # --- reading ---------------------------------------------------------------------------------
 
 
-def _read(text: str, like: _Body | None, count: int) -> _Body:
+def _read(text: str, name: str, like: _Body | None, count: int) -> _Body:
     """Return what a text is, of which `like` has the first `count` items.
 
     Raises:
@@ -134,11 +133,11 @@ def _read(text: str, like: _Body | None, count: int) -> _Body:
     """
     scan = _Scan(text)
     if like is not None:
-        head, name = like.head, like.name
+        head = like.head
         items, ends = like.items.values[:count], like.ends[:count]
         scan.at = ends[-1]
     else:
-        before, name = scan.members_before_list()
+        before = scan.members_before(name)
         head = _part(text[: scan.at], before)
         items, ends = [], []
     scan.items(items, ends)
@@ -195,14 +194,14 @@ class _Scan:
         self._need(":")
         return name
 
-    def members_before_list(self) -> tuple[list[Member], str]:
-        """Read on into the list of messages; return what comes before it, and its name."""
+    def members_before(self, listed: str) -> list[Member]:
+        """Read on into the list of that name; return what comes before it."""
         before: list[Member] = []
         self._need("{")
         while True:
             name = self._name()
-            if name in _LISTS and self._has("["):
-                return before, name
+            if name == listed and self._has("["):
+                return before
             before.append((name, self._value(LEVELS_READ - 1)))
             self._need(",")
 

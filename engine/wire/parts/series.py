@@ -105,10 +105,13 @@ def _are_same(one: list[Any], other: list[Any]) -> bool:
     return one == other and repr(one) == repr(other)
 
 
-NO_LISTS: Final[Mapping[str, Series]] = MappingProxyType({})
+Lists = Mapping[str, Series]
+"""The lists among the members of a body, by name."""
+
+NO_LISTS: Final[Lists] = MappingProxyType({})
 
 
-def series_in(lists: Mapping[str, Series], name: str, values: list[Any]) -> Series:
+def series_in(lists: Lists, name: str, values: list[Any]) -> Series:
     """Return the series of a list of that name, if it is known; else a new one."""
     found = lists.get(name)
     return found if found is not None and found.values is values else Series(values)

@@ -6,20 +6,25 @@ Streamed or not, an answer is the message that a client which repeats it will se
 
 from typing import Any, Final
 
-from refold.engine.wire.parts.counts import RESPONSES
-from refold.engine.wire.parts.exchange import Answered, Asked, Reader
+from refold.engine.wire.parts.counts import Counts
+from refold.engine.wire.parts.exchange import Answered
 from refold.engine.wire.parts.gathered import Budget, Gathered, Text
-from refold.engine.wire.parts.notation import object_in
 from refold.engine.wire.parts.reading import (
     Fault,
+    Speaker,
     answered_with,
     objects,
-    reader_for,
     words_in,
 )
 from refold.engine.wire.parts.texts import text_of
 from refold.engine.wire.responses.request import answer_of
 
+COUNTS: Final = Counts(
+    input=("input_tokens",),
+    output=("output_tokens",),
+    read="input_tokens_details/cached_tokens",
+    reasoning="output_tokens_details/reasoning_tokens",
+)
 _STOPS: Final = {"completed": "stop", "max_output_tokens": "length"}
 _ENDS: Final = {"response.completed", "response.failed", "response.incomplete"}
 _BEGINS: Final = {"response.created", "response.queued", "response.in_progress"}
@@ -33,26 +38,19 @@ _GROWS: Final = {"function_call": "arguments", "custom_tool_call": "input", "mes
 """What the deltas of an item are pieces of, by its type."""
 
 
-def reader(asked: Asked, *, status: int, content_type: str) -> Reader:
-    """Return what reads the answer to `asked` from its bytes."""
-    return reader_for(_Speaker, asked, status=status, content_type=content_type)
-
-
-class _Speaker:
-    """What an answer of this interface says.
+class ResponsesSpeaker(Speaker):
+    """Reads what an answer of this format says.
 
     A stream says it all again at its end; its deltas matter only where there is no end.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._response: dict[str, Any] = {}
         self._output: list[dict[str, Any]] | None = None
-        self._budget = Budget()
         self._partial_budget = Budget()
         self._done: dict[int, dict[str, Any]] = {}
         self._partial: dict[int, _Item] = {}
-        self._fault = Fault()
-        self._is_over = False
 
     def whole(self, body: dict[str, Any], /) -> None:
         """Take an answer that is not streamed, or the end of a stream."""
@@ -70,13 +68,11 @@ class _Speaker:
         self._response = {name: response.get(name) for name in names}
 
     def event(self, name: str, data: bytes, /) -> None:
-        """Take one event of a stream."""
-        if self._is_over or data.strip() == b"[DONE]":
-            return
-        event = object_in(data)
-        if event is None:
-            self._fault.found("malformed", f"an event is no JSON object: {data[:80]!r}")
-            return
+        """Take one event of a stream; `[DONE]`, which some servers send, says nothing."""
+        if data.strip() != b"[DONE]":
+            super().event(name, data)
+
+    def _take(self, name: str, event: dict[str, Any], /) -> None:
         kind = event.get("type") or name
         response = event.get("response")
         if kind == "error":
@@ -100,9 +96,7 @@ class _Speaker:
         elif kind in _DELTAS and at in self._partial:
             self._partial[at].add(text_of(event.get("delta")))
 
-    def answered(self, fault: Fault, /) -> Answered:
-        """Return what was said so far."""
-        fault.found(self._fault.code, self._fault.message)
+    def _answered(self, fault: Fault, /) -> Answered:
         if not self._is_over:
             fault.found("cut", "the stream ends before its end")
         items = self._items()
@@ -112,7 +106,7 @@ class _Speaker:
         return answered_with(
             fault,
             message,
-            usage=RESPONSES.usage(self._response.get("usage")),
+            usage=COUNTS.usage(self._response.get("usage")),
             stop_reason=self._stop_reason(items),
             answer_id=text_of(self._response.get("id")),
         )

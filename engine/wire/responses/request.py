@@ -8,23 +8,20 @@ arguments.  What the neutral shape has no place for stands in `provider.response
 the items.  Answers are `wire.responses.answer`'s.  Pure.  Rules: CONTRACT.md §16.9.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
-from refold.engine.wire.parts.exchange import Asked
+from refold.engine.wire.parts.exchange import Asked, asked_with
 from refold.engine.wire.parts.notation import (
     bare,
     call_of,
     folded,
-    held,
-    is_name,
-    is_offer,
     is_text,
     plain_json,
     says,
     with_original,
 )
-from refold.engine.wire.parts.series import NO_LISTS, Series, series_in
+from refold.engine.wire.parts.series import NO_LISTS, Lists, series_in
 from refold.engine.wire.parts.texts import text_of
 
 API: Final = "responses"
@@ -44,12 +41,12 @@ _CALL: Final = {"type", "call_id", "name", "arguments"}
 _RESULT: Final = {"type", "call_id", "output"}
 
 
-def is_shaped(body: dict[str, Any], lists: Mapping[str, Series] = NO_LISTS) -> bool:
+def is_shaped(body: dict[str, Any], lists: Lists = NO_LISTS) -> bool:
     """Return whether the members that this interface rests on have its shapes."""
     return _is_input(body.get("input"), lists) and _is_instructions(body.get("instructions"))
 
 
-def _is_input(given: Any, lists: Mapping[str, Series]) -> bool:
+def _is_input(given: Any, lists: Lists) -> bool:
     if isinstance(given, list):
         return all(series_in(lists, "input", given).each(_is_item).values)
     return given is None or isinstance(given, str)
@@ -63,7 +60,7 @@ def _is_instructions(given: Any) -> bool:
     return given is None or isinstance(given, str)
 
 
-def asked(body: dict[str, Any], lists: Mapping[str, Series] = NO_LISTS) -> Asked:
+def asked(body: dict[str, Any], lists: Lists = NO_LISTS) -> Asked:
     """Return what a body asks; never raises, and what is of no known shape is a parameter.
 
     `lists` are lists among its members, some of whose items may have been read before.
@@ -76,18 +73,8 @@ def asked(body: dict[str, Any], lists: Mapping[str, Series] = NO_LISTS) -> Asked
     if _is_input(body.get("input"), lists) and body.get("input") != []:
         items = _items(rest.pop("input", None))
     said = series_in(lists, "input", items).each(_bare_item).grouped(_take_items, first)
-    tools = rest.pop("tools") if "tools" in rest and is_offer(rest["tools"]) else None
-    offered = series_in(lists, "tools", tools or []).each(held)
-    return Asked(
-        api="responses",
-        model=rest.pop("model") if is_name(rest.get("model")) else "",
-        messages=tuple(said.values),
-        parameters=held(rest),
-        tools=tuple(offered.values),
-        said=said,
-        offered=offered,
-        follows=text_of(rest.get("previous_response_id")),
-    )
+    follows = text_of(rest.get("previous_response_id"))
+    return asked_with(API, rest, said, lists, follows=follows)
 
 
 def _take_instructions(found: list[dict[str, Any]], given: str | None) -> None:

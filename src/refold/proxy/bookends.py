@@ -19,10 +19,12 @@ from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.profile import NAMED, Profile
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.secrets.redaction import Redaction
+from refold.engine.wire.apis import known_routes
+from refold.engine.wire.parts.format import Route
 from refold.proxy.command import KEPT_BYTES, Ended, Size
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.recording import MARKS, READ_NOW, READS
-from refold.proxy.http.routes import Route, others_of
+from refold.proxy.http.routes import others_of
 from refold.replay.observed.folders import FOLDERS
 from refold.replay.observed.record import ObservedRecord
 
@@ -35,8 +37,6 @@ _KEY_BEGINS: Final = re.compile(
 )
 _KEY_CHARS: Final = 64
 """Of a placeholder with such a beginning, behind its name."""
-_WANTED: Final = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
-"""Keys that clients want where none is needed."""
 _INTERPRETERS: Final = re.compile(
     r"(?:python|pypy|node|nodejs|bun|deno|ruby|uv|npx|bash|sh)[0-9.]*"
 )
@@ -77,9 +77,10 @@ def placeholders(record: ObservedRecord) -> dict[str, str]:
     rules = record.started.rules
     held = rules.get("redaction", {}).get("environment", ())
     begins = rules.get(KEYS, {})
+    wanted = (route.key for route in known_routes())
     return {
         name: f"{begin}{PLACEHOLDER}-{name}{'0' * _KEY_CHARS if begin else ''}"
-        for name in (*_WANTED, *held)
+        for name in (*wanted, *held)
         if not os.environ.get(name)
         for begin in (begins.get(name, ""),)
     }

@@ -18,6 +18,7 @@ from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.profile import NO_PROFILE, Profile
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.secrets.redaction import Redaction
+from refold.engine.wire.parts.format import Route
 from refold.proxy.bookends import (
     again_rules,
     first_rules,
@@ -38,7 +39,7 @@ from refold.proxy.command import Ended, Size, run_command, terminal_here
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.recording import Recording
 from refold.proxy.desks.replaying import OnMiss, Pace, Replaying
-from refold.proxy.http.routes import Route, environment_of, routes_of, with_recorded
+from refold.proxy.http.routes import environment_of, routes_of, with_recorded
 from refold.proxy.http.server import served
 from refold.proxy.mcp.hub import ROUTE, Hub
 from refold.proxy.mcp.recording import McpRecording

@@ -19,8 +19,9 @@ import pytest
 
 from refold.engine.errors import RefoldError, UsageError
 from refold.engine.observed.volatile import VolatileRules
+from refold.engine.wire.parts.format import Route
 from refold.proxy.bookends import PLACEHOLDER
-from refold.proxy.http.routes import Route, environment_of, routes_of
+from refold.proxy.http.routes import environment_of, routes_of
 from refold.proxy.http.server import served
 from refold.proxy.http.turns import Desk
 from refold.replay.audit.verify import verify

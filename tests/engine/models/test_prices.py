@@ -10,7 +10,7 @@ from refold.engine.errors import LimitReached, LimitRefused
 from refold.engine.events.outcome import Usage
 from refold.engine.models import ScriptedModel
 from refold.engine.models.prices import priced
-from refold.engine.wire.parts.counts import MESSAGES
+from refold.engine.wire.messages.answer import COUNTS as MESSAGES
 from refold.replay.tree.delegation_tree import delegation_tree
 
 CACHED = MESSAGES.usage(

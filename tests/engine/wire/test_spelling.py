@@ -7,12 +7,12 @@ import pytest
 from refold.engine.events.events import ModelAnswered
 from refold.engine.events.outcome import Usage
 from refold.engine.wire.apis import reader_of
-from refold.engine.wire.parts.exchange import PLACE, ApiName, Asked
+from refold.engine.wire.parts.exchange import PLACE, Asked
 from refold.engine.wire.parts.kept_answers import pieces
 from refold.engine.wire.spelling import can_spell, spelled
 from tests.support.watched import says
 
-APIS: tuple[ApiName, ...] = ("chat", "responses", "messages")
+APIS = ("chat", "responses", "messages")
 ANSWERS = {
     "text": says("Grey rain — grey sea."),
     "call": says("", ("c1", "look", {"for": ["fish", 3]})),
@@ -24,7 +24,7 @@ FRAMED = "/model/anthropic.claude/invoke-with-response-stream"
 
 
 def read(
-    api: ApiName, answer: dict[str, Any] | ModelAnswered, *, streamed: bool, place: str = ""
+    api: str, answer: dict[str, Any] | ModelAnswered, *, streamed: bool, place: str = ""
 ) -> Any:
     """Return what a reader makes of a spelled answer."""
     parameters: dict[str, Any] = {"stream": streamed}
@@ -47,7 +47,7 @@ def read(
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("name", ANSWERS)
 @pytest.mark.parametrize("api", APIS)
-def test_a_spelled_answer_is_read_as_it_was_meant(api: ApiName, name: str, streamed: bool) -> None:  # noqa: FBT001 - a parameter
+def test_a_spelled_answer_is_read_as_it_was_meant(api: str, name: str, streamed: bool) -> None:  # noqa: FBT001 - a parameter
     """Text, calls, usage and why it stopped; whole or streamed."""
     found = read(api, ANSWERS[name], streamed=streamed)
 
@@ -69,7 +69,7 @@ def test_an_answer_in_frames_is_read_as_it_was_meant(name: str) -> None:
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_an_error_is_one_of_the_server(api: ApiName) -> None:
+def test_an_error_is_one_of_the_server(api: str) -> None:
     """With its message, in the form of the interface, and not to be retried."""
     answer = ModelAnswered("error", error={"code": "raised", "message": "no more"})
 

@@ -1,10 +1,11 @@
 """Base-URL variables lead to the proxy, and requests to where these variables led before."""
 
+import attrs
 import pytest
 
 from refold.engine.errors import UsageError
+from refold.engine.wire.parts.format import ANTHROPIC, Route
 from refold.proxy.http.routes import (
-    Route,
     environment_of,
     others_of,
     past_the_proxy,
@@ -146,5 +147,5 @@ def test_variables_that_lead_past_the_proxy_are_found() -> None:
 )
 def test_messages_without_a_version_get_the_upstreams(upstream: str, target: str, url: str) -> None:
     """Clients whose own base URL ends in /v1 ask so; of another route they are no messages."""
-    assert Route("anthropic", (), upstream).url_of(target) == url
+    assert attrs.evolve(ANTHROPIC, upstream=upstream).url_of(target) == url
     assert Route("openai", (), "https://o").url_of("/messages") == "https://o/messages"

@@ -17,13 +17,13 @@ from refold.engine.events.events import ModelAnswered
 from refold.engine.models.prices import priced
 from refold.engine.observed.observer import Journal, Observer, Turn
 from refold.engine.observed.profile import NO_PROFILE, Profile, Whose
-from refold.engine.wire.apis import NEWEST, PROVIDERS, read_request, reader_of
-from refold.engine.wire.parts.exchange import Answered, Asked
+from refold.engine.wire.apis import FORMATS, NEWEST, read_request, reader_of
+from refold.engine.wire.parts.exchange import OTHER, Answered, Asked
+from refold.engine.wire.parts.format import Route
 from refold.engine.wire.parts.kept_answers import Wire, kept_headers, pieces
 from refold.engine.wire.parts.remembered import Remembered
 from refold.engine.wire.spelling import can_spell, spelled
 from refold.proxy.desks.keys import Secrets
-from refold.proxy.http.routes import Route
 from refold.proxy.http.turns import Forward, Incoming, Serve
 
 BAD_GATEWAY: Final = 502
@@ -126,7 +126,7 @@ def observed(
     except NotCanonical:
         body = incoming.body.decode(errors="replace")
         parameters = {"method": incoming.method, "path": incoming.target, "body": body}
-        plain = Asked(api="other", model=asked.model, parameters=parameters)
+        plain = Asked(api=OTHER, model=asked.model, parameters=parameters)
         return observer.asked(secrets.scrubbed(plain), hint)
 
 
@@ -219,14 +219,15 @@ class Kept:
 
     def _is_said(self) -> bool:
         """Return whether the answer is whole, but for the end of the connection or its stream."""
-        if not self._has_begun or self._turn.asked.api == "other":
+        if not self._has_begun or self._turn.asked.api == OTHER:
             return False
         return self._reader.answered().status == "ok"
 
     def _answered(self, answered: Answered) -> None:
         scrubbed = self._secrets.scrubbed(answered)
         asked = self._turn.asked
-        name = f"{PROVIDERS.get(asked.api, '')}:{asked.model}"
+        provider = FORMATS[asked.api].route.name if asked.api in FORMATS else ""
+        name = f"{provider}:{asked.model}"
         scrubbed = attrs.evolve(scrubbed, usage=priced(scrubbed.usage, name))
         self._keep_only(scrubbed if scrubbed.message != answered.message else None)
         try:

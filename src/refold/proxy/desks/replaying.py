@@ -19,13 +19,13 @@ from refold.engine.observed.profile import Profile
 from refold.engine.process.bounds import BY_SIGNAL
 from refold.engine.wire.apis import reader_of
 from refold.engine.wire.parts.exchange import Answered, Asked
+from refold.engine.wire.parts.format import Route
 from refold.engine.wire.parts.kept_answers import pieces
 from refold.engine.wire.parts.remembered import Remembered
-from refold.engine.wire.spelling import can_spell, spelled
+from refold.engine.wire.spelling import can_spell, refused, spelled
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.ordering import Order
 from refold.proxy.desks.recording import Kept, Log, asked_of, forwarded, observed, reads_of
-from refold.proxy.http.routes import Route
 from refold.proxy.http.turns import Ending, Forward, Incoming, Serve
 from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.explaining import divergence_of
@@ -234,7 +234,4 @@ def _refusal(asked: Asked, divergence: Divergence, advice: str) -> dict[str, obj
         f"refold replay: no recorded answer to this request ({divergence.where}; "
         f"{divergence.cause}). {advice}"
     )
-    if asked.api == "messages":
-        error = {"type": "invalid_request_error", "message": message}
-        return {"type": "error", "error": error}
-    return {"error": {"message": message, "type": "refold_not_recorded", "code": "not_recorded"}}
+    return refused(asked, REFUSED, message)

@@ -8,49 +8,13 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 import attrs
 
 from refold.engine.errors import UsageError
-
-
-@attrs.frozen
-class Route:
-    """One server, and how commands find it."""
-
-    name: str
-    """The first segment of paths at the proxy: `openai`."""
-    variables: tuple[str, ...]
-    """Those that clients read, the usual one first."""
-    upstream: str
-    """The base URL that they would have used; no slash at the end of its path."""
-
-    def url_of(self, target: str) -> str:
-        """Return where a request for `target`, path and query below this route, goes."""
-        base, _, always = self.upstream.partition("?")
-        path, _, query = target.partition("?")
-        if path.startswith("/messages") and self.name == "anthropic" and not base.endswith("/v1"):
-            path = f"/v1{path}"  # the Vercel AI SDK and opencode take the version for the base's
-        asks = "&".join(filter(None, (always, query)))
-        return f"{base}{path}?{asks}" if asks else f"{base}{path}"
-
-    def redirected(self, url: str, location: str) -> str:
-        """Return where an answer of `url` leads to: on this route, if that is below its server."""
-        base, found = urlsplit(self.upstream), urlsplit(urljoin(url, location))
-        path = f"{base.path}/"
-        same = (found.scheme, found.netloc) == (base.scheme, base.netloc)
-        if same and found.path.startswith(path):
-            below = found.path.removeprefix(path)
-            return found._replace(scheme="", netloc="", path=f"/{self.name}/{below}").geturl()
-        return found.geturl()
-
-
-OPENAI: Final = Route("openai", ("OPENAI_BASE_URL", "OPENAI_API_BASE"), "https://api.openai.com/v1")
-ANTHROPIC: Final = Route(
-    "anthropic", ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"), "https://api.anthropic.com"
-)
-KNOWN: Final = (OPENAI, ANTHROPIC)
+from refold.engine.wire.apis import known_routes
+from refold.engine.wire.parts.format import Route
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BASE_URL: Final = re.compile(r"[A-Z0-9_]*(BASE_URL|BASE|ENDPOINT|HOST|API_URL)")
@@ -70,11 +34,11 @@ def routes_of(
         UsageError: one has another form.
     """
     found = os.environ if environment is None else environment
-    known = {route.name: _as_was(route, found) for route in KNOWN}
+    known = {route.name: _as_was(route, found) for route in known_routes()}
     for upstream in upstreams:
         name, equals, url = upstream.partition("=")
         if not equals or "://" in name:
-            for route in KNOWN:
+            for route in known_routes():
                 known[route.name] = attrs.evolve(route, upstream=_for(route, _checked(upstream)))
         elif name in known:
             known[name] = attrs.evolve(known[name], upstream=_checked(url))
@@ -105,7 +69,7 @@ def past_the_proxy(
 
 def others_of(routes: Iterable[Route]) -> list[str]:
     """Return the variables that lead here and are none of the known ones."""
-    known = {variable for route in KNOWN for variable in route.variables}
+    known = {variable for route in known_routes() for variable in route.variables}
     return [name for route in routes for name in route.variables if name not in known]
 
 
@@ -155,7 +119,7 @@ def _as_was(route: Route, environment: Mapping[str, str]) -> Route:
 
 def _for(route: Route, url: str) -> str:
     """Return one URL as a provider's clients mean it: Anthropic's add the version themselves."""
-    return url.removesuffix("/v1") if route is ANTHROPIC else url
+    return url.removesuffix(route.version)
 
 
 def _checked(url: str, where: str = "--upstream") -> str:

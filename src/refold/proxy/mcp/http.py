@@ -18,10 +18,10 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.errors import UsageError
 from refold.engine.observed.mcp_messages import is_request, messages_in, plain_name
 from refold.engine.observed.volatile import VolatileRules
+from refold.engine.wire.parts.format import Route
 from refold.engine.wire.parts.sse import EventParser
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.recording import BAD_GATEWAY
-from refold.proxy.http.routes import Route
 from refold.proxy.http.server import served
 from refold.proxy.http.turns import Forward, Incoming, Serve
 from refold.proxy.mcp.parties import Hello, Party, Sent

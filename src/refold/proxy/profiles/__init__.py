@@ -17,6 +17,7 @@ from typing import Final
 
 from refold.engine.errors import UsageError
 from refold.engine.observed.profile import NO_PROFILE, Profile
+from refold.engine.wire.apis import known_routes
 
 NAMES: Final = ("claude_code", "codex", "opencode", "aider", "gemini_cli")
 NONE: Final = "none"
@@ -61,7 +62,7 @@ def led(command: Sequence[str], profile: Profile, base: str) -> list[str]:
     at = _place(command, profile)
     if at is None or not profile.arguments:
         return list(command)
-    urls = {"openai": f"{base}/openai", "anthropic": f"{base}/anthropic"}
+    urls = {route.name: f"{base}/{route.name}" for route in known_routes()}
     more = [each.format(**urls) for each in profile.arguments]
     words = list(command)
     if not _is_line(words, at):

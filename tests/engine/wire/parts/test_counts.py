@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from refold.engine.events.outcome import Usage
-from refold.engine.wire.parts.counts import CHAT, MESSAGES, RESPONSES
+from refold.engine.wire.chat.answer import COUNTS as CHAT
+from refold.engine.wire.messages.answer import COUNTS as MESSAGES
+from refold.engine.wire.responses.answer import COUNTS as RESPONSES
 
 CACHED = MESSAGES.usage(
     {

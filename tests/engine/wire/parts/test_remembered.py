@@ -65,12 +65,12 @@ def test_what_is_no_json_is_none(texts: list[str], data: st.DataObject) -> None:
     """Wherever it leaves what was read before."""
     whole = talk(3, tools=[{"name": "a"}]).decode()
     remembered = Remembered()
-    assert remembered.object_in(whole.encode())[0] == object_in(whole)
+    assert remembered.object_in(whole.encode(), "messages")[0] == object_in(whole)
     for text in texts:
         at, end = sorted(data.draw(st.integers(0, len(whole))) for _ in range(2))
         body = (whole[:at] + text + whole[end:]).encode()
 
-        assert remembered.object_in(body)[0] == object_in(body)
+        assert remembered.object_in(body, "messages")[0] == object_in(body)
 
 
 @pytest.mark.parametrize(
@@ -105,17 +105,18 @@ def test_what_is_no_json_is_none(texts: list[str], data: st.DataObject) -> None:
 def test_a_body_is_what_it_would_be_anew(body: bytes) -> None:
     """At its first reading and at its second, after one that begins alike."""
     remembered = Remembered()
-    remembered.object_in(b'{"messages": [1]}')
+    remembered.object_in(b'{"messages": [1]}', "messages")
 
     for _ in range(2):
-        assert repr(remembered.object_in(body)[0]) == repr(object_in(body))
+        for name in ("messages", "input", ""):
+            assert repr(remembered.object_in(body, name)[0]) == repr(object_in(body))
 
 
 def test_items_that_come_again_are_the_same_objects() -> None:
     """And only what is new is read."""
     remembered = Remembered()
-    before, _ = remembered.object_in(talk(20))
-    after, lists = remembered.object_in(talk(21))
+    before, _ = remembered.object_in(talk(20), "messages")
+    after, lists = remembered.object_in(talk(21), "messages")
 
     assert before is not None
     assert after is not None
@@ -129,7 +130,7 @@ def test_two_conversations_that_begin_alike_do_not_disturb_each_other() -> None:
     remembered = Remembered()
     for count in range(1, 12):
         for each in (talk(count), talk(count).replace(b"Question 1", b"Other 1")):
-            _, lists = remembered.object_in(each)
+            _, lists = remembered.object_in(each, "messages")
 
     assert lists["messages"].shared == 10
 
@@ -142,7 +143,7 @@ def test_what_changes_near_the_end_is_read_again_from_there() -> None:
         marked = talk(count).replace(
             f"Question {count - 1}".encode(), f"Question {count - 1} (cached)".encode()
         )
-        shared.append(remembered.object_in(marked)[1]["messages"].shared)
+        shared.append(remembered.object_in(marked, "messages")[1]["messages"].shared)
 
     assert shared == [0, *range(9, 18)]
 
@@ -152,7 +153,7 @@ def test_tools_that_come_again_are_the_same_series() -> None:
     remembered = Remembered()
     tools = [{"name": "a"}]
     first, second, third = (
-        remembered.object_in(body)[1]["tools"]
+        remembered.object_in(body, "messages")[1]["tools"]
         for body in (talk(1, tools=tools), talk(2, tools=tools), talk(2, tools=[]))
     )
 
@@ -165,11 +166,11 @@ def test_what_is_remembered_is_bounded() -> None:
     remembered = Remembered(characters_max=3 * len(talk(20)))
     for letter in "abcdef":
         body = talk(20).replace(b"Question", letter.encode())
-        remembered.object_in(body)
+        remembered.object_in(body, "messages")
 
-    again = remembered.object_in(talk(20).replace(b"Question", b"a"))[1]
-    newest = remembered.object_in(talk(20).replace(b"Question", b"f"))[1]
-    large = remembered.object_in(talk(40))[1]
+    again = remembered.object_in(talk(20).replace(b"Question", b"a"), "messages")[1]
+    newest = remembered.object_in(talk(20).replace(b"Question", b"f"), "messages")[1]
+    large = remembered.object_in(talk(40), "messages")[1]
 
     assert again["messages"].shared == 0
     assert newest["messages"].shared == 20

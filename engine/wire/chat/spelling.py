@@ -1,0 +1,66 @@
+"""The OpenAI chat-completions format: how an answer is spelled that no server gave.
+
+A JSON body, or the events that clients of the format need, with each text in one piece.  What a
+neutral message does not hold (reasoning, annotations) is not in it.  Pure.
+Rules: CONTRACT.md §16.6.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from refold.engine.events.events import ModelAnswered
+from refold.engine.wire.parts.exchange import Asked
+from refold.engine.wire.parts.spelled import (
+    CREATED,
+    ID,
+    Event,
+    arguments_in,
+    calls_in,
+    said_in,
+)
+
+
+def _base(asked: Asked, kind: str) -> dict[str, Any]:
+    return {"id": ID, "object": kind, "created": CREATED, "model": asked.model}
+
+
+def _call(call: dict[str, Any]) -> dict[str, Any]:
+    function = {"name": call["name"], "arguments": arguments_in(call)}
+    return {"id": call["id"], "type": "function", "function": function}
+
+
+def _usage(answered: ModelAnswered) -> dict[str, int]:
+    asked, said = answered.usage.input_tokens, answered.usage.output_tokens
+    return {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}
+
+
+def _choice(answered: ModelAnswered, holder: str, said: dict[str, Any]) -> dict[str, Any]:
+    is_last = holder == "message" or not said
+    reason = answered.stop_reason if is_last else None
+    return {"index": 0, holder: said, "logprobs": None, "finish_reason": reason}
+
+
+def body(asked: Asked, answered: ModelAnswered) -> dict[str, Any]:
+    """Return the JSON body of an answer."""
+    calls = [_call(call) for call in calls_in(answered)]
+    message: dict[str, Any] = {"role": "assistant", "content": said_in(answered) or None}
+    message |= {"refusal": None} | ({"tool_calls": calls} if calls else {})
+    return {
+        **_base(asked, "chat.completion"),
+        "choices": [_choice(answered, "message", message)],
+        "usage": _usage(answered),
+    }
+
+
+def events(asked: Asked, answered: ModelAnswered) -> Iterator[Event]:
+    """Yield the events of an answer that is streamed."""
+    base = _base(asked, "chat.completion.chunk")
+    first: dict[str, Any] = {"role": "assistant", "content": said_in(answered)}
+    calls = enumerate(calls_in(answered))
+    more = [{"tool_calls": [{"index": at, **_call(call)}]} for at, call in calls]
+    for delta in (first, *more, {}):
+        yield "", {**base, "choices": [_choice(answered, "delta", delta)]}
+    options = asked.parameters.get("stream_options")
+    if isinstance(options, dict) and options.get("include_usage"):
+        yield "", {**base, "choices": [], "usage": _usage(answered)}
+    yield "", "[DONE]"

@@ -1,0 +1,25 @@
+"""Gemini generateContent: the row of this format.  Pure.  Rules: CONTRACT.md §16."""
+
+import re
+from typing import Final
+
+from refold.engine.wire.generate import request, spelling
+from refold.engine.wire.generate.answer import GenerateSpeaker
+from refold.engine.wire.parts.format import GOOGLE, Place, WireFormat
+
+FORMAT: Final = WireFormat(
+    name=request.API,
+    route=GOOGLE,
+    places=(
+        Place(
+            re.compile(r"(?:/(?P<model>[^/:]+))?:(generateContent|streamGenerateContent)\Z"),
+            since=1,
+        ),
+    ),
+    is_shaped=request.is_shaped,
+    asked=request.asked,
+    speaker=GenerateSpeaker,
+    body=spelling.body,
+    events=spelling.events,
+    framing=lambda place: "sse" if "alt=sse" in place.partition("?")[2] else "array",
+)

@@ -1,0 +1,38 @@
+"""The Gemini generateContent format: how an answer is spelled that no server gave.
+
+A JSON body, or the events that clients of the format need, with each text in one piece.  What a
+neutral message does not hold (reasoning, annotations) is not in it.  Pure.
+Rules: CONTRACT.md §16.6.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.events.events import ModelAnswered
+from refold.engine.wire.parts.exchange import Asked
+from refold.engine.wire.parts.spelled import (
+    Event,
+    calls_in,
+    said_in,
+)
+
+
+def body(_asked: Asked, answered: ModelAnswered) -> dict[str, Any]:
+    """Return the JSON body of an answer."""
+    parts: list[Json] = [{"text": text}] if (text := said_in(answered)) else []
+    for call in calls_in(answered):
+        made = {"name": call["name"], "args": call.get("arguments") or {}}
+        is_ours = call["id"].startswith(f"{call['name']}#")
+        parts.append({"functionCall": made if is_ours else {"id": call["id"], **made}})
+    usage = answered.usage
+    counts = {"promptTokenCount": usage.input_tokens, "candidatesTokenCount": usage.output_tokens}
+    reason = "MAX_TOKENS" if answered.stop_reason == "length" else "STOP"
+    content = {"role": "model", "parts": parts}
+    candidate = {"content": content, "finishReason": reason, "index": 0}
+    return {"candidates": [candidate], "usageMetadata": counts}
+
+
+def events(asked: Asked, answered: ModelAnswered) -> Iterator[Event]:
+    """Yield the events of an answer that is streamed."""
+    yield "", body(asked, answered)

@@ -1,0 +1,37 @@
+"""Anthropic messages: the row of this format.  Pure.  Rules: CONTRACT.md §16."""
+
+import re
+from typing import Final
+
+from refold.engine.wire.messages import request, spelling
+from refold.engine.wire.messages.answer import MessagesSpeaker
+from refold.engine.wire.parts.format import ANTHROPIC, Place, WireFormat
+
+_OF_VERTEX: Final = Place(
+    re.compile(r"/publishers/anthropic/models/(?P<model>[^/]+):(rawPredict|streamRawPredict)\Z"),
+    since=1,
+)
+"""Other publishers at Vertex have formats of their own."""
+_FRAMED: Final = "/invoke-with-response-stream"
+_OF_BEDROCK: Final = Place(
+    re.compile(r"/model/(?P<model>[^/]+)/invoke(-with-response-stream)?\Z"),
+    since=2,
+    needs="anthropic_version",
+    escaped=re.compile(r"%([2-7][0-9A-Fa-f])"),
+)
+"""Other models at Bedrock have other formats, and bodies without that member."""
+
+FORMAT: Final = WireFormat(
+    name=request.API,
+    route=ANTHROPIC,
+    places=(Place(re.compile(r"/messages\Z")), _OF_VERTEX, _OF_BEDROCK),
+    conversation="messages",
+    is_shaped=request.is_shaped,
+    apart=request.without_marks,
+    asked=request.asked,
+    speaker=lambda _asked: MessagesSpeaker(),
+    body=spelling.body,
+    events=spelling.events,
+    framing=lambda place: "frames" if place.partition("?")[0].endswith(_FRAMED) else "sse",
+    refused=spelling.refused,
+)

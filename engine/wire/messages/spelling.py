@@ -1,0 +1,84 @@
+"""The Anthropic messages format: how an answer is spelled that no server gave.
+
+A JSON body, or the events that clients of the format need, with each text in one piece.  What a
+neutral message does not hold (reasoning, annotations) is not in it.  Pure.
+Rules: CONTRACT.md §16.6.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.events.events import ModelAnswered
+from refold.engine.wire.parts.exchange import Asked
+from refold.engine.wire.parts.spelled import (
+    ID,
+    SERVER_ERROR,
+    Event,
+    calls_in,
+    json_of,
+    said_in,
+)
+
+_STOPS: Final = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens"}
+
+
+def _message(asked: Asked, answered: ModelAnswered, content: list[Json]) -> dict[str, Any]:
+    usage = answered.usage
+    known = {
+        "cache_read_input_tokens": usage.cache_read_tokens,
+        "cache_creation_input_tokens": usage.cache_write_tokens,
+    }
+    cached = {name: count for name, count in known.items() if count is not None}
+    fresh = usage.input_tokens - sum(cached.values())
+    return {
+        "id": ID,
+        "type": "message",
+        "role": "assistant",
+        "model": asked.model,
+        "content": content,
+        "stop_reason": _STOPS.get(answered.stop_reason, answered.stop_reason),
+        "stop_sequence": None,
+        "usage": {"input_tokens": fresh, "output_tokens": usage.output_tokens, **cached},
+    }
+
+
+def _tool_use(call: dict[str, Any]) -> dict[str, Any]:
+    arguments = call.get("arguments") or {}
+    return {"type": "tool_use", "id": call["id"], "name": call["name"], "input": arguments}
+
+
+def body(asked: Asked, answered: ModelAnswered) -> dict[str, Any]:
+    """Return the JSON body of an answer."""
+    text = said_in(answered)
+    content: list[Json] = [{"type": "text", "text": text}] if text else []
+    return _message(asked, answered, [*content, *map(_tool_use, calls_in(answered))])
+
+
+def events(asked: Asked, answered: ModelAnswered) -> Iterator[Event]:
+    """Yield the events of an answer that is streamed."""
+    whole = body(asked, answered)
+    begun = {**whole, "content": [], "stop_reason": None}
+    yield "message_start", {"type": "message_start", "message": begun}
+    for at, block in enumerate(whole["content"]):
+        is_text = block["type"] == "text"
+        empty: dict[str, Json] = {"text": ""} if is_text else {"input": {}}
+        start = {"index": at, "content_block": {**block, **empty}}
+        yield "content_block_start", {"type": "content_block_start", **start}
+        delta = (
+            {"type": "text_delta", "text": block["text"]}
+            if is_text
+            else {"type": "input_json_delta", "partial_json": json_of(block["input"])}
+        )
+        yield "content_block_delta", {"type": "content_block_delta", "index": at, "delta": delta}
+        yield "content_block_stop", {"type": "content_block_stop", "index": at}
+    ended = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
+    usage = {"output_tokens": whole["usage"]["output_tokens"]}
+    yield "message_delta", {"type": "message_delta", "delta": ended, "usage": usage}
+    yield "message_stop", {"type": "message_stop"}
+
+
+def refused(status: int, message: str) -> dict[str, Any]:
+    """Return the body of a failure."""
+    kind = "api_error" if status == SERVER_ERROR else "invalid_request_error"
+    return {"type": "error", "error": {"type": kind, "message": message}}

@@ -1,0 +1,139 @@
+"""What Refold knows of one wire format, as one row; and the servers of providers.
+
+Each format's folder has its row, and `wire.apis` the table.  Clients of one provider read different
+variables; all of them lead to one route of the proxy, and a route serves several formats.  Pure.
+Rules: CONTRACT.md §16.1, §16.6, §16.9, §16.10.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+from urllib.parse import urljoin, urlsplit
+
+import attrs
+
+from refold.engine.events.events import ModelAnswered
+from refold.engine.wire.parts.exchange import Asked, Framing
+from refold.engine.wire.parts.reading import Speaker
+from refold.engine.wire.parts.series import Lists
+from refold.engine.wire.parts.spelled import Event, refused_as_openai
+from refold.engine.wire.parts.texts import text_of
+
+Body = dict[str, Any]
+
+
+@attrs.frozen
+class Route:
+    """One server, and how commands find it."""
+
+    name: str
+    """The first segment of paths at the proxy, and by whose prices answers are priced: `openai`."""
+    variables: tuple[str, ...]
+    """Those that clients read, the usual one first; none where no command is led here unasked."""
+    upstream: str
+    """The base URL that they would have used; no slash at the end of its path."""
+    key: str = ""
+    """The variable that its clients want a key in, even where none is needed."""
+    version: str = ""
+    """What its clients put behind the base URL themselves: `/v1`."""
+    unversioned: str = ""
+    """How paths begin of clients that take the version for the base's."""
+
+    def url_of(self, target: str) -> str:
+        """Return where a request for `target`, path and query below this route, goes."""
+        base, _, always = self.upstream.partition("?")
+        path, _, query = target.partition("?")
+        if (
+            self.unversioned
+            and path.startswith(self.unversioned)
+            and not base.endswith(self.version)
+        ):
+            path = f"{self.version}{path}"
+        asks = "&".join(filter(None, (always, query)))
+        return f"{base}{path}?{asks}" if asks else f"{base}{path}"
+
+    def redirected(self, url: str, location: str) -> str:
+        """Return where an answer of `url` leads to: on this route, if that is below its server."""
+        base, found = urlsplit(self.upstream), urlsplit(urljoin(url, location))
+        path = f"{base.path}/"
+        same = (found.scheme, found.netloc) == (base.scheme, base.netloc)
+        if same and found.path.startswith(path):
+            below = found.path.removeprefix(path)
+            return found._replace(scheme="", netloc="", path=f"/{self.name}/{below}").geturl()
+        return found.geturl()
+
+
+OPENAI: Final = Route(
+    "openai",
+    ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
+    "https://api.openai.com/v1",
+    key="OPENAI_API_KEY",
+)
+ANTHROPIC: Final = Route(
+    "anthropic",
+    ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"),
+    "https://api.anthropic.com",
+    key="ANTHROPIC_API_KEY",
+    version="/v1",
+    unversioned="/messages",  # of the Vercel AI SDK and opencode
+)
+GOOGLE: Final = Route("google", (), "https://generativelanguage.googleapis.com")
+"""Without variables of its own: Gemini CLI is led by its profile."""
+
+
+@attrs.frozen
+class Place:
+    """Paths at which a format is asked."""
+
+    ends: re.Pattern[str]
+    """What stands at their end; its group `model` is the model, where bodies do not name it."""
+    since: int = 0
+    """From which `reads` of `wire.apis` on it is read."""
+    needs: str = ""
+    """The member that tells such a body from that of another format at the same path."""
+    escaped: re.Pattern[str] = re.compile("%(40)")
+    """What of a model's name is escaped in it: of Google's, the sign before a version alone."""
+
+    def model_in(self, found: re.Match[str]) -> str | None:
+        """Return the model that a path names; `None` where it names none."""
+        model = found.groupdict().get("model")
+        if model is None:
+            return None
+        return text_of(self.escaped.sub(lambda code: chr(int(code[1], 16)), model))
+
+
+def _as_it_is(body: Body, lists: Lists) -> tuple[Body, Lists]:
+    return body, lists
+
+
+def _server_sent(_place: str) -> Framing:
+    return "sse"
+
+
+@attrs.frozen(kw_only=True)
+class WireFormat:
+    """One way in which models are asked and answer over HTTP."""
+
+    name: str
+    """As logs have it: the parameter `api` of a request."""
+    route: Route
+    """The provider: how its clients find it, and by whose prices its models are priced."""
+    places: tuple[Place, ...]
+    conversation: str = ""
+    """The member of a request that repeats the conversation; empty where it is read anew."""
+    is_shaped: Callable[[Body, Lists], bool]
+    """Whether the members of a body that the format rests on have its shapes."""
+    apart: Callable[[Body, Lists], tuple[Body, Lists]] = _as_it_is
+    """Puts into parameters what a client moves on with each request, such as marks of caching."""
+    asked: Callable[[Body, Lists], Asked]
+    """What a body asks.  Never raises."""
+    speaker: Callable[[Asked], Speaker]
+    """Reads an answer, whole or streamed."""
+    framing: Callable[[str], Framing] = _server_sent
+    """How the events of a stream are told apart, of the path and query that asked for it."""
+    body: Callable[[Asked, ModelAnswered], Body]
+    """Spells an answer."""
+    events: Callable[[Asked, ModelAnswered], Iterator[Event]]
+    """Spells an answer as the events of a stream."""
+    refused: Callable[[int, str], Body] = refused_as_openai
+    """Spells that a request failed, by status and message."""

@@ -1,0 +1,48 @@
+"""What all formats need to spell an answer that no server gave.
+
+Pure.  Rules: CONTRACT.md §16.6.
+"""
+
+import json
+from typing import Any, Final
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.events.events import ModelAnswered
+
+Event = tuple[str, dict[str, Any] | str]
+"""The name of an event (empty: none), and its data."""
+
+ID: Final = "refold-fork"
+CREATED: Final = 0
+"""The time of an answer that nobody gave."""
+SERVER_ERROR: Final = 500
+"""The status of an answer that is an error; any other says that the request is refused."""
+
+
+def refused_as_openai(status: int, message: str) -> dict[str, Any]:
+    """Return the body of a failure as OpenAI's servers spell it, and many that follow them."""
+    if status == SERVER_ERROR:
+        return {"error": {"message": message, "type": "server_error", "param": None, "code": None}}
+    return {"error": {"message": message, "type": "refold_not_recorded", "code": "not_recorded"}}
+
+
+def json_of(value: Json) -> str:
+    """Return JSON text, members in their order."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def said_in(answered: ModelAnswered) -> str:
+    """Return the text of an answer."""
+    content = (answered.message or {}).get("content") or ""
+    return content if isinstance(content, str) else json_of(content)
+
+
+def calls_in(answered: ModelAnswered) -> list[dict[str, Any]]:
+    """Return the neutral tool calls of an answer."""
+    return list((answered.message or {}).get("tool_calls") or ())
+
+
+def arguments_in(call: dict[str, Any]) -> str:
+    """Return a call's arguments as text; those that are no JSON as they are."""
+    invalid = call.get("invalid")
+    return invalid if isinstance(invalid, str) else json_of(call.get("arguments") or {})

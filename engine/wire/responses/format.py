@@ -1,0 +1,20 @@
+"""OpenAI responses: the row of this format.  Pure.  Rules: CONTRACT.md §16."""
+
+import re
+from typing import Final
+
+from refold.engine.wire.parts.format import OPENAI, Place, WireFormat
+from refold.engine.wire.responses import request, spelling
+from refold.engine.wire.responses.answer import ResponsesSpeaker
+
+FORMAT: Final = WireFormat(
+    name=request.API,
+    route=OPENAI,
+    places=(Place(re.compile(r"/responses\Z")),),
+    conversation="input",
+    is_shaped=request.is_shaped,
+    asked=request.asked,
+    speaker=lambda _asked: ResponsesSpeaker(),
+    body=spelling.body,
+    events=spelling.events,
+)

@@ -1,0 +1,118 @@
+"""The OpenAI responses format: how an answer is spelled that no server gave.
+
+A JSON body, or the events that clients of the format need, with each text in one piece.  What a
+neutral message does not hold (reasoning, annotations) is not in it.  Pure.
+Rules: CONTRACT.md §16.6.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from refold.engine.encoding.canonical import Json
+from refold.engine.events.events import ModelAnswered
+from refold.engine.wire.parts.exchange import Asked
+from refold.engine.wire.parts.spelled import (
+    CREATED,
+    ID,
+    Event,
+    arguments_in,
+    calls_in,
+    said_in,
+)
+
+
+def _response(asked: Asked, answered: ModelAnswered, status: str, output: Json) -> dict[str, Any]:
+    said, given = answered.usage.output_tokens, answered.usage.input_tokens
+    usage = {
+        "input_tokens": given,
+        "input_tokens_details": {"cached_tokens": answered.usage.cache_read_tokens or 0},
+        "output_tokens": said,
+        "output_tokens_details": {"reasoning_tokens": answered.usage.reasoning_tokens or 0},
+        "total_tokens": given + said,
+    }
+    return {
+        "id": f"resp_{ID}",
+        "object": "response",
+        "created_at": CREATED,
+        "status": status,
+        "error": None,
+        "incomplete_details": None,
+        "instructions": None,
+        "metadata": {},
+        "model": asked.model,
+        "output": output,
+        "parallel_tool_calls": True,
+        "temperature": 1.0,
+        "tool_choice": "auto",
+        "tools": [],
+        "top_p": 1.0,
+        "usage": usage if status == "completed" else None,
+    }
+
+
+def _items(answered: ModelAnswered) -> list[dict[str, Any]]:
+    text = said_in(answered)
+    part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+    said = {
+        "id": f"msg_{ID}",
+        "type": "message",
+        "status": "completed",
+        "role": "assistant",
+        "content": [part],
+    }
+    return [*([said] if text else []), *map(_function_call, calls_in(answered))]
+
+
+def _function_call(call: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "id": f"fc_{call['id']}",
+        "type": "function_call",
+        "status": "completed",
+        "call_id": call["id"],
+        "name": call["name"],
+        "arguments": arguments_in(call),
+    }
+
+
+def body(asked: Asked, answered: ModelAnswered) -> dict[str, Any]:
+    """Return the JSON body of an answer."""
+    return _response(asked, answered, "completed", _items(answered))
+
+
+def events(asked: Asked, answered: ModelAnswered) -> Iterator[Event]:
+    """Yield the events of an answer that is streamed."""
+    for number, event in enumerate(_unnumbered(asked, answered)):
+        yield event["type"], {**event, "sequence_number": number}
+
+
+def _unnumbered(asked: Asked, answered: ModelAnswered) -> Iterator[dict[str, Any]]:
+    begun = _response(asked, answered, "in_progress", [])
+    yield {"type": "response.created", "response": begun}
+    yield {"type": "response.in_progress", "response": begun}
+    for at, item in enumerate(_items(answered)):
+        yield from (_said if item["type"] == "message" else _called)(at, item)
+    yield {"type": "response.completed", "response": body(asked, answered)}
+
+
+def _said(at: int, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    (part,) = item["content"]
+    inside = {"output_index": at, "item_id": item["id"], "content_index": 0}
+    begun = {**item, "status": "in_progress", "content": []}
+    yield {"type": "response.output_item.added", "output_index": at, "item": begun}
+    yield {"type": "response.content_part.added", **inside, "part": {**part, "text": ""}}
+    text = part["text"]
+    yield {"type": "response.output_text.delta", **inside, "delta": text, "logprobs": []}
+    yield {"type": "response.output_text.done", **inside, "text": text, "logprobs": []}
+    yield {"type": "response.content_part.done", **inside, "part": part}
+    yield {"type": "response.output_item.done", "output_index": at, "item": item}
+
+
+def _called(at: int, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    inside = {"output_index": at, "item_id": item["id"]}
+    begun = {**item, "status": "in_progress", "arguments": ""}
+    yield {"type": "response.output_item.added", "output_index": at, "item": begun}
+    whole = item["arguments"]
+    yield {"type": "response.function_call_arguments.delta", **inside, "delta": whole}
+    done = {"name": item["name"], "arguments": whole}
+    yield {"type": "response.function_call_arguments.done", **inside, **done}
+    yield {"type": "response.output_item.done", "output_index": at, "item": item}
