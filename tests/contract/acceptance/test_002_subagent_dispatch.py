@@ -1,6 +1,5 @@
 """The `subagent_dispatch` tool holds to the document that specifies it: checks 54 to 72."""
 
-import asyncio
 import json
 import shutil
 import uuid
@@ -282,15 +281,27 @@ def test_067_nothing_that_a_child_says_reaches_a_frontend(
     assert capfd.readouterr() == ("", "")
 
 
-def test_067_a_host_with_frontends_has_one_that_shows_nothing(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    """No run makes one: it is for who brings a frontend, and wants its children to have none."""
+async def chatting(run: Any, given: dict[str, Any]) -> str:
+    """A host's own agent, which shows all that it does to the frontend that it is given."""
     frontend = SilentFrontend()
+    await frontend.show_status("at work")
+    reply = await run.model([{"role": "user", "content": given["task"]}])
+    await frontend.show_message(reply.message["content"])
+    return str(reply.message["content"])
 
-    asyncio.run(frontend.show_message("fine"))
-    asyncio.run(frontend.show_status("at work"))
 
+def test_067_a_hosts_own_agent_is_given_a_frontend_that_shows_nothing(
+    agents: AgentLoader, log: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """No run makes one: it is for who brings frontends, and wants its children to have none."""
+    tool = create_subagent_dispatch_tool(agents, "lead", SharedContext(program=chatting))
+    assert tool is not None
+    arguments = {"agent_id": "reviewer", "task": "look"}
+
+    recording = recorded(log, tool, arguments, {"*": ["fine"]})
+
+    assert json.loads(recording.output)["result"] == "fine"
+    assert reexecute(log, ask, tools=[tool]).identical
     assert capfd.readouterr() == ("", "")
 
 

@@ -1,9 +1,7 @@
 """The `spawn` and `spawn_await` tools hold to their document: checks 94 to 118."""
 
-import asyncio
 import re
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -506,45 +504,66 @@ def test_109_a_block_is_its_head_and_its_text_and_blank_lines_part_them(
     assert both == f"[{a}: OK]\none\ntwo\n\n[{b}: OK]\n"
 
 
-ENDINGS = {"raise": "kaput", "fail": "failed", "time": "timeout_seconds", "limit": "max_iterations"}
+ENDINGS = {
+    "raise": "kaput",
+    "fail": "the model failed",
+    "time": "no end within 0.2 s",
+    "limit": "max_iterations",
+    "kind": "zip",
+    "cancel": "cancelled",
+}
 """Ways in which a child does not complete, and what its message says of it."""
 
 
-def endings(request: ModelRequest) -> ModelReply:
-    """Answer a child in the way that its task names; `ok` completes."""
+def endings(request: ModelRequest, told: threading.Event) -> ModelReply:
+    """Answer a child in the way that its task names; `told` is set once its end was told."""
     match request.messages[-1]["content"]:
         case "raise":
             raise RuntimeError("kaput")
         case "fail":
             raise ModelError("failed", "the model failed")
         case "time":
-            time.sleep(0.4)  # past the deadline of its run, which is 0.2 s
+            assert told.wait(PATIENCE_SECONDS)  # past the deadline of its run
             return ModelReply(message={"role": "assistant", "content": "late"})
-        case "ok":
-            return ModelReply(message={"role": "assistant", "content": "did it"})
+        case "kind":  # an artifact of a kind that no policy knows
+            said = '{"summary": "done", "artifacts": [{"kind": "zip", "value": "x"}]}'
+            return ModelReply(message={"role": "assistant", "content": said})
     call = {"id": "c", "name": "read", "arguments": {}}
     return ModelReply(message={"role": "assistant", "content": "", "tool_calls": [call]})
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_110_what_fails_is_an_error_and_never_ok(log: Path, workspace: Path, ending: str) -> None:
-    """A child's exception, a model error, an end in time, and a limit."""
+    """Whether it raised, failed, took too long, hit a limit, was refused or given up."""
+    told = threading.Event()
 
     async def program(run: Any, _: Any) -> Any:
-        job = await run.tool("spawn", task="limit" if ending == "limit" else ending)
-        return [job, await run.tool("spawn_await", job_ids=job)]
+        if ending == "cancel":
+            job = "given-up"
+            child = await run.start(Delegation(program="agent", input={"task": "time"}))
+            JobStore.of(run).start(job, child)
+            run.cancel(child)
+        else:
+            job = await run.tool("spawn", task=ending)
+        text = await run.tool("spawn_await", job_ids=job)
+        told.set()
+        return [job, text]
 
     limits = {
         "time": Limits(join_seconds=0.2),
         "limit": Limits(max_iterations=1),
     }.get(ending, Limits())
     job, text = recorded(
-        log, program, tools_of(workspace), FunctionModel(endings), limits=limits
+        log,
+        program,
+        tools_of(workspace),
+        FunctionModel(lambda request: endings(request, told)),
+        limits=limits,
     ).output
 
     assert text.startswith(f"[{job}: ERROR]\n")
     assert "OK]" not in text
-    assert text.partition("\n")[2].strip()
+    assert ENDINGS[ending] in text
     assert reexecute(log, program, tools=offered_tools(first_of(log)["tools"])).identical
 
 
@@ -592,17 +611,25 @@ def test_114_a_result_can_be_had_again(log: Path, workspace: Path) -> None:
     assert first == again == star == f"[{a}: OK]\ndid a"
 
 
-def test_115_a_collecting_channel_keeps_what_is_sent_and_receives_nothing() -> None:
-    async def use() -> list[str]:
-        await channel.send("foo")
-        await channel.send("bar")
-        return [text async for text in channel.receive()]
+def test_115_a_collecting_channel_keeps_what_is_sent_and_receives_nothing(log: Path) -> None:
+    """As a host's own agent uses one in a run: what it sent is the text that it returns."""
 
-    channel = CollectingChannel()
+    async def speaking(run: Any, _: Any) -> Any:
+        channel = CollectingChannel()
+        assert channel.streaming is False
+        for _ in range(2):
+            reply = await run.model([{"role": "user", "content": channel.collected_text}])
+            await channel.send(reply.message["content"])
+        return [channel.collected_text, [text async for text in channel.receive()]]
 
-    assert channel.streaming is False
-    assert asyncio.run(use()) == []
-    assert channel.collected_text == "foobar"
+    def answer(request: ModelRequest) -> ModelReply:
+        text = {"": "foo", "foo": "bar"}[request.messages[0]["content"]]
+        return ModelReply(message={"role": "assistant", "content": text})
+
+    recording = recorded(log, speaking, (), FunctionModel(answer))
+
+    assert recording.output == ["foobar", []]
+    assert reexecute(log, speaking).identical
 
 
 def test_116_the_prompt_names_the_profiles_where_there_are_any(tmp_path: Path) -> None:
