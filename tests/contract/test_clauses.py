@@ -48,3 +48,19 @@ def test_every_cited_clause_exists() -> None:
     }
 
     assert not unknown
+
+
+_WORDS_MAX: Final = 150
+
+
+def test_no_paragraph_hides_a_rule() -> None:
+    """A long paragraph is a list of numbered sentences, so that each can be found and cited."""
+    paragraphs = re.split(r"\n\n+|\n(?=(?:\d+\.|-) )", CONTRACT)
+
+    long = [
+        each
+        for each in paragraphs
+        if len(each.split()) > _WORDS_MAX and not each.lstrip().startswith("|")
+    ]
+
+    assert long == []
