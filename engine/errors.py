@@ -84,6 +84,8 @@ class Detailed:
     """
 
     _fields: ClassVar[tuple[str, ...]] = ()
+    _text: ClassVar[str]
+    """Its message, with the attributes in braces; a class may have a `__str__` instead."""
 
     def __init_subclass__(cls) -> None:
         cls._fields = (*cls._fields, *cls.__annotations__)
@@ -99,6 +101,9 @@ class Detailed:
             setattr(self, name, given.get(name, getattr(type(self), name, None)))
         super().__init__(*(getattr(self, name) for name in self._fields))  # an exception's
 
+    def __str__(self) -> str:
+        return self._text.format_map(self.as_json())
+
     def as_json(self) -> dict[str, Any]:
         """Return its attributes by name."""
         return {name: getattr(self, name) for name in self._fields}
@@ -113,8 +118,7 @@ class LogExists(Detailed, UsageError):
 
     path: str
 
-    def __str__(self) -> str:
-        return f"{self.path} exists, and a log is never overwritten: name another, or remove it"
+    _text = "{path} exists, and a log is never overwritten: name another, or remove it"
 
 
 class LogMissing(Detailed, UsageError):
@@ -123,8 +127,7 @@ class LogMissing(Detailed, UsageError):
     path: str
     why: str = "no such file"
 
-    def __str__(self) -> str:
-        return f"{self.path}: {self.why}; `refold ls` lists the logs of a folder"
+    _text = "{path}: {why}; `refold ls` lists the logs of a folder"
 
 
 class LogNameRefused(Detailed, UsageError):
@@ -133,8 +136,7 @@ class LogNameRefused(Detailed, UsageError):
     path: str
     why: str
 
-    def __str__(self) -> str:
-        return f"{self.path}: {self.why}"
+    _text = "{path}: {why}"
 
 
 class EntryMissing(Detailed, UsageError):
@@ -160,11 +162,10 @@ class RecordingRefused(Detailed, UsageError):
 
     file: str
 
-    def __str__(self) -> str:
-        return (
-            f"{self.file} calls refold.record while it is being imported for its program: "
-            'put the call under `if __name__ == "__main__":`'
-        )
+    _text = (
+        "{file} calls refold.record while it is being imported for its program: "
+        'put the call under `if __name__ == "__main__":`'
+    )
 
 
 class NestedRun(Detailed, UsageError):
@@ -173,12 +174,11 @@ class NestedRun(Detailed, UsageError):
     function: str
     """`record`, `resume`, `reexecute`, …"""
 
-    def __str__(self) -> str:
-        return (
-            f"refold.{self.function} was called inside of a program, where a replay would run it "
-            "again for real: start a child, run.delegate(refold.Delegation(…)), or call it in a "
-            "tool (@refold.tool)"
-        )
+    _text = (
+        "refold.{function} was called inside of a program, where a replay would run it "
+        "again for real: start a child, run.delegate(refold.Delegation(…)), or call it in a "
+        "tool (@refold.tool)"
+    )
 
 
 class ProgramNotFound(Detailed, UsageError):
@@ -187,8 +187,7 @@ class ProgramNotFound(Detailed, UsageError):
     name: str
     why: str
 
-    def __str__(self) -> str:
-        return f"program {self.name!r}: {self.why}"
+    _text = "program {name!r}: {why}"
 
 
 class ProgramRefused(Detailed, UsageError):
@@ -197,11 +196,10 @@ class ProgramRefused(Detailed, UsageError):
     name: str
     signature: str
 
-    def __str__(self) -> str:
-        return (
-            f"program {self.name}{self.signature} is called as {self.name}(run, input): "
-            f"define it with these two parameters"
-        )
+    _text = (
+        "program {name}{signature} is called as {name}(run, input): "
+        "define it with these two parameters"
+    )
 
 
 class ModelNotFound(Detailed, UsageError):
@@ -210,8 +208,7 @@ class ModelNotFound(Detailed, UsageError):
     spec: str
     why: str
 
-    def __str__(self) -> str:
-        return f"model {self.spec!r}: {self.why}"
+    _text = "model {spec!r}: {why}"
 
 
 class ScriptRefused(Detailed, UsageError):
@@ -239,8 +236,7 @@ class ToolRefused(Detailed, UsageError):
     where: str
     why: str
 
-    def __str__(self) -> str:
-        return f"tool {self.tool!r}, {self.where}: {self.why}"
+    _text = "tool {tool!r}, {where}: {why}"
 
 
 class ToolUnknown(Detailed, UsageError):
@@ -260,22 +256,20 @@ class ToolNeeded(Detailed, UsageError):
     tool: str
     call: str
 
-    def __str__(self) -> str:
-        return (
-            f"{self.call}: {self.tool!r} was called by name and returns a typed value; replay "
-            f"needs its types, and never runs it: pass tools=[{self.tool}] (--tools on the "
-            "command line)"
-        )
+    _text = (
+        "{call}: {tool!r} was called by name and returns a typed value; replay "
+        "needs its types, and never runs it: pass tools=[{tool}] (--tools on the "
+        "command line)"
+    )
 
 
 class DelegationNeeded(ToolNeeded):
     """A delegation tool was called, and the re-execution was not given it (CONTRACT.md §10.4)."""
 
-    def __str__(self) -> str:
-        return (
-            f"{self.tool!r} is a delegation tool: program code, which a replay executes again. "
-            f"Pass tools=[{self.tool}] (--tools on the command line)"
-        )
+    _text = (
+        "{tool!r} is a delegation tool: program code, which a replay executes again. "
+        "Pass tools=[{tool}] (--tools on the command line)"
+    )
 
 
 class ToolAbsent(ToolNeeded):
@@ -338,8 +332,7 @@ class DefNotFoundError(Detailed, UsageError, ValueError):
 
     agent: str
 
-    def __str__(self) -> str:
-        return f"Agent '{self.agent}' not found"
+    _text = "Agent '{agent}' not found"
 
 
 class ConfigRefused(Detailed, UsageError):
@@ -364,11 +357,10 @@ class SessionNotFound(Detailed, UsageError):
     session_id: str
     log: str
 
-    def __str__(self) -> str:
-        return (
-            f"{self.log}: no run below it has the session {self.session_id!r}; only children of "
-            "subagent_dispatch can be read back"
-        )
+    _text = (
+        "{log}: no run below it has the session {session_id!r}; only children of "
+        "subagent_dispatch can be read back"
+    )
 
 
 class LimitRefused(Detailed, UsageError):
@@ -378,8 +370,7 @@ class LimitRefused(Detailed, UsageError):
     expected: str
     found: str
 
-    def __str__(self) -> str:
-        return f"limit {self.limit}: expected {self.expected}, found {self.found}"
+    _text = "limit {limit}: expected {expected}, found {found}"
 
 
 class ExtraMissing(Detailed, UsageError):
@@ -388,11 +379,10 @@ class ExtraMissing(Detailed, UsageError):
     module: str
     extra: str
 
-    def __str__(self) -> str:
-        return (
-            f"{self.module} is not installed: pip install 'refold[{self.extra}]'"
-            f" (in a clone, pip install '.[{self.extra}]')"
-        )
+    _text = (
+        "{module} is not installed: pip install 'refold[{extra}]'"
+        " (in a clone, pip install '.[{extra}]')"
+    )
 
 
 class NotCanonical(Detailed, RefoldError):
@@ -417,8 +407,7 @@ class SnapshotRefused(Detailed, UsageError):
 
     found: str
 
-    def __str__(self) -> str:
-        return f"expected a recording, a log's path or a delegation tree, found {self.found}"
+    _text = "expected a recording, a log's path or a delegation tree, found {found}"
 
 
 class SliceRefused(Detailed, UsageError):
@@ -427,8 +416,7 @@ class SliceRefused(Detailed, UsageError):
     slice: str
     why: str
 
-    def __str__(self) -> str:
-        return f"slice {self.slice}: {self.why}"
+    _text = "slice {slice}: {why}"
 
 
 class SnapshotSerializationError(Detailed, UsageError):
@@ -439,8 +427,7 @@ class SnapshotSerializationError(Detailed, UsageError):
     """0-based, in the slice."""
     why: str
 
-    def __str__(self) -> str:
-        return f"slice {self.slice}, item {self.item}: {self.why}"
+    _text = "slice {slice}, item {item}: {why}"
 
 
 class SnapshotRestoreError(Detailed, UsageError):
@@ -448,8 +435,7 @@ class SnapshotRestoreError(Detailed, UsageError):
 
     why: str
 
-    def __str__(self) -> str:
-        return self.why
+    _text = "{why}"
 
 
 class PromptRefused(Detailed, UsageError, ValueError):
@@ -457,8 +443,7 @@ class PromptRefused(Detailed, UsageError, ValueError):
 
     why: str
 
-    def __str__(self) -> str:
-        return self.why
+    _text = "{why}"
 
 
 class ToolValidationError(Detailed, UsageError, ValueError):
@@ -466,8 +451,7 @@ class ToolValidationError(Detailed, UsageError, ValueError):
 
     why: str
 
-    def __str__(self) -> str:
-        return self.why
+    _text = "{why}"
 
 
 class LogError(RefoldError):
@@ -523,8 +507,7 @@ class LogUnsupported(Detailed, LogError):
     expected: str
     found: str
 
-    def __str__(self) -> str:
-        return f"{self.path}: expected {self.expected}, found {self.found}"
+    _text = "{path}: expected {expected}, found {found}"
 
 
 class LogLocked(Detailed, LogError):
@@ -543,11 +526,10 @@ class LogSealed(Detailed, LogError):
 
     path: str
 
-    def __str__(self) -> str:
-        return (
-            f"{self.path} is sealed by run.finished; nothing is appended to it; "
-            "`refold fork` goes on from any entry in a new log"
-        )
+    _text = (
+        "{path} is sealed by run.finished; nothing is appended to it; "
+        "`refold fork` goes on from any entry in a new log"
+    )
 
 
 class LogObserved(Detailed, UsageError):
@@ -579,11 +561,10 @@ class LogUnsealed(Detailed, LogError):
 
     path: str
 
-    def __str__(self) -> str:
-        return (
-            f"{self.path} has no run.finished: the run still goes on, crashed, or was cut off. "
-            "How it ends is not on record, so there is nothing to compare with"
-        )
+    _text = (
+        "{path} has no run.finished: the run still goes on, crashed, or was cut off. "
+        "How it ends is not on record, so there is nothing to compare with"
+    )
 
 
 class EventMalformed(Detailed, LogError):
@@ -667,8 +648,7 @@ class LimitReached(Detailed, ProgramError):
     allowed: float
     observed: float
 
-    def __str__(self) -> str:
-        return f"{self.limit}: {self.allowed:g} allowed, {self.observed:g} asked or reached"
+    _text = "{limit}: {allowed:g} allowed, {observed:g} asked or reached"
 
 
 class DispatchSubagentError(Detailed, ProgramError):
@@ -676,8 +656,7 @@ class DispatchSubagentError(Detailed, ProgramError):
 
     why: str
 
-    def __str__(self) -> str:
-        return self.why
+    _text = "{why}"
 
 
 class RunEnded(Detailed, ProgramError):
@@ -687,8 +666,7 @@ class RunEnded(Detailed, ProgramError):
     """`no_progress`, `fatal_tool_error`, or the program's own word."""
     message: str
 
-    def __str__(self) -> str:
-        return self.message
+    _text = "{message}"
 
 
 class OutsideLoop(Detailed, ProgramError):
@@ -751,8 +729,7 @@ class AnswerRefused(Detailed, UsageError):
     expected: str
     found: str
 
-    def __str__(self) -> str:
-        return f"the answer to {self.key!r}: expected {self.expected}, found {self.found}"
+    _text = "the answer to {key!r}: expected {expected}, found {found}"
 
 
 class InDoubt(Detailed, RefoldError):
@@ -781,11 +758,10 @@ class ChildStopped(Detailed, RefoldError):
     """The class of the child's error: `Diverged`, …"""
     message: str
 
-    def __str__(self) -> str:
-        return (
-            f"{self.log}: a child cannot go on, and so this run cannot; mend it and resume again, "
-            f"or count the child as failed (--fail KEY).\n{self.message}"
-        )
+    _text = (
+        "{log}: a child cannot go on, and so this run cannot; mend it and resume again, "
+        "or count the child as failed (--fail KEY).\n{message}"
+    )
 
 
 class AttemptsExhausted(Detailed, RefoldError):
@@ -795,11 +771,10 @@ class AttemptsExhausted(Detailed, RefoldError):
     attempts: int
     allowed: int
 
-    def __str__(self) -> str:
-        return (
-            f"{self.log}: attempt {self.attempts} of at most {self.allowed}: it keeps breaking "
-            "off. See why (`refold tail`), then raise --max-attempts"
-        )
+    _text = (
+        "{log}: attempt {attempts} of at most {allowed}: it keeps breaking "
+        "off. See why (`refold tail`), then raise --max-attempts"
+    )
 
 
 class ForkRefused(Detailed, UsageError):
@@ -808,8 +783,7 @@ class ForkRefused(Detailed, UsageError):
     log: str
     problem: str
 
-    def __str__(self) -> str:
-        return f"{self.log}: {self.problem}"
+    _text = "{log}: {problem}"
 
 
 class OutcomeMissing(Detailed, RefoldError):
@@ -833,12 +807,11 @@ class RecordingGone(Detailed, RefoldError):
     address: str
     why: str
 
-    def __str__(self) -> str:
-        return (
-            f"the recording or replay at {self.address} takes no reports: {self.why}. "
-            "REFOLD_RECORDING, here or in a process above, says where it is; it ends with the "
-            "command that `refold record` or `refold replay` runs"
-        )
+    _text = (
+        "the recording or replay at {address} takes no reports: {why}. "
+        "REFOLD_RECORDING, here or in a process above, says where it is; it ends with the "
+        "command that `refold record` or `refold replay` runs"
+    )
 
 
 class Diverged(Detailed, RefoldError):

@@ -92,7 +92,7 @@ def test_the_model_policy_and_runner_of_the_tool_are_the_childs(tmp_path: Path) 
 
     (request,) = runner.requests
     assert request.policy == policy
-    assert request.input["agent"]["model"] == "small"  # type: ignore[index,call-overload]
+    assert request.input["agent"]["model"] == "small"
 
 
 def test_a_child_that_began_has_failed_whatever_its_code_says(tmp_path: Path) -> None:
