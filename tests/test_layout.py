@@ -114,6 +114,7 @@ _TESTED_ELSEWHERE: Final = {
     "src/refold/__main__.py": "one line: tests/cli/test_init.py runs the same function",
     "src/refold/testing/desks.py": "tests/test_pytest_models.py",
     "src/refold/testing/refold_models.py": "tests/test_pytest_models.py",
+    "replay/reexecute/apart_child.py": "runs in a subprocess: tests/replay/reexecute/test_apart.py",
     "tools/__init__.py": "names that load lazily; used by every test of a tool",
 }
 """Source files without a test file of their own, and where they are tested or why not."""
@@ -208,10 +209,8 @@ SHELL: Final = {
     "engine/kernel/drawn.py": ("random", "from recorded seeds"),
     "engine/secrets/vault.py": ("threads environment", "knows the values of secrets"),
     "engine/recording/workers.py": ("threads", "threads of synchronous tools and models"),
-    "replay/reexecute/apart.py": (
-        "files processes threads environment",
-        "a re-execution out of harm's way",
-    ),
+    "replay/reexecute/apart.py": ("threads environment", "a re-execution out of harm's way"),
+    "replay/reexecute/apart_child.py": ("files processes threads", "the process of such a one"),
     "replay/bulk/bulk.py": ("clock files", "finds logs below folders; how long each took"),
     "replay/bulk/processes.py": ("clock files processes environment", "a process for each log"),
     "replay/reexecute/comparison.py": ("threads", "tells the main thread, where Ctrl-C arrives"),

@@ -3,9 +3,11 @@
 `refold schema` derives a document's schema from the same class, so that the two cannot disagree.
 """
 
+import functools
 from collections.abc import Mapping
 from os import PathLike, fspath
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import attrs
 
@@ -30,6 +32,21 @@ class Document:
     def as_json(self) -> dict[str, Any]:
         """Return it as plain data, all below it included."""
         return {name: _plain(getattr(self, name)) for name in self.members()}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Return what `as_json` was made of; for documents of ours, which nothing checks."""
+        made: Self = _converter().structure(document, cls)
+        return made
+
+
+@functools.cache
+def _converter() -> Any:
+    from cattrs import Converter  # noqa: PLC0415 - few documents are read, and a child reads none
+
+    converter = Converter()
+    converter.register_structure_hook(Path, lambda path, _: Path(path))
+    return converter
 
 
 def _plain(value: Any) -> Any:

@@ -10,17 +10,15 @@ from typing import Any, Final, Protocol, Self, TypeVar
 
 import attrs
 
-from refold.engine.events.limits import Limits
-from refold.engine.events.outcome import Usage
 from refold.engine.state.rules import RULES, Talk
 from refold.engine.state.run_state import (
     CallKind,
     ChildState,
     Conversation,
+    Counted,
     LimitCount,
     OpenCall,
     RunState,
-    Seal,
     ToolCount,
 )
 
@@ -48,38 +46,11 @@ _Entry = TypeVar("_Entry", bound=EntryLike)
 
 
 @attrs.define(weakref_slot=False, eq=False)
-class Fold:
-    """A state under construction.  Fields mean what they mean in `RunState`, by the same names."""
+class Fold(Counted):
+    """A state under construction."""
 
-    program: str = ""
-    path: str = ""
-    depth: int = 0
-    run_id: str = ""
-    root_id: str = ""
-    state_version: int | None = None
-    limits: Limits = attrs.field(factory=Limits)
-    status: str = "running"
-    reason: str = ""
-    entries: int = 0
-    attempts: int = 1
-    iterations: int = 0
-    model_errors: int = 0
     models: dict[str, None] = attrs.field(factory=dict)
     """Names of those asked, as an ordered set; no part of a state."""
-    usage: Usage = attrs.field(factory=Usage)
-    children_usage: Usage = attrs.field(factory=Usage)
-    children_started: int = 0
-    tokens_reserved: int = 0
-    notes: int = 0
-    timers_fired: int = 0
-    clock_reads: int = 0
-    values_drawn: int = 0
-    inputs_given: int = 0
-    cancelled: int = 0
-    cancel_asked: bool = False
-    late: int = 0
-    session_seq: int | None = None
-    seal: Seal | None = None
     open: dict[str, tuple[CallKind, str, int]] = attrs.field(factory=dict)
     """By call key: kind, name, seq."""
     tools: dict[str, list[int]] = attrs.field(factory=dict)
@@ -127,12 +98,6 @@ class Fold:
         """The tools called, in the order of first use."""
         return tuple(self.tools)
 
-    @property
-    def tokens_used(self) -> int:
-        """Input and output tokens, the children's included."""
-        own, theirs = self.usage, self.children_usage
-        return own.input_tokens + own.output_tokens + theirs.input_tokens + theirs.output_tokens
-
     def state(self) -> RunState:
         """Return the state so far; what is applied later does not change it."""
         return RunState(
@@ -168,13 +133,7 @@ class Fold:
         return fold
 
 
-_SHARED: Final = tuple(
-    sorted(
-        {field.name for field in attrs.fields(RunState)}
-        & {field.name for field in attrs.fields(Fold)} - {"open", "tools", "children"}
-    )
-)
-"""Fields that a fold and a state hold in the same form."""
+_SHARED: Final = tuple(field.name for field in attrs.fields(Counted))
 
 
 def fold(entries: Iterable[EntryLike]) -> RunState:

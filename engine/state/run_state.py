@@ -4,7 +4,7 @@ A state never holds a transcript: closed calls are counters, messages are the se
 that store them.  So it stays small whatever the length of the log.  How events change it belongs
 to `engine.state.rules`, its JSON and its digest to `engine.state.digests`.
 
-To add a fact: add it here, to `Fold` and to its rule, show it in `digests.state_json`, and raise
+To add a fact: add it to `Counted` and to its rule, show it in `digests.state_json`, and raise
 `digests.STATE_VERSION`.  The rules are CONTRACT.md §6.1 and §8.
 """
 
@@ -136,9 +136,9 @@ class Left:
     output_bytes: int | None
 
 
-@attrs.frozen(kw_only=True)
-class RunState:
-    """The state of a run after some entry of its log.  Equal logs give equal states."""
+@attrs.define(kw_only=True, eq=False, weakref_slot=False)
+class Counted:
+    """What a state says in numbers and words, and a fold counts by the same names."""
 
     program: str = ""
     path: str = ""
@@ -155,25 +155,15 @@ class RunState:
     """As `run.finished` says; empty while running."""
     entries: int = 0
     attempts: int = 1
-    open: tuple[OpenCall, ...] = ()
-    """In the order of asking."""
-    tools: tuple[ToolCount, ...] = ()
-    """In the order of first use."""
     iterations: int = 0
     """Model requests."""
     model_errors: int = 0
     usage: Usage = attrs.field(factory=Usage)
     """The run's own."""
     children_usage: Usage = attrs.field(factory=Usage)
-    children: tuple[ChildState, ...] = ()
-    """In the order of starts and rejections."""
     children_started: int = 0
     tokens_reserved: int = 0
     """By children whose spending is not known yet."""
-    conversations: tuple[Conversation, ...] = ()
-    limit_hits: tuple[LimitCount, ...] = ()
-    patches: tuple[str, ...] = ()
-    """Each marker once, in the order of first passing."""
     notes: int = 0
     timers_fired: int = 0
     clock_reads: int = 0
@@ -190,15 +180,31 @@ class RunState:
     seal: Seal | None = None
 
     @property
-    def tools_used(self) -> tuple[str, ...]:
-        """The tools called, in the order of first use."""
-        return tuple(count.tool for count in self.tools)
-
-    @property
     def tokens_used(self) -> int:
         """Input and output tokens, the children's included."""
         own, theirs = self.usage, self.children_usage
         return own.input_tokens + own.output_tokens + theirs.input_tokens + theirs.output_tokens
+
+
+@attrs.frozen(kw_only=True)
+class RunState(Counted):
+    """The state of a run after some entry of its log.  Equal logs give equal states."""
+
+    open: tuple[OpenCall, ...] = ()
+    """In the order of asking."""
+    tools: tuple[ToolCount, ...] = ()
+    """In the order of first use."""
+    children: tuple[ChildState, ...] = ()
+    """In the order of starts and rejections."""
+    conversations: tuple[Conversation, ...] = ()
+    limit_hits: tuple[LimitCount, ...] = ()
+    patches: tuple[str, ...] = ()
+    """Each marker once, in the order of first passing."""
+
+    @property
+    def tools_used(self) -> tuple[str, ...]:
+        """The tools called, in the order of first use."""
+        return tuple(count.tool for count in self.tools)
 
     @property
     def left(self) -> Left:

@@ -38,7 +38,7 @@ from refold.replay.bulk.processes import count, in_processes
 from refold.replay.bulk.report import BulkReport, LogResult, Result, is_bad, not_run
 from refold.replay.explain.divergence import HEADLINES
 from refold.replay.index.guarantee import is_observed
-from refold.replay.reexecute.reexecute import ReplayReport
+from refold.replay.reexecute.report import ReplayReport
 from refold.replay.reexecute.world import first_event
 
 Programs = Mapping[str, Program | Reference | str]

@@ -4,7 +4,7 @@ Nothing here reads a log or runs a program: that is `replay.bulk.bulk`'s.  Rules
 §14.13.
 """
 
-from typing import Any, Final, Literal, Self, get_args
+from typing import Final, Literal, get_args
 
 import attrs
 
@@ -55,13 +55,6 @@ class LogResult(Document):
     """What could have changed unseen: `the length of 2 timers`, and records without an end."""
     seconds: float = 0.0
     divergences: tuple[Divergence, ...] = ()
-
-    @classmethod
-    def from_json(cls, document: dict[str, Any]) -> Self:
-        """Return a row from what `as_json` gave."""
-        divergences = tuple(Divergence.from_json(one) for one in document["divergences"])
-        not_compared = tuple(document["not_compared"])
-        return cls(**(document | {"not_compared": not_compared, "divergences": divergences}))
 
     @property
     def text(self) -> str:

@@ -6,7 +6,7 @@ categories are CONTRACT.md §12.4, the members §12.5.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, Self
+from typing import Final, Literal
 
 import attrs
 
@@ -62,11 +62,6 @@ class Later(Document):
     consequence: bool = True
     """Whether it may follow from the first; it may not where it stands in a task beside it."""
 
-    @classmethod
-    def from_json(cls, document: dict[str, Any]) -> Self:
-        """Return what `as_json` gave."""
-        return cls(**document | {"diff": _differences(document["diff"])})
-
     def __str__(self) -> str:
         follows = "may follow from the first" if self.consequence else "stands beside the first"
         lines = [f"{self.category}  {self.where}  ({follows})"]
@@ -120,21 +115,6 @@ class Divergence(Document):
     def headline(self) -> str:
         """The category as a sentence."""
         return HEADLINES[self.category]
-
-    @classmethod
-    def from_json(cls, document: dict[str, Any]) -> Self:
-        """Return a divergence from what `as_json` gave."""
-        fields = {field.name: document[field.name] for field in attrs.fields(cls)}
-        fields["diff"] = _differences(document["diff"])
-        fields["texts"] = tuple(
-            TextChange(one["what"], tuple(one["lines"])) for one in document["texts"]
-        )
-        fields["last"] = tuple(document["last"])
-        fields["later"] = tuple(Later.from_json(one) for one in document["later"])
-        fields["fingerprints"] = {
-            name: (pair[0], pair[1]) for name, pair in document["fingerprints"].items()
-        }
-        return cls(**fields)
 
     def __str__(self) -> str:
         lines = [f"{self.category}: {HEADLINES[self.category]}", f"  where     {self.where}"]
@@ -192,13 +172,6 @@ _LATER_DIFFS_SHOWN: Final = 3
 _LAST_SHOWN: Final = 3
 _OF_CONVERSATION: Final = ("/arguments/added", "/arguments/base", "/arguments/predecessor")
 """What a log says of a conversation, where its messages are told one by one."""
-
-
-def _differences(documents: list[dict[str, Any]]) -> tuple[Difference, ...]:
-    return tuple(
-        Difference(one["pointer"], one["kind"], one.get("before"), one.get("after"))
-        for one in documents
-    )
 
 
 def _place(difference: Difference) -> str:

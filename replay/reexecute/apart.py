@@ -9,22 +9,20 @@ still *is* what the record says (CONTRACT.md §12.3).
 import os
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
-import orjson
 
 from refold.engine.encoding.canonical import Json, encode, loads
 from refold.engine.errors import ProgramNotFound
-from refold.engine.log.descriptors import write_all
-from refold.engine.ports.ports import CancelSignal, Program, Reference, SessionPort, Tool
-from refold.engine.ports.programs import load, load_program, reference_of
-from refold.engine.process import Bounds, child_environment, run_bounded, take_protocol
+from refold.engine.ports.ports import CancelSignal, Program, Reference, Tool
+from refold.engine.ports.programs import reference_of
+from refold.engine.process import Bounds, child_environment, run_bounded
 from refold.engine.runners.in_subprocess import STUB
-from refold.replay.difference.excuses import Ignored
 from refold.replay.explain.divergence import Divergence
+from refold.replay.reexecute.report import ReplayReport, Watch
 
 WALL_SECONDS: Final = 60.0
 """For the whole re-execution of one unfinished run and its children."""
@@ -33,32 +31,17 @@ STILL_SECONDS: Final = 1.0
 """How long a program that has matched the last line may be silent before it counts as still."""
 
 _FRAME_BYTES: Final = 64 * 1024 * 1024
-_ENTRY: Final = "refold.replay.reexecute.apart:answer"
-_BEGUN: Final = b'"begun"'
-_REACHED: Final = b'"reached"'
-_MARKS: Final = (_BEGUN, _REACHED)
-
-
-@attrs.frozen
-class Part:
-    """The part of a report that comes from a run which was re-executed apart."""
-
-    divergences: tuple[Divergence, ...] = ()
-    ends_early: tuple[str, ...] = ()
-    entries: int = 0
-    children: int = 0
-    tools_executed: int = 0
-    ignored: tuple[Ignored, ...] = ()
-    ignored_count: int = 0
-    timers: int = 0
-    unread: tuple[str, ...] = ()
+_ENTRY: Final = "refold.replay.reexecute.apart_child:answer"
+BEGUN: Final = b'"begun"'
+REACHED: Final = b'"reached"'
+_MARKS: Final = (BEGUN, REACHED)
 
 
 @attrs.frozen
 class Answer:
     """What a re-execution apart came to."""
 
-    report: Part | None
+    report: ReplayReport | None
     """`None` where it died, or was left behind, before it had one."""
     reached_end: bool
     """Whether the last line of the record had matched."""
@@ -71,27 +54,25 @@ def reexecute_apart(
     program: Program | Reference | str,
     tools: Mapping[str, Tool],
     names: tuple[str, ...],
-    session: SessionPort | None = None,
+    here: Callable[[Watch], ReplayReport],
     *,
+    may_leave: bool = True,
     volatile: tuple[str, ...] = (),
 ) -> Answer:
     """Re-execute the unfinished record `log` and return what came of it.
 
-    A run with a session stays in this process: its reducers are objects of this one.
+    `here` does so in this process: a run with a session may not leave it, for its reducers are
+    objects of this one.
 
     Raises:
         RefoldError: the re-execution refused: a tool has to be passed, a program cannot be found.
     """
-
-    def on_a_thread() -> Answer:
-        return _on_a_thread(log, program, tools, names, session, volatile)
-
     try:
         reference = reference_of(program)
     except ProgramNotFound:
-        return on_a_thread()
-    if session is not None or any(tool.reference is None for tool in tools.values()):
-        return on_a_thread()
+        return _on_a_thread(here, log)
+    if not may_leave or any(tool.reference is None for tool in tools.values()):
+        return _on_a_thread(here, log)
     references = [tool.reference for tool in tools.values() if tool.reference is not None]
     envelope: dict[str, Json] = {
         "entry": _ENTRY,
@@ -112,37 +93,15 @@ def reexecute_apart(
         cancel=CancelSignal(),
     )
     lines = ended.reply.split(b"\n")[:-1]
-    if _BEGUN not in lines:  # it cannot be imported there: a script that needs its arguments, say
-        return on_a_thread()
+    if BEGUN not in lines:  # it cannot be imported there: a script that needs its arguments, say
+        return _on_a_thread(here, log)
     report = next((loads(line) for line in reversed(lines) if line not in _MARKS), None)
     how = f"exit code {ended.code}" if ended.how == "exited" else ended.how
-    return Answer(_part(report) if report else None, _REACHED in lines, how)
+    found = ReplayReport.from_json(report) if report else None
+    return Answer(found, REACHED in lines, how)
 
 
-def _part(report: dict[str, Any]) -> Part:
-    return Part(
-        tuple(Divergence.from_json(one) for one in report["divergences"]),
-        tuple(report["ends_early"]),
-        report["entries"],
-        report["children"],
-        report["tools_executed"],
-        tuple(Ignored(**one) for one in report["ignored"]),
-        report["ignored_count"],
-        report["timers"],
-        tuple(report["unread"]),
-    )
-
-
-def _on_a_thread(
-    log: Path,
-    program: Program | Reference | str,
-    tools: Mapping[str, Tool],
-    names: tuple[str, ...],
-    session: SessionPort | None,
-    volatile: tuple[str, ...],
-) -> Answer:
-    from refold.replay.reexecute.reexecute import Watch, replay_tree  # noqa: PLC0415 - it imports this module
-
+def _on_a_thread(here: Callable[[Watch], ReplayReport], log: Path) -> Answer:
     box: list[Any] = []
     seen: list[Divergence] = []
     ended, reached = threading.Event(), threading.Event()
@@ -150,9 +109,7 @@ def _on_a_thread(
 
     def run() -> None:
         try:
-            box.append(
-                replay_tree(log, program, tools, names, watch, session=session, volatile=volatile)
-            )
+            box.append(here(watch))
         except BaseException as error:  # noqa: BLE001 - raised again below
             box.append(error)
         finally:
@@ -163,57 +120,9 @@ def _on_a_thread(
         if reached.is_set():
             ended.wait(STILL_SECONDS)
             break
-    if not box and seen:
-        return Answer(Part((seen[0],)), reached.is_set(), "stood still")
-    if not box:
-        return Answer(None, reached.is_set(), "stood still")
-    if isinstance(box[0], BaseException):
+    if box and isinstance(box[0], BaseException):
         raise box[0]
-    report = box[0]
-    part = Part(**{field.name: getattr(report, field.name) for field in attrs.fields(Part)})
-    return Answer(part, reached.is_set(), "returned")
-
-
-def answer(line: bytes) -> None:
-    """Be the process: re-execute what the envelope names, and write what came of it."""
-    from refold.replay.reexecute.reexecute import Watch, replay_tree  # noqa: PLC0415 - it imports this module
-
-    envelope: dict[str, Any] = loads(line)
-    protocol = take_protocol()
-    if protocol is None:
-        raise SystemExit("only a re-execution starts this")
-    reply = protocol[1]
-
-    def reached() -> None:
-        os.write(reply, _REACHED + b"\n")
-        still = threading.Timer(STILL_SECONDS, os._exit, (0,))
-        still.daemon = True
-        still.start()
-
-    def differed(divergence: Divergence) -> None:
-        told = {
-            "divergences": [divergence.as_json()],
-            "ends_early": [],
-            "entries": 0,
-            "children": 0,
-            "tools_executed": 0,
-            "ignored": [],
-            "ignored_count": 0,
-            "timers": 0,
-            "unread": [],
-        }
-        write_all(reply, orjson.dumps(told) + b"\n")
-
-    tools = [load(Reference(**each)) for each in envelope["tools"]]
-    program = load_program(Reference(**envelope["program"]))
-    write_all(reply, _BEGUN + b"\n")
-    report = replay_tree(
-        Path(envelope["log"]),
-        program,
-        {tool.name: tool for tool in tools},
-        tuple(envelope["names"]),
-        Watch(reached, differed),
-        volatile=tuple(envelope["volatile"]),
-    )
-    write_all(reply, orjson.dumps(report.as_json()) + b"\n")
-    os._exit(0)  # the program may have left threads behind
+    if box:
+        return Answer(box[0], reached.is_set(), "returned")
+    report = ReplayReport(log=log, divergences=(seen[0],)) if seen else None
+    return Answer(report, reached.is_set(), "stood still")

@@ -6,13 +6,13 @@ every request and the end of every run; nothing may remain unconsumed.
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import attrs
 
-from refold.engine.encoding.document import Document
-from refold.engine.errors import Diverged, ProgramNotFound
+from refold.engine.errors import ProgramNotFound
 from refold.engine.events.events import RunStarted
 from refold.engine.events.outcome import ChildRef
 from refold.engine.kernel.kernel import Kernel
@@ -21,80 +21,21 @@ from refold.engine.log.names import child_path
 from refold.engine.ports.effects import RunChild
 from refold.engine.ports.executed import counted
 from refold.engine.ports.ports import Program, Reference, SessionPort, Tool
-from refold.engine.ports.programs import UNRULY, load_program, names_shipped, program_name
+from refold.engine.ports.programs import (
+    UNRULY,
+    load_program,
+    names_shipped,
+    program_name,
+)
 from refold.engine.recording.nested import check_may_start
 from refold.engine.runners.recording import in_thread
 from refold.engine.secrets.vault import checked_volatile
-from refold.replay.difference.excuses import IGNORED_SHOWN, Ignored
 from refold.replay.explain.causes import likely_cause
 from refold.replay.explain.divergence import Divergence
 from refold.replay.reexecute.apart import reexecute_apart
 from refold.replay.reexecute.comparison import Comparison, damaged
+from refold.replay.reexecute.report import ReplayReport, Watch
 from refold.replay.reexecute.world import Replayed, first_event
-
-
-@attrs.frozen(kw_only=True)
-class ReplayReport(Document):
-    """What a re-execution proved."""
-
-    computed = ("identical", "not_compared")
-
-    log: Path
-    divergences: tuple[Divergence, ...]
-    """The first of each run that differs, the root's before its children's."""
-    entries: int
-    """Entries compared, over all logs."""
-    children: int
-    """Child runs that were re-executed, at every depth."""
-    tools_executed: int = 0
-    """Calls of leaf tools that programs and delegation tools made past `run`; else 0, for outcomes
-    come from the record."""
-    ends_early: tuple[str, ...] = ()
-    """Logs whose record ends before its run did, and that match up to there."""
-    ignored: tuple[Ignored, ...] = ()
-    """What was not as recorded and is volatile, or was taken out; at most 1,000 of each run."""
-    ignored_count: int = 0
-    """How many these are in all."""
-    timers: int = 0
-    """Timers that the programs armed: where they fired is compared, how long they are is not."""
-    unread: tuple[str, ...] = ()
-    """Child runs that left no log: they were killed before they wrote a line."""
-
-    @property
-    def not_compared(self) -> tuple[str, ...]:
-        """What could have changed unseen, a line each."""
-        timers = f"the length of {self.timers:,} timer{'s' * (self.timers != 1)}"
-        unread = [f"{child}, which left no log" for child in self.unread]
-        return (timers, *unread) if self.timers else tuple(unread)
-
-    @property
-    def identical(self) -> bool:
-        """Whether every run did what its log says."""
-        return not self.divergences
-
-    def check(self) -> None:
-        """Raise the first divergence, if there is one.
-
-        Raises:
-            Diverged: with the divergence as its data.
-        """
-        if self.divergences:
-            raise Diverged(self.divergences[0])
-
-    def __str__(self) -> str:
-        if self.divergences:
-            return "\n\n".join(str(divergence) for divergence in self.divergences)
-        runs = f"{self.children} child run{'s' * (self.children != 1)}"
-        text = f"identical: {self.entries} entries, {runs}; "
-        text += f"tool calls executed: {self.tools_executed}"
-        if self.ends_early:
-            text += f"; the record of {', '.join(self.ends_early)} ends before its run did"
-        if self.not_compared:
-            text += f"; not compared: {', '.join(self.not_compared)}"
-        if self.ignored_count:
-            text += f"; ignored: {self.ignored_count} value{'s' * (self.ignored_count != 1)}"
-            text += "".join(f"\n  {one}" for one in self.ignored[:IGNORED_SHOWN])
-        return text
 
 
 def reexecute(
@@ -131,16 +72,6 @@ def reexecute(
     return replay_tree(Path(log), program, known, (), session=session, volatile=paths)
 
 
-@attrs.frozen
-class Watch:
-    """Is told of what happens in a re-execution that may not come to its end."""
-
-    on_end: Callable[[], None]
-    """The last line of an unfinished record has matched."""
-    on_difference: Callable[[Divergence], None]
-    """A line differed; what it is called is not settled yet."""
-
-
 def replay_tree(
     log: Path,
     program: Program | Reference | str | None,
@@ -155,39 +86,27 @@ def replay_tree(
 
     With a `watch`, the run is re-executed in this thread even if its record is unfinished.
     """
-    tree = _Tree(watch, volatile)
+    tree = _Tree(log, watch, volatile)
     with counted() as executed:
         tree.replay(log, program, names, session, tools)
-    return ReplayReport(
-        log=log,
-        divergences=tuple(tree.divergences),
-        entries=tree.entries,
-        children=tree.runs - 1,
-        tools_executed=executed.tools + tree.tools_executed,
-        ends_early=tuple(tree.ends_early),
-        ignored=tuple(tree.ignored),
-        ignored_count=tree.ignored_count,
-        timers=tree.timers,
-        unread=tuple(tree.unread),
+    tools_executed = executed.tools + tree.report.tools_executed
+    return attrs.evolve(
+        tree.report, tools_executed=tools_executed, children=tree.report.children - 1
     )
 
 
 class _Tree:
     """One re-execution of a tree of runs."""
 
-    def __init__(self, watch: Watch | None, volatile: tuple[str, ...]) -> None:
+    def __init__(self, log: Path, watch: Watch | None, volatile: tuple[str, ...]) -> None:
         self._watch = watch
         self._volatile = volatile
-        self.ignored: list[Ignored] = []
-        self.ignored_count = 0
-        self.timers = 0
-        self.unread: list[str] = []
-        self.divergences: list[Divergence] = []
-        self.ends_early: list[str] = []
-        self.entries = 0
-        self.runs = 0
-        self.tools_executed = 0
-        """In runs that were re-executed apart: what this process executes is counted as it is."""
+        self.report = ReplayReport(log=log)
+        """So far; its root counts as a child.  Of tools, only those of runs that were re-executed
+        apart are in it: what this process executes is counted as it is."""
+
+    def _add(self, **found: Any) -> None:
+        self.report = self.report.plus(ReplayReport(log=self.report.log, **found))
 
     def replay(
         self,
@@ -200,10 +119,11 @@ class _Tree:
     ) -> None:
         """Replay one run, then its children; `found` says what its chain is, where it is known."""
         found = found or scan(log)
-        self.runs += 1
+        self._add(children=1)
         if found.damage is not None or found.entries == 0:
             damage = found.damage or found.torn
-            self.divergences.append(damaged(log, above, damage.as_error() if damage else None))
+            error = damage.as_error() if damage else None
+            self._add(divergences=(damaged(log, above, error),))
             return
         watch, self._watch = self._watch, None
         if watch is None and (not found.sealed or (program is None and _is_unruly(log))):
@@ -226,14 +146,14 @@ class _Tree:
                 run.at_first_sight(mismatch)
             )
         divergence = run.compare()
-        self.entries += replayed.cursor.taken
-        self.ignored += replayed.excuses.ignored
-        self.ignored_count += replayed.excuses.count
-        self.timers += replayed.timers
-        if divergence is not None:
-            self.divergences.append(divergence)
-        elif replayed.has_ended:
-            self.ends_early.append(log.name)
+        self._add(
+            divergences=(divergence,) if divergence is not None else (),
+            entries=replayed.cursor.taken,
+            ends_early=(log.name,) if divergence is None and replayed.has_ended else (),
+            ignored=tuple(replayed.excuses.ignored),
+            ignored_count=replayed.excuses.count,
+            timers=replayed.timers,
+        )
         for child in replayed.children:
             session = _session_of(child, replayed.kernel)
             self._replay_child(log, child, names, tools, session, replayed.logged)
@@ -250,22 +170,21 @@ class _Tree:
         started = first_event(log)
         code = program if program is not None else program_of(None, started)
         names = above or (started.program,)
-        answer = reexecute_apart(log, code, tools, names, session, volatile=self._volatile)
+        volatile = self._volatile
+
+        def here(watch: Watch) -> ReplayReport:
+            return replay_tree(log, code, tools, names, watch, session=session, volatile=volatile)
+
+        has_session = session is not None
+        answer = reexecute_apart(
+            log, code, tools, names, here, may_leave=not has_session, volatile=volatile
+        )
         if answer.report is not None:
-            self.divergences += answer.report.divergences
-            self.ends_early += answer.report.ends_early
-            self.entries += answer.report.entries
-            self.runs += answer.report.children
-            self.tools_executed += answer.report.tools_executed
-            self.ignored += answer.report.ignored
-            self.ignored_count += answer.report.ignored_count
-            self.timers += answer.report.timers
-            self.unread += answer.report.unread
+            self.report = self.report.plus(answer.report)
         elif answer.reached_end:
-            self.ends_early.append(log.name)
-            self.entries += scan(log).entries
+            self._add(ends_early=(log.name,), entries=scan(log).entries)
         else:
-            self.divergences.append(_died(log, names, answer.how))
+            self._add(divergences=(_died(log, names, answer.how),))
 
     def _replay_child(
         self,
@@ -282,14 +201,14 @@ class _Tree:
         found = scan(path) if path.exists() else None
         if found is None or (found.entries == 0 and child.call not in logged):
             if child.call in logged:
-                self.divergences.append(_missing(path, place))
+                self._add(divergences=(_missing(path, place),))
             else:  # it was killed before it wrote a whole line
-                self.unread.append(" > ".join(place))
+                self._add(unread=(" > ".join(place),))
             return
         ended = logged.get(child.call)
         is_bound = ended is None or (found.head, found.entries) == (ended.head, ended.events)
         if ended is not None and found.damage is None and not is_bound:
-            self.divergences.append(_other(path, place, ended, found))
+            self._add(divergences=(_other(path, place, ended, found),))
             return
         given = child.delegation
         own = {tool.name: tool for tool in given.own_tools}

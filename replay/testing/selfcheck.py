@@ -23,7 +23,7 @@ from refold.engine.ports.ports import Reference, SessionPort
 from refold.engine.runners.recording import Recording, in_thread
 from refold.replay.bulk.processes import in_processes
 from refold.replay.reexecute.apart import WALL_SECONDS
-from refold.replay.reexecute.reexecute import ReplayReport
+from refold.replay.reexecute.report import ReplayReport
 from refold.replay.testing.tripwire import Finding, Tripwire
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from refold.replay.bulk.bulk import Execute, Programs
     from refold.replay.bulk.report import BulkReport
     from refold.replay.partial.drift_report import DriftReport
-    from refold.replay.reexecute.reexecute import ReplayReport
+    from refold.replay.reexecute.report import ReplayReport
     from refold.replay.resume.fork import Fork
     from refold.replay.resume.open_ends import OpenEnds
     from refold.replay.what_if.order_report import ExploreReport

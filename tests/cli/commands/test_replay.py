@@ -20,7 +20,7 @@ from refold.engine.log.pack import pack
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.replay.explain.divergence import Divergence
-from refold.replay.reexecute.reexecute import ReplayReport
+from refold.replay.reexecute.report import ReplayReport
 from tests.support.unfinished import cut
 
 Invoke = Callable[..., Result]

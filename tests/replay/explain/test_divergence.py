@@ -14,7 +14,8 @@ from refold.engine.errors import Diverged, ToolError
 from refold.engine.log import LogWriter, read_entries
 from refold.engine.runners.recording import record
 from refold.replay.explain.divergence import HEADLINES, Divergence
-from refold.replay.reexecute.reexecute import ReplayReport, reexecute
+from refold.replay.reexecute.reexecute import reexecute
+from refold.replay.reexecute.report import ReplayReport
 from refold.tools.contract.tool_types import FunctionTool
 from tests.support.steps import Step, program_of, recorded, search
 

@@ -32,7 +32,7 @@ from refold.engine.runners.recording import Recording, record
 from refold.programs.survey import PARTS, SKIPPED, TESTS, survey_tools
 from refold.replay.audit.verify import Verification, verify
 from refold.replay.compare.diff import LogDiff, diff
-from refold.replay.reexecute.reexecute import ReplayReport
+from refold.replay.reexecute.report import ReplayReport
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 
 JOBS: Final = min(4, (os.cpu_count() or 1) + 1)

@@ -47,7 +47,7 @@ from refold.engine.ports.programs import names_shipped
 from refold.programs.shipped import tools_of
 from refold.replay.audit.verify import verify
 from refold.replay.difference.excuses import IGNORED_SHOWN
-from refold.replay.reexecute.reexecute import ReplayReport
+from refold.replay.reexecute.report import ReplayReport
 from refold.replay.testing.selfcheck import Watched, watched
 
 _PAGE: Final = """

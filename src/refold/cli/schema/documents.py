@@ -37,7 +37,7 @@ from refold.replay.difference.pointer_diff import Difference
 from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.report import ObservedReport
 from refold.replay.partial.drift_report import DriftReport
-from refold.replay.reexecute.reexecute import ReplayReport
+from refold.replay.reexecute.report import ReplayReport
 from refold.replay.resume.open_ends import Doubt
 from refold.replay.testing.tripwire import Finding
 from refold.replay.tree.run_node import RunNode

@@ -1,0 +1,91 @@
+"""What a re-execution proved, and who is told of it while it goes on."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+
+from refold.engine.encoding.document import Document
+from refold.engine.errors import Diverged
+from refold.replay.difference.excuses import IGNORED_SHOWN, Ignored
+from refold.replay.explain.divergence import Divergence
+
+
+@attrs.frozen(kw_only=True)
+class ReplayReport(Document):
+    """What a re-execution proved."""
+
+    computed = ("identical", "not_compared")
+
+    log: Path
+    divergences: tuple[Divergence, ...] = ()
+    """The first of each run that differs, the root's before its children's."""
+    entries: int = 0
+    """Entries compared, over all logs."""
+    children: int = 0
+    """Child runs that were re-executed, at every depth."""
+    tools_executed: int = 0
+    """Calls of leaf tools that programs and delegation tools made past `run`; else 0, for outcomes
+    come from the record."""
+    ends_early: tuple[str, ...] = ()
+    """Logs whose record ends before its run did, and that match up to there."""
+    ignored: tuple[Ignored, ...] = ()
+    """What was not as recorded and is volatile, or was taken out; at most 1,000 of each run."""
+    ignored_count: int = 0
+    """How many these are in all."""
+    timers: int = 0
+    """Timers that the programs armed: where they fired is compared, how long they are is not."""
+    unread: tuple[str, ...] = ()
+    """Child runs that left no log: they were killed before they wrote a line."""
+
+    def plus(self, other: "ReplayReport") -> "ReplayReport":
+        """Return the report of both, under the name of this one's log."""
+        names = [field.name for field in attrs.fields(ReplayReport) if field.name != "log"]
+        sums = {name: getattr(self, name) + getattr(other, name) for name in names}
+        return ReplayReport(log=self.log, **sums)
+
+    @property
+    def not_compared(self) -> tuple[str, ...]:
+        """What could have changed unseen, a line each."""
+        timers = f"the length of {self.timers:,} timer{'s' * (self.timers != 1)}"
+        unread = [f"{child}, which left no log" for child in self.unread]
+        return (timers, *unread) if self.timers else tuple(unread)
+
+    @property
+    def identical(self) -> bool:
+        """Whether every run did what its log says."""
+        return not self.divergences
+
+    def check(self) -> None:
+        """Raise the first divergence, if there is one.
+
+        Raises:
+            Diverged: with the divergence as its data.
+        """
+        if self.divergences:
+            raise Diverged(self.divergences[0])
+
+    def __str__(self) -> str:
+        if self.divergences:
+            return "\n\n".join(str(divergence) for divergence in self.divergences)
+        runs = f"{self.children} child run{'s' * (self.children != 1)}"
+        text = f"identical: {self.entries} entries, {runs}; "
+        text += f"tool calls executed: {self.tools_executed}"
+        if self.ends_early:
+            text += f"; the record of {', '.join(self.ends_early)} ends before its run did"
+        if self.not_compared:
+            text += f"; not compared: {', '.join(self.not_compared)}"
+        if self.ignored_count:
+            text += f"; ignored: {self.ignored_count} value{'s' * (self.ignored_count != 1)}"
+            text += "".join(f"\n  {one}" for one in self.ignored[:IGNORED_SHOWN])
+        return text
+
+
+@attrs.frozen
+class Watch:
+    """Is told of what happens in a re-execution that may not come to its end."""
+
+    on_end: Callable[[], None]
+    """The last line of an unfinished record has matched."""
+    on_difference: Callable[[Divergence], None]
+    """A line differed; what it is called is not settled yet."""
