@@ -7,7 +7,7 @@ Rules: CONTRACT.md §16.5.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal
 
 import attrs
@@ -41,13 +41,13 @@ class Opened:
 
 
 def opener_of(
-    asked: Asked, threads: Iterable[Thread], above: Thread | None = None, agent: str = ""
+    asked: Asked, threads: Iterable[Thread], above: Sequence[Thread] = (), agent: str = ""
 ) -> Opened | None:
     """Return below which conversation, and which call of it, a new one is likely to stand.
 
-    `above` is the one above, `agent` its name, where requests say so themselves.
+    `above` is the one above, or several that may be it, `agent` its name, where requests say so.
     """
-    threads = [above] if above is not None else list(threads)
+    threads = list(above or threads)
     results = {message.get("tool_call_id") for message in asked.messages}
     calls = [
         (thread, call)
@@ -72,7 +72,7 @@ def opener_of(
     if len({thread.scope for thread, _ in calls}) == 1:
         thread, call = calls[0]
         return Opened(thread, call if len(calls) == 1 else None, "open")
-    return Opened(above, None, "open") if above is not None else None
+    return Opened(above[-1], None, "open") if above else None
 
 
 def _saying(calls: list[tuple[Thread, OpenCall]], first: str) -> tuple[Thread, OpenCall] | None:

@@ -55,10 +55,15 @@ class Profile:
     left_out: tuple[str, ...] = ()
     """Regular expressions of what says nothing about who it is or what it is to do: it is left out
     of names and briefs, and of nothing else."""
+    asks_last: bool = False
+    """Whether the last message of a first request is the brief: those before are examples."""
     volatile: tuple[str, ...] = ()
     """Places that are another one at each run, as for `--volatile`."""
     volatile_texts: tuple[str, ...] = ()
     """Texts that are, as for `--volatile-text`."""
+    unordered: tuple[str, ...] = ()
+    """Regular expressions of how messages begin that are put down as they come: they stand beside
+    each other in any order."""
     output: str = "exact"
     """How what is printed is compared, unless `--output` says: `exact`, `lines`, `ignore`."""
 
@@ -68,8 +73,10 @@ class Profile:
             "name": self.name,
             "hands_over": {tool: list(names) for tool, names in self.hands_over.items()},
             "left_out": list(self.left_out),
+            "asks_last": self.asks_last,
             "volatile": list(self.volatile),
             "volatile_texts": list(self.volatile_texts),
+            "unordered": list(self.unordered),
             "output": self.output,
         }
         return {name: value for name, value in told.items() if value}
@@ -83,8 +90,10 @@ class Profile:
             name=told.get("name", ""),
             hands_over=handing,
             left_out=tuple(told.get("left_out", ())),
+            asks_last=bool(told.get("asks_last")),
             volatile=tuple(told.get("volatile", ())),
             volatile_texts=tuple(told.get("volatile_texts", ())),
+            unordered=tuple(told.get("unordered", ())),
             output=told.get("output", "exact"),
         )
 

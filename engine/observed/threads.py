@@ -122,9 +122,12 @@ class Threads:
         ]
         return same[-1] if same and _SHORTER.search(opening(asked)) else None
 
-    def of(self, thread: str) -> Thread | None:
-        """Return the first conversation of whom requests say that this is their thread."""
-        return next((one for one in self._all if thread and one.whose.thread == thread), None)
+    def of(self, thread: str) -> list[Thread]:
+        """Return the conversations of whom requests say that this is their thread.
+
+        There may be several: opencode asks for a title in the name of the conversation.
+        """
+        return [one for one in self._all if thread and one.whose.thread == thread]
 
     def begin(self, asked: Asked, above: Thread | None, whose: Whose = NOBODY) -> Thread:
         """Return a new conversation, in a scope below that of `above`."""

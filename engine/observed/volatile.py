@@ -17,6 +17,7 @@ from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.patterns import Pattern, PatternRefusedError, compiled
 from refold.engine.errors import UsageError
+from refold.engine.observed.order import in_order, order_of
 from refold.engine.secrets.redaction import replaced
 from refold.engine.secrets.vault import checked_volatile
 from refold.engine.wire.parts.exchange import Asked
@@ -60,6 +61,8 @@ class VolatileRules:
 
     paths: tuple[str, ...] = attrs.field(default=(), converter=checked_volatile)
     texts: tuple[str, ...] = attrs.field(default=(), converter=_checked)
+    unordered: tuple[str, ...] = attrs.field(default=(), converter=_checked)
+    """How messages begin that stand beside each other in any order."""
 
     @classmethod
     def recorded(cls, rules: Mapping[str, Any]) -> "tuple[VolatileRules, tuple[str, ...]]":
@@ -77,14 +80,18 @@ class VolatileRules:
             if why
         )
         kept = (text for text, why in problems if not why)
-        return cls(rules.get("volatile", ()), kept), notes
+        return cls(rules.get("volatile", ()), kept, rules.get("unordered", ())), notes
 
     def __bool__(self) -> bool:
         return bool(self.paths or self.texts)
 
     def as_json(self) -> dict[str, Json]:
         """Return the rules as `run.started` lists them; none for none."""
-        listed = {"volatile": list(self.paths), "volatile_texts": list(self.texts)}
+        listed = {
+            "volatile": list(self.paths),
+            "volatile_texts": list(self.texts),
+            "unordered": list(self.unordered),
+        }
         return {name: value for name, value in listed.items() if value}
 
     def plus(self, other: "VolatileRules") -> "VolatileRules":
@@ -92,6 +99,7 @@ class VolatileRules:
         return VolatileRules(
             tuple(dict.fromkeys((*self.paths, *other.paths))),
             tuple(dict.fromkeys((*self.texts, *other.texts))),
+            tuple(dict.fromkeys((*self.unordered, *other.unordered))),
         )
 
     def text(self, text: str) -> str:
@@ -111,19 +119,32 @@ class VolatileRules:
                 value = replaced(value, pointer.split("/"), MARK)
         return _mapped(value, self.text) if self.texts else value
 
-    def applied(self, asked: Asked) -> Asked:
-        """Return a request with all that is not compared taken out of it."""
-        if not self:
-            return asked
-        value = self.applied_to(asked.as_json(), f"model:{asked.model}")
-        return Asked(
-            api=asked.api,
-            model=value["model"],
-            messages=tuple(value["messages"]),
-            parameters=value["parameters"],
-            tools=tuple(value["tools"]),
-            follows=asked.follows,
+    def order(self, asked: Asked) -> list[int]:
+        """Return the places of a request's messages in the order in which they are compared."""
+        return order_of(asked.messages, self._is_notice)
+
+    def _is_notice(self, message: dict[str, Any]) -> bool:
+        said = message.get("content")
+        return isinstance(said, str) and any(
+            _compiled(each).expression.match(said) for each in self.unordered
         )
+
+    def applied(self, asked: Asked) -> Asked:
+        """Return a request with all that is not compared taken out of it; itself for nothing."""
+        if self.paths or self.texts:
+            value = self.applied_to(asked.as_json(), f"model:{asked.model}")
+            asked = Asked(
+                api=asked.api,
+                model=value["model"],
+                messages=tuple(value["messages"]),
+                parameters=value["parameters"],
+                tools=tuple(value["tools"]),
+                follows=asked.follows,
+            )
+        order = self.order(asked)
+        if order == list(range(len(order))):
+            return asked
+        return attrs.evolve(asked, messages=in_order(asked.messages, order), said=None)
 
 
 def _mapped(value: Any, change: Callable[[str], str]) -> Any:

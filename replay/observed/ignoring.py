@@ -6,11 +6,12 @@ record stands for any text in its place (CONTRACT.md §3.9).  Pure.  Rules: CONT
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
 from refold.engine.encoding.canonical import Json
+from refold.engine.observed.order import ORDER, in_order
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.wire.parts.exchange import Asked
 from refold.replay.difference.excuses import IGNORED_MAX, Excuses, Ignored
@@ -33,6 +34,7 @@ class Ignoring:
 
     def __init__(self, record: ObservedRecord) -> None:
         self._log = str(record.path)
+        self._rules = record.rules
         self._excuses = Excuses(self._log, {"volatile": record.rules.paths, "redaction": {}})
         self._texts = [VolatileRules(texts=[text]) for text in record.rules.texts]
         self.found: list[Ignored] = []
@@ -43,21 +45,30 @@ class Ignoring:
         if turn.asked == asked:
             return
         what = f"model:{turn.asked.model}"
-        for one in differences(turn.asked.as_json(), asked.as_json()):
-            self.count += 1
-            if len(self.found) < IGNORED_MAX:
-                self.found.append(
-                    Ignored(
-                        log=self._log,
-                        seq=turn.seq,
-                        what=what,
-                        call=turn.call,
-                        pointer=one.pointer,
-                        recorded=one.before,
-                        now=one.after,
-                        rule=self._rule(what, one),
-                    )
-                )
+        before, after = turn.asked.as_json(), asked.as_json()
+        olds, news = self._rules.order(turn.asked), self._rules.order(asked)
+        if olds != news:
+            pairs = [pair for pair in zip(olds, news, strict=True) if pair[0] != pair[1]]
+            was, now = ([pair[side] for pair in pairs] for side in (0, 1))
+            self._list(turn, f"/messages/{min(was)}", was, now, ORDER)
+            before["messages"] = list(in_order(turn.asked.messages, olds))
+            after["messages"] = list(in_order(asked.messages, news))
+        for one in differences(before, after):
+            self._list(turn, one.pointer, one.before, one.after, self._rule(what, one))
+
+    def _list(self, turn: RecordedTurn, pointer: str, before: Json, now: Json, rule: str) -> None:
+        self.count += 1
+        if len(self.found) < IGNORED_MAX:
+            what = f"model:{turn.asked.model}"
+            told: dict[str, Any] = {
+                "pointer": pointer,
+                "recorded": before,
+                "now": now,
+                "rule": rule,
+            }
+            self.found.append(
+                Ignored(log=self._log, seq=turn.seq, what=what, call=turn.call, **told)
+            )
 
     def _rule(self, what: str, one: Difference) -> str:
         rule = self._excuses.rule(what, one)

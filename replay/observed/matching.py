@@ -104,7 +104,7 @@ class Matcher:
         messages where it is known.
         """
         plain = self._record.rules.applied(asked)
-        key = match_key(plain, None if self._record.rules else chain)
+        key = match_key(plain, chain if plain is asked else None)
         self._asked[key] += 1
         waiting = self._by_key.get(key) or self._but_for_redaction(plain)
         if waiting:
@@ -117,7 +117,7 @@ class Matcher:
         turn.is_served = True
         self._read[turn.key] += turn.key in self._reads
         self._scopes.setdefault(scope, turn.scope)
-        if self._record.rules or turn.key != key:
+        if plain is not asked or turn.key != key or turn.is_settled:
             self.ignoring.served(turn, asked)
         return turn
 

@@ -56,6 +56,8 @@ class RecordedTurn:
     """`match_key` of the request, volatile rules applied."""
     is_marked: bool = False
     """Whether something was taken out of the request before it was written."""
+    is_settled: bool = False
+    """Whether rules or the order of results make another request of it before it is compared."""
     how: How = "open"
     answer: ModelAnswered | None = None
     parts: list[dict[str, Any]] = attrs.field(factory=list)
@@ -212,7 +214,11 @@ class _Reading:
         own = refuse_program(self._path, started).rules
         recorded, notes = VolatileRules.recorded(own)
         profile = Profile.in_rules(own) if self._profile is None else self._profile
-        told = {"volatile": profile.volatile, "volatile_texts": profile.volatile_texts}
+        told = {
+            "volatile": profile.volatile,
+            "volatile_texts": profile.volatile_texts,
+            "unordered": profile.unordered,
+        }
         known, more = VolatileRules.recorded(told)
         self._rules = recorded.plus(known).plus(self._rules)
         return ObservedRecord(self._path, started, self._rules, (*notes, *more), profile)
@@ -264,9 +270,10 @@ class _Reading:
             parameters=parameters,
             tools=tuple(self._tools[event.tools]),
         )
-        key = match_key(self._rules.applied(asked), None if self._rules else end)
+        plain = self._rules.applied(asked)
+        key = match_key(plain, end if plain is asked else None)
         is_marked = end in self._marked or _has_marker([parameters, list(asked.tools)])
-        return RecordedTurn(call, seq, asked, key, is_marked)
+        return RecordedTurn(call, seq, asked, key, is_marked, plain is not asked)
 
     def _chain(self, at: str, messages: Sequence[Any]) -> str:
         for message in messages:

@@ -40,12 +40,12 @@ class _Opening:
     system: str = ""
     user: str = ""
 
-    def then(self, message: Mapping[str, Any]) -> "_Opening":
-        """Return it with one message more."""
+    def then(self, message: Mapping[str, Any], profile: Profile) -> "_Opening":
+        """Return it with one message more; one that says nothing of the task gives way."""
         role = message.get("role")
         if role == "system" and not self.system:
             return _Opening(text_of(dict(message)), self.user)
-        if role == "user" and not self.user:
+        if role == "user" and (profile.asks_last or not profile.plain(self.user)):
             return _Opening(self.system, text_of(dict(message)))
         return self
 
@@ -72,6 +72,8 @@ class _Talk:
     tool: str = ""
     how: str = ""
     opening: _Opening | None = None
+    is_probe: bool = False
+    """Whether it asks whether a server is there (HEAD): any answer says so."""
     requests: int = 0
     usage: Usage = Usage()
     status: str = UNFINISHED
@@ -187,7 +189,7 @@ class _Reading:
     def _chain(self, at: str, messages: list[dict[str, Any]]) -> str:
         opening = self._openings.get(at, _Opening())
         for message in messages:
-            at, opening = digest.chained(at, message), opening.then(message)
+            at, opening = digest.chained(at, message), opening.then(message, self._profile)
             self._openings[at] = opening
         return at
 
@@ -197,6 +199,7 @@ class _Reading:
         if asked.model:
             talk.models[asked.model] = None
         talk.status, talk.error = UNFINISHED, None
+        talk.is_probe = asked.parameters.get("method") == "HEAD" and not end
         if talk.opening is None:
             talk.opening = self._openings[end] if end else _place(asked.parameters)
 
@@ -204,7 +207,7 @@ class _Reading:
         talk.usage = talk.usage.plus(answered.usage)
         self._texts.pop(talk.scope, None)
         end = self._ends.pop(call, "")
-        if answered.status == "ok":
+        if answered.status == "ok" or talk.is_probe:
             talk.status = "completed"
         else:
             error = answered.error or {}

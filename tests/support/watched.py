@@ -14,7 +14,7 @@ from refold.engine.events.events import ModelAnswered, Recorded
 from refold.engine.events.outcome import Usage
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.observer import Observer
-from refold.engine.observed.profile import Whose
+from refold.engine.observed.profile import NAMED, NO_PROFILE, Profile, Whose
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.secrets.vault import Vault
 from refold.engine.wire.parts.exchange import Answered, Asked
@@ -90,13 +90,15 @@ def record(
     output: dict[str, Any] | None = None,
     vault: Vault | None = None,
     hints: Callable[[Exchange], str] = lambda _: "",
+    profile: Profile = NO_PROFILE,
 ) -> Path:
     """Write the log of a command that made these exchanges, one after the other."""
     told = (rules or VolatileRules()).as_json()
+    told |= {NAMED: profile.as_json()} if profile.name else {}
     given = {"command": ["python", "agent.py"]}
     used = vault or Vault()
     with ObservedLog(path, program="agent.py", input=given, vault=used, rules=told) as log:
-        observer = Observer(log)
+        observer = Observer(log, profile)
         for one in exchanges:
             turn = observer.asked(used.scrubbed(one.asked), Whose(hints(one), agent=hints(one)))
             if one.is_gone:

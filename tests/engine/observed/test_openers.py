@@ -86,3 +86,12 @@ def test_open_calls_of_several_conversations_say_nothing() -> None:
 def test_texts_of_arguments_are_found_at_any_depth() -> None:
     """Those that are long enough to be found again."""
     assert texts_in({"a": ["long enough", {"b": "no"}], "c": 3}) == ("long enough",)
+
+
+def test_of_several_conversations_of_one_thread_the_call_says_which() -> None:
+    """A title is asked for in the name of the same session (opencode)."""
+    title, main = _thread("0/1"), _thread("0/2", ("task", {"prompt": "Count the words"}))
+
+    found = opener_of(_asked("Count the words"), [], [title, main], "general")
+
+    assert _told(found) == ("0/2", "0/2-0", "prompt")

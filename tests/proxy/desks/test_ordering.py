@@ -75,3 +75,63 @@ def test_what_an_agent_took_note_of_says_which_came_first(
     order = Order([above, below, after], {"0/1#2": RecordedTool("wait", {}, end)})
 
     assert given(order, above, below)[expected] == "0/1#1"
+
+
+def noted(*seqs: tuple[str, int, int, str]) -> list[RecordedTurn]:
+    """Return two agents below one that looks at both at once, as messages."""
+    root = turn("0/1#1", 1, 2, "wait", "go")
+    last = turn("0/1#3", 20, 21, "done", "go", *(said for *_, said in seqs))
+    return [root, *(turn(call, seq, over, said) for call, seq, over, said in seqs), last]
+
+
+def test_answers_that_were_noted_at_once_end_at_once() -> None:
+    """Neither begins before both are asked for, and neither ends before both have begun."""
+    turns = noted(("0/1/1#1", 3, 5, "six"), ("0/1/2#1", 4, 12, "four"))
+    order = Order(turns, {"0/1#2": RecordedTool("wait", {}, {"status": "ok"})})
+    went: list[str] = []
+
+    async def one(each: RecordedTurn) -> None:
+        await order.ready(each)
+        went.append(f"begins {each.call}")
+        await order.last(each)
+        went.append(f"ends {each.call}")
+        order.done(each)
+
+    async def both() -> None:
+        await one(turns[0])
+        first = asyncio.create_task(one(turns[1]))
+        done, _ = await asyncio.wait([first], timeout=0.1)
+        assert not done
+        await asyncio.gather(first, one(turns[2]))
+
+    asyncio.run(both())
+    assert [each[:4] for each in went[2:]] == ["begi", "begi", "ends", "ends"]
+    assert order.given_up == 0
+
+
+def test_an_agent_that_began_after_another_ended_is_not_waited_for() -> None:
+    """It may have begun because that ended."""
+    turns = noted(("0/1/1#1", 3, 5, "six"), ("0/1/2#1", 6, 12, "four"))
+    order = Order(turns, {"0/1#2": RecordedTool("wait", {}, {"status": "ok"})})
+
+    assert given(order, *turns[:2]) == ["0/1#1", "0/1/1#1"]
+
+
+def test_what_an_agent_did_not_take_note_of_yet_waits_for_its_request() -> None:
+    """The answer was whole before, and came after the request had been made."""
+    root, child = turn("0/1#1", 1, 2, "wait", "go"), turn("0/1/1#1", 3, 4, "six")
+    other = turn("0/1#3", 5, 6, "wait more", "go")
+    last = turn("0/1#5", 7, 8, "done", "go", "six")
+    order = Order([root, child, other, last], {})
+
+    assert given(order, root, child, other) == ["0/1#1", "0/1/1#1", "0/1#3"]
+
+    async def alone() -> bool:
+        order = Order([root, child, other, last], {})
+        order.done(root)
+        waiting = asyncio.create_task(order.ready(child))
+        done, _ = await asyncio.wait([waiting], timeout=0.1)
+        waiting.cancel()
+        return bool(done)
+
+    assert not asyncio.run(alone())

@@ -51,6 +51,19 @@ def test_a_server_gets_what_the_program_said_and_no_more(tmp_path: Path) -> None
     assert b"user-agent" not in second
 
 
+def test_a_body_that_answers_a_probe_is_no_answer_to_what_comes_next(tmp_path: Path) -> None:
+    """Some servers send one to HEAD; the next request has a connection of its own."""
+    odd = b"HTTP/1.1 404 X\r\ncontent-length: 2\r\n\r\n{}"
+    with RawServer(answering(odd)) as server, recorded(tmp_path / "run.jsonl", server.url) as base:
+        probed = said(base, None, method="HEAD", path="/anthropic/")
+        after = said(base, {})
+        heads = [head.lower() for head in server.heads]
+
+    assert b"connection: close" in heads[0]
+    assert b"connection: close" not in heads[1]
+    assert (probed[0], after[0]) == (404, 404)
+
+
 def test_cookies_are_the_programs(tmp_path: Path) -> None:
     """One that a server sets comes back to it only where the program says so."""
     answer = OK.replace(b"\r\n\r\n", b"\r\nset-cookie: sid=abc; path=/\r\nset-cookie: b=c\r\n\r\n")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from refold.engine.observed.volatile import VolatileRules
 from refold.replay.observed.ignoring import places_of, same_but_for_redaction
-from tests.support.watched import ask, record, replayed, says, system, talk, user
+from tests.support.watched import ask, record, replayed, result, says, system, talk, user
 
 RULES = VolatileRules(["model:*/parameters/user"], [r"\d{4}-\d\d-\d\d"])
 
@@ -57,3 +57,19 @@ def test_a_marker_stands_for_any_text_in_its_place_only() -> None:
     assert not same_but_for_redaction(recorded, ask(user("Use abc for that")))
     assert not same_but_for_redaction(recorded, ask(user("Use abc for it"), user("now")))
     assert not same_but_for_redaction(recorded, ask(user("Use abc for it"), model="other"))
+
+
+def test_another_order_of_results_is_listed(tmp_path: Path) -> None:
+    """And is no difference: which of two parallel calls ended first is another one each time."""
+    calls = says("", ("a", "read", {}), ("b", "read", {}))
+    talked = talk(user("go"), calls, result("a", "one"), result("b", "two"), says("done"))
+    log = record(tmp_path / "order.jsonl", talked)
+    first, second = (one.asked for one in talked)
+    now = ask(*second.messages[:2], *reversed(second.messages[2:]))
+
+    report = replayed(log, [first, now])
+
+    assert report.identical
+    assert [(one.pointer, one.rule) for one in report.ignored] == [
+        ("/messages/2", "order of parallel results")
+    ]

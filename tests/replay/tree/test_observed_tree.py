@@ -6,6 +6,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from refold.engine.log import read_entries
+from refold.engine.observed.profile import Profile
+from refold.engine.wire.parts.exchange import Asked
 from refold.replay.audit.verify import verify
 from refold.replay.testing.log_text import log_text
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree, render_text
@@ -176,3 +178,34 @@ def test_the_text_of_a_log_can_be_taken(tmp_path: Path) -> None:
 
     assert "Go to the fish hall." in text
     assert "x-refold.wire" not in text
+
+
+def test_a_probe_that_found_nothing_is_no_failure(tmp_path: Path) -> None:
+    """Claude Code asks HEAD before anything else, to have a connection."""
+    probe = Asked(api="other", model="", parameters={"method": "HEAD", "path": "/"})
+    other = Asked(api="other", model="", parameters={"method": "GET", "path": "/models"})
+
+    root = tree(tmp_path, [Exchange(each, None, "http_404") for each in (probe, other)])
+
+    assert [each.status for each in root.children] == ["completed", "failed"]
+
+
+def test_a_brief_is_what_says_something_of_the_task(tmp_path: Path) -> None:
+    """Not where the agent is (Codex), nor an example of how to answer (aider)."""
+    where, task, rules = "<environment>x</environment>", "Fix add.", "\nRules: be brief."
+    first = talk(user(where), user(task), says("done"))
+    last = talk(user("Example?"), says("So."), user(task + rules), says("done"))[-1:]
+    briefs = [
+        delegation_tree(record(tmp_path / f"{at}.jsonl", made, profile=Profile(name="x", **known)))
+        .children[0]
+        .brief
+        for at, (made, known) in enumerate(
+            [
+                (first, {"left_out": (r"<environment>.*</environment>",)}),
+                (last, {"left_out": (r"\nRules:.*",), "asks_last": True}),
+                (last, {}),
+            ]
+        )
+    ]
+
+    assert briefs == [task, task, "Example?"]

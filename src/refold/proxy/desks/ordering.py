@@ -9,7 +9,7 @@ import asyncio
 import itertools
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from refold.replay.observed.record import RecordedTool, RecordedTurn
@@ -27,10 +27,14 @@ class Order:
     def __init__(self, turns: Iterable[RecordedTurn], tools: Mapping[str, RecordedTool]) -> None:
         self._after: dict[str, str] = {}
         """By call: the request that is to have come first, for it was interrupted."""
+        self._together: dict[str, frozenset[str]] = {}
+        """By call: all the requests whose answers the agent above took note of at once."""
         self._asked: set[str] = set()
+        self._at_last: set[str] = set()
+        """Answers of which nothing but the end is to come."""
         answered = [turn for turn in turns if turn.how == "answered"]
-        self._rank = _ranks(answered, tools, self._after)
-        self._left = set(self._rank.values())
+        self._rank = _ranks(answered, tools, self._after, self._together)
+        self._left = dict(self._rank)
         self._is_kept = True
         self._changed = asyncio.Event()
         self._last: tuple[RecordedTurn, float] | None = None
@@ -42,20 +46,35 @@ class Order:
         """Return when all answers are out that were whole before this one."""
         rank = self._rank.get(turn.call, 0)
         self._asked.add(turn.call)
+        await self._until(lambda: not self._is_early(turn, rank))
+        await asyncio.sleep(self._too_near(turn))
+
+    async def last(self, turn: RecordedTurn) -> None:
+        """Return when an answer may end: with those that the agent above took note of at once.
+
+        Codex wakes at the first, and looks at what is there some 20 ms later.
+        """
+        together = self._together.get(turn.call, frozenset())
+        self._at_last.add(turn.call)
+        await self._until(lambda: together <= self._at_last)
+
+    async def _until(self, is_time: Callable[[], bool]) -> None:
+        """Wait, at most for `HELD_SECONDS`; in vain, nothing waits any more."""
         self._tell()
         until = time.monotonic() + HELD_SECONDS
-        while self._is_kept and self._is_early(turn, rank):
+        while self._is_kept and not is_time():
             changed = self._changed
             try:
                 await asyncio.wait_for(changed.wait(), until - time.monotonic())
             except TimeoutError:
                 self.given_up += 1
                 self.stop()
-        await asyncio.sleep(self._too_near(turn))
 
     def _is_early(self, turn: RecordedTurn, rank: float) -> bool:
-        first = self._after.get(turn.call)
-        return min(self._left, default=rank) < rank or not (first is None or first in self._asked)
+        needed = self._together.get(turn.call, frozenset()) | {
+            self._after.get(turn.call, turn.call)
+        }
+        return min(self._left.values(), default=rank) < rank or not needed <= self._asked
 
     def _too_near(self, turn: RecordedTurn) -> float:
         """Return how long an answer waits yet that was on its way together with the last one."""
@@ -67,7 +86,7 @@ class Order:
 
     def done(self, turn: RecordedTurn) -> None:
         """Take note that an answer is out."""
-        self._left.discard(self._rank.get(turn.call, 0))
+        self._left.pop(turn.call, None)
         self._last = (turn, time.monotonic())
         self._tell()
 
@@ -92,28 +111,37 @@ class Order:
 
 
 def _ranks(
-    turns: Sequence[RecordedTurn], tools: Mapping[str, RecordedTool], after: dict[str, str]
+    turns: Sequence[RecordedTurn],
+    tools: Mapping[str, RecordedTool],
+    after: dict[str, str],
+    together: dict[str, frozenset[str]],
 ) -> dict[str, float]:
     """Return the order in which answers go out, by call: that in which they were whole.
 
-    When an agent took note of the last answer of one below it, its requests say better: before the
-    answer whose calls it did not make, for it was interrupted (Codex), after the one whose it did.
-    Who interrupts is put into `after`, with the request that has to be there to be interrupted.
+    When an agent took note of the last answer of one below it, its requests say better: not before
+    the last request that does not show it; before the answer whose calls it did not make, for it
+    was interrupted (Codex), after the one whose it did.  Which request has to be there is put into
+    `after`; what it took note of at once, into `together`.
     """
     rank = {turn.call: float(turn.over or 0) for turn in turns}
     scopes: dict[str, list[RecordedTurn]] = defaultdict(list)
     for turn in turns:
         scopes[turn.scope].append(turn)
     taken: Counter[tuple[str, str]] = Counter()
+    notes: dict[str, list[RecordedTurn]] = defaultdict(list)
     for last in sorted((each[-1] for each in scopes.values()), key=lambda turn: rank[turn.call]):
         above = scopes.get(last.scope.rpartition("/")[0], [])
         said = text_of(last.answer.message or {}) if last.answer is not None else ""
         for before, turn in itertools.pairwise(above):
             added = turn.asked.messages[len(before.asked.messages) :]
-            shown = sum(said in text_of(each) for each in added if each["role"] != "assistant")
+            roles = [each["role"] for each in added if said in text_of(each)]
+            shown = len(roles) - roles.count("assistant")
             if not said or turn.seq < (last.over or 0) or shown <= taken[turn.call, said]:
                 continue
             taken[turn.call, said] += 1
+            if "user" in roles:  # it came as a message, while the agent did something else
+                notes[turn.call].append(last)
+                after[last.call] = before.call
             calls = [
                 tools[key]
                 for at in range(before.ordinal + 1, turn.ordinal)
@@ -125,4 +153,11 @@ def _ranks(
                 if not is_made:
                     after[last.call] = before.call
             break
+    for found in notes.values():
+        began = max(scopes[each.scope][0].seq for each in found)
+        if len(found) > 1 and began < min(each.over or 0 for each in found):
+            latest = max(rank[each.call] for each in found)
+            for each in found:
+                rank[each.call] = latest
+                together[each.call] = frozenset(one.call for one in found)
     return rank

@@ -137,6 +137,7 @@ class Replaying:
                 pieces=self._moved(found) or self._pieces(found),
                 ending=ending,
                 ready=partial(self.order.ready, found) if found.how == "answered" else None,
+                last=partial(self.order.last, found),
                 done=done,
             )
         if ending == "hold":

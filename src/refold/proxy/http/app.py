@@ -255,10 +255,15 @@ async def _serve(decided: Serve, answer: _Answer) -> None:
     await answer.head(decided.status, decided.headers.items())
     loop = asyncio.get_running_loop()
     started = loop.time()
-    for due_ms, chunk in decided.pieces:
+    chunk = b""
+    for due_ms, following in decided.pieces:
+        await answer.body(chunk)
+        chunk = following
         if (wait := due_ms / 1000 - (loop.time() - started)) > 0:
             await asyncio.sleep(wait)
-        await answer.body(chunk)
+    if decided.last is not None:
+        await decided.last()
+    await answer.body(chunk)
     if decided.later is not None:
         async for chunk in decided.later:
             await answer.body(chunk)

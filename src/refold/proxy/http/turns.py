@@ -89,6 +89,8 @@ class Serve:
     """Whether anything comes at all, with the ending `hold`."""
     ready: Callable[[], Awaitable[None]] | None = None
     """Returns when it is its turn; nothing is sent before."""
+    last: Callable[[], Awaitable[None]] | None = None
+    """Returns when its end may be sent: the last piece, and that there is no more."""
     done: Callable[[], None] | None = None
     """Is called when it was sent, or the program has left."""
 

@@ -137,9 +137,10 @@ class Upstream:
         self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes
     ) -> httpx2.Response:
         try:
-            request = self._client.build_request(
-                method, url, headers=passed_on(headers), content=body
-            )
+            told = passed_on(headers)
+            if method == "HEAD":  # some servers send a body, which the next answer would begin with
+                told.append((b"connection", b"close"))
+            request = self._client.build_request(method, url, headers=told, content=body)
             answer = await self._client.send(request, stream=True)
             if answer.status_code not in _STATUSES:
                 await answer.aclose()

@@ -9,7 +9,10 @@ PROFILE: Final = Profile(
     commands=("claude", "@anthropic-ai/claude-code"),
     libraries=("claude_agent_sdk", "@anthropic-ai/claude-agent-sdk"),
     thread=("x-claude-code-agent-id",),  # a subagent's; the main conversation has none
-    hands_over={"Agent": ("description", "subagent_type"), "Task": ("description",)},
+    hands_over={
+        "Agent": ("name", "description", "subagent_type"),
+        "Task": ("name", "description", "subagent_type"),
+    },
     left_out=(
         r"<system-reminder>[\s\S]*?</system-reminder>",
         r"x-anthropic-billing-header:[^\n]*?cc_entrypoint=[^;]*;(?: cc_\w+=[^;]*;)*",

@@ -29,4 +29,5 @@ PROFILE: Final = Profile(
         r'"wall_time_seconds": ?[0-9.]+',
         r'"chunk_id": ?"[0-9a-f]+"',
     ),
+    unordered=(r"Message Type: (FINAL_ANSWER|MESSAGE)\n",),  # of agents that end together
 )

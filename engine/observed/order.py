@@ -1,0 +1,69 @@
+"""In which order messages stand that an agent puts down as they come.
+
+Results of parallel calls of one turn, and what a profile calls notices, stand in another order at
+each run.  Before two requests are compared, results are put in the order of their calls, and
+notices beside each other in that of their texts.  Pure.  Rules: CONTRACT.md §16.6.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+from refold.engine.encoding.canonical import encode
+
+Message = dict[str, Any]
+ORDER: Final = "order of parallel results"
+"""The rule by which another order is listed."""
+
+
+def order_of(messages: Sequence[Message], is_notice: Callable[[Message], bool]) -> list[int]:
+    """Return the places of messages in the order in which they are compared."""
+    kinds = _kinds(messages, is_notice)
+    places = list(range(len(messages)))
+    edges = [at for at in places if at == 0 or kinds[at] is not kinds[at - 1]]
+    for start, end in pairwise([*edges, len(messages)]):
+        kind = kinds[start]
+        if end - start > 1 and kind is not None:
+            places[start:end] = sorted(places[start:end], key=kind.__getitem__)
+    return places
+
+
+def in_order(messages: Sequence[Message], order: Sequence[int]) -> tuple[Message, ...]:
+    """Return messages in an order; where turns begin is a matter of places, and stays."""
+    return tuple(
+        messages[at] if at == to else _with_turn(messages[at], messages[to])
+        for to, at in enumerate(order)
+    )
+
+
+def _kinds(
+    messages: Sequence[Message], is_notice: Callable[[Message], bool]
+) -> list[dict[int, Any] | None]:
+    """Return for each message by what it is sorted among its neighbours; `None` for not at all."""
+    kinds: list[dict[int, Any] | None] = []
+    calls: dict[Any, int] = {}
+    results: dict[int, Any] = {}
+    notices: dict[int, Any] = {}
+    for at, message in enumerate(messages):
+        role = message.get("role")
+        if role == "assistant":
+            # Some servers number the calls of each answer anew, so ids hold for one turn.
+            calls = {call.get("id"): n for n, call in enumerate(message.get("tool_calls") or ())}
+            results = {}
+        if role == "tool" and message.get("tool_call_id") in calls:
+            results[at] = calls[message["tool_call_id"]]
+            kinds.append(results)
+        elif role == "user" and is_notice(message):
+            notices[at] = encode(message)
+            kinds.append(notices)
+        else:
+            kinds.append(None)
+    return kinds
+
+
+def _with_turn(message: Message, there: Message) -> Message:
+    turn = (there.get("provider") or {}).get("turn")
+    provider = {name: v for name, v in (message.get("provider") or {}).items() if name != "turn"}
+    provider |= {"turn": turn} if turn is not None else {}
+    plain = {name: value for name, value in message.items() if name != "provider"}
+    return plain | ({"provider": provider} if provider else {})

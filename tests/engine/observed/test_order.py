@@ -1,0 +1,60 @@
+"""Results of one turn are compared by call, notices in any order (CONTRACT.md §16.6)."""
+
+from typing import Any
+
+import pytest
+
+from refold.engine.observed.volatile import VolatileRules, match_key
+from tests.support.watched import ask, result, says, user
+
+CALLS = says("", ("a", "read", {}), ("b", "read", {}))
+ONE, TWO = result("a", "one"), result("b", "two")
+
+
+def _key(*messages: dict[str, Any], unordered: str = "NOTICE") -> str:
+    return match_key(VolatileRules(unordered=[unordered]).applied(ask(*messages)))
+
+
+def test_results_of_one_turn_are_compared_by_call() -> None:
+    """In whichever order they came; what they say is compared."""
+    assert _key(user("go"), CALLS, ONE, TWO) == _key(user("go"), CALLS, TWO, ONE)
+    assert _key(user("go"), CALLS, ONE, TWO) != _key(
+        user("go"), CALLS, result("b", "one"), result("a", "two")
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ([user("x"), user("y")], [user("y"), user("x")]),
+        ([user("NOTICE x"), user("y")], [user("y"), user("NOTICE x")]),
+        ([CALLS, ONE, user("y"), TWO], [CALLS, TWO, user("y"), ONE]),
+        ([CALLS, result("c", "1"), result("d", "2")], [CALLS, result("d", "2"), result("c", "1")]),
+        ([CALLS, ONE, CALLS, TWO], [CALLS, TWO, CALLS, ONE]),
+    ],
+)
+def test_any_other_order_is_compared(one: list[Any], other: list[Any]) -> None:
+    """Of what a user says, of what is apart, of results that no call of the turn has."""
+    assert _key(*one) != _key(*other)
+
+
+def test_notices_beside_each_other_stand_in_any_order() -> None:
+    notices = [user("NOTICE x"), user("NOTICE y")]
+
+    assert _key(*notices) == _key(*reversed(notices))
+    assert _key(*notices) != _key(*reversed(notices), unordered="OTHER")
+
+
+def test_where_a_turn_begins_stays_where_it_was() -> None:
+    """It is told of places, and not of results."""
+    again = {**TWO, "provider": {"turn": "new"}}
+    turned = {**ONE, "provider": {"turn": "new"}}
+
+    assert _key(user("go"), CALLS, ONE, again) == _key(user("go"), CALLS, TWO, turned)
+
+
+def test_a_request_in_order_is_itself() -> None:
+    """So that what is known of it is not made again."""
+    asked = ask(user("go"), CALLS, ONE, TWO)
+
+    assert VolatileRules().applied(asked) is asked
