@@ -46,6 +46,8 @@ class Miss:
     """How often the same was asked by then."""
     recorded: int = 0
     """How often it was recorded."""
+    past: RecordedTurn | None = None
+    """The last request of its conversation, where all that was recorded of that has been asked."""
 
 
 class Matcher:
@@ -193,9 +195,15 @@ class Matcher:
             scope in self._scopes,
             self._asked[key],
             self._recorded[key],
+            self._past(scope),
         )
         self.misses.append(miss)
         return miss
+
+    def _past(self, scope: str) -> RecordedTurn | None:
+        """Return the last recorded request of a conversation that has been asked to its end."""
+        turns = [turn for turn in self._record.turns if turn.scope == self._scopes.get(scope)]
+        return turns[-1] if turns and all(turn.is_served for turn in turns) else None
 
     def _nearest(self, asked: Asked, scope: str) -> RecordedTurn | None:
         """Return the unserved request that is nearest: the next of its conversation, if known."""

@@ -221,6 +221,8 @@ def test_a_conversation_that_goes_on_is_said_to(log: Path) -> None:
     found = only(replayed(log, [*asks(DESK, GUIDE, POET), more]))
 
     assert found.cause == "the conversation goes on where its record ends"
+    assert found.where.startswith("agent.py > conversation 3 (You write short poems")
+    assert found.where.endswith("> request 1 (gpt-5) > a request past its record")
 
 
 def test_what_was_not_asked_is_told_of_each_conversation(log: Path) -> None:

@@ -1,6 +1,7 @@
 """The tree of a watched command shows its conversations as a person would tell of them."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -195,6 +196,7 @@ def test_a_brief_is_what_says_something_of_the_task(tmp_path: Path) -> None:
     where, task, rules = "<environment>x</environment>", "Fix add.", "\nRules: be brief."
     first = talk(user(where), user(task), says("done"))
     last = talk(user("Example?"), says("So."), user(task + rules), says("done"))[-1:]
+    known: dict[str, Any]
     briefs = [
         delegation_tree(record(tmp_path / f"{at}.jsonl", made, profile=Profile(name="x", **known)))
         .children[0]

@@ -91,7 +91,8 @@ def _told(node: RunNode) -> list[Part]:
             "  requests recorded, not the program",
         ]
     how = f" ({node.how})" if node.how else ""
-    by = f" by {node.tool}{how}" if node.tool else ""
+    goes_on = how if node.how == "continues" else ""
+    by = f" by {node.tool}{how}" if node.tool else goes_on
     brief = " ".join(str(node.brief).split())
     is_prompt = node.requests and not node.log  # of a conversation of a watched command
     brief = compact(brief, _PROMPT_MAX + 1 if is_prompt else _BRIEF_MAX)

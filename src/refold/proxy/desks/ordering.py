@@ -19,6 +19,9 @@ HELD_SECONDS: Final = 2.0
 _APART_SECONDS: Final = 0.05
 """Between answers that were on their way together: two connections are read in no certain order,
 and what a program makes of the first takes its time."""
+_NOTED_SECONDS: Final = 0.25
+"""Likewise where an agent is told of an answer while it does something else: from its end to the
+note it took Codex 20 to 65 ms, and an answer that it interrupts must not be there before."""
 
 
 class Order:
@@ -82,7 +85,9 @@ class Order:
             return 0
         last, at = self._last
         was_together = last.scope != turn.scope and self._rank.get(last.call, 0) > turn.seq
-        return max(0, at + _APART_SECONDS - time.monotonic()) if was_together else 0
+        is_noted = last.call in self._after or turn.call in self._after
+        apart = _NOTED_SECONDS if is_noted else _APART_SECONDS
+        return max(0, at + apart - time.monotonic()) if was_together else 0
 
     def done(self, turn: RecordedTurn) -> None:
         """Take note that an answer is out."""

@@ -24,6 +24,11 @@ PROFILE: Final = Profile(
         r"agentId: [0-9a-f]{17}",
         r"SendMessage with to: '[0-9a-f]{17}'",
         r"duration_ms: \d+",
+        # Of agents and commands in the background.
+        r"<task-id>[0-9a-z]+</task-id>",
+        r"<duration_ms>\d+</duration_ms>",
+        r"/tasks/[0-9a-z]+\.output",
+        r"in background with ID: [0-9a-z]+",
         r"Today's date is \d{4}-\d\d-\d\d",
         # Session ids in paths of the scratchpad and of results that were too long.
         r"/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/",
