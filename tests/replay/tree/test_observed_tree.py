@@ -1,7 +1,6 @@
 """The tree of a watched command shows its conversations as a person would tell of them."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -196,17 +195,12 @@ def test_a_brief_is_what_says_something_of_the_task(tmp_path: Path) -> None:
     where, task, rules = "<environment>x</environment>", "Fix add.", "\nRules: be brief."
     first = talk(user(where), user(task), says("done"))
     last = talk(user("Example?"), says("So."), user(task + rules), says("done"))[-1:]
-    known: dict[str, Any]
+    where_left = Profile(name="x", left_out=(r"<environment>.*</environment>",))
+    asking_last = Profile(name="x", left_out=(r"\nRules:.*",), asks_last=True)
     briefs = [
-        delegation_tree(record(tmp_path / f"{at}.jsonl", made, profile=Profile(name="x", **known)))
-        .children[0]
-        .brief
+        delegation_tree(record(tmp_path / f"{at}.jsonl", made, profile=known)).children[0].brief
         for at, (made, known) in enumerate(
-            [
-                (first, {"left_out": (r"<environment>.*</environment>",)}),
-                (last, {"left_out": (r"\nRules:.*",), "asks_last": True}),
-                (last, {}),
-            ]
+            [(first, where_left), (last, asking_last), (last, Profile(name="x"))]
         )
     ]
 
