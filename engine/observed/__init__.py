@@ -7,11 +7,10 @@ Rules: CONTRACT.md §16.
     observer             events of requests and answers
     threads              which conversation a request belongs to
     openers              which tool call opened a conversation
+    order                in which order results and notices are compared
     delegations          names of tools that hand work over
     mcp, mcp_messages    what passes between MCP clients and servers, as events
     volatile             what is not compared, and when two requests are the same
     journal              the log of a watched command
-
-    profile   What is known of one agent program: a small frozen value, of which `proxy.profiles`
-    has some
+    profile              what is known of one agent program (`proxy.profiles` has some)
 """
