@@ -7,6 +7,7 @@ say.  What a node holds is in `replay.tree.run_node`; how it reads as text is
 `replay.tree.tree_text`'s.
 """
 
+from functools import reduce
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,7 @@ class _Reading:
         self._delegating: dict[str, str] = {}
         self._models: dict[str, None] = {}
         self._requests = 0
-        self._own_usage = self._usage = Usage()
+        self._own_usage = Usage()
 
     def read(self) -> None:
         """Take the log's entries, to its end or to where it does not verify.
@@ -125,14 +126,12 @@ class _Reading:
                 self.started = event
             case events.ModelAnswered():
                 self._own_usage = self._own_usage.plus(event.usage)
-                self._usage = self._usage.plus(event.usage)
             case events.ChildStarted():
                 self._starts[call] = _Start(call, event)
             case events.ChildFinished():
                 rejected = _Start(call, _rejected(event), tool=self._dialect(call))
                 start = self._starts.setdefault(call, rejected)
                 start.outcome = event.outcome
-                self._usage = self._usage.plus(event.outcome.usage)
             case events.RunFinished():
                 self._finished = event
             case _:
@@ -173,6 +172,10 @@ class _Reading:
         """Return the node of the run that was read; `start` is what its parent tells."""
         told = _told(start)
         own, ended = self.started, self._finished
+        children = tuple(self._child(each) for each in self._starts.values())
+        if start.outcome is None or self.walk.log_state == "read":
+            # A child that was killed, or never joined, told its parent of nothing that it spent.
+            told["usage"] = reduce(Usage.plus, (each.usage for each in children), self._own_usage)
         if own is not None and not start.call:
             told |= {
                 "name": own.program,
@@ -183,7 +186,6 @@ class _Reading:
                 "narrowed": _other(own.limits, ceilings_of(own.limits).as_json()),
                 "run_id": own.run_id,
                 "duration_ms": self.walk.duration_ms() if ended else None,
-                "usage": self._usage,
             }
         if ended is not None and start.outcome is None:
             artifacts = tuple(
@@ -197,7 +199,7 @@ class _Reading:
             models=tuple(self._models),
             requests=self._requests,
             own_usage=self._own_usage,
-            children=tuple(self._child(each) for each in self._starts.values()),
+            children=children,
             log_state=self.walk.log_state,
             log=str(self._path),
             entries=self.walk.entries,

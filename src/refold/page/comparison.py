@@ -100,8 +100,6 @@ def _sums(side: OneRun) -> dict[str, int | None]:
         "runs": total["runs"],
         "tool_calls": total["tools"],
         "requests": total["requests"],
-        "tokens_in": total["tokens"]["input"],
-        "tokens_out": total["tokens"]["output"],
-        "cost_usd_micros": total["cost_usd_micros"],
+        **total["all"],
         "time_us": times[-1] if times else 0,
     }

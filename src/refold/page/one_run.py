@@ -16,7 +16,7 @@ import attrs
 from refold import __version__
 from refold.engine.encoding.canonical import encode
 from refold.engine.errors import RefoldError
-from refold.engine.events.outcome import Fault
+from refold.engine.events.outcome import Fault, Usage
 from refold.engine.log.names import child_path
 from refold.page.critical import Link, critical_path
 from refold.page.lanes import Lane, origin_of, read_lane, sound
@@ -184,7 +184,10 @@ def _as_told(
 
 
 def totals(tree: RunNode) -> dict[str, Any]:
-    """Return the counts of a tree: runs by status, tool calls, requests, tokens."""
+    """Return what a tree comes to: runs by status, tool calls, requests, tokens and cost.
+
+    `own` is the root's, `all` with all runs below it; a cost that is not known is `None`.
+    """
     nodes = below(tree)
     statuses = Counter(node.status for node in nodes[1:])
     uses = [use for node in nodes for use in node.tools]
@@ -197,9 +200,14 @@ def totals(tree: RunNode) -> dict[str, Any]:
         "tools": sum(use.called for use in uses),
         "tools_failed": sum(use.failed for use in uses),
         "requests": sum(node.requests for node in nodes),
-        "tokens": {"input": tree.usage.input_tokens, "output": tree.usage.output_tokens},
-        "cost_usd_micros": tree.usage.cost_usd_micros,
+        "own": _spent(tree.own_usage),
+        "all": _spent(tree.usage),
     }
+
+
+def _spent(usage: Usage) -> dict[str, int | None]:
+    names = ("input_tokens", "output_tokens", "cost_usd_micros")
+    return {name: getattr(usage, name) for name in names}
 
 
 def below(tree: RunNode) -> list[RunNode]:

@@ -49,12 +49,14 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
         yield f"- {_text(each['name'])}:{each['line']}: {_text(each['what'])}"
     yield ""
     if document["diff"] is None:
-        yield "| runs | completed | failed | tool calls | requests | tokens | time |"
-        yield "|---|---|---|---|---|---|---|"
-        tokens = totals["tokens"]["input"] + totals["tokens"]["output"]
+        yield "| runs | completed | failed | tool calls | requests | tokens | cost | time |"
+        yield "|---|---|---|---|---|---|---|---|"
+        spent, cost = totals["all"], totals["all"]["cost_usd_micros"]
+        tokens = spent["input_tokens"] + spent["output_tokens"]
+        price = "-" if cost is None else f"${cost / 1_000_000:,.4f}"
         took = "-" if tree["duration_ms"] is None else f"{tree['duration_ms'] / 1000:,.1f} s"
         counts = [totals[name] for name in ("runs", "completed", "failed", "tools", "requests")]
-        yield f"| {' | '.join(f'{count:,}' for count in counts)} | {tokens:,} | {took} |"
+        yield f"| {' | '.join(f'{count:,}' for count in counts)} | {tokens:,} | {price} | {took} |"
     else:
         yield from _differences(document["diff"])
     bad = [node for node in _nodes(tree) if node["status"] not in ("completed", "running")]

@@ -9,8 +9,9 @@ from refold.engine.events import events
 from refold.engine.events.limits import CEILINGS, Limits
 from refold.engine.events.outcome import Artifact, Outcome
 from refold.engine.log import LogWriter
+from refold.engine.models.scripted import ScriptedModel
 from refold.engine.ports.delegation import Delegation
-from refold.engine.program.run import Run
+from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
 from refold.replay.tree.delegation_tree import RunNode, ToolUse, delegation_tree
 from tests.support.delegating import child, recorded
@@ -207,3 +208,30 @@ def test_the_dialect_of_a_rejected_start_is_the_tool_that_it_was_made_in(tmp_pat
     )
 
     assert [node.tool for node in delegation_tree(log).children] == ["subagent", ""]
+
+
+def asks(run: PlainRun, _given: Any) -> None:
+    """Spend something."""
+    run.model([{"role": "user", "content": "what?"}])
+
+
+def hands_over(run: PlainRun, _given: Any) -> None:
+    """Spend something, and have a child do so."""
+    run.model([{"role": "user", "content": "who?"}])
+    run.delegate(Delegation(program=asks))
+
+
+def test_what_a_child_spent_that_nobody_joined_is_part_of_the_whole(tmp_path: Path) -> None:
+    """Of a run that broke off: tokens and cost are those of the logs, and add up."""
+    usage = {"input_tokens": 9, "output_tokens": 1, "cost_usd_micros": 70}
+    model = ScriptedModel([{"text": "said", "usage": usage}] * 2)
+    log = record(hands_over, log=tmp_path / "a.jsonl", model=model).log
+    whole = delegation_tree(log).usage
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[:-2]))  # without the child's end, and the run's
+
+    tree = delegation_tree(log)
+
+    assert not tree.children[0].is_joined
+    assert tree.children[0].usage == tree.children[0].own_usage
+    assert (tree.own_usage.cost_usd_micros, tree.usage) == (70, whole)

@@ -84,7 +84,8 @@ def _tree(log: OpenedLog, *, as_json: bool, details: bool, is_failed: bool) -> i
     tree = delegation_tree(log.path)
     shown = _failed(tree) if is_failed else tree
     if as_json:
-        output.document(tree_document(shown or attrs.evolve(tree, children=()), log))
+        document = tree_document(shown or attrs.evolve(tree, children=()), log)
+        output.document(document | {"totals": totals(tree)})
     else:
         if shown is not None:
             print_tree(shown, details=details)
@@ -133,11 +134,9 @@ def _print_totals(tree: RunNode) -> None:
         failed = f" ({told['tools_failed']:,} failed)" if told["tools_failed"] else ""
         parts.append(f"{words.counted(told['tools'], 'tool call')}{failed}")
     if told["requests"]:
-        spent = tree.usage.input_tokens + tree.usage.output_tokens
-        theirs = [child.usage for child in tree.children if child.is_joined]
-        own = spent - sum(each.input_tokens + each.output_tokens for each in theirs)
-        apart = f", {own:,} of them its own" if own != spent else ""
-        parts.append(f"{words.counted(told['requests'], 'request')}, {spent:,} tokens{apart}")
+        apart = f", of these its own: {words.spent(tree.own_usage)}" if tree.children else ""
+        requests = words.counted(told["requests"], "request")
+        parts.append(f"{requests}, {words.spent(tree.usage)}{apart}")
     if parts:
         output.line((" · ".join(parts), "dim"))
 

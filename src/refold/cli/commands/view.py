@@ -126,9 +126,7 @@ class FolderOfRuns:
             "subagents": told["subagents"],
             "failed": told["failed"],
             "models": sorted({model for node in below(tree) for model in node.models}),
-            "input_tokens": told["tokens"]["input"],
-            "output_tokens": told["tokens"]["output"],
-            "cost_usd_micros": told["cost_usd_micros"],
+            **told["all"],
         }
         self._counts[run.path] = seen, counts
         return counts

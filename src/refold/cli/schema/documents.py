@@ -104,7 +104,7 @@ def _sensitivity() -> Schema:
 
 def _show() -> Schema:
     hows = ["", "handoff", "delegation", "prompt", "open", "observed"]
-    return _below_itself(
+    tree = _below_itself(
         RunNode,
         "run",
         artifacts=list_of(record({"kind": TEXT, "name": TEXT})),
@@ -112,6 +112,18 @@ def _show() -> Schema:
         guarantee={"enum": ["", "matched"]},
         how={"enum": hows},
     )
+    run = tree["$defs"]["run"]
+    spent = record(
+        {"input_tokens": COUNT, "output_tokens": COUNT, "cost_usd_micros": or_null(COUNT)}
+    )
+    counts = ("runs", "subagents", "completed", "failed", "tools", "tools_failed", "requests")
+    told = {**dict.fromkeys(counts, COUNT), "statuses": OBJECT, "own": spent, "all": spent}
+    return {
+        **run,
+        "properties": {**run["properties"], "totals": record(told)},
+        "required": [*run["required"], "totals"],
+        "$defs": tree["$defs"],
+    }
 
 
 def _state() -> Schema:

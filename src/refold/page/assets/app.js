@@ -2,7 +2,7 @@
 import { check } from "./check.js";
 import { compare } from "./compare.js";
 import { Store, unpack } from "./data.js";
-import { badge, count, duration, folded, h, money, number, picture, short } from "./dom.js";
+import { badge, count, duration, folded, h, number, picture, short, spent } from "./dom.js";
 import { entries } from "./entries.js";
 import { inspector } from "./inspector.js";
 import { lanes } from "./lanes.js";
@@ -101,11 +101,14 @@ function start(page) {
 	// --- the head ---
 	const sums = h("p.sums"), title = h("h1", {});
 	function head() {
-		const t = app.page.totals ?? {}, root = app.page.tree ?? {}, subagents = t.subagents ?? t.runs - 1, failed = nodesOf(root).slice(1).filter((n) => n.status !== "completed").length;
+		const { tree: root, totals: all } = app.page, fact = (...words) => h("span.fact", words);
+		const { completed, ...others } = all.statuses, bad = Object.entries(others).map(([status, n]) => `${number(n)} ${status.replace("_", " ")}`).join(", ");
 		title.replaceChildren(short(app.page.title, 200));
-		const tokens = t.tokens ?? {}, fact = (...words) => h("span.fact", words);
-		sums.replaceChildren(fact(badge(root.status ?? "unfinished")), subagents ? fact(`${count(subagents, "subagent")}: `, `${number(subagents - failed)} completed${failed ? ", " : ""}`, failed ? h("button", { class: "bad link", title: "Show the next one (f)", onclick: () => fault(1) }, `${number(failed)} failed`) : null) : "",
-			t.tools ? fact(count(t.tools, "tool call")) : "", t.requests ? fact(count(t.requests, "model request")) : "", tokens.input || tokens.output ? fact(`${number(tokens.input)} + ${number(tokens.output)} tokens`) : "", typeof (t.cost_usd_micros ?? t.cost) === "number" ? fact(money(t.cost_usd_micros ?? t.cost)) : "", root.duration_ms === null || root.duration_ms === undefined ? "" : fact(duration(root.duration_ms * 1000)),
+		sums.replaceChildren(fact(badge(root.status)),
+			all.subagents ? fact(`${count(all.subagents, "subagent")}: `, completed ? `${number(completed)} completed` : "", completed && bad ? ", " : "", bad ? h("button", { class: "bad link", title: "Show the next one (f)", onclick: () => fault(1) }, bad) : null) : "",
+			all.tools ? fact(count(all.tools, "tool call"), all.tools_failed ? ` (${number(all.tools_failed)} failed)` : "") : "",
+			all.requests ? fact(count(all.requests, "request"), `, ${spent(root.usage)}`, all.subagents ? `, of these its own: ${spent(root.own_usage)}` : "") : "",
+			typeof root.duration_ms === "number" ? fact(duration(root.duration_ms * 1000)) : "",
 			app.page.content === false ? fact("content left out") : "", given.live ? h("span.fact.live", "following") : "");
 	}
 	/** To the next run that did not complete. @param {number} by */

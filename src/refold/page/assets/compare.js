@@ -2,7 +2,7 @@
 import { List, count, duration, h, json, money, number, short } from "./dom.js";
 import { summary } from "./data.js";
 
-const WORDS = ({ runs: ["Runs", number], tool_calls: ["Tool calls", number], requests: ["Model requests", number], tokens_in: ["Tokens in", number], tokens_out: ["Tokens out", number], cost_usd_micros: ["Cost", money], time_us: ["Time", duration] });
+const WORDS = ({ runs: ["Runs", number], tool_calls: ["Tool calls", number], requests: ["Model requests", number], input_tokens: ["Tokens in", number], output_tokens: ["Tokens out", number], cost_usd_micros: ["Cost", money], time_us: ["Time", duration] });
 
 /** @param {any} app */
 export function compare(app) {

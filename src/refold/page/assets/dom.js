@@ -67,7 +67,9 @@ export function duration(us) {
 /** @param {number | null | undefined} n */
 export const number = (n) => (typeof n === "number" ? n.toLocaleString("en-US") : "–");
 /** @param {number | null | undefined} micros millionths of a dollar */
-export const money = (micros) => (typeof micros === "number" ? `$${(micros / 1e6).toFixed(micros < 1e6 ? 4 : 2)}` : "–");
+export const money = (micros) => (typeof micros === "number" ? `$${(micros / 1e6).toFixed(!micros || micros >= 1e6 ? 2 : micros < 1e4 ? 6 : 4)}` : "–");
+/** Tokens and their cost. @param {any} usage */
+export const spent = (usage) => `${number(usage.input_tokens + usage.output_tokens)} tokens${usage.cache_read_tokens ? ` (${number(usage.cache_read_tokens)} from the cache)` : ""}, ${typeof usage.cost_usd_micros === "number" ? "" : "cost "}${money(usage.cost_usd_micros)}`;
 /** @param {number} n @param {string} one @param {string} [many] */
 export const count = (n, one, many = `${one}s`) => `${number(n)} ${n === 1 ? one : many}`;
 
