@@ -107,5 +107,14 @@ def reader_of(asked: Asked, status: int, content_type: str) -> Reader:
 
 def known_routes() -> tuple[Route, ...]:
     """Return the servers of all formats that programs are led away from, each once."""
-    found = {row.route.name: row.route for row in FORMATS.values() if row.route.variables}
-    return tuple(found.values())
+    first = [row.route for row in FORMATS.values()]
+    others = [route for row in FORMATS.values() for route in row.elsewhere]
+    return tuple({route.name: route for route in (*first, *others)}.values())
+
+
+def provider_of(asked: Asked) -> str:
+    """Return by whose prices a request is priced; empty where nobody says."""
+    found = spoken("POST", asked.place)
+    if found is not None and found[1].provider:
+        return found[1].provider
+    return FORMATS[asked.api].route.name if asked.api in FORMATS else ""

@@ -25,7 +25,7 @@ from refold.proxy.desks.recording import Recording
 from refold.proxy.desks.replaying import Replaying
 from refold.proxy.http.routes import routes_of
 from refold.proxy.http.server import served
-from refold.proxy.http.turns import Incoming, Serve
+from refold.proxy.http.turns import Forward, Incoming, Serve
 from refold.replay.observed.record import read_record
 from tests.benchmarks.measure import Job
 
@@ -156,7 +156,9 @@ def _record(path: Path, turns: int) -> Path:
     with ObservedLog(path, program="bench", input={"command": ["bench"]}, vault=secrets) as log:
         desk = Recording(log, secrets, routes)
         for turn in range(turns):
-            passing = desk.begin(_incoming(turn)).passing
+            decided = desk.begin(_incoming(turn))
+            assert isinstance(decided, Forward)
+            passing = decided.passing
             passing.head(200, [("content-type", "application/json")])
             passing.chunk(_ANSWER)
             passing.end()

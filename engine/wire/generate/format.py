@@ -5,11 +5,12 @@ from typing import Final
 
 from refold.engine.wire.generate import request, spelling
 from refold.engine.wire.generate.answer import GenerateSpeaker
-from refold.engine.wire.parts.format import GOOGLE, Place, WireFormat
+from refold.engine.wire.parts.format import GOOGLE, GOOGLE_VERTEX, Place, WireFormat
 
 FORMAT: Final = WireFormat(
     name=request.API,
     route=GOOGLE,
+    elsewhere=(GOOGLE_VERTEX,),
     places=(
         Place(
             re.compile(r"(?:/(?P<model>[^/:]+))?:(generateContent|streamGenerateContent)\Z"),

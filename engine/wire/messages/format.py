@@ -5,7 +5,13 @@ from typing import Final
 
 from refold.engine.wire.messages import request, spelling
 from refold.engine.wire.messages.answer import MessagesSpeaker
-from refold.engine.wire.parts.format import ANTHROPIC, Place, WireFormat
+from refold.engine.wire.parts.format import (
+    ANTHROPIC,
+    ANTHROPIC_VERTEX,
+    BEDROCK,
+    Place,
+    WireFormat,
+)
 
 _OF_VERTEX: Final = Place(
     re.compile(r"/publishers/anthropic/models/(?P<model>[^/]+):(rawPredict|streamRawPredict)\Z"),
@@ -17,6 +23,7 @@ _OF_BEDROCK: Final = Place(
     re.compile(r"/model/(?P<model>[^/]+)/invoke(-with-response-stream)?\Z"),
     since=2,
     needs="anthropic_version",
+    provider="aws",
     escaped=re.compile(r"%([2-7][0-9A-Fa-f])"),
 )
 """Other models at Bedrock have other formats, and bodies without that member."""
@@ -24,6 +31,7 @@ _OF_BEDROCK: Final = Place(
 FORMAT: Final = WireFormat(
     name=request.API,
     route=ANTHROPIC,
+    elsewhere=(ANTHROPIC_VERTEX, BEDROCK),
     places=(Place(re.compile(r"/messages\Z")), _OF_VERTEX, _OF_BEDROCK),
     conversation="messages",
     is_shaped=request.is_shaped,

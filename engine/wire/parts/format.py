@@ -31,13 +31,16 @@ class Route:
     variables: tuple[str, ...]
     """Those that clients read, the usual one first; none where no command is led here unasked."""
     upstream: str
-    """The base URL that they would have used; no slash at the end of its path."""
+    """The base URL that they would have used; no slash at the end of its path.  Empty where
+    nothing says which."""
     key: str = ""
     """The variable that its clients want a key in, even where none is needed."""
     version: str = ""
     """What its clients put behind the base URL themselves: `/v1`."""
     unversioned: str = ""
     """How paths begin of clients that take the version for the base's."""
+    regions: tuple[str, ...] = ()
+    """The variables that name the region of its server, which stands in `upstream` as `{}`."""
 
     def url_of(self, target: str) -> str:
         """Return where a request for `target`, path and query below this route, goes."""
@@ -49,6 +52,8 @@ class Route:
             and not base.endswith(self.version)
         ):
             path = f"{self.version}{path}"
+        if base in (_VERTEX, f"{_VERTEX}/v1") and (found := _LOCATION.match(path)) is not None:
+            base = base.replace(_VERTEX, _vertex_in(found[1]))
         asks = "&".join(filter(None, (always, query)))
         return f"{base}{path}?{asks}" if asks else f"{base}{path}"
 
@@ -77,8 +82,34 @@ ANTHROPIC: Final = Route(
     version="/v1",
     unversioned="/messages",  # of the Vercel AI SDK and opencode
 )
-GOOGLE: Final = Route("google", (), "https://generativelanguage.googleapis.com")
-"""Without variables of its own: Gemini CLI is led by its profile."""
+GOOGLE: Final = Route(
+    "google",
+    ("GOOGLE_GEMINI_BASE_URL",),
+    "https://generativelanguage.googleapis.com",
+    version="/v1",
+)
+_VERTEX: Final = "https://aiplatform.googleapis.com"
+"""Without a location; with one, the path of a request says it."""
+_LOCATION: Final = re.compile(r"(?:/v1[a-z0-9]*)?/projects/[^/]+/locations/([a-z0-9-]+)/")
+# google-genai leaves project and location out of its paths, unless its base URL ends so.
+GOOGLE_VERTEX: Final = Route(
+    "aiplatform.googleapis.com", ("GOOGLE_VERTEX_BASE_URL",), _VERTEX, version="/v1"
+)
+ANTHROPIC_VERTEX: Final = Route("vertex", ("ANTHROPIC_VERTEX_BASE_URL",), f"{_VERTEX}/v1")
+BEDROCK: Final = Route(
+    "bedrock",
+    ("ANTHROPIC_BEDROCK_BASE_URL",),
+    "https://bedrock-runtime.{}.amazonaws.com",
+    regions=("AWS_REGION", "AWS_DEFAULT_REGION"),
+)
+
+
+def _vertex_in(location: str) -> str:
+    """Return the server of Vertex in a location, as the clients of Google and Anthropic do."""
+    if location == "global":
+        return _VERTEX
+    inside = f"aiplatform.{location}.rep" if location in ("us", "eu") else f"{location}-aiplatform"
+    return f"https://{inside}.googleapis.com"
 
 
 @attrs.frozen
@@ -91,6 +122,8 @@ class Place:
     """From which `reads` of `wire.apis` on it is read."""
     needs: str = ""
     """The member that tells such a body from that of another format at the same path."""
+    provider: str = ""
+    """By whose prices it is priced, where not by those of the format's first server."""
     escaped: re.Pattern[str] = re.compile("%(40)")
     """What of a model's name is escaped in it: of Google's, the sign before a version alone."""
 
@@ -118,6 +151,8 @@ class WireFormat:
     """As logs have it: the parameter `api` of a request."""
     route: Route
     """The provider: how its clients find it, and by whose prices its models are priced."""
+    elsewhere: tuple[Route, ...] = ()
+    """Other servers that speak it."""
     places: tuple[Place, ...]
     conversation: str = ""
     """The member of a request that repeats the conversation; empty where it is read anew."""

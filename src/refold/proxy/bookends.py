@@ -77,7 +77,7 @@ def placeholders(record: ObservedRecord) -> dict[str, str]:
     rules = record.started.rules
     held = rules.get("redaction", {}).get("environment", ())
     begins = rules.get(KEYS, {})
-    wanted = (route.key for route in known_routes())
+    wanted = (route.key for route in known_routes() if route.key)
     return {
         name: f"{begin}{PLACEHOLDER}-{name}{'0' * _KEY_CHARS if begin else ''}"
         for name in (*wanted, *held)

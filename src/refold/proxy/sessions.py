@@ -69,6 +69,8 @@ class RecordedCommand:
     ended: Ended
     profile: str = ""
     """What the command is known as; empty for nothing."""
+    refused: tuple[str, ...] = ()
+    """Why requests were not passed on."""
 
 
 @attrs.frozen(kw_only=True)
@@ -117,11 +119,13 @@ def record_command(
         new_log(path, given, secrets, told) as journal,
     ):
         mcp = McpRecording(journal, secrets)
-        desk = Hub(Recording(journal, secrets, routes, known), mcp.connect)
+        desk = Recording(journal, secrets, routes, known)
         run = _Run(command, routes, secrets, signals, write, terminal, known)
-        ended = run.through(desk, journal)
+        ended = run.through(Hub(desk, mcp.connect), journal)
         seal(journal, ended, secrets)
-        return RecordedCommand(path, journal.head, journal.entries, ended, known.name)
+        return RecordedCommand(
+            path, journal.head, journal.entries, ended, known.name, tuple(desk.refused)
+        )
 
 
 def replay_command(

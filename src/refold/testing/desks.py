@@ -22,8 +22,8 @@ from refold.engine.observed.volatile import VolatileRules
 from refold.engine.wire.parts.format import Route
 from refold.proxy.bookends import again_rules
 from refold.proxy.desks.keys import Secrets
-from refold.proxy.desks.recording import READ_NOW, Recording
-from refold.proxy.desks.replaying import REFUSED, Replaying
+from refold.proxy.desks.recording import READ_NOW, REFUSED, Recording
+from refold.proxy.desks.replaying import Replaying
 from refold.proxy.http.turns import Desk, Forward, Incoming, Passing, Serve
 from refold.replay.observed.matching import Matcher
 from refold.replay.observed.record import ObservedRecord, read_record

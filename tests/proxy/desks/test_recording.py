@@ -63,6 +63,43 @@ def test_a_request_and_its_answer_are_two_events(
     assert refold.verify(log).complete
 
 
+CLAUDE = {
+    "anthropic_version": "bedrock-2023-05-31",
+    "max_tokens": 9,
+    "messages": [{"role": "user", "content": "Hello"}],
+}
+SIGNED = {"authorization": "AWS4-HMAC-SHA256 Credential=AKIA/eu/bedrock, Signature=5d6"}
+
+
+@pytest.mark.parametrize(
+    ("more", "headers", "what_to_do"),
+    [
+        ("", SIGNED, "AWS_BEARER_TOKEN_BEDROCK"),
+        ("?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Signature=5d6", {}, "AWS_BEARER_TOKEN_BEDROCK"),
+        ("", {}, "set AWS_REGION"),
+    ],
+    ids=["signed", "presigned", "nowhere"],
+)
+def test_what_cannot_pass_is_refused_by_name(
+    more: str, headers: dict[str, str], what_to_do: str, tmp_path: Path
+) -> None:
+    """At the first request, in the form of its interface; no server hears of it."""
+    log = tmp_path / "run.jsonl"
+    path = f"/bedrock/model/anthropic.claude-v1:0/invoke{more}"
+    with Upstream() as upstream, recorded(log, upstream.openai_url) as base:
+        status, body = said(base, CLAUDE, path=path, headers=headers)
+        heard = upstream.received
+    with replayed(log) as (base, _):
+        again = said(base, CLAUDE, path=path)
+
+    assert (status, heard) == (400, [])
+    assert again == (status, body)
+    assert what_to_do in json.loads(body)["error"]["message"]
+    (answer,) = data_of(log, "model.answered")
+    assert answer["error"]["code"] == "refused"
+    assert what_to_do in answer["error"]["message"]
+
+
 @pytest.mark.parametrize(
     "body",
     [b"", b"\xff\xfe", b"[1, 2", b'{"messages": 3}', b'{"a": 1, "a": 2}', b'"\\ud800"', b"{}" * 9],

@@ -23,6 +23,10 @@ def test_by_default_routes_lead_to_the_providers() -> None:
     assert upstreams() == {
         "openai": "https://api.openai.com/v1",
         "anthropic": "https://api.anthropic.com",
+        "google": "https://generativelanguage.googleapis.com",
+        "vertex": "https://aiplatform.googleapis.com/v1",
+        "bedrock": "",
+        "aiplatform.googleapis.com": "https://aiplatform.googleapis.com",
     }
 
 
@@ -37,7 +41,53 @@ def test_one_url_is_for_all_and_a_name_for_one() -> None:
     assert upstreams("http://one/v1", "anthropic=http://two") == {
         "openai": "http://one/v1",
         "anthropic": "http://two",
+        "google": "http://one",
+        "aiplatform.googleapis.com": "http://one",
+        "vertex": "http://one/v1",
+        "bedrock": "http://one/v1",
     }
+
+
+def test_a_known_variable_is_no_second_route() -> None:
+    """Its clients are led to one place."""
+    found = upstreams("GOOGLE_VERTEX_BASE_URL=http://a", "OPENAI_API_BASE=http://b/v1")
+
+    assert (found["aiplatform.googleapis.com"], found["openai"]) == ("http://a", "http://b/v1")
+    assert found.keys() == upstreams().keys()
+
+
+def test_bedrock_is_where_the_region_is() -> None:
+    """As its client finds it; the variable goes before."""
+    server = "https://bedrock-runtime.eu-west-1.amazonaws.com"
+
+    assert upstreams(AWS_DEFAULT_REGION="eu-west-1")["bedrock"] == server
+    assert upstreams(AWS_REGION="eu-west-1", AWS_DEFAULT_REGION="b")["bedrock"] == server
+    assert upstreams(AWS_REGION="a.example/")["bedrock"] == ""
+    found = upstreams(AWS_REGION="a", ANTHROPIC_BEDROCK_BASE_URL="http://localhost:1")
+    assert found["bedrock"] == "http://localhost:1"
+
+
+@pytest.mark.parametrize(
+    ("location", "server"),
+    [
+        ("global", "aiplatform.googleapis.com"),
+        ("eu", "aiplatform.eu.rep.googleapis.com"),
+        ("europe-west4", "europe-west4-aiplatform.googleapis.com"),
+    ],
+)
+def test_vertex_is_where_the_path_says(location: str, server: str) -> None:
+    """Of a request that names its location; another upstream stays as it was given."""
+    path = f"/projects/p/locations/{location}/publishers/google/models/m:generateContent"
+    routes = {route.name: route for route in routes_of([], {})}
+    google, anthropic = routes["aiplatform.googleapis.com"], routes["vertex"]
+
+    assert google.url_of(f"/v1beta1{path}") == f"https://{server}/v1beta1{path}"
+    assert anthropic.url_of(path) == f"https://{server}/v1{path}"
+    assert google.url_of("/v1/publishers/google/models/m:generateContent").startswith(
+        "https://aiplatform.googleapis.com/v1/publishers"
+    )
+    elsewhere = attrs.evolve(google, upstream="https://aiplatform.googleapis.com.example")
+    assert elsewhere.url_of(path) == f"https://aiplatform.googleapis.com.example{path}"
 
 
 def test_a_variable_makes_a_route_of_its_own() -> None:

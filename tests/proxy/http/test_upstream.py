@@ -1,12 +1,11 @@
 """What goes on to a server and comes back is what either side said, and nothing is kept."""
 
-import gzip
 import json
 import socket
+import sys
 import threading
-import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import pytest
@@ -25,6 +24,13 @@ from tests.support.proxied import (
 )
 from tests.support.upstream import Upstream
 
+PACKERS: Final = {
+    "gzip": "gzip",
+    "deflate": "zlib",
+    "br": "brotli",
+    "zstd": "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd",
+}
+"""By encoding: the module whose `compress` makes it."""
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 
 
@@ -77,11 +83,11 @@ def test_cookies_are_the_programs(tmp_path: Path) -> None:
     assert cookies == ["sid=abc; path=/", "b=c"]
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+@pytest.mark.parametrize("encoding", PACKERS)
 def test_a_packed_answer_is_unpacked_though_nobody_asked(encoding: str, tmp_path: Path) -> None:
     """And recorded as what it says."""
     log, text = tmp_path / "run.jsonl", json.dumps({"a": "x" * 1000}).encode()
-    packed = gzip.compress(text) if encoding == "gzip" else zlib.compress(text)
+    packed = pytest.importorskip(PACKERS[encoding]).compress(text)
     head = f"HTTP/1.1 200 OK\r\ncontent-encoding: {encoding}\r\ncontent-length: {len(packed)}"
     with (
         RawServer(answering(head.encode() + b"\r\n\r\n", packed)) as server,

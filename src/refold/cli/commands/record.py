@@ -81,6 +81,8 @@ def command(
         output.hint(f"{known}; --profile none compares all")
     if recorded.ended.lost:
         output.complain(f"standard output: {recorded.ended.lost}: some of what was printed is lost")
+    for why in recorded.refused:
+        output.complain(f"a request was not passed on: {why}")
     if recorded.entries <= _FIRST_AND_LAST:
         output.hint(_NONE_CAME)
         for name in past_the_proxy(upstreams)[:_SHOWN]:

@@ -17,16 +17,22 @@ from refold.engine.events.events import ModelAnswered
 from refold.engine.models.prices import priced
 from refold.engine.observed.observer import Journal, Observer, Turn
 from refold.engine.observed.profile import NO_PROFILE, Profile, Whose
-from refold.engine.wire.apis import FORMATS, NEWEST, read_request, reader_of
+from refold.engine.wire.apis import NEWEST, provider_of, read_request, reader_of
 from refold.engine.wire.parts.exchange import OTHER, Answered, Asked
 from refold.engine.wire.parts.format import Route
 from refold.engine.wire.parts.kept_answers import Wire, kept_headers, pieces
 from refold.engine.wire.parts.remembered import Remembered
-from refold.engine.wire.spelling import can_spell, spelled
+from refold.engine.wire.spelling import can_spell, refused, spelled
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.http.turns import Forward, Incoming, Serve
 
 BAD_GATEWAY: Final = 502
+REFUSED: Final = 400
+"""A status that clients do not retry."""
+_SIGNED: Final = (
+    "the request is signed for the name of its server (AWS SigV4), so it cannot pass a proxy: "
+    "set AWS_BEARER_TOKEN_BEDROCK to an API key of Bedrock, and give the client no AWS keys"
+)
 
 
 class Log(Journal, Protocol):
@@ -53,9 +59,11 @@ class Recording:
         self._remembered = Remembered()
         self._profile = profile
         self._observer = Observer(log, profile)
+        self.refused: dict[str, None] = {}
+        """Why requests were not passed on, each once."""
 
-    def begin(self, incoming: Incoming) -> Forward:
-        """Write a request down, and pass it on.
+    def begin(self, incoming: Incoming) -> Forward | Serve:
+        """Write a request down, and pass it on, or refuse it.
 
         Raises:
             LogPoisoned: the log cannot be written: nothing passes any more.
@@ -64,7 +72,29 @@ class Recording:
         turn = observed(self._observer, asked, incoming, self._secrets, self._profile)
         self._log.sync()
         passing = Kept(self._log, self._observer, turn, self._secrets)
-        return forwarded(self._routes[incoming.route], incoming, passing)
+        route = self._routes[incoming.route]
+        if why := _why_not(route, incoming):
+            self.refused[why] = None
+            return passing.refused(why)
+        return forwarded(route, incoming, passing)
+
+
+def _why_not(route: Route, incoming: Incoming) -> str:
+    """Return why a request cannot be passed on; empty for one that can."""
+    signature = incoming.header("authorization").lower().startswith("aws4-")
+    if signature or "x-amz-signature=" in incoming.target.lower():
+        return _SIGNED
+    if not route.upstream:
+        name = route.variables[0]
+        return f"nothing says where {name} leads: set AWS_REGION, or --upstream {name}=URL"
+    return ""
+
+
+def refusal(asked: Asked, message: str) -> Serve:
+    """Return an answer that refuses a request, in its format; not to be retried."""
+    body = json.dumps(refused(asked, REFUSED, message)).encode()
+    headers = {"content-type": "application/json", "x-should-retry": "false"}
+    return Serve(status=REFUSED, headers=headers, pieces=[(0, body)])
 
 
 def forwarded(route: Route, incoming: Incoming, passing: "Kept") -> Forward:
@@ -197,12 +227,22 @@ class Kept:
         if self._has_begun:
             self._wire.end("cut")
             self._answered(self._reader.answered())
-        else:
-            self.head(BAD_GATEWAY, tuple(headers.items()))
-            self.chunk(body)
-            self._wire.end("whole")
-            self._answered(Answered(status="error", error={"code": code, "message": message}))
-        return Serve(status=BAD_GATEWAY, headers=headers, pieces=[(0, body)])
+            return Serve(status=BAD_GATEWAY, headers=headers, pieces=[(0, body)])
+        return self._told(
+            Serve(status=BAD_GATEWAY, headers=headers, pieces=[(0, body)]), code, message
+        )
+
+    def refused(self, why: str) -> Serve:
+        """Write down that a request was not passed on; return what to say of it."""
+        return self._told(refusal(self._turn.asked, f"refold: {why}"), "refused", why)
+
+    def _told(self, said: Serve, code: str, message: str) -> Serve:
+        self.head(said.status, tuple(said.headers.items()))
+        for _, content in said.pieces:
+            self.chunk(content)
+        self._wire.end("whole")
+        self._answered(Answered(status="error", error={"code": code, "message": message}))
+        return said
 
     def gone(self) -> None:
         """Write down that the program left; as many do when all is said, before the end comes."""
@@ -226,8 +266,7 @@ class Kept:
     def _answered(self, answered: Answered) -> None:
         scrubbed = self._secrets.scrubbed(answered)
         asked = self._turn.asked
-        provider = FORMATS[asked.api].route.name if asked.api in FORMATS else ""
-        name = f"{provider}:{asked.model}"
+        name = f"{provider_of(asked)}:{asked.model}"
         scrubbed = attrs.evolve(scrubbed, usage=priced(scrubbed.usage, name))
         self._keep_only(scrubbed if scrubbed.message != answered.message else None)
         try:

@@ -18,14 +18,22 @@ from refold.engine.observed.observer import Observer, Turn
 from refold.engine.observed.profile import Profile
 from refold.engine.process.bounds import BY_SIGNAL
 from refold.engine.wire.apis import reader_of
-from refold.engine.wire.parts.exchange import Answered, Asked
+from refold.engine.wire.parts.exchange import Answered
 from refold.engine.wire.parts.format import Route
 from refold.engine.wire.parts.kept_answers import pieces
 from refold.engine.wire.parts.remembered import Remembered
-from refold.engine.wire.spelling import can_spell, refused, spelled
+from refold.engine.wire.spelling import can_spell, spelled
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.ordering import Order
-from refold.proxy.desks.recording import Kept, Log, asked_of, forwarded, observed, reads_of
+from refold.proxy.desks.recording import (
+    Kept,
+    Log,
+    asked_of,
+    forwarded,
+    observed,
+    reads_of,
+    refusal,
+)
 from refold.proxy.http.turns import Ending, Forward, Incoming, Serve
 from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.explaining import divergence_of
@@ -39,8 +47,6 @@ Pace = Literal["full", "recorded"]
 
 ADVICE: Final = "`refold replay` says what differs when the command has ended"
 """Where a program that is refused an answer, and people who read its error, find more."""
-REFUSED: Final = 400
-"""A status that clients do not retry."""
 GATEWAY_TIMEOUT: Final = 504
 
 
@@ -196,11 +202,13 @@ class Replaying:
             self.live += 1
             kept = Kept(self._log, self._observer, turn, self._secrets)
             return forwarded(self._routes[incoming.route], incoming, kept)
-        body = json.dumps(_refusal(miss.asked, divergence, self._advice)).encode()
+        message = (
+            f"refold replay: no recorded answer to this request ({divergence.where}; "
+            f"{divergence.cause}). {self._advice}"
+        )
         error = {"code": "not_recorded", "message": f"{divergence.where}: {divergence.cause}"}
         self._observer.answered(turn, Answered(status="error", error=error))
-        headers = {"content-type": "application/json", "x-should-retry": "false"}
-        return Serve(status=REFUSED, headers=headers, pieces=[(0, body)])
+        return refusal(miss.asked, message)
 
 
 def _ending(record: ObservedRecord, found: RecordedTurn) -> Ending:
@@ -228,11 +236,3 @@ def _told(status: int, message: str) -> Serve:
     body = json.dumps({"error": error}).encode()
     headers = {"content-type": "application/json", "x-should-retry": "false"}
     return Serve(status=status, headers=headers, pieces=[(0, body)])
-
-
-def _refusal(asked: Asked, divergence: Divergence, advice: str) -> dict[str, object]:
-    message = (
-        f"refold replay: no recorded answer to this request ({divergence.where}; "
-        f"{divergence.cause}). {advice}"
-    )
-    return refused(asked, REFUSED, message)

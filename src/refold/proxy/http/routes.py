@@ -27,8 +27,9 @@ def routes_of(
     """Return all routes: the known ones, and those that `upstreams` add.
 
     Each of `upstreams` is `URL` (for all known ones), `openai=URL`, `anthropic=URL`, or
-    `VARIABLE=URL` for a client of another provider.  Without one, a known route leads to where its
-    variables did in `environment` (default: this process's), else to the provider.
+    `VARIABLE=URL`, also for a client of another provider.  Without one, a known route leads to
+    where its variables did in `environment` (default: this process's), else to the provider: of
+    Bedrock, to the region that it names.
 
     Raises:
         UsageError: one has another form.
@@ -40,13 +41,13 @@ def routes_of(
         if not equals or "://" in name:
             for route in known_routes():
                 known[route.name] = attrs.evolve(route, upstream=_for(route, _checked(upstream)))
-        elif name in known:
-            known[name] = attrs.evolve(known[name], upstream=_checked(url))
+        elif (at := _known_as(name)) is not None:
+            known[at] = attrs.evolve(known[at], upstream=_checked(url))
         elif _VARIABLE.fullmatch(name) and name.upper() == name:
             known[name.lower()] = Route(name.lower(), (name,), _checked(url))
         else:
             raise UsageError(
-                f"--upstream {upstream}: expected URL, {'=URL, '.join(known)}=URL or "
+                f"--upstream {upstream}: expected URL, openai=URL, anthropic=URL or "
                 "VARIABLE=URL, where VARIABLE is what the client reads its base URL from"
             )
     return tuple(known.values())
@@ -90,7 +91,8 @@ def with_recorded(
     found = os.environ if environment is None else environment
     made = list(routes)
     for name in variables:
-        if name in others_of(made) or not _VARIABLE.fullmatch(name):
+        is_led = any(name in route.variables for route in made)
+        if is_led or not _VARIABLE.fullmatch(name):
             continue
         if is_live and not found.get(name):
             raise UsageError(
@@ -110,15 +112,25 @@ def environment_of(routes: Iterable[Route], base: str) -> dict[str, str]:
     return found
 
 
+def _known_as(name: str) -> str | None:
+    """Return the route of that name, or that a variable leads to; `None` for one to be added."""
+    known = known_routes()
+    return next((each.name for each in known if name in (each.name, *each.variables)), None)
+
+
 def _as_was(route: Route, environment: Mapping[str, str]) -> Route:
     variable = next((name for name in route.variables if environment.get(name)), None)
+    if variable is None and route.regions:
+        region = next(filter(None, map(environment.get, route.regions)), "")
+        is_one = re.fullmatch(r"[a-z0-9-]+", region) is not None
+        return attrs.evolve(route, upstream=route.upstream.format(region) if is_one else "")
     if variable is None:
         return route
     return attrs.evolve(route, upstream=_checked(environment[variable], variable))
 
 
 def _for(route: Route, url: str) -> str:
-    """Return one URL as a provider's clients mean it: Anthropic's add the version themselves."""
+    """Return one URL as a provider's clients mean it: many add the version themselves."""
     return url.removesuffix(route.version)
 
 

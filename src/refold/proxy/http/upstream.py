@@ -40,8 +40,8 @@ _HOP: Final = frozenset(
     }
 )
 """Headers that belong to one connection, or to the proxy."""
-_UNPACKED: Final = frozenset({"deflate", "gzip", "identity", ""})
-"""Encodings that are taken off an answer; one with any other passes as it is."""
+_PLAIN: Final = frozenset({"identity", ""})
+"""Encodings that are none."""
 
 _STATUSES: Final = range(200, 600)
 """Those that answers have; what has another cannot be passed on as it is."""
@@ -94,6 +94,7 @@ class Upstream:
 
     def __init__(self, *, at_once: bool = True) -> None:
         """Get ready: `at_once`, or when a server is first asked; certificates take their time."""
+        self._unpacked = _PLAIN
         if at_once:
             _ = self._client
 
@@ -106,6 +107,9 @@ class Upstream:
             )
         except (ImportError, ValueError, OSError) as error:
             raise UsageError(f"the proxy or certificates of this environment: {error}") from None
+        # Those that it can take off: more where `brotli` and `backports.zstd` are installed.
+        unpacked = client.headers["accept-encoding"].split(",")
+        self._unpacked = _PLAIN | {each.strip() for each in unpacked}
         client.headers.clear()  # nothing is sent that the program did not say
         client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=()))
         return client
@@ -121,7 +125,7 @@ class Upstream:
         """
         answer = await self._begun(method, url, headers, body)
         encodings = answer.headers.get("content-encoding", "").lower().split(",")
-        is_unpacked = {each.strip() for each in encodings} <= _UNPACKED
+        is_unpacked = {each.strip() for each in encodings} <= self._unpacked
         try:
             yield Answer(
                 status=answer.status_code,
