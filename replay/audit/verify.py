@@ -52,6 +52,8 @@ class LogReport(Document):
     head: str
     """Hash of the last of them; empty for none."""
     damage: tuple[Damage, ...] = ()
+    guarantee: str = ""
+    """`matched` of a watched command's log; empty of a program's, and where nothing says."""
 
 
 @attrs.frozen
@@ -338,6 +340,7 @@ class _Check:
             is_complete = self._bond.head == self._head
         else:  # no crash tears a tail behind the last line, or behind the one that a parent holds
             is_complete = (is_ended or is_joined) and not self._is_torn
+        started = self._causality.started
         return LogReport(
             path=str(self._path),
             intact=not wrong,
@@ -345,6 +348,7 @@ class _Check:
             entries=self._entries,
             head=self._head,
             damage=tuple(self._damage),
+            guarantee=(started.guarantee or "") if started is not None else "",
         )
 
 

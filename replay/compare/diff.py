@@ -22,7 +22,7 @@ from refold.replay.compare.log_diff import Category, LogDiff, LogDifference, Run
 from refold.replay.compare.observed_calls import ObservedCalls, paired
 from refold.replay.compare.pairing import ArgumentMode, MatchMode, Paired, is_alike, pairs_of
 from refold.replay.difference.pointer_diff import Difference, differences
-from refold.replay.index.guarantee import is_observed
+from refold.replay.index.guarantee import MATCHED, is_observed
 
 __all__ = [
     "ArgumentMode",
@@ -89,6 +89,7 @@ def diff(
         notes=tuple(comparison.notes),
         entries=max(comparison.entries),
         runs=comparison.runs,
+        guarantee=MATCHED if is_observed(log_a) or is_observed(log_b) else "",
     )
 
 

@@ -12,6 +12,7 @@ import attrs
 from refold.engine.encoding.document import Document
 from refold.replay.compare.pairing import ArgumentMode, MatchMode
 from refold.replay.difference.pointer_diff import Difference, shown
+from refold.replay.index.guarantee import OBSERVED
 from refold.replay.tree.tree_text import printable
 
 Category = Literal[
@@ -110,6 +111,8 @@ class LogDiff(Document):
     """Of the larger of the two trees, that were compared."""
     runs: int
     """Pairs of logs that were compared."""
+    guarantee: str = ""
+    """`matched` where one of them is a watched command's log, else empty."""
 
     @property
     def identical(self) -> bool:
@@ -136,6 +139,8 @@ class LogDiff(Document):
             for place in each.differences:
                 told = _shortened(printable(str(place)))
                 yield f"not compared: {printable(each.run)}: {told}"
+        if self.guarantee:
+            yield f"guarantee: {self.guarantee} ({OBSERVED})"
 
 
 def _count(number: int, thing: str, things: str = "") -> str:

@@ -18,6 +18,8 @@ GUARANTEE: Final = (
     "requests were matched with the record; the command itself was not run on Refold's kernel"
 )
 """What it means, where requests were."""
+OBSERVED: Final = "its requests were recorded; the command itself was not run on Refold's kernel"
+"""What it means of a log of which nothing was run."""
 
 
 def is_observed(log: Path) -> bool:

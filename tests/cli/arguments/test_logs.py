@@ -6,15 +6,18 @@ import shutil
 from pathlib import Path
 
 import click
+import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
 from refold.cli.arguments.logs import complain_of_unnamed, opened_log, started
 from refold.cli.group import refold
+from refold.cli.schema.documents import schema
 from refold.engine.errors import EventMalformed, LogDamaged
 from refold.engine.log import read_entries
 from refold.engine.log.line import FIRST, NO_HASH, TRAILER, header_hash, stored_hash, trailer
 from refold.engine.log.pack import pack
+from tests.support import watched
 
 
 def test_a_plain_log_is_read_where_it_is(survey_log: Path) -> None:
@@ -179,3 +182,42 @@ def test_nonsense_whose_hashes_hold_is_damage_and_no_fault(
 
 def _call(*words: str) -> Result:
     return CliRunner().invoke(refold, list(words))
+
+
+@pytest.mark.parametrize(
+    ("command", "document"),
+    [
+        ("show LOG", "show"),
+        ("show --events LOG", "events"),
+        ("tail LOG", "events"),
+        ("verify LOG", "verify"),
+        ("verify .", "verify"),
+        ("diff LOG LOG", "diff"),
+        ("state LOG", "state"),
+        ("state --diff 1 2 LOG", "state-diff"),
+        ("why LOG 2", "why"),
+        ("ls .", "ls"),
+    ],
+)
+def test_every_report_of_a_watched_log_names_its_guarantee(
+    command: str, document: str, survey_log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In words and in the document; that of a program's log has another, which is the usual one."""
+    monkeypatch.chdir(tmp_path)
+    talk = watched.talk(watched.user("Hello"), watched.says("Hello yourself."))
+    log = watched.record(tmp_path / "a.jsonl", talk)
+
+    def told(path: Path) -> tuple[str, str]:
+        words = [str(path) if word == "LOG" else word for word in command.split()]
+        text, plain = (CliRunner().invoke(refold, [*words, *more]) for more in ((), ("--json",)))
+        assert (text.exit_code, plain.exit_code) == (0, 0), text.output
+        jsonschema.validate(json.loads(plain.stdout), schema(document))
+        return text.stdout, plain.stdout
+
+    text, plain = told(log)
+    assert "matched" in text
+    assert re.search(r'"guarantee": ?"matched"', plain)
+    if "LOG" in command:
+        text, plain = told(survey_log)
+        assert "matched" not in text
+        assert '"matched"' not in plain

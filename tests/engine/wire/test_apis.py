@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refold.engine.encoding.canonical import encode, encode_sorted
-from refold.engine.wire.apis import read_request, reader_of, spoken
+from refold.engine.wire.apis import provider_of, read_request, reader_of, spoken
 from refold.engine.wire.parts.exchange import Answered, Asked
 from tests.support.api_bodies import BODIES, PATHS, changed, plain
 from tests.support.corpus import RecordedExchange, corpus, recorded_exchanges
@@ -56,6 +56,7 @@ def test_anthropic_on_bedrock_is_read_as_anthropics() -> None:
         assert (found.api, found.model) == ("messages", name)
         assert found.streamed == is_stream
         assert found.parameters["$path"] == path
+        assert provider_of(found) == "aws"
         assert read_request("POST", path, content, reads=1).api == "other", "as older logs"
         nova = content.replace(b"anthropic_version", b"schemaVersion")
         assert read_request("POST", path, nova).api == "other"

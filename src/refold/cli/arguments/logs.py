@@ -6,7 +6,7 @@ logs), §14.9.
 
 import contextlib
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ from refold.engine.log import Entry, read_entries
 from refold.engine.log.blobs import BlobBroken
 from refold.engine.log.names import PACKED_SUFFIX
 from refold.engine.log.pack import opened
-from refold.replay.index.guarantee import refuse_observed
+from refold.replay.index.guarantee import MATCHED, OBSERVED, is_observed, refuse_observed
 
 Command = Callable[..., Any]
 
@@ -158,6 +158,17 @@ def started(path: Path) -> RunStarted:
     if not isinstance(event, RunStarted):
         raise EventMalformed(first.kind, "", "run.started", first.kind)
     return event
+
+
+def guarantee_of(log: Path) -> dict[str, str]:
+    """Return {guarantee} as reports of a watched command's log have it; of a program's, nothing."""
+    return {"guarantee": MATCHED} if is_observed(log) else {}
+
+
+def say_guarantee(told: Mapping[str, str]) -> None:
+    """Print the line of a report that names the guarantee of a watched command's log."""
+    if told:
+        output.line((f"guarantee: {told['guarantee']} ({OBSERVED})", "dim"))
 
 
 def program_started(log: OpenedLog) -> RunStarted:

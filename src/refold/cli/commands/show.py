@@ -7,7 +7,15 @@ from typing import Any, Final
 import attrs
 import click
 
-from refold.cli.arguments.logs import LOG, OpenedLog, first_entry, json_option, opened_log
+from refold.cli.arguments.logs import (
+    LOG,
+    OpenedLog,
+    first_entry,
+    guarantee_of,
+    json_option,
+    opened_log,
+    say_guarantee,
+)
 from refold.cli.output import output, words
 from refold.cli.output.entries import heading, kind_width, origin_of, print_entry
 from refold.cli.output.exit_codes import DAMAGED, FINE
@@ -156,8 +164,10 @@ def _events(log: OpenedLog, *, as_json: bool) -> None:
     entries = read_entries(log.path, torn_ok=True)
     if as_json:
         rows = [loads(entry.line) for entry in entries]
-        output.document({"log": output.shown_path(log.given), "entries": rows})
+        told = {"log": output.shown_path(log.given), "entries": rows}
+        output.document({**told, **guarantee_of(log.path)})
         return
+    say_guarantee(guarantee_of(log.path))
     width = kind_width(log.path)
     heading(width)
     for entry in entries:

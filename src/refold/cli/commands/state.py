@@ -7,14 +7,22 @@ from typing import Any, Final
 import attrs
 import click
 
-from refold.cli.arguments.logs import LOG, OpenedLog, json_option, opened_log, started
+from refold.cli.arguments.logs import (
+    LOG,
+    OpenedLog,
+    guarantee_of,
+    json_option,
+    opened_log,
+    say_guarantee,
+    started,
+)
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DIFFERS, FINE
 from refold.cli.output.pages import page
 from refold.engine.state import Left, RunState, state_digest, state_json
 from refold.replay.audit.refolding import Refolded, refold_log, state
 from refold.replay.difference.pointer_diff import Difference, differences
-from refold.replay.index.guarantee import MATCHED
+from refold.replay.index.guarantee import OBSERVED
 
 _PAGE: Final = """
 Examples:
@@ -54,20 +62,20 @@ def command(*, log: Path, at: int | None, between: tuple[int, int] | None, as_js
             raise click.UsageError("--at shows one state and --diff compares two: give one of them")
         return _compare(log, *between, as_json=as_json)
     with opened_log(log) as opened, output.progress(f"folding {log}"):
-        first = started(opened.path)  # a file without a first entry has no state
+        started(opened.path)  # a file without a first entry has no state
         found, whole = _folded(opened.path, at)
-        document = _document(found, whole, at, opened)
+        document = _document(found, whole, at, opened) | guarantee_of(opened.path)
     if as_json:
         output.document(document)
     else:
-        _describe(found, document, has_limits=first.guarantee != MATCHED)
+        _describe(found, document)
     return DIFFERS if document["agrees"] is False else FINE
 
 
 def _compare(log: Path, before: int, after: int, *, as_json: bool) -> int:
     """Print where two states differ; that they do is no fault."""
     with opened_log(log) as opened, output.progress(f"folding {log}"):
-        program = started(opened.path).program
+        program, guarantee = started(opened.path).program, guarantee_of(opened.path)
         one, other = state(opened.path, before), state(opened.path, after)
     found = differences(state_json(one), state_json(other))
     if as_json:
@@ -78,6 +86,7 @@ def _compare(log: Path, before: int, after: int, *, as_json: bool) -> int:
             "before_digest": state_digest(one),
             "after_digest": state_digest(other),
             "differences": [difference.as_json() for difference in found],
+            **guarantee,
         }
         output.document(document)
         return FINE
@@ -87,6 +96,7 @@ def _compare(log: Path, before: int, after: int, *, as_json: bool) -> int:
         _print_places(parent, kind, list(same))
     if not found:
         output.line("  the same state")
+    say_guarantee(guarantee)
     return FINE
 
 
@@ -137,7 +147,7 @@ def _document(
     }
 
 
-def _describe(state: RunState, document: dict[str, Any], *, has_limits: bool) -> None:
+def _describe(state: RunState, document: dict[str, Any]) -> None:
     output.line((f"{state.program}", "bold"), f" after entry {document['at']}")
     how = f" ({state.reason})" if state.reason and state.reason != "done" else ""
     output.line("  status     ", (state.status, output.status_style(state.status)), how)
@@ -163,9 +173,11 @@ def _describe(state: RunState, document: dict[str, Any], *, has_limits: bool) ->
         output.line(
             f"  limit      {hit.limit} {hit.allowed:g}: hit {words.counted(hit.count, 'time')}"
         )
-    if has_limits:  # nobody limits a watched command
+    if "guarantee" not in document:  # nobody limits a watched command
         output.line(f"  left       {_left(state.left)}")
     output.line("  digest     ", document["digest"][:16], f"  {_agreement(document)}")
+    if "guarantee" in document:
+        output.line(f"  guarantee  {document['guarantee']}: {OBSERVED}")
 
 
 _UNITS: Final = {

@@ -8,7 +8,14 @@ from typing import Any, BinaryIO, Final
 
 import click
 
-from refold.cli.arguments.logs import LOG, first_entry, json_option, opened_log
+from refold.cli.arguments.logs import (
+    LOG,
+    first_entry,
+    guarantee_of,
+    json_option,
+    opened_log,
+    say_guarantee,
+)
 from refold.cli.output import output
 from refold.cli.output.entries import heading, kind_width, origin_of, print_entry
 from refold.cli.output.exit_codes import FINE
@@ -49,10 +56,12 @@ def command(*, log: Path, count: int, follow: bool, as_json: bool) -> int:
         raise click.UsageError("--follow never ends in one document: leave --json out")
     with opened_log(log) as opened:
         origin_us = origin_of(first_entry(opened.path).meta)
-        last = _last(opened.path, count)
+        last, guarantee = _last(opened.path, count), guarantee_of(opened.path)
         if as_json:
-            output.document({"log": output.shown_path(log), "entries": [_plain(e) for e in last]})
+            rows = [_plain(entry) for entry in last]
+            output.document({"log": output.shown_path(log), "entries": rows, **guarantee})
             return FINE
+        say_guarantee(guarantee)
         width = kind_width(opened.path)
         heading(width)
         for entry in last:

@@ -20,6 +20,7 @@ from refold.engine.errors import LogUnsupported, RefoldError
 from refold.engine.log.damage import TORN_TAIL, Damage
 from refold.engine.log.names import Folder
 from refold.replay.audit.verify import LEAVES_INTACT, OTHER_HEAD, LogReport, Verification, verify
+from refold.replay.index.guarantee import OBSERVED
 
 _SHOWN: Final = 10
 """Places of damage that people are shown of one tree."""
@@ -172,7 +173,8 @@ def _describe_many(found: Sequence[_Verified]) -> None:
         tree = each.verification
         answers = _answer(tree.intact), _answer(tree.complete)
         counts = f"{len(tree.logs):>4,}", f"{sum(log.entries for log in tree.logs):>7,}"
-        rows.append([*answers, *counts, output.shown_path(each.log.given)])
+        guarantee = f" · {tree.root.guarantee}" if tree.root.guarantee else ""
+        rows.append([*answers, *counts, f"{output.shown_path(each.log.given)}{guarantee}"])
     output.table(rows)
     bad = [each for each in found if not each.is_fine]
     for each in bad:
@@ -203,6 +205,8 @@ def describe(verification: Verification, log: OpenedLog) -> None:
     output.line("  intact     ", _answer(verification.intact), f"  {what}")
     output.line("  complete   ", _answer(verification.complete), f"  {_ends(verification, log)}")
     output.line("  authentic  ", ("-  ", "dim"), "  not signed")
+    if verification.root.guarantee:
+        output.line(f"  guarantee  {verification.root.guarantee}: {OBSERVED}")
     if verification.head:
         output.line(f"  head       {verification.head}")
     for damage in verification.damage[:_SHOWN]:

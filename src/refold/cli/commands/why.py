@@ -5,7 +5,15 @@ from typing import Any, Final
 
 import click
 
-from refold.cli.arguments.logs import LOG, OpenedLog, json_option, opened_log, started
+from refold.cli.arguments.logs import (
+    LOG,
+    OpenedLog,
+    guarantee_of,
+    json_option,
+    opened_log,
+    say_guarantee,
+    started,
+)
 from refold.cli.output import output, words
 from refold.cli.output.entries import STYLES, gist
 from refold.cli.output.exit_codes import FINE
@@ -59,10 +67,11 @@ def command(*, log: Path, entry: int, every: bool, as_json: bool) -> int:
             found = causes(opened.path, entry, every=every, most=most)
         shown = [opened.shown(cause.log) for cause in found.first]
         if as_json:
-            output.document(_document(found, shown, opened))
+            output.document(_document(found, shown, opened) | guarantee_of(opened.path))
         else:
             with output.at_most(most, "link", found.count - len(found.first)):
                 _describe(found.first, shown, every=every)
+            say_guarantee(guarantee_of(opened.path))
     return FINE
 
 

@@ -126,6 +126,10 @@ def _show() -> Schema:
     }
 
 
+_GUARANTEE: Final = {"guarantee": {"const": "matched"}}
+"""Only of a watched command's log."""
+
+
 def _state() -> Schema:
     return record(
         {
@@ -138,7 +142,8 @@ def _state() -> Schema:
                 "type": "object",
                 "required": ["state_version", "status", "entries", "open", "tools", "children"],
             },
-        }
+        },
+        _GUARANTEE,
     )
 
 
@@ -151,13 +156,14 @@ def _state_diff() -> Schema:
             "before_digest": HASH,
             "after_digest": HASH,
             "differences": list_of(DIFFERENCE),
-        }
+        },
+        _GUARANTEE,
     )
 
 
 def _why() -> Schema:
     causes = list_of(_of(Cause))
-    return record({"log": TEXT, "entry": COUNT, "causes": causes, "count": COUNT})
+    return record({"log": TEXT, "entry": COUNT, "causes": causes, "count": COUNT}, _GUARANTEE)
 
 
 def _recover() -> Schema:
@@ -189,7 +195,8 @@ def _recover() -> Schema:
 
 def _diff() -> Schema:
     spent = record({"models": list_of(TEXT), "usage": _of(Usage), "own_usage": _of(Usage)})
-    return _of(LogDiff, spent=record({"a": spent, "b": spent}))
+    matched: Schema = {"enum": ["", "matched"]}
+    return _of(LogDiff, guarantee=matched, spent=record({"a": spent, "b": spent}))
 
 
 def _ls() -> Schema:
@@ -208,7 +215,7 @@ def _ls() -> Schema:
         },
         {
             "forked": record({"head": HASH, "at": COUNT, "edits": list_of(TEXT)}),
-            "guarantee": {"const": "matched"},
+            **_GUARANTEE,
         },
     )
     return record({"folder": TEXT, "runs": list_of(run)})
@@ -217,7 +224,8 @@ def _ls() -> Schema:
 def _events() -> Schema:
     entry = entry_schema()
     definitions = entry.pop("$defs")
-    return {**record({"log": TEXT, "entries": list_of(entry)}), "$defs": definitions}
+    events = record({"log": TEXT, "entries": list_of(entry)}, _GUARANTEE)
+    return {**events, "$defs": definitions}
 
 
 def _run() -> Schema:
