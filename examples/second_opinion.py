@@ -9,7 +9,6 @@ code: it is recorded call by call, and executed again in a replay, which is give
 """
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import refold
@@ -68,8 +67,8 @@ def second_opinion(*, views: list[str]) -> refold.DelegationTool:
         description="Ask two agents who do not know of each other the same question.",
         parameters=SCHEMA,
         handler=handler,
-        # How a subprocess child makes the same tool: a file, a name in it, and its arguments.
-        reference=refold.Reference(str(Path(__file__).resolve()), NAME, {"views": list(views)}),
+        # How a subprocess child makes the same tool: this file, a name in it, and its arguments.
+        reference=refold.Reference(__name__, NAME, {"views": list(views)}),
     )
 
 

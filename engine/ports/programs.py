@@ -181,10 +181,11 @@ def reference_of(program: Program | Reference | str) -> Reference:
 
 
 def elsewhere(reference: Reference) -> Reference:
-    """Return `reference` as another process finds it: `__main__` is another module there.
+    """Return `reference` as another process finds it: a script is another module there.
 
-    `Reference(__name__, …)` in a script is one to `__main__` when the script is run; so are those
-    among the arguments of factories that wrap it.
+    `Reference(__name__, …)` in a script is one to `__main__` when the script is run, and to a name
+    that only this process knows when it was loaded as a file: by a command, or in a child.  So are
+    those among the arguments of factories that wrap it.
 
     Raises:
         ProgramNotFound: what runs here as `__main__` has no file.
@@ -198,9 +199,9 @@ def _elsewhere(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     found = {name: _elsewhere(item) for name, item in value.items()}
-    if found.get("source") != "__main__" or found.keys() != _REFERENCE:
+    if found.keys() != _REFERENCE or not isinstance(found["source"], str):
         return found
-    source = module_source("__main__")
+    source = module_source(found["source"])
     if source is None:
         raise ProgramNotFound(
             f"__main__:{found['name']}",

@@ -18,7 +18,7 @@ import attrs
 from refold.engine.encoding.canonical import Json, encode, loads
 from refold.engine.errors import ProgramNotFound
 from refold.engine.ports.ports import CancelSignal, Program, Reference, Tool
-from refold.engine.ports.programs import reference_of
+from refold.engine.ports.programs import elsewhere, reference_of
 from refold.engine.process import Bounds, child_environment, run_bounded
 from refold.engine.runners.in_subprocess import STUB
 from refold.replay.explain.divergence import Divergence
@@ -67,13 +67,14 @@ def reexecute_apart(
     Raises:
         RefoldError: the re-execution refused: a tool has to be passed, a program cannot be found.
     """
+    found = [tool.reference for tool in tools.values() if tool.reference is not None]
+    if not may_leave or len(found) < len(tools):
+        return _on_a_thread(here, log)
     try:
         reference = reference_of(program)
+        references = [elsewhere(each) for each in found]
     except ProgramNotFound:
         return _on_a_thread(here, log)
-    if not may_leave or any(tool.reference is None for tool in tools.values()):
-        return _on_a_thread(here, log)
-    references = [tool.reference for tool in tools.values() if tool.reference is not None]
     envelope: dict[str, Json] = {
         "entry": _ENTRY,
         "log": os.path.abspath(log),  # noqa: PTH100 - links stay as they were given

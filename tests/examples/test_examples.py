@@ -1,13 +1,17 @@
 """Each example runs from any folder, without arguments, is recorded, and replays from its log."""
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from refold.cli.group import refold
 from refold.replay.audit.verify import verify
+from refold.replay.tree.delegation_tree import delegation_tree
 from refold.tools.agents.agent_loader import AgentLoader
 from refold.tools.delegation.policy import POLICIES
 
@@ -46,6 +50,35 @@ def test_an_example_runs_and_replays(example: Path, tmp_path: Path) -> None:
     assert printed.splitlines()[-1].startswith("identical: ")
     (log,) = [path for path in (tmp_path / "runs").glob("*.jsonl") if path.stem.count(".") == 0]
     assert verify(log).intact
+
+
+def test_the_tool_of_ones_own_works_in_a_child_of_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is made there again, by a file that refers to itself by its name."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "AGENT.md").write_text(
+        "---\nname: lead\ndescription: d\ntools: [spawn, spawn_await, second_opinion]\n---\n"
+    )
+    script = {
+        "lead": [
+            {"name": "spawn", "arguments": {"task": "ask", "tools": "second_opinion"}},
+            {"name": "spawn_await", "arguments": {"job_ids": "*"}},
+            "done",
+        ],
+        "spawn": [{"name": "second_opinion", "arguments": {"question": "Rain?"}}, "asked"],
+        "*": ["No."],
+    }
+    (tmp_path / "script.json").write_text(json.dumps(script))
+    own = ["--tools", str(ROOT / "examples" / "second_opinion.py:TOOL")]
+    words = ["run", "AGENT.md", "--task", "go", "--model", "scripted:script.json", *own]
+
+    said = CliRunner().invoke(refold, [*words, "--runner", "subprocess", "--log", "a.jsonl"])
+
+    assert said.exit_code == 0, said.output
+    (child,) = delegation_tree("a.jsonl").children
+    assert [one.status for one in child.children] == ["completed"] * 2
+    assert CliRunner().invoke(refold, ["replay", "a.jsonl", *own]).exit_code == 0
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)

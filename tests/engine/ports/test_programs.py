@@ -270,6 +270,15 @@ def test_a_program_typed_into_a_prompt_has_no_file(monkeypatch: pytest.MonkeyPat
     assert module_source("__main__") == str(Path("script.py").absolute())
 
 
+def test_a_file_that_was_loaded_refers_to_itself_by_its_name(tmp_path: Path) -> None:
+    """As `--tools FILE.py:NAME` is: the name that it has here is known to no other process."""
+    file = tmp_path / "own.py"
+    file.write_text("def make(_run, _input):\n    return __name__\n")
+    name = load_program(f"{file}:make")(None, None)
+
+    assert elsewhere(Reference(name, "make", {})) == Reference(str(file), "make", {})
+
+
 def test_a_fingerprint_tells_texts_apart() -> None:
     """Of the source, and of the hash seed; what has no source has none."""
 

@@ -123,28 +123,31 @@ def empty():
     return session
 
 
-def leaf(run, given):
-    run.session.dispatch(Finding("child"))
-    return [each.text for each in run.session.select_all(Finding)]
-
-
-async def parent(run, given):
-    run.session.dispatch(Finding("parent"))
-    return (await run.delegate(Delegation(program=leaf, session=run.session.clone()))).output
+async def hand_on(run, given):
+    run.session.dispatch(Finding(given[0]))
+    if not given[1:]:
+        return [each.text for each in run.session.select_all(Finding)]
+    child = Delegation(program=hand_on, input=given[1:], session=run.session.clone())
+    outcome = await run.delegate(child)
+    return outcome.output or str(outcome.error)
 
 
 if __name__ == "__main__":
-    ended = refold.record(parent, session=empty(), runner="subprocess", log="run.jsonl")
+    given = ["parent", "child", "grandchild"]
+    ended = refold.record(hand_on, given, session=empty(), runner="subprocess", log="run.jsonl")
     print(ended.output, ended.error)
 """
 
 
 def test_a_script_may_refer_to_itself_by_its_name(tmp_path: Path) -> None:
-    """Its `__main__` is the stub in the child: the file that runs is referred to instead."""
+    """Its `__main__` is the stub in the child: the file that runs is referred to instead.
+
+    In the child, its name is one that only the child knows: what that starts gets the file, too.
+    """
     (tmp_path / "script.py").write_text(SCRIPT)
 
     ended = subprocess.run(
         [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
 
-    assert ended.stdout == "['parent', 'child'] None\n", ended.stderr
+    assert ended.stdout == "['parent', 'child', 'grandchild'] None\n", ended.stderr
