@@ -416,41 +416,51 @@ class Supply(Protocol):
 
 
 @attrs.frozen(kw_only=True)
-class ChildRequest:
-    """All that a runner needs to run one child."""
+class Terms:
+    """What a run is to do, with what and within what: of a root and of a child."""
 
-    program: Program | Reference
     program_name: str
     input: Json
     identity: Identity
     limits: Limits
-    policy: Policy
-    brief: str = ""
-    """The task in words."""
-    log: Path | None = None
-    """Where the child writes its own log; `None` where nothing is kept (tests)."""
     durability: Durability = "group"
-    tools: tuple[Tool, ...] = ()
     models: Mapping[str, Model] = attrs.field(factory=dict)
     """By the name that the program asks for; the default's is empty."""
     clock: Clock | None = None
     cancel: CancelSignal = attrs.field(factory=CancelSignal)
     session: SessionPort | None = None
-    """The child's own session, or a face of its parent's."""
+    """The run's own session, or a face of its parent's."""
     runners: Mapping[str, "ChildRunner"] = attrs.field(factory=dict)
-    """What the child's own children may run on."""
+    """What the run's children may run on."""
     runner: str = "in-process"
-    """The child's default among them."""
+    """Their default among them."""
     people: People = People()
     resume: Reference | None = None
-    """What goes on in an unfinished log of this child, where there is one: a function of a
-    `RunRequest` and a `Host` that returns a `Recorder`."""
+    """What goes on in unfinished logs of children: a function of a `RunRequest` and a `Host` that
+    returns a `Recorder`; `None` in a run that was not resumed."""
     supply: Supply | None = None
-    """Where the child's outcomes come from; needs a runner that shares memory."""
+    """Where the run's outcomes come from; needs a runner that shares memory."""
+    tokens: "MoreTokens | None" = None
+    """Asks the run above for more `model_tokens`; `None` where there is nobody to ask."""
+
+    def terms(self) -> dict[str, Any]:
+        """Return them by name, for another request on the same."""
+        return {field.name: getattr(self, field.name) for field in attrs.fields(Terms)}
+
+
+@attrs.frozen(kw_only=True)
+class ChildRequest(Terms):
+    """All that a runner needs to run one child."""
+
+    program: Program | Reference
+    policy: Policy
+    brief: str = ""
+    """The task in words."""
+    log: Path | None = None
+    """Where the child writes its own log; `None` where nothing is kept (tests)."""
+    tools: tuple[Tool, ...] = ()
     vault: Vault | None = None
     """Redaction, secrets and volatile paths of the whole tree."""
-    tokens: "MoreTokens | None" = None
-    """Asks the parent for more tokens; `None` where it gives none."""
     host: Any = None
     """The `engine.recording.host.Host` on which asynchronous tools of an in-process child run."""
 

@@ -36,7 +36,9 @@ def child_request(
     `path` is the child's, `start_hash` that of its `child.started`, `tokens` asks `above` for more.
     """
     delegation, identity = effect.delegation, above.identity
+    kept = ("durability", "models", "clock", "runners", "people", "resume", "vault")
     return ChildRequest(
+        **{name: getattr(above, name) for name in kept},
         program=found_program(delegation.program),
         program_name=program_name(delegation.program),
         input=delegation.input,
@@ -52,16 +54,9 @@ def child_request(
         policy=delegation.policy,
         brief=delegation.brief,
         log=child_path(above.log, effect.number),
-        durability=above.durability,
         tools=tuple(_offered(delegation, above.tools).values()),
-        models=above.models,
-        clock=above.clock,
-        runners=above.runners,
         runner=delegation.runner or above.runner,
         session=session,
-        people=above.people,
-        resume=above.resume,
-        vault=above.vault,
         host=host,
         tokens=tokens,
     )

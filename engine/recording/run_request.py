@@ -9,28 +9,11 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from refold.engine.encoding.canonical import Json
 from refold.engine.events.events import Event, RunFinished, RunResumed
-from refold.engine.events.limits import Limits
 from refold.engine.kernel.unawaited import Slip, Unheard
 from refold.engine.loop.loop import Timer
 from refold.engine.ports.effects import Effect
-from refold.engine.ports.ports import (
-    CancelSignal,
-    ChildRunner,
-    Clock,
-    Durability,
-    Identity,
-    Model,
-    MoreTokens,
-    People,
-    Program,
-    Question,
-    Reference,
-    SessionPort,
-    Supply,
-    Tool,
-)
+from refold.engine.ports.ports import Program, Question, Terms, Tool
 from refold.engine.recording.driver import Arrival
 from refold.engine.secrets.vault import Vault
 from refold.engine.state import Fold
@@ -40,30 +23,13 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen(kw_only=True)
-class RunRequest:
+class RunRequest(Terms):
     """All that recording one run takes."""
 
     program: Program
-    program_name: str
-    input: Json
-    identity: Identity
-    limits: Limits
     log: Path
     tools: Mapping[str, Tool] = attrs.field(factory=dict)
-    models: Mapping[str, Model] = attrs.field(factory=dict)
-    runners: Mapping[str, ChildRunner] = attrs.field(factory=dict)
-    runner: str = "in-process"
-    durability: Durability = "group"
-    clock: Clock | None = None
-    session: SessionPort | None = None
-    people: People = People()
-    supply: Supply | None = None
-    resume: Reference | None = None
-    """What goes on in the unfinished logs of children; `None` in a run that was not resumed."""
-    cancel: CancelSignal = attrs.field(factory=CancelSignal)
     meta: dict[str, int | str] = attrs.field(factory=dict)
-    tokens: MoreTokens | None = None
-    """Asks the run above for more `model_tokens`; `None` where there is nobody to ask."""
     vault: Vault = attrs.field(factory=Vault)
     """Redaction, secrets and volatile paths."""
 

@@ -34,25 +34,13 @@ def child_run_request(request: ChildRequest, *, runner_name: str) -> RunRequest:
     """
     if request.log is None:
         raise UsageError("a child run needs a place for its log")
+    terms = request.terms() | {"runners": request.runners or default_runners()}
     return RunRequest(
+        **terms,
         program=load_program(request.program),
-        program_name=request.program_name,
-        input=request.input,
-        identity=request.identity,
-        limits=request.limits,
         log=request.log,
         tools=by_name(request.tools),
-        models=request.models,
-        runners=request.runners or default_runners(),
-        runner=request.runner,
-        durability=request.durability,
-        clock=request.clock,
-        session=request.session,
-        people=request.people,
-        supply=request.supply,
-        cancel=request.cancel,
         meta={"runner": runner_name},
-        tokens=request.tokens,
         vault=request.vault or Vault(),
     )
 

@@ -10,8 +10,9 @@ import datetime as dt
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 
@@ -46,6 +47,8 @@ from refold.engine.recording.run_request import Recorded, RunRequest, by_name
 from refold.engine.runners import default_runners
 from refold.engine.secrets.redaction import Redaction, check_named
 from refold.engine.secrets.vault import Vault
+
+T = TypeVar("T")
 
 
 @attrs.frozen(kw_only=True)
@@ -91,46 +94,11 @@ def record(
     program: Program | Reference | str,
     input: Json = None,  # noqa: A002 - the word of the domain
     /,
-    *,
-    log: str | os.PathLike[str] | None = None,
-    tools: Sequence[Tool] = (),
-    model: Model | None = None,
-    models: Mapping[str, Model] | None = None,
-    runner: str = "in-process",
-    runners: Mapping[str, ChildRunner] | None = None,
-    limits: Limits | None = None,
-    seed: str | int | None = None,
-    clock: Clock | None = None,
-    session: SessionPort | None = None,
-    durability: Durability = "group",
-    ask: Callable[[Question], Json] | None = None,
-    secrets: Mapping[str, str] | None = None,
-    redaction: Redaction | None = None,
-    volatile: Sequence[str] = (),
+    **options: Any,
 ) -> Recording:
     """Run `program(run, input)` and record it; return how it ended, whatever that was.
 
-    Args:
-        program: A function, `async def` or plain; or `module:name`, `file.py:name`.
-        input: Any value that a log can hold.
-        log: Where to write; by default a fresh name under `runs/`.
-        tools: What the program may call by name; tools passed to `run.tool` need not be here.
-        model: What `run.model` asks by default.
-        models: More models, by the names that `run.model(model=…)` uses.
-        runner: What children run on by default: `in-process` or `subprocess`.
-        runners: More runners, by name; they may replace those.
-        limits: Caps of the root; its children's only narrow.
-        seed: Fixes everything that is drawn; a number or text.
-        clock: Fixes every time that programs and models see.
-        session: What `run.session` is; its snapshot stands at the beginning of the log.
-        durability: `fast`, `group` or `strict` (CONTRACT.md §4.4).
-        ask: Who answers `run.ask`; called on a thread with a `refold.Question`, and may raise
-            `refold.Unanswered`.  A question that nobody answers suspends the run (§9.9).
-        secrets: Values by the names that `run.secret` uses; others are environment variables.
-        redaction: What is taken out of what tools, models and callers say, before it is written
-            or delivered (CONTRACT.md §3.9).
-        volatile: Paths whose values a re-execution does not compare, `tool:fetch/arguments/ts`;
-            what it passed over stands in its report (§12.7).
+    Options are those of `root_request`.
 
     Raises:
         LogExists: a log is never overwritten.
@@ -138,25 +106,7 @@ def record(
         LogPoisoned: the log could not be written to its end.
     """
     check_may_start("record")
-    request = _root_request(
-        program,
-        input,
-        log=log,
-        tools=tools,
-        model=model,
-        models=models,
-        runner=runner,
-        runners=runners,
-        limits=limits,
-        seed=seed,
-        clock=clock,
-        session=session,
-        durability=durability,
-        ask=ask,
-        secrets=secrets,
-        redaction=redaction,
-        volatile=volatile,
-    )
+    request = root_request(program, input, **options)
     return run_to_end(lambda host: Recorder(request, host).record(), request.cancel)
 
 
@@ -191,21 +141,11 @@ async def record_async(
         UsageError: the call is wrong in another way; nothing was recorded.
     """
     check_may_start("record_async")
-    request = _root_request(program, input, **options)
+    request = root_request(program, input, **options)
     loop = asyncio.get_running_loop()
-    ended: asyncio.Future[Recorded] = loop.create_future()
-
-    def run() -> None:
-        try:
-            recorded = _hosted(lambda host: Recorder(request, host).record(), loop)
-        except BaseException as error:  # noqa: BLE001 - handed to whoever awaits
-            loop.call_soon_threadsafe(_settle, ended, None, error)
-        else:
-            loop.call_soon_threadsafe(_settle, ended, recorded, None)
-
-    context = contextvars.copy_context()
-    thread = threading.Thread(target=lambda: context.run(run), name="refold-kernel", daemon=True)
-    thread.start()
+    ended = asyncio.wrap_future(
+        on_thread(lambda: _hosted(lambda host: Recorder(request, host).record(), loop))
+    )
     try:
         recorded = await asyncio.shield(ended)
     except asyncio.CancelledError:
@@ -215,42 +155,37 @@ async def record_async(
     return recording_of(recorded)
 
 
-def _settle(ended: "asyncio.Future[Recorded]", value: Any, error: BaseException | None) -> None:
-    if error is not None:
-        ended.set_exception(error)
-    else:
-        ended.set_result(value)
-
-
-def in_thread(work: Callable[[], Any], cancel: Callable[[], None] = lambda: None) -> Any:
-    """Run `work` on a thread of its own, in a copy of this context, and return what it returns.
-
-    Ctrl-C calls `cancel` and waits for the end all the same, before it goes on.
-    """
-    box: list[Any] = []
+def on_thread(work: Callable[[], T], name: str = "refold-kernel") -> Future[T]:
+    """Run `work` on a daemon thread of its own, in a copy of this context; return what it will."""
+    ended: Future[T] = Future()
     context = contextvars.copy_context()
 
     def run() -> None:
         try:
-            box.extend((True, work()))
-        except BaseException as error:  # noqa: BLE001 - raised again below
-            box.extend((False, error))
+            ended.set_result(context.run(work))
+        except BaseException as error:  # noqa: BLE001 - raised again by who asks for the result
+            ended.set_exception(error)
 
-    thread = threading.Thread(target=lambda: context.run(run), name="refold-kernel", daemon=True)
-    thread.start()
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return ended
+
+
+def in_thread(work: Callable[[], T], cancel: Callable[[], None] = lambda: None) -> T:
+    """Run `work` on a thread of its own, in a copy of this context, and return what it returns.
+
+    Ctrl-C calls `cancel` and waits for the end all the same, before it goes on.
+    """
+    ended = on_thread(work)
     try:
-        thread.join()
+        wait([ended])
     except KeyboardInterrupt:
         cancel()
-        thread.join()
+        wait([ended])
         raise
-    succeeded, result = box
-    if not succeeded:
-        raise result
-    return result
+    return ended.result()
 
 
-def _root_request(
+def root_request(
     program: Program | Reference | str,
     argument: Json,
     *,
@@ -270,6 +205,33 @@ def _root_request(
     redaction: Redaction | None = None,
     volatile: Sequence[str] = (),
 ) -> RunRequest:
+    """Return the request of a root run.
+
+    Args:
+        program: A function, `async def` or plain; or `module:name`, `file.py:name`.
+        argument: Its input: any value that a log can hold.
+        log: Where to write; by default a fresh name under `runs/`.
+        tools: What the program may call by name; tools passed to `run.tool` need not be here.
+        model: What `run.model` asks by default.
+        models: More models, by the names that `run.model(model=…)` uses.
+        runner: What children run on by default: `in-process` or `subprocess`.
+        runners: More runners, by name; they may replace those.
+        limits: Caps of the root; its children's only narrow.
+        seed: Fixes everything that is drawn; a number or text.
+        clock: Fixes every time that programs and models see.
+        session: What `run.session` is; its snapshot stands at the beginning of the log.
+        durability: `fast`, `group` or `strict` (CONTRACT.md §4.4).
+        ask: Who answers `run.ask`; called on a thread with a `refold.Question`, and may raise
+            `refold.Unanswered`.  A question that nobody answers suspends the run (§9.9).
+        secrets: Values by the names that `run.secret` uses; others are environment variables.
+        redaction: What is taken out of what tools, models and callers say, before it is written
+            or delivered (CONTRACT.md §3.9).
+        volatile: Paths whose values a re-execution does not compare, `tool:fetch/arguments/ts`;
+            what it passed over stands in its report (§12.7).
+
+    Raises:
+        UsageError: the call is wrong.
+    """
     known = known_models(model, models)
     check_priced(limits or CEILINGS, known)
     offered = by_name(tools)

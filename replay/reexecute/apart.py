@@ -10,8 +10,9 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import wait
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -21,6 +22,7 @@ from refold.engine.ports.ports import CancelSignal, Program, Reference, Tool
 from refold.engine.ports.programs import elsewhere, reference_of
 from refold.engine.process import Bounds, child_environment, run_bounded
 from refold.engine.runners.in_subprocess import STUB
+from refold.engine.runners.recording import on_thread
 from refold.replay.explain.divergence import Divergence
 from refold.replay.reexecute.report import ReplayReport, Watch
 
@@ -103,27 +105,14 @@ def reexecute_apart(
 
 
 def _on_a_thread(here: Callable[[Watch], ReplayReport], log: Path) -> Answer:
-    box: list[Any] = []
     seen: list[Divergence] = []
-    ended, reached = threading.Event(), threading.Event()
-    watch = Watch(reached.set, seen.append)
-
-    def run() -> None:
-        try:
-            box.append(here(watch))
-        except BaseException as error:  # noqa: BLE001 - raised again below
-            box.append(error)
-        finally:
-            ended.set()
-
-    threading.Thread(target=run, name="refold-replay", daemon=True).start()
-    while not ended.wait(0.02):
+    reached = threading.Event()
+    ended = on_thread(lambda: here(Watch(reached.set, seen.append)), "refold-replay")
+    while not wait([ended], 0.02).done:
         if reached.is_set():
-            ended.wait(STILL_SECONDS)
+            wait([ended], STILL_SECONDS)
             break
-    if box and isinstance(box[0], BaseException):
-        raise box[0]
-    if box:
-        return Answer(box[0], reached.is_set(), "returned")
+    if ended.done():
+        return Answer(ended.result(), reached.is_set(), "returned")
     report = ReplayReport(log=log, divergences=(seen[0],)) if seen else None
     return Answer(report, reached.is_set(), "stood still")

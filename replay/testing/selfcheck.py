@@ -60,7 +60,7 @@ def watched(reexecute: Callable[[], ReplayReport]) -> Watched:
     Programs of unfinished records run in processes of their own, where nobody watches.
     """
     if asyncio._get_running_loop() is not None:  # noqa: SLF001 - None instead of an error
-        return in_thread(lambda: watched(reexecute))  # type: ignore[no-any-return]  # of this function
+        return in_thread(lambda: watched(reexecute))
     with Tripwire() as wire:
         report = reexecute()
     return Watched(report, wire.findings)

@@ -5,14 +5,14 @@ What follows from many rehearsals is told by `replay.what_if.explore` and
 gives its thread back cannot be ended; it is left behind.  Rules: CONTRACT.md §12.8.
 """
 
-import contextvars
-import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from concurrent.futures import wait
+from typing import Final
 
 from refold.engine.errors import Diverged, SessionNeeded, UsageError
 from refold.engine.ports.ports import Program, SessionPort, Tool
+from refold.engine.runners.recording import on_thread
 from refold.replay.difference.excuses import Excuses
 from refold.replay.index.by_call import Book
 from refold.replay.reexecute.reexecute import reexecute
@@ -68,8 +68,9 @@ class Stage:
             looks=self._looks,
             is_learning=is_learning,
         )
-        found = _within(self._wall_seconds, lambda: rehearsal.run(self._program))
-        return found or Rehearsed(how="hung")
+        found = on_thread(lambda: rehearsal.run(self._program), "refold-rehearsal")
+        wait([found], self._wall_seconds)  # a program that comes to no end is left behind
+        return found.result() if found.done() else Rehearsed(how="hung")
 
     def baseline(self) -> Rehearsed:
         """Rehearse as recorded, twice; all else is compared with what comes of that.
@@ -124,25 +125,3 @@ class Stage:
             f"{self.book.log}: served from its record, the program comes to another end "
             f"({found.how}) than re-executed; it does what the log says, and cannot be rehearsed"
         )
-
-
-def _within(seconds: float, work: Callable[[], Rehearsed]) -> Rehearsed | None:
-    """Return what `work` returns; `None` where it takes longer and is left behind."""
-    box: list[Any] = []
-    context = contextvars.copy_context()
-
-    def run() -> None:
-        try:
-            box.append(work())
-        except BaseException as error:  # noqa: BLE001 - raised again below
-            box.append(error)
-
-    thread = threading.Thread(target=lambda: context.run(run), name="refold-rehearsal", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if not box:
-        return None
-    if isinstance(box[0], BaseException):
-        raise box[0]
-    found: Rehearsed = box[0]
-    return found

@@ -34,14 +34,14 @@ from refold.engine.recording.recorder import Recorder
 from refold.engine.recording.run_request import RunRequest
 from refold.engine.recording.timers import Timers
 from refold.engine.runners.child_run import child_run_request, outcome_of_recorded
-from refold.engine.runners.recording import Recording, _root_request, recording_of
+from refold.engine.runners.recording import Recording, recording_of, root_request
 
 LATENCY_US_MAX: Final = 30_000
 
 
 def record_simulated(program: Any, given: Any, log: Path, **options: Any) -> Recording:
     """Record a program as `refold.record` does, in simulated time."""
-    request = _root_request(program, given, log=log, durability="fast", **options)
+    request = root_request(program, given, log=log, durability="fast", **options)
     return recording_of(Simulated(request).record())
 
 

@@ -448,7 +448,7 @@ def test_plain_programs_do_the_same_under_the_same_names(tmp_path: Path) -> None
     found = []
     for name, program in (("a", everything), ("b", everything_plainly)):
         options = {"tools": [*TOOLS, asks], "clock": FixedClock(), "model": ScriptedModel(["yes"])}
-        recording = record(program, "x", log=tmp_path / f"{name}.jsonl", seed=1, **options)  # type: ignore[arg-type]  # of these kinds
+        recording = record(program, "x", log=tmp_path / f"{name}.jsonl", seed=1, **options)
         assert recording.ok, recording.error
         assert reexecute(recording.log, program, tools=[asks]).identical
         lines = [
