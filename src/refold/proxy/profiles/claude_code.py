@@ -27,7 +27,7 @@ PROFILE: Final = Profile(
         # Of agents and commands in the background.
         r"<task-id>[0-9a-z]+</task-id>",
         r"<duration_ms>\d+</duration_ms>",
-        r"/tasks/[0-9a-z]+\.output",
+        r"tasks/[0-9a-z]+\.output",
         r"in background with ID: [0-9a-z]+",
         r"Today's date is \d{4}-\d\d-\d\d",
         # Session ids in paths of the scratchpad and of results that were too long.
