@@ -58,8 +58,8 @@ def text_of_json(value: Json) -> str:
     return value if isinstance(value, str) else encode(value).decode()
 
 
-def encode(value: Json, pointer: str = "") -> bytes:
-    """Return the canonical bytes of `value`; member order is kept.
+def encode(value: Json, pointer: str = "", order: int = 0) -> bytes:
+    """Return the canonical bytes of `value`; member order is kept, unless `order` says another.
 
     One `orjson.dumps` with its strictest options settles nearly every value; the exact walk runs
     only where the bytes show something that orjson would have let through (a null that may have
@@ -69,10 +69,10 @@ def encode(value: Json, pointer: str = "") -> bytes:
         NotCanonical: the value cannot be held exactly; `pointer` is put before its path.
     """
     try:
-        encoded = _dumps(value, None, _STRICT)
+        encoded = _dumps(value, None, _STRICT | order)
     except (TypeError, RecursionError):
         check(value, pointer)
-        encoded = _dumps(value, None, _PASSTHROUGH)
+        encoded = _dumps(value, None, _PASSTHROUGH | order)
     else:
         has_room = len(encoded) > 2 * DEPTH_MAX  # for more levels than are allowed
         if encoded.find(b"null") >= 0 or (has_room and _may_be_deep(encoded)):
@@ -88,9 +88,8 @@ def _may_be_deep(encoded: bytes) -> bool:
 
 
 def encode_sorted(value: Json) -> bytes:
-    """Return the canonical bytes of `value` with sorted members: for digests of small values."""
-    check(value)
-    return escape(_dumps(value, None, _PASSTHROUGH | orjson.OPT_SORT_KEYS))
+    """Return the canonical bytes of `value` with sorted members: for digests."""
+    return encode(value, "", orjson.OPT_SORT_KEYS)
 
 
 def escape(encoded: bytes) -> bytes:

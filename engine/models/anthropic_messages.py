@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from refold.engine.errors import ModelError
 from refold.engine.models import endpoint
-from refold.engine.ports.ports import ModelReply, ModelRequest, Reference, ToolDefinition
+from refold.engine.ports.ports import ModelReply, ModelRequest, ToolDefinition
 from refold.engine.wire.messages.answer import COUNTS, STOPS
 from refold.engine.wire.parts.texts import text_of
 
@@ -20,50 +20,15 @@ MAX_TOKENS: Final = 4096
 _CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
 
 
-class AnthropicModel:
-    """A model that answers `messages`.
+class AnthropicModel(endpoint.HttpModel):
+    """A model that answers `messages`."""
 
-    Threads may share one.  The client is made at the first request; no key is held here, so that
-    `reference` holds none.
-    """
-
+    provider = "anthropic"
     key_variables = ("ANTHROPIC_API_KEY",)
     """Where keys come from: their values are secrets of every run that has this model."""
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        base_url: str | None = None,
-        timeout_seconds: float | None = None,
-        max_retries: int | None = None,
-    ) -> None:
-        """Name the model, and the server if it is not Anthropic's.
-
-        `timeout_seconds` (each attempt) and `max_retries` are the SDK's where `None`.  Without a
-        key in the environment, a `base_url` gets a placeholder.
-        """
-        self._endpoint = endpoint.Endpoint(model, base_url, timeout_seconds, max_retries)
-        self._client = endpoint.LazyClient(self._make_client)
-
-    @property
-    def name(self) -> str:
-        """`anthropic:` and the model's name."""
-        return f"anthropic:{self._endpoint.model}"
-
-    @property
-    def reference(self) -> Reference:
-        """How a subprocess makes the same model; it finds keys in its own environment."""
-        return Reference(__name__, type(self).__qualname__, self._endpoint.arguments())
-
     def complete(self, request: ModelRequest, /) -> ModelReply:
-        """Return the model's answer.
-
-        Raises:
-            ModelError: `http_<status>`, `connection`, `timed_out`, `malformed`, `credentials`,
-                `parameters`, `messages`, or `raised`.
-            ExtraMissing: the `anthropic` SDK is not installed.
-        """
+        """Return the model's answer; raises as `endpoint.HttpModel` says."""
         sdk = endpoint.load_sdk("anthropic", "anthropic")
         body = self._body(request)
         client = self._client.get()
@@ -71,16 +36,12 @@ class AnthropicModel:
         answer = endpoint.send(self.name, sdk, sdk.AnthropicError, client, lambda: create(**body))
         return _reply(self.name, answer, request)
 
-    def close(self) -> None:
-        """Close the client's connections; the model can still be used."""
-        self._client.close()
-
     def _body(self, request: ModelRequest) -> dict[str, Any]:
         extra = endpoint.parameters_of(self.name, request)
         if isinstance(choice := extra.get("tool_choice"), str):
             extra["tool_choice"] = {"type": _CHOICES.get(choice, choice)}
         body: dict[str, Any] = {
-            "model": self._endpoint.model,
+            "model": self._model,
             "max_tokens": extra.pop("max_tokens", MAX_TOKENS),
             "messages": _turns(self.name, request.messages),
             "extra_body": extra,
@@ -93,7 +54,7 @@ class AnthropicModel:
 
     def _make_client(self) -> Any:
         sdk = endpoint.load_sdk("anthropic", "anthropic")
-        options = self._endpoint.options()
+        options = self._options()
         try:
             client = sdk.Anthropic(**options)
         except sdk.AnthropicError:
@@ -102,7 +63,7 @@ class AnthropicModel:
             if client.api_key or client.auth_token or client.credentials:
                 return client
             client.close()
-        if self._endpoint.base_url is None:
+        if self._base_url is None:
             raise ModelError(self.name, "no key: set ANTHROPIC_API_KEY", "credentials")
         return sdk.Anthropic(api_key=endpoint.PLACEHOLDER_KEY, **options)
 

@@ -8,16 +8,15 @@ members.  Rules: CONTRACT.md §11.
 
 import json
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any, Final
-
-import attrs
+from typing import Any, ClassVar, Final
 
 from refold.engine.encoding.canonical import Json, check, encode
 from refold.engine.errors import ExtraMissing, ModelError, NotCanonical
 from refold.engine.events.outcome import Usage
-from refold.engine.ports.ports import ModelReply, ModelRequest
+from refold.engine.ports.ports import ModelReply, ModelRequest, Reference
 from refold.engine.wire.parts.texts import short, text_of
 
 PLACEHOLDER_KEY: Final = "none-needed"
@@ -68,27 +67,75 @@ def load_sdk(module: str, extra: str) -> Any:
     raise ExtraMissing(missing, extra)
 
 
-@attrs.frozen
-class Endpoint:
-    """Which model on which server, and how patiently; no key, so that it may be written down."""
+class HttpModel(ABC):
+    """A model that its provider's SDK asks over HTTP.
 
-    model: str
-    base_url: str | None
-    timeout_seconds: float | None
-    """Of each attempt; `None` for the SDK's own."""
-    max_retries: int | None
-    """`None` for the SDK's own."""
+    Threads may share one.  The client is made at the first request; no key is held here, so that
+    `reference` holds none.
+    """
 
-    def arguments(self) -> dict[str, Any]:
-        """Return the keyword arguments that make the same adapter again."""
-        return attrs.asdict(self)
+    provider: ClassVar[str]
+    """What stands before the model's name: `openai`."""
 
-    def options(self) -> dict[str, Any]:
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        timeout_seconds: float | None = None,
+        max_retries: int | None = None,
+    ) -> None:
+        """Name the model, and the server if it is not the provider's own.
+
+        `timeout_seconds` (each attempt) and `max_retries` are the SDK's where `None`.  Without a
+        key in the environment, a `base_url` gets a placeholder.
+        """
+        self._model = model
+        self._base_url = base_url
+        self._timeout_seconds = timeout_seconds
+        self._max_retries = max_retries
+        self._client = LazyClient(self._make_client)
+
+    @property
+    def name(self) -> str:
+        """The provider and the model's name: `openai:gpt-4o`."""
+        return f"{self.provider}:{self._model}"
+
+    @property
+    def reference(self) -> Reference:
+        """How a subprocess makes the same model; it finds keys in its own environment."""
+        given = {
+            "model": self._model,
+            "base_url": self._base_url,
+            "timeout_seconds": self._timeout_seconds,
+            "max_retries": self._max_retries,
+        }
+        return Reference(type(self).__module__, type(self).__qualname__, given)
+
+    @abstractmethod
+    def complete(self, request: ModelRequest, /) -> ModelReply:
+        """Return the model's answer.
+
+        Raises:
+            ModelError: `http_<status>`, `connection`, `timed_out`, `malformed`, `credentials`,
+                `parameters`, `messages`, or `raised`.
+            ExtraMissing: the SDK is not installed.
+        """
+
+    @abstractmethod
+    def _make_client(self) -> Any:
+        """Return the SDK's client."""
+
+    def close(self) -> None:
+        """Close the client's connections; the model can still be used."""
+        self._client.close()
+
+    def _options(self) -> dict[str, Any]:
         """Return what an SDK client is made with; what is not set is left to the SDK."""
         options = {
-            "base_url": self.base_url,
-            "timeout": self.timeout_seconds,
-            "max_retries": self.max_retries,
+            "base_url": self._base_url,
+            "timeout": self._timeout_seconds,
+            "max_retries": self._max_retries,
         }
         return {name: value for name, value in options.items() if value is not None}
 

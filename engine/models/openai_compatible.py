@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from refold.engine.errors import ModelError
 from refold.engine.models import endpoint
-from refold.engine.ports.ports import ModelReply, ModelRequest, Reference, ToolDefinition
+from refold.engine.ports.ports import ModelReply, ModelRequest, ToolDefinition
 from refold.engine.wire.chat.answer import COUNTS, STOPS
 from refold.engine.wire.parts.texts import short, text_of
 
@@ -18,50 +18,15 @@ _KEPT: Final = ("reasoning_content", "reasoning_details")
 _KEPT_IN_CALL: Final = ("extra_content",)
 
 
-class OpenAICompatibleModel:
-    """A model that answers `chat.completions`.
+class OpenAICompatibleModel(endpoint.HttpModel):
+    """A model that answers `chat.completions`; of several choices, the first counts."""
 
-    Threads may share one.  The client is made at the first request; no key is held here, so that
-    `reference` holds none.
-    """
-
+    provider = "openai"
     key_variables = ("OPENAI_API_KEY",)
     """Where keys come from: their values are secrets of every run that has this model."""
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        base_url: str | None = None,
-        timeout_seconds: float | None = None,
-        max_retries: int | None = None,
-    ) -> None:
-        """Name the model, and the server if it is not OpenAI's.
-
-        `timeout_seconds` (each attempt) and `max_retries` are the SDK's where `None`.  Without a
-        key in the environment, a `base_url` gets a placeholder.
-        """
-        self._endpoint = endpoint.Endpoint(model, base_url, timeout_seconds, max_retries)
-        self._client = endpoint.LazyClient(self._make_client)
-
-    @property
-    def name(self) -> str:
-        """`openai:` and the model's name."""
-        return f"openai:{self._endpoint.model}"
-
-    @property
-    def reference(self) -> Reference:
-        """How a subprocess makes the same model; it finds keys in its own environment."""
-        return Reference(__name__, type(self).__qualname__, self._endpoint.arguments())
-
     def complete(self, request: ModelRequest, /) -> ModelReply:
-        """Return the model's answer: the first choice.
-
-        Raises:
-            ModelError: `http_<status>`, `connection`, `timed_out`, `malformed`, `credentials`,
-                `parameters`, `messages`, or `raised`.
-            ExtraMissing: the `openai` SDK is not installed.
-        """
+        """Return the model's answer; raises as `endpoint.HttpModel` says."""
         sdk = endpoint.load_sdk("openai", "openai")
         body = self._body(request)
         extra = endpoint.parameters_of(self.name, request)
@@ -72,25 +37,21 @@ class OpenAICompatibleModel:
         )
         return _reply(self.name, answer, request)
 
-    def close(self) -> None:
-        """Close the client's connections; the model can still be used."""
-        self._client.close()
-
     def _body(self, request: ModelRequest) -> dict[str, Any]:
         messages = [_message(self.name, message) for message in request.messages]
-        body: dict[str, Any] = {"model": self._endpoint.model, "messages": messages}
+        body: dict[str, Any] = {"model": self._model, "messages": messages}
         if request.tools:
             body["tools"] = [_tool(tool) for tool in request.tools]
         return body
 
     def _make_client(self) -> Any:
         sdk = endpoint.load_sdk("openai", "openai")
-        options = self._endpoint.options()
+        options = self._options()
         try:
             return sdk.OpenAI(**options)
         except sdk.OpenAIError as error:
             failure = ModelError(self.name, short(str(error)), "credentials")
-        if self._endpoint.base_url is None:
+        if self._base_url is None:
             raise failure
         return sdk.OpenAI(api_key=endpoint.PLACEHOLDER_KEY, **options)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-import refold.programs  # `refold.record` knows them by name
+import refold.programs  # noqa: F401 - `refold.record` knows them by name
 from refold.engine.encoding.canonical import Json
 from refold.engine.log import read_entries
 from refold.engine.ports.ports import Program, Reference, SessionPort, Tool
@@ -24,7 +24,6 @@ from refold.engine.runners.recording import record_async as _record_async
 from refold.tools.contract.tool_types import as_tool
 
 if TYPE_CHECKING:
-    import refold
     from refold.replay.bulk.bulk import Execute, Programs
     from refold.replay.bulk.report import BulkReport
     from refold.replay.partial.drift_report import DriftReport
@@ -135,7 +134,7 @@ def _checked(
 
 
 def reexecute(
-    log: "str | os.PathLike[str] | refold.Recording",
+    log: str | os.PathLike[str] | Recording,
     program: "Program | Reference | str | None" = None,
     *,
     tools: Tools = (),
@@ -166,7 +165,7 @@ def reexecute(
 
 
 def resume(
-    log: "str | os.PathLike[str] | refold.Recording",
+    log: str | os.PathLike[str] | Recording,
     program: "Program | Reference | str | None" = None,
     *,
     tools: Tools = (),
@@ -201,7 +200,7 @@ def resume(
     return go_on(path, program, tools=_with_shipped(path, tools), **options)
 
 
-def open_ends(log: "str | os.PathLike[str] | refold.Recording") -> "OpenEnds":
+def open_ends(log: str | os.PathLike[str] | Recording) -> "OpenEnds":
     """Return what waits for people in an unfinished run and its children: questions and doubts.
 
     Raises:
@@ -330,7 +329,7 @@ def _executing(
 
 
 def explore(
-    log: "str | os.PathLike[str] | refold.Recording",
+    log: str | os.PathLike[str] | Recording,
     program: "Program | Reference | str | None" = None,
     *,
     tools: Tools = (),
@@ -355,7 +354,7 @@ def explore(
 
 
 def sensitivity(
-    log: "str | os.PathLike[str] | refold.Recording",
+    log: str | os.PathLike[str] | Recording,
     program: "Program | Reference | str | None" = None,
     *,
     tools: Tools = (),
@@ -378,7 +377,7 @@ def sensitivity(
 
 
 def drift(
-    log: "str | os.PathLike[str] | refold.Recording",
+    log: str | os.PathLike[str] | Recording,
     program: "Program | Reference | str | None" = None,
     *,
     tools: Tools = (),
@@ -402,7 +401,7 @@ def drift(
 
 
 def fork(
-    log: "str | os.PathLike[str] | refold.Recording",
+    log: str | os.PathLike[str] | Recording,
     at: int | None = None,
     program: "Program | Reference | str | None" = None,
     *,
@@ -428,7 +427,7 @@ def fork(
     return forked(path, at, program, into=into, **_given(path, tools, options))
 
 
-def _path_of(log: "str | os.PathLike[str] | refold.Recording") -> str | os.PathLike[str]:
+def _path_of(log: str | os.PathLike[str] | Recording) -> str | os.PathLike[str]:
     return log.log if isinstance(log, Recording) else log
 
 

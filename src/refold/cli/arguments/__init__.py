@@ -7,6 +7,6 @@ Words of a command line flow in; opened logs, loaded programs and sources flow o
     run_list      the runs of a folder, as they look from outside
     loading       tools that are named on the command line
     live          what commands share that run something live
-    rehearsals    what `explore` and `sensitivity` share
+    rehearsals    what commands share that run a recorded program again
     foreign       what commands share that run a command of another program
 """

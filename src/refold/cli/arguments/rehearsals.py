@@ -1,32 +1,36 @@
-"""What `refold explore` and `refold sensitivity` share: the program, its tools, and the silence.
+"""What commands share that run a recorded program again: the program, its tools, the silence.
 
-A program runs many times in one command, so what it prints is dropped.  Who explores is
-`cli.commands.explore`, who alters `cli.commands.sensitivity`; what a rehearsal is, CONTRACT.md
-§12.8 says.
+`explore` and `sensitivity` run it many times, so what it prints is dropped; `replay`, of one log or
+many, and `demo` run it once a log.  What a rehearsal is, CONTRACT.md §12.8 says.
 """
 
 import contextlib
 import os
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 import click
 
+from refold.api import reexecute
 from refold.cli.arguments.loading import import_from_here, joined, load_session, load_tools
 from refold.cli.arguments.logs import (
+    SAY_IT,
     OpenedLog,
     complain_of_unnamed,
     opened_log,
     program_started,
     refuse_damaged,
+    started,
 )
 from refold.cli.output import output
+from refold.engine.errors import ProgramNotFound
 from refold.engine.ports.ports import SessionPort, Tool
 from refold.engine.ports.programs import names_shipped
 from refold.programs.shipped import tools_of
+from refold.replay.reexecute.reexecute import ReplayReport
 
 Command = Callable[..., Any]
 
@@ -68,17 +72,46 @@ def subject(
             yield None
             return
         refuse_damaged(opened)
-        given = load_tools(tools)
-        own = () if program is not None else tools_of(name)
-        known = {tool.name: tool for tool in (*own, *given)}
-        made = load_session(session, opened.path)
-        yield Subject(opened, program, tuple(known.values()), made)
+        given = with_own(program, name, load_tools(tools))
+        yield Subject(opened, program, given, load_session(session, opened.path))
+
+
+def with_own(program: str | None, name: str, given: Iterable[Tool]) -> tuple[Tool, ...]:
+    """Return tools, with those of a shipped program before them where no other was named."""
+    own = () if program is not None else tools_of(name)
+    return tuple({tool.name: tool for tool in (*own, *given)}.values())
 
 
 def _say_which(log: OpenedLog, name: str, command: str) -> None:
     program = complain_of_unnamed(name)
     path = shlex.quote(output.shown_path(log.given))
     output.hint(f"refold {command} {path} --program {program}")
+
+
+def replayed(
+    log: OpenedLog,
+    program: str | None,
+    tools: Iterable[Tool] = (),
+    volatile: Iterable[str] = (),
+    *,
+    session: str | None = None,
+) -> ReplayReport:
+    """Re-execute a log; a shipped program is known by its name, and gets its tools' types.
+
+    `session` names what makes the run's session, as `--session` does.
+
+    Raises:
+        ProgramNotFound: it is none that Refold ships, and none was named.
+    """
+    run = started(log.path)
+    name = run.program
+    if program is None and not names_shipped(run):
+        raise ProgramNotFound(name, SAY_IT)
+    given = with_own(program, name, tools)
+    said = f"re-executing {log.given}"
+    with output.stdout_kept(), output.marked_as_replay(), output.progress(said):
+        made = load_session(session, log.path)
+        return reexecute(log.path, program, tools=given, session=made, volatile=volatile)
 
 
 @contextlib.contextmanager

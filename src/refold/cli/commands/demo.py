@@ -18,8 +18,8 @@ import attrs
 import click
 
 from refold.cli.arguments.logs import LOG, OpenedLog, json_option
+from refold.cli.arguments.rehearsals import replayed
 from refold.cli.commands.replay import describe as describe_replay
-from refold.cli.commands.replay import replayed
 from refold.cli.commands.verify import describe as describe_verification
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE, NOT_COMPLETED

@@ -5,14 +5,13 @@ One log is described in full here; what is said of many is in `cli.commands.repl
 
 import contextlib
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 import click
 
-from refold.api import reexecute
 from refold.cli.arguments.foreign import (
     OnMiss,
     Pace,
@@ -24,10 +23,9 @@ from refold.cli.arguments.foreign import (
     rules_of,
 )
 from refold.cli.arguments.live import is_all_recorded, live_of, live_options, modes_and_tools
-from refold.cli.arguments.loading import import_from_here, load_session, load_tools, session_option
+from refold.cli.arguments.loading import import_from_here, load_tools, session_option
 from refold.cli.arguments.logs import (
     LOG,
-    SAY_IT,
     OpenedLog,
     complain_of_unnamed,
     json_option,
@@ -35,16 +33,15 @@ from refold.cli.arguments.logs import (
     program_started,
     started,
 )
+from refold.cli.arguments.rehearsals import replayed
 from refold.cli.commands import replay_many
 from refold.cli.commands.drift import drifted, tell
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE, USAGE
 from refold.cli.output.pages import page
-from refold.engine.errors import ProgramNotFound, RefoldError
+from refold.engine.errors import RefoldError
 from refold.engine.log.damage import TORN_TAIL
-from refold.engine.ports.ports import Tool
 from refold.engine.ports.programs import names_shipped
-from refold.programs.shipped import tools_of
 from refold.replay.audit.verify import verify
 from refold.replay.difference.excuses import IGNORED_SHOWN
 from refold.replay.reexecute.report import ReplayReport
@@ -295,34 +292,6 @@ def _refuse_damage(log: OpenedLog) -> None:
     damage = next((one for one in found if one.what != TORN_TAIL), None)
     if damage is not None:
         raise damage.as_error()
-
-
-def replayed(
-    log: OpenedLog,
-    program: str | None,
-    tools: Iterable[Tool] = (),
-    volatile: Iterable[str] = (),
-    *,
-    session: str | None = None,
-) -> ReplayReport:
-    """Re-execute a log; a shipped program is known by its name, and gets its tools' types.
-
-    `session` names what makes the run's session, as `--session` does.
-
-    Raises:
-        ProgramNotFound: it is none that Refold ships, and none was named.
-    """
-    run = started(log.path)
-    name = run.program
-    if program is None and not names_shipped(run):
-        raise ProgramNotFound(name, SAY_IT)
-    own = tools_of(name) if program is None else ()
-    known = {tool.name: tool for tool in (*own, *tools)}
-    said = f"re-executing {log.given}"
-    with output.stdout_kept(), output.marked_as_replay(), output.progress(said):
-        made = load_session(session, log.path)
-        given = tuple(known.values())
-        return reexecute(log.path, program, tools=given, session=made, volatile=volatile)
 
 
 def _is_shipped(log: OpenedLog) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from refold.cli.arguments.loading import load_tools
 from refold.cli.arguments.logs import OpenedLog
+from refold.cli.arguments.rehearsals import replayed
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FAULT, FINE, USAGE
 from refold.engine.errors import UsageError
@@ -114,8 +115,6 @@ def replayer(
     programs: dict[str, str], tools: str, volatile: Sequence[str], session: str | None
 ) -> Execute:
     """Return what re-executes one log as `refold replay LOG` does; called in another process."""
-    from refold.cli.commands.replay import replayed  # noqa: PLC0415 - it imports this module
-
     for program in programs.values():
         load_program(program)
     known = load_tools(tools)
