@@ -76,8 +76,7 @@ def is_well_formed(line: bytes) -> bool:
     """Return whether everything around the data is exactly as the writer makes it."""
     if _SHAPE.match(line) is None:
         return False
-    at = line.rfind(_META)
-    return at > 0 and _META_SHAPE.fullmatch(line, at, len(line) - TRAILER) is not None
+    return _META_SHAPE.fullmatch(line, line.rfind(_META), len(line) - TRAILER) is not None
 
 
 def encode_meta(meta: Mapping[str, int | str]) -> bytes:

@@ -2,6 +2,7 @@
 
 import tracemalloc
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,9 @@ def test_lines_of_another_log_do_not_chain(path: Path, make_log: Callable[[int],
     damage = _damage(path, lines[:6] + other[6:])
 
     assert (damage.what, damage.line) == ("hash", 7)
+    previous, line = lines[5][-67:-3], other[6]
+    assert damage.expected == sha256(b"refold/1 event\n" + previous + line[:-76]).hexdigest()
+    assert damage.found == line[-67:-3].decode()
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,7 @@ def test_data_is_cut_out_by_text_though_it_holds_the_same_text() -> None:
         (b'"mono_us":2', b'"mono_us":2,"x":{"y":1}'),
         (b'"mono_us":2', b'"mono_us":2,"x":"a b"'),
         (b'"wall_us":1,', b""),
+        (b',"meta":{"wall_us":1,"mono_us":2}', b""),
     ],
 )
 def test_another_form_is_not_well_formed(old: bytes, new: bytes) -> None:
@@ -66,12 +67,20 @@ def test_another_form_is_not_well_formed(old: bytes, new: bytes) -> None:
 
 @pytest.mark.parametrize(
     "meta",
-    [{"a": "b c"}, {"a": 1.5}, {"A": 1}, {"a": True}, {"a": 2**63}, {'a","b': 1}, {"a": "é"}],
-)
+    [
+        {"a": "b c"}, {"a": 1.5}, {"A": 1}, {"a": True}, {"a": 2**63}, {"a": -(2**63) - 1},
+        {'a","b': 1}, {"a": "é"},
+    ],
+)  # fmt: skip
 def test_meta_holds_integers_and_plain_words_only(meta: dict[str, int | str]) -> None:
     """Else the last `,"meta":{` of a line would not surely be its own."""
     with pytest.raises(NotCanonical):
         encode_meta(meta)
+
+
+def test_meta_holds_each_integer_of_64_bits() -> None:
+    """Clocks of any epoch."""
+    assert encode_meta({"a": -(2**63), "b": 2**63 - 1}) == b',"a":%d,"b":%d' % (-(2**63), 2**63 - 1)
 
 
 def test_any_name_can_be_made_plain() -> None:

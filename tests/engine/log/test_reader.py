@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ import pytest
 from refold.engine.errors import EventMalformed, LogDamaged, LogMissing, LogUnsupported
 from refold.engine.events.events import NoteAdded, RunStarted
 from refold.engine.log import LogWriter, read_entries, scan
-from refold.engine.log.line import NO_HASH, header_hash, stored_hash, trailer
+from refold.engine.log.damage import Place
+from refold.engine.log.line import NO_HASH, stored_hash, trailer
+from refold.engine.log.reader import entry_of
 
 
 def _rehash(lines: list[bytes]) -> bytes:
@@ -113,7 +116,7 @@ def test_a_newer_format_is_refused_by_its_number(make_log: Callable[[int], Path]
     first, second = path.read_bytes().splitlines(keepends=True)
     newer = first.replace(b'"format":1', b'"format":2')
     body = newer[: newer.rindex(b',"hash":"')]
-    own = b'%b,"hash":"%b"}\n' % (body, header_hash(2, body).encode())
+    own = b'%b,"hash":"%b"}\n' % (body, sha256(b"refold/2 header\n" + body).hexdigest().encode())
 
     for log in (_rehash([newer, second]), own + second):
         path.write_bytes(log)
@@ -140,7 +143,14 @@ def test_numbers_are_looked_at_though_the_chain_holds(make_log: Callable[[int], 
         list(read_entries(path))
 
 
-@pytest.mark.parametrize("row", [b'{"seq":1,"kind":"note.added","data":[]', b'{"seq":1,"x":}'])
+@pytest.mark.parametrize(
+    "row",
+    [
+        b'{"seq":1,"x":}',
+        b'{"seq":1,"kind":"note.added","data":[],"meta":{}',
+        b'{"seq":1,"kind":7,"data":{},"meta":{}',
+    ],
+)
 def test_a_line_that_chains_but_is_no_entry_is_damage(
     make_log: Callable[[int], Path], row: bytes
 ) -> None:
@@ -153,6 +163,9 @@ def test_a_line_that_chains_but_is_no_entry_is_damage(
     with pytest.raises(LogDamaged) as damaged:
         list(read_entries(path))
     assert damaged.value.what == "no entry"
+    line = path.read_bytes().splitlines(keepends=True)[1]
+    with pytest.raises(LogDamaged, match="no entry"):
+        entry_of(line, Place(str(path), 1, len(first), NO_HASH))
 
 
 def test_data_of_another_shape_is_told_with_its_place(make_log: Callable[[int], Path]) -> None:
