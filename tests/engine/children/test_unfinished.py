@@ -6,7 +6,7 @@ import pytest
 from refold.engine.children.unfinished import take_up
 from refold.engine.errors import LogDamaged, LogLocked, UsageError
 from refold.engine.events.outcome import Outcome
-from refold.engine.log import LogWriter
+from refold.engine.log import LogWriter, read_entries
 from refold.engine.ports.ports import ChildRequest, Parentage, Reference
 from refold.engine.runners.in_process import InProcess
 from tests.engine.conftest import Make, ended
@@ -32,6 +32,9 @@ def test_the_outcome_of_a_sealed_log_is_the_one_it_had(request_for: Make) -> Non
 
     assert isinstance(taken, Outcome)
     assert attrs.evolve(taken, duration_ms=0) == attrs.evolve(first, duration_ms=0)
+    assert request.log is not None
+    times = [entry.meta["mono_us"] for entry in read_entries(request.log)]
+    assert taken.duration_ms == (times[-1] - times[0]) // 1000
 
 
 def test_one_that_never_wrote_a_line_starts_afresh(request_for: Make) -> None:

@@ -9,6 +9,7 @@ from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.replay.compare.diff import ArgumentMode, LogDiff, MatchMode, diff
 from tests.support.delegating import child, recorded
+from tests.support.scripted_runners import Unavailable
 
 X, Y, Z = ("search", "x"), ("search", "y"), ("search", "z")
 DONE = ("return", "done")
@@ -185,6 +186,17 @@ def test_a_missing_log_of_a_child_is_a_note(two: Two) -> None:
     (note,) = found.notes
     assert note.startswith("root > dig[1]: not compared")
     assert str(two.b.with_name("b.1.jsonl")) in note
+
+
+def test_so_it_is_where_one_side_never_began_it(two: Two) -> None:
+    """Whichever that is; where neither did, nothing is missing."""
+    plan = [child("dig", [X]), DONE]
+    recorded(two.a, plan, runner="absent", runners={"absent": Unavailable()})
+    recorded(two.b, plan)
+    two.b.with_name("b.1.jsonl").unlink()
+
+    assert [len(diff(a, b).notes) for a, b in ((two.a, two.b), (two.b, two.a))] == [1, 1]
+    assert diff(two.a, two.a).notes == ()
 
 
 def test_an_unsealed_log_is_compared_as_far_as_it_goes(two: Two) -> None:

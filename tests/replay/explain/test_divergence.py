@@ -148,6 +148,7 @@ def test_a_changed_source_is_named_and_does_not_decide(tmp_path: Path) -> None:
     found = reexecute(log, three).divergences[0]
     assert "source" in found.fingerprints
     assert "the program has changed" in found.cause
+    assert Divergence.from_json(json.loads(json.dumps(found.as_json()))) == found
 
 
 def test_a_call_that_had_failed_is_told_with_its_error(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
-from refold.engine.errors import LogMissing, ProgramNotFound, ToolError, ToolNeeded
+from refold.engine.errors import LogMissing, ProgramNotFound, SessionNeeded, ToolError, ToolNeeded
 from refold.engine.events.limits import Limits
 from refold.engine.log import read_entries
 from refold.engine.log.names import blobs_of
@@ -17,6 +17,7 @@ from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import ModelReply, ModelRequest
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
+from refold.engine.session import Session
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import tool
 from tests.support.steps import Step, program_of, recorded
@@ -48,6 +49,19 @@ def test_an_unchanged_program_is_identical(tmp_path: Path) -> None:
     assert (report.tools_executed, report.ends_early) == (0, ())
     assert f"identical: {report.entries} entries, 2 child runs" in str(report)
     report.check()
+
+
+def test_a_session_that_the_run_had_has_to_be_passed(tmp_path: Path) -> None:
+    """What the program reads of it is not in the log alone."""
+
+    async def program(run: Run, _input: Any) -> int:
+        return len(run.session.select_all(str))
+
+    recording = record(program, log=tmp_path / "a.jsonl", session=Session())
+
+    with pytest.raises(SessionNeeded, match="had a session"):
+        reexecute(recording.log, program)
+    assert reexecute(recording.log, program, session=Session()).identical
 
 
 def test_one_log_may_be_reexecuted_many_times(tmp_path: Path) -> None:

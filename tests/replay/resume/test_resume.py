@@ -819,6 +819,7 @@ def test_a_child_that_asks_suspends_its_parents(runner: str, tmp_path: Path) -> 
     assert keys == ["0#1 > 0#2", "0#2 > 0#1 > 0#2"]
     assert [question.key for question in once.questions] == keys[:1]
     assert last.output == [[1202, "flat", 1402], [1204, "deep", 1404], 604]
+    assert bool(executed) is (runner == "in-process"), "they go on where they ran"
     check_whole(asked.log, resumable.asking_below)
 
 
