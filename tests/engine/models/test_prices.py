@@ -8,6 +8,7 @@ import pytest
 from refold import Delegation, Limits, PlainRun, record
 from refold.engine.errors import LimitReached, LimitRefused
 from refold.engine.events.outcome import Usage
+from refold.engine.log import read_entries
 from refold.engine.models import ScriptedModel
 from refold.engine.models.prices import priced
 from refold.engine.wire.messages.answer import COUNTS as MESSAGES
@@ -97,3 +98,26 @@ def test_children_share_what_is_left(tmp_path: Path) -> None:
     assert tree.usage.cost_usd_micros == 2_000_000
     assert tree.own_usage == Usage()
     assert tree.children[0].own_usage.cost_usd_micros == 1_000_000
+
+
+def test_children_at_once_share_what_none_of_them_has_reserved(tmp_path: Path) -> None:
+    """§8.5: half of it, or what it asks for; what it did not use is free once it is joined."""
+
+    def program(run: PlainRun, _input: Any) -> Any:
+        own = Limits(cost_usd=0.25)
+        some = [
+            run.start(Delegation(program=asks, input=1, limits=each)) for each in (None, None, own)
+        ]
+        run.join(*some)
+        run.delegate(Delegation(program=asks, input=0))
+        all_of_it = run.start(Delegation(program=asks, input=1, limits=Limits(cost_usd=2)))
+        return [asks(run, 1), run.join(all_of_it)[0].status, asks(run, 1)]
+
+    log, model = tmp_path / "a.jsonl", ScriptedModel([reply(100_000)])
+    found = record(program, log=log, model=model, limits=Limits(cost_usd=2))
+
+    assert found.output == [["cost_usd"], "completed", ["said"]]
+    tree = delegation_tree(log)
+    assert [child.limits["cost_usd"] for child in tree.children] == [1.0, 0.5, 0.25, 0.85, 1.7]
+    (hit,) = [entry.data for entry in read_entries(log) if entry.kind == "limit.hit"]
+    assert (hit["allowed"], hit["observed"]) == (2, 2.0)
