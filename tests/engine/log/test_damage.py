@@ -73,6 +73,20 @@ def test_swapped_lines_are_told_at_the_first_of_them(path: Path) -> None:
     assert (damage.what, damage.line, damage.found) == ("lines swapped", 4, "seq 6")
 
 
+def test_an_older_line_of_another_log_is_told_as_out_of_place(
+    path: Path, make_log: Callable[[int], Path]
+) -> None:
+    """It is no copy of a line of this one."""
+    lines = _lines(path)
+    path.unlink()
+    other = _lines(make_log(12))
+
+    damage = _damage(path, [*lines[:8], other[3], *lines[8:]])
+
+    assert (damage.what, damage.line) == ("line out of place", 9)
+    assert (damage.expected, damage.found) == ("seq 8", "seq 3")
+
+
 def test_an_altered_number_is_not_taken_for_a_deletion(path: Path) -> None:
     """The line's own hash says which number it had."""
     lines = _lines(path)

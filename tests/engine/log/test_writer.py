@@ -6,8 +6,10 @@ import pickle
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -316,13 +318,49 @@ def test_a_forked_process_cannot_append(path: Path, started: RunStarted) -> None
 
 
 def test_a_closed_writer_takes_nothing(path: Path, started: RunStarted) -> None:
-    """Closing twice is fine; appending afterwards is a misuse."""
-    log = LogWriter.create(path, started)
-    log.close()
-    log.close()
+    """Closing twice is fine; to append afterwards, or to make sure of it, is a misuse."""
+    for end in (NOTE, RunFinished("completed", "done")):
+        log = LogWriter.create(path, started)
+        log.append(end)
+        log.close()
+        log.close()
 
-    with pytest.raises(UsageError):
+        for use in (lambda log: log.append(NOTE), LogWriter.barrier):
+            with pytest.raises(LogSealed if end is not NOTE else UsageError):
+                use(log)
+        path.unlink()
+
+
+def test_what_is_no_event_is_refused(path: Path, started: RunStarted) -> None:
+    """By its type; nothing is written."""
+    wrong: Any = Path("x")
+    with LogWriter.create(path, started) as log:
+        with pytest.raises(NotCanonical, match="an event"):
+            log.append(wrong)
+        assert log.entries == 1
+
+
+def test_an_entry_says_when_it_was_written(path: Path, started: RunStarted) -> None:
+    """In millionths of a second, by the wall and since the machine began."""
+    began = time.time_ns() // 1000, time.monotonic_ns() // 1000
+    with LogWriter.create(path, started) as log:
         log.append(NOTE)
+        log.append(NOTE, "0#1", 0)
+        log.append_call(b"tool.called", b"0#2", 1, b'{"tool":"t","arguments":{},"effect":"reads"}')
+    ended = time.time_ns() // 1000, time.monotonic_ns() // 1000
+
+    for entry in read_entries(path):
+        wall_us, mono_us = entry.meta["wall_us"], entry.meta["mono_us"]
+        assert began[0] <= wall_us <= ended[0]
+        assert began[1] <= mono_us <= ended[1]
+
+
+def test_what_a_log_had_is_durable_once_it_goes_on(make_log: Callable[[int], Path]) -> None:
+    """Though the writer before may have been killed between a line and its sync."""
+    path = make_log(3)
+
+    with LogWriter.resume(path).writer as log:
+        assert log.durable_seq == log.entries - 1 == 2
 
 
 # --- the end -------------------------------------------------------------------------------------
@@ -555,3 +593,9 @@ def test_a_resume_that_fails_lets_go_of_the_log(make_log: Callable[[int], Path])
     assert _descriptors() == before
     path.write_bytes(whole)
     LogWriter.resume(path).writer.close()
+    path.unlink()
+    os.mkfifo(path)
+    for opening in (LogWriter.resume, scan):
+        with pytest.raises(LogMissing, match="not a plain file"):
+            opening(path)
+    assert _descriptors() == before

@@ -81,10 +81,12 @@ def test_an_unpriced_model_is_refused_where_money_is_limited(tmp_path: Path) -> 
 
 def test_money_stops_a_run_as_tokens_do(tmp_path: Path) -> None:
     """Judged before a request, in what is left of it for children too; all of it is in the log."""
-    model = ScriptedModel([reply(600_000)] * 3)
-    found = record(asks, 3, log=tmp_path / "a.jsonl", model=model, limits=Limits(cost_usd=1.2))
+    log, model = tmp_path / "a.jsonl", ScriptedModel([reply(700_000)])
+    found = record(asks, 3, log=log, model=model, limits=Limits(cost_usd=1.2))
     assert found.output == ["said", "said", "cost_usd"]
-    assert found.usage.cost_usd_micros == 1_200_000
+    assert found.usage.cost_usd_micros == 1_400_000
+    (hit,) = [entry.data for entry in read_entries(log) if entry.kind == "limit.hit"]
+    assert (hit["allowed"], hit["observed"]) == (1.2, 1.4)
 
 
 def test_children_share_what_is_left(tmp_path: Path) -> None:
