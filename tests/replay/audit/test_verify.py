@@ -461,6 +461,29 @@ def test_a_crashed_parent_need_not_have_its_last_child(path: Path) -> None:
     assert (whats(found), found.complete) == ([], False)
 
 
+def test_a_sealed_parent_has_the_logs_of_all_that_it_started(path: Path) -> None:
+    """Of those, too, that nobody waited for: it ended after they had begun."""
+    root = Scribe(path, ROOT)
+    root.child(1, "0#1").seal()
+    root.seal()
+    assert whats(verify(path)) == []
+    child_path(path, 1).unlink()
+
+    assert whats(verify(path)) == [("audit.1.jsonl", "child log missing")]
+
+
+def test_a_damaged_parent_is_no_ground_to_blame_its_children(tree: Path) -> None:
+    """What names them may stand behind the place where its chain breaks, or was torn."""
+    lines = tree.read_bytes().splitlines(keepends=True)
+    for rest, what in ((lines[1].replace(b"0#1", b"0#2"), "hash"), (lines[1][:40], "torn tail")):
+        tree.write_bytes(lines[0] + rest)
+
+        assert whats(verify(tree)) == [("audit.jsonl", what)]
+        assert verify(tree).damage[0].byte == len(lines[0])
+    tree.write_bytes(b"")
+    assert [damage.byte for damage in verify(tree, expect_head="0" * 64).damage] == [0, 0]
+
+
 def test_verifying_changes_nothing(tree: Path) -> None:
     """Not a byte, not a name."""
     before = {p: p.read_bytes() for p in tree.parent.rglob("*") if p.is_file()}
