@@ -45,7 +45,10 @@ def test_a_view_is_told_only_of_its_own_run_and_counts_while_it_is_open() -> Non
     view.publish("b")
 
     assert (above, below, bus.subscribers) == (["a"], ["b"], 2)
+    other = bus.view()
+    other.subscribe(str, below.append)
     view.close()
     view.close()
     view.publish("c")
-    assert (below, bus.subscribers) == (["b"], 1)
+    view.subscribe(str, above.append)
+    assert (below, bus.subscribers) == (["b"], 2), "its own, and that of the view still open"

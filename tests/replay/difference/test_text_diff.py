@@ -47,12 +47,12 @@ def test_a_conversation_is_told_message_by_message() -> None:
         {"role": "system", "content": "Be strict."},
         {"role": "user", "content": "Hi"},
         {"role": "assistant", "content": "Hello"},
-        {"role": "user", "content": "And?"},
+        {"role": "user", "content": "And?", "name": "ada"},
     ]
 
     assert message_changes(before, after) == (
         TextChange("message 0 (system)", ("Be [-kind.-]{+strict.+}",)),
-        TextChange("message 3 (user)", ("+And?",)),
+        TextChange("message 3 (user)", ("+And?", '+{"name":"ada"}')),
     )
 
 

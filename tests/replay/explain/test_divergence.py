@@ -104,13 +104,13 @@ def test_a_damaged_log(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     assert re.sub(r"byte \d+", "byte N", text) == snapshot
 
 
-def under_python(log: Path, version: str) -> Path:
-    """Return a copy of a log that says that it was recorded under another Python."""
+def recorded_otherwise(log: Path, what: str, **said: str) -> Path:
+    """Return a copy of a log that says that it was recorded under another Python, say."""
     copy = log.with_name("copy.jsonl")
     first, *rest = read_entries(log)
     started: Any = first.event
-    versions = {**started.versions, "python": version}
-    with LogWriter.create(copy, attrs.evolve(started, versions=versions)) as writer:
+    other = attrs.evolve(started, **{what: {**getattr(started, what), **said}})
+    with LogWriter.create(copy, other) as writer:
         for entry in rest:
             writer.append(entry.event, entry.call, entry.cause)
     return copy
@@ -118,7 +118,8 @@ def under_python(log: Path, version: str) -> Path:
 
 def test_another_python_is_the_first_suspect(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     """A difference under another version of Python is called `environment`; none is none."""
-    log = under_python(recorded(tmp_path / "a.jsonl", A, B).log, "3.9")
+    log = recorded(tmp_path / "a.jsonl", A, B).log
+    log = recorded_otherwise(log, "versions", python="3.9")
 
     assert reexecute(log, program_of(A, B)).identical
     found = reexecute(log, program_of(B, A)).divergences[0]
@@ -126,6 +127,16 @@ def test_another_python_is_the_first_suspect(tmp_path: Path, snapshot: SnapshotA
     assert found.category == "environment"
     text = re.sub(r"3\.9 → \S+", "3.9 → HERE", scrubbed(str(found), tmp_path))
     assert text == snapshot
+
+
+def test_another_hash_seed_is_named_beside_what_differs(tmp_path: Path) -> None:
+    """The order of a set, say, depends on it."""
+    log = recorded(tmp_path / "a.jsonl", A, B).log
+    log = recorded_otherwise(log, "fingerprint", hash_seed="77")
+
+    found = reexecute(log, program_of(B, A)).divergences[0]
+
+    assert found.fingerprints["hash_seed"][0] == "77"
 
 
 def test_a_changed_source_is_named_and_does_not_decide(tmp_path: Path) -> None:

@@ -113,6 +113,7 @@ def test_what_is_not_recorded_stops_the_run_and_names_the_nearest(log: Path) -> 
     unreached = [row for row in found.calls if row.verdict == "missing"]
     assert unreached
     assert all(row.consequent for row in unreached)
+    assert not found.identical
 
 
 def test_noise_is_what_two_live_runs_differ_in(log: Path) -> None:

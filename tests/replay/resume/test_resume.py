@@ -738,6 +738,21 @@ def test_a_run_that_asks_is_suspended_and_goes_on_with_answers(tmp_path: Path) -
     check_whole(asked.log, resumable.asking)
 
 
+def test_who_resumes_may_be_asked(tmp_path: Path) -> None:
+    """Each question once, with its key, by a function: as in the run that was recorded."""
+    asked, told = recorded(resumable.asking, 1, tmp_path / "a.jsonl"), []
+
+    def answer(question: Question) -> Any:
+        told.append(question.key)
+        return 5 if question.schema else "b"
+
+    last = resumed(asked.log, resumable.asking, ask=answer)
+
+    assert last.output == [5, "b", 6, 2010, "b"]
+    assert sorted(told) == ["0#2", "0/1#1", "0/2#1"]
+    check_whole(asked.log, resumable.asking)
+
+
 def test_resuming_without_an_answer_changes_nothing(tmp_path: Path) -> None:
     """Case 73: a pending question is the same however often it is looked at."""
     asked = recorded(resumable.asking, 1, tmp_path / "a.jsonl")

@@ -211,6 +211,19 @@ def test_a_search_stops_at_its_caps_and_says_so(folder: Path) -> None:
     assert (short.matches, short.partial) == ((), ("w.txt", "z.txt"))
 
 
+def test_a_search_reads_64_mib_and_says_that_it_stopped(tmp_path: Path) -> None:
+    """Of all files together, whatever may be read of each."""
+    size = 40 * 1024 * 1024
+    for name in "uvw":
+        (tmp_path / name).write_text("zebra\n" + "horse\n" * 2000)
+        os.truncate(tmp_path / name, size)
+
+    found = call(tmp_path, "search_text", {"pattern": "zebra$"}, max_file_bytes=size)
+
+    assert [match.path for match in found.matches] == ["u", "v"]
+    assert (found.files, found.partial, found.truncated) == (2, ("u", "v"), True)
+
+
 @pytest.mark.parametrize("pattern", ["(", "(a+)+$"])
 def test_a_pattern_that_is_not_taken_is_a_tool_error(folder: Path, pattern: str) -> None:
     """It says why, and nothing was searched."""
