@@ -47,8 +47,9 @@ def test_a_view_is_told_only_of_its_own_run_and_counts_while_it_is_open() -> Non
     assert (above, below, bus.subscribers) == (["a"], ["b"], 2)
     other = bus.view()
     other.subscribe(str, below.append)
+    other.subscribe(int, below.append)
     view.close()
     view.close()
     view.publish("c")
     view.subscribe(str, above.append)
-    assert (below, bus.subscribers) == (["b"], 2), "its own, and that of the view still open"
+    assert (below, bus.subscribers) == (["b"], 3), "its own, and those of the view still open"

@@ -116,6 +116,19 @@ def test_what_is_not_recorded_stops_the_run_and_names_the_nearest(log: Path) -> 
     assert not found.identical
 
 
+def test_what_a_run_that_stopped_did_not_come_to_is_no_drift_of_its_own(log: Path) -> None:
+    """Though no result had changed before: the program asked for what is not recorded."""
+
+    async def edited(run: refold.Run, _input: Any) -> Any:
+        return await run.model([{"role": "user", "content": "Something else."}])
+
+    found = refold.drift(log, edited, sources=Sources(), tools=TOOLS)
+
+    unreached = [row for row in found.calls if row.verdict == "missing"]
+    assert len(unreached) > 1
+    assert all(row.consequent for row in unreached)
+
+
 def test_noise_is_what_two_live_runs_differ_in(log: Path) -> None:
     """With `twice`, a result that is never the same twice is no drift."""
     count = iter(range(1, 100))
