@@ -28,7 +28,7 @@ Send = Callable[[str, Json, str], None]
 def share(session: Any, by: str, send: Send | None) -> "SharedSession":
     """Return the face of `session` for the child of path `by`; a face is shared on as it is."""
     if isinstance(session, SharedSession):
-        return SharedSession(session.session, by, session.send if send is not None else None)
+        return SharedSession(session.session, by, session.send)
     return SharedSession(session, by, send)
 
 

@@ -31,8 +31,11 @@ def test_what_the_parent_gives_arrives(inherited: Inherited) -> None:
     left = [40, 0]
 
     with served(lambda _gives_up: left.pop(0)) as descriptor:
-        ask = asking(inherited(descriptor))
+        ours = inherited(descriptor)
+        os.set_inheritable(ours, True)  # noqa: FBT003 - as it comes to a child
+        ask = asking(ours)
         assert [ask(NEVER), ask(NEVER)] == [40, 0]
+        assert not os.get_inheritable(ours)
 
 
 def test_a_child_gives_up_though_the_parent_does_not_answer(inherited: Inherited) -> None:

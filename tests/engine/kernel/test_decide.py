@@ -178,6 +178,9 @@ def test_a_child_without_tokens_is_rejected() -> None:
     assert hit == LimitHit("model_tokens", 1000, "child", 1000)
     assert code == "model_tokens"
     assert message.startswith("model_tokens is 1000, of which 300 are used and 700 reserved")
+    assert "reserves all that is left" in message
+    message = reject(state, attrs.evolve(start(), shares=True))[2]
+    assert message.endswith("What these do not use is free once they are joined.")
 
 
 def test_a_childs_timeout_is_the_shorter_one() -> None:

@@ -8,6 +8,7 @@ from refold.engine.errors import LogMissing
 from refold.engine.events.events import NoteAdded, RunStarted
 from refold.engine.log import LogWriter
 from refold.engine.log.gaps import blob_gaps, named_blobs
+from refold.engine.log.line import LINE_MAX
 
 
 @pytest.fixture
@@ -26,6 +27,16 @@ def test_each_blob_is_told_with_its_line(path: Path) -> None:
 
     assert [(line, size) for line, _, _, size in found] == [(2, 40_000), (2, 50_000)]
     assert found[0][1] == len(path.read_bytes().splitlines(keepends=True)[0])
+
+
+def test_the_longest_line_that_a_log_may_have_is_looked_at(path: Path) -> None:
+    """One byte more is no line of a log."""
+    found = [name for _, _, name, _ in named_blobs(path)]
+    first, second, *_ = path.read_bytes().splitlines(keepends=True)
+    for size, most in ((LINE_MAX, 2), (LINE_MAX + 1, 0)):
+        path.write_bytes(first + second[:-1].ljust(size - 1) + b"\n")
+
+        assert [name for _, _, name, _ in named_blobs(path)] == found[:most]
 
 
 def test_a_blob_that_is_gone_or_altered_is_a_gap(path: Path) -> None:

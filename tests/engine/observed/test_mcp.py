@@ -54,6 +54,20 @@ def result(number: Any, **said: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": number, "result": said}
 
 
+def test_what_a_server_prints_beside_an_answer_stands_with_the_newest_request() -> None:
+    """What a client says out of turn belongs to none: to the connection."""
+    observer, kept = watched()
+    observer.client(request(1, name="a"))
+    observer.client(request(2, name="b"))
+
+    observer.text("server", b"traceback")
+    observer.text("client", b"hello?")
+
+    newest = max(seq for seq, entry in enumerate(kept.entries, 1) if entry[0] == "tool.called")
+    assert [cause for _, _, cause, _ in kept.entries[-2:]] == [newest, 1]
+    assert [data["text"] for _, _, _, data in kept.entries[-2:]] == ["traceback", "hello?"]
+
+
 def test_a_connection_says_how_it_began_and_ended() -> None:
     """The second to one server has a scope below the first's."""
     observer, kept = watched(2)

@@ -1,5 +1,6 @@
 """What is volatile, or was taken out, is passed over and listed (CONTRACT.md §12.7)."""
 
+import asyncio
 import itertools
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,24 @@ def test_a_line_is_excused_whole_or_not_at_all(tmp_path: Path) -> None:
 
     assert not report.identical
     assert report.ignored == ()
+
+
+def test_another_call_is_none_that_may_differ(tmp_path: Path) -> None:
+    """What is volatile is a part of a call, not which task makes it."""
+
+    async def moves(run: refold.Run, _input: object) -> Any:
+        call = run.tool(fetch, url="u", ts=next(COUNTER))
+        return await (call if len(moved) % 2 else asyncio.create_task(call))
+
+    moved = [1]
+    log = tmp_path / "a.jsonl"
+    rules = ["tool:fetch/arguments/ts", "run/output"]
+    recording = refold.record(moves, log=log, volatile=rules, check=False)
+    assert refold.reexecute(recording, moves).identical
+
+    moved.append(2)
+
+    assert not refold.reexecute(recording, moves).identical
 
 
 def test_the_output_may_be_volatile(tmp_path: Path) -> None:

@@ -90,6 +90,9 @@ def test_a_system_prompt_is_named_and_shown_line_by_line(tmp_path: Path) -> None
     found = changed(tmp_path, Asked(system=PROMPT.replace("kind", "strict")))
 
     assert "prompt, message 0 (system)" in found.fingerprints
+    (later,) = found.later
+    assert "differs   the conversation before these messages" in str(later)
+    assert "predecessor" not in str(later)
     (text,) = found.texts
     assert text.what == "message 0 (system)"
     assert text.lines == (" You review code.", "-Be kind.", "+Be strict.", " Say why.")

@@ -1,5 +1,6 @@
 """What two requests differ in is told by messages, tools and parameters."""
 
+import attrs
 import pytest
 
 from refold.engine.wire.parts.exchange import Asked
@@ -57,6 +58,13 @@ def test_several_changes_are_told_together() -> None:
     assert found.cause.count(";") == 4
     assert "and 2 messages more" in found.cause
     assert found.cause.endswith("the parameter temperature was not given: 1")
+
+
+def test_another_interface_is_told_before_what_follows_from_it() -> None:
+    """The same conversation, in the words of another provider's."""
+    found = change_of(BEFORE, attrs.evolve(BEFORE, api="messages"), "0/1#1")
+
+    assert found.cause == "another interface is spoken: chat → messages"
 
 
 def test_tools_that_have_no_names_are_compared_by_place() -> None:

@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from refold.engine.errors import LogDamaged
-from refold.engine.events.events import WIRE, Extension, ModelAsked
+from refold.engine.events.events import WIRE, Extension, ModelAsked, RunFinished
 from refold.engine.log import LogWriter
 from refold.engine.observed.volatile import VolatileRules
 from refold.replay.observed.record import read_record
@@ -36,6 +37,15 @@ def test_answers_are_read_with_how_they_ended(log: Path) -> None:
     statuses = [turn.answer.status for turn in found.turns if turn.answer]
     assert statuses.count("error") == 1
     assert all(turn.over is not None and turn.over > turn.seq for turn in found.turns)
+
+
+@pytest.mark.parametrize(("output", "code"), [({"exit_code": 3}, 3), ({}, 0), ("x", 0), (None, 0)])
+def test_the_exit_code_is_a_number_whatever_the_end_says(log: Path, output: Any, code: int) -> None:
+    """0 where the record has no end, or one of another program."""
+    found = read_record(log)
+    ended = None if output is None else RunFinished("completed", "done", output)
+
+    assert attrs.evolve(found, finished=ended).exit_code == code
 
 
 def test_tool_calls_are_read_with_their_results(log: Path) -> None:

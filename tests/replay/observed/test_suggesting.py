@@ -60,6 +60,18 @@ def test_what_is_another_at_each_run_gets_an_option_that_ignores_it(
     assert rules.applied(recorded) != recorded
 
 
+def test_no_more_is_ignored_than_has_to_be() -> None:
+    """A date that stayed the same may matter."""
+    recorded, now = both("On 2026-11-21 it took 0.53s.", "On 2026-11-21 it took 12.1s.")
+
+    options, is_all = suggestions(recorded, now)
+
+    assert is_all
+    applied = rules_in(options).applied(now)
+    assert "2026-11-21" in str(applied.messages[0])
+    assert "12.1s" not in str(applied.messages[0])
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -18,6 +18,7 @@ def test_a_title_is_the_beginning_of_the_first_message() -> None:
     assert title_of(ask(user("Hello"))) == "Hello"
     assert title_of(other) == "GET /v1/models"
     assert title_of(ask()) == ""
+    assert title_of(ask(path="/v1/models")) == ""
     assert beginning("word " * 30) == "word word word word word word word word word wo…"
 
 

@@ -120,6 +120,19 @@ def test_a_child_that_nobody_waited_for_ended_with_its_parent(tmp_path: Path) ->
     assert node.status == "cancelled"
 
 
+def test_calls_that_were_given_up_are_counted(tmp_path: Path) -> None:
+    """Beside those that failed; the tree says so."""
+    log = written(
+        tmp_path / "a.jsonl",
+        (events.ToolCalled("search", {}, "reads"), "0#1"),
+        (events.EffectCancelled("tool"), "0#1"),
+        (events.ToolCalled("search", {}, "reads"), "0#2"),
+        (events.ToolReturned("error", error={"code": "x", "message": "", "type": ""}), "0#2"),
+    )
+
+    assert delegation_tree(log).tools == (ToolUse("search", called=2, failed=1, cancelled=1),)
+
+
 def test_an_outcome_that_came_late_was_never_joined(tmp_path: Path) -> None:
     log = written(
         tmp_path / "a.jsonl",

@@ -33,6 +33,8 @@ def test_what_is_returned_shows(tmp_path: Path) -> None:
     """With the places in the output where it does."""
     report = altered(tmp_path, gathered)
 
+    assert str(row(report, "0/2#1").altered) == "shows in /output/1"
+    assert report.headline().endswith("the run depends on every one that could be altered")
     assert [one.verdict for one in report.calls] == ["shows"] * 3
     effect = row(report, "0/2#1").altered
     assert effect is not None
