@@ -133,9 +133,12 @@ class _Waits:
 async def a_failure_is_raised_where_it_is_waited_for() -> Any:
     """By the task that waits, whatever the awaitable does on its way."""
     loop, seen = asyncio.get_running_loop(), []
-    for error in (None, ValueError()):
+    for is_failed in (False, True):
         future = loop.create_future()
-        loop.call_soon(future.set_result if error is None else future.set_exception, error)
+        if is_failed:
+            loop.call_soon(future.set_exception, ValueError())
+        else:
+            loop.call_soon(future.set_result, None)
         try:
             await _Waits(future)
         except ValueError:

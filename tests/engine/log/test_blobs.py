@@ -63,6 +63,25 @@ def test_the_users_own_dollar_members_come_back_as_they_were(
     assert resolved(written, store.get) == value
 
 
+@pytest.mark.parametrize("sync", [True, False])
+def test_a_blob_is_durable_before_the_line_that_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, sync: bool
+) -> None:
+    """§3.6: its bytes, its name, and the names of the folders that were made for it."""
+    synced, really = [], os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_ino)
+        really(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    name = BlobStore(tmp_path / "a.blobs", sync=sync).put(b"x" * 40_000)
+
+    inner = tmp_path / "a.blobs" / name[:2]
+    places = [tmp_path, inner.parent, inner / name, inner]
+    assert synced == ([path.stat().st_ino for path in places] if sync else [])
+
+
 @pytest.mark.parametrize("least", BLOB_MIN_CROWDED)
 def test_of_data_that_fit_into_no_line_smaller_strings_are_put_elsewhere_too(
     tmp_path: Path, least: int

@@ -84,11 +84,15 @@ def test_children_use_the_loop_of_the_whole_run(tmp_path: Path) -> None:
     assert len({id(loop) for _, loop in PLACES}) == 1
 
 
-@pytest.mark.parametrize("left", ["server", "task", "timer"])
+@pytest.mark.parametrize("left", ["server", "task", "timer", "thread"])
 def test_what_a_tool_leaves_on_the_loop_goes_on(tmp_path: Path, left: str) -> None:
     """A later tool that blocks until then would wait for ever, if nobody ran the loop."""
-    done = threading.Event()
+    done, go = threading.Event(), threading.Event()
     kept: list[Any] = []
+
+    async def told() -> None:
+        await asyncio.to_thread(go.wait, 10)
+        done.set()
 
     async def answers(_reader: Any, writer: asyncio.StreamWriter) -> None:
         writer.write(b"!")
@@ -104,14 +108,16 @@ def test_what_a_tool_leaves_on_the_loop_goes_on(tmp_path: Path, left: str) -> No
         if left == "server":
             kept.append(await asyncio.start_server(answers, "127.0.0.1", 0))
             return int(kept[0].sockets[0].getsockname()[1])
-        kept.append(
-            loop.create_task(later()) if left == "task" else loop.call_later(0.01, done.set)
-        )
+        if left == "timer":
+            kept.append(loop.call_later(0.01, done.set))
+        else:
+            kept.append(loop.create_task(later() if left == "task" else told()))
         return 0
 
     @tool(effect="reads")
     def waits(port: int) -> bool:
         if not port:
+            go.set()
             return done.wait(10)
         with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
             return connection.recv(1) == b"!"

@@ -47,7 +47,7 @@ def test_a_view_is_told_only_of_its_own_run_and_counts_while_it_is_open() -> Non
     assert (above, below, bus.subscribers) == (["a"], ["b"], 2)
     other = bus.view()
     other.subscribe(str, below.append)
-    other.subscribe(int, below.append)
+    other.subscribe(str, above.append)
     view.close()
     view.close()
     view.publish("c")
