@@ -6,6 +6,7 @@ for (const e of document.querySelectorAll('#app *')) {
   const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
   if (!own || e.closest('svg, option')) continue;
   if (r.right > innerWidth + 1 && !e.closest('.inspector, .list')) bad.push('beyond: ' + e.textContent.slice(0, 40));
+  if (e.matches('.cost, .tokens, .time, .when') && e.scrollWidth > e.clientWidth + 1) bad.push('cut: ' + e.textContent);
   const ends = (n) => n && (getComputedStyle(n).textOverflow === 'ellipsis');
   if (e.scrollWidth > e.clientWidth + 1 && s.overflowX === 'hidden' && !ends(e)) bad.push('cut: ' + e.className + ' ' + e.textContent.slice(0, 40));
   const list = e.closest('.list, .messages, .states, .inspector, .difference');

@@ -132,10 +132,11 @@ def _link(links: dict[str, Any], log: int, seq: int) -> tuple[str, int, int]:
 def _path_is_one(document: dict[str, Any]) -> None:
     """The critical path goes without a gap from the root's first entry to its last.
 
-    The end of a watched command follows from nothing that was recorded.
+    A watched command has none: what it waited for is not recorded.
     """
     segments = document["critical"]
-    if document["guarantee"] == "kernel":
+    assert bool(segments) == (document["guarantee"] == "kernel")
+    if segments:
         assert segments[0][3] == 0
         assert segments[-1][2] == document["logs"][0]["entries"] - 1
     for (*_, start, end), (*_, then, after) in itertools.pairwise(segments):

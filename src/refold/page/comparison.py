@@ -37,7 +37,8 @@ def compared(a: OneRun, b: OneRun, *, content: bool) -> dict[str, Any]:
         told = diff(a.log, b.log, pairs=pairs)
     except LogError as error:
         return found | {"error": str(error), "identical": False, "count": None}
-    found["rows"] = [_row(each, a.ids, b.ids, content=content) for each in pairs]
+    rows = [_row(each, a.ids, b.ids, content=content) for each in pairs]
+    found["rows"] = sorted(rows, key=lambda row: _when(row, a, b))
     found["runs"] = [
         {
             "where": each.where,
@@ -47,7 +48,7 @@ def compared(a: OneRun, b: OneRun, *, content: bool) -> dict[str, Any]:
         for each in told.differences
         if not each.what
     ]
-    own = [(each, row) for each, row in zip(pairs, found["rows"], strict=True) if each.differences]
+    own = [(each, row) for each, row in zip(pairs, rows, strict=True) if each.differences]
     if own:
         each, row = min(own, key=lambda one: _when(one[1], a, b))
         what = f"{each.differences[0].where}: {each.differences[0].category}"

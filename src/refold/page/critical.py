@@ -5,15 +5,20 @@ the child.  Rules: CONTRACT.md §14.14, §14.16.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 Link = tuple[str, int, int]
 """How, log, seq."""
 
 
+LOOK_MAX: Final = 1_000
+"""Entries that are looked at to see whether a child was waited for."""
+
+
 def critical_path(
     links: Mapping[tuple[int, int], Sequence[Link]],
     times: Mapping[int, Sequence[int]],
+    scopes: Mapping[int, Sequence[str]],
     root: int = 0,
 ) -> list[list[Any]]:
     """Return the segments `[log, from seq, to seq, start, end]` of the path, in order of time.
@@ -26,12 +31,11 @@ def critical_path(
     found: list[list[Any]] = []
     is_dense = False
     log, seq = root, len(times[root]) - 1
-    while seq and not links.get((root, seq)):  # the end of a watched command follows from nothing
-        seq -= 1
     while direct := links.get((log, seq)):
         _, above, before = next((each for each in direct if each[0] == "ends with"), direct[0])
-        if above != log and above >= 0 and seq and times[above][before] < times[log][seq - 1]:
-            above, before = log, seq - 1  # it had ended before: nobody waited for it
+        if above != log and above >= 0 and seq:
+            busy = _busy(times[log], scopes[log], seq, times[above][before])
+            above, before = (above, before) if busy is None else (log, busy)
         if above < 0:  # the parent of the root that was asked for, which is not here
             break
         end = times[log][seq]
@@ -45,3 +49,16 @@ def critical_path(
         is_dense = is_next
         log, seq = above, before
     return found[::-1]
+
+
+def _busy(times: Sequence[int], scopes: Sequence[str], seq: int, ended: int) -> int | None:
+    """Return what the task that is given a child's outcome did last, after the child's end.
+
+    `None`: nothing, so it waited for the child.  What other tasks did meanwhile says nothing.
+    """
+    for at in range(seq - 1, max(0, seq - LOOK_MAX), -1):
+        if times[at] <= ended:
+            break
+        if scopes[at] == scopes[seq]:
+            return at
+    return None

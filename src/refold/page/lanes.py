@@ -6,6 +6,7 @@ went on in another process, are laid beside each other by the wall clock.  Rules
 """
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -113,13 +114,13 @@ def read_lane(
     lanes: dict[str | None, Lane],
     origin_us: tuple[int, int],
     blobs: dict[str, int],
-) -> list[int]:
-    """Fill the lanes of one log, and `blobs` with the sizes of its large texts; return its times.
+) -> tuple[list[int], list[str]]:
+    """Fill the lanes of one log, and `blobs` with the sizes of its large texts.
 
     `lanes` are by scope, or one for the whole log under `None`.  A damaged log is read up to its
-    damage.
+    damage.  Returns the time and the scope of each entry.
     """
-    clock, times = Clock(origin_us), list[int]()
+    clock, times, scopes = Clock(origin_us), list[int](), list[str]()
     open_bars: dict[str, list[Any]] = {}
     numbers: dict[str, Any] = {}
     for entry in sound(path):
@@ -128,7 +129,9 @@ def read_lane(
         if is_marked(entry.line):
             blobs.update((name.decode(), int(size)) for name, size in _BLOB.findall(entry.line))
         call = entry.call or ""
-        lane = lanes.get(None) or lanes.get(call.partition("#")[0])
+        scope = sys.intern(call.partition("#")[0])
+        scopes.append(scope)
+        lane = lanes.get(None) or lanes.get(scope)
         if lane is None:
             continue
         lane.start_us = at if lane.start_us is None else lane.start_us
@@ -140,7 +143,7 @@ def read_lane(
             if what == "child":
                 numbers[call] = entry.data.get("number")
             if what == "model":
-                lane.scopes[call.partition("#")[0]] = None
+                lane.scopes[scope] = None
         elif entry.kind == "timer.fired":
             lane.bars.append([entry.seq, entry.seq, "timer", "timer", at, at, "ok"])
         elif entry.kind in COMPLETES or entry.kind == "effect.cancelled":
@@ -152,7 +155,7 @@ def read_lane(
                         lane.joined[number] = bar
                     else:
                         bar[5] = ended
-    return times
+    return times, scopes
 
 
 def sound(path: Path, *, resolve: bool = False) -> Iterator[Entry]:

@@ -45,12 +45,14 @@ class OneRun:
         self.ids = {path: number for number, path in enumerate(self.reports, first_id)}
         self.blobs: dict[str, int] = {}
         self.times: dict[int, list[int]] = {}
+        self.scopes: dict[int, list[str]] = {}
         self.lanes: list[dict[str, Any]] = []
         self.threads: list[dict[str, Any]] = []
         origin = origin_of(next(iter(sound(log))))
         found = _lanes(self.tree, self.ids)
         for path, lanes in found.items():
-            self.times[self.ids[path]] = read_lane(path, lanes, origin, self.blobs)
+            read = read_lane(path, lanes, origin, self.blobs)
+            self.times[self.ids[path]], self.scopes[self.ids[path]] = read
         for path, lanes in found.items():
             there = [lane for lane in lanes.values() if lane.start_us is not None]
             for number, bar in [each for lane in there for each in lane.joined.items()]:
@@ -83,7 +85,7 @@ class OneRun:
             "tree": _node(self.tree, self.ids, starts),
             "totals": totals(self.tree),
             "lanes": self.lanes,
-            "critical": critical_path(links, self.times, self.ids[self.log]),
+            "critical": self._critical(links),
             "links": main | {"beside": {} if is_large else beside},
             "states": {} if is_large else self._states(),
             "threads": self.threads,
@@ -95,6 +97,12 @@ class OneRun:
                 str(number): self._bare(path) for path, number in self.ids.items()
             }
         return document
+
+    def _critical(self, links: dict[tuple[int, int], list[Link]]) -> list[list[Any]]:
+        """Return the critical path; a watched command's is in no log, nor what it waited for."""
+        if self.tree.guarantee:
+            return []
+        return critical_path(links, self.times, self.scopes, self.ids[self.log])
 
     def _log(self, path: Path, parent: dict[str, int] | None) -> dict[str, Any]:
         report = self.reports[path]
@@ -249,14 +257,18 @@ def _node(
 
 
 def _lanes(tree: RunNode, ids: dict[Path, int]) -> dict[Path, dict[str | None, Lane]]:
-    """Return the lanes of each log, the root's first: of a watched command, one a conversation."""
-    found: dict[Path, dict[str | None, Lane]] = {path: {} for path in ids}
+    """Return the lanes of each log, in the order of the tree: of a watched command, one a talk."""
+    found: dict[Path, dict[str | None, Lane]] = {}
     root = Path(tree.log)
-    for node in below(tree):
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        waiting.extend(reversed(node.children))
         path = Path(node.log) if node.log else None
         if path in ids and node.log_state != "foreign":
-            found[path][None] = Lane(ids[path], None, node.name, node.status, node.limits)
+            lane = Lane(ids[path], None, node.name, node.status, node.limits)
+            found.setdefault(path, {})[None] = lane
         if node.scope:
             found[root].pop(None, None)
-            found[root][node.scope] = Lane(0, node.scope, node.name, node.status)
-    return found
+            found[root][node.scope] = Lane(ids[root], node.scope, node.name, node.status)
+    return found | {path: {} for path in ids if path not in found}

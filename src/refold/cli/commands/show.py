@@ -137,12 +137,14 @@ def _print_totals(tree: RunNode) -> None:
     """Print how the runs below ended, and what all of it used up."""
     told = totals(tree)
     counts = ", ".join(f"{count:,} {status}" for status, count in told["statuses"].items())
-    parts = [f"{words.counted(told['subagents'], 'subagent')}: {counts}"] if counts else []
+    word = "conversation" if tree.guarantee else "subagent"
+    parts = [f"{words.counted(told['subagents'], word)}: {counts}"] if counts else []
     if told["tools"]:
         failed = f" ({told['tools_failed']:,} failed)" if told["tools_failed"] else ""
         parts.append(f"{words.counted(told['tools'], 'tool call')}{failed}")
     if told["requests"]:
-        apart = f", of these its own: {words.spent(tree.own_usage)}" if tree.children else ""
+        is_apart = tree.children and tree.own_usage.requests
+        apart = f", of these its own: {words.spent(tree.own_usage)}" if is_apart else ""
         requests = words.counted(told["requests"], "request")
         parts.append(f"{requests}, {words.spent(tree.usage)}{apart}")
     if parts:

@@ -105,9 +105,9 @@ function start(page) {
 		const { completed, ...others } = all.statuses, bad = Object.entries(others).map(([status, n]) => `${number(n)} ${status.replace("_", " ")}`).join(", ");
 		title.replaceChildren(short(app.page.title, 200));
 		sums.replaceChildren(fact(badge(root.status)),
-			all.subagents ? fact(`${count(all.subagents, "subagent")}: `, completed ? `${number(completed)} completed` : "", completed && bad ? ", " : "", bad ? h("button", { class: "bad link", title: "Show the next one (f)", onclick: () => fault(1) }, bad) : null) : "",
+			all.subagents ? fact(`${count(all.subagents, root.guarantee ? "conversation" : "subagent")}: `, completed ? `${number(completed)} completed` : "", completed && bad ? ", " : "", bad ? h("button", { class: "bad link", title: "Show the next one (f)", onclick: () => fault(1) }, bad) : null) : "",
 			all.tools ? fact(count(all.tools, "tool call"), all.tools_failed ? ` (${number(all.tools_failed)} failed)` : "") : "",
-			all.requests ? fact(count(all.requests, "request"), `, ${spent(root.usage)}`, all.subagents ? `, of these its own: ${spent(root.own_usage)}` : "") : "",
+			all.requests ? fact(count(all.requests, "request"), `, ${spent(root.usage)}`, all.subagents && root.own_usage.requests ? `, of these its own: ${spent(root.own_usage)}` : "") : "",
 			typeof root.duration_ms === "number" ? fact(duration(root.duration_ms * 1000)) : "",
 			app.page.content === false ? fact("content left out") : "", given.live ? h("span.fact.live", "following") : "");
 	}
@@ -141,7 +141,7 @@ function start(page) {
 	});
 
 	document.getElementById("app")?.replaceWith(h("div.app", { id: "app" }, h("a.skip", { href: "#main", onclick: (e) => { e.preventDefault(); (views[app.view].list?.element ?? panel).focus(); } }, "To the content"),
-		h("header.top", h("div.titles", title, given.live ? h("a", { href: `?${new URLSearchParams({ token: given.token })}`, class: "quiet" }, "All runs") : null, verdict, h("span.buttons", h("button", { title: "Keys (?)", onclick: () => help.showModal() }, "Keys"), theme)), sums, h("div.tools", tabs, filters)), panel, look.element, help));
+		h("header.top", h("div.titles", title, given.live ? h("a", { href: `?${new URLSearchParams({ token: given.token })}`, class: "quiet" }, "All runs") : null, verdict, h("span.buttons", h("button", { title: "Keys (?)", onclick: () => help.showModal() }, "Keys"), theme)), sums, (page.divergences ?? []).slice(0, 20).map((each) => h("section.pinned.bad", { label: "Where its replay diverged" }, h("h3", "Its replay diverged", each.log === null ? "" : [": ", h("a", { href: `#/log/${each.log}/${each.seq ?? 0}/entries` }, `${app.nameOf(each.log)}, entry ${each.seq ?? 0}`)]), folded(each.text))), h("div.tools", tabs, filters)), panel, look.element, help));
 	head();
 	judge();
 	route();

@@ -4,6 +4,8 @@ import { summary } from "./data.js";
 
 const WORDS = ({ runs: ["Runs", number], tool_calls: ["Tool calls", number], requests: ["Model requests", number], input_tokens: ["Tokens in", number], output_tokens: ["Tokens out", number], cost_usd_micros: ["Cost", money], time_us: ["Time", duration] });
 
+const SIGNS = ({ same: ["=", "Both say the same"], changed: ["≠", "Changed"], removed: ["◂", "Only in this run"], added: ["▸", "Only in the other run"] });
+
 /** @param {any} app */
 export function compare(app) {
 	const diff = app.page.diff;
@@ -11,13 +13,13 @@ export function compare(app) {
 	/** @type {any[]} */
 	let rows = [];
 	const all = h("input", { type: "checkbox", onchange: () => { only = !all.checked; update(); } });
-	const side = (log, seq) => {
+	const side = (log, seq, change, value) => {
 		const e = log === null || seq === null ? null : app.store.entry(log, seq);
-		return h("span.side", e ? [h("span.seq", `${app.nameOf(log, true)} ${seq}`), h("span.kind", e.kind), h("span.what", summary(e))] : h("span.quiet", seq === null ? "not there" : "…"));
+		return h("span.side", e ? [h("span.seq", `${app.nameOf(log, true)} ${seq}`), h("span.kind", e.kind), h("span.what", change ? `${change[0]}: ${value?.absent === true ? "not there" : short(value)}` : summary(e))] : h("span.quiet", seq === null ? "not there" : "…"));
 	};
 	const list = new List({
 		label: "Entries of both runs", count: () => rows.length,
-		draw: (i) => { const [al, as, bl, bs, status] = rows[i]; return h("div", { class: `pairrow ${status}` }, h("span.sign", { title: status }, { same: "=", changed: "≠", added: "+", removed: "−" }[(status)] ?? "?", h("span.unseen", ` ${status}`)), side(al, as), side(bl, bs)); },
+		draw: (i) => { const [al, as, bl, bs, status, [change]] = rows[i], [sign, word] = SIGNS[status]; return h("div", { class: `pairrow ${status}` }, h("span.sign", { title: word }, sign, h("span.unseen", ` ${word}`)), side(al, as, change, change?.[1]), side(bl, bs, change, change?.[2])); },
 		choose: (i) => show(rows[i]),
 	});
 	const said = h("span.quiet"), detail = h("div.difference");
@@ -26,7 +28,7 @@ export function compare(app) {
 		if (!row) return;
 		const [al, as, bl, bs, status, changes] = row;
 		if (as !== null && as !== undefined) app.select(al, as); else if (bs !== null && bs !== undefined) app.select(bl, bs);
-		detail.replaceChildren(h("h3", `${status[0].toUpperCase()}${status.slice(1)}`), changes?.length ? h("table", h("thead", h("tr", ["Where", "This run", "The other"].map((word) => h("th", { scope: "col" }, word)))), h("tbody", changes.slice(0, 100).map((each) => h("tr", h("th", { scope: "row" }, each[0] || "all of it"), h("td", value(each[1])), h("td", value(each[2])))))) : h("p.quiet", status === "same" ? "Both say the same." : "Only one of the runs has it."));
+		detail.replaceChildren(h("h3", SIGNS[status][1]), changes?.length ? h("table", h("thead", h("tr", ["Where", "This run", "The other"].map((word) => h("th", { scope: "col" }, word)))), h("tbody", changes.slice(0, 100).map((each) => h("tr", h("th", { scope: "row" }, each[0] || "all of it"), h("td", value(each[1])), h("td", value(each[2])))))) : "");
 	}
 	function update() {
 		rows = (diff?.rows ?? []).filter((row) => !only || row[4] !== "same");
@@ -39,7 +41,7 @@ export function compare(app) {
 	const pinned = h("div", { class: `pinned ${first || diff.identical === false ? "bad" : "good"}` }, h("h3", diff.error ? "They cannot be compared" : first ? "They first differ here" : diff.identical === false ? "They differ, in no entry" : "No difference"), h("p", short(diff.error ?? first?.what ?? (diff.identical === false ? "" : "All that is compared is the same."), 500)),
 		diff.runs?.length ? h("p.quiet", `Whole runs differ, too: ${short(diff.runs.map((each) => `${each.where} (${each.category})`).join(", "), 600)}.`) : null, (diff.notes ?? []).slice(0, 20).map((note) => h("p.quiet", short(note, 300))),
 		first ? h("button", { onclick: () => { const i = rows.findIndex((row) => first.a && row[0] === first.a[0] && row[1] === first.a[1] || first.b && row[2] === first.b[0] && row[3] === first.b[1]); if (i >= 0) { list.show(i, true); show(rows[i]); } else if (first.a ?? first.b) app.select(...(first.a ?? first.b)); } }, "Show it") : null);
-	const sums = h("table.sums", h("thead", h("tr", h("th", { scope: "col" }, ""), h("th", { scope: "col" }, "This run"), h("th", { scope: "col" }, "The other"), h("th", { scope: "col" }, "Change"))), h("tbody", table.map(([name, pair]) => { const [a, b] = (pair), [word, form] = WORDS[name] ?? [name, number]; return h("tr", h("th", { scope: "row" }, word), h("td", form(a)), h("td", form(b)), h("td", typeof a === "number" && typeof b === "number" ? (a === b ? "=" : `${b > a ? "+" : "−"}${a ? `${Math.round((Math.abs(b - a) / a) * 100)} %` : form(Math.abs(b))}`) : "–")); })));
+	const sums = h("table.sums", h("thead", h("tr", h("th", { scope: "col" }, ""), h("th", { scope: "col" }, "This run"), h("th", { scope: "col" }, "The other"), h("th", { scope: "col" }, "Change"))), h("tbody", table.map(([name, pair]) => { const [a, b] = (pair), [word, form] = WORDS[name] ?? [name, number]; return h("tr", h("th", { scope: "row" }, word), h("td", form(a)), h("td", form(b)), h("td", typeof a === "number" && typeof b === "number" ? (a === b ? "=" : `${a > b ? "+" : "−"}${b ? `${Math.round((Math.abs(a - b) / b) * 100)} %` : form(a)}`) : "–")); })));
 	return {
 		element: h("section.view.compareview", { label: "Compare" }, h("div.tops", pinned, sums), h("div.bar", h("label", all, " Show what is the same, too"), h("button", { onclick: next }, "Next difference (d)"), said), list.element, detail),
 		list, update, place: update, grown: update, next,

@@ -42,7 +42,7 @@ export function inspector(app) {
 	function run(node) {
 		const uses = usesOf(node), usage = node.usage ?? {};
 		const facts = [["Ended", h("span", badge(node.status), node.reason && node.reason !== "done" ? ` ${short(node.reason, 80)}` : "")], ["Fault", node.error ? folded(faultOf(node.error), 600) : null], ["Program", node.program || null], ["Brief", node.brief ? folded(node.brief, 400) : null], ["Asked by", node.tool || null],
-			["Limits", limitsOf(node) || null], ["Calls", uses || null], ["Models", (node.models ?? []).join(", ") || null], ["Spent", usage.requests ? `${spent(usage)}${node.children?.length ? `, of these its own: ${spent(node.own_usage)}` : ""}` : null], ["Time", node.duration_ms === null || node.duration_ms === undefined ? null : duration(node.duration_ms * 1000)], ["Artifacts", (node.artifacts ?? []).map((each) => `${each.name} (${each.kind})`).join(", ") || null]];
+			["Limits", limitsOf(node) || null], ["Calls", uses || null], ["Models", (node.models ?? []).join(", ") || null], ["Spent", usage.requests ? `${spent(usage)}${node.children?.length && node.own_usage.requests ? `, of these its own: ${spent(node.own_usage)}` : ""}` : null], ["Time", node.duration_ms === null || node.duration_ms === undefined ? null : duration(node.duration_ms * 1000)], ["Artifacts", (node.artifacts ?? []).map((each) => `${each.name} (${each.kind})`).join(", ") || null]];
 		return h("dl", facts.filter(([, fact]) => fact).map(([name, fact]) => [h("dt", name), h("dd", fact)]));
 	}
 	function draw() {

@@ -22,7 +22,7 @@ export function lanes(app) {
 	let from = 0, to = 1, end = 1;
 	const tracks = new WeakMap();
 	let paths = new Map();
-	const axis = h("svg.axis", { hush: true }), map = h("svg.map", { role: "img", label: "The whole run; drag to move what is seen" });
+	const axis = h("svg.axis", { hush: true });
 	const list = new List({
 		label: "Lanes", count: () => shown.length, draw,
 		choose: (i, entered) => { const lane = shown[i]; if (entered) app.chooseLane(lane); },
@@ -52,9 +52,9 @@ export function lanes(app) {
 		const some = app.filter.text || app.filter.status || app.filter.agent || app.filter.tool;
 		shown = all().filter((lane) => !some || passes(app.nodeOf(lane.log, lane.scope) ?? { name: lane.label, status: lane.status }, app.filter));
 		paths = new Map();
-		for (const [log, , , start, over] of app.page.critical ?? []) {
+		for (const [log, , , start, over] of app.page.critical) {
 			const path = paths.get(log) ?? [], last = path.at(-1);
-			if (last && Math.abs(last[0] - over) < 2) last[0] = start; else if (last && Math.abs(last[1] - start) < 2) last[1] = over; else path.push([start, over]);
+			if (last && start - last[1] < 2) last[1] = over; else path.push([start, over]);
 			paths.set(log, path);
 		}
 		end = all().reduce((most, lane) => Math.max(most, lane.end_us ?? 0), 1);
@@ -82,9 +82,9 @@ export function lanes(app) {
 		for (const [start, over] of paths.get(lane.log) ?? []) if (over >= from && start <= to) marks.push(h("rect.critical", { x: Math.max(0, x(start)), y: row - 3, width: Math.max(1.5, Math.min(width, x(over)) - Math.max(0, x(start))), height: 4 }));
 		const limit = lane.limit_us;
 		if (limit !== null && limit !== undefined && limit >= from && limit <= to) marks.push(h("g.limit", h("line", { x1: x(limit), x2: x(limit), y1: 0, y2: row }), h("title", `Limit: ${duration(limit - lane.start_us)}`)));
-		const took = duration(lane.end_us - lane.start_us), within = limit ? ` of ${duration(limit - lane.start_us)}` : "";
+		const name = lane.scope ? short(lane.label, 100) : app.nameOf(lane.log), took = duration(lane.end_us - lane.start_us), within = limit ? ` of ${duration(limit - lane.start_us)}` : "";
 		return h("div.lane",
-			h("span.who", badge(lane.status, false), h("span.name", { title: short(lane.label) }, short(lane.label, 100)), app.nodeOf(lane.log, lane.scope)?.number ? h("span.quiet", `#${app.nodeOf(lane.log, lane.scope).number}`) : null, h("span.quiet.took", took, h("span.within", within))),
+			h("span.who", badge(lane.status, false), h("span.name", { title: name }, name), h("span.quiet.took", took, h("span.within", within))),
 			h("svg.marks", { hush: true, height: row }, marks));
 	}
 	function paint() {
@@ -92,16 +92,9 @@ export function lanes(app) {
 		const ticks = [];
 		for (let at = Math.ceil(Math.max(0, from) / step) * step; at <= to; at += step) ticks.push(h("g", h("line", { x1: x(at), x2: x(at), y1: 18, y2: 24 }), x(at) < width - 40 ? h("text", { x: x(at) + 3, y: 15 }, at ? duration(at) : "0") : null));
 		axis.replaceChildren(...ticks);
-		const box = map.getBoundingClientRect(), lanesAll = all(), wide = Math.max(60, box.width), tall = 44, at = (us) => (us / end) * wide;
-		const kept = lanesAll.length > 300 ? lanesAll.filter((_, i) => i % Math.ceil(lanesAll.length / 300) === 0) : lanesAll;
-		map.replaceChildren(...kept.map((lane, i) => h("rect", { class: `life ${tone(lane.status)}`, x: at(lane.start_us), y: 2 + (i * (tall - 4)) / kept.length, width: Math.max(1, at(lane.end_us - lane.start_us)), height: Math.max(0.7, (tall - 4) / kept.length - 0.5) })),
-			h("rect.seen", { x: Math.max(1, at(from)), y: 1, width: Math.min(wide, at(to)) - Math.max(1, at(from)) - 1, height: tall - 2 }));
 		span.textContent = `${duration(to - from)} of ${duration(end)}`;
 		list.draw();
 	}
-	const drag = (e) => { if (e.buttons !== 1) return; const box = map.getBoundingClientRect(), size = to - from; from = ((e.clientX - box.left) / box.width) * end - size / 2; to = from + size; clamp(); paint(); };
-	map.addEventListener("pointerdown", drag);
-	map.addEventListener("pointermove", drag);
 	list.element.addEventListener("wheel", (e) => {
 		if (!e.ctrlKey && !e.shiftKey) return;
 		e.preventDefault();
@@ -114,7 +107,7 @@ export function lanes(app) {
 	from = 0;
 	to = end;
 	return {
-		element: h("section.view.lanesview", { label: "Lanes" }, bar, map, h("div.axisrow", axis), list.element), list,
+		element: h("section.view.lanesview", { label: "Lanes" }, bar, h("div.axisrow", axis), list.element), list,
 		update() { const whole = from <= 0 && to >= end; filter(); if (whole) fit(); else paint(); },
 		place() { filter(); paint(); if (list.active >= 0) list.show(list.active, true); },
 	};

@@ -5,7 +5,7 @@ import { List, badge, duration, h, money, number, short, tone } from "./dom.js";
 /** @param {any} node @returns {string} limits that were narrowed for it, in words */
 export const limitsOf = (node) => Object.entries(node.narrowed ?? {}).map(([name, value]) => (name === "timeout_seconds" ? `${number(value)} s` : `${number(value)} ${name.replace("max_", "").replaceAll("_", " ")}`)).join(", ");
 
-const COLUMNS = { run: ["Run", "minmax(0, 1fr)"], via: ["Asked by", "minmax(0, 8rem)"], limits: ["Limits", "minmax(0, 11rem)"], calls: ["Calls", "7rem"], tokens: ["Tokens", "6rem"], cost: ["Cost", "5rem"], time: ["Time", "5.5rem"] };
+const COLUMNS = { run: ["Run", "minmax(0, 1fr)"], via: ["Asked by", "minmax(0, 8rem)"], limits: ["Limits", "minmax(0, 11rem)"], calls: ["Calls", "7rem"], tokens: ["Tokens", "6rem"], cost: ["Cost", "5.5rem"], time: ["Time", "5.5rem"] };
 
 /** @param {any} node @returns {string} its calls, as `order_status ×3 (2 failed)` */
 export const usesOf = (node) => (node.tools ?? []).map((use) => `${use.tool} ×${use.called}${use.failed ? ` (${use.failed} failed)` : ""}`).join(", ");
@@ -50,7 +50,7 @@ export function tree(app) {
 		},
 	});
 	const all = nodesOf(app.page.tree), used = { run: true, via: all.some((n) => n.tool), limits: all.some((n) => limitsOf(n)), calls: all.some((n) => n.tools?.length), tokens: all.some((n) => n.usage?.input_tokens || n.usage?.output_tokens), cost: all.some((n) => typeof n.cost_usd_micros === "number"), time: true };
-	const names = Object.keys(COLUMNS).filter((name) => used[name]), columns = { "--columns": names.map((name) => COLUMNS[name][1]).join(" ") };
+	const names = Object.keys(COLUMNS).filter((name) => used[name]), widths = (some) => some.map((name) => COLUMNS[name][1]).join(" "), columns = { "--all": widths(names), "--few": widths(names.filter((name) => !["via", "limits", "calls"].includes(name))) };
 	const head = h("div.row.head", { hush: true }, names.map((name) => h("span", { class: name }, COLUMNS[name][0])));
 	const none = h("p.none");
 
