@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import attrs
 
@@ -20,6 +20,7 @@ from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.plain import to_json
 from refold.engine.errors import NotCanonical, UsageError
+from refold.engine.events.events import RunFinished
 from refold.engine.events.limits import CEILINGS, Limits
 from refold.engine.events.outcome import Artifact, Fault, Usage
 from refold.engine.kernel.unawaited import tell, tell_quietly
@@ -83,6 +84,20 @@ class Recording:
     """Calls of the program that were never awaited, and exceptions that nobody awaited (§9.10);
     and, under `record(check=True)`, where
     it read the world and not `run` (§12.12)."""
+
+    @classmethod
+    def of(cls, finished: RunFinished, **stands: Any) -> Self:
+        """Return what a run's last event says, beside where its log stands."""
+        return cls(
+            status=finished.status,
+            reason=finished.reason,
+            output=finished.output,
+            error=finished.error,
+            summary=finished.summary or "",
+            artifacts=tuple(Artifact(**item) for item in finished.artifacts or ()),
+            data_digest=finished.data_digest,
+            **stands,
+        )
 
     @property
     def ok(self) -> bool:
@@ -326,21 +341,14 @@ def recording_of(recorded: Recorded) -> Recording:
     """Return what a caller learns of a recorded run."""
     tell(recorded.slips)
     tell_quietly(recorded.unheard)
-    finished = recorded.finished
-    return Recording(
-        status=finished.status,
-        reason=finished.reason,
-        output=finished.output,
-        error=finished.error,
+    return Recording.of(
+        recorded.finished,
         log=recorded.log,
         head=recorded.head,
         entries=recorded.entries,
         where="{}:{}".format(*recorded.place) if recorded.place else "",
-        summary=finished.summary or "",
-        artifacts=tuple(Artifact(**item) for item in finished.artifacts or ()),
         usage=usage_of(recorded),
         duration_ms=recorded.duration_ms,
-        data_digest=finished.data_digest,
         questions=recorded.questions,
         warnings=tuple(map(str, (*recorded.slips, *recorded.unheard))),
     )

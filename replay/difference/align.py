@@ -5,6 +5,7 @@ call, the same call with other arguments, another tool in its place, a call more
 Pure: knows keys, not logs.  What pairs mean is `replay.compare.diff`'s to say.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final
@@ -77,7 +78,8 @@ def _anchored(
     a: Sequence[Key], b: Sequence[Key], cells_max: int, *, early: bool
 ) -> tuple[list[Pair], bool]:
     """Cut at keys that occur once on each side, in the same order, and align between them."""
-    anchors = _rising(_once_in_both(a, b))
+    once = _once_in_both(a, b)
+    anchors = [once[at] for at in longest_rise([at_b for _, at_b in once])]
     if not anchors:
         return _place_by_place(len(a), len(b)), False
     pairs: list[Pair] = []
@@ -99,26 +101,23 @@ def _once_in_both(a: Sequence[Key], b: Sequence[Key]) -> list[tuple[int, int]]:
     return [(at, places[key]) for at, key in enumerate(a) if in_a[key] == 1 and key in places]
 
 
-def _rising(places: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return a longest part of `places` in which the second numbers rise (patience sorting)."""
-    piles: list[int] = []  # the place, in `places`, of each pile's top
-    before: list[int] = []
-    for at, (_, second) in enumerate(places):
-        low, high = 0, len(piles)
-        while low < high:
-            half = (low + high) // 2
-            if places[piles[half]][1] < second:
-                low = half + 1
-            else:
-                high = half
-        before.append(piles[low - 1] if low else -1)
-        piles[low : low + 1] = [at]
-    rising = []
-    at = piles[-1] if piles else -1
+def longest_rise(numbers: Sequence[int]) -> list[int]:
+    """Return the places of a longest part that rises; a negative number is never part of it."""
+    tails: list[int] = []
+    ends: list[int] = []
+    before: dict[int, int] = {}
+    for at, number in enumerate(numbers):
+        if number < 0:
+            continue
+        length = bisect_left(tails, number)
+        tails[length : length + 1] = [number]
+        ends[length : length + 1] = [at]
+        before[at] = ends[length - 1] if length else -1
+    found, at = [], ends[-1] if ends else -1
     while at >= 0:
-        rising.append(places[at])
+        found.append(at)
         at = before[at]
-    return rising[::-1]
+    return found[::-1]
 
 
 def _place_by_place(length_a: int, length_b: int) -> list[Pair]:

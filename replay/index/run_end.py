@@ -5,14 +5,20 @@ Pure.  What an end may differ in without being another is told elsewhere: volati
 CONTRACT.md §12.2.
 """
 
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import attrs
 
 from refold.engine.encoding.canonical import Json, encode, loads
+from refold.engine.errors import LogDamaged
 from refold.engine.events.codec import unstructure
 from refold.engine.events.events import RunFinished
 from refold.engine.kernel.verdict import Verdict
+from refold.engine.log import scan
+from refold.engine.runners.recording import Recording
+from refold.engine.state import Fold
+from refold.replay.index.cursor import Cursor
 
 _COMPARED: Final = ("status", "reason", "output", "error", "summary", "artifacts")
 """What of `run.finished` says how a run ended; the rest is digests and counts."""
@@ -38,3 +44,23 @@ def end_of_verdict(verdict: Verdict) -> dict[str, Json]:
     )
     end: dict[str, Json] = loads(encode(end_of(finished)))
     return end
+
+
+def recording_of_log(log: Path) -> Recording:
+    """Return of a log what its recording returned; `where` and `duration_ms` are in no log.
+
+    Raises:
+        LogDamaged: an entry does not verify, or the log has no end.
+    """
+    cursor, fold = Cursor(log), Fold()
+    event: Any = None
+    while (entry := cursor.peek()) is not None:
+        event = cursor.event(cursor.take())
+        fold.apply(event, entry.call, entry.seq)
+    found = scan(log)
+    if not isinstance(event, RunFinished):
+        place = (found.entries + 1, found.offset, "run.finished at the end", "none")
+        raise LogDamaged(str(log), *place, "the recording stops in the middle")
+    state = fold.state()
+    usage = state.usage.plus(state.children_usage)
+    return Recording.of(event, log=log, head=found.head, entries=found.entries, usage=usage)

@@ -100,8 +100,8 @@ def reexecute_apart(
         return _on_a_thread(here, log)
     report = next((loads(line) for line in reversed(lines) if line not in _MARKS), None)
     how = f"exit code {ended.code}" if ended.how == "exited" else ended.how
-    found = ReplayReport.from_json(report) if report else None
-    return Answer(found, REACHED in lines, how)
+    told = ReplayReport.from_json(report) if report else None
+    return Answer(told, REACHED in lines, how)
 
 
 def _on_a_thread(here: Callable[[Watch], ReplayReport], log: Path) -> Answer:

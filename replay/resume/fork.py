@@ -22,7 +22,6 @@ from refold.engine.errors import (
     RefoldError,
     UsageError,
 )
-from refold.engine.events.codec import structure
 from refold.engine.events.events import (
     ChildFinished,
     ChildStarted,
@@ -30,12 +29,11 @@ from refold.engine.events.events import (
     InputGiven,
     ModelAnswered,
     ModelAsked,
-    RunFinished,
     ToolCalled,
     ToolReturned,
 )
 from refold.engine.events.outcome import Outcome
-from refold.engine.log import read_entries, scan
+from refold.engine.log import scan
 from refold.engine.log.names import blobs_of, child_path, children, root_of, tree
 from refold.engine.ports.effects import AskPerson, Effect, GiveUp, RunChild
 from refold.engine.ports.ports import (
@@ -51,6 +49,7 @@ from refold.engine.recording.nested import check_may_start
 from refold.engine.recording.supplied import Supplied
 from refold.engine.runners.recording import Recording, known_models, run_to_end
 from refold.replay.index.by_call import Book
+from refold.replay.index.run_end import recording_of_log
 from refold.replay.partial.rerun import Again, check_given, request_again, unless_missing
 from refold.replay.partial.sources import BookSupply, Sources
 from refold.replay.reexecute.reexecute import program_of, reexecute
@@ -288,26 +287,7 @@ def _blank(asked: Any) -> Any:
 
 def _whole(log: Path) -> Recording | None:
     """Return the recording of a log that is sealed already: nothing is left to do."""
-    found = scan(log)
-    if not found.sealed:
-        return None
-    finished: RunFinished | None = None
-    for entry in read_entries(log, resolve=True):
-        if entry.kind == "run.finished":
-            finished = structure(entry.kind, entry.data)  # type: ignore[assignment]  # its kind says so
-    if finished is None:
-        return None
-    return Recording(
-        status=finished.status,
-        reason=finished.reason,
-        output=finished.output,
-        error=finished.error,
-        log=log,
-        head=found.head,
-        entries=found.entries,
-        summary=finished.summary or "",
-        data_digest=finished.data_digest,
-    )
+    return recording_of_log(log) if scan(log).sealed else None
 
 
 def _copy(plan: Transplant, root: Path, target: Path) -> None:

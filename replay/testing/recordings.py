@@ -21,17 +21,12 @@ import attrs
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.plain import to_json
-from refold.engine.errors import LogDamaged, LogNameRefused, UsageError
-from refold.engine.events.events import RunFinished, RunStarted
+from refold.engine.errors import LogNameRefused, UsageError
+from refold.engine.events.events import RunStarted
 from refold.engine.events.limits import Limits, ceilings_of
-from refold.engine.events.outcome import Artifact
-from refold.engine.log import scan
 from refold.engine.log.lock import lock
 from refold.engine.log.names import SUFFIX, blobs_of, root_of, tree
-from refold.engine.runners.recording import Recording
-from refold.engine.state import Fold
 from refold.replay.difference.pointer_diff import Difference, differences
-from refold.replay.index.cursor import Cursor
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """What a test may call one of its runs: never a number, for that is how the others are named."""
@@ -157,37 +152,6 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 
 # --- what a recording says -------------------------------------------------------------------
-
-
-def recording_of(log: Path) -> Recording:
-    """Return of a log what its recording returned; `where` and `duration_ms` are in no log.
-
-    Raises:
-        LogDamaged: an entry does not verify, or the log has no end.
-    """
-    cursor, fold = Cursor(log), Fold()
-    event: Any = None
-    while (entry := cursor.peek()) is not None:
-        event = cursor.event(cursor.take())
-        fold.apply(event, entry.call, entry.seq)
-    found = scan(log)
-    if not isinstance(event, RunFinished):
-        place = (found.entries + 1, found.offset, "run.finished at the end", "none")
-        raise LogDamaged(str(log), *place, "the recording stops in the middle")
-    state = fold.state()
-    return Recording(
-        status=event.status,
-        reason=event.reason,
-        output=event.output,
-        error=event.error,
-        log=log,
-        head=found.head,
-        entries=found.entries,
-        summary=event.summary or "",
-        artifacts=tuple(Artifact(**item) for item in event.artifacts or ()),
-        usage=state.usage.plus(state.children_usage),
-        data_digest=event.data_digest,
-    )
 
 
 def asked_otherwise(

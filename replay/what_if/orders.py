@@ -6,11 +6,12 @@ A *move* takes one key out of the recorded order and puts it before, or after, a
 Pure: whether an order still shows what is looked for, a callable says.
 """
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Literal
 
 import attrs
+
+from refold.replay.difference.align import longest_rise
 
 Order = tuple[str, ...]
 
@@ -64,7 +65,7 @@ def moves(order: Order, recorded: Order) -> tuple[Move, ...]:
 def displaced(order: Sequence[str], recorded: Order) -> list[str]:
     """Return the fewest keys without which `order` is a part of the recorded order."""
     places = {key: at for at, key in enumerate(recorded)}
-    kept = _longest_rise([places.get(key, -1) for key in order])
+    kept = set(longest_rise([places.get(key, -1) for key in order]))
     return [key for at, key in enumerate(order) if at not in kept]
 
 
@@ -178,22 +179,3 @@ def _move(order: Sequence[str], key: str, places: dict[str, int]) -> Move:
         return Move(key, "before", overtaken[0])
     ahead = [each for each in order[:at] if places[each] > own]
     return Move(key, "after", ahead[-1])
-
-
-def _longest_rise(numbers: Sequence[int]) -> set[int]:
-    """Return the places of a longest rising subsequence; a negative number is never part of it."""
-    tails: list[int] = []
-    ends: list[int] = []
-    before: dict[int, int] = {}
-    for at, number in enumerate(numbers):
-        if number < 0:
-            continue
-        length = bisect_left(tails, number)
-        tails[length : length + 1] = [number]
-        ends[length : length + 1] = [at]
-        before[at] = ends[length - 1] if length else -1
-    found, at = set(), ends[-1] if ends else -1
-    while at >= 0:
-        found.add(at)
-        at = before[at]
-    return found

@@ -7,7 +7,8 @@ import pytest
 
 import refold
 from refold.engine.errors import UsageError
-from refold.replay.testing.recordings import Place, recording_of
+from refold.replay.index.run_end import recording_of_log
+from refold.replay.testing.recordings import Place
 from refold.testing.refold_run import Mode, RefoldRun, folder_of
 from tests.support.suites import Suite
 
@@ -447,7 +448,7 @@ def test_a_recording_keeps_what_its_log_says(tmp_path: Path) -> None:
     """A log that `refold.record` made reads the same as a recording."""
     made = refold.record(_doubled, 2, log=tmp_path / "a.jsonl", tools=[_double])
 
-    assert recording_of(made.log) == attrs.evolve(made, duration_ms=0)
+    assert recording_of_log(made.log) == attrs.evolve(made, duration_ms=0)
 
 
 def test_recordings_lie_beside_their_test_file() -> None:

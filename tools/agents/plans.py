@@ -138,23 +138,19 @@ def _judged(plan: Plan) -> Plan:
 # --- the tools -----------------------------------------------------------------------------------
 
 
-def _texts(texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(texts)
-
-
 @attrs.frozen
 class SetupPlan:
     """What `planning_setup_plan` takes."""
 
     objective: str
-    initial_steps: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    initial_steps: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
 
 
 @attrs.frozen
 class AddStep:
     """What `planning_add_step` takes."""
 
-    steps: tuple[str, ...] = attrs.field(converter=_texts)
+    steps: tuple[str, ...] = attrs.field(converter=tuple[str, ...])
 
 
 @attrs.frozen

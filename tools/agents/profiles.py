@@ -32,10 +32,6 @@ SPAWN_TOOLS: Final = ("spawn", "spawn_await")
 """Never a spawned child's."""
 
 
-def _texts(texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(texts)
-
-
 def _path(path: str | os.PathLike[str]) -> str:
     return os.fspath(path)
 
@@ -48,9 +44,9 @@ class SpawnProfile:
     """Appended last."""
     system_prompt_file: str = ""
     """Relative to the workspace; appended second."""
-    bootstrap_files: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    bootstrap_files: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
     """Relative to the workspace; empty for `BOOTSTRAP_FILES`."""
-    tools: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    tools: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
     """Empty for all of the caller's."""
     pool: str = ""
     """Empty for the default pool."""
@@ -84,7 +80,7 @@ class SubAgentFactory:
     workspace: str = attrs.field(default="", converter=_path)
     """The folder of the prompt files; empty for the working directory."""
     default_bootstrap_files: tuple[str, ...] = attrs.field(
-        default=BOOTSTRAP_FILES, converter=_texts
+        default=BOOTSTRAP_FILES, converter=tuple[str, ...]
     )
     default_pool: str = ""
     """The model of a profile that names none; empty for the caller's."""

@@ -19,16 +19,15 @@ import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.plain import field_names, to_json
-from refold.engine.errors import PromptRefused, ToolRefused, ToolValidationError, UsageError
-from refold.engine.events.events import EffectClass
-from refold.engine.ports.ports import CallContext, Reference, Tool, ToolDefinition
+from refold.engine.errors import PromptRefused, ToolValidationError, UsageError
+from refold.engine.ports.ports import Reference, Tool, ToolDefinition
 from refold.engine.program.agent import caller
 from refold.engine.program.run import asynchronous_face
 from refold.engine.session.session import Session
 from refold.engine.session.shared import SharedSession
 from refold.tools.contract import shapes, strict
 from refold.tools.contract.memory import memory_of
-from refold.tools.contract.tool_types import Tell, checked_name
+from refold.tools.contract.tool_types import KernelTool
 
 P = TypeVar("P")
 V = TypeVar("V")
@@ -303,27 +302,17 @@ def _prompt_of(run: Any) -> list[RenderedPrompt]:
 
 
 @attrs.frozen(kw_only=True, slots=False)
-class PromptTool:
+class PromptTool(KernelTool):
     """A delegation tool whose parameters are a class: an `engine.ports.ports.Tool`.
 
     `handler(params, context=…)` returns a `ToolResult`: at once, or, where it waits for children of
     an asynchronous run, when awaited.
     """
 
-    name: str = attrs.field(validator=lambda _self, _field, name: checked_name(name))
-    description: str
     params: type
     """An attrs class; its fields are the arguments."""
     handler: Callable[..., Any]
     accepts_overrides: bool = False
-    reference: Reference | None = None
-    effect: EffectClass = "changes"
-    tell: Tell | None = None
-    """As `DelegationTool.tell`."""
-    delegates: bool = attrs.field(default=True, init=False)
-    is_async: bool = attrs.field(default=True, init=False)
-    typed: bool = attrs.field(default=False, init=False)
-    timeout_seconds: float | None = attrs.field(default=None, init=False)
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
@@ -346,10 +335,6 @@ class PromptTool:
             problems = "; ".join(map(str, strict.problems_of(error)))
             raise ToolValidationError(f"{self.name}: {problems}") from None
 
-    def call(self, _arguments: Mapping[str, Json], _context: CallContext, /) -> Any:
-        """Refuse: it runs on the kernel, through `delegate`."""
-        raise ToolRefused(self.name, "call", "a delegation tool runs on the kernel: run.tool(…)")
-
     def delegate(self, run: Any, arguments: Mapping[str, Json], /) -> Awaitable[Json]:
         """Run the handler in its own scope, on the session and prompt of the run that calls."""
         return self._delegated(run, arguments)
@@ -359,11 +344,3 @@ class PromptTool:
         if inspect.isawaitable(result):
             result = await result
         return result.as_json()
-
-    def dump(self, result: Any, /) -> Json:
-        """Return a result as JSON."""
-        return to_json(result)
-
-    def load(self, result: Json, /) -> Any:
-        """Return a recorded result, as it is."""
-        return result

@@ -171,23 +171,15 @@ class Handler(Protocol):
 
 
 @attrs.frozen(kw_only=True)
-class DelegationTool:
+class KernelTool:
     """A tool that is program code: it starts children and is re-executed in replay."""
 
     name: str = attrs.field(validator=lambda _self, _field, name: checked_name(name))
     description: str
-    parameters: dict[str, Any]
-    """JSON schema of the arguments; the handler checks them, for its refusals are its own."""
-    handler: Handler
     reference: Reference | None = None
     effect: EffectClass = "changes"
-    approval: bool = False
-    """Whether a person is asked before each call."""
     tell: Tell | None = None
     """What a model is told of a result; without it, the result itself as JSON, a text as it is."""
-    measured: tuple[str, ...] = ()
-    """JSON pointers into the result, `/duration_ms`: what another recording has otherwise, and
-    diffs and snapshots do not compare (CONTRACT.md §13.2)."""
     delegates: bool = attrs.field(default=True, init=False)
     is_async: bool = attrs.field(default=True, init=False)
     typed: bool = attrs.field(default=False, init=False)
@@ -196,10 +188,6 @@ class DelegationTool:
     def call(self, _arguments: Mapping[str, Json], _context: CallContext, /) -> Any:
         """Refuse: it runs on the kernel, through `delegate`."""
         raise ToolRefused(self.name, "call", "a delegation tool runs on the kernel: run.tool(…)")
-
-    def delegate(self, run: Any, arguments: Mapping[str, Json], /) -> Awaitable[Json]:
-        """Run the handler in its own scope."""
-        return self.handler(run, dict(arguments))
 
     def dump(self, result: Any, /) -> Json:
         """Return a result as JSON.
@@ -212,6 +200,24 @@ class DelegationTool:
     def load(self, result: Json, /) -> Any:
         """Return a recorded result, as it is."""
         return result
+
+
+@attrs.frozen(kw_only=True)
+class DelegationTool(KernelTool):
+    """A kernel's tool whose arguments are JSON as its own schema says."""
+
+    parameters: dict[str, Any]
+    """JSON schema of the arguments; the handler checks them, for its refusals are its own."""
+    handler: Handler
+    approval: bool = False
+    """Whether a person is asked before each call."""
+    measured: tuple[str, ...] = ()
+    """JSON pointers into the result, `/duration_ms`: what another recording has otherwise, and
+    diffs and snapshots do not compare (CONTRACT.md §13.2)."""
+
+    def delegate(self, run: Any, arguments: Mapping[str, Json], /) -> Awaitable[Json]:
+        """Run the handler in its own scope."""
+        return self.handler(run, dict(arguments))
 
 
 @overload

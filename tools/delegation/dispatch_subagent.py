@@ -11,7 +11,6 @@ caller's never changes.  What dialects share is `tools.delegation.forked_childre
 CONTRACT.md §10.20.
 """
 
-from collections.abc import Iterable
 from typing import Any, Final, Literal, get_args
 
 import attrs
@@ -53,10 +52,6 @@ LABEL_MAX: Final = 160
 SubagentMode = Literal["plan_step", "ad_hoc"]
 
 
-def _texts(texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(texts)
-
-
 @attrs.frozen
 class DispatchSubagent:
     """What the tool takes."""
@@ -66,7 +61,7 @@ class DispatchSubagent:
     prompt_key: str
     instructions: str
     """ASCII, 1 to 2,000 characters once trimmed."""
-    expected_artifacts: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    expected_artifacts: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
     """Labels, ASCII, up to 160 characters each once trimmed."""
     plan_step_id: str | None = None
     """Required where the mode is `plan_step`."""
@@ -81,8 +76,8 @@ class DispatchSubagentResult:
     prompt_ns: str
     prompt_key: str
     message_summary: str
-    artifacts: tuple[str, ...] = attrs.field(default=(), converter=_texts)
-    tools_used: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    artifacts: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
+    tools_used: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
     """In the order of their first use."""
 
 

@@ -10,7 +10,7 @@ its own result: siblings go on.  What dialects share: `tools.delegation.forked_c
 CONTRACT.md §10.20.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import Enum, auto
 from typing import Any, Final
 
@@ -53,27 +53,19 @@ class SubagentIsolationLevel(Enum):
 FULL: Final = SubagentIsolationLevel.FULL_ISOLATION
 
 
-def _texts(texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(texts)
-
-
 @attrs.frozen
 class SubagentTask:
     """A task, as a plan."""
 
     objective: str
-    steps: tuple[str, ...] = attrs.field(default=(), converter=_texts)
-
-
-def _tasks(tasks: Iterable[SubagentTask]) -> tuple[SubagentTask, ...]:
-    return tuple(tasks)
+    steps: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
 
 
 @attrs.frozen
 class DispatchSubagentsParams:
     """What the tool takes."""
 
-    tasks: tuple[SubagentTask, ...] = attrs.field(converter=_tasks)
+    tasks: tuple[SubagentTask, ...] = attrs.field(converter=tuple[SubagentTask, ...])
 
 
 @attrs.frozen

@@ -24,6 +24,7 @@ from refold.engine.ports.ports import Model, Program, Reference, SessionPort, To
 from refold.engine.runners.recording import Recording
 from refold.engine.runners.recording import record as engine_record
 from refold.replay.audit.verify import verify
+from refold.replay.index.run_end import recording_of_log
 from refold.replay.reexecute.network import Allowed, NetworkWatch
 from refold.replay.reexecute.world import first_event
 from refold.replay.testing.recordings import (
@@ -32,7 +33,6 @@ from refold.replay.testing.recordings import (
     failed_beside,
     fresh_beside,
     move_over,
-    recording_of,
     remove,
 )
 from refold.testing.reproduce import replay_command, shown
@@ -235,7 +235,7 @@ class RefoldRun:
         options: dict[str, Any],
     ) -> Recording:
         __tracebackhide__ = True
-        recording = recording_of(log)
+        recording = recording_of_log(log)
         self._check_request(log, argument, tools, options)
         with NetworkWatch(self._network) as watch:
             report = reexecute(log, program, tools=tools, session=options["session"])

@@ -11,12 +11,12 @@ import pytest
 import refold
 from refold.engine.errors import LogDamaged, LogNameRefused, UsageError
 from refold.engine.log.names import blobs_of
+from refold.replay.index.run_end import recording_of_log
 from refold.replay.testing.recordings import (
     Place,
     failed_beside,
     fresh_beside,
     move_over,
-    recording_of,
     remove,
     stem_of,
 )
@@ -161,7 +161,7 @@ def test_a_recording_is_read_with_its_blobs_and_what_its_children_spent(tmp_path
     plan = [child("dig", [("ask", "How?")]), ("report", LONG, ()) ]  # fmt: skip
     made = recorded(tmp_path / "a.jsonl", plan)
 
-    read = recording_of(made.log)
+    read = recording_of_log(made.log)
 
     assert read.summary == LONG
     assert read.usage == made.usage
@@ -179,7 +179,7 @@ def test_a_log_without_its_end_is_no_recording(tmp_path: Path) -> None:
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
 
     with pytest.raises(LogDamaged) as damaged:
-        recording_of(log)
+        recording_of_log(log)
 
     assert (damaged.value.line, damaged.value.expected) == (4, "run.finished at the end")
 
