@@ -158,8 +158,11 @@ def _session(session: Any) -> Json:
 def _made_session(packed: Any) -> Any:
     if packed is None:
         return None
-    session = load(Reference(**packed["factory"]))
+    factory = Reference(**packed["factory"])
+    session = load(factory)
     session = session() if callable(session) else session
+    if getattr(session, "factory", None) is None:
+        session.factory = factory  # or a child of this one, in a third process, could have none
     session.restore(packed["snapshot"])
     return session
 

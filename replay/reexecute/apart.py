@@ -69,12 +69,12 @@ def reexecute_apart(
     Raises:
         RefoldError: the re-execution refused: a tool has to be passed, a program cannot be found.
     """
-    found = [tool.reference for tool in tools.values() if tool.reference is not None]
-    if not may_leave or len(found) < len(tools):
+    known = [tool.reference for tool in tools.values() if tool.reference is not None]
+    if not may_leave or len(known) < len(tools):
         return _on_a_thread(here, log)
     try:
         reference = reference_of(program)
-        references = [elsewhere(each) for each in found]
+        references = [elsewhere(each) for each in known]
     except ProgramNotFound:
         return _on_a_thread(here, log)
     envelope: dict[str, Json] = {

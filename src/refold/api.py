@@ -272,8 +272,13 @@ def replayer(
     known = [load(Reference(**found)) for found in tools]
     if session is None:
         return _executing(ready, known, volatile)
-    made = Reference(**session)
-    return _executing(ready, known, volatile, lambda: load(made))
+    factory = Reference(**session)
+
+    def fresh() -> Any:
+        made = load(factory)
+        return made() if callable(made) else made
+
+    return _executing(ready, known, volatile, fresh)
 
 
 def _replayer(

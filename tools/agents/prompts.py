@@ -178,7 +178,7 @@ class PromptRegistry:
 
     def __init__(self, *, reference: Reference | None = None) -> None:
         """Make an empty registry; `reference` is how a subprocess makes the same one."""
-        self.reference: Final = reference
+        self.reference = reference
         self._factories: dict[tuple[str, str], PromptFactory] = {}
         self._disabled: set[tuple[str, str]] = set()
 

@@ -27,6 +27,7 @@ from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Outcome
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Policy, Program, Reference
+from refold.engine.ports.programs import load
 from refold.engine.program.agent import caller
 from refold.engine.session.session import Session
 from refold.engine.session.shared import SharedSession
@@ -41,9 +42,17 @@ from refold.tools.agents.prompts import (
     ToolResult,
     own_session,
 )
-from refold.tools.delegation.forked_children import Asked, answered, forked, own_or_new, recorded
+from refold.tools.delegation.forked_children import (
+    Asked,
+    answered,
+    as_said,
+    forked,
+    own_or_new,
+    recorded,
+    values_of,
+)
 from refold.tools.delegation.policy import POLICIES
-from refold.tools.delegation.shared import error_of, text_of
+from refold.tools.delegation.shared import error_of, remaking, text_of
 
 NAME: Final = "dispatch_subagent"
 INSTRUCTIONS_MAX: Final = 2000
@@ -111,11 +120,11 @@ class DispatchSubagentOptions:
     @property
     def reference(self) -> Reference | None:
         """How a subprocess makes the same tool; None where it cannot."""
-        only = DispatchSubagentOptions(prompts=self.prompts)
         prompts = self.prompts.reference
-        if self != only or prompts is None:
+        if prompts is None:
             return None
-        return Reference(__name__, remade.__name__, {"prompts": attrs.asdict(prompts)})
+        plain = {**values_of(self), "prompts": attrs.asdict(prompts)}
+        return remaking(__name__, plain, self.program)
 
 
 # --- parse ---------------------------------------------------------------------------------------
@@ -308,11 +317,11 @@ def dispatch_subagent_tool(
     )
 
 
-def remade(*, prompts: dict[str, Any]) -> PromptTool:
+def remade(*, prompts: dict[str, Any], **plain: Any) -> PromptTool:
     """Return the tool that a reference describes."""
-    from refold.engine.ports.programs import load  # noqa: PLC0415 - only where a subprocess starts
-
-    return dispatch_subagent_tool(prompts=load(Reference(**prompts)))
+    found: PromptRegistry = load(Reference(**prompts))
+    found.reference = found.reference or Reference(**prompts)  # for children in a third process
+    return dispatch_subagent_tool(as_said(DispatchSubagentOptions(prompts=found), plain))
 
 
 class PromptSubagentToolsSection(MarkdownSection[Any]):

@@ -34,9 +34,17 @@ from refold.tools.agents.prompts import (
     ToolContext,
     ToolResult,
 )
-from refold.tools.delegation.forked_children import Asked, answered, forked, own_or_new, recorded
+from refold.tools.delegation.forked_children import (
+    Asked,
+    answered,
+    as_said,
+    forked,
+    own_or_new,
+    recorded,
+    values_of,
+)
 from refold.tools.delegation.policy import POLICIES
-from refold.tools.delegation.shared import error_of, text_of
+from refold.tools.delegation.shared import error_of, remaking, text_of
 
 NAME: Final = "dispatch_subagents"
 FAILED: Final = "Subagent execution failed"
@@ -110,15 +118,7 @@ class DispatchSubagentsOptions:
     @property
     def reference(self) -> Reference | None:
         """How a subprocess makes the same tool; None where it cannot."""
-        same = DispatchSubagentsOptions(
-            isolation_level=self.isolation_level, accepts_overrides=self.accepts_overrides
-        )
-        if self != same:
-            return None
-        level, overrides = self.isolation_level.name, self.accepts_overrides
-        return Reference(
-            __name__, remade.__name__, {"level": level, "accepts_overrides": overrides}
-        )
+        return remaking(__name__, values_of(self), self.program)
 
 
 # --- parse ---------------------------------------------------------------------------------------
@@ -264,12 +264,9 @@ def build_dispatch_subagents_tool(
     return subagents_tool(isolation_level=isolation_level, accepts_overrides=accepts_overrides)
 
 
-def remade(*, level: str, accepts_overrides: bool) -> PromptTool:
+def remade(**plain: Any) -> PromptTool:
     """Return the tool that a reference describes."""
-    chosen = SubagentIsolationLevel[level]
-    return build_dispatch_subagents_tool(
-        isolation_level=chosen, accepts_overrides=accepts_overrides
-    )
+    return subagents_tool(as_said(DispatchSubagentsOptions(), plain))
 
 
 def with_planning() -> tuple[PromptTool, ...]:

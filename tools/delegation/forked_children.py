@@ -6,7 +6,7 @@ them.  Starting and joining are the engine's.  Rules: CONTRACT.md §10.20.
 """
 
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any, Final, TypeVar
 
@@ -170,16 +170,21 @@ def recorded(run: Any, name: str, options: T, now: T | None = None) -> T:
     on record, for a log never says what code to import.  `now` is what is put on record: it may
     say more than `options`, whose values hold for older logs.
     """
-    plain = settings_of(run, name, lambda: _plain(now or options))
+    return as_said(options, settings_of(run, name, lambda: _plain(now or options)))
+
+
+def as_said(options: T, plain: Mapping[str, Any]) -> T:
+    """Return the options with the values that `values_of` gave."""
     return attrs.evolve(options, **{key: _value(options, key, plain[key]) for key in plain})  # type: ignore[misc]  # an attrs class
 
 
 def _plain(options: Any) -> dict[str, Json]:
     missing = why_missing(options.program)
-    return _values(options) | ({"missing": missing} if missing else {})
+    return values_of(options) | ({"missing": missing} if missing else {})
 
 
-def _values(options: Any) -> dict[str, Json]:
+def values_of(options: Any) -> dict[str, Json]:
+    """Return the options as a log holds them: all but what is code."""
     names = [field.name for field in attrs.fields(type(options)) if field.name not in _CODE]
     values = {name: getattr(options, name) for name in names}
     return {
@@ -190,6 +195,8 @@ def _values(options: Any) -> dict[str, Json]:
 
 def _value(options: Any, name: str, plain: Json) -> Any:
     match name:
+        case "program":
+            return Reference(**plain)
         case "limits":
             return None if plain is None else Limits(**plain)
         case "policy":

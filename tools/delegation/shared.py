@@ -8,17 +8,17 @@ that a replay tells the same.  Rules: CONTRACT.md §10.4; the tools: `tools.dele
 import asyncio
 import hashlib
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
 from refold.engine.encoding.canonical import Json
-from refold.engine.errors import UsageError
+from refold.engine.errors import ProgramNotFound, UsageError
 from refold.engine.events.outcome import Outcome, Truncated
 from refold.engine.kernel.pending import Child
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Program, Reference
-from refold.engine.ports.programs import found_program
+from refold.engine.ports.programs import found_program, reference_of
 from refold.engine.program.run import Run
 
 
@@ -108,6 +108,21 @@ def why_missing(program: Program | Reference | str) -> str:
     except UsageError as error:
         return str(error).partition("; sys.path ")[0]
     return ""
+
+
+def remaking(
+    home: str, plain: Mapping[str, Json], program: Program | Reference | str
+) -> Reference | None:
+    """Return how another process makes a tool of `plain` options: by `remade` of the module `home`.
+
+    `None` where it could not import what the children run.
+    """
+    try:
+        found = attrs.asdict(reference_of(program))
+    except ProgramNotFound:
+        return None
+    given = plain if program == "agent" else {**plain, "program": found}
+    return Reference(home, "remade", {**given})
 
 
 # --- outcomes as text --------------------------------------------------------------------------

@@ -19,12 +19,11 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import Json
-from refold.engine.errors import LimitRefused, ProgramNotFound
+from refold.engine.errors import LimitRefused
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Outcome
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Policy, Program, Reference
-from refold.engine.ports.programs import reference_of
 from refold.engine.program.agent import caller
 from refold.engine.program.run import Run
 from refold.tools.contract.memory import memory_of, settings_of
@@ -34,6 +33,7 @@ from refold.tools.delegation.shared import (
     call_ends,
     delegate_all,
     error_of,
+    remaking,
     truncation_text,
     why_missing,
 )
@@ -99,16 +99,8 @@ class SubagentOptions:
     @property
     def reference(self) -> Reference | None:
         """How a subprocess makes the same tool; `None` if it cannot import the program."""
-        try:
-            program = attrs.asdict(reference_of(self.program))
-        except ProgramNotFound:
-            return None
-        plain = _plain(self)
-        if self.program != SubagentOptions().program:
-            plain["program"] = program
-        if self.runner:
-            plain["runner"] = self.runner
-        return Reference(__name__, remade.__name__, plain)
+        runner = {"runner": self.runner} if self.runner else {}
+        return remaking(__name__, _plain(self) | runner, self.program)
 
 
 def subagent_tool(options: SubagentOptions | None = None, /, **changes: Any) -> DelegationTool:

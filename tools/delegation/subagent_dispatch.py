@@ -32,7 +32,14 @@ from refold.tools.agents.agent_loader import AgentLoader
 from refold.tools.contract.memory import memory_of, settings_of
 from refold.tools.contract.tool_types import DelegationTool
 from refold.tools.delegation.policy import POLICIES
-from refold.tools.delegation.shared import Ticket, call_begins, call_ends, delegate_one, text_of
+from refold.tools.delegation.shared import (
+    Ticket,
+    call_begins,
+    call_ends,
+    delegate_one,
+    remaking,
+    text_of,
+)
 
 NAME: Final = "subagent_dispatch"
 _ROW: Final = POLICIES[NAME]
@@ -92,9 +99,16 @@ def unconfigured() -> DelegationTool:
     return _made(_Catalog(), SharedContext())
 
 
-def remade(catalog: dict[str, Any], limits: dict[str, Any], runner: str = "") -> DelegationTool:
+def remade(
+    catalog: dict[str, Any],
+    limits: dict[str, Any],
+    runner: str = "",
+    program: dict[str, Any] | None = None,
+) -> DelegationTool:
     """Return the tool that a reference describes."""
-    return _made(_Catalog(**catalog), SharedContext(limits=Limits.from_json(limits), runner=runner))
+    runs = "agent" if program is None else Reference(**program)
+    context = SharedContext(program=runs, limits=Limits.from_json(limits), runner=runner)
+    return _made(_Catalog(**catalog), context)
 
 
 def session_id_of(run_id: str) -> str:
@@ -151,14 +165,12 @@ def _made(catalog: _Catalog, context: SharedContext) -> DelegationTool:
     async def handler(run: Run, arguments: dict[str, Json], /) -> Json:
         return await _handled(run, settings_of(run, NAME, lambda: recorded), context, arguments)
 
-    is_shipped = context.program == "agent"
-    reference = Reference(__name__, remade.__name__, {**plain, "runner": context.runner})
     return DelegationTool(
         name=NAME,
         description=f"Dispatch a task to a specialized subagent.\n{_listed(catalog.others)}",
         parameters=_schema(catalog.others),
         handler=handler,
-        reference=reference if is_shipped else None,
+        reference=remaking(__name__, {**plain, "runner": context.runner}, context.program),
     )
 
 

@@ -118,7 +118,7 @@ class Finding:
 
 
 def empty():
-    session = Session(factory=Reference(__name__, "empty", {}))
+    session = Session()
     session.register(Finding, Finding, append_all)
     return session
 
@@ -134,7 +134,9 @@ async def hand_on(run, given):
 
 if __name__ == "__main__":
     given = ["parent", "child", "grandchild"]
-    ended = refold.record(hand_on, given, session=empty(), runner="subprocess", log="run.jsonl")
+    session = empty()
+    session.factory = Reference(__name__, "empty", {})
+    ended = refold.record(hand_on, given, session=session, runner="subprocess", log="run.jsonl")
     print(ended.output, ended.error)
 """
 

@@ -54,12 +54,18 @@ def test_every_root_below_a_folder_is_replayed(record: Record, tmp_path: Path) -
     assert all(log.entries == 4 and log.seconds > 0 for log in report.logs)
 
 
-@pytest.mark.parametrize("elsewhere", [True, False])
+@pytest.mark.parametrize(
+    "factory",
+    [
+        Reference(resumable_session.__name__, "session", {}),
+        Reference(resumable_session.__name__, "session"),
+        None,
+    ],
+)
 def test_each_run_that_had_a_session_gets_one(
-    record: Record, tmp_path: Path, *, elsewhere: bool
+    record: Record, tmp_path: Path, factory: Reference | None
 ) -> None:
     """An empty one with the reducers of what is passed, which is left alone; others get none."""
-    factory = Reference(resumable_session.__name__, "session", {}) if elsewhere else None
     given = resumable_session.session()
     given.factory = factory
     noting = resumable_session.noting
@@ -73,7 +79,7 @@ def test_each_run_that_had_a_session_gets_one(
     report = refold.replay_all(tmp_path, both, session=given, jobs=2)
 
     assert report.identical, report
-    assert report.jobs == (2 if elsewhere else 1)
+    assert report.jobs == (1 if factory is None else 2)
     assert not given.select_all(resumable_session.Finding)
     assert _results(refold.replay_all(tmp_path / "one.jsonl", noting)) == ["refused"]
 

@@ -50,12 +50,18 @@ def test_it_is_a_tool_with_the_schema_of_its_parameters() -> None:
 def test_it_can_be_made_elsewhere_if_its_registry_can() -> None:
     place = Reference(str(Path(__file__)), "registry", {})
 
-    made = dispatch_subagent_tool(prompts=registry(reference=place))
-
-    assert made.reference is not None
-    assert load(made.reference).name == "dispatch_subagent"
+    known = registry(reference=place)
+    for made in (
+        dispatch_subagent_tool(prompts=known),
+        dispatch_subagent_tool(prompts=known, model="m", limits=Limits(max_iterations=2), levels=1),
+    ):
+        assert made.reference is not None
+        again = load(made.reference)
+        assert (again.name, again.reference) == ("dispatch_subagent", made.reference)
     assert dispatch_subagent_tool(prompts=registry()).reference is None
-    assert dispatch_subagent_tool(prompts=registry(reference=place), model="m").reference is None
+    assert (
+        dispatch_subagent_tool(prompts=known, program=lambda _run, given: given).reference is None
+    )
 
 
 def test_a_section_takes_the_options_of_the_tool(tmp_path: Path) -> None:

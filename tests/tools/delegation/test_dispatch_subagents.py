@@ -7,6 +7,7 @@ import jsonschema
 import pytest
 
 import refold
+from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Outcome
 from refold.engine.log import read_entries
 from refold.engine.models.scripted import ScriptedModel
@@ -15,8 +16,10 @@ from refold.engine.ports.programs import load
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
 from refold.engine.session import Session
-from refold.tools.agents.prompts import context_of
+from refold.replay.tree.delegation_tree import delegation_tree
+from refold.tools.agents.prompts import MarkdownSection, Prompt, PromptRegistry, context_of
 from refold.tools.contract.tool_types import is_tool
+from refold.tools.delegation.dispatch_subagent import dispatch_subagent_tool
 from refold.tools.delegation.dispatch_subagents import (
     DispatchSubagentsParams,
     SubagentIsolationLevel,
@@ -43,18 +46,52 @@ def test_it_is_a_tool_with_the_schema_of_its_parameters() -> None:
             jsonschema.validate(wrong, dispatch_subagents.parameters)
 
 
-@pytest.mark.parametrize("level", [FULL, NONE])
-def test_its_reference_makes_the_same_tool(level: SubagentIsolationLevel) -> None:
-    made = build_dispatch_subagents_tool(isolation_level=level, accepts_overrides=True)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"isolation_level": NONE, "accepts_overrides": True},
+        {"runner": "subprocess", "model": "small", "levels": 2, "require_output_type": True},
+        {"limits": Limits(max_iterations=3), "policy": Policy(artifact_kinds=("note",))},
+        {"program": Reference(str(FORKS), "finds")},
+    ],
+)
+def test_its_reference_makes_the_same_tool(options: dict[str, Any]) -> None:
+    """However it is set up, as long as another process can import what the children run."""
+    made = subagents_tool(**options)
 
     assert made.reference is not None
     again = load(made.reference)
     assert (again.name, again.reference, again.accepts_overrides) == (
         made.name,
         made.reference,
-        True,
+        made.accepts_overrides,
     )
-    assert subagents_tool(runner="subprocess").reference is None
+    plain = subagents_tool().reference
+    assert plain is not None
+    assert made.reference.arguments != plain.arguments
+    assert subagents_tool(program=lambda _run, given: given).reference is None
+
+
+@pytest.mark.parametrize("tool", [subagents_tool, dispatch_subagent_tool])
+def test_its_children_may_be_processes_of_their_own(tmp_path: Path, tool: Any) -> None:
+    """They are offered the tool itself, which they make again as it is set up."""
+    place = Reference("refold.tools.agents.prompts", "PromptRegistry", {})
+    prompts = PromptRegistry(reference=place)
+    section = MarkdownSection[Any](title="T", key="t", template="Look.")
+    prompts.register("n", "k", lambda **_: Prompt(ns="n", key="k", sections=(section,)))
+    given = {"prompts": prompts} if tool is dispatch_subagent_tool else {}
+    made = tool(runner="subprocess", limits=Limits(max_iterations=2), **given)
+    asked = {"mode": "ad_hoc", "prompt_ns": "n", "prompt_key": "k", "instructions": "go"}
+    call = {"name": made.name, "arguments": asked if given else {"tasks": [{"objective": "a"}]}}
+    model = ScriptedModel({"agent": [call, "end"], "*": ["done"]})
+
+    log = tmp_path / "run.jsonl"
+    record("agent", {"task": "go"}, log=log, tools=[made], model=model)
+
+    (child,) = delegation_tree(log).children
+    assert (child.status, child.limits["max_iterations"]) == ("completed", 2)
+    assert made.name in (child.tools_granted or ())
+    assert next(read_entries(child.log)).meta["runner"] == "subprocess"
 
 
 def test_it_ships_with_the_planning_tools() -> None:

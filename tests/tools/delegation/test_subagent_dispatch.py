@@ -11,6 +11,7 @@ from refold.engine.events.outcome import Outcome
 from refold.engine.log import read_entries
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.ports.offers import offer_of
+from refold.engine.ports.ports import Reference
 from refold.engine.ports.programs import load
 from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
@@ -185,9 +186,11 @@ def test_what_is_no_text_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> No
     assert "expected text" in message
 
 
-def test_another_process_makes_the_same_tool() -> None:
+@pytest.mark.parametrize("program", ["agent", Reference("tests.support.five_tools", "lead")])
+def test_another_process_makes_the_same_tool(program: Any) -> None:
     helper = defined("helper", tools=("look",), limits=Limits(max_iterations=2))
-    context = SharedContext(limits=Limits(timeout_seconds=4), runner="subprocess")
+    limits = Limits(timeout_seconds=4)
+    context = SharedContext(program=program, limits=limits, runner="subprocess")
     dispatch = made(helper, context=context)
     assert dispatch.reference is not None
 
@@ -197,7 +200,7 @@ def test_another_process_makes_the_same_tool() -> None:
     assert again.reference == dispatch.reference
 
 
-def test_with_a_program_of_ones_own_it_is_not_remade() -> None:
+def test_with_a_program_that_cannot_be_imported_it_is_not_remade() -> None:
     async def own(_run: Any, _given: Any) -> str:
         return "own"
 
