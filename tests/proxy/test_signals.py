@@ -5,6 +5,7 @@ import fcntl
 import os
 import select
 import signal
+import struct
 import subprocess
 import sys
 import termios
@@ -16,6 +17,8 @@ import pytest
 import refold
 from refold.engine.log import read_entries
 from refold.proxy.signals import Signals
+from refold.replay.observed.record import read_record
+from tests.support.upstream import Upstream
 
 COUNTING = """
 import os, signal, sys
@@ -40,7 +43,7 @@ def recording(log: Path, *command: str) -> list[str]:
 
 @contextlib.contextmanager
 def started(
-    command: Sequence[str],
+    command: Sequence[str], **environment: str
 ) -> Generator[tuple[subprocess.Popen[bytes], int]]:
     """Start a command on a terminal of its own; give it and our side of the terminal."""
     ours, its = os.openpty()
@@ -54,6 +57,7 @@ def started(
         stdin=its,
         stdout=its,
         stderr=its,
+        env={**os.environ, **environment},
         preexec_fn=take,  # noqa: PLW1509  # no thread runs here
     )
     os.close(its)
@@ -186,3 +190,74 @@ def test_what_came_before_the_command_was_there_is_passed_on() -> None:
         signal.raise_signal(signal.SIGTERM)
         with subprocess.Popen(["sleep", "60"]) as process, signals.going_to(process):
             assert process.wait(DEADLINE_SECONDS) == -signal.SIGTERM
+
+
+INTERACTIVE = """
+import http.client, json, os, shutil, signal, sys, termios, tty, urllib.parse
+base = urllib.parse.urlsplit(os.environ["OPENAI_BASE_URL"])
+
+def ask(text):
+    connection = http.client.HTTPConnection(base.netloc, timeout=60)
+    body = {"model": "m", "messages": [
+        {"role": "system", "content": "the weather desk"}, {"role": "user", "content": text}]}
+    headers = {"authorization": "Bearer sk-placeholder-4f1d"}
+    connection.request("POST", base.path + "/chat/completions", json.dumps(body), headers)
+    print(connection.getresponse().status, flush=True)
+
+def resized(*_):
+    print("size", *os.get_terminal_size(1), flush=True)
+
+def stopped(*_):
+    print("stopped", flush=True)
+
+signal.signal(signal.SIGWINCH, resized)
+signal.signal(signal.SIGINT, stopped)
+before = termios.tcgetattr(0)
+tty.setcbreak(0)
+print("ready", sys.stdin.isatty(), sys.stdout.isatty(), flush=True)
+while (key := os.read(0, 1)) != b"q":
+    print("key", key.decode(), flush=True)
+    ask(f"Hello! {key.decode()}")
+termios.tcsetattr(0, termios.TCSANOW, before)
+"""
+"""A client that people type at: each key is a request, at once; `q` ends it."""
+
+
+def test_a_session_at_a_terminal_is_recorded_and_its_replay_says_what_is_missing(
+    tmp_path: Path,
+) -> None:
+    """Keys one by one, the size as it changes, Ctrl-C as the command takes it; first to last."""
+    log = tmp_path / "run.jsonl"
+    command = [sys.executable, "-c", INTERACTIVE]
+    with (
+        Upstream() as upstream,
+        started(recording(log, *command), **upstream.environment()) as (process, ours),
+    ):
+        until(ours, b"ready True True")
+        os.write(ours, b"a")
+        until(ours, b"key a\r\n200")
+        fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 31, 117, 0, 0))
+        until(ours, b"size 117 31")
+        os.write(ours, b"\x03")
+        until(ours, b"stopped")
+        os.write(ours, b"b")
+        until(ours, b"key b\r\n200")
+        os.write(ours, b"q")
+        until(ours, b"recorded in")
+        code = process.wait(DEADLINE_SECONDS)
+
+    assert code == 0
+    assert refold.verify(log).complete
+    asked = [turn.asked.messages[-1]["content"] for turn in read_record(log).turns]
+    assert asked == ["Hello! a", "Hello! b"]
+    again = [sys.executable, "-m", "refold", "replay", str(log), "--", *command]
+    with started(again) as (process, ours):
+        until(ours, b"ready True True")
+        os.write(ours, b"a")
+        until(ours, b"key a\r\n200")
+        os.write(ours, b"q")
+        said = until(ours, b"guarantee: matched")
+        code = process.wait(DEADLINE_SECONDS)
+
+    assert code == 1
+    assert b"what was typed, and when, is not in the record" in b" ".join(said.split())

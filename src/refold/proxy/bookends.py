@@ -21,7 +21,7 @@ from refold.engine.observed.volatile import VolatileRules
 from refold.engine.secrets.redaction import Redaction
 from refold.engine.wire.apis import known_routes
 from refold.engine.wire.parts.format import Route
-from refold.proxy.command import KEPT_BYTES, Ended, Size
+from refold.proxy.command import KEPT_BYTES, Ended, Size, is_typed_at
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.recording import MARKS, READ_NOW, READS
 from refold.proxy.http.routes import others_of
@@ -30,6 +30,8 @@ from refold.replay.observed.record import ObservedRecord
 
 PLACEHOLDER: Final = "refold-replay"
 """How the keys begin that a replay gives where one is missing."""
+TYPED_AT: Final = "typed_at"
+"""The member of a command's input that says that its standard input was a terminal."""
 KEYS: Final = "keys"
 """The member of `run.started.rules` that says how keys begin, by variable."""
 _KEY_BEGINS: Final = re.compile(
@@ -47,10 +49,15 @@ _SCRIPT: Final = re.compile(r"[^-\s]\S*\.\w+")
 def input_of(
     command: Sequence[str], terminal: Size | None, routes: Iterable[Route]
 ) -> dict[str, Json]:
-    """Return what `run.started` has as input: {command, terminal?: [columns, rows], variables?}."""
+    """Return what `run.started` has as input.
+
+    {command, terminal?: [columns, rows], typed_at?: true, variables?}
+    """
     given: dict[str, Json] = {"command": list(command)}
     if terminal:
         given["terminal"] = list(terminal)
+        if is_typed_at():
+            given[TYPED_AT] = True
     if others := others_of(routes):
         given["variables"] = others
     return given
@@ -67,6 +74,12 @@ def terminal_in(record: ObservedRecord) -> Size | None:
     given = record.started.input
     size = given.get("terminal") if isinstance(given, dict) else None
     return (int(size[0]), int(size[1])) if size else None
+
+
+def typed_at_in(record: ObservedRecord) -> bool:
+    """Return whether people could type at a command when it was recorded."""
+    given = record.started.input
+    return isinstance(given, dict) and given.get(TYPED_AT) is True
 
 
 def placeholders(record: ObservedRecord) -> dict[str, str]:

@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import os
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -64,6 +65,14 @@ def terminal_here() -> Size | None:
     return (size.columns or 80, size.lines or 24)
 
 
+def is_typed_at() -> bool:
+    """Return whether standard input is a terminal."""
+    try:
+        return os.isatty(sys.stdin.fileno())
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
 def run_command(
     command: Sequence[str],
     variables: Mapping[str, str],
@@ -71,12 +80,14 @@ def run_command(
     *,
     write: Callable[[bytes], None] | None = None,
     terminal: Size | None = None,
+    follows: bool = False,
 ) -> Ended:
     """Run a command with `variables` added to this environment, and wait for its end.
 
     `write` gets what it prints; by default it goes to standard output.  With `terminal`, its
-    standard output is one of that size.  Children of the command that go on after its end are not
-    waited for, and what they print is not read.
+    standard output is one of that size, and, if it `follows`, of that which ours has now.
+    Children of the command that go on after its end are not waited for, and what they print is not
+    read.
 
     Raises:
         UsageError: it cannot be started.
@@ -89,7 +100,8 @@ def run_command(
             raise UsageError(_why_not(command[0], error)) from None
         close(its)
         output = _Output(ours, write or _printed)
-        with output.drained(), signals.going_to(process):
+        resized = _resized(ours, terminal) if follows and terminal else contextlib.nullcontext()
+        with output.drained(), signals.going_to(process), resized:
             code = _waited(process)
         return output.ended(code if code >= 0 else BY_SIGNAL - code)
 
@@ -121,11 +133,42 @@ def _closing(*descriptors: int) -> Iterator[Callable[[int], None]]:
             close(each)
 
 
+@contextlib.contextmanager
+def _resized(ours: int, size: Size) -> Iterator[None]:
+    """Let a terminal have the size of that of this process, whenever it changes.
+
+    The command learns of a change from its controlling terminal, which is ours: it may look before
+    the new size is there, so it is told once more.
+    """
+    last = [size]
+
+    def came(*_: object) -> None:
+        found = terminal_here()
+        if found is not None and found != last[0]:
+            last[0] = found
+            _set_size(ours, found)
+            os.killpg(0, signal.SIGWINCH)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGWINCH, came)
+    try:
+        came()  # it may have changed since it was asked for
+        yield
+    finally:
+        signal.signal(signal.SIGWINCH, before)
+
+
+def _set_size(terminal: int, size: Size) -> None:
+    columns, rows = size
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
 def _terminal(size: Size) -> tuple[int, int]:
     """Return both ends of a terminal that passes on what is written as it is."""
     ours, its = os.openpty()
-    columns, rows = size
-    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    _set_size(its, size)
     settings = termios.tcgetattr(its)
     settings[1] &= ~termios.OPOST  # the terminal behind ours makes line ends
     termios.tcsetattr(its, termios.TCSANOW, settings)

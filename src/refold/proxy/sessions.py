@@ -34,6 +34,7 @@ from refold.proxy.bookends import (
     remove,
     seal,
     terminal_in,
+    typed_at_in,
 )
 from refold.proxy.command import Ended, Size, run_command, terminal_here
 from refold.proxy.desks.keys import Secrets
@@ -54,6 +55,11 @@ from refold.replay.resume.observed_fork import kept_record
 
 _NOTHING: Final = (
     "the record has no request: if the command asks a model, it does so past Refold, now too"
+)
+
+_TYPED: Final = (
+    "the command was recorded at a terminal: what was typed, and when, is not in the record; its "
+    "requests are answered as recorded only where the same is typed again"
 )
 
 Write = Callable[[bytes], None]
@@ -168,12 +174,15 @@ def replay_command(
             profile=known, folders=folders_here(),
         )  # fmt: skip
         mcp = serving_of(record.path, record.rules, journal, secrets)
-        run = _Run(command, routes, secrets, signals, write, terminal_in(record), known)
+        run = _Run(
+            command, routes, secrets, signals, write, terminal_in(record), known, follows=False
+        )
         ended = run.through(Hub(desk, mcp.connect), journal, keys)
         if journal is not None:
             seal(journal, ended, secrets)
         report = with_mcp(_report(record, desk, ended, secrets), mcp)
         notes = [] if report.requests else [_NOTHING]
+        notes += [_TYPED] if typed_at_in(record) else []
         notes += [*desk.folders.notes(), *desk.order.notes(), *notes_on(mcp, on_miss, pace)]
         return attrs.evolve(report, notes=(*report.notes, *notes), profile=known.name)
 
@@ -254,6 +263,8 @@ class _Run:
     write: Write | None
     terminal: Size | None
     profile: Profile = NO_PROFILE
+    follows: bool = True
+    """Whether the terminal of the command has the size of ours, now."""
 
     def through(
         self, desk: Hub, journal: ObservedLog | None, keys: Mapping[str, str] | None = None
@@ -273,6 +284,7 @@ class _Run:
                     self.signals,
                     write=self.write,
                     terminal=self.terminal,
+                    follows=self.follows and self.write is None,
                 )
             except UsageError:
                 if journal is not None:
