@@ -6,8 +6,11 @@ import pytest
 
 import refold
 from refold.engine.log import read_entries
+from refold.engine.observed.profile import NO_PROFILE
+from refold.engine.observed.volatile import VolatileRules
 from refold.proxy.bookends import (
     PLACEHOLDER,
+    first_rules,
     fresh_path,
     input_of,
     new_log,
@@ -66,6 +69,30 @@ def test_a_replay_is_told_what_the_command_was_given(
     assert terminal_in(record) == terminal
     assert placeholders(record)["GROQ_API_KEY"] == f"{PLACEHOLDER}-GROQ_API_KEY"
     assert redaction_in(record).paths == {}
+
+
+@pytest.mark.parametrize(
+    "begins",
+    ["sk-ant-api03-", "sk-ant-oat01-", "sk-proj-", "sk-or-v1-", "sk-", "gsk_", "xai-", "AIza", ""],
+)
+def test_a_placeholder_has_the_shape_of_the_recorded_key(
+    begins: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How it begins, and about as long: clients look at it, and the log has nothing else of it."""
+    key = f"{begins}{DRAWN}"
+    monkeypatch.setenv("ANTHROPIC_API_KEY", key)
+    secrets = Secrets()
+    secrets.learn_environment()
+    given, rules = input_of(["agent"], None, ()), first_rules(VolatileRules(), NO_PROFILE)
+    with new_log(tmp_path / "a.jsonl", given, secrets, rules) as log:
+        seal(log, Ended(exit_code=0, printed=b"", printed_bytes=0), secrets)
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+
+    found = placeholders(read_record(tmp_path / "a.jsonl"))["ANTHROPIC_API_KEY"]
+
+    assert found.startswith(f"{begins}{PLACEHOLDER}-ANTHROPIC_API_KEY")
+    assert len(found) >= len(key)
+    assert DRAWN not in (tmp_path / "a.jsonl").read_text()
 
 
 @pytest.mark.parametrize(("code", "status"), [(0, "completed"), (3, "failed"), (130, "failed")])

@@ -31,12 +31,14 @@ TIMEOUT_SECONDS: Final = 30.0
 
 
 @contextlib.contextmanager
-def recorded(log: Path, upstream: str) -> Generator[str]:
+def recorded(log: Path, upstream: str, **rules: Any) -> Generator[str]:
     """Record what comes to the proxy whose base URL this gives; all routes lead to `upstream`."""
     secrets = Secrets()
     routes = routes_of([f"openai={upstream}", f"anthropic={upstream}"])
     given = {"command": ["test"]}
-    with ObservedLog(log, program="test", input=given, vault=secrets, rules=READ_NOW) as journal:
+    with ObservedLog(
+        log, program="test", input=given, vault=secrets, rules={**READ_NOW, **rules}
+    ) as journal:
         desk = Recording(journal, secrets, routes)
         with served(desk, [route.name for route in routes]) as base:
             secrets.hide_address(base)
@@ -51,11 +53,14 @@ def replayed(
     *,
     on_miss: OnMiss = "fail",
     pace: Pace = "full",
+    folders: dict[str, str] | None = None,
 ) -> Generator[tuple[str, Replaying]]:
     """Replay a record to whoever comes to the base URL that this gives."""
     secrets = Secrets()
     routes = routes_of([f"openai={upstream}"])
-    desk = Replaying(read_record(log), secrets, routes=routes, on_miss=on_miss, pace=pace)
+    desk = Replaying(
+        read_record(log), secrets, routes=routes, on_miss=on_miss, pace=pace, folders=folders
+    )
     with served(desk, [route.name for route in routes]) as base:
         secrets.hide_address(base)
         yield base, desk

@@ -8,6 +8,7 @@ from typing import Any
 from click.testing import Result
 
 from refold.engine.log.pack import pack
+from refold.engine.models.scripted import ScriptedModel
 from refold.engine.runners.recording import record
 from refold.tools.contract.tool_types import tool
 
@@ -73,3 +74,32 @@ def test_many_differences_are_cut_and_counted(tmp_path: Path, invoke: Invoke) ->
     assert document["count"] > 250
     assert "left out" not in whole.stdout
     assert whole.stdout.count(": arguments") == 250
+
+
+async def asks(run: Any, _given: Any) -> None:
+    """Ask a model once."""
+    await run.model([{"role": "user", "content": "Hello"}])
+
+
+def test_what_runs_spent_stands_in_diff_and_ls(tmp_path: Path, invoke: Invoke) -> None:
+    """A cost that nobody knows is a dash, and null, in words and documents: never 0."""
+    usage = {"input_tokens": 9, "output_tokens": 1}
+    known = ScriptedModel([{"text": "a", "usage": {**usage, "cost_usd_micros": 12300}}])
+    unknown = ScriptedModel([{"text": "a", "usage": usage}])
+    for name, model in (("a", known), ("b", unknown)):
+        assert record(asks, log=tmp_path / f"{name}.jsonl", model=model).ok
+
+    logs = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    said, listed = invoke("diff", *logs).stdout, invoke("ls", tmp_path).stdout
+    spent = json.loads(invoke("diff", *logs, "--json").stdout)["spent"]
+    rows = json.loads(invoke("ls", tmp_path, "--json").stdout)["runs"]
+
+    assert "a asked scripted: 10 tokens, $0.0123 with all below" in said
+    assert "b asked scripted: 10 tokens, cost \u2013 with all below" in said
+    assert [listed.count(each) for each in ("10 tokens, $0.0123", "10 tokens, cost \u2013")] == [
+        1,
+        1,
+    ]
+    assert [spent[name]["usage"]["cost_usd_micros"] for name in "ab"] == [12300, None]
+    assert {row["usage"]["cost_usd_micros"] for row in rows} == {12300, None}
+    assert "$0.00 " not in said + listed

@@ -4,6 +4,7 @@ import json
 import socket
 import threading
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -16,6 +17,7 @@ from refold.proxy.http.turns import Incoming
 from tests.support.proxied import (
     TIMEOUT_SECONDS,
     RawServer,
+    all_bytes,
     answering,
     asked,
     data_of,
@@ -61,6 +63,36 @@ def test_a_request_and_its_answer_are_two_events(
     assert answer["message"]["content"] == "Hello! Which city do you ask about?"
     assert (wire["status"], wire["end"], wire["text"]) == (200, "whole", body.decode())
     assert refold.verify(log).complete
+
+
+def test_a_login_passes_and_is_never_written(tmp_path: Path) -> None:
+    """The token of a subscription, as a header and where the model repeats it, packed or not."""
+    log = tmp_path / "run.jsonl"
+    token = f"sk-ant-oat01-{'Xq7-v2_' * 9}AA"
+    body = {
+        "model": "small",
+        "system": "the weather desk",
+        "max_tokens": 9,
+        "messages": [{"role": "user", "content": f"Hello {token} {quote(token)}"}],
+    }
+    heads = {"authorization": f"Bearer {token}", "anthropic-beta": "oauth-2025-04-20"}
+    answer = {"type": "message", "role": "assistant", "stop_reason": "end_turn"}
+    content = [{"type": "text", "text": f"Your token is {token}."}]
+    told = json.dumps({**answer, "content": content, "usage": {}}).encode()
+    whole = JSON + f"content-length: {len(told)}\r\n\r\n".encode() + told
+    with RawServer(answering(whole)) as server, recorded(log, server.url) as base:
+        status, passed = said(base, body, path="/anthropic/v1/messages", headers=heads)
+        head = server.heads[0]
+    with replayed(log) as (base, _):
+        again, _ = said(base, body, path="/anthropic/v1/messages", headers=heads)
+
+    assert (status, again, passed) == (200, 200, told)
+    assert f"authorization: Bearer {token}".encode() in head
+    assert b"anthropic-beta: oauth-2025-04-20" in head
+    written = all_bytes(tmp_path)
+    assert token.encode() not in written
+    assert token[13:].encode() not in written
+    assert b"Hello [redacted:" in written
 
 
 CLAUDE = {

@@ -13,6 +13,8 @@ from refold.proxy.desks.replaying import Replaying
 from refold.proxy.http.server import served
 from refold.replay.observed.record import read_record
 from tests.support.proxied import (
+    RawServer,
+    answering,
     asked,
     data_of,
     kinds,
@@ -200,3 +202,30 @@ def test_a_record_that_ends_before_an_answer_says_so(tmp_path: Path) -> None:
 
     assert status == 504
     assert b"the record ends" in body
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_a_path_that_a_stream_says_in_pieces_is_that_of_now(tmp_path: Path, *, apart: bool) -> None:
+    """In whatever pieces; a tool would not find the file of another folder."""
+    was, now = {"folder": "/home/ann/work"}, {"folder": "/tmp/copy"}
+    pieces = ["/home/an", "n/wo", "rk/a.txt"] if apart else ["/home/ann/work/a.txt"]
+    chunks = [{"index": 0, "delta": {"content": piece}} for piece in pieces]
+    chunks.append({"index": 0, "delta": {}, "finish_reason": "stop"})
+    events = "".join(f"data: {json.dumps({'choices': [chunk]})}\n\n" for chunk in chunks)
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
+    answer = head + events.encode() + b"data: [DONE]\n\n"
+    log = tmp_path / "run.jsonl"
+    with (
+        RawServer(answering(answer)) as server,
+        recorded(log, server.url, folders=was) as base,
+    ):
+        said(base, question("in /home/ann/work", stream=True))
+
+    with replayed(log, folders=now) as (base, desk):
+        status, body = said(base, question("in /tmp/copy", stream=True))
+
+    told = [json.loads(line[6:]) for line in body.decode().splitlines() if line[6:7] == "{"]
+    choices = [choice for each in told for choice in each["choices"]]
+    text = "".join(choice["delta"].get("content") or "" for choice in choices)
+    assert (status, text) == (200, "/tmp/copy/a.txt")
+    assert desk.folders.count == 1

@@ -17,6 +17,8 @@ NOW = {"folder": "/tmp/copy", "home": "/home/bob"}
         ('{"path":"\\n/tmp/copy/a"}', '{"path":"\\n/home/ann/work/a"}'),
         ("/home/bob/.config", "/home/ann/.config"),
         ("projects/-tmp-copy/memory", "projects/-home-ann-work/memory"),
+        ("cd /tmp; cd copy", "cd /tmp; cd copy"),
+        ('"-tmp-copy"', '"-home-ann-work"'),
         ("/tmp/copyright", "/tmp/copyright"),
         ("/mnt/tmp/copy", "/mnt/tmp/copy"),
     ],
