@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("refold", suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("refold", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("refold")  # how long a machine takes says nothing of a law
 
 

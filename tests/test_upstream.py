@@ -34,7 +34,7 @@ def ask(
     upstream: Upstream, path: str, body: Any, **headers: str
 ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
     """Send a request and return the connection, and the answer as far as its head."""
-    connection = http.client.HTTPConnection(upstream.url.removeprefix("http://"), timeout=20)
+    connection = http.client.HTTPConnection(upstream.url.removeprefix("http://"), timeout=60)
     connection.request("POST", path, json.dumps(body), {**KEY, **headers})
     return connection, connection.getresponse()
 
@@ -134,7 +134,7 @@ def test_what_fits_no_rule_is_refused_with_a_reason(
 def test_a_request_without_a_key_is_refused() -> None:
     """So that whoever forwards requests has to forward their keys."""
     with Upstream() as upstream:
-        connection = http.client.HTTPConnection(upstream.url.removeprefix("http://"), timeout=20)
+        connection = http.client.HTTPConnection(upstream.url.removeprefix("http://"), timeout=60)
         connection.request("POST", "/v1/messages", "{}")
         found = connection.getresponse().status
         connection.close()
@@ -147,7 +147,7 @@ def test_what_came_is_kept() -> None:
     path = "/v1/messages?beta=true"
     raw = json.dumps(body_of("/v1/messages")).encode()
     with Upstream() as upstream:
-        connection = http.client.HTTPConnection(upstream.url.removeprefix("http://"), timeout=20)
+        connection = http.client.HTTPConnection(upstream.url.removeprefix("http://"), timeout=60)
         parts = iter([raw[:5], raw[5:]])
         connection.request("POST", path, parts, {"X-Api-Key": "k"}, encode_chunked=True)
         connection.getresponse().read()
@@ -269,7 +269,7 @@ def test_a_reader_that_leaves_is_noticed(manner: dict[str, Any]) -> None:
     path = "/v1/messages"
     with Upstream() as upstream:
         upstream.use("weather", **manner)
-        connection = http.client.HTTPConnection(upstream.url.removeprefix("http://"), timeout=20)
+        connection = http.client.HTTPConnection(upstream.url.removeprefix("http://"), timeout=60)
         connection.request("POST", path, json.dumps(body_of(path, stream=True)), KEY)
         upstream.wait_for_open(1)
         connection.close()
@@ -299,7 +299,7 @@ def test_after_its_end_nothing_listens_and_no_thread_is_left() -> None:
         idle, response = ask(upstream, path, body_of(path))
         response.read()
         upstream.use("weather", hold=True)
-        held = http.client.HTTPConnection(upstream.url.removeprefix("http://"), timeout=20)
+        held = http.client.HTTPConnection(upstream.url.removeprefix("http://"), timeout=60)
         held.request("POST", path, json.dumps(body_of(path)), KEY)
         upstream.wait_for_open(1)
     upstream.close()

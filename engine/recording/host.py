@@ -19,6 +19,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVarTuple
 
 from refold.engine.errors import SecondInterrupt
+from refold.engine.recording import interrupts
 
 _Ts = TypeVarTuple("_Ts")
 
@@ -112,6 +113,14 @@ class Host:
             asyncio._set_running_loop(running)  # noqa: SLF001 - the same
 
 
+class _Selector(selectors.DefaultSelector):
+    """Waits no longer than a signal may wait for its handler."""
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """Return what is ready, as the base class does."""
+        return super().select(interrupts.at_a_stretch(timeout))
+
+
 class _Own(asyncio.SelectorEventLoop):
     """A loop that knows whether a call has left something on it."""
 
@@ -119,7 +128,7 @@ class _Own(asyncio.SelectorEventLoop):
         self.is_watched = True
         """Whether tasks and timers are kept: while no thread runs the loop all the time."""
         self._left: list[asyncio.Task[Any] | asyncio.TimerHandle] = []
-        self._chosen = selectors.DefaultSelector()
+        self._chosen = _Selector()
         super().__init__(self._chosen)
         self._own_files = len(self._chosen.get_map())
 

@@ -363,9 +363,9 @@ class Recorder:
     def _arrival(
         self, seconds: float | None
     ) -> Arrival | CancelRun | SharedChange | TokensAsked | None:
-        """Return what arrives next; `None`: nothing did in time.  `None` seconds wait for ever."""
+        """Return what arrives next, if anything does in time; `None` seconds set no limit."""
         try:
-            return self._arrivals.get(timeout=seconds)
+            return self._arrivals.get(timeout=interrupts.at_a_stretch(seconds))
         except queue.Empty:
             return None
         except KeyboardInterrupt:  # of a handler that is not ours

@@ -21,6 +21,7 @@ from refold.engine.kernel.world import REQUESTS, Taken
 from refold.engine.loop.loop import Timer
 from refold.engine.ports.effects import Effect, GiveUp, RunChild
 from refold.engine.ports.ports import ChildRequest, SessionPort, Tool
+from refold.engine.recording import interrupts
 from refold.engine.recording.driver import Arrival
 from refold.engine.recording.host import Host
 from refold.engine.recording.recorder import Recorder
@@ -103,7 +104,7 @@ class Supplied(Recorder):
             if self._is_given_up() or self._pauses():
                 return False
             try:
-                arrival = self._arrivals.get(timeout=self._patience())
+                arrival = self._arrivals.get(timeout=interrupts.at_a_stretch(self._patience()))
             except queue.Empty:
                 continue
             if isinstance(arrival, Arrival) and not isinstance(arrival.event, Outcome):

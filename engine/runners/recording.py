@@ -41,6 +41,7 @@ from refold.engine.ports.ports import (
     Tool,
 )
 from refold.engine.ports.programs import load_program, program_name
+from refold.engine.recording import interrupts
 from refold.engine.recording.host import Host
 from refold.engine.recording.nested import check_may_start
 from refold.engine.recording.recorder import Recorder
@@ -192,7 +193,8 @@ def in_thread(work: Callable[[], T], cancel: Callable[[], None] = lambda: None) 
     """
     ended = on_thread(work)
     try:
-        wait([ended])
+        while not wait([ended], interrupts.at_a_stretch(None)).done:
+            pass
     except KeyboardInterrupt:
         cancel()
         wait([ended])

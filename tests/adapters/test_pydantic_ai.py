@@ -593,7 +593,7 @@ def test_a_model_request_can_time_out(record: Callable[..., refold.Recording]) -
         return ""
 
     assert record(ask).output == "too slow"
-    assert cancelled.wait(10)
+    assert cancelled.wait(60)
 
 
 def test_limits_count_what_agents_spend(tmp_path: Path) -> None:

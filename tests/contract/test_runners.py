@@ -523,5 +523,5 @@ def test_no_thread_of_a_child_is_left(tmp_path: Path) -> None:
 
     left = [thread for thread in set(threading.enumerate()) - before if "run" in thread.name]
     for thread in left:
-        thread.join(5)
+        thread.join(60)
     assert not [thread for thread in left if thread.is_alive()]

@@ -42,7 +42,7 @@ def served(survey_log: Path, tmp_path: Path) -> Iterator[tuple[Server, Path]]:
 def _get(
     server: Server, path: str, *, token: str = TOKEN, host: str = ""
 ) -> tuple[int, Message, bytes]:
-    connection = HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    connection = HTTPConnection("127.0.0.1", server.server_port, timeout=60)
     with contextlib.closing(connection):
         address = f"/{path}{'&' if '?' in path else '?'}token={token}"
         connection.request("GET", address, headers={"Host": host} if host else {})
@@ -98,7 +98,7 @@ def test_a_log_that_grows_is_told(served: tuple[Server, Path], is_known: bool) -
     server, log = served
     whole, sizes = log.read_bytes(), [path.stat().st_size for path in log.parent.iterdir()]
     log.write_bytes(whole[: whole.rindex(b"\n", 0, -1) + 1])
-    connection = HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    connection = HTTPConnection("127.0.0.1", server.server_port, timeout=60)
 
     with contextlib.closing(connection):
         more = "" if is_known else f"&bytes={sum(sizes) - 7}"

@@ -119,7 +119,7 @@ def test_a_cancelled_call(tmp_path: Path, when: str) -> None:
 
     @tool(effect="reads")
     def held() -> str:
-        gate.wait(10)
+        gate.wait(60)
         return "late"
 
     @tool(effect="reads")

@@ -90,7 +90,7 @@ def _ends_correctly(folder: Path, runner: str, limits: range, *names: str) -> No
         [sys.executable, "-m", fault_programs.__name__, str(folder), runner,
          str(limits.start), str(limits.stop), str(limits.step), *names],
         cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True,
-        timeout=30 + len(limits) * len(names) * 2,
+        timeout=60 + len(limits) * len(names) * 5,
     ).stdout  # fmt: skip
     rows = [json.loads(line) for line in out.splitlines()]
 

@@ -94,7 +94,7 @@ def _kill_and_await_orphans(pid: int) -> None:
     os.kill(pid, signal.SIGSTOP)  # so that it starts no more of them
     orphans = psutil.Process(pid).children(recursive=True)
     os.kill(pid, signal.SIGKILL)
-    _, left = psutil.wait_procs(orphans, timeout=20)
+    _, left = psutil.wait_procs(orphans, timeout=60)
     assert not left
 
 

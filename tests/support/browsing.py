@@ -23,7 +23,7 @@ _FLAGS: Final = (
     "--disable-component-update",
     "--disable-sync",
 )
-WAIT_SECONDS: Final = 20
+WAIT_SECONDS: Final = 60
 
 
 class Browser:

@@ -1,8 +1,13 @@
-"""Programs that say `ready` and then take long, each in another way: `python … PROGRAM LOG`."""
+"""Programs that say `ready` and then take long, each in another way: `python … PROGRAM LOG`.
+
+With one more word, signals come while Python waits and does not look (`leave_signals_elsewhere`).
+"""
 
 import asyncio
 import contextlib
+import signal
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -18,11 +23,26 @@ def say(word: str) -> None:
     sys.stdout.flush()
 
 
+def leave_signals_elsewhere() -> None:
+    """Let another thread have all signals, as the system may: they end no wait of this one.
+
+    So it is where a signal comes right before the wait begins, which nobody can time.
+    """
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+
+
+def block() -> None:
+    """Take a minute, and look now and then whether there is a signal: one long wait may miss it."""
+    for _ in range(600):
+        time.sleep(0.1)
+
+
 @tool(effect="reads")
 def blocks() -> None:
     """Take a minute."""
     say("ready")
-    time.sleep(60)
+    block()
 
 
 @tool(effect="reads")
@@ -36,7 +56,7 @@ async def takes_long() -> None:
 async def blocks_the_loop() -> None:
     """Take a minute, and let nobody else do anything meanwhile."""
     say("ready")
-    time.sleep(60)  # noqa: ASYNC251 - what people write
+    block()
 
 
 @tool(effect="reads")
@@ -92,7 +112,7 @@ async def computes(run: Run, _input: Any) -> None:
 
 def wait_until_given_up(log: Path) -> None:
     """Wait until the program of a log has ended, and given up on what it left."""
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while b'"effect.cancelled"' not in log.read_bytes() and time.monotonic() < until:
         time.sleep(0.001)
 
@@ -135,4 +155,6 @@ def never_yields(_run: PlainRun, _input: Any) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[3:]:
+        leave_signals_elsewhere()
     record(globals()[sys.argv[1]], sys.argv[2], log=sys.argv[2], durability="fast")

@@ -18,7 +18,7 @@ from refold.proxy.mcp.sessions import Passed, proxy_command
 from tests.support.foreign import FOREIGN
 
 TINY: Final = (sys.executable, "-S", "-E", str(FOREIGN / "mcp_tiny.py"))
-DEADLINE_SECONDS: Final = 30.0
+DEADLINE_SECONDS: Final = 60.0
 """When a client that still waits has failed."""
 
 

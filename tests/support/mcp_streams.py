@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from refold.engine.wire.parts.sse import EventParser
 
-DEADLINE_SECONDS: Final = 30.0
+DEADLINE_SECONDS: Final = 60.0
 SESSION: Final = "s-4711"
 
 

@@ -26,7 +26,7 @@ from refold.proxy.http.server import served
 from refold.replay.observed.record import read_record
 
 KEY: Final = {"authorization": "Bearer sk-placeholder-4f1d"}
-TIMEOUT_SECONDS: Final = 30.0
+TIMEOUT_SECONDS: Final = 60.0
 """Of sockets: a test that waits for longer fails."""
 
 

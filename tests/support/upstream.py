@@ -28,7 +28,7 @@ __all__ = ["PLACEHOLDER_KEY", "Manner", "Request", "Rule", "Upstream"]
 
 PLACEHOLDER_KEY: Final = "sk-placeholder-4f1d"
 """What `environment` gives as a key; no log may contain it."""
-WAIT_SECONDS: Final = 20.0
+WAIT_SECONDS: Final = 60.0
 """How long the waits of a test last before they fail."""
 _FIXED: Final = {
     "GET /v1/models": {"object": "list", "data": [{"id": "gpt-5-mini", "object": "model"}]},

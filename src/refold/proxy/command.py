@@ -23,13 +23,11 @@ import attrs
 
 from refold.engine.errors import UsageError
 from refold.engine.process.bounds import BY_SIGNAL
-from refold.proxy.signals import Signals
+from refold.proxy.signals import Signals, waited
 
 KEPT_BYTES: Final = 1024 * 1024
 """Of standard output."""
 
-_LOOK_SECONDS: Final = 0.5
-"""For which a wait for a process goes on before Python may run a signal's handler."""
 _READ_BYTES: Final = 64 * 1024
 _LEFT_BYTES: Final = 1024 * 1024
 """What a pipe can hold: read after the command's end while others still have its output open."""
@@ -102,19 +100,8 @@ def run_command(
         output = _Output(ours, write or _printed)
         resized = _resized(ours, terminal) if follows and terminal else contextlib.nullcontext()
         with output.drained(), signals.going_to(process), resized:
-            code = _waited(process)
+            code = waited(process)
         return output.ended(code if code >= 0 else BY_SIGNAL - code)
-
-
-def _waited(process: "subprocess.Popen[bytes]") -> int:
-    """Wait for the end of a process; return its code.
-
-    A wait without a limit would miss a signal that comes right before it begins: Python's handlers
-    run between two instructions, and there would be no next one before the process ends.
-    """
-    while True:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return process.wait(_LOOK_SECONDS)
 
 
 @contextlib.contextmanager

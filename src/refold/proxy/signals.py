@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Final, Self
 
+from refold.engine.recording.interrupts import LOOK_SECONDS
+
 _PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
@@ -59,6 +61,16 @@ class Signals:
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(number)
+
+
+def waited(process: "subprocess.Popen[bytes]") -> int:
+    """Wait for the end of a process; return its code.
+
+    A wait without a limit would miss a signal that comes right before it begins.
+    """
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(LOOK_SECONDS)
 
 
 def _is_in_the_foreground() -> bool:

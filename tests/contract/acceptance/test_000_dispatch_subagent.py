@@ -572,7 +572,7 @@ def wait_for_threads() -> None:
     """Wait until the threads of children that have been joined are gone, frames and all."""
     for thread in threading.enumerate():
         if thread.name.startswith(("refold-run-", "refold-child-")):
-            thread.join(30)
+            thread.join(60)
 
 
 @pytest.mark.parametrize("how", CHILDREN)

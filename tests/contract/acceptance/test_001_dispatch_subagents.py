@@ -51,7 +51,7 @@ from refold.tools.delegation.dispatch_subagents import (
 FULL = SubagentIsolationLevel.FULL_ISOLATION
 NONE = SubagentIsolationLevel.NO_ISOLATION
 LEVELS = pytest.mark.parametrize("level", [FULL, NONE])
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 60
 
 
 @attrs.frozen

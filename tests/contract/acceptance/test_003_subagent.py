@@ -230,11 +230,11 @@ def test_078_the_parent_blocks_until_the_result(log: Path) -> None:
     @tool(effect="reads")
     def wait_in_child() -> bool:
         child_waits.set()
-        return let_go.wait(30)
+        return let_go.wait(60)
 
     @tool(effect="reads")
     def wait_for_child() -> bool:
-        return child_waits.wait(30)
+        return child_waits.wait(60)
 
     @tool(effect="reads")
     def release() -> None:

@@ -32,7 +32,7 @@ from refold.tools.delegation import spawn
 from refold.tools.delegation.shipped import offered_tools
 from refold.tools.delegation.spawn import CollectingChannel, JobStore, job_id_of, spawn_tools
 
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 60
 SAMPLE = """
 tools:
   spawn:

@@ -46,7 +46,7 @@ from refold.tools.delegation.spawn import spawn_tools
 from refold.tools.delegation.subagent import subagent_tool
 from refold.tools.delegation.subagent_dispatch import create_subagent_dispatch_tool
 
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 60
 
 
 @pytest.fixture

@@ -223,6 +223,8 @@ def test_who_is_stopped_leaves_no_folder(tree: Path, tmp_path: Path, number: int
     code = """
 import signal, sys
 from refold.engine.log.pack import opened
+for number in (signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_DFL)  # below nohup, SIGHUP would be ignored
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with opened(sys.argv[1]) as root:
     print(root.parent, flush=True)

@@ -160,7 +160,7 @@ def test_nobody_is_given_half_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
     path.write_text(
         "import gate_of_the_test as gate\n"
         "gate.begun.set()\n"
-        "assert gate.go_on.wait(10)\n"
+        "assert gate.go_on.wait(60)\n"
         "def program(run, given): ...\n"
     )
     found: list[object] = []
@@ -170,12 +170,12 @@ def test_nobody_is_given_half_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     loading = [threading.Thread(target=load) for _ in range(2)]
     loading[0].start()
-    assert gate.begun.wait(10)
+    assert gate.begun.wait(60)
     loading[1].start()
     loading[1].join(0.1)
     gate.go_on.set()
     for thread in loading:
-        thread.join(10)
+        thread.join(60)
 
     assert len(found) == 2
     assert found[0] is found[1]

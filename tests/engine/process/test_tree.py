@@ -50,7 +50,7 @@ def test_a_tagged_process_is_swept_wherever_it_stands(
     tag = uuid.uuid4().hex
     environment = {TAGS: f"above:{tag}:below", "PATH": os.environ["PATH"]}
     with subprocess.Popen(["sleep", "60"], start_new_session=True, env=environment) as tagged:
-        swept = Tree(leader.pid, tag, view).sweep(time.monotonic() + 30)
+        swept = Tree(leader.pid, tag, view).sweep(time.monotonic() + 60)
 
         assert swept == 1
         assert tagged.wait() == -9
@@ -61,7 +61,7 @@ def test_another_tag_is_another_child(view: View, leader: subprocess.Popen[bytes
     tag = uuid.uuid4().hex
     environment = {TAGS: f"{tag}0", "PATH": os.environ["PATH"]}
     with subprocess.Popen(["sleep", "60"], start_new_session=True, env=environment) as other:
-        assert Tree(leader.pid, tag, view).sweep(time.monotonic() + 30) == 0
+        assert Tree(leader.pid, tag, view).sweep(time.monotonic() + 60) == 0
 
         assert other.poll() is None
         other.kill()
@@ -77,7 +77,7 @@ def test_who_was_seen_below_is_swept_after_being_cut_loose(
     os.waitid(os.P_PID, leader.pid, os.WEXITED | os.WNOWAIT)
 
     assert tree.leader_ended()
-    assert tree.sweep(time.monotonic() + 30) == 1
+    assert tree.sweep(time.monotonic() + 60) == 1
     assert gone(loose)
 
 
@@ -86,7 +86,7 @@ def test_a_member_of_the_session_is_swept_and_counts_as_of_the_group_or_not(
 ) -> None:
     inside = started(leader, "sleep 60 & echo $!")
 
-    assert Tree(leader.pid, "no-such-tag", view).sweep(time.monotonic() + 30) == 0
+    assert Tree(leader.pid, "no-such-tag", view).sweep(time.monotonic() + 60) == 0
     assert gone(inside)
 
 

@@ -126,13 +126,13 @@ def test_results_go_back_in_the_order_of_the_calls_as_text_or_json(log: Path) ->
 
 def test_the_calls_of_one_reply_run_at_once(log: Path) -> None:
     """Each waits for the other; the second ends first, and the order is that of the calls."""
-    both = threading.Barrier(2, timeout=30)
+    both = threading.Barrier(2, timeout=60)
     second_ended = threading.Event()
 
     @tool(effect="reads")
     def first() -> bool:
         both.wait()
-        return second_ended.wait(30)
+        return second_ended.wait(60)
 
     @tool(effect="reads")
     def second() -> bool:
@@ -250,12 +250,12 @@ def test_it_ends_when_it_is_cancelled(log: Path) -> None:
 
     def waits(_request: ModelRequest) -> str:
         asking.set()
-        let_go.wait(30)
+        let_go.wait(60)
         return "too late"
 
     @tool(effect="reads")
     def until_asked() -> bool:
-        return asking.wait(30)
+        return asking.wait(60)
 
     async def parent(run: Any, _input: Any) -> str:
         child = await run.start(Delegation(program="agent", input={"task": "wait"}))

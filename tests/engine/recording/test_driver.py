@@ -36,7 +36,7 @@ def driver_with(host: Host) -> tuple[Driver, Arrivals]:
 
 
 def arrived(arrivals: Arrivals) -> Arrival:
-    found = arrivals.get(timeout=10)
+    found = arrivals.get(timeout=60)
     assert isinstance(found, Arrival)
     return found
 
@@ -82,7 +82,7 @@ def test_giving_up_cancels_an_asynchronous_tool() -> None:
         await asyncio.Event().wait()
 
     driver.call_tool(CallTool("0#1", waits, {}), CONTEXT)
-    assert begun.wait(10)
+    assert begun.wait(60)
     driver.give_up("0#1")
 
     event = arrived(arrivals).event
@@ -190,7 +190,7 @@ def test_what_an_asynchronous_model_raises_is_data_and_giving_up_cancels_it() ->
     )
     failed = arrived(arrivals).event
     driver.ask_model(AskModel("0#2", awaited(model), ModelRequest(messages=())))
-    assert model.is_asked.wait(10)
+    assert model.is_asked.wait(60)
     driver.give_up("0#2")
     late = arrived(arrivals).event
 

@@ -118,8 +118,8 @@ def test_what_a_tool_leaves_on_the_loop_goes_on(tmp_path: Path, left: str) -> No
     def waits(port: int) -> bool:
         if not port:
             go.set()
-            return done.wait(10)
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+            return done.wait(60)
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
             return connection.recv(1) == b"!"
 
     @tool(effect="changes")
@@ -176,7 +176,7 @@ def test_a_host_loop_of_our_own_ends_with_its_tasks_cancelled() -> None:
             ended.set()
 
     host.run(stays)
-    assert begun.wait(10)
+    assert begun.wait(60)
     assert not host.is_here()
     host.close()
     assert ended.is_set()
@@ -206,10 +206,10 @@ def test_a_task_that_will_not_end_does_not_keep_the_run_from_ending() -> None:
                 await asyncio.sleep(0.01)
 
     host.run(deaf)
-    assert begun.wait(10)
+    assert begun.wait(60)
     closing = threading.Thread(target=host.close, daemon=True)
     closing.start()
-    closing.join(20)
+    closing.join(60)
 
     assert not closing.is_alive()
     is_over.set()

@@ -18,6 +18,19 @@ from refold.replay.reexecute.reexecute import reexecute
 from tests.support import interrupted
 
 
+def interrupted_by_ctrl_c(log: Path, program: str, *more: str) -> str:
+    """Run a program until it is ready, interrupt it, and return what it says then."""
+    argv = [sys.executable, str(interrupted.__file__), program, str(log), *more]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        child.send_signal(signal.SIGINT)
+        _, errors = child.communicate(timeout=50)
+
+    assert child.returncode == -signal.SIGINT
+    return errors
+
+
 @pytest.mark.parametrize(
     "program",
     [
@@ -35,32 +48,30 @@ from tests.support import interrupted
 def test_the_first_ctrl_c_ends_the_run_as_cancelled(tmp_path: Path, program: str) -> None:
     """Wherever it strikes: the log is sealed, KeyboardInterrupt is raised, and replay agrees."""
     log = tmp_path / "a.jsonl"
-    argv = [sys.executable, str(interrupted.__file__), program, str(log)]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "ready\n"
-        child.send_signal(signal.SIGINT)
-        _, errors = child.communicate(timeout=30)
 
-    assert child.returncode == -signal.SIGINT
-    assert "KeyboardInterrupt" in errors
+    assert "KeyboardInterrupt" in interrupted_by_ctrl_c(log, program)
     last = list(read_entries(log))[-1]
     assert (last.kind, last.data["status"]) == ("run.finished", "cancelled")
     report = reexecute(log, getattr(interrupted, program))
     assert report.identical, str(report)
 
 
+@pytest.mark.parametrize("program", ["sleeps", "on_a_worker", "awaits", "plainly_sleeps"])
+def test_ctrl_c_is_obeyed_though_it_ends_no_wait(tmp_path: Path, program: str) -> None:
+    """It may come right before a wait begins: none of ours is so long that this could be felt."""
+    log = tmp_path / "a.jsonl"
+
+    interrupted_by_ctrl_c(log, program, "elsewhere")
+
+    assert list(read_entries(log))[-1].data["status"] == "cancelled"
+
+
 def test_the_first_ctrl_c_when_the_program_has_ended(tmp_path: Path) -> None:
     """What it left still comes to its end; then the log is sealed, and says nothing of it."""
     log = tmp_path / "a.jsonl"
-    argv = [sys.executable, str(interrupted.__file__), "has_ended", str(log)]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "ready\n"
-        child.send_signal(signal.SIGINT)
-        child.communicate(timeout=30)
 
-    assert child.returncode == -signal.SIGINT
+    interrupted_by_ctrl_c(log, "has_ended")
+
     last = list(read_entries(log))[-1]
     assert (last.kind, last.data["status"]) == ("run.finished", "completed")
     report = reexecute(log, interrupted.has_ended)
@@ -77,7 +88,7 @@ def test_a_second_ctrl_c_is_not_withheld(tmp_path: Path) -> None:
         child.send_signal(signal.SIGINT)
         assert child.stdout.readline() == "still here\n"
         child.send_signal(signal.SIGINT)
-        child.communicate(timeout=30)
+        child.communicate(timeout=60)
 
     assert child.returncode == -signal.SIGINT
     assert [entry.kind for entry in read_entries(log)] == ["run.started"]

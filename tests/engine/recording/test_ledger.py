@@ -141,7 +141,7 @@ class HeldDisk:
         """Return when what was written is on disk, and the disk was let go."""
         if self.is_held:
             self.begun.set()
-            assert self.let_go.wait(10)
+            assert self.let_go.wait(60)
         os.fdatasync(descriptor)
 
 
@@ -170,14 +170,14 @@ def test_the_log_is_let_go_of_when_nobody_uses_it(
 
     writing = threading.Thread(target=writes)
     writing.start()
-    assert disk.begun.wait(10)
+    assert disk.begun.wait(60)
     ending = threading.Thread(target=end, args=(ledger,))
     ending.start()
     ending.join(0.1)
     had_to_wait = ending.is_alive()
     disk.let_go.set()
-    writing.join(10)
-    ending.join(10)
+    writing.join(60)
+    ending.join(60)
 
     assert had_to_wait
     assert failures == []

@@ -150,7 +150,7 @@ def test_exactly_one_line_from_the_world_opens_a_step(tmp_path: Path) -> None:
 
     @tool(effect="reads")
     def together(x: int) -> int:
-        gate.wait(10)
+        gate.wait(60)
         return x
 
     async def branch(run: Run, x: int) -> None:
@@ -367,7 +367,7 @@ def test_a_tool_over_its_time(tmp_path: Path, is_async: bool) -> None:  # noqa: 
 
     @tool(effect="reads", timeout_seconds=0.05)
     def slow() -> str:
-        gate.wait(10)
+        gate.wait(60)
         return "late"
 
     @tool(effect="reads", name="slow", timeout_seconds=0.05)
@@ -419,7 +419,7 @@ def test_a_change_still_under_way_at_the_end_is_in_doubt(tmp_path: Path) -> None
 
     @tool(effect="changes")
     def hangs() -> None:
-        gate.wait(30)
+        gate.wait(60)
 
     async def program(run: Run, _input: Any) -> None:
         task = asyncio.create_task(run.tool(hangs))
@@ -438,7 +438,7 @@ def test_a_change_that_ends_within_the_grace_is_late_and_no_doubt(tmp_path: Path
 
     @tool(effect="changes")
     def slow() -> None:
-        gate.wait(30)
+        gate.wait(60)
 
     async def program(run: Run, _input: Any) -> None:
         task = asyncio.create_task(run.tool(slow))
@@ -466,7 +466,7 @@ def test_a_child_that_is_cancelled_when_its_program_has_ended(tmp_path: Path, ho
 
     @tool(effect="reads")
     def wait_for_drain() -> bool:
-        return drains.wait(30)
+        return drains.wait(60)
 
     async def child(run: Run, _input: Any) -> str:
         asyncio.create_task(run.tool(store))  # noqa: RUF006 - left behind, on purpose

@@ -109,7 +109,7 @@ def test_live_outcomes_wait_for_their_turn(tmp_path: Path) -> None:
 
     @tool(effect="reads")
     def slow() -> str:
-        assert second_is_done.wait(10)
+        assert second_is_done.wait(60)
         return "slow"
 
     @tool(effect="reads")

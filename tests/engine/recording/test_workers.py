@@ -12,14 +12,14 @@ def test_workers_grow_to_their_cap_and_take_turns() -> None:
     names: set[str] = set()
 
     def job() -> None:
-        barrier.wait(10)
+        barrier.wait(60)
         names.add(str(threading.get_ident()))
         done.release()
 
     for _ in range(9):
         workers.submit(job)
 
-    assert all(done.acquire(timeout=10) for _ in range(9))
+    assert all(done.acquire(timeout=60) for _ in range(9))
     assert len(names) <= 3
     workers.close()
 
@@ -36,7 +36,7 @@ def test_an_idle_worker_is_used_again() -> None:
             done.set()
 
         workers.submit(job)
-        assert done.wait(10)
+        assert done.wait(60)
 
     assert len(set(names)) < 20
     workers.close()

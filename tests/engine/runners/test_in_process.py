@@ -30,7 +30,7 @@ def let_go() -> None:
     LET_GO.set()
     thread = next((t for t in threading.enumerate() if t.name == "refold-run-child"), None)
     if thread is not None:
-        thread.join(10)
+        thread.join(60)
 
 
 def test_a_child_that_never_yields_is_abandoned_and_fenced(

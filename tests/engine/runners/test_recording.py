@@ -309,7 +309,7 @@ def test_a_tool_that_hangs_keeps_no_process_from_ending(tmp_path: Path) -> None:
         capture_output=True,
         check=True,
         text=True,
-        timeout=30,
+        timeout=60,
     )
 
     assert done.stdout.strip() == "timed_out"

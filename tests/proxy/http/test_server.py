@@ -47,7 +47,7 @@ def test_a_port_that_is_taken_is_refused() -> None:
 def test_no_chunk_waits_for_the_one_before() -> None:
     """Requests of one connection follow each other at once: 200 that wait take 8 seconds."""
     with served(Greeting(), ["openai"]) as base:
-        connection = http.client.HTTPConnection(urlsplit(base).netloc, timeout=20)
+        connection = http.client.HTTPConnection(urlsplit(base).netloc, timeout=60)
         started = time.monotonic()
         for _ in range(200):
             connection.request("GET", f"{urlsplit(base).path}/openai/a")
@@ -66,7 +66,7 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
             recorded(tmp_path / f"run{number}x.jsonl", upstream.openai_url) as base,
         ):
             said(base, question("Hello"))
-            idle = http.client.HTTPConnection(urlsplit(base).netloc, timeout=20)
+            idle = http.client.HTTPConnection(urlsplit(base).netloc, timeout=60)
             path = f"{urlsplit(base).path}/openai/models"
             idle.request("GET", path, headers={"authorization": "Bearer k"})
             idle.getresponse().read()
@@ -93,7 +93,7 @@ def test_of_a_program_that_leaves_nothing_is_said(caplog: pytest.LogCaptureFixtu
 
         def pieces(self) -> Iterator[tuple[int, bytes]]:
             yield 0, b"x"
-            has_left.wait(20)
+            has_left.wait(60)
             for number in range(1000):
                 written.append(number)
                 yield 0, b"x" * 1000

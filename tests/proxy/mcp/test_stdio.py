@@ -383,3 +383,39 @@ def test_a_signal_goes_to_the_server_and_the_log_is_sealed(tmp_path: Path) -> No
         assert process.wait(DEADLINE_SECONDS) == 128 + signal.SIGTERM
     assert refold.verify(log).complete
     assert entries(log)[-1].data["status"] == "completed"
+
+
+HEARD = """
+import runpy, signal, sys
+signal.pthread_sigmask(signal.SIG_SETMASK, ())
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
+"""The server below a proxy that does not hear signals itself."""
+UNHEARD = """
+import runpy
+from tests.support.interrupted import leave_signals_elsewhere
+leave_signals_elsewhere()
+runpy.run_module("refold", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(
+    "server", [("--", sys.executable, "-c", HEARD, TINY[-1]), ("--url", "http://127.0.0.1:9/mcp")]
+)
+def test_a_signal_is_obeyed_though_it_ends_no_wait(tmp_path: Path, server: tuple[str, ...]) -> None:
+    """It may come right before a wait begins, and the next line may never come."""
+    log = tmp_path / "log.jsonl"
+    command = [sys.executable, "-c", UNHEARD, "mcp-proxy", "--log", str(log), *server]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with process.stdin, process.stdout:
+        if "--url" not in server:
+            process.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": "any/thing"}\n')
+            process.stdin.flush()
+        assert process.stdout.readline()  # an answer, or where the proxy is
+
+        process.send_signal(signal.SIGTERM)
+
+        process.wait(DEADLINE_SECONDS)
+    assert refold.verify(log).complete

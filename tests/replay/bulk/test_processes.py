@@ -129,7 +129,7 @@ def test_an_interrupt_ends_all_of_it(tmp_path: Path) -> None:
     fork = int(began.read_text())  # a pipe: returns when the fork has written and closed
 
     running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=30)
+    out, err = running.communicate(timeout=60)
 
     assert running.returncode == 130, err
     assert out == ""

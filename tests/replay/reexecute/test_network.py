@@ -23,7 +23,7 @@ def listening() -> Iterator[tuple[str, int]]:
 
 
 def _connect(address: tuple[str, int]) -> None:
-    socket.create_connection(address, timeout=10).close()
+    socket.create_connection(address, timeout=60).close()
 
 
 def test_a_connection_is_refused_and_remembered(listening: tuple[str, int]) -> None:
@@ -113,7 +113,7 @@ def test_a_thread_that_was_there_before_is_left_alone(listening: tuple[str, int]
     begin, found = threading.Event(), list[str]()
 
     def connect() -> None:
-        begin.wait(30)
+        begin.wait(60)
         _connect(listening)
         found.append("connected")
 

@@ -326,7 +326,7 @@ def test_late_results_are_passed_over(tmp_path: Path) -> None:
 
     @tool(effect="reads")
     def slow(x: int) -> int:
-        gate.wait(10)
+        gate.wait(60)
         return x
 
     @tool(effect="pure")

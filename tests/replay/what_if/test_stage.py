@@ -127,7 +127,7 @@ def test_a_program_that_stands_still_is_left_behind(tmp_path: Path) -> None:
     async def standing(run: Run, names: list[str]) -> Any:
         page = await run.tool("fetch", name=names[0])
         if stands.is_set():
-            goes_on.wait(30)
+            goes_on.wait(60)
         return page
 
     book = Book(recorded(tmp_path / "a.jsonl", standing).log)

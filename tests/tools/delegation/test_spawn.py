@@ -28,7 +28,7 @@ from refold.tools.delegation.spawn import (
     spawn_tools,
 )
 
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 60
 
 
 def test_both_are_delegation_tools_that_another_process_can_make() -> None:

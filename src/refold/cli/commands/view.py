@@ -51,13 +51,12 @@ def command(*, place: Path, is_opened: bool, port: int) -> int:
             server = Server(runs, secrets.token_urlsafe(24), first=first, port=port)
         except OSError as error:
             raise click.UsageError(f"port {port}: {error.strerror}") from None
-        with server:
+        with server, contextlib.suppress(KeyboardInterrupt):
             output.line((server.url, "bold"))
             output.hint("Ctrl-C ends it")
             if is_opened:
                 webbrowser.open(server.url)
-            with contextlib.suppress(KeyboardInterrupt):
-                server.serve_forever()
+            server.serve_forever()
     return FINE
 
 

@@ -7,10 +7,11 @@ Rules: CONTRACT.md §16.11.
 """
 
 import asyncio
+import contextlib
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -18,6 +19,7 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.errors import UsageError
 from refold.engine.observed.mcp_messages import is_request, messages_in, plain_name
 from refold.engine.observed.volatile import VolatileRules
+from refold.engine.recording.interrupts import LOOK_SECONDS
 from refold.engine.wire.parts.format import Route
 from refold.engine.wire.parts.sse import EventParser
 from refold.proxy.desks.keys import Secrets
@@ -75,11 +77,11 @@ def proxy_url(
         raise UsageError(f"--url {url}: expected http://… or https://…")
     server = plain_name(name or parts.hostname)
     hello = Hello(server=server, how={"transport": "http", "url": url})
-    wait = until or _signalled
 
     def serve(connect: Connect, hello: Hello = hello) -> None:
         desk = McpDesk(url, hello, connect)
-        with served(desk, [ROUTE], port=port, word=word) as base:
+        # Handlers first: who has read the URL may send a signal at once, and the log is sealed.
+        with _signals(until) as wait, served(desk, [ROUTE], port=port, word=word) as base:
             announce(f"{base}/{ROUTE}")
             wait()
         desk.ended()
@@ -101,13 +103,22 @@ def proxy_url(
         return Passed(exit_code=0, log=journal.path, entries=journal.entries)
 
 
-def _signalled() -> None:
-    """Wait for Ctrl-C or SIGTERM."""
+@contextlib.contextmanager
+def _signals(until: Callable[[], None] | None) -> Iterator[Callable[[], None]]:
+    """Give what waits for Ctrl-C or SIGTERM, or `until`; signals are heeded inside of the block."""
+    if until is not None:
+        yield until
+        return
     over = threading.Event()
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.signal(number, lambda *_: over.set()) for number in numbers}
+
+    def wait() -> None:
+        while not over.wait(LOOK_SECONDS):
+            pass
+
     try:
-        over.wait()
+        yield wait
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -7,6 +7,7 @@ recorded is written in its place.  A shell file.  Rules: CONTRACT.md §16.11.
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import threading
@@ -18,8 +19,10 @@ import attrs
 from refold.engine.errors import RefoldError, UsageError
 from refold.engine.log.descriptors import write_all
 from refold.engine.process.bounds import BY_SIGNAL
+from refold.engine.recording.interrupts import at_a_stretch
 from refold.proxy.mcp.hub import RECORDING
 from refold.proxy.mcp.parties import Party, Reply
+from refold.proxy.signals import waited
 
 _READ_BYTES: Final = 256 * 1024
 
@@ -41,7 +44,9 @@ class EndedServer:
 def lines(descriptor: int) -> Iterator[bytes]:
     """Yield lines as they come, with their ends; the last may have none."""
     begun: list[bytes] = []
-    while content := os.read(descriptor, _READ_BYTES):
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    while content := _read(descriptor, poll):
         *whole, rest = content.split(b"\n")
         for piece in whole:
             yield b"".join((*begun, piece, b"\n"))
@@ -50,6 +55,14 @@ def lines(descriptor: int) -> Iterator[bytes]:
             begun.append(rest)
     if begun:
         yield b"".join(begun)
+
+
+def _read(descriptor: int, poll: "select.poll") -> bytes:
+    """Return what comes next; meanwhile Python may run the handler of a signal."""
+    seconds = at_a_stretch(None)
+    while seconds is not None and not poll.poll(seconds * 1000):
+        pass
+    return os.read(descriptor, _READ_BYTES)
 
 
 def serve(party: Party, client: Descriptors = STANDARD) -> EndedServer:
@@ -136,7 +149,7 @@ class _Passage:
         assert self._process.stdout is not None
         with self._signals_passed(), self._process.stdout:
             self._from_server()
-            code = self._process.wait()
+            code = waited(self._process)
         with self._lock:
             self._is_over = True
             if self._fault is not None:
