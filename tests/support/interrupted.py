@@ -110,11 +110,22 @@ async def computes(run: Run, _input: Any) -> None:
     await run.sleep(60)
 
 
+def wait_for_entry(log: Path, kind: str) -> None:
+    """Wait until a log has an entry of that kind."""
+    until = time.monotonic() + 60
+    while f'"{kind}"'.encode() not in log.read_bytes() and time.monotonic() < until:
+        time.sleep(0.001)
+
+
 def wait_until_given_up(log: Path) -> None:
     """Wait until the program of a log has ended, and given up on what it left."""
-    until = time.monotonic() + 60
-    while b'"effect.cancelled"' not in log.read_bytes() and time.monotonic() < until:
-        time.sleep(0.001)
+    wait_for_entry(log, "effect.cancelled")
+
+
+@tool(effect="reads")
+def sees_late(log: str) -> None:
+    """Wait until something came late; beside a timer, or it would run where that is recorded."""
+    wait_for_entry(Path(log), "effect.late")
 
 
 @tool(effect="changes")

@@ -91,8 +91,12 @@ def record(
     vault: Vault | None = None,
     hints: Callable[[Exchange], str] = lambda _: "",
     profile: Profile = NO_PROFILE,
+    at_ms: int | None = None,
 ) -> Path:
-    """Write the log of a command that made these exchanges, one after the other."""
+    """Write the log of a command that made these exchanges, one after the other.
+
+    `at_ms` is how long after each request its answer came.
+    """
     told = (rules or VolatileRules()).as_json()
     told |= {NAMED: profile.as_json()} if profile.name else {}
     given = {"command": ["python", "agent.py"]}
@@ -104,7 +108,10 @@ def record(
             if one.is_gone:
                 observer.gone(turn)
                 continue
-            observer.wire(turn, wire(one))
+            came = wire(one)
+            if at_ms is not None:
+                came["at_ms"] = [at_ms] * len(came["at_ms"])
+            observer.wire(turn, came)
             observer.answered(turn, used.scrubbed(one.answered()))
         ended = DONE if output is None else output
         log.seal("completed" if ended["exit_code"] == 0 else "failed", "done", ended)

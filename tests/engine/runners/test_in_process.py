@@ -43,7 +43,7 @@ def test_a_child_that_never_yields_is_abandoned_and_fenced(
 
     outcome = ended(InProcess().run(request))
 
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 50
     assert (outcome.status, outcome.child is not None) == ("timed_out", True)
     assert outcome.error is not None
     assert "abandoned" in outcome.error.message

@@ -180,9 +180,9 @@ def test_looking_through_much_text_with_many_secrets_is_quick() -> None:
     secrets.learn_environment({f"KEY_{n}": f"{DRAWN}{n:04}" for n in range(40)})
     text = "It was the best of times, it was the worst of times. " * 80_000
 
-    started = time.monotonic()
+    started = time.process_time()
     assert scrub(secrets, text) is text
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
 
 
 def test_a_cookie_of_an_answer_is_found_as_it_is() -> None:

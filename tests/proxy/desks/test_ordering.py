@@ -1,7 +1,6 @@
 """Recorded answers go out in the recorded order, for a while (CONTRACT.md §16.6)."""
 
 import asyncio
-import time
 
 import pytest
 
@@ -48,10 +47,8 @@ def test_it_waits_in_vain_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ordering, "HELD_SECONDS", 0.05)
     never, one, two = turn("0/3#1", 1, 2), turn("0/1#1", 3, 5), turn("0/2#1", 4, 6)
     order = Order([never, one, two], {})
-    began = time.monotonic()
 
     assert given(order, two, one) == ["0/2#1", "0/1#1"]
-    assert time.monotonic() - began < 2
     assert (order.given_up > 0, len(order.notes())) == (True, 1)
 
 

@@ -9,14 +9,13 @@ import pytest
 
 from refold.engine.observed.journal import ObservedLog
 from refold.proxy.desks.keys import Secrets
-from refold.proxy.desks.replaying import Replaying
+from refold.proxy.desks.replaying import Pace, Replaying
 from refold.proxy.http.server import served
 from refold.replay.observed.record import read_record
 from tests.support.proxied import (
     RawServer,
     answering,
     asked,
-    data_of,
     kinds,
     question,
     recorded,
@@ -24,6 +23,7 @@ from tests.support.proxied import (
     said,
 )
 from tests.support.upstream import Upstream
+from tests.support.watched import record, says, talk, user
 
 NUMBERS = [10**17] * 60_000
 """More than an entry can hold: only texts are kept apart."""
@@ -121,21 +121,20 @@ def test_a_request_that_no_entry_can_hold_is_served_again(
 
 
 def test_pace_may_be_as_recorded(tmp_path: Path) -> None:
-    """By default nobody waits."""
-    log, body = tmp_path / "run.jsonl", question("Hello", stream=True)
-    with Upstream() as upstream:
-        upstream.use("weather", drip_seconds=0.05)
-        with recorded(log, upstream.openai_url) as base:
-            said(base, body)
+    """By default nobody waits: not for an answer that took an hour."""
+    body = {"model": "gpt-5", "messages": [{"role": "user", "content": "Hello"}]}
     took = {}
-    for pace in ("full", "recorded"):
+    paces: tuple[tuple[Pace, int], ...] = (("full", 3_600_000), ("recorded", 400))
+    for pace, ms in paces:
+        exchanges = talk(user("Hello"), says("Hi"))
+        log = record(tmp_path / f"{pace}.jsonl", exchanges, at_ms=ms)
         with replayed(log, pace=pace) as (base, _):
             started = time.monotonic()
-            said(base, body)
+            assert said(base, body)[0] == 200
             took[pace] = time.monotonic() - started
 
-    assert took["recorded"] >= max(data_of(log, "x-refold.wire")[0]["at_ms"]) / 1000 - 0.01
-    assert took["recorded"] > took["full"]
+    assert took["recorded"] >= 0.39
+    assert took["full"] < 60
 
 
 def test_a_replay_may_be_recorded(hello: Path, tmp_path: Path) -> None:

@@ -45,16 +45,21 @@ def test_a_port_that_is_taken_is_refused() -> None:
 
 
 def test_no_chunk_waits_for_the_one_before() -> None:
-    """Requests of one connection follow each other at once: 200 that wait take 8 seconds."""
+    """Requests of one connection follow each other at once; one that waits takes 40 ms.
+
+    On a busy machine many take longer, and a quarter of them does not.
+    """
     with served(Greeting(), ["openai"]) as base:
         connection = http.client.HTTPConnection(urlsplit(base).netloc, timeout=60)
-        started = time.monotonic()
+        took = []
         for _ in range(200):
+            started = time.monotonic()
             connection.request("GET", f"{urlsplit(base).path}/openai/a")
             assert connection.getresponse().read() == b"/a"
+            took.append(time.monotonic() - started)
         connection.close()
 
-    assert time.monotonic() - started < 4.0
+    assert sorted(took)[50] < 0.035
 
 
 def test_nothing_is_left_behind(tmp_path: Path) -> None:

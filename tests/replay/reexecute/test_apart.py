@@ -22,8 +22,9 @@ def stands_still(run, text):
         pass
 
 def parent(run, name):
+    seconds = 1 if name == "stands_still" else 60
     child = refold.Delegation(
-        program=f"{__file__}:{name}", input="hello", limits=refold.Limits(timeout_seconds=1)
+        program=f"{__file__}:{name}", input="hello", limits=refold.Limits(timeout_seconds=seconds)
     )
     return run.delegate(child).status
 """

@@ -20,6 +20,7 @@ from refold.engine.runners.recording import record
 from refold.engine.session import Session
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import tool
+from tests.support.interrupted import sees_late
 from tests.support.steps import Step, program_of, recorded
 
 A: Step = ("tool", "search", {"q": "a"})
@@ -339,7 +340,8 @@ def test_late_results_are_passed_over(tmp_path: Path) -> None:
                 await run.tool(slow, x=1)
         except TimeoutError:
             await run.tool(opens)
-            await asyncio.sleep(0.1)
+            async with asyncio.timeout(600):
+                await run.tool(sees_late, log=str(tmp_path / "a.jsonl"))
             return await run.tool("search", q="after")
 
     recording = recorded(tmp_path / "a.jsonl", program=program)
