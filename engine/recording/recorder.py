@@ -74,7 +74,7 @@ from refold.engine.recording.host import Host
 from refold.engine.recording.ledger import Ledger
 from refold.engine.recording.run_request import Handed, Recorded, RunRequest
 from refold.engine.recording.timers import Timers
-from refold.engine.secrets.redaction import Redactor
+from refold.engine.secrets.redaction import taken_out
 from refold.engine.state import Fold
 
 GRACE_SECONDS: Final = 2.0
@@ -95,7 +95,7 @@ class Recorder:
 
         With the `kernel` of a re-execution, nothing is made: `take_over` comes later.
         """
-        self._vault, self._redactor = request.vault, Redactor(request.vault.redaction)
+        self._vault = request.vault
         self.request = request
         self.fold = Fold()
         self._timers = Timers(request.clock)
@@ -795,7 +795,7 @@ class Recorder:
         """Return an event as it may be written, and delivered (CONTRACT.md §3.9)."""
         pending = self._kernel.open.get(call or "")
         name = pending.name if pending is not None else ""
-        return self._vault.scrubbed(self._redactor.applied(event, call, name))
+        return self._vault.scrubbed(taken_out(self._vault.redaction, event, name))
 
     def _revealed(self, effect: CallTool) -> CallTool | ToolReturned:
         """Return the effect with secrets in the place of their handles, or the call's failure."""

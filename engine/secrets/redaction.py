@@ -317,52 +317,40 @@ def scrubbed(value: Any, pattern: Finder, name_of: Callable[[re.Match[str]], str
 # --- paths and tools -------------------------------------------------------------------------
 
 
-class Redactor:
-    """Applies the rules of one run to its events; remembers which call is of which tool."""
+def taken_out(rules: Redaction, event: Event, name: str) -> Any:
+    """Return an event without what paths and tools name; `name` is of its call's tool or model."""
+    match event:
+        case ToolCalled(tool=name):
+            if _is_hidden(rules, name):
+                event = attrs.evolve(event, arguments=dict.fromkeys(event.arguments, REDACTED))
+            return _at(rules, event, "tool", name)
+        case ToolReturned():
+            event = _hidden_result(event) if _is_hidden(rules, name) else event
+            return _at(rules, event, "tool", name)
+        case ModelAsked(model=name):
+            return _at(rules, event, "model", name)
+        case ModelAnswered():
+            return _at(rules, event, "model", name)
+        case RunStarted() | RunFinished():
+            return _at(rules, event, "run", "")
+        case _:
+            return event
 
-    def __init__(self, rules: Redaction) -> None:
-        self._rules = rules
-        self._names: dict[str, str] = {}
 
-    def applied(self, event: Event, call: str | None, known: str = "") -> Any:
-        """Return an event with what paths and tools name taken out.
+def _is_hidden(rules: Redaction, tool: str) -> bool:
+    return any(_matches(pattern, tool) for pattern in rules.tools)
 
-        `known` is the name of the tool or model if the call was made before a resume.
-        """
-        match event:
-            case ToolCalled(tool=name):
-                self._names[call or ""] = name
-                if self._is_hidden(name):
-                    hidden = dict.fromkeys(event.arguments, REDACTED)
-                    event = attrs.evolve(event, arguments=hidden)
-                return self._at(event, "tool", name)
-            case ToolReturned():
-                name = self._names.pop(call or "", known)
-                event = _hidden_result(event) if self._is_hidden(name) else event
-                return self._at(event, "tool", name)
-            case ModelAsked(model=name):
-                self._names[call or ""] = name
-                return self._at(event, "model", name)
-            case ModelAnswered():
-                return self._at(event, "model", self._names.pop(call or "", known))
-            case RunStarted() | RunFinished():
-                return self._at(event, "run", "")
-            case _:
-                return event
 
-    def _is_hidden(self, tool: str) -> bool:
-        return any(_matches(pattern, tool) for pattern in self._rules.tools)
-
-    def _at(self, event: Any, kind: str, name: str) -> Any:
-        for selector, pointers in self._rules.paths.items():
-            if _matches(selector, f"{kind}:{name}" if name else kind):
-                for pointer in pointers:
-                    field, _, rest = pointer[1:].partition("/")
-                    old = getattr(event, field, None)
-                    if old is not None:
-                        new = replaced(old, rest.split("/") if rest else [], REDACTED)
-                        event = attrs.evolve(event, **{field: new})
-        return event
+def _at(rules: Redaction, event: Any, kind: str, name: str) -> Any:
+    for selector, pointers in rules.paths.items():
+        if _matches(selector, f"{kind}:{name}" if name else kind):
+            for pointer in pointers:
+                field, _, rest = pointer[1:].partition("/")
+                old = getattr(event, field, None)
+                if old is not None:
+                    new = replaced(old, rest.split("/") if rest else [], REDACTED)
+                    event = attrs.evolve(event, **{field: new})
+    return event
 
 
 def _hidden_result(event: ToolReturned) -> ToolReturned:

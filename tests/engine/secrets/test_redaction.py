@@ -220,6 +220,34 @@ def test_paths_and_tools_are_taken_out(tmp_path: Path) -> None:
     }
 
 
+def test_paths_of_models_and_of_the_run_are_taken_out(tmp_path: Path) -> None:
+    """Whichever call it is: two at once, a failure, the end."""
+
+    @refold.tool(effect="reads", timeout_seconds=60)
+    def login(user: str) -> str:
+        raise LookupError(f"{user} is unknown")
+
+    async def program(run: refold.Run, _input: object) -> Any:
+        asked = [run.model([{"role": "user", "content": each}]) for each in "ab"]
+        replies = await asyncio.gather(*asked, run.tool(login, user="u"), return_exceptions=True)
+        said = [one.message["content"] for one in replies if not isinstance(one, BaseException)]
+        return {"said": said, "failed": str(replies[-1]), "kept": 1}
+
+    rules = refold.Redaction(
+        paths={"model:scripted": ["/message/content"], "run": ["/output/kept"]}, tools=["log*"]
+    )
+    recording = refold.record(
+        program, log=tmp_path / "a.jsonl", tools=[login], redaction=rules,
+        model=ScriptedModel(["secret", "secret"]), check=True,
+    )  # fmt: skip
+
+    (*_, finished) = read_entries(recording.log)
+    assert finished.data["output"]["said"] == ["[redacted]"] * 2
+    assert finished.data["output"]["failed"] == "login: LookupError: [redacted]"
+    assert finished.data["output"]["kept"] == "[redacted]"
+    assert b"unknown" not in recording.log.read_bytes()
+
+
 def test_what_a_replay_could_not_compare_is_listed(tmp_path: Path) -> None:
     """§12.7: what the program passes itself is not known from the record."""
 

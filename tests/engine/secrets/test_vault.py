@@ -1,9 +1,11 @@
 """A vault knows the values of secrets, and what to do with them (CONTRACT.md §3.9)."""
 
+from typing import Any
+
 import pytest
 
 from refold.engine.errors import UsageError
-from refold.engine.secrets.redaction import Redaction
+from refold.engine.secrets.redaction import LENGTH_MIN, Redaction
 from refold.engine.secrets.vault import KEY_LENGTH_MIN, Vault, unpacked, vault_of
 
 KEY = "k" * KEY_LENGTH_MIN
@@ -27,6 +29,43 @@ def test_what_was_given_goes_before_the_environment(monkeypatch: pytest.MonkeyPa
 
     assert Vault(secrets={"TOKEN": "given-value"}).value("TOKEN") == "given-value"
     assert Vault().value("NO_SUCH_VARIABLE_HERE") is None
+
+
+def test_a_secret_in_another_is_no_part_of_it_that_stays() -> None:
+    """The longer is taken out first, whatever their order."""
+    for names in (("SHORT", "LONG"), ("LONG", "SHORT")):
+        values = {"SHORT": "abcdefgh", "LONG": "abcdefgh-ijkl"}
+        vault = Vault(secrets={name: values[name] for name in names})
+
+        assert vault.scrubbed("abcdefgh-ijkl abcdefgh") == "[redacted:LONG] [redacted:SHORT]"
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [{"tools": ["login"]}, {"paths": {"run": ["/input"]}}, {"secrets": ["x" * LENGTH_MIN]}],
+)
+def test_any_rule_makes_a_vault_look(rules: dict[str, Any]) -> None:
+    """And without one nothing is searched."""
+    assert Vault(Redaction(**rules)).is_active
+    assert not Vault().is_active
+
+
+def test_a_value_that_is_too_short_is_told_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never by itself; one that a program asks for is given, and not looked for."""
+    short = "s" * (LENGTH_MIN - 1)
+    monkeypatch.setenv("SHORT", short)
+    monkeypatch.setenv("LONG_ENOUGH", short + "s")
+    for made in (
+        lambda: Vault(Redaction(environment=["SHORT"])),
+        lambda: Vault(secrets={"SHORT": short}),
+    ):
+        with pytest.raises(UsageError, match="SHORT") as refused:
+            made()
+        assert short not in str(refused.value)
+    vault = Vault()
+
+    assert (vault.value("SHORT"), vault.is_active) == (short, False)
+    assert (vault.value("LONG_ENOUGH"), vault.is_active) == (short + "s", True)
 
 
 def test_a_models_key_is_a_secret_unless_it_is_a_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,10 +5,14 @@ import pytest
 
 from refold.engine.errors import LogDamaged, LogMissing
 from refold.engine.events.limits import Limits
+from refold.engine.events.outcome import Artifact
+from refold.engine.log import read_entries
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.replay.compare.diff import ArgumentMode, LogDiff, MatchMode, diff
-from tests.support.delegating import child, recorded
+from refold.replay.difference.pointer_diff import Difference
+from refold.tools.contract.tool_types import tool
+from tests.support.delegating import child, read, recorded, search
 from tests.support.scripted_runners import Unavailable
 
 X, Y, Z = ("search", "x"), ("search", "y"), ("search", "z")
@@ -109,6 +113,34 @@ def test_a_difference_says_where_with_keys_and_pointers(two: Two) -> None:
     assert [str(each) for each in asked.differences] == ['/arguments/query: "y" → "z"']
     assert (ended.category, output.category) == ("result", "output")
     assert (output.where, output.scope, output.call_a) == ("root > dig[1]", "", None)
+
+
+def test_a_call_that_one_log_lacks_is_told_whole_and_where(two: Two) -> None:
+    """By the log that has it: what was asked, its key and its entry."""
+    gone = two.diff([X, Y, DONE], [X, DONE]).differences[0]
+    new = diff(two.b, two.a).differences[0]
+    entry = next(one for one in read_entries(two.a) if one.call == "0#2")
+    asked = {"tool": "search", "arguments": {"query": "y"}, "effect": "reads"}
+
+    assert (gone.category, new.category) == ("only_in_a", "only_in_b")
+    assert gone.differences == (Difference("", "removed", before=asked),)
+    assert new.differences == (Difference("", "added", after=asked),)
+    assert (gone.call_a, gone.call_b, gone.seq_a, gone.seq_b) == ("0#2", None, entry.seq, None)
+    assert (new.call_a, new.call_b, new.seq_a, new.seq_b) == (None, "0#2", None, entry.seq)
+
+
+def test_each_part_of_a_result_and_of_a_tool_counts(two: Two) -> None:
+    """Both calls are named; a tool may have come to change the world; artifacts are an end."""
+    note = Artifact(kind="note", value="n")
+    found = two.diff(
+        [("search", "nothing")], [("search", "nothing"), ("report", "s", (note,))],
+        options={"tools": [read, tool(effect="changes")(search.__wrapped__)]},
+    )  # fmt: skip
+
+    assert categories(found)[0] == ("root", "header")
+    assert found.differences[0].differences[0].pointer == "/tools/search/effect"
+    output = next(each for each in found.differences if each.category == "output")
+    assert "/artifacts" in [each.pointer for each in output.differences]
 
 
 def test_children_are_compared_where_their_starts_are(two: Two) -> None:
