@@ -727,7 +727,7 @@ class Recorder:
 
     def _late(self, call: str, event: ToolReturned | ModelAnswered | InputGiven) -> None:
         kind = _KIND_OF_LATE[event.__class__]
-        status = "ok" if isinstance(event, InputGiven) else event.status
+        status = getattr(event, "status", "ok")  # an answer of a person has none
         self._ledger.append(EffectLate(kind, status), call, self._ledger.cause_of(call))  # type: ignore[arg-type]  # a closed set
 
     def _is_given_up(self) -> bool:

@@ -1,6 +1,7 @@
 """The living world of a run: one thing at a time, failures as data, limits as events (§8, §9)."""
 
 import asyncio
+import contextlib
 import math
 import os
 import threading
@@ -15,13 +16,13 @@ from hypothesis import strategies as st
 
 from refold.engine.errors import LimitReached, NotCanonical, ToolError
 from refold.engine.events.limits import Limits
-from refold.engine.events.outcome import Outcome
+from refold.engine.events.outcome import Outcome, Usage
 from refold.engine.log import Entry, read_entries
 from refold.engine.log.writer import SystemDisk
 from refold.engine.models.scripted import FunctionModel, ScriptedModel
 from refold.engine.ports.clock import FixedClock
 from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import CallContext, Tool
+from refold.engine.ports.ports import CallContext, ModelReply, ModelRequest, Tool
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import Recording, record
 from refold.engine.secrets.redaction import Redaction
@@ -352,10 +353,32 @@ def test_a_result_that_no_log_can_hold(tmp_path: Path) -> None:
     def long() -> list[int]:
         return [1_000_000] * 300_000
 
-    async def program(run: Run, _input: Any) -> Any:
-        return [(await failure_of(run, one))[0] for one in (wrong, nan, long)]
+    @tool(effect="reads", timeout_seconds=60)
+    def beside() -> list[int]:
+        return long()
 
-    assert ran(tmp_path, program).output == ["result"] * 3
+    async def program(run: Run, _input: Any) -> Any:
+        return [await failure_of(run, one) for one in (wrong, nan, long, beside)]
+
+    assert ran(tmp_path, program).output[2:] == [["result", "NotCanonical"]] * 2
+
+
+def test_what_a_model_changes_afterwards_is_its_own(tmp_path: Path) -> None:
+    """The log and the program have what it said then."""
+    said: dict[str, Any] = {"role": "assistant", "content": ""}
+
+    class Changes:
+        name = "changes"
+
+        def complete(self, _request: ModelRequest, /) -> ModelReply:
+            said["content"] += "x"
+            return ModelReply(message=said, usage=Usage())
+
+    async def program(run: Run, _input: Any) -> Any:
+        replies = [await run.model([]) for _ in range(3)]
+        return [reply.message["content"] for reply in replies]
+
+    assert ran(tmp_path, program, model=Changes()).output == ["x", "xx", "xxx"]
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -558,14 +581,18 @@ def test_time_is_up(tmp_path: Path) -> None:
 
 
 def test_a_program_that_will_not_stop_is_left_after_its_grace(tmp_path: Path) -> None:
-    """It swallows every cancelling; the log is sealed all the same."""
+    """It swallows every cancelling, and calls on; the log is sealed all the same."""
+
+    @tool(effect="reads")
+    def wait() -> None:
+        threading.Event().wait(0.05)
 
     async def program(run: Run, _input: Any) -> Any:
+        with contextlib.suppress(asyncio.CancelledError):
+            await run.sleep(60)
         while True:
-            try:
-                await run.sleep(0.05)
-            except asyncio.CancelledError:
-                continue
+            with contextlib.suppress(asyncio.CancelledError):
+                await run.tool(wait)
 
     assert ran(tmp_path, program, limits=Limits(timeout_seconds=0.05)).status == "timed_out"
 

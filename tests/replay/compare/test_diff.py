@@ -131,16 +131,14 @@ def test_a_call_that_one_log_lacks_is_told_whole_and_where(two: Two) -> None:
 
 def test_each_part_of_a_result_and_of_a_tool_counts(two: Two) -> None:
     """Both calls are named; a tool may have come to change the world; artifacts are an end."""
-    note = Artifact(kind="note", value="n")
-    found = two.diff(
-        [("search", "nothing")], [("search", "nothing"), ("report", "s", (note,))],
-        options={"tools": [read, tool(effect="changes")(search.__wrapped__)]},
-    )  # fmt: skip
+    note, changes = Artifact(kind="note", value="n"), tool(effect="changes")(search.__wrapped__)
+    tools: dict[str, Any] = {"tools": [read, changes]}
+    found = two.diff([("report", "s", ())], [("report", "s", (note,))], options=tools)
 
     assert categories(found)[0] == ("root", "header")
     assert found.differences[0].differences[0].pointer == "/tools/search/effect"
     output = next(each for each in found.differences if each.category == "output")
-    assert "/artifacts" in [each.pointer for each in output.differences]
+    assert "/artifacts/0" in [each.pointer for each in output.differences]
 
 
 def test_children_are_compared_where_their_starts_are(two: Two) -> None:

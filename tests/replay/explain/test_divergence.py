@@ -129,6 +129,37 @@ def test_another_python_is_the_first_suspect(tmp_path: Path, snapshot: SnapshotA
     assert text == snapshot
 
 
+def test_a_changed_source_goes_before_another_python(tmp_path: Path) -> None:
+    """Both have changed: the program is the nearer suspect."""
+
+    async def one(run: Any, _input: Any) -> Any:
+        return await run.tool("search", q="a")
+
+    async def two(run: Any, _input: Any) -> Any:
+        return await run.tool("search", q="b")
+
+    two.__name__ = "one"  # the same program, edited
+    log = recorded(tmp_path / "a.jsonl", A, program=one).log
+    log = recorded_otherwise(log, "versions", python="3.9")
+
+    assert reexecute(log, two).divergences[0].category == "args_changed"
+
+
+def test_what_is_no_call_is_told_by_its_kind(tmp_path: Path) -> None:
+    """A look at the clock has neither name nor key; a value and a remark have a key."""
+    log = recorded(tmp_path / "a.jsonl", A, A).log
+    found = {}
+    for step in (("uuid",), ("now",), ("note", "n")):
+        first = reexecute(log, program_of(A, step, A)).divergences[0]
+        found[first.now["kind"]] = (first.category, first.recorded, first.now["call"])
+
+    assert found == {
+        "value": ("extra_call", None, "0#2"),
+        "clock": ("extra_call", None, ""),
+        "note": ("extra_call", None, "0#2"),
+    }
+
+
 def test_another_hash_seed_is_named_beside_what_differs(tmp_path: Path) -> None:
     """The order of a set, say, depends on it."""
     log = recorded(tmp_path / "a.jsonl", A, B).log
