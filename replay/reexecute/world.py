@@ -29,6 +29,7 @@ from refold.engine.errors import (
 )
 from refold.engine.events.codec import kind_of, structure, unstructure
 from refold.engine.events.events import (
+    FROM_WORLD,
     KIND_OF,
     ChildFinished,
     ClockRead,
@@ -313,8 +314,8 @@ class Replayed:
             self._step = self._emitted
             self.kernel.deliver(event, entry.call)  # type: ignore[arg-type]  # the same
             return True
-        if entry.kind == "run.finished" and self.kernel.stopped is not None:
-            return False  # stopped, and given up after its grace
+        if self.kernel.stopped is not None and entry.kind not in FROM_WORLD:
+            return False  # stopped, and given up after its grace: what it asked for is cancelled
         self._differs(None, None, None, entry)
         return True
 
