@@ -48,6 +48,7 @@ def check(forked: Fork, origin: Recording) -> None:
     verified = refold.verify(forked.log)
     assert verified.intact, verified
     assert verified.complete, verified
+    assert len(verified.logs) == len(refold.verify(origin.log).logs), "children come along"
     replayed = refold.reexecute(forked.log, report)
     assert replayed.identical, replayed
 
