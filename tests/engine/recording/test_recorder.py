@@ -587,15 +587,7 @@ def test_a_program_that_will_not_stop_is_left_after_its_grace(tmp_path: Path) ->
     def wait() -> None:
         threading.Event().wait(0.05)
 
-    async def beside(run: Run) -> None:
-        while True:
-            try:
-                await run.sleep(60)
-            except asyncio.CancelledError:
-                await run.tool(search, q="now?")
-
     async def program(run: Run, _input: Any) -> Any:
-        asyncio.create_task(beside(run))  # noqa: RUF006 - it stays
         with contextlib.suppress(asyncio.CancelledError):
             await run.sleep(60)
         while True:
