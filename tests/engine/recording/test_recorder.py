@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import itertools
 import math
 import os
+import signal
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -584,17 +586,23 @@ def test_a_program_that_will_not_stop_is_left_after_its_grace(tmp_path: Path) ->
     """It swallows every cancelling, and calls on; the log is sealed all the same."""
 
     @tool(effect="reads")
-    def wait() -> None:
+    def press(key: str) -> None:
+        if key == "ctrl-c":
+            signal.raise_signal(signal.SIGINT)
         threading.Event().wait(0.05)
 
     async def program(run: Run, _input: Any) -> Any:
-        with contextlib.suppress(asyncio.CancelledError):
-            await run.sleep(60)
-        while True:
+        for key in itertools.chain(["ctrl-c"], itertools.repeat("any")):
             with contextlib.suppress(asyncio.CancelledError):
-                await run.tool(wait)
+                await run.tool(press, key=key)
 
-    assert ran(tmp_path, program, limits=Limits(timeout_seconds=0.05)).status == "timed_out"
+    log = tmp_path / "a.jsonl"
+    with pytest.raises(KeyboardInterrupt):
+        record(program, log=log)
+
+    (*_, finished) = read_entries(log)
+    assert finished.data["status"] == "cancelled"
+    assert reexecute(log, program).identical
 
 
 @pytest.mark.parametrize("swallow", [False, True])

@@ -17,6 +17,7 @@ from refold.engine.runners.recording import Recording
 from refold.replay.partial.sources import Sources
 from refold.replay.resume.fork import Fork
 from tests.support.forks import TOOLS, factor, kept, model, reader, report
+from tests.support.scripted_runners import Unavailable
 
 LIVE = Sources(model="live", tools="live", children="live", may_change=True)
 
@@ -79,6 +80,23 @@ def test_a_fork_inside_children(tmp_path: Path, origin: Recording, level: str) -
     for at in range(entries):
         into = tmp_path / f"in-{at}x.jsonl"
         check(refold.fork(log, at, report, into=into), origin)
+
+
+def test_a_child_without_a_log_has_none_in_a_fork(tmp_path: Path) -> None:
+    """Its outcome is served as it was: it never began."""
+
+    async def lonely(run: refold.Run, _input: Any) -> Any:
+        given = refold.Delegation(program=reader, input="k", runner="absent")
+        return (await run.delegate(given)).status
+
+    runners: Any = {"absent": Unavailable()}
+    origin = refold.record(lonely, log=tmp_path / "a.jsonl", tools=TOOLS, runners=runners)
+
+    forked = refold.fork(origin, 0, lonely, into=tmp_path / "b.jsonl", tools=TOOLS)
+
+    assert forked.recording is not None
+    assert forked.recording.output == origin.output == "failed"
+    assert len(refold.verify(forked.log).logs) == 1
 
 
 def test_a_fork_at_the_last_entry_is_a_copy(tmp_path: Path, origin: Recording) -> None:
