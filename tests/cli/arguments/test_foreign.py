@@ -267,7 +267,7 @@ def test_it_is_shown_as_a_tree_that_names_its_guarantee(
     document = checked("show", invoke("show", "a.jsonl", "--json"))
     assert (document["guarantee"], document["children"][0]["requests"]) == ("matched", 2)
     lines = invoke("show", "a.jsonl", "--events").stdout.splitlines()
-    assert [re.sub(r"^ +\d+ +[\d.]+ +", "", line) for line in lines[1:]] == snapshot
+    assert [re.sub(r"^ +\d+ +[\d.]+ +", "", line) for line in lines[2:]] == snapshot
 
 
 def test_ls_says_that_it_is_matched(folder: Path, invoke: Invoke) -> None:
@@ -337,7 +337,7 @@ def test_kinds_stand_in_one_column(folder: Path, invoke: Invoke) -> None:
     del folder
 
     for words in (["show", "--events"], ["tail"]):
-        heading, *lines = invoke(*words, "a.jsonl").stdout.splitlines()
+        _guarantee, heading, *lines = invoke(*words, "a.jsonl").stdout.splitlines()
         kind, what = heading.index("kind"), heading.index("what")
         assert {line[what - 1] for line in lines} == {" "}, words
         assert "x-refold.conversation" in {line[kind : what - 1].strip() for line in lines}

@@ -18,6 +18,7 @@ from click.core import ParameterSource
 from refold.cli.arguments.logs import LOG, OpenedLog, opened_log
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DIFFERS, FINE, NOT_COMPLETED
+from refold.cli.output.printed import PrintedFork
 from refold.engine.errors import ExtraMissing
 from refold.engine.log import read_entries
 from refold.engine.observed.volatile import VolatileRules
@@ -230,7 +231,7 @@ def fork_foreign(log: Path, command: Sequence[str], *, as_json: bool, **options:
         for line in str(one).split("\n"):
             output.told(line)
     if as_json:
-        output.document(_fork_document(forked, found, log))
+        output.document(_fork_document(forked, found, log).as_json())
     else:
         _describe_fork(forked, found, log)
     if forked.otherwise:
@@ -238,16 +239,15 @@ def fork_foreign(log: Path, command: Sequence[str], *, as_json: bool, **options:
     return FINE if forked.ended.exit_code == 0 else NOT_COMPLETED
 
 
-def _fork_document(forked: Any, found: LogDiff, log: Path) -> dict[str, Any]:
-    return {
-        "origin": output.shown_path(log),
-        "at": forked.at,
-        "log": output.shown_path(forked.log),
-        "status": _status(forked),
-        "output": _output(forked.log),
-        "missing": [],
-        "diff": {**found.as_json(), "a": output.shown_path(log)},
-    }
+def _fork_document(forked: Any, found: LogDiff, log: Path) -> PrintedFork:
+    return PrintedFork(
+        origin=output.shown_path(log),
+        at=forked.at,
+        log=output.shown_path(forked.log),
+        status=_status(forked),
+        output=_output(forked.log),
+        diff={**found.as_json(), "a": output.shown_path(log)},
+    )
 
 
 def _output(log: Path) -> Any:

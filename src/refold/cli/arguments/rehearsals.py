@@ -30,7 +30,7 @@ from refold.engine.errors import ProgramNotFound
 from refold.engine.ports.ports import SessionPort, Tool
 from refold.engine.ports.programs import names_shipped
 from refold.programs.shipped import tools_of
-from refold.replay.reexecute.reexecute import ReplayReport
+from refold.replay.reexecute.report import ReplayReport
 
 Command = Callable[..., Any]
 

@@ -5,7 +5,7 @@ told at once.
 """
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -13,6 +13,7 @@ from refold.cli.arguments.logs import LOG, json_option
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DIFFERS, FINE, USAGE
 from refold.cli.output.pages import page
+from refold.cli.output.printed import AgentProblem, CheckedAgents, PrintedAgent
 from refold.engine.errors import InvalidDefError
 from refold.tools.agents.agent_files import FILE_NAME, NAMEABLE_TOOLS, AgentDef, load_agent
 from refold.tools.agents.agent_loader import AgentLoader
@@ -53,14 +54,14 @@ def check(*, folder: Path, tools: tuple[str, ...], as_json: bool) -> int:
         raise click.UsageError(f"{output.shown_path(folder)}: no such folder of agents")
     document = checked(folder, (*NAMEABLE_TOOLS, *tools))
     if as_json:
-        output.document(document)
+        output.document(document.as_json())
     else:
         _describe(document)
-    return FINE if document["ok"] else DIFFERS
+    return FINE if document.ok else DIFFERS
 
 
-def checked(folder: Path, known_tools: tuple[str, ...]) -> dict[str, Any]:
-    """Return what a folder holds as one document.
+def checked(folder: Path, known_tools: tuple[str, ...]) -> CheckedAgents:
+    """Return what a folder holds.
 
     Raises:
         InvalidDefError: it is no folder.
@@ -70,26 +71,22 @@ def checked(folder: Path, known_tools: tuple[str, ...]) -> dict[str, Any]:
     problems = list(loader.skipped)
     if not found and (folder / FILE_NAME).is_file():
         found, problems = _its_own(folder, known_tools, problems)
-    agents = [
-        {
-            "id": agent.id,
-            "name": agent.name,
-            "description": agent.description,
-            "model": agent.model_spec,
-            "tools": None if agent.tools is None else list(agent.tools),
-        }
+    agents = tuple(
+        PrintedAgent(
+            id=agent.id,
+            name=agent.name,
+            description=agent.description,
+            model=agent.model_spec,
+            tools=agent.tools,
+        )
         for agent in found
-    ]
-    ok = bool(agents) and not problems
-    return {
-        "folder": output.shown_path(folder),
-        "ok": ok,
-        "agents": agents,
-        "problems": [
-            {"id": error.agent, "path": output.shown_path(error.path), "reason": error.reason}
-            for error in problems
-        ],
-    }
+    )
+    told = tuple(
+        AgentProblem(id=error.agent, path=output.shown_path(error.path), reason=error.reason)
+        for error in problems
+    )
+    ok = bool(agents) and not told
+    return CheckedAgents(folder=output.shown_path(folder), ok=ok, agents=agents, problems=told)
 
 
 def _its_own(
@@ -106,14 +103,14 @@ def _its_own(
     return (agent,), [each for each in problems if Path(each.path).parent != folder]
 
 
-def _describe(document: dict[str, Any]) -> None:
-    for agent in document["agents"]:
-        output.line((agent["id"], "green"), f"  {agent['description']}")
-    for problem in document["problems"]:
-        output.line((problem["id"], "bold red"), f"  {problem['reason']}")
-        output.line((f"  {problem['path']}", "dim"))
-    if not document["agents"] and not document["problems"]:
-        output.line(f"no agents in {document['folder']}: NAME/AGENT.md or NAME.md")
+def _describe(found: CheckedAgents) -> None:
+    for agent in found.agents:
+        output.line((agent.id, "green"), f"  {agent.description}")
+    for problem in found.problems:
+        output.line((problem.id, "bold red"), f"  {problem.reason}")
+        output.line((f"  {problem.path}", "dim"))
+    if not found.agents and not found.problems:
+        output.line(f"no agents in {found.folder}: NAME/AGENT.md or NAME.md")
         return
-    said = words.counted(len(document["agents"]), "agent")
-    output.line((f"{said}, {words.counted(len(document['problems']), 'problem')}", "dim"))
+    said = words.counted(len(found.agents), "agent")
+    output.line((f"{said}, {words.counted(len(found.problems), 'problem')}", "dim"))

@@ -9,6 +9,7 @@ from refold.cli.arguments.logs import LOG, json_option, opened_log, started
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DIFFERS, FINE
 from refold.cli.output.pages import page
+from refold.cli.output.printed import ComparedRun
 from refold.page.one_run import totals
 from refold.replay.compare.diff import diff
 from refold.replay.tree.delegation_tree import delegation_tree
@@ -36,30 +37,30 @@ def command(*, logs: tuple[Path, ...], as_json: bool) -> int:
     with output.progress(f"comparing {len(logs)} runs"):
         rows = [_row(log, logs[0]) for log in logs]
     if as_json:
-        output.document({"runs": rows})
+        output.document({"runs": [row.as_json() for row in rows]})
     else:
         output.table([_HEADING, *map(_shown, rows)])
-    return DIFFERS if any(row["differences"] for row in rows) else FINE
+    return DIFFERS if any(row.differences for row in rows) else FINE
 
 
-def _row(log: Path, first: Path) -> dict[str, Any]:
+def _row(log: Path, first: Path) -> ComparedRun:
     with opened_log(log) as opened, opened_log(first) as reference:
         started(opened.path)  # a file without a first entry is no run
         tree = delegation_tree(opened.path)
         found = diff(reference.path, opened.path, most=1) if log != first else None
     told = totals(tree)
-    return {
-        "log": output.shown_path(log),
-        "status": tree.status,
-        "subagents": told["subagents"],
-        "failed": told["failed"],
-        "calls": told["tools"],
-        "requests": told["requests"],
+    return ComparedRun(
+        log=output.shown_path(log),
+        status=tree.status,
+        subagents=told["subagents"],
+        failed=told["failed"],
+        calls=told["tools"],
+        requests=told["requests"],
         **told["all"],
-        "duration_ms": tree.duration_ms,
-        "differences": found.count if found else 0,
-        "first_difference": _first(found.differences) if found else "",
-    }
+        duration_ms=tree.duration_ms,
+        differences=found.count if found else 0,
+        first_difference=_first(found.differences) if found else "",
+    )
 
 
 def _first(differences: tuple[Any, ...]) -> str:
@@ -72,14 +73,14 @@ _HEADING: Final[list[output.Part]] = [
 ]  # fmt: skip
 
 
-def _shown(row: dict[str, Any]) -> list[output.Part]:
-    took, cost = row["duration_ms"], row["cost_usd_micros"]
+def _shown(row: ComparedRun) -> list[output.Part]:
+    took, cost = row.duration_ms, row.cost_usd_micros
     return [
-        (row["status"], output.status_style(row["status"])),
-        *(f"{row[name]:,}" for name in ("subagents", "failed", "calls", "requests")),
-        f"{row['input_tokens'] + row['output_tokens']:,}",
+        (row.status, output.status_style(row.status)),
+        *(f"{count:,}" for count in (row.subagents, row.failed, row.calls, row.requests)),
+        f"{row.input_tokens + row.output_tokens:,}",
         "-" if cost is None else words.dollars(cost),
         "-" if took is None else words.seconds(took),
-        row["log"],
-        row["first_difference"],
+        row.log,
+        row.first_difference,
     ]

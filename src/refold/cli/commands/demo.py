@@ -24,6 +24,7 @@ from refold.cli.commands.verify import describe as describe_verification
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE, NOT_COMPLETED
 from refold.cli.output.pages import page
+from refold.cli.output.printed import PrintedDemo
 from refold.cli.output.trees import print_tree
 from refold.engine.errors import LogExists
 from refold.engine.log.names import SUFFIX, check_root, children, default_path
@@ -76,7 +77,7 @@ def command(*, path: Path | None, log: Path | None, faults: bool, jobs: int, as_
     demo = _Demo(path, _fresh(log), faults=faults, jobs=jobs, is_quiet=as_json)
     demo.run()
     if as_json:
-        output.document(demo.document())
+        output.document(demo.document().as_json())
     return demo.code()
 
 
@@ -257,25 +258,25 @@ class _Demo:
         is_same = self.comparison is None or self.comparison.identical
         return FINE if replay is not None and replay.identical and is_same else DIFFERS
 
-    def document(self) -> dict[str, Any]:
-        """Return what happened as one document."""
+    def document(self) -> PrintedDemo:
+        """Return what happened."""
         recording, found, replay = self.recording, self.verification, self.replay
         assert recording is not None
-        return {
-            "log": output.shown_path(self.log),
-            "status": recording.status,
-            "reason": recording.reason,
-            "error": attrs.asdict(recording.error) if recording.error else None,
-            "summary": recording.summary,
-            "children": _statuses(self.tree),
-            "intact": found.intact if found else None,
-            "complete": found.complete if found else None,
-            "identical": replay.identical if replay else None,
-            "tools_executed": replay.tools_executed if replay else None,
-            "entries": replay.entries if replay else None,
-            "differences": self.comparison.count if self.comparison else None,
-            "duration_ms": round((time.monotonic() - self.began) * 1000),
-        }
+        return PrintedDemo(
+            log=output.shown_path(self.log),
+            status=recording.status,
+            reason=recording.reason,
+            error=recording.error,
+            summary=recording.summary,
+            children=_statuses(self.tree),
+            intact=found.intact if found else None,
+            complete=found.complete if found else None,
+            identical=replay.identical if replay else None,
+            tools_executed=replay.tools_executed if replay else None,
+            entries=replay.entries if replay else None,
+            differences=self.comparison.count if self.comparison else None,
+            duration_ms=round((time.monotonic() - self.began) * 1000),
+        )
 
 
 def _statuses(tree: RunNode | None) -> dict[str, int]:

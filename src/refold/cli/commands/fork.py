@@ -22,6 +22,7 @@ from refold.cli.arguments.logs import LOG, OpenedLog, json_option, opened_log, s
 from refold.cli.output import output
 from refold.cli.output.exit_codes import FINE, MISSING, NOT_COMPLETED
 from refold.cli.output.pages import page
+from refold.cli.output.printed import PrintedFork
 from refold.engine.log.names import default_path
 from refold.replay.compare.diff import LogDiff, diff
 from refold.replay.resume.fork import Fork
@@ -132,7 +133,7 @@ def command(
             )
         found = diff(forked.origin, forked.log)
         if as_json:
-            output.document(_document(forked, found, opened))
+            output.document(_document(forked, found, opened).as_json())
         else:
             _describe(forked, found, log)
     if forked.missing:
@@ -146,18 +147,18 @@ def _fresh(program: str) -> Path:
     return default_path(Path("runs"), f"{program}-fork", time=now, short_id=os.urandom(3).hex())
 
 
-def _document(forked: Fork, found: LogDiff, log: OpenedLog) -> dict[str, Any]:
+def _document(forked: Fork, found: LogDiff, log: OpenedLog) -> PrintedFork:
     """Return a fork as one document; `found` is how it differs from its origin."""
     origin = log.shown(forked.origin)
-    return {
-        "origin": origin,
-        "at": forked.at,
-        "log": output.shown_path(forked.log),
-        "status": _status(forked),
-        "output": forked.recording.output if forked.recording is not None else None,
-        "missing": [one.as_json() for one in forked.missing],
-        "diff": {**found.as_json(), "a": origin},
-    }
+    return PrintedFork(
+        origin=origin,
+        at=forked.at,
+        log=output.shown_path(forked.log),
+        status=_status(forked),
+        output=forked.recording.output if forked.recording is not None else None,
+        missing=tuple(forked.missing),
+        diff={**found.as_json(), "a": origin},
+    )
 
 
 def _status(forked: Fork) -> str:

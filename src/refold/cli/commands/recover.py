@@ -3,14 +3,16 @@
 import re
 import shlex
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+import attrs
 import click
 
 from refold.cli.arguments.logs import LOG, OpenedLog, json_option, opened_log
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, FINE
 from refold.cli.output.pages import page
+from refold.cli.output.printed import LogState, ReadLog, Recovery, Rest, SalvagedLog
 from refold.engine.log import Prefix, prefix_of, salvage
 from refold.engine.log.damage import TORN_TAIL, Damage
 from refold.engine.log.names import SUFFIX, root_of, tree
@@ -61,60 +63,48 @@ def command(*, log: Path, out: Path | None, as_json: bool) -> int:
         made = None
         if out is not None:
             kept = salvage(opened.path, out)
-            made = {
-                "log": output.shown_path(kept.log),
-                "entries": kept.source.entries,
-                "head": kept.head,
-                "children": sum(1 for child in kept.children if child.entries),
-                "blobs": kept.blobs,
-                "is_sealed": kept.source.is_sealed,
-            }
-        documents = [_document(each, opened, reports.pop(str(each.path), None)) for each in found]
-        documents += [_document_of_none(report, opened) for report in reports.values()]
+            made = SalvagedLog(
+                log=output.shown_path(kept.log),
+                entries=kept.source.entries,
+                head=kept.head,
+                children=sum(1 for child in kept.children if child.entries),
+                blobs=kept.blobs,
+                is_sealed=kept.source.is_sealed,
+            )
+        logs = [_read(each, opened, reports.pop(str(each.path), None)) for each in found]
+        logs += [_missing(report, opened) for report in reports.values()]
         is_resumable = not is_observed(opened.path) if found[0].entries else False
     if as_json:
-        output.document({"logs": documents, "salvaged": made})
+        output.document(Recovery(logs=tuple(logs), salvaged=made).as_json())
     else:
-        for each in documents:
+        for each in logs:
             _describe(each)
         if made is None:
-            _advise(documents, log, is_resumable=is_resumable)
+            _advise(logs, log, is_resumable=is_resumable)
         else:
             _describe_salvaged(made)
-    is_sound = all(each["state"] in _SOUND for each in documents)
+    is_sound = all(each.state in _SOUND for each in logs)
     return FINE if is_sound or made is not None else DAMAGED
 
 
-def _document(found: Prefix, log: OpenedLog, report: LogReport | None) -> dict[str, Any]:
+def _read(found: Prefix, log: OpenedLog, report: LogReport | None) -> ReadLog:
     wrong = found.wrong or (_unfit(report) if report else None)
-    damage = wrong.as_json() if wrong else None
-    if damage is not None:
-        damage["path"] = log.shown(damage["path"])
-    return {
-        "path": log.shown(found.path),
-        "state": _state(found, wrong, report),
-        "entries": found.entries,
-        "head": found.head,
-        "bytes": found.size,
-        "kept_bytes": found.offset,
-        "damage": damage,
-        "tail": _tail(found) if found.size > found.offset else None,
-    }
+    return ReadLog(
+        path=log.shown(found.path),
+        state=_state(found, wrong, report),
+        entries=found.entries,
+        head=found.head,
+        bytes=found.size,
+        kept_bytes=found.offset,
+        damage=attrs.evolve(wrong, path=log.shown(wrong.path)) if wrong else None,
+        tail=_tail(found) if found.size > found.offset else None,
+    )
 
 
-def _document_of_none(report: LogReport, log: OpenedLog) -> dict[str, Any]:
-    """Return the document of a child's log that is not there, or is no plain file."""
-    damage = report.damage[0].as_json()
-    return {
-        "path": log.shown(report.path),
-        "state": "missing",
-        "entries": 0,
-        "head": "",
-        "bytes": 0,
-        "kept_bytes": 0,
-        "damage": damage | {"path": log.shown(report.path)},
-        "tail": None,
-    }
+def _missing(report: LogReport, log: OpenedLog) -> ReadLog:
+    """Return what is known of a child's log that is not there, or is no plain file."""
+    path = log.shown(report.path)
+    return ReadLog(path=path, state="missing", damage=attrs.evolve(report.damage[0], path=path))
 
 
 def _unfit(report: LogReport) -> Damage | None:
@@ -123,7 +113,7 @@ def _unfit(report: LogReport) -> Damage | None:
     return None if report.intact else next(wrong)
 
 
-def _state(found: Prefix, wrong: Damage | None, report: LogReport | None) -> str:
+def _state(found: Prefix, wrong: Damage | None, report: LogReport | None) -> LogState:
     if wrong is not None:
         is_torn = wrong.what == TORN_TAIL and not found.is_sealed  # none is torn off a seal
         return "torn" if is_torn else "damaged"
@@ -132,50 +122,50 @@ def _state(found: Prefix, wrong: Damage | None, report: LogReport | None) -> str
     return "joined" if report is not None and report.complete else "open"
 
 
-def _tail(found: Prefix) -> dict[str, Any]:
+def _tail(found: Prefix) -> Rest:
     """Return what follows the entries that verify: how much, its digest, how it begins."""
     with open_log(found.path) as file:
         size, digest = tail(file.fileno(), found.offset)
         file.seek(found.offset)
         begins = file.read(200)
     kind = _KIND.match(begins)
-    return {
-        "bytes": size,
-        "sha256": digest,
-        "kind": kind[1].decode() if kind else "",
-        "begins": begins[:_SHOWN].decode(errors="backslashreplace"),
-    }
+    return Rest(
+        bytes=size,
+        sha256=digest,
+        kind=kind[1].decode() if kind else "",
+        begins=begins[:_SHOWN].decode(errors="backslashreplace"),
+    )
 
 
-def _describe(log: dict[str, Any]) -> None:
-    count = words.counted(log["entries"], "entry", "entries")
-    output.line((log["path"], "bold"))
-    state = log["state"]
+def _describe(log: ReadLog) -> None:
+    count = words.counted(log.entries, "entry", "entries")
+    output.line((log.path, "bold"))
+    state = log.state
     output.line("  ", (state, _STYLES.get(state, "bold red")), f"  {count} verify")
-    if log["damage"] is not None and state in ("damaged", "missing"):
-        damage = log["damage"]
-        what = words.damage(damage["what"])
-        output.line(f"  line {damage['line']} (byte {damage['byte']}): {what}")
-        output.line(f"    expected {damage['expected']}")
-        output.line(f"    found    {damage['found']}")
-    if log["tail"] is not None:
-        tail = log["tail"]
-        what = f", a cut {tail['kind']}" if state == "torn" and tail["kind"] else ""
-        output.line(f"  behind them {words.counted(tail['bytes'], 'byte')}{what}: {tail['begins']}")
+    if log.damage is not None and state in ("damaged", "missing"):
+        damage = log.damage
+        what = words.damage(damage.what)
+        output.line(f"  line {damage.line} (byte {damage.byte}): {what}")
+        output.line(f"    expected {damage.expected}")
+        output.line(f"    found    {damage.found}")
+    if log.tail is not None:
+        tail = log.tail
+        what = f", a cut {tail.kind}" if state == "torn" and tail.kind else ""
+        output.line(f"  behind them {words.counted(tail.bytes, 'byte')}{what}: {tail.begins}")
 
 
-def _describe_salvaged(made: dict[str, Any]) -> None:
-    kept = words.counted(made["entries"], "entry", "entries")
-    below = words.counted(made["children"], "child log")
-    output.line(("salvaged", "green"), f"  {made['log']}: {kept}, {below}")
-    output.line(f"  head {made['head']}")
+def _describe_salvaged(made: SalvagedLog) -> None:
+    kept = words.counted(made.entries, "entry", "entries")
+    below = words.counted(made.children, "child log")
+    output.line(("salvaged", "green"), f"  {made.log}: {kept}, {below}")
+    output.line(f"  head {made.head}")
 
 
-def _advise(logs: list[dict[str, Any]], given: Path, *, is_resumable: bool) -> None:
+def _advise(logs: list[ReadLog], given: Path, *, is_resumable: bool) -> None:
     """Say what can be done: keep what verifies, look closer, or go on with the run."""
-    top, states = logs[0]["state"], {log["state"] for log in logs}
+    top, states = logs[0].state, {log.state for log in logs}
     is_lossy = any(_is_lossy(log, top) for log in logs)
-    if is_lossy and logs[0]["entries"]:
+    if is_lossy and logs[0].entries:
         new = given.with_name(f"salvaged-{root_of(given.with_suffix(SUFFIX)).name}")
         both = " --salvage ".join(shlex.quote(output.shown_path(each)) for each in (given, new))
         output.hint(f"to keep what verifies: refold recover {both}")
@@ -190,7 +180,7 @@ def _advise(logs: list[dict[str, Any]], given: Path, *, is_resumable: bool) -> N
         output.hint(f"to go on with the run{tail}: refold resume {name}")
 
 
-def _is_lossy(log: dict[str, Any], top: str) -> bool:
+def _is_lossy(log: ReadLog, top: str) -> bool:
     """Return whether nobody takes off what follows the entries of a log: a resume would, a tail."""
-    is_left = log["state"] == "torn" and top in _SOUND
-    return is_left or (log["state"] == "damaged" and log["tail"] is not None)
+    is_left = log.state == "torn" and top in _SOUND
+    return is_left or (log.state == "damaged" and log.tail is not None)

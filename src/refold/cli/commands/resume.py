@@ -32,6 +32,7 @@ from refold.cli.arguments.logs import (
 from refold.cli.output import output, people, words
 from refold.cli.output.exit_codes import FINE, NOT_COMPLETED, USAGE
 from refold.cli.output.pages import page
+from refold.cli.output.printed import PrintedEnds
 from refold.cli.output.recorded import describe, document_of
 from refold.engine.errors import InDoubt, LogSealed, ToolNeeded, UsageError
 from refold.engine.events.events import RunStarted
@@ -397,4 +398,5 @@ def describe_ends(ends: OpenEnds, command: str) -> None:
 
 
 def _open_document(given: Given, ends: OpenEnds) -> dict[str, Any]:
-    return {"log": output.shown_path(given.log), **people.document_of(ends)}
+    log = output.shown_path(given.log)
+    return PrintedEnds(log=log, questions=ends.questions, doubts=ends.doubts).as_json()

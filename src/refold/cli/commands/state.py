@@ -19,6 +19,7 @@ from refold.cli.arguments.logs import (
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DIFFERS, FINE
 from refold.cli.output.pages import page
+from refold.cli.output.printed import PrintedState, PrintedStates
 from refold.engine.state import Left, RunState, state_digest, state_json
 from refold.replay.audit.refolding import Refolded, refold_log, state
 from refold.replay.difference.pointer_diff import Difference, differences
@@ -79,16 +80,15 @@ def _compare(log: Path, before: int, after: int, *, as_json: bool) -> int:
         one, other = state(opened.path, before), state(opened.path, after)
     found = differences(state_json(one), state_json(other))
     if as_json:
-        document = {
-            "log": output.shown_path(log),
-            "before": one.entries - 1,
-            "after": other.entries - 1,
-            "before_digest": state_digest(one),
-            "after_digest": state_digest(other),
-            "differences": [difference.as_json() for difference in found],
-            **guarantee,
-        }
-        output.document(document)
+        document = PrintedStates(
+            log=output.shown_path(log),
+            before=one.entries - 1,
+            after=other.entries - 1,
+            before_digest=state_digest(one),
+            after_digest=state_digest(other),
+            differences=tuple(found),
+        )
+        output.document(document.as_json() | guarantee)
         return FINE
     span = f" from after entry {one.entries - 1} to after entry {other.entries - 1}"
     output.line((program, "bold"), span)
@@ -137,14 +137,15 @@ def _folded(path: Path, at: int | None) -> tuple[RunState, Refolded | None]:
 def _document(
     found: RunState, whole: Refolded | None, at: int | None, log: OpenedLog
 ) -> dict[str, Any]:
-    return {
-        "log": output.shown_path(log.given),
-        "at": found.entries - 1 if at is None or at < 0 else at,
-        "digest": whole.digest if whole is not None else state_digest(found),
-        "recorded_digest": (whole.recorded_digest or None) if whole is not None else None,
-        "agrees": whole.agrees if whole is not None else None,
-        "state": state_json(found),
-    }
+    document = PrintedState(
+        log=output.shown_path(log.given),
+        at=found.entries - 1 if at is None or at < 0 else at,
+        digest=whole.digest if whole is not None else state_digest(found),
+        recorded_digest=(whole.recorded_digest or None) if whole is not None else None,
+        agrees=whole.agrees if whole is not None else None,
+        state=state_json(found),
+    )
+    return document.as_json()
 
 
 def _describe(state: RunState, document: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
 import click
 
 from refold.cli.arguments.logs import (
@@ -18,6 +19,7 @@ from refold.cli.output import output, words
 from refold.cli.output.entries import STYLES, gist
 from refold.cli.output.exit_codes import FINE
 from refold.cli.output.pages import page
+from refold.cli.output.printed import PrintedCauses
 from refold.replay.audit.why import Cause, Causes, causes
 
 _PAGE: Final = """
@@ -76,14 +78,14 @@ def command(*, log: Path, entry: int, every: bool, as_json: bool) -> int:
 
 
 def _document(found: Causes, shown: list[str], log: OpenedLog) -> dict[str, Any]:
-    first = found.first
-    listed = [cause.as_json() | {"log": name} for cause, name in zip(first, shown, strict=True)]
-    return {
-        "log": output.shown_path(log.given),
-        "entry": first[0].seq,
-        "causes": listed,
-        "count": found.count,
-    }
+    placed = zip(found.first, shown, strict=True)
+    document = PrintedCauses(
+        log=output.shown_path(log.given),
+        entry=found.first[0].seq,
+        causes=tuple(attrs.evolve(cause, log=name) for cause, name in placed),
+        count=found.count,
+    )
+    return document.as_json()
 
 
 def _describe(found: tuple[Cause, ...], shown: list[str], *, every: bool) -> None:

@@ -7,6 +7,7 @@ Values of the engine and of replay flow in; text flows out, with what a log says
     words          numbers as people read them
     entries        one readable line an entry
     trees          the delegation tree on a terminal
+    printed        documents that commands put together themselves
     recorded       a run that was recorded, or went on
     people         how people are asked, and how what they say is read
     exit_codes     which error leads to which exit code

@@ -8,7 +8,7 @@ import contextlib
 import shlex
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import starmap
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +20,7 @@ from refold.engine.encoding.canonical import Json, loads
 from refold.engine.errors import AnswerRefused, Unanswered, UsageError
 from refold.engine.ports.people import check_answer
 from refold.engine.ports.ports import Question
-from refold.replay.resume.open_ends import Doubt, OpenEnds
+from refold.replay.resume.open_ends import Doubt
 
 _INDENT: Final = "    "
 
@@ -176,27 +176,3 @@ def _option(name: str, value: str) -> str:
 
 def _json(value: Any) -> str:
     return orjson.dumps(value).decode()
-
-
-def document_of(ends: OpenEnds) -> dict[str, Any]:
-    """Return what waits for people as members of a document."""
-    return {
-        "questions": questions_of(ends.questions),
-        "doubts": [
-            {"key": doubt.key, "tool": doubt.tool, "arguments": doubt.arguments}
-            for doubt in ends.doubts
-        ],
-    }
-
-
-def questions_of(questions: Sequence[Question]) -> list[dict[str, Any]]:
-    """Return questions as a document has them."""
-    return [
-        {
-            "key": each.key,
-            "question": each.question,
-            "schema": each.schema,
-            "problem": each.problem,
-        }
-        for each in questions
-    ]

@@ -8,15 +8,14 @@ import ast
 import functools
 import inspect
 import textwrap
-import types
 import typing
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, cast, get_args, get_origin
+from typing import Any, Final, cast
 
 import attrs
 
-from refold.cli.schema.events import Schema, record
+from refold.cli.schema.events import Schema, record, schema_of
 from refold.engine.encoding.document import Document
 from refold.engine.errors import Detailed
 
@@ -66,11 +65,16 @@ def derived(kind: type, known: Mapping[type, Schema] | None = None, /, **told: S
         names = kind._fields
     else:
         names = tuple(attrs.fields_dict(cast("Any", kind)))
+
+    def of_class(kind: type) -> Schema:
+        return derived(kind, known)
+
     hints, texts = typing.get_type_hints(kind), _explained(kind)
     members: dict[str, Schema] = {}
+    plain = {**_PLAIN, **(known or {})}
     for name in names:
         hint = hints[name] if name in hints else _returned(kind, name)
-        schema = told[name] if name in told else _schema_of(hint, known or {})
+        schema = told[name] if name in told else schema_of(hint, plain, of_class)
         text = {"description": texts[name]} if name in texts else {}
         members[name] = {**text, **schema}
     return record({**members, **{name: told[name] for name in told if name not in members}})
@@ -78,26 +82,6 @@ def derived(kind: type, known: Mapping[type, Schema] | None = None, /, **told: S
 
 def _returned(kind: type, name: str) -> Any:
     return typing.get_type_hints(getattr(kind, name).fget)["return"]
-
-
-def _schema_of(hint: Any, known: Mapping[type, Schema]) -> Schema:
-    if hint in _PLAIN:
-        return _PLAIN[hint]
-    if hint in known:
-        return known[hint]
-    origin, of = get_origin(hint), get_args(hint)
-    if origin is Literal:
-        return {"enum": list(of)}
-    if origin in (types.UnionType, typing.Union):
-        return {"anyOf": [_schema_of(each, known) for each in of]}
-    if origin is tuple and of[-1] is not ...:
-        items = _schema_of(of[0], known)
-        return {**list_of(items), "minItems": len(of), "maxItems": len(of)}
-    if origin in (tuple, list):
-        return list_of(_schema_of(of[0], known))
-    if origin in (dict, Mapping):
-        return OBJECT if of[1] is Any else by_name(_schema_of(of[1], known))
-    return derived(hint, known)
 
 
 @functools.cache

@@ -9,6 +9,19 @@ Rules: CONTRACT.md §14.
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from refold.cli.output.printed import (
+    CheckedAgents,
+    ComparedRun,
+    PrintedCauses,
+    PrintedDemo,
+    PrintedEnds,
+    PrintedFork,
+    PrintedState,
+    PrintedStates,
+    ReadLog,
+    Recovery,
+    SalvagedLog,
+)
 from refold.cli.schema.derived import (
     ANY,
     COUNT,
@@ -16,7 +29,6 @@ from refold.cli.schema.derived import (
     HASH,
     OBJECT,
     TEXT,
-    by_name,
     derived,
     list_of,
     or_null,
@@ -24,13 +36,10 @@ from refold.cli.schema.derived import (
 from refold.cli.schema.divergence import DIFFERENCE, divergence_schema
 from refold.cli.schema.envelope import delegation_schema
 from refold.cli.schema.events import Schema, entry_schema, plain, record
-from refold.engine.errors import OutcomeMissing
-from refold.engine.events.outcome import Fault, Usage
+from refold.engine.events.outcome import Usage
 from refold.engine.log.damage import Damage
-from refold.engine.ports.ports import Question
 from refold.engine.runners.recording import Recording
 from refold.replay.audit.verify import LogReport, Verification
-from refold.replay.audit.why import Cause
 from refold.replay.bulk.report import BulkReport
 from refold.replay.compare.log_diff import LogDiff
 from refold.replay.difference.pointer_diff import Difference
@@ -38,7 +47,6 @@ from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.report import ObservedReport
 from refold.replay.partial.drift_report import DriftReport
 from refold.replay.reexecute.report import ReplayReport
-from refold.replay.resume.open_ends import Doubt
 from refold.replay.testing.tripwire import Finding
 from refold.replay.tree.run_node import RunNode
 from refold.replay.what_if.order_report import ExploreReport, OrderFinding
@@ -71,20 +79,6 @@ def _watched() -> Schema:
     rules = {"volatile": list_of(TEXT), "volatile_texts": list_of(TEXT)}
     said = {"identical": FLAG, "guarantee": {"const": "matched"}}
     return _of(ObservedReport, rules=record({}, rules), **said)
-
-
-def _fork() -> Schema:
-    return record(
-        {
-            "origin": TEXT,
-            "at": COUNT,
-            "log": TEXT,
-            "status": TEXT,
-            "output": ANY,
-            "missing": list_of(derived(OutcomeMissing)),
-            "diff": OBJECT,
-        }
-    )
 
 
 def _explore() -> Schema:
@@ -130,67 +124,25 @@ _GUARANTEE: Final = {"guarantee": {"const": "matched"}}
 """Only of a watched command's log."""
 
 
+def _perhaps_matched(schema: Schema) -> Schema:
+    return {**schema, "properties": {**schema["properties"], **_GUARANTEE}}
+
+
 def _state() -> Schema:
-    return record(
-        {
-            "log": TEXT,
-            "at": COUNT,
-            "digest": HASH,
-            "recorded_digest": or_null(HASH),
-            "agrees": or_null(FLAG),
-            "state": {
-                "type": "object",
-                "required": ["state_version", "status", "entries", "open", "tools", "children"],
-            },
-        },
-        _GUARANTEE,
+    needed = ["state_version", "status", "entries", "open", "tools", "children"]
+    state = {**OBJECT, "required": needed}
+    return _perhaps_matched(
+        _of(PrintedState, digest=HASH, recorded_digest=or_null(HASH), state=state)
     )
 
 
-def _state_diff() -> Schema:
-    return record(
-        {
-            "log": TEXT,
-            "before": COUNT,
-            "after": COUNT,
-            "before_digest": HASH,
-            "after_digest": HASH,
-            "differences": list_of(DIFFERENCE),
-        },
-        _GUARANTEE,
-    )
-
-
-def _why() -> Schema:
-    causes = list_of(_of(Cause))
-    return record({"log": TEXT, "entry": COUNT, "causes": causes, "count": COUNT}, _GUARANTEE)
+def _states() -> Schema:
+    return _perhaps_matched(_of(PrintedStates, before_digest=HASH, after_digest=HASH))
 
 
 def _recover() -> Schema:
-    tail = record({"bytes": COUNT, "sha256": HASH, "kind": TEXT, "begins": TEXT})
-    log = record(
-        {
-            "path": TEXT,
-            "state": {"enum": ["sealed", "joined", "open", "torn", "damaged", "missing"]},
-            "entries": COUNT,
-            "head": HASH,
-            "bytes": COUNT,
-            "kept_bytes": COUNT,
-            "damage": or_null(_DAMAGE),
-            "tail": or_null(tail),
-        }
-    )
-    salvaged = record(
-        {
-            "log": TEXT,
-            "entries": COUNT,
-            "head": HASH,
-            "children": COUNT,
-            "blobs": COUNT,
-            "is_sealed": FLAG,
-        }
-    )
-    return record({"logs": list_of(log), "salvaged": or_null(salvaged)})
+    salvaged = or_null(_of(SalvagedLog, head=HASH))
+    return _of(Recovery, logs=list_of(_of(ReadLog, head=HASH)), salvaged=salvaged)
 
 
 def _diff() -> Schema:
@@ -232,63 +184,6 @@ def _run() -> Schema:
     return _of(Recording, head=HASH, data_digest=HASH)
 
 
-def _open_ends() -> Schema:
-    ends = {"questions": list_of(derived(Question)), "doubts": list_of(derived(Doubt))}
-    return record({"log": TEXT, **ends})
-
-
-def _agents() -> Schema:
-    agent = record(
-        {
-            "id": TEXT,
-            "name": TEXT,
-            "description": TEXT,
-            "model": TEXT,
-            "tools": or_null(list_of(TEXT)),
-        }
-    )
-    problem = record({"id": TEXT, "path": TEXT, "reason": TEXT})
-    return record(
-        {"folder": TEXT, "ok": FLAG, "agents": list_of(agent), "problems": list_of(problem)}
-    )
-
-
-def _demo() -> Schema:
-    return record(
-        {
-            "log": TEXT,
-            "status": TEXT,
-            "reason": TEXT,
-            "error": or_null(derived(Fault)),
-            "summary": TEXT,
-            "children": by_name(COUNT),
-            "intact": or_null(FLAG),
-            "complete": or_null(FLAG),
-            "identical": or_null(FLAG),
-            "tools_executed": or_null(COUNT),
-            "entries": or_null(COUNT),
-            "differences": or_null(COUNT),
-            "duration_ms": COUNT,
-        }
-    )
-
-
-def _compare() -> Schema:
-    counts = ("subagents", "failed", "calls", "requests", "input_tokens", "output_tokens")
-    run = record(
-        {
-            "log": TEXT,
-            "status": TEXT,
-            **dict.fromkeys(counts, COUNT),
-            "cost_usd_micros": or_null(COUNT),
-            "duration_ms": or_null(COUNT),
-            "differences": COUNT,
-            "first_difference": TEXT,
-        }
-    )
-    return record({"runs": list_of(run)})
-
-
 DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
     "verify": ("refold verify --json", lambda: _of(Verification)),
     "divergence": ("one divergence, as refold replay prints it", divergence_schema),
@@ -296,7 +191,7 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
     "replay-command": ("refold replay LOG --json -- COMMAND", _watched),
     "replays": ("refold replay DIR --json: several logs", lambda: _of(BulkReport)),
     "drift": ("refold drift --json", lambda: _of(DriftReport)),
-    "fork": ("refold fork --json", _fork),
+    "fork": ("refold fork --json", lambda: _of(PrintedFork)),
     "explore": ("refold explore --json", _explore),
     "sensitivity": ("refold sensitivity --json", _sensitivity),
     "show": ("refold show --json: the delegation tree", _show),
@@ -304,15 +199,15 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
     "event": ("one line of a log; refold show --entry N", entry_schema),
     "diff": ("refold diff --json", _diff),
     "state": ("refold state --json", _state),
-    "state-diff": ("refold state --diff N M --json", _state_diff),
-    "why": ("refold why --json", _why),
+    "state-diff": ("refold state --diff N M --json", _states),
+    "why": ("refold why --json", lambda: _perhaps_matched(_of(PrintedCauses))),
     "ls": ("refold ls --json", _ls),
     "recover": ("refold recover --json", _recover),
     "pack": (
         "refold pack --json",
         lambda: record({"packed": TEXT, "logs": COUNT, "bytes": COUNT}),
     ),
-    "compare": ("refold compare --json", _compare),
+    "compare": ("refold compare --json", lambda: record({"runs": list_of(_of(ComparedRun))})),
     "export": (
         "refold export --json",
         lambda: record({"exported": TEXT, "to": TEXT, "bytes": COUNT}),
@@ -321,10 +216,10 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
         "refold run --json, refold resume --json",
         _run,
     ),
-    "open-ends": ("refold resume --list --json: what people have to say", _open_ends),
-    "agents": ("refold agents check --json", _agents),
+    "open-ends": ("refold resume --list --json: what people have to say", lambda: _of(PrintedEnds)),
+    "agents": ("refold agents check --json", lambda: _of(CheckedAgents)),
     "delegation": ("what a subprocess child is told, and what it hands back", delegation_schema),
-    "demo": ("refold demo --json", _demo),
+    "demo": ("refold demo --json", lambda: _of(PrintedDemo)),
 }
 """By name: what it describes, and how the schema is made."""
 

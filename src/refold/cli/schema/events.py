@@ -6,6 +6,7 @@ schema allows for that.  Rules: CONTRACT.md §2, §3.1 (lines), §3.6 (blobs).
 
 import types
 import typing
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any, Final, Literal, get_args, get_origin
 
@@ -27,6 +28,7 @@ _PLAIN: Final[dict[Any, Schema]] = {
     bool: {"type": "boolean"},
     str: {"$ref": "#/$defs/text"},
     Any: {},
+    type(None): {"type": "null"},
 }
 
 
@@ -80,17 +82,27 @@ def _class_schema(kind: type) -> Schema:
 
 
 def _schema_of(hint: Any) -> Schema:
-    if hint in _PLAIN:
-        return _PLAIN[hint]
-    origin, arguments = get_origin(hint), get_args(hint)
+    return schema_of(hint, _PLAIN, _class_schema)
+
+
+def schema_of(hint: Any, known: Mapping[Any, Schema], of_class: Callable[[type], Schema]) -> Schema:
+    """Return the schema of what a type hint allows; `known` are those of plain types."""
+    if hint in known:
+        return known[hint]
+
+    def below(each: Any) -> Schema:
+        return schema_of(each, known, of_class)
+
+    origin, of = get_origin(hint), get_args(hint)
     if origin is Literal:
-        return {"enum": list(arguments)}
-    if origin in (list, tuple):
-        return {"type": "array", "items": _schema_of(arguments[0])}
-    if origin is dict:
-        return {"type": "object", "additionalProperties": _schema_of(arguments[1])}
+        return {"enum": list(of)}
     if origin in (types.UnionType, typing.Union):
-        return {"anyOf": [_schema_of(each) for each in arguments]}
-    if hint is type(None):
-        return {"type": "null"}
-    return _class_schema(hint)
+        return {"anyOf": [below(each) for each in of]}
+    if origin in (tuple, list):
+        items = {"type": "array", "items": below(of[0])}
+        is_fixed = origin is tuple and of[-1] is not ...
+        return {**items, "minItems": len(of), "maxItems": len(of)} if is_fixed else items
+    if origin in (dict, Mapping):
+        named = {} if of[1] is Any else {"additionalProperties": below(of[1])}
+        return {"type": "object", **named}
+    return of_class(hint)

@@ -1,0 +1,194 @@
+"""Documents of `--json` that are no report of replay's: what commands put together themselves.
+
+Values of commands flow in; JSON objects flow out, whose schemas follow from the classes here.
+Paths are as people gave them.
+"""
+
+from typing import Any, Literal
+
+import attrs
+
+from refold.engine.encoding.document import Document
+from refold.engine.errors import OutcomeMissing
+from refold.engine.events.outcome import Fault
+from refold.engine.log.damage import Damage
+from refold.engine.ports.ports import Question
+from refold.replay.audit.why import Cause
+from refold.replay.difference.pointer_diff import Difference
+from refold.replay.resume.open_ends import Doubt
+
+LogState = Literal["sealed", "joined", "open", "torn", "damaged", "missing"]
+
+
+@attrs.frozen(kw_only=True)
+class PrintedFork(Document):
+    """A fork, and how it differs from its origin: `refold fork`."""
+
+    origin: str
+    at: int
+    """The last entry of the origin that was kept."""
+    log: str
+    status: str
+    output: Any = None
+    missing: tuple[OutcomeMissing, ...] = ()
+    """What was asked for, was not recorded and may not run."""
+    diff: dict[str, Any]
+
+
+@attrs.frozen(kw_only=True)
+class PrintedState(Document):
+    """The state after an entry: `refold state`."""
+
+    log: str
+    at: int
+    digest: str
+    recorded_digest: str | None
+    agrees: bool | None
+    """`None` where nothing was recorded to compare it with."""
+    state: dict[str, Any]
+
+
+@attrs.frozen(kw_only=True)
+class PrintedStates(Document):
+    """Where the states after two entries differ: `refold state --diff`."""
+
+    log: str
+    before: int
+    after: int
+    before_digest: str
+    after_digest: str
+    differences: tuple[Difference, ...]
+
+
+@attrs.frozen(kw_only=True)
+class PrintedCauses(Document):
+    """What led to an entry: `refold why`."""
+
+    log: str
+    entry: int
+    causes: tuple[Cause, ...]
+    count: int
+    """How many there are in all."""
+
+
+@attrs.frozen(kw_only=True)
+class Rest(Document):
+    """What follows the entries that verify."""
+
+    bytes: int
+    sha256: str
+    kind: str
+    begins: str
+
+
+@attrs.frozen(kw_only=True)
+class ReadLog(Document):
+    """How far one log verifies."""
+
+    path: str
+    state: LogState
+    entries: int = 0
+    head: str = ""
+    bytes: int = 0
+    kept_bytes: int = 0
+    damage: Damage | None
+    tail: Rest | None = None
+
+
+@attrs.frozen(kw_only=True)
+class SalvagedLog(Document):
+    """A new log of what verifies."""
+
+    log: str
+    entries: int
+    head: str
+    children: int
+    """Logs of children that were copied."""
+    blobs: int
+    is_sealed: bool
+
+
+@attrs.frozen(kw_only=True)
+class Recovery(Document):
+    """How far the logs of a tree verify: `refold recover`."""
+
+    logs: tuple[ReadLog, ...]
+    salvaged: SalvagedLog | None
+
+
+@attrs.frozen(kw_only=True)
+class PrintedAgent(Document):
+    """An agent that a file defines."""
+
+    id: str
+    name: str
+    description: str
+    model: str
+    tools: tuple[str, ...] | None
+    """`None` for those of its caller."""
+
+
+@attrs.frozen(kw_only=True)
+class AgentProblem(Document):
+    """A file that defines none."""
+
+    id: str
+    path: str
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class CheckedAgents(Document):
+    """What a folder of agents holds: `refold agents check`."""
+
+    folder: str
+    ok: bool
+    agents: tuple[PrintedAgent, ...]
+    problems: tuple[AgentProblem, ...]
+
+
+@attrs.frozen(kw_only=True)
+class PrintedDemo(Document):
+    """What came of each step; `None` where it was not taken: `refold demo`."""
+
+    log: str
+    status: str
+    reason: str
+    error: Fault | None
+    summary: str
+    children: dict[str, int]
+    intact: bool | None
+    complete: bool | None
+    identical: bool | None
+    tools_executed: int | None
+    entries: int | None
+    differences: int | None
+    duration_ms: int
+
+
+@attrs.frozen(kw_only=True)
+class ComparedRun(Document):
+    """What one run came to: `refold compare`."""
+
+    log: str
+    status: str
+    subagents: int
+    failed: int
+    calls: int
+    requests: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd_micros: int | None
+    duration_ms: int | None
+    differences: int
+    """From the first run."""
+    first_difference: str
+
+
+@attrs.frozen(kw_only=True)
+class PrintedEnds(Document):
+    """What people have to say: `refold resume --list`."""
+
+    log: str
+    questions: tuple[Question, ...]
+    doubts: tuple[Doubt, ...]
