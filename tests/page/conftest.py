@@ -54,10 +54,15 @@ def diff_page(desk_log: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def hostile_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the page of a run that says what is hostile wherever it can."""
-    folder = tmp_path_factory.mktemp("hostile")
+def hostile_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a run that says what is hostile wherever it can; not to be changed."""
+    log = tmp_path_factory.mktemp("hostile") / "hostile.jsonl"
     model = FunctionModel(lambda _request: HOSTILE, "clerk")
-    ran = record(hostile, HOSTILE, log=folder / "hostile.jsonl", tools=[refuses], model=model)
-    assert ran.ok
-    return exported(ran.log, folder)
+    assert record(hostile, HOSTILE, log=log, tools=[refuses], model=model).ok
+    return log
+
+
+@pytest.fixture(scope="session")
+def hostile_page(hostile_log: Path) -> Path:
+    """Return the page of that run."""
+    return exported(hostile_log, hostile_log.parent)

@@ -1,20 +1,25 @@
 """The page in a real browser: from disk, with the network off, under its own policy."""
 
 import base64
+import contextlib
 import gzip
 import re
 import shutil
 import subprocess
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from refold.engine.program.run import PlainRun
 from refold.page.document import page
-from refold.page.html import page_html
+from refold.page.html import diverged_html, page_html
 from refold.page.server import Server
-from tests.support.browsing import Browser
+from refold.replay.reexecute.reexecute import reexecute
+from tests.support.browsing import Browser, exported
+from tests.support.shown_runs import HOSTILE, order_status
 
 ASSETS = Path(__file__).parents[2] / "src/refold/page/assets"
 
@@ -88,6 +93,52 @@ def test_one_byte_changed_turns_the_badge_and_names_the_entry(
     browser.reads(".inspector", "Not intact: its bytes are not those that were hashed")
 
 
+def _broken(desk_log: Path, folder: Path, how: str) -> Path:
+    """Return a copy of a run that something befell."""
+    log = shutil.copytree(desk_log.parent, folder / "copy") / desk_log.name
+    lines = log.read_bytes().splitlines(keepends=True)
+    match how:
+        case "cut off":
+            log.write_bytes(b"".join(lines[:-1]) + lines[-1][:-9])
+        case "unsealed":
+            log.write_bytes(b"".join(lines[:-1]))
+        case "child missing":
+            log.with_name("desk.5.jsonl").unlink()
+        case _:
+            shutil.rmtree(next(log.parent.glob("*.blobs")))
+    return log
+
+
+@pytest.mark.parametrize(
+    ("how", "intact", "complete", "said"),
+    [
+        ("cut off", "✓ intact", "not complete", "torn tail"),
+        ("unsealed", "✓ intact", "not complete", "desk has no end that anything holds"),
+        ("child missing", "✓ intact", "not complete", "child log missing"),
+        ("blob missing", "not intact: entry 1 of desk.jsonl", "✓ complete", "blob missing"),
+    ],
+)
+def test_what_befell_a_log_is_said_with_its_place(
+    browser: Browser,
+    desk_log: Path,
+    tmp_path: Path,
+    how: str,
+    intact: str,
+    complete: str,
+    said: str,
+) -> None:
+    """As `verify` says it; what can be shown is shown."""
+    browser.open(exported(_broken(desk_log, tmp_path, how), tmp_path))
+
+    browser.until(lambda: "checking" not in browser.text("[data-answer=intact]"))
+    assert intact in browser.text("[data-answer=intact]")
+    assert complete in browser.text("[data-answer=complete]")
+    browser.click(".verdict summary")
+    assert said in browser.text(".verdict .panel")
+    assert len(browser.all(".treeview .row.tree")) > 20
+    assert browser.complaints() == []
+
+
 def test_without_webcrypto_it_says_so(browser: Browser, desk_page: Path) -> None:
     found = browser.command(
         "Page.addScriptToEvaluateOnNewDocument",
@@ -136,7 +187,7 @@ def test_lanes_show_calls_waiting_and_the_critical_path(browser: Browser, desk_p
     assert browser.all(".lane .mark.model")
     assert browser.all(".lane .mark.wait")
     assert browser.all(".lane .critical")
-    assert "of 500 ms" in browser.text(".lane .took")
+    assert "of 60.0 s" in browser.text(".lane .took")
     before = browser.text(".span")
     browser.click("[aria-label='Zoom in (+)']")
     assert browser.text(".span") != before
@@ -149,7 +200,7 @@ def test_a_thread_shows_messages_tools_and_images(browser: Browser, desk_page: P
 
     browser.reads(".messages", "You run a desk.")
     browser.until(lambda: browser.all(".messages img"))
-    assert browser.run("return document.querySelector('.messages img').naturalWidth") == 128
+    assert browser.run("return document.querySelector('.messages img').naturalWidth") == 192
     assert "say where order 1 is" in browser.text(".messages")
     browser.open(desk_page, "#/log/3/1/thread")
     browser.reads(".messages", "order_status")
@@ -220,6 +271,49 @@ def test_a_link_leads_to_its_entry_and_theme_keys_and_help_work(
     assert not browser.all(".inspector.open")
 
 
+def test_a_watched_command_shows_its_conversations(browser: Browser, tmp_path: Path) -> None:
+    """In tree, lanes and threads, each with what was said in it; and what is guaranteed."""
+    kept = Path(__file__).parents[2] / "fixtures/logs/0.1.0"
+    log = shutil.copytree(kept, tmp_path / "kept") / "watched.jsonl"
+    browser.open(exported(log, tmp_path))
+
+    assert "6 conversations: 5 completed, 1 cancelled" in browser.text(".top .sums")
+    assert "matched" in browser.text("[data-answer=guarantee]")
+    levels = "return [...document.querySelectorAll('.row.tree')].map((e) => e.ariaLevel).join('')"
+    assert browser.run(levels) == "1233222"
+    browser.click("[data-view=lanes]")
+    browser.until(lambda: browser.all(".lane .mark.model"))
+    assert len(browser.all(".lane")) == 6
+    assert not browser.all(".marks .critical")
+    browser.click("[data-view=tree]")
+    browser.run("document.querySelectorAll('.row.tree')[2].click()")
+    browser.click("[data-view=thread]")
+    browser.reads(".messages", "Find a place to walk above the city")
+    assert "Plan a day in Bergen" not in browser.text(".messages")
+    assert browser.complaints() == []
+
+
+def _other_desk(run: PlainRun, _orders: int) -> None:
+    """Ask first what no other desk asks."""
+    run.model([{"role": "user", "content": "Who am I?"}])
+
+
+def test_where_a_replay_diverged_stands_above_all(
+    browser: Browser, desk_log: Path, tmp_path: Path
+) -> None:
+    report = reexecute(desk_log, _other_desk, tools=[order_status])
+    target = tmp_path / "diverged.html"
+    target.write_text(diverged_html(desk_log, report.divergences), encoding="utf-8")
+    browser.open(target)
+
+    browser.reads(".top .pinned", "Its replay diverged: desk, entry 1")
+    browser.reads(".top .pinned", "Who am I?")
+    browser.click(".top .pinned a")
+    browser.reads(".inspector", "desk, entry 1")
+    assert browser.run(_CUT) == []
+    assert browser.complaints() == []
+
+
 # --- two runs, and runs that are served ------------------------------------------------------
 
 
@@ -269,19 +363,69 @@ def test_print_shows_every_row_on_light_ground(browser: Browser, desk_page: Path
         browser.command("Emulation.setEmulatedMedia", media="")
 
 
+_ROW: dict[str, Any] = {
+    "agent": "",
+    "models": ["clerk"],
+    "started_us": 1_795_344_042_392_452,
+    "duration_ms": 61_000,
+    "subagents": 77,
+    "failed": 2,
+    "input_tokens": 1_213_000,
+    "output_tokens": 54_000,
+    "cost_usd_micros": 12_345_678,
+}
+
+
 class _Runs:
-    def __init__(self, log: Path) -> None:
-        self._log = log
+    def __init__(self, log: Path, *more: dict[str, Any]) -> None:
+        self._log, self._more = log, more
 
     def rows(self) -> list[dict[str, Any]]:
-        kept = {"agent": "", "models": ["clerk"], "started_us": 1_795_344_042_392_452}
-        return [
-            kept | {"id": "one", "path": "desk.jsonl", "status": "completed", "program": "desk"},
-            kept | {"id": "two", "path": "b.jsonl", "status": "failed", "program": "bad"},
-        ]
+        desk = {"id": "one", "path": "desk.jsonl", "status": "completed", "program": "desk"}
+        bad = {"id": "two", "path": "b.jsonl", "status": "failed", "program": "bad", "failed": 0}
+        return [_ROW | desk, _ROW | bad, *(_ROW | each for each in self._more)]
 
     def log(self, run: str) -> Path:
         return {"one": self._log}[run]
+
+
+@contextlib.contextmanager
+def _served(browser: Browser, runs: _Runs) -> Iterator[None]:
+    """Show the start page of some runs."""
+    with Server(runs, "t0ken") as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        browser.visit(server.url)
+        yield
+        browser.driver.get("about:blank")
+        server.shutdown()
+
+
+def test_runs_are_found_by_status_program_and_words(browser: Browser, desk_log: Path) -> None:
+    """All of them at once; those with failed children are a status of their own."""
+    many = [
+        {"id": f"r{n}", "path": f"runs/r{n}.jsonl", "status": "completed", "program": "nightly"}
+        for n in range(500)
+    ]
+    with _served(browser, _Runs(desk_log, *many)):
+        browser.reads(".start", "502 runs")
+        assert len(browser.all(".runrow[role=option]")) < 60
+        assert "1,267,000" in browser.text(".runrow .tokens")
+        assert "$12.35" in browser.text(".runrow .cost")
+        _choose(browser, "[aria-label=Status]", "with failed")
+        browser.reads(".start", "501 of 502 runs")
+        _choose(browser, "[aria-label=Program]", "desk")
+        browser.reads(".start", "1 of 502 runs")
+        _choose(browser, "[aria-label=Status]", "failed")
+        browser.reads(".start", "0 of 502 runs")
+
+
+def _choose(browser: Browser, selector: str, value: str) -> None:
+    browser.run(
+        "const it = document.querySelector(arguments[0]); it.value = arguments[1];"
+        "it.dispatchEvent(new Event('change'))",
+        selector,
+        value,
+    )
 
 
 def test_the_start_page_lists_runs_and_a_growing_log_is_followed(
@@ -290,9 +434,7 @@ def test_the_start_page_lists_runs_and_a_growing_log_is_followed(
     log = tmp_path / "survey.jsonl"
     lines = survey_log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join(lines[:3]))
-    with Server(_Runs(log), "t0ken") as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        browser.visit(server.url)
+    with _served(browser, _Runs(log)):
         browser.reads(".start", "2 runs")
         browser.press("/", *"desk.js")
         browser.reads(".start", "1 of 2 runs")
@@ -305,8 +447,6 @@ def test_the_start_page_lists_runs_and_a_growing_log_is_followed(
         browser.reads(".entriesview", "6 entries")
         browser.until(lambda: browser.text("[data-answer=intact]") == "✓ intact")
         assert browser.complaints() == []
-        browser.driver.get("about:blank")
-        server.shutdown()
 
 
 # --- hostile content -------------------------------------------------------------------------
@@ -329,6 +469,34 @@ def test_hostile_content_is_text_in_every_view(
         for hidden in "\x1b\x07\u202e\u2066\u200b\U000e0041":
             assert hidden not in shown
         assert browser.complaints() == []
+
+
+def _is_inert(browser: Browser) -> None:
+    assert browser.run("return window.hit ?? null") is None
+    assert browser.run("return document.querySelectorAll('#app script, #app img').length") == 0
+    shown = browser.run("return document.body.innerText")
+    for hidden in "\x1b\x07\u202e\u2066\u200b\U000e0041":
+        assert hidden not in shown
+    assert browser.complaints() == []
+
+
+def test_hostile_content_is_text_where_two_runs_are_compared(
+    browser: Browser, hostile_log: Path, desk_log: Path, tmp_path: Path
+) -> None:
+    for one, other in ((hostile_log, desk_log), (desk_log, hostile_log)):
+        browser.open(exported(one, tmp_path, other))
+        browser.until(lambda: len(browser.all(".pairrow")) > 2)
+        for row in range(3):
+            browser.run("document.querySelectorAll('.pairrow')[arguments[0]].click()", row)
+        browser.reads(".compareview", "<script>window.hit=1</script>")
+        _is_inert(browser)
+
+
+def test_hostile_content_is_text_on_the_start_page(browser: Browser, desk_log: Path) -> None:
+    names = dict.fromkeys(("path", "status", "program", "agent"), HOSTILE)
+    with _served(browser, _Runs(desk_log, names | {"id": HOSTILE, "models": [HOSTILE]})):
+        browser.reads(".start", "<script>window.hit=1</script>")
+        _is_inert(browser)
 
 
 def test_controls_stand_as_escapes(browser: Browser, hostile_page: Path) -> None:
@@ -363,6 +531,19 @@ def test_no_text_overlaps_or_is_cut(browser: Browser, desk_page: Path, width: in
         browser.open(desk_page, place, width=width)
         browser.until(lambda: "checking" not in browser.text("[data-answer=intact]"))
         assert browser.run(_CUT) == [], place
+
+
+@pytest.mark.parametrize("width", [360, 1280, 2560])
+def test_no_text_overlaps_or_is_cut_beside_another_run_and_on_the_start_page(
+    browser: Browser, desk_log: Path, diff_page: Path, width: int
+) -> None:
+    for place in ("", "#/log/5/3/compare"):
+        browser.open(diff_page, place, width=width)
+        browser.until(lambda: "checking" not in browser.text("[data-answer=intact]"))
+        assert browser.run(_CUT) == [], place
+    with _served(browser, _Runs(desk_log)):
+        browser.reads(".start", "2 runs")
+        assert browser.run(_CUT) == []
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -85,7 +85,7 @@ def _agrees(log: Path) -> None:
 
 def _told(node: dict[str, Any], logs: list[Path]) -> dict[str, Any]:
     told = {name: value for name, value in node.items() if name not in ("seq", "cost_usd_micros")}
-    told["log"] = "" if node["log"] is None else str(logs[node["log"]])
+    told["log"] = "" if node["log"] is None or node["scope"] else str(logs[node["log"]])
     told["children"] = [_told(child, logs) for child in node["children"]]
     plain: dict[str, Any] = _plain(told)
     return plain

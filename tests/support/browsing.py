@@ -1,5 +1,6 @@
 """A real browser that shows a page from disk: what a person would do, and read."""
 
+import contextlib
 import functools
 import shutil
 import time
@@ -83,8 +84,16 @@ class Browser:
 
     def click(self, selector: str) -> None:
         """Click the first element that a selector names, when it is there."""
-        self.until(lambda: self.all(selector))
-        self.all(selector)[0].click()
+        self.until(lambda: self._clicked(selector), selector)
+
+    def _clicked(self, selector: str) -> bool:
+        from selenium.common.exceptions import StaleElementReferenceException  # noqa: PLC0415 - an extra
+
+        for found in self.all(selector)[:1]:
+            with contextlib.suppress(StaleElementReferenceException):  # it was just drawn anew
+                found.click()
+                return True
+        return False
 
     def press(self, *keys: str) -> None:
         """Press keys where the focus is."""

@@ -26,7 +26,7 @@ def _chunk(kind: bytes, content: bytes) -> bytes:
     return struct.pack(">I", len(content)) + body + struct.pack(">I", zlib.crc32(body))
 
 
-def picture(size: int = 128) -> bytes:
+def picture(size: int = 192) -> bytes:
     """Return a PNG of more bytes than a line holds: grey noise that does not compress."""
     rows = b"".join(
         b"\0" + bytes((x * x * 31 + y * y * 17 + x * y) % 251 for x in range(size))
@@ -53,7 +53,9 @@ async def order_status(order: int) -> dict[str, Any]:
 
 def _reply(request: ModelRequest) -> Reply:
     said = request.messages[-1]["content"]
-    return f"I have read: {said[:60] if isinstance(said, str) else 'a picture'}. " + "Fine. " * 60
+    read = said[:60] if isinstance(said, str) else "a picture"
+    usage = {"input_tokens": 213, "output_tokens": 77, "cost_usd_micros": 1_794}
+    return {"text": f"I have read: {read}. " + "Fine. " * 60, "usage": usage}
 
 
 def late_for_5(request: ModelRequest) -> Reply:
@@ -90,7 +92,7 @@ async def desk(run: Run, orders: int) -> Any:
                     brief=f"say where order {order} is",
                     agent="clerk",
                     tool="Task",
-                    limits=Limits(timeout_seconds=0.5),
+                    limits=Limits(timeout_seconds=60),
                 )
             )
         return outcome.status

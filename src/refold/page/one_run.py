@@ -82,7 +82,7 @@ class OneRun:
             "content": self.content,
             "verdict": _verdict(self.verification, self.ids, content=self.content),
             "logs": [self._log(path, starts.get(path)) for path in self.ids],
-            "tree": _node(self.tree, self.ids, starts),
+            "tree": self._tree(starts),
             "totals": totals(self.tree),
             "lanes": self.lanes,
             "critical": self._critical(links),
@@ -96,6 +96,22 @@ class OneRun:
             document["entries"] = {
                 str(number): self._bare(path) for path, number in self.ids.items()
             }
+        return document
+
+    def _tree(self, starts: dict[Path, dict[str, int]]) -> dict[str, Any]:
+        """Return the tree, logs by number; `seq` is where a run was started, or a talk began."""
+        document = self.tree.as_json()
+        root = self.ids[self.log]
+        begins = {scope: seq for seq, scope in reversed([*enumerate(self.scopes[root])])}
+        waiting = [document]
+        for node in waiting:
+            path = Path(node["log"]) if node["log"] else None
+            node["log"] = self.ids.get(path) if path else None
+            node["seq"] = starts[path]["seq"] if path in starts else None
+            if node["scope"]:
+                node |= {"log": root, "seq": begins.get(node["scope"])}
+            node["cost_usd_micros"] = node["usage"]["cost_usd_micros"]
+            waiting.extend(node["children"])
         return document
 
     def _critical(self, links: dict[tuple[int, int], list[Link]]) -> list[list[Any]]:
@@ -239,21 +255,6 @@ def _verdict(found: Verification, ids: dict[Path, int], *, content: bool) -> dic
     ]
     answers = {name: getattr(found, name) for name in ("intact", "complete", "authentic")}
     return answers | {"problems": problems}
-
-
-def _node(
-    tree: RunNode, ids: dict[Path, int], starts: dict[Path, dict[str, int]]
-) -> dict[str, Any]:
-    document = tree.as_json()
-    waiting = [document]
-    for node in waiting:
-        path = Path(node["log"]) if node["log"] else None
-        node["log"] = ids.get(path) if path else None
-        start = starts.get(path) if path else None
-        node["seq"] = start["seq"] if start else None
-        node["cost_usd_micros"] = node["usage"]["cost_usd_micros"]
-        waiting.extend(node["children"])
-    return document
 
 
 def _lanes(tree: RunNode, ids: dict[Path, int]) -> dict[Path, dict[str | None, Lane]]:

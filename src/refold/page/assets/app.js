@@ -74,17 +74,17 @@ function start(page) {
 	// --- the badge ---
 	const verdict = h("details.verdict");
 	function judge() {
-		const now = app.checked, told = app.page.verdict ?? {}, found = now?.problems ?? [];
-		const place = (p) => h("li", h("a", { href: `#/log/${p.log ?? 0}/${Math.max(0, p.seq ?? (p.line ?? 1) - 1)}/entries` }, `${short(p.name ?? app.nameOf(p.log), 120)}, entry ${p.seq ?? (p.line ?? 1) - 1}`), `: ${short(p.what, 300)}`);
+		const now = app.checked, told = app.page.verdict, found = now?.problems ?? [];
+		const place = (p) => h("li", p.log === null ? short(p.name, 120) : h("a", { href: `#/log/${p.log ?? 0}/${Math.max(0, p.seq ?? (p.line ?? 1) - 1)}/entries` }, `${short(p.name ?? app.nameOf(p.log), 120)}, entry ${p.seq ?? (p.line ?? 1) - 1}`), `: ${short(p.what, 300)}`);
 		const broken = found.length > 0 || told.intact === false, checking = !now || now.state === "checking", unable = now?.state === "unable";
-		const at = found[0] ?? told.problems?.[0];
+		const at = found[0] ?? told.problems[0];
 		const intact = broken ? ["bad", at ? `not intact: entry ${at.seq ?? (at.line ?? 1) - 1} of ${short(at.name ?? app.nameOf(at.log), 60)}` : "not intact"] : unable ? ["warn", "not checked here"] : checking ? ["plain", `checking … ${now?.all ? Math.floor((now.done / now.all) * 100) : 0} %`] : ["good", "intact"];
 		const isComplete = told.complete !== false && !(now?.open?.length), complete = broken && told.complete === null ? ["warn", "complete: cannot be said"] : isComplete ? ["good", "complete"] : ["warn", "not complete"];
 		const chip = ([tone, word], name) => h("span", { class: `chip ${tone}`, "data-answer": name }, h("span", { hush: true }, { good: "✓", bad: "✕", warn: "!" }[tone] ?? "·"), " ", word);
 		const wasOpen = verdict.open;
 		verdict.replaceChildren(h("summary", { label: null }, chip(intact, "intact"), chip(complete, "complete"), chip(["plain", "not signed"], "authentic"), chip(["plain", `guarantee: ${app.page.guarantee}`], "guarantee")),
 			h("div.panel", h("p", unable ? `Not checked here: ${now.why}. Whoever wrote this page was told: ${told.intact ? "intact" : "not intact"}.` : checking ? "This page is checking every line of its logs." : `This page has checked ${count(now.done, "entry", "entries")} in ${count(store.logs.size, "log")} itself: each line's hash over the line before it, and both ends of each child.`),
-				broken ? h("ul", found.slice(0, 20).map(place), (told.problems ?? []).slice(0, 20).map(place)) : null,
+				found.length || told.problems.length ? h("ul", found.slice(0, 20).map(place), told.problems.slice(0, 20).map(place)) : null,
 				h("p", isComplete ? "Complete: every log is sealed, or its parent holds its head." : `Not complete: ${now?.open?.length ? now.open.slice(0, 5).map((id) => app.nameOf(id)).join(", ") : "a log"} has no end that anything holds.`),
 				h("p", "Authentic: nothing is signed. Who can write the logs can write others that are intact; only a head kept elsewhere tells. The head of the root is ", h("code.head", store.logs.get(0)?.said.head ?? "–"), "."),
 				h("p", app.page.guarantee === "matched" ? "Guarantee “matched”: a command was watched; replay matches its requests." : "Guarantee “kernel”: the program ran on the kernel; replay executes it again and names each divergence.")));

@@ -60,12 +60,12 @@ export async function check(store, tell) {
 			tell(now);
 			await pause();
 		}
-		if (log.filled > (log.offsets[log.lines] ?? 0)) bad(log.lines, "a line breaks off here");
 		const head = decoder.decode(last);
 		if (head !== said.head) bad(Math.max(0, log.lines - 1), "the last entry has another hash than when this page was written");
 		// Both ends of a child: its first line names the start, the parent's delivery its head and length.
 		const above = said.parent, first = log.entry(0), end = log.entry(log.lines - 1);
 		let kept = end?.kind === "run.finished";
+		if (kept && log.filled > log.offsets[log.lines]) bad(log.lines, "something stands behind its end");
 		if (above) {
 			const start = [...(told.get(above.log)?.values() ?? [])].find((each) => each.seq === above.seq);
 			if (!start || start.started !== first?.data?.parent?.hash) bad(0, "it answers another start than its parent's log has");

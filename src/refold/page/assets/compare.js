@@ -15,11 +15,11 @@ export function compare(app) {
 	const all = h("input", { type: "checkbox", onchange: () => { only = !all.checked; update(); } });
 	const side = (log, seq, change, value) => {
 		const e = log === null || seq === null ? null : app.store.entry(log, seq);
-		return h("span.side", e ? [h("span.seq", `${app.nameOf(log, true)} ${seq}`), h("span.kind", e.kind), h("span.what", change ? `${change[0]}: ${value?.absent === true ? "not there" : short(value)}` : summary(e))] : h("span.quiet", seq === null ? "not there" : "…"));
+		return h("span.side", e ? [h("span.seq", `${app.nameOf(log, true)} ${seq}`), h("span.kind", e.kind), h("span.what", change ? `${change[0] || "all of it"}: ${value?.absent === true ? "not there" : short(value)}` : summary(e))] : h("span.quiet", seq === null ? "not there" : "…"));
 	};
 	const list = new List({
 		label: "Entries of both runs", count: () => rows.length,
-		draw: (i) => { const [al, as, bl, bs, status, [change]] = rows[i], [sign, word] = SIGNS[status]; return h("div", { class: `pairrow ${status}` }, h("span.sign", { title: word }, sign, h("span.unseen", ` ${word}`)), side(al, as, change, change?.[1]), side(bl, bs, change, change?.[2])); },
+		draw: (i) => { const [al, as, bl, bs, status, changes] = rows[i], change = status === "changed" && changes[0], [sign, word] = SIGNS[status]; return h("div", { class: `pairrow ${status}` }, h("span.sign", { title: word }, sign, h("span.unseen", ` ${word}`)), side(al, as, change, change && change[1]), side(bl, bs, change, change && change[2])); },
 		choose: (i) => show(rows[i]),
 	});
 	const said = h("span.quiet"), detail = h("div.difference");
