@@ -11,6 +11,7 @@
         NestedRun                `record`, `resume`, `reexecute` … inside of a program
         ProgramRefused           a program that does not take a run and its input
         ProgramNotFound          a program that cannot be imported or is none
+        OptionRefused            an option of a public call that is of another kind
         ModelNotFound            a model named in a form that does not exist
         ScriptRefused            a script of replies that is none
         ToolRefused              a tool that cannot be registered
@@ -59,6 +60,7 @@
       AttemptsExhausted          a run that was resumed as often as allowed
       OutcomeMissing             nothing recorded for what was asked, and it may not run live
       RecordingGone              the process that has the log of a watched command takes no more
+      RunFailed                  `Recording.result()` of a run that did not complete
       Diverged                   a re-execution asked for something else than the record
       Nondeterministic           … right after the run, under `record(check=True)`
 
@@ -200,6 +202,32 @@ class ProgramRefused(Detailed, UsageError):
         "program {name}{signature} is called as {name}(run, input): "
         "define it with these two parameters"
     )
+
+
+class RunFailed(Detailed, RefoldError):
+    """`Recording.result()` was asked of a run that did not complete (CONTRACT.md §9.6)."""
+
+    log: str
+    status: str
+    reason: str
+    said: str
+    """What went wrong, and where; empty where nothing raised."""
+
+    def __str__(self) -> str:
+        return f"{self.log}: the run ended as {self.status}: {self.said or self.reason}"
+
+
+class OptionRefused(Detailed, UsageError):
+    """An option of a public call is of another kind than it takes (CONTRACT.md §9.6)."""
+
+    call: str
+    """`record`, `resume`, …"""
+    option: str
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"{self.call}({self.option}=…): expected {self.expected}; found {self.found}"
 
 
 class ModelNotFound(Detailed, UsageError):

@@ -201,3 +201,34 @@ def test_every_question_is_answered_where_the_table_says() -> None:
 def test_every_page_is_found_from_the_first(page: str) -> None:
     """The table of contents has it."""
     assert re.search(rf"^(\w.*<)?{page.removesuffix('.md')}>?$", PAGES["index.md"], re.MULTILINE)
+
+
+_MYPY: Final = ("mypy", "--no-error-summary", "--cache-dir", "../cache", ".")
+_PYRIGHT: Final = ("basedpyright", "--level", "error", "--pythonpath", sys.executable)
+
+
+@pytest.mark.long
+def test_type_checkers_accept_every_program(tmp_path: Path) -> None:
+    """Those that are saved and those that are run, beside each other as the pages have them."""
+    folders = []
+    for number, blocks in enumerate(SECTIONS.values()):
+        folder = tmp_path / f"section_{number:02}"
+        folder.mkdir()
+        for place, block in enumerate(blocks):
+            if block.language == "python":
+                (folder / (block.name or f"block_{place:02}.py")).write_text(block.text)
+                folders.append(folder)
+
+    assert len(folders) > 20
+    assert [said for folder in sorted(set(folders)) if (said := _refused(_MYPY, folder))] == []
+    roots = [{"root": folder.name} for folder in sorted(set(folders))]
+    settings = {"typeCheckingMode": "standard", "executionEnvironments": roots}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
+    assert _refused(_PYRIGHT, tmp_path) == ""
+
+
+def _refused(checker: tuple[str, ...], folder: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", *checker], cwd=folder, capture_output=True, text=True, check=False
+    )
+    return done.stdout + done.stderr if done.returncode else ""

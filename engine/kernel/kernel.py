@@ -436,7 +436,7 @@ class Kernel:
             return gave_up()
         if result.error is not None:
             verdict = verdict_of_error(result.error)
-            return attrs.evolve(verdict, place=place_of(result.error))
+            return attrs.evolve(verdict, place=place_of(result.error), raised=result.error)
         verdict, hit = verdict_of_value(result.value, self.limits.output_bytes)
         if hit is not None:
             self.emit(hit, None)

@@ -32,7 +32,7 @@ from refold.engine.errors import (
 from refold.engine.events.events import LimitHit
 from refold.engine.events.outcome import Fault, Report
 from refold.engine.log.blobs import DATA_MAX, encode_data
-from refold.engine.loop.loop import CALLBACKS_MAX, Loop, Task, is_asyncios, is_engines
+from refold.engine.loop.loop import CALLBACKS_MAX, Loop, Task, is_asyncios, is_engines, is_librarys
 
 _END_BYTES_MAX: Final = DATA_MAX - 32 * 1024
 """What the end of a run may hold of the program's; the rest of its entry needs room, too."""
@@ -49,6 +49,8 @@ class Verdict:
     report: Report | None = None
     place: tuple[str, int] | None = None
     """File and line of the program that raised; for people, and in no digest."""
+    raised: BaseException | None = None
+    """What the program raised, where that happened in this process; in no log."""
 
 
 @attrs.frozen
@@ -131,14 +133,18 @@ _REFOLD: Final = refold.engine.__path__[0].rpartition("/")[0]
 
 
 def place_of(error: BaseException) -> tuple[str, int] | None:
-    """Return file and line of the innermost frame of the program that `error` went through."""
-    place = None
+    """Return file and line of the innermost frame that `error` went through of the user's own code.
+
+    Where there is none, of a library that is no part of the engine.
+    """
+    place, is_own = None, False
     for frame, line in traceback.walk_tb(error.__traceback__):
         file = frame.f_code.co_filename
         if place is not None and isinstance(error, NestedRun) and file.startswith(_REFOLD):
             break  # the program called it; below are calls of ours, not all of the engine
-        if not is_engines(file):
-            place = file, line
+        own = not is_librarys(file)
+        if own or not (is_own or is_engines(file)):
+            place, is_own = (file, line), own
     return place
 
 

@@ -65,8 +65,7 @@ def _adapter_for(frame: FrameType | None) -> str:
 def _programs_own(frame: FrameType | None) -> FrameType | None:
     """Return the first frame, from the innermost out to the step, that is no library's."""
     while frame is not None and frame.f_code is not Loop.step.__code__:
-        name = frame.f_code.co_filename
-        if not name.startswith((_STDLIB, _OURS)) and "-packages/" not in name:
+        if not is_librarys(frame.f_code.co_filename):
             return frame
         frame = frame.f_back
     return None
@@ -82,6 +81,11 @@ _collecting = _Collecting()
 def is_engines(file: str) -> bool:
     """Return whether a source file belongs to the engine or to asyncio, and not to a program."""
     return file.startswith((_ASYNCIO_FILES, _OURS))
+
+
+def is_librarys(file: str) -> bool:
+    """Return whether a source file belongs to Refold, to Python or to an installed package."""
+    return file.startswith((_STDLIB, _OURS)) or "-packages/" in file
 
 
 def is_asyncios(file: str) -> bool:

@@ -9,7 +9,7 @@ import re
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, ParamSpec, Protocol, TypeVar
 
 import attrs
 
@@ -193,6 +193,27 @@ class Model(Protocol):
             ModelError: the request failed after the client's own retries.
         """
         ...
+
+
+P = ParamSpec("P")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class TypedTool(Protocol[P, R_co]):
+    """A tool that is a function, too: for type checkers, who know its arguments and its result."""
+
+    @property
+    def effect(self) -> EffectClass:
+        """What it does to the world."""
+        ...
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Call the function itself; nothing is recorded."""
+        ...
+
+
+class ArgumentsDoNotFit(Protocol):
+    """What type checkers say of a call whose arguments do not fit the tool: nothing can use it."""
 
 
 Draw = Callable[[str, str, Callable[[], Json]], Json]

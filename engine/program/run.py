@@ -11,9 +11,9 @@ import datetime as dt
 import os
 import random as _random
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Never
+from typing import Any, Never, ParamSpec, TypeVar, overload
 
 import attrs
 
@@ -30,7 +30,15 @@ from refold.engine.kernel.pending import Child
 from refold.engine.kernel.unawaited import Add, to_be_awaited
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.people import APPROVAL, approval_question, check_approved, needs_approval
-from refold.engine.ports.ports import Model, ModelReply, ModelRequest, Tool, ToolDefinition
+from refold.engine.ports.ports import (
+    ArgumentsDoNotFit,
+    Model,
+    ModelReply,
+    ModelRequest,
+    Tool,
+    ToolDefinition,
+    TypedTool,
+)
 from refold.engine.ports.programs import ship
 
 # Wherever programs run, their children may be agents.
@@ -38,6 +46,9 @@ ship(
     "refold.engine.program.agent",
     {"agent": "c5a734a57ab606923c7f30f3de766e4f1eb024bcf2c8d2a483456f5d18db20e5"},
 )
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _running: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, "weakref.ref[Run]"] = (
@@ -142,8 +153,10 @@ class _Face:
         )
         return value
 
-    def secret(self, name: str, /) -> Secret:
+    def secret(self, name: str, /) -> Any:
         """Return a handle to a secret: an argument for tools, which are given its value.
+
+        Type checkers see no type: a tool says `str` of what it is given.
 
         The value is that of `record(secrets={name: …})`, else of the environment variable.  It is
         read just before a tool runs, stands in no log, and is taken out of whatever comes back from
@@ -228,8 +241,28 @@ class _Face:
 class Run(_Face):
     """The `run` of an `async def program(run, input)`."""
 
+    @overload
+    def tool(
+        self, tool: TypedTool[P, Awaitable[R]], /, *unnamed: P.args, **arguments: P.kwargs
+    ) -> Coroutine[Any, Any, R]: ...
+
+    @overload
+    def tool(
+        self, tool: TypedTool[P, R], /, *unnamed: P.args, **arguments: P.kwargs
+    ) -> Coroutine[Any, Any, R]: ...
+
+    @overload
+    def tool(
+        self, tool: TypedTool[..., Any], /, *unnamed: Any, **arguments: Any
+    ) -> ArgumentsDoNotFit: ...
+
+    @overload
+    def tool(
+        self, tool: Tool | str, /, *unnamed: Never, **arguments: Any
+    ) -> Coroutine[Any, Any, Any]: ...
+
     @to_be_awaited
-    async def tool(self, tool: Tool | str, /, *unnamed: Never, **arguments: Any) -> Any:
+    async def tool(self, tool: Any, /, *unnamed: Any, **arguments: Any) -> Any:
         """Call a tool, and return its result as its return annotation says.
 
         Raises:
@@ -361,7 +394,23 @@ class PlainRun(_Face):
         super().__init__(kernel)
         self._asynchronous = asynchronous
 
-    def tool(self, tool: Tool | str, /, *unnamed: Never, **arguments: Any) -> Any:
+    @overload
+    def tool(
+        self, tool: TypedTool[P, Awaitable[R]], /, *unnamed: P.args, **arguments: P.kwargs
+    ) -> R: ...
+
+    @overload
+    def tool(self, tool: TypedTool[P, R], /, *unnamed: P.args, **arguments: P.kwargs) -> R: ...
+
+    @overload
+    def tool(
+        self, tool: TypedTool[..., Any], /, *unnamed: Any, **arguments: Any
+    ) -> ArgumentsDoNotFit: ...
+
+    @overload
+    def tool(self, tool: Tool | str, /, *unnamed: Never, **arguments: Any) -> Any: ...
+
+    def tool(self, tool: Any, /, *unnamed: Any, **arguments: Any) -> Any:
         """Call a tool, and return its result as its return annotation says.
 
         Raises:

@@ -126,7 +126,7 @@ class Recorder:
         self.is_settling = False
         """Whether the program has ended, and what it left may still come to its end."""
         self._is_over = False
-        self._place: tuple[str, int] | None = None
+        self._verdict: Verdict | None = None
         self._origin = f"{request.identity.root_id}\0{request.identity.path}"
         self._deadline_us = _microseconds(request.limits.timeout_seconds)
         # A child's runner ends it from outside; nobody does so for a root.
@@ -197,7 +197,8 @@ class Recorder:
             fold=self.fold,
             duration_ms=self._timers.virtual_us() // 1000,
             interrupted=self._interrupted or self._kernel.interrupt is not None,
-            place=self._place,
+            place=self._verdict.place if self._verdict is not None else None,
+            raised=self._verdict.raised if self._verdict is not None else None,
             questions=self._questions,
             slips=self._kernel.slips,
             unheard=tuple(self._kernel.unheard),
@@ -762,7 +763,7 @@ class Recorder:
             session_digest=request.session.digest() if request.session else None,
         )
         finished = self._ledger.seal(self._redacted(said, None), _place(verdict))
-        self._place = verdict.place
+        self._verdict = verdict
         return finished
 
     def _settle(self) -> list[str]:

@@ -47,6 +47,8 @@ class Recorded:
     interrupted: bool = False
     place: tuple[str, int] | None = None
     """File and line of the program that raised, if it did."""
+    raised: BaseException | None = None
+    """What it raised."""
     questions: tuple[Question, ...] = ()
     """What a suspended run waits for; its log has no `run.finished`."""
     slips: tuple[Slip, ...] = ()

@@ -19,7 +19,7 @@ import attrs
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.plain import to_json
-from refold.engine.errors import NotCanonical, UsageError
+from refold.engine.errors import NotCanonical, RunFailed, UsageError
 from refold.engine.events.events import RunFinished
 from refold.engine.events.limits import CEILINGS, Limits
 from refold.engine.events.outcome import Artifact, Fault, Usage
@@ -86,6 +86,9 @@ class Recording:
     and, under `record(check=True)`, where
     it read the world and not `run` (§12.12)."""
 
+    cause: BaseException | None = attrs.field(default=None, eq=False, repr=False)
+    """What the program raised, in this process alone; no log holds it."""
+
     @classmethod
     def of(cls, finished: RunFinished, **stands: Any) -> Self:
         """Return what a run's last event says, beside where its log stands."""
@@ -104,6 +107,32 @@ class Recording:
     def ok(self) -> bool:
         """Whether the program returned."""
         return self.status == "completed"
+
+    def result(self) -> Json:
+        """Return the output.
+
+        Raises:
+            RunFailed: the run did not complete; its `__cause__` is what the program raised, where
+                that happened in this process.
+        """
+        if self.ok:
+            return self.output
+        raise RunFailed(str(self.log), self.status, self.reason, self.message) from self.cause
+
+    @property
+    def message(self) -> str:
+        """What went wrong, and where, in one line; empty where nothing did."""
+        if self.error is None:
+            return ""
+        return f"{self.error.message} ({self.where})" if self.where else self.error.message
+
+    def __fspath__(self) -> str:
+        """Return the path of its log: whatever takes a log takes a recording."""
+        return str(self.log)
+
+    def __str__(self) -> str:
+        told = f": {self.message or self.reason}" if not self.ok else ""
+        return f"{self.status}{told}  {self.log}"
 
 
 def record(
@@ -352,6 +381,7 @@ def recording_of(recorded: Recorded) -> Recording:
         usage=usage_of(recorded),
         duration_ms=recorded.duration_ms,
         questions=recorded.questions,
+        cause=recorded.raised,
         warnings=tuple(map(str, (*recorded.slips, *recorded.unheard))),
     )
 

@@ -6,34 +6,53 @@ those that are given, and plain functions become tools.
 
 import asyncio
 import contextlib
+import inspect
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 import refold.programs  # noqa: F401 - `refold.record` knows them by name
 from refold.engine.encoding.canonical import Json
+from refold.engine.errors import OptionRefused
 from refold.engine.log import read_entries
-from refold.engine.ports.ports import Program, Reference, SessionPort, Tool
+from refold.engine.ports.ports import (
+    ChildRunner,
+    Clock,
+    Durability,
+    Model,
+    Program,
+    Question,
+    Reference,
+    SessionPort,
+    Tool,
+)
 from refold.engine.runners.recording import Recording
 from refold.engine.runners.recording import record as _record
 from refold.engine.runners.recording import record_async as _record_async
+from refold.options import Tools, checked
 from refold.tools.contract.tool_types import as_tool
 
 if TYPE_CHECKING:
+    from refold.engine.events.limits import Limits
+    from refold.engine.secrets.redaction import Redaction
     from refold.replay.bulk.bulk import Execute, Programs
     from refold.replay.bulk.report import BulkReport
+    from refold.replay.difference.comparators import Comparator
     from refold.replay.partial.drift_report import DriftReport
+    from refold.replay.partial.sources import Sources
     from refold.replay.reexecute.report import ReplayReport
     from refold.replay.resume.fork import Fork
     from refold.replay.resume.open_ends import OpenEnds
     from refold.replay.what_if.order_report import ExploreReport
     from refold.replay.what_if.sensitivity import SensitivityReport
 
-Tools = Sequence[Tool | Callable[..., Any]]
+LogPath = str | os.PathLike[str]
+"""A path, or a `Recording`, which stands for its log."""
 
 
 def record(
@@ -41,32 +60,86 @@ def record(
     input: Json = None,  # noqa: A002 - the word of the domain
     /,
     *,
+    log: "LogPath | None" = None,
     tools: Tools = (),
+    model: "Model | str | None" = None,
+    models: "Mapping[str, Model | str] | None" = None,
+    runner: str = "in-process",
+    runners: "Mapping[str, ChildRunner] | None" = None,
+    limits: "Limits | None" = None,
+    seed: str | int | None = None,
+    clock: "Clock | None" = None,
+    session: "SessionPort | None" = None,
+    durability: "Durability" = "group",
+    ask: "Callable[[Question], Json] | None" = None,
+    secrets: Mapping[str, str] | None = None,
+    redaction: "Redaction | None" = None,
+    volatile: Sequence[str] = (),
     check: bool | None = None,
-    **options: Any,
 ) -> Recording:
     """Run `program(run, input)` and record it; return how it ended, whatever that was.
 
-    Options are those of `refold.engine.runners.recording.record`: `log`, `model`, `models`,
-    `runner`, `runners`, `limits`, `seed`, `clock`, `session`, `durability`, `ask`, `secrets`,
-    `redaction`, `volatile`.  A plain function among `tools` becomes a tool that is taken to change
-    the world.
-
-    With `check`, the run is re-executed right after it was recorded, here and in fresh processes
-    with another hash seed, time zone and working directory, and the recording's `warnings` say what
-    the program read beside `run`.  Where the variable `REFOLD_CHECK` is 1, every run is, and they
-    are Python's warnings, too.
+    Args:
+        program: A function, `async def` or plain; or ``module:name``, ``file.py:name``.
+        input: Any value that a log can hold.
+        log: Where to write; by default a fresh name under `runs/`.
+        tools: What the program may call by name; tools passed to `run.tool` need not be here.  A
+            plain function becomes a tool that is taken to change the world.
+        model: What `run.model` asks by default: a model, or ``openai:NAME``, ``anthropic:NAME``.
+        models: More models, by the names that `run.model(model=…)` uses.
+        runner: What children run on by default: `in-process` or `subprocess`.
+        runners: More runners, by name; they may replace those.
+        limits: Caps of the root; its children's only narrow.
+        seed: Fixes everything that is drawn; a number or text.
+        clock: Fixes every time that programs and models see.
+        session: What `run.session` is; its snapshot stands at the beginning of the log.
+        durability: `fast`, `group` or `strict` (CONTRACT.md §4.4).
+        ask: Who answers `run.ask`; called on a thread with a `refold.Question`, and may raise
+            `refold.Unanswered`.  A question that nobody answers suspends the run (§9.9).
+        secrets: Values by the names that `run.secret` uses; others are environment variables.
+        redaction: What is taken out of what tools, models and callers say, before it is written
+            or delivered (§3.9).
+        volatile: Paths whose values a re-execution does not compare, `tool:fetch/arguments/ts`;
+            what it passed over stands in its report (§12.7).
+        check: Whether the run is re-executed right after it was recorded, here and in fresh
+            processes with another hash seed, time zone and working directory; then `warnings` say
+            what the program read beside `run`.  Where the variable `REFOLD_CHECK` is 1, every run
+            is, and they are Python's warnings, too.
 
     Raises:
         LogExists: a log is never overwritten.
-        UsageError: the call is wrong in another way; nothing was recorded.
+        UsageError: the call is wrong in another way; nothing was recorded.  `OptionRefused` names
+            the argument.
+        LogPoisoned: the log could not be written to its end.
         Nondeterministic: under `check`, the program did something else the second time.
     """
-    ready = [as_tool(tool) for tool in tools]
-    recording = _record(program, input, tools=ready, **options)
+    options = checked(
+        "record",
+        log=log,
+        tools=tools,
+        model=model,
+        models=models,
+        runner=runner,
+        runners=runners,
+        limits=limits,
+        seed=seed,
+        clock=clock,
+        session=session,
+        durability=durability,
+        ask=ask,
+        secrets=secrets,
+        redaction=redaction,
+        volatile=volatile,
+        check=check,
+    )
+    del options["check"]
+    _check_program("record", program)
+    if asyncio._get_running_loop() is not None:  # noqa: SLF001 - None instead of an error
+        warnings.warn(_BLOCKS, RuntimeWarning, stacklevel=2)
+    recording = _told(_record(program, input, **options))
     if not _is_checked(check):
         return recording
-    found = _checked(recording, program, ready, options.get("session"), is_asked=check is True)
+    found = _checked(recording, program, options["tools"], session, is_asked=check is True)
     return found if check else _warned(found)
 
 
@@ -75,26 +148,78 @@ async def record_async(
     input: Json = None,  # noqa: A002 - the word of the domain
     /,
     *,
+    log: "LogPath | None" = None,
     tools: Tools = (),
+    model: "Model | str | None" = None,
+    models: "Mapping[str, Model | str] | None" = None,
+    runner: str = "in-process",
+    runners: "Mapping[str, ChildRunner] | None" = None,
+    limits: "Limits | None" = None,
+    seed: str | int | None = None,
+    clock: "Clock | None" = None,
+    session: "SessionPort | None" = None,
+    durability: "Durability" = "group",
+    ask: "Callable[[Question], Json] | None" = None,
+    secrets: Mapping[str, str] | None = None,
+    redaction: "Redaction | None" = None,
+    volatile: Sequence[str] = (),
     check: bool | None = None,
-    **options: Any,
 ) -> Recording:
     """Record as `record` does, from a coroutine; asynchronous tools run on the caller's loop.
 
-    Raises:
-        LogExists: a log is never overwritten.
-        UsageError: the call is wrong in another way; nothing was recorded.
-        Nondeterministic: under `check`, the program did something else the second time.
+    Cancelling the awaiting task cancels the run, which ends as `cancelled`.  Arguments and errors
+    are those of `record`.
     """
-    ready = [as_tool(tool) for tool in tools]
-    recording = await _record_async(program, input, tools=ready, **options)
+    options = checked(
+        "record_async",
+        log=log,
+        tools=tools,
+        model=model,
+        models=models,
+        runner=runner,
+        runners=runners,
+        limits=limits,
+        seed=seed,
+        clock=clock,
+        session=session,
+        durability=durability,
+        ask=ask,
+        secrets=secrets,
+        redaction=redaction,
+        volatile=volatile,
+        check=check,
+    )
+    del options["check"]
+    _check_program("record_async", program)
+    recording = _told(await _record_async(program, input, **options))
     if not _is_checked(check):
         return recording
-    session = options.get("session")
     found = await asyncio.to_thread(
-        _checked, recording, program, ready, session, is_asked=check is True
+        _checked, recording, program, options["tools"], session, is_asked=check is True
     )
     return found if check else _warned(found)
+
+
+_BLOCKS: Final = (
+    "refold.record blocks the event loop that runs here until the run has ended: "
+    "await refold.record_async(…)"
+)
+
+
+def _told(recording: Recording) -> Recording:
+    """Say in one line that a run failed, to who does not look at the recording."""
+    if not recording.ok and recording.status != "suspended" and sys.stderr is not None:
+        sys.stderr.write(f"refold: {recording}\n")
+    return recording
+
+
+def _check_program(call: str, program: object) -> None:
+    """Refuse what `survey(run, …)` returned, where `survey` is meant."""
+    if inspect.iscoroutine(program):
+        name = program.__name__
+        program.close()  # else Python warns that it was never awaited
+        expected = f"the function itself: {call}({name}, input)"
+        raise OptionRefused(call, "program", expected, f"a coroutine, {name}(…)")
 
 
 def _is_checked(check: bool | None) -> bool:  # noqa: FBT001 - as `record` takes it
@@ -134,7 +259,7 @@ def _checked(
 
 
 def reexecute(
-    log: str | os.PathLike[str] | Recording,
+    log: LogPath,
     program: "Program | Reference | str | None" = None,
     *,
     tools: Tools = (),
@@ -158,27 +283,58 @@ def reexecute(
     """
     from refold.replay.reexecute import reexecute as replay  # noqa: PLC0415 - who only records needs none
 
-    path = _path_of(log)
-    known = _with_shipped(path, tools)
-    session = _session_for(path, session)
-    return replay.reexecute(path, program, tools=known, session=session, volatile=volatile)
+    given = checked("reexecute", log=log, tools=tools, session=session, volatile=volatile)
+    known = _with_shipped(log, given["tools"])
+    session = _session_for(log, session)
+    return replay.reexecute(log, program, tools=known, session=session, volatile=volatile)
 
 
 def resume(
-    log: str | os.PathLike[str] | Recording,
+    log: LogPath,
     program: "Program | Reference | str | None" = None,
     *,
     tools: Tools = (),
-    **options: Any,
+    model: "Model | str | None" = None,
+    models: "Mapping[str, Model | str] | None" = None,
+    runner: str | None = None,
+    runners: "Mapping[str, ChildRunner] | None" = None,
+    clock: "Clock | None" = None,
+    session: "SessionPort | None" = None,
+    durability: "Durability" = "group",
+    answers: Mapping[str, Json] | None = None,
+    by: str = "",
+    ask: "Callable[[Question], Json] | None" = None,
+    retry: Iterable[str] = (),
+    fail: Iterable[str] = (),
+    results: Mapping[str, Json] | None = None,
+    max_attempts: int | None = None,
+    secrets: Mapping[str, str] | None = None,
 ) -> Recording:
     """Go on in the log of a run that broke off, or that waits for a person; return how it ended.
 
     The program is re-executed to the end of the record and runs live from there; what had ended is
-    not done again.  Options are those of `refold.replay.resume.resume.resume`: what `record` was
-    given (`model`, `models`, `runner`, `runners`, `clock`, `session`, `durability`), what people
-    say (`answers`, `by`, `ask`, `retry`, `fail`, `results`), `secrets` and `max_attempts`.  The
-    delegation tools that Refold ships are known; all others that the run was offered are passed as
-    `tools`.
+    not done again.  The delegation tools that Refold ships are known; all others that the run was
+    offered are passed as `tools`.
+
+    Args:
+        log: Of a root run that broke off or is suspended; its children go on as well.
+        program: As it is now; not needed for those that Refold ships.
+        tools: All that the run was offered: from the end of the record on they are executed.
+        model: As for `record`.
+        models: As for `record`.
+        runner: As for `record`; by default what the run's children ran on.
+        runners: As for `record`.
+        clock: As for `record`.
+        session: A fresh one with the same reducers, where the run had one.
+        durability: As for `record`.
+        answers: To open questions, by their keys; see `refold.open_ends`.
+        by: Who gave the answers.
+        ask: As for `record`.
+        retry: Keys of effects in doubt that are to run again.
+        fail: Keys of those that the program is to see as failed; a child's, too.
+        results: What others gave, by key.
+        max_attempts: How often a run may be tried, the first time included; by default 10.
+        secrets: As for `record`.
 
     Raises:
         InDoubt: effects may have changed the world, and nobody said what became of them.
@@ -190,17 +346,39 @@ def resume(
         AnswerRefused: an answer fits no open question, or not its schema.
         LogError: the log is damaged, or there is none.
         ToolNeeded: a tool has to be passed.
+        UsageError: the call is wrong in another way.
     """
     from refold.replay.resume.resume import resume as go_on  # noqa: PLC0415 - as in `reexecute`
 
-    path = _path_of(log)
+    options = checked(
+        "resume",
+        log=log,
+        tools=tools,
+        model=model,
+        models=models,
+        runner=runner,
+        runners=runners,
+        clock=clock,
+        session=session,
+        durability=durability,
+        answers=answers,
+        by=by,
+        ask=ask,
+        retry=retry,
+        fail=fail,
+        results=results,
+        secrets=secrets,
+        max_attempts=max_attempts,
+    )
+    if max_attempts is None:
+        del options["max_attempts"]
     if program is None:
-        return go_on(path, program, **_given(path, tools, options))
+        return go_on(**_given(options))
     # What an own program would still do with its session cannot be read in a log that broke off.
-    return go_on(path, program, tools=_with_shipped(path, tools), **options)
+    return go_on(**{**options, "program": program, "tools": _with_shipped(log, options["tools"])})
 
 
-def open_ends(log: str | os.PathLike[str] | Recording) -> "OpenEnds":
+def open_ends(log: LogPath) -> "OpenEnds":
     """Return what waits for people in an unfinished run and its children: questions and doubts.
 
     Raises:
@@ -208,7 +386,7 @@ def open_ends(log: str | os.PathLike[str] | Recording) -> "OpenEnds":
     """
     from refold.replay.resume.open_ends import open_ends as found  # noqa: PLC0415 - as in `reexecute`
 
-    return found(_path_of(log))
+    return found(log)
 
 
 def replay_all(
@@ -334,18 +512,32 @@ def _executing(
 
 
 def explore(
-    log: str | os.PathLike[str] | Recording,
+    log: LogPath,
     program: "Program | Reference | str | None" = None,
     *,
     tools: Tools = (),
-    **options: Any,
+    session: "SessionPort | None" = None,
+    orders: int = 200,
+    timers: bool = False,
+    seed: int = 0,
+    children: bool = False,
+    on_order: Callable[[int], None] | None = None,
 ) -> "ExploreReport":
     """Run the program of `log` under other orders of completion, with what was recorded.
 
     Nothing but the program is executed.  The report names the first order that changes the
-    output, shrunk to the fewest moves.  Options are those of `refold.replay.what_if.explore`:
-    `orders` (how many at most, 200), `timers` (whether timeouts race), `seed`, `children`,
-    `session`.
+    output, shrunk to the fewest moves.
+
+    Args:
+        log: A sealed log, of a root run or of a child.
+        program: The program as it is now; not needed for those that Refold ships.
+        tools: Delegation tools of one's own, and tools with typed results, as for `reexecute`.
+        session: Needed where the run had one: with the same reducers.
+        orders: How many orders to try at most.
+        timers: Whether timers race too: a timeout may fire before what was in time.
+        seed: Of the random orders.
+        children: Whether each child is explored as well, against its own log.
+        on_order: Is told, after each order, how many have been tried.
 
     Raises:
         LogError: there is no such log, or it has no end.
@@ -354,21 +546,41 @@ def explore(
     """
     from refold.replay.what_if import explore as replay  # noqa: PLC0415 - as in `reexecute`
 
-    path = _path_of(log)
-    return replay.explore(path, program, **_given(path, tools, options))
+    options = checked(
+        "explore",
+        log=log,
+        tools=tools,
+        session=session,
+        orders=orders,
+        timers=timers,
+        seed=seed,
+        children=children,
+    )
+    return replay.explore(program=program, on_order=on_order, **_given(options))
 
 
 def sensitivity(
-    log: str | os.PathLike[str] | Recording,
+    log: LogPath,
     program: "Program | Reference | str | None" = None,
     *,
     tools: Tools = (),
-    **options: Any,
+    session: "SessionPort | None" = None,
+    errors: bool = False,
+    only: str = "",
+    on_call: Callable[[int, int], None] | None = None,
 ) -> "SensitivityReport":
     """Alter each recorded outcome of `log` in turn, run the program, and say what depends on it.
 
-    Nothing but the program is executed.  Options are those of `refold.replay.what_if.sensitivity`:
-    `errors` (a failure in the place of each success, too), `only` (a part of a call), `session`.
+    Nothing but the program is executed.
+
+    Args:
+        log: A sealed log, of a root run or of a child.
+        program: The program as it is now; not needed for those that Refold ships.
+        tools: Delegation tools of one's own, and tools with typed results, as for `reexecute`.
+        session: Needed where the run had one: with the same reducers.
+        errors: Whether each success is replaced by a failure as well.
+        only: A part of a label: of all others, nothing is altered and nothing told.
+        on_call: Is told, before each outcome, its number and how many there are.
 
     Raises:
         LogError: there is no such log, or it has no end.
@@ -377,47 +589,99 @@ def sensitivity(
     """
     from refold.replay.what_if import sensitivity as replay  # noqa: PLC0415 - as in `reexecute`
 
-    path = _path_of(log)
-    return replay.sensitivity(path, program, **_given(path, tools, options))
+    options = checked(
+        "sensitivity", log=log, tools=tools, session=session, errors=errors, only=only
+    )
+    return replay.sensitivity(program=program, on_call=on_call, **_given(options))
 
 
 def drift(
-    log: str | os.PathLike[str] | Recording,
+    log: LogPath,
     program: "Program | Reference | str | None" = None,
     *,
+    sources: "Sources | None" = None,
     tools: Tools = (),
-    **options: Any,
+    model: "Model | str | None" = None,
+    models: "Mapping[str, Model | str] | None" = None,
+    session: "SessionPort | None" = None,
+    compare: "Mapping[str, Comparator | str] | None" = None,
+    twice: bool = False,
+    into: LogPath | None = None,
+    volatile: Iterable[str] = (),
 ) -> "DriftReport":
     """Run the program of `log` again with live outcomes, and say per call what differs.
 
-    By default everything is live but tools that change the world, whose recorded results are
-    served.  Options are those of `refold.replay.partial.drift`: `sources` (a `refold.Sources`),
-    `model`, `models`, `session`, `compare`, `twice`, `into`, `volatile`.
+    Args:
+        log: Of a sealed root run.
+        program: As it is now; not needed for those that Refold ships.
+        sources: What is live, recorded or a stub (`refold.Sources`); by default everything is live
+            but tools that change the world, whose recorded results are served.
+        tools: Those that are to run live.
+        model: The default model, where it is asked live; as for `record`.
+        models: More, by name.
+        session: A fresh one with the same reducers, where the run had one.
+        compare: When results count as the same, by the name of a tool, `model` or `child`, or `*`
+            for all: `exact` (the default), `text`, `subset`, ``numbers:0.01``, or a function.
+        twice: Run twice; what differs between the two is noise.
+        into: Where the new run is to be recorded; by default nothing of it is kept.
+        volatile: Paths that are not compared, `tool:fetch/result/ts`, besides those that the log
+            lists and those that `tools` declare (§12.7).
 
     Raises:
+        LogExists: `into` exists.
         LogError: there is no such log, or it has no end.
         ToolNeeded: a tool that is to run live was not passed.
         UsageError: nor was a model, or the call is wrong in another way.
     """
     from refold.replay.partial.drift import drift as live  # noqa: PLC0415 - as in `reexecute`
 
-    path = _path_of(log)
-    return live(path, program, **_given(path, tools, options))
+    options = checked(
+        "drift",
+        log=log,
+        tools=tools,
+        model=model,
+        models=models,
+        session=session,
+        compare=compare,
+        twice=twice,
+        into=into,
+        volatile=volatile,
+        sources=sources,
+    )
+    if sources is None:
+        del options["sources"]
+    return live(program=program, **_given(options))
 
 
 def fork(
-    log: str | os.PathLike[str] | Recording,
+    log: LogPath,
     at: int | None = None,
     program: "Program | Reference | str | None" = None,
     *,
-    into: str | os.PathLike[str],
+    into: LogPath,
+    edits: Mapping[str, Json] | None = None,
+    sources: "Sources | None" = None,
     tools: Tools = (),
-    **options: Any,
+    model: "Model | str | None" = None,
+    models: "Mapping[str, Model | str] | None" = None,
+    session: "SessionPort | None" = None,
 ) -> "Fork":
     """Copy a log up to entry `at` into a new one, change results, and let the program go on.
 
-    Options are those of `refold.replay.resume.fork`: `edits` (outcomes by call key), `sources` (a
-    `refold.Sources`; by default everything comes from the record), `model`, `models`, `session`.
+    Args:
+        log: Of a root run or of a child; what stands above a child is copied up to its end.
+        at: Seq of the last entry that is kept; by default that of the first edited outcome.
+            A negative one counts from the end.
+        program: The root's, as it is now; not needed for those that Refold ships.
+        into: The new root log.
+        edits: What outcomes are to be, by call key (from the root run down where the call is a
+            child's: `0#1 > 0#2`).
+        sources: Where outcomes come from after `at` (`refold.Sources`); by default all from the
+            origin's record.
+        tools: Those that are to run live.
+        model: The default model, where it is asked live; as for `record`.
+        models: More, by name.
+        session: A fresh one with the same reducers, where the run had one.
 
     Raises:
         EntryMissing: the log has no such entry.
@@ -428,21 +692,27 @@ def fork(
     """
     from refold.replay.resume.fork import fork as forked  # noqa: PLC0415 - as in `reexecute`
 
-    path = _path_of(log)
-    return forked(path, at, program, into=into, **_given(path, tools, options))
+    options = checked(
+        "fork",
+        log=log,
+        tools=tools,
+        model=model,
+        models=models,
+        session=session,
+        edits=edits,
+        sources=sources,
+    )
+    return forked(at=at, program=program, into=into, **_given(options))
 
 
-def _path_of(log: str | os.PathLike[str] | Recording) -> str | os.PathLike[str]:
-    return log.log if isinstance(log, Recording) else log
-
-
-def _given(log: str | os.PathLike[str], tools: Tools, options: Mapping[str, Any]) -> dict[str, Any]:
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options with what every run of a recorded program takes."""
-    session = _session_for(log, options.get("session"))
-    return {**options, "tools": _with_shipped(log, tools), "session": session}
+    log = options["log"]
+    session = _session_for(log, options["session"])
+    return {**options, "tools": _with_shipped(log, options["tools"]), "session": session}
 
 
-def _session_for(log: str | os.PathLike[str], given: "SessionPort | None") -> "SessionPort | None":
+def _session_for(log: LogPath, given: "SessionPort | None") -> "SessionPort | None":
     """Return the session that is passed, else an empty one where the run had no other.
 
     Raises:
@@ -468,12 +738,11 @@ def _session_for(log: str | os.PathLike[str], given: "SessionPort | None") -> "S
     return planned()
 
 
-def _with_shipped(log: str | os.PathLike[str], tools: Tools) -> list[Tool]:
-    given = [as_tool(tool) for tool in tools]
-    return [*_shipped(log, {tool.name for tool in given}), *given]
+def _with_shipped(log: LogPath, tools: Sequence[Tool]) -> list[Tool]:
+    return [*_shipped(log, {tool.name for tool in tools}), *tools]
 
 
-def _shipped(log: str | os.PathLike[str], given: set[str]) -> list[Tool]:
+def _shipped(log: LogPath, given: set[str]) -> list[Tool]:
     """Return the shipped delegation tools that the run was offered and that nobody passed."""
     first = next(iter(read_entries(log, torn_ok=True)), None)
     offers = first.data.get("tools", []) if first is not None else []

@@ -487,7 +487,7 @@ def test_drift_fork_and_check_know_agents(tmp_path: Path) -> None:
         None,
         ask,
         into=tmp_path / "fork.jsonl",
-        edits={asked.call: {"role": "assistant", "content": "what if"}},
+        edits={asked.call or "": {"role": "assistant", "content": "what if"}},
     )
 
     (warning,) = recording.warnings  # a function in a function is found in no other process

@@ -91,14 +91,14 @@ def plain_leaves(run: PlainRun, n: int) -> str:
     """Leave children behind, whose end the run's own end has to take."""
     for at in range(n):
         run.start(Delegation(program=plain_child, input=at))
-    return run.tool(look, n=n)  # type: ignore[no-any-return]  # a text
+    return run.tool(look, n=n)
 
 
 async def async_leaves(run: Run, n: int) -> str:
     """Do the same, asynchronously."""
     for at in range(n):
         await run.start(Delegation(program=async_child, input=at))
-    return await run.tool(look, n=n)  # type: ignore[no-any-return]  # a text
+    return await run.tool(look, n=n)
 
 
 def plain_insists(run: PlainRun, n: int) -> int:

@@ -64,7 +64,7 @@ def pay(n: int) -> int:
 
 async def sequential(run: Run, n: int) -> Any:
     """One call after the other, and one failure."""
-    done = [await run.tool(step, n=each) for each in range(n)]
+    done: list[int | str] = [await run.tool(step, n=each) for each in range(n)]
     try:
         await run.tool(fails, n=1)
     except ToolError as error:

@@ -484,7 +484,7 @@ def test_what_is_no_tool(tmp_path: Path) -> None:
         with pytest.raises(ToolUnknown, match="fetch, search"):
             await run.tool("serach", q="a")
         with pytest.raises(UsageError, match=r"@refold\.tool"):
-            await run.tool(os.getcwd)  # type: ignore[arg-type]  # that is the point
+            await run.tool(os.getcwd)  # type: ignore[call-overload]  # that is the point
         with pytest.raises(ToolError, match="q") as caught:
             await run.tool("search", wrong=1)
         return caught.value.code

@@ -77,7 +77,7 @@ async def cancels(run: refold.Run, _: Any) -> int:
     task = asyncio.ensure_future(run.tool(fetch, n=1))
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    return await run.tool(fetch, n=2)  # type: ignore[no-any-return]  # of this type
+    return await run.tool(fetch, n=2)
 
 
 async def many(run: refold.Run, _: Any) -> int:

@@ -68,9 +68,9 @@ def test_a_request_is_a_line_before_its_effect_starts(tmp_path: Path) -> None:
         return [entry.call or "" for entry in read_entries(log)][-1] + " " + context.call
 
     async def program(run: Run, _input: Any) -> Any:
-        return await run.tool(reads_the_log)
+        return await run.tool("reads_the_log")
 
-    assert record(program, log=log).output == "0#1 0#1"
+    assert record(program, log=log, tools=[reads_the_log]).output == "0#1 0#1"
 
 
 @pytest.fixture
@@ -288,11 +288,11 @@ def test_idempotency_keys_are_stable_and_distinct(tmp_path: Path) -> None:
         seen.append(context.idempotency_key)
 
     async def program(run: Run, _input: Any) -> None:
-        await run.tool(keyed)
-        await run.tool(keyed)
+        await run.tool("keyed")
+        await run.tool("keyed")
 
     for name in "ab":
-        record(program, log=tmp_path / f"{name}.jsonl", seed=1)
+        record(program, log=tmp_path / f"{name}.jsonl", seed=1, tools=[keyed])
 
     assert seen[:2] == seen[2:]
     assert len(set(seen)) == 2

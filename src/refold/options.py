@@ -1,0 +1,143 @@
+"""Options of the public calls, checked before anything happens: each error names its argument.
+
+`checked` takes what was passed by name, refuses what is of another kind, and returns it as the
+engine wants it: functions as tools, `openai:gpt-5` as a model.  To add one: a row in `_KINDS`.
+Rules: CONTRACT.md §9.6.
+"""
+
+import inspect
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, get_args
+
+import attrs
+
+from refold.engine.errors import ModelNotFound, OptionRefused
+from refold.engine.events.limits import Limits
+from refold.engine.ports.ports import Durability, Tool
+from refold.tools.contract.tool_types import as_tool, is_tool
+
+Tools = Sequence[Tool | Callable[..., Any]]
+"""Tools, and functions, which become tools that are taken to change the world."""
+
+
+@attrs.frozen
+class _Kind:
+    fits: Callable[[Any], bool]
+    expected: str
+
+
+def _has(*names: str) -> Callable[[Any], bool]:
+    return lambda value: all(hasattr(value, name) for name in names) and not inspect.isclass(value)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+
+
+_DURABILITIES: Final = get_args(Durability)
+_MODEL: Final = "a model of refold.engine.models, or a text: openai:NAME, anthropic:NAME"
+_BOOL: Final = _Kind(lambda value: isinstance(value, bool), "True or False")
+_LIST: Final = _Kind(_is_list, "a list of texts")
+_MAPPING: Final = _Kind(lambda value: isinstance(value, Mapping), "a dict by name or call key")
+_PATH: Final = _Kind(lambda value: isinstance(value, str | os.PathLike), "a path")
+_CALLABLE: Final = _Kind(callable, "a function")
+_COUNT: Final = _Kind(lambda value: type(value) is int and value > 0, "a number of at least 1")
+
+_KINDS: Final[Mapping[str, _Kind]] = {
+    "answers": _MAPPING,
+    "ask": _CALLABLE,
+    "by": _Kind(lambda value: isinstance(value, str), "a text"),
+    "check": _BOOL,
+    "children": _BOOL,
+    "clock": _Kind(_has("time_us"), "a refold.FixedClock(…), or what has its members"),
+    "compare": _MAPPING,
+    "durability": _Kind(_DURABILITIES.__contains__, f"one of {', '.join(_DURABILITIES)}"),
+    "edits": _MAPPING,
+    "errors": _BOOL,
+    "fail": _LIST,
+    "into": _PATH,
+    "limits": _Kind(lambda value: isinstance(value, Limits), "refold.Limits(timeout_seconds=…)"),
+    "log": _PATH,
+    "max_attempts": _COUNT,
+    "models": _MAPPING,
+    "only": _Kind(lambda value: isinstance(value, str), "a part of a call's label"),
+    "orders": _COUNT,
+    "redaction": _Kind(_has("secrets", "paths", "tools"), "refold.Redaction(…)"),
+    "results": _MAPPING,
+    "retry": _LIST,
+    "runner": _Kind(
+        lambda value: isinstance(value, str), "a runner's name: in-process, subprocess"
+    ),
+    "runners": _MAPPING,
+    "secrets": _MAPPING,
+    "seed": _Kind(lambda value: isinstance(value, str | int), "a number or a text"),
+    "session": _Kind(_has("bind", "snapshot", "observe"), "a refold.Session()"),
+    "sources": _Kind(_has("tools", "model", "children"), "refold.Sources(…)"),
+    "timers": _BOOL,
+    "twice": _BOOL,
+    "volatile": _LIST,
+}
+"""What each option takes; `None` is always the default."""
+
+
+def checked(call: str, **options: Any) -> dict[str, Any]:
+    """Return the options of `refold.<call>` as the engine takes them.
+
+    Raises:
+        OptionRefused: one is of another kind; names it, with what was expected and what was found.
+        ToolRefused: one of `tools` can be no tool.
+        ModelNotFound: a text names no model.
+    """
+    for name, value in options.items():
+        kind = _KINDS.get(name)
+        if value is not None and kind is not None and not kind.fits(value):
+            raise OptionRefused(call, name, kind.expected, found(value))
+    ready = dict(options)
+    if "tools" in options:
+        ready["tools"] = _tools(call, options["tools"])
+    if options.get("model") is not None:
+        ready["model"] = _model(call, "model", options["model"])
+    if options.get("models") is not None:
+        ready["models"] = {
+            name: _model(call, f"models[{name!r}]", model)
+            for name, model in options["models"].items()
+        }
+    return ready
+
+
+def found(value: object) -> str:
+    """Return the kind and the text of what was passed, in at most 80 characters."""
+    return f"{type(value).__name__} {value!r}"[:80]
+
+
+def _tools(call: str, tools: Any) -> list[Tool]:
+    if is_tool(tools) or callable(tools):
+        name = getattr(tools, "name", getattr(tools, "__name__", "…"))
+        raise OptionRefused(call, "tools", f"a list: tools=[{name}]", "one tool")
+    if not _is_list(tools):
+        raise OptionRefused(call, "tools", "a list of tools and functions", found(tools))
+    ready: dict[str, Tool] = {}
+    for each in tools:
+        tool = as_tool(each)
+        if ready.setdefault(tool.name, tool) is not tool:
+            raise OptionRefused(
+                call,
+                "tools",
+                "each name once: @refold.tool(name=…) gives another",
+                f"two tools with the name {tool.name!r}",
+            )
+    return list(ready.values())
+
+
+def _model(call: str, place: str, model: Any) -> Any:
+    if isinstance(model, str):
+        from refold.engine.models.parse import model_from  # noqa: PLC0415 - few name one by a text
+
+        try:
+            return model_from(model)
+        except ModelNotFound as error:
+            raise OptionRefused(call, place, _MODEL, str(error)) from error
+    if not _has("complete")(model):
+        raise OptionRefused(call, place, _MODEL, found(model))
+    return model

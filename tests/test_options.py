@@ -1,0 +1,278 @@
+"""Options of the public calls are checked before anything happens, and by type checkers (§9.6)."""
+
+import asyncio
+import inspect
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import refold
+from refold.engine.errors import OptionRefused, RunFailed
+from refold.options import _KINDS
+
+CALLS = ("record", "record_async", "reexecute", "resume", "fork", "drift", "explore", "sensitivity")
+
+
+@refold.tool(effect="reads")
+def word_count(path: str) -> int:
+    """Count words."""
+    return len(path.split())
+
+
+@refold.tool(name="word_count")
+def other_count(path: str) -> int:
+    """Count otherwise."""
+    return len(path)
+
+
+def greet(_run: refold.PlainRun, name: str) -> str:
+    return f"Hello {name}!"
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_every_option_of_a_public_call_is_a_keyword_in_its_signature(call: str) -> None:
+    parameters = inspect.signature(getattr(refold, call)).parameters.values()
+
+    assert not [each for each in parameters if each.kind in (each.VAR_KEYWORD, each.VAR_POSITIONAL)]
+    assert all(f"{each.name}:" in inspect.getdoc(refold.record) for each in parameters) or (
+        call != "record"
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [
+        ("durability", "strct", "one of fast, group, strict"),
+        ("limits", {"max_depth": 1}, "refold.Limits(timeout_seconds=…)"),
+        ("session", {}, "a refold.Session()"),
+        ("session", refold.Session, "a refold.Session()"),
+        ("tools", word_count, "a list: tools=[word_count]"),
+        ("tools", "word_count", "a list of tools and functions"),
+        ("tools", {"word_count": word_count}, "a list of tools and functions"),
+        ("tools", [word_count, other_count], "each name once"),
+        ("model", "gpt-5", "openai:NAME"),
+        ("model", 5, "openai:NAME"),
+        ("models", {"small": "gpt-5"}, "openai:NAME"),
+        ("models", ["openai:gpt-5"], "a dict"),
+        ("seed", 1.5, "a number or a text"),
+        ("clock", 0, "a refold.FixedClock(…)"),
+        ("redaction", {"secrets": ["x"]}, "refold.Redaction(…)"),
+        ("secrets", ["KEY"], "a dict"),
+        ("volatile", "tool:x/result", "a list of texts"),
+        ("runner", subprocess, "a runner's name"),
+        ("runners", ["subprocess"], "a dict"),
+        ("ask", "yes", "a function"),
+        ("check", "yes", "True or False"),
+        ("log", 3, "a path"),
+    ],
+)
+def test_an_option_of_another_kind_is_refused_by_name(
+    option: str, value: Any, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(OptionRefused) as refused:
+        refold.record(greet, "Ada", **{option: value})
+
+    assert refused.value.call == "record"
+    assert refused.value.option.startswith(option)
+    assert expected in refused.value.expected
+    assert list(tmp_path.iterdir()) == []  # nothing was recorded
+
+
+@pytest.mark.parametrize(
+    ("call", "option", "value"),
+    [
+        (refold.reexecute, "volatile", "x"),
+        (refold.resume, "answers", ["yes"]),
+        (refold.resume, "retry", "0#1"),
+        (refold.resume, "max_attempts", 0),
+        (refold.fork, "edits", ["0#1=2"]),
+        (refold.fork, "sources", "live"),
+        (refold.drift, "twice", 1),
+        (refold.drift, "compare", "exact"),
+        (refold.explore, "orders", 0),
+        (refold.explore, "timers", "yes"),
+        (refold.sensitivity, "errors", 1),
+        (refold.sensitivity, "only", ["x"]),
+    ],
+)
+def test_what_replays_checks_its_options_too(
+    call: Callable[..., Any], option: str, value: Any, tmp_path: Path
+) -> None:
+    recording = refold.record(greet, "Ada", log=tmp_path / "a.jsonl")
+    more = {"into": tmp_path / "b.jsonl"} if call is refold.fork else {}
+
+    with pytest.raises(OptionRefused) as refused:
+        call(recording, program=greet, **more, **{option: value})
+
+    assert (refused.value.call, refused.value.option) == (call.__name__, option)
+
+
+def test_every_option_that_is_checked_is_one_of_a_call() -> None:
+    """No row outlives its option."""
+    known = {name for call in CALLS for name in inspect.signature(getattr(refold, call)).parameters}
+
+    assert known >= _KINDS.keys()
+
+
+def test_what_a_program_returned_is_no_program() -> None:
+    async def survey(_run: refold.Run, _input: Any) -> None: ...
+
+    with pytest.raises(OptionRefused, match=r"record\(survey, input\); found a coroutine"):
+        refold.record(survey(None, None))  # type: ignore[arg-type]  # that is the point
+
+
+def test_a_model_may_be_named_by_a_text(tmp_path: Path) -> None:
+    script = tmp_path / "replies.yaml"
+    script.write_text("- Twice a day.\n")
+
+    async def ask(run: refold.Run, _input: Any) -> Any:
+        return (await run.model([{"role": "user", "content": "How often?"}])).message["content"]
+
+    recording = refold.record(ask, log=tmp_path / "a.jsonl", model=f"scripted:{script}")
+
+    assert recording.result() == "Twice a day."
+
+
+@pytest.mark.parametrize("look", [refold.verify, refold.state, refold.delegation_tree])
+def test_whatever_takes_a_log_takes_a_recording(look: Callable[[Any], Any], tmp_path: Path) -> None:
+    recording = refold.record(greet, "Ada", log=tmp_path / "a.jsonl")
+
+    assert look(recording) == look(recording.log)
+    assert refold.replay_all([recording], greet).identical
+    assert refold.diff(recording, recording.log).identical
+
+
+def test_the_result_of_a_failed_run_raises_what_the_program_raised(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(_run: refold.PlainRun, _input: Any) -> None:
+        int("x")
+
+    recording = refold.record(fails, log=tmp_path / "a.jsonl")
+
+    with pytest.raises(RunFailed, match="invalid literal") as raised:
+        recording.result()
+    assert isinstance(raised.value.__cause__, ValueError)
+    assert str(raised.value).startswith(f"{recording.log}: the run ended as failed: ValueError")
+    assert recording.where.startswith(f"{__file__}:")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == f"refold: {recording}"
+    assert str(recording).startswith("failed: ValueError: invalid literal")
+    assert str(recording).endswith(str(recording.log))
+
+
+def test_the_place_of_a_failure_is_a_line_of_the_users_own(tmp_path: Path) -> None:
+    """Not one of the library that raised."""
+    import json  # noqa: PLC0415 - a library that raises
+
+    def fails(_run: refold.PlainRun, text: str) -> Any:
+        return json.loads(text)
+
+    line = inspect.getsourcelines(fails)[1] + 1
+
+    assert refold.record(fails, "{", log=tmp_path / "a.jsonl").where == f"{__file__}:{line}"
+
+
+def test_record_where_a_loop_runs_names_record_async(tmp_path: Path) -> None:
+    async def handler() -> None:
+        refold.record(greet, "Ada", log=tmp_path / "a.jsonl")
+
+    with pytest.warns(RuntimeWarning, match="await refold.record_async"):
+        asyncio.run(handler())
+
+
+# --- type checkers ---------------------------------------------------------------------------
+
+_RIGHT = """
+import asyncio
+import refold
+
+@refold.tool(effect="reads")
+def count(path: str, *, deep: bool = False) -> int:
+    return len(path)
+
+@refold.tool
+async def fetch(url: str) -> list[str]:
+    return [url]
+
+@refold.tool(effect="pure")
+def keyed(n: int, context: refold.CallContext | None = None) -> int:
+    return n
+
+TOOLS: list[refold.Tool] = [count, fetch]
+
+async def main(run: refold.Run, paths: list[str]) -> int:
+    first: int = await run.tool(count, path=paths[0], deep=True)
+    many: list[int] = await asyncio.gather(*(run.tool(count, path=each) for each in paths))
+    said: list[str] = await run.tool(fetch, url="x")
+    named: int = await run.tool("count", path="x")
+    for tool in run.tools:
+        await run.tool(tool, path="x")
+    await run.tool(count, path=run.secret("KEY"))
+    return first + sum(many) + len(said) + named + await run.tool(keyed, n=1)
+
+def plain(run: refold.PlainRun, path: str) -> int:
+    return run.tool(count, path=path) + len(run.tool(fetch, url="x"))
+
+recording = refold.record(main, ["a"], tools=[*TOOLS, len], limits=refold.Limits(max_depth=1))
+refold.verify(recording)
+refold.reexecute(recording, main, tools=TOOLS)
+refold.resume(recording, plain, model="openai:gpt-5", answers={"0#1": True})
+"""
+
+_WRONG = {
+    "an option that is none": "refold.record(main, durabilty='fast')",
+    "a durability that is none": "refold.record(main, durability='strct')",
+    "limits that are a dict": "refold.record(main, limits={'max_depth': 1})",
+    "one tool": "refold.record(main, tools=count)",
+    "a coroutine": "refold.record(main(None, []))",
+    "an option of another call": "refold.explore('x.jsonl', main, durability='fast')",
+    "a number for a log": "refold.verify(3)",
+    "a misspelled argument": "async def f(run: refold.Run) -> None: await run.tool(count, pth='x')",
+    "another type": "async def f(run: refold.Run) -> None: await run.tool(count, path=3)",
+    "an argument that lacks": "async def f(run: refold.Run) -> None: await run.tool(fetch)",
+    "another result": "async def f(run: refold.Run) -> str: return await run.tool(count, path='')",
+    "of a plain program": "def f(run: refold.PlainRun) -> int: return run.tool(count, pth='x')",
+    "unnamed": "async def f(run: refold.Run) -> None: await run.tool('count', 'x')",
+    "an effect that is none": "refold.tool(effect='writes')",
+    "a status that is called": "refold.record(main).ok()",
+}
+
+
+def _refusals(command: list[str], folder: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", *command, "."],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("checker", ["mypy", "basedpyright"])
+def test_type_checkers_accept_what_is_right_and_refuse_what_is_wrong(
+    checker: str, tmp_path: Path
+) -> None:
+    (tmp_path / "right.py").write_text(_RIGHT)
+    for number, wrong in enumerate(_WRONG.values()):
+        (tmp_path / f"wrong_{number:02}.py").write_text(
+            f"import refold\nfrom right import count, fetch, main\n\n{wrong}\n"
+        )
+    command = {
+        "mypy": ["mypy", "--strict", "--no-error-summary"],
+        "basedpyright": ["basedpyright", "--level", "error", "--pythonpath", sys.executable],
+    }[checker]
+
+    said = _refusals(command, tmp_path)
+
+    assert "right.py:" not in said, said
+    accepted = [why for number, why in enumerate(_WRONG) if f"wrong_{number:02}.py:" not in said]
+    assert accepted == [], said
