@@ -134,9 +134,9 @@ def record(
     )
     del options["check"]
     _check_program("record", program)
+    recording = _told(_record(program, input, **options))
     if asyncio._get_running_loop() is not None:  # noqa: SLF001 - None instead of an error
         warnings.warn(_BLOCKS, RuntimeWarning, stacklevel=2)
-    recording = _told(_record(program, input, **options))
     if not _is_checked(check):
         return recording
     found = _checked(recording, program, options["tools"], session, is_asked=check is True)
@@ -201,7 +201,7 @@ async def record_async(
 
 
 _BLOCKS: Final = (
-    "refold.record blocks the event loop that runs here until the run has ended: "
+    "refold.record blocked the event loop that runs here until the run had ended: "
     "await refold.record_async(…)"
 )
 

@@ -464,7 +464,7 @@ def test_a_thread_of_anyio_is_refused_where_the_program_asks_for_it(
     assert recording.error.message.startswith(f"{__file__}:")
     assert "Make it a tool" in recording.error.message
     assert not ran
-    assert capfd.readouterr().err == ""
+    assert capfd.readouterr().err == f"refold: {recording}\n"
 
 
 # --- not as asyncio does, on purpose -----------------------------------------------------------

@@ -156,7 +156,8 @@ def test_a_run_that_is_recorded_inside_a_running_loop_is_no_special_case(tmp_pat
     """As in a notebook, without `await`: the loop of the caller is not asked."""
 
     async def caller() -> Any:
-        recording = refold.record(one_by_one, log=tmp_path / "a.jsonl")
+        with pytest.warns(RuntimeWarning, match="record_async"):
+            recording = refold.record(one_by_one, log=tmp_path / "a.jsonl")
         assert asyncio.get_running_loop().is_running()
         return recording.output
 
