@@ -1,9 +1,9 @@
 """Events to plain data and back, exactly.
 
-What lives here: the hooks of cattrs, fetched once a class and dispatched by dict, and the text
-rule for volatile tails.  Bytes belong to `engine.encoding.canonical`, lines to `engine.log`, hashes
-to `engine.encoding.digest`.  Nothing is coerced: `"12"` is no integer, an unknown field is refused.
-Rules: CONTRACT.md §2 (events and their fields), §6.2 (volatile tails).
+What lives here: what reads and writes each kind, made once a class and dispatched by dict, and the
+text rule for volatile tails.  Bytes belong to `engine.encoding.canonical`, lines to `engine.log`,
+hashes to `engine.encoding.digest`.  Nothing is coerced: `"12"` is no integer, an unknown field is
+refused.  Rules: CONTRACT.md §2 (events and their fields), §6.2 (volatile tails).
 
 To add an event: `engine.events.events` is enough; the tables below are built from `KINDS`.
 """
@@ -15,13 +15,7 @@ from collections.abc import Callable
 from typing import Any, Final, Literal, get_args, get_origin
 
 import attrs
-from cattrs import (
-    BaseConverter,
-    ClassValidationError,
-    Converter,
-    ForbiddenExtraKeysError,
-    IterableValidationError,
-)
+from cattrs import Converter
 from cattrs.fns import identity
 from cattrs.gen import make_dict_unstructure_fn, override
 
@@ -89,16 +83,100 @@ def _extension(kind: str, data: Json) -> Extension:
     return Extension(kind, data)
 
 
-# --- reading: exact hooks --------------------------------------------------------------------
+# --- reading, exactly ------------------------------------------------------------------------
+
+Read = Callable[[Any], Any]
+"""Returns a value of a field's type, of JSON that is one."""
 
 
-def _exact(kind: type) -> Callable[[Any, Any], Any]:
-    def hook(value: Any, _: Any) -> Any:
-        if value.__class__ is kind:
+class _Wrong(Exception):
+    """What was expected and found instead, and the place inside of what was read."""
+
+    def __init__(self, expected: str, found: str, pointer: str = "") -> None:
+        super().__init__(expected, found)
+        self.expected = expected
+        self.found = found
+        self.pointer = pointer
+
+
+def _at(key: str | int, read: Read, value: Any) -> Any:
+    try:
+        return read(value)
+    except _Wrong as wrong:
+        wrong.pointer = join("", key) + wrong.pointer
+        raise
+
+
+@functools.cache
+def _reader(kind: Any) -> Read:
+    """Return what reads values of a type, any that a field of an event has."""
+    if kind is Any:
+        return lambda value: value
+    if attrs.has(kind):
+        return _of_class(kind)
+    if kind is float:
+        return _of((float, int), _NAMES[float])
+    inner, origin = get_args(kind), get_origin(kind)
+    if _is_optional(kind):
+        each = _reader(next(one for one in inner if one is not type(None)))
+        return lambda value: None if value is None else each(value)
+    if origin is Literal:
+        return _of((str,), f"one of {', '.join(sorted(inner))}", frozenset(inner))
+    if origin in (list, tuple):
+        return _of_list(origin, _reader(inner[0]))
+    if kind == dict[str, str]:
+        return _of_texts
+    return _of((origin or kind,), _NAMES[origin or kind])
+
+
+def _of(kinds: tuple[type, ...], expected: str, words: frozenset[str] | None = None) -> Read:
+    def read(value: Any) -> Any:
+        if value.__class__ in kinds and (words is None or value in words):
             return value
-        raise TypeError(f"{_NAMES[kind]}\0{_shown(value)}")
+        raise _Wrong(expected, _shown(value))
 
-    return hook
+    return read
+
+
+def _of_texts(value: Any) -> Any:
+    for key, item in _reader(dict)(value).items():
+        _at(key, _reader(str), item)
+    return value
+
+
+def _of_list(make: type, each: Read) -> Read:
+    whole = _of((list,), _NAMES[list])
+
+    def read(value: Any) -> Any:
+        return make([_at(at, each, item) for at, item in enumerate(whole(value))])
+
+    return read
+
+
+def _of_class(kind: Any) -> Read:
+    whole = _of((dict,), _NAMES[dict])
+    fields = [
+        (field.name, _reader(field.type), field.default is attrs.NOTHING)
+        for field in attrs.fields(kind)
+    ]
+
+    def read(value: Any) -> Any:
+        whole(value)
+        members = {}
+        for name, each, is_needed in fields:
+            if name in value:
+                members[name] = _at(name, each, value[name])
+            elif is_needed:
+                raise _Wrong("a value", "nothing", join("", name))
+        if len(members) < len(value):
+            raise _Wrong("no such member", "one", join("", min(value.keys() - members.keys())))
+        return kind(**members)
+
+    return read
+
+
+def _is_optional(kind: Any) -> bool:
+    return get_origin(kind) in (types.UnionType, typing.Union) and type(None) in get_args(kind)
 
 
 _NAMES: Final = {
@@ -109,93 +187,6 @@ _NAMES: Final = {
     list: "an array",
     float: "a number",
 }
-
-
-def _number(value: Any, _: Any) -> Any:
-    if value.__class__ is float or value.__class__ is int:
-        return value
-    raise TypeError(f"{_NAMES[float]}\0{_shown(value)}")
-
-
-def _literal(kind: Any) -> Callable[[Any, Any], Any]:
-    words = frozenset(get_args(kind))
-
-    def hook(value: Any, _: Any) -> Any:
-        if value.__class__ is str and value in words:
-            return value
-        raise TypeError(f"one of {', '.join(sorted(words))}\0{_shown(value)}")
-
-    return hook
-
-
-def _sequence(kind: Any, converter: BaseConverter) -> Callable[[Any, Any], Any]:
-    inner = get_args(kind)[0]
-    make: type = _origin(kind) or list
-    each = converter.get_structure_hook(inner)
-
-    def hook(value: Any, _: Any) -> Any:
-        if value.__class__ is not list:
-            raise TypeError(f"{_NAMES[list]}\0{_shown(value)}")
-        return make([_item(each, item, inner, at) for at, item in enumerate(value)])
-
-    return hook
-
-
-class _At(Exception):
-    """Where in an array or a map the error below it lies."""
-
-    def __init__(self, key: str | int, cause: Exception) -> None:
-        super().__init__(key)
-        self.key = key
-        self.cause = cause
-
-
-def _item(each: Callable[[Any, Any], Any], item: Any, kind: Any, at: str | int) -> Any:
-    try:
-        return each(item, kind)
-    except Exception as error:  # noqa: BLE001 - told with its place
-        raise _At(at, error) from None
-
-
-def _texts(value: Any, _: Any) -> Any:
-    if value.__class__ is not dict:
-        raise TypeError(f"{_NAMES[dict]}\0{_shown(value)}")
-    for key, item in value.items():
-        _item(_exact(str), item, str, key)
-    return value
-
-
-@functools.cache
-def _converter(*, detailed: bool) -> Converter:
-    converter = Converter(detailed_validation=detailed, forbid_extra_keys=True)
-    for kind in (int, str, bool):
-        converter.register_structure_hook(kind, _exact(kind))
-    converter.register_structure_hook(float, _number)
-    converter.register_structure_hook_func(lambda kind: kind is Any, lambda value, _: value)
-    converter.register_structure_hook_func(lambda kind: kind == dict[str, Any], _exact(dict))
-    converter.register_structure_hook_func(lambda kind: kind == dict[str, str], _texts)
-    converter.register_structure_hook_factory(lambda kind: _origin(kind) is Literal, _literal)
-    converter.register_structure_hook_factory(_is_sequence, _sequence)
-    converter.register_structure_hook_factory(_is_optional, _optional)
-    return converter
-
-
-def _origin(kind: Any) -> Any:
-    return get_origin(kind)
-
-
-def _is_sequence(kind: Any) -> bool:
-    return _origin(kind) in (list, tuple)
-
-
-def _is_optional(kind: Any) -> bool:
-    return _origin(kind) in (types.UnionType, typing.Union) and type(None) in get_args(kind)
-
-
-def _optional(kind: Any, converter: BaseConverter) -> Callable[[Any, Any], Any]:
-    inner = next(each for each in get_args(kind) if each is not type(None))
-    load = converter.get_structure_hook(inner)
-    return lambda value, _: None if value is None else load(value, inner)
 
 
 def _shown(value: Any) -> str:
@@ -242,9 +233,9 @@ def _field_lines(field: "attrs.Attribute[Any]", known: dict[str, Any]) -> list[s
     name, wrong = field.name, _wrong(field.type)
     lines = [f"value = data[{name!r}]", "members += 1"]
     if wrong is None:
-        known[f"load_{name}"] = _converter(detailed=False).get_structure_hook(field.type)
-        known[f"kind_{name}"] = field.type
-        lines.append(f"value = load_{name}(value, kind_{name})")
+        kind: Any = field.type
+        known[f"load_{name}"] = _reader(kind)
+        lines.append(f"value = load_{name}(value)")
     elif wrong:
         lines.append(f"if {wrong}: raise TypeError(data)")
     lines.append(f"loaded.{name} = value")
@@ -267,7 +258,7 @@ def _wrong(kind: Any) -> str | None:
         return f"value.__class__ is not {kind.__name__}"
     if kind == dict[str, Any]:
         return "value.__class__ is not dict"
-    if _origin(kind) is Literal:
+    if get_origin(kind) is Literal:
         words = ", ".join(map(repr, get_args(kind)))
         return f"value.__class__ is not str or value not in {{{words}}}"
     if _is_optional(kind):
@@ -277,40 +268,13 @@ def _wrong(kind: Any) -> str | None:
 
 
 def _explained(kind: str, data: Json) -> EventMalformed:
-    """Return why `data` is refused, from the detailed converter: slow, and only on failure."""
-    if type(data) is not dict:
-        return EventMalformed(kind, "", "an object", _shown(data))
+    """Say what is wrong with data that its loader refused."""
     try:
-        _converter(detailed=True).structure(data, KINDS[kind])
-    except Exception as error:  # noqa: BLE001 - any failure of the hooks, told as one
-        return _located(kind, "", error)
+        event: Any = KINDS[kind]
+        _reader(event)(data)
+    except _Wrong as wrong:
+        return EventMalformed(kind, wrong.pointer, wrong.expected, wrong.found)
     return EventMalformed(kind, "", "data of its kind", "something else")  # pragma: no cover
-
-
-def _located(kind: str, pointer: str, error: Exception) -> EventMalformed:
-    while True:
-        if isinstance(error, _At):
-            pointer, error = join(pointer, error.key), error.cause
-        elif isinstance(error, ClassValidationError):
-            inside, others = error.group_exceptions()
-            if inside:
-                error, note = inside[0]
-                pointer = join(pointer, note.name)
-            else:
-                error = others[0]
-        elif isinstance(error, IterableValidationError):  # pragma: no cover - ours come first
-            (error, index), *_ = error.group_exceptions()[0]
-            pointer = join(pointer, index.index)
-        else:
-            break
-    if isinstance(error, KeyError):
-        return EventMalformed(kind, pointer, "a value", "nothing")
-    if isinstance(error, ForbiddenExtraKeysError):
-        return EventMalformed(kind, join(pointer, min(error.extra_fields)), "no such member", "one")
-    expected, _, found = str(error).partition("\0")
-    if not found:  # not one of our hooks: the generated code met something else than a dict
-        expected, found = _NAMES[dict], "something else"
-    return EventMalformed(kind, pointer, expected, found)
 
 
 # --- writing ---------------------------------------------------------------------------------
@@ -320,13 +284,17 @@ def _located(kind: str, pointer: str, error: Exception) -> EventMalformed:
 def _unstructurer() -> Converter:
     converter = Converter()
     converter.register_unstructure_hook_func(_is_json, identity)
-    converter.register_unstructure_hook_factory(lambda kind: _origin(kind) is tuple, _listed)
+    converter.register_unstructure_hook_factory(_is_tuple, _listed)
     converter.register_unstructure_hook_factory(attrs.has, lambda kind: _dumper(kind, converter))
     return converter
 
 
+def _is_tuple(kind: Any) -> bool:
+    return get_origin(kind) is tuple
+
+
 def _is_json(kind: Any) -> bool:
-    return kind is Any or _origin(kind) in (dict, list, Literal) or kind in (int, str, float)
+    return kind is Any or get_origin(kind) in (dict, list, Literal) or kind in (int, str, float)
 
 
 def _listed(kind: Any, converter: Converter) -> Callable[[Any], Any]:

@@ -76,7 +76,9 @@ class World(Protocol):
         """Take the session that the run starts with as a line."""
         ...
 
-    def straight(self, tool: Tool, arguments: dict[str, Json], call: str) -> ToolReturned | Taken:
+    def straight(
+        self, tool: Tool, arguments: dict[str, Json], call: str, /
+    ) -> ToolReturned | Taken:
         """Take the request of a leaf tool and its result as two lines, where that can be.
 
         The short way of `emit` and `advance`, and with their lines; a world need not have one.
@@ -138,12 +140,7 @@ class Silent:
     def seed(self, session: SessionPort) -> None:
         """Do nothing."""
 
-    def straight(
-        self,
-        tool: Tool,  # noqa: ARG002 - the port's
-        arguments: dict[str, Json],  # noqa: ARG002 - the port's
-        call: str,  # noqa: ARG002 - the port's
-    ) -> Literal[Taken.NOTHING]:
+    def straight(self, *_call: object) -> Literal[Taken.NOTHING]:
         """Take nothing."""
         return Taken.NOTHING
 

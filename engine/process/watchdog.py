@@ -7,6 +7,7 @@ The watchdog is a thread: a child whose main thread never lets go of the interpr
 ended by it, and a child that does not call it stays when its parent is killed.
 """
 
+import contextlib
 import fcntl
 import os
 import resource
@@ -25,6 +26,7 @@ REPLY_FD: Final = "REFOLD_REPLY_FD"
 
 _SWEEP_SECONDS: Final = 1.0
 _READ_BYTES: Final = 65536
+_FILES_MAX: Final = 1024
 
 
 def take_protocol() -> tuple[int, int] | None:
@@ -56,45 +58,13 @@ def leave_with_parent(request_fd: int) -> None:
     ).start()
 
 
-def apply_rlimits(
-    *,
-    memory_bytes: int | None = None,
-    cpu_seconds: int | None = None,
-    file_bytes: int | None = None,
-    open_files: int | None = 1024,
-) -> tuple[str, ...]:
-    """Lower the limits of this process and its descendants; none is ever raised.
-
-    No core is dumped in any case.  `memory_bytes` bounds the address space: some runtimes reserve
-    far more of it than they use, so it is given on request alone.
-
-    Returns:
-        The names of the limits that this system would not take.
-    """
-    wanted = {
-        "RLIMIT_CORE": 0,
-        "RLIMIT_AS": memory_bytes,
-        "RLIMIT_CPU": cpu_seconds,
-        "RLIMIT_FSIZE": file_bytes,
-        "RLIMIT_NOFILE": open_files,
-    }
-    return tuple(
-        name for name, most in wanted.items() if most is not None and not _lower(name, most)
-    )
-
-
-def _lower(name: str, most: int) -> bool:
-    """Lower the soft and the hard value; return whether the system took it."""
-    number = getattr(resource, name, None)
-    if number is None:
-        return False
-    now = resource.getrlimit(number)
-    soft, hard = (most if old == resource.RLIM_INFINITY else min(most, old) for old in now)
-    try:
-        resource.setrlimit(number, (soft, hard))
-    except (OSError, ValueError):
-        return False
-    return True
+def apply_rlimits() -> None:
+    """Dump no core and open few files, here and below; no limit is ever raised."""
+    for number, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_NOFILE, _FILES_MAX)):
+        now = resource.getrlimit(number)
+        soft, hard = (most if old == resource.RLIM_INFINITY else min(most, old) for old in now)
+        with contextlib.suppress(OSError, ValueError):  # not every system takes every limit
+            resource.setrlimit(number, (soft, hard))
 
 
 def _watch(fd: int, tree: Tree | None) -> None:

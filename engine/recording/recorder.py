@@ -290,7 +290,9 @@ class Recorder:
         """Set a timer against monotonic time."""
         self._timers.arm(timer, len(self._kernel.loop.timers))
 
-    def straight(self, tool: Tool, arguments: dict[str, Json], call: str) -> ToolReturned | Taken:
+    def straight(
+        self, tool: Tool, arguments: dict[str, Json], call: str, /
+    ) -> ToolReturned | Taken:
         """Do what `emit` and `advance` do for most calls, with no event or effect that nobody sees.
 
         Nothing else is live.  Whatever is unusual goes their way: a value that takes more than a

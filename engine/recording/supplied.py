@@ -20,7 +20,7 @@ from refold.engine.events.outcome import Outcome
 from refold.engine.kernel.world import REQUESTS, Taken
 from refold.engine.loop.loop import Timer
 from refold.engine.ports.effects import Effect, GiveUp, RunChild
-from refold.engine.ports.ports import ChildRequest, SessionPort, Tool
+from refold.engine.ports.ports import ChildRequest, SessionPort
 from refold.engine.recording import interrupts
 from refold.engine.recording.driver import Arrival
 from refold.engine.recording.host import Host
@@ -86,12 +86,7 @@ class Supplied(Recorder):
         if self._supply.when(timer.key) is None:
             super().arm(timer)
 
-    def straight(
-        self,
-        tool: Tool,  # noqa: ARG002 - the port's
-        arguments: dict[str, Json],  # noqa: ARG002 - the port's
-        call: str,  # noqa: ARG002 - the port's
-    ) -> Literal[Taken.NOTHING]:
+    def straight(self, *_call: object) -> Literal[Taken.NOTHING]:
         """Take nothing: everything has its turn."""
         return Taken.NOTHING
 

@@ -244,7 +244,9 @@ class Replayed:
         if self._successor is not None:
             self.armed[timer.key] = self.cursor.taken
 
-    def straight(self, tool: Tool, arguments: dict[str, Json], call: str) -> ToolReturned | Taken:
+    def straight(
+        self, tool: Tool, arguments: dict[str, Json], call: str, /
+    ) -> ToolReturned | Taken:
         """Take the request and its result where they are the next two lines, byte by byte."""
         if self.explorer is not None or self._on_end is not None:
             return Taken.NOTHING

@@ -247,7 +247,9 @@ class Rehearsal:
             session.restore(self._book.snapshot)
         self.emit(SessionSeeded(session.snapshot().as_json()), None)
 
-    def straight(self, tool: Tool, arguments: dict[str, Json], call: str) -> ToolReturned | Taken:
+    def straight(
+        self, tool: Tool, arguments: dict[str, Json], call: str, /
+    ) -> ToolReturned | Taken:
         """Take the request, and the result of a tool that runs alone, as replay does."""
         self.emit(ToolCalled(tool.name, arguments, tool.effect), call)
         self._tools[call] = tool

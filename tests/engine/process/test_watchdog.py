@@ -20,8 +20,7 @@ def test_limits_are_lowered_and_never_raised() -> None:
         [sys.executable, CHILDREN / "limits.py"], capture_output=True, check=True, text=True
     )
 
-    gib = 1 << 30
-    assert told.stdout == f"() () [(0, 0), ({gib}, {gib}), (64, 64)]\n"
+    assert told.stdout == "(0, 0) 64\n"
 
 
 def test_the_descriptors_are_taken_out_of_the_environment(
