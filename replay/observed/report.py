@@ -167,9 +167,10 @@ def ended_otherwise(
 ) -> list[Divergence]:
     """Return a divergence if a command did not end as recorded; `output` as `run.finished` has it.
 
-    A record without an end says nothing of it.  Texts that are volatile are not compared.
+    A record without an end, or of no command, says nothing of it.  Texts that are volatile are not
+    compared.
     """
-    if record.finished is None:
+    if record.finished is None or record.finished.output is None:
         return []
     before, now = record.finished.output, output
     if isinstance(before, dict):

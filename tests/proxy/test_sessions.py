@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import textwrap
@@ -333,3 +334,73 @@ def test_the_report_names_the_guarantee_as_a_document(tmp_path: Path) -> None:
     assert (done.returncode, report["guarantee"]) == (1, "matched")
     assert report["divergences"][0]["category"] == "output_changed"
     assert done.stderr.startswith("b\n")
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "status"),
+    [
+        ("", "localhost", 200),
+        ("", "host.docker.internal", 403),
+        ("127.0.0.2", "127.0.0.2", 200),
+        ("127.0.0.2", "host.docker.internal", 200),
+        ("127.0.0.2", "evil.example", 403),
+    ],
+)
+def test_a_proxy_is_held_open_for_an_agent_elsewhere(
+    address: str, host: str, status: int, tmp_path: Path
+) -> None:
+    """Until a signal; who comes by a name of its own, as from a page, is refused."""
+    command = [sys.executable, "-m", "refold", "record", "--log", "run.jsonl"]
+    command += ["--listen", *([address] if address else [])]
+    asks = (
+        f"import os; host = {host!r}\n"
+        "import http.client, json, urllib.parse\n"
+        "base = urllib.parse.urlsplit(os.environ['OPENAI_BASE_URL'])\n"
+        "connection = http.client.HTTPConnection(base.netloc, timeout=60)\n"
+        "said = [{'role': 'system', 'content': 'the weather desk ' + base.geturl()},\n"
+        "        {'role': 'user', 'content': 'Hello'}]\n"
+        "body = json.dumps({'model': 'm', 'messages': said})\n"
+        "headers = {'authorization': 'Bearer sk-placeholder-4f1d'}\n"
+        "headers |= {'host': f'{host}:{base.port}'} if 'HELD' in os.environ else {}\n"
+        "connection.request('POST', base.path + '/chat/completions', body, headers)\n"
+        "print(connection.getresponse().status)\n"
+    )
+    with Upstream() as upstream:
+        process = subprocess.Popen(
+            command, cwd=tmp_path, env={"PATH": os.environ["PATH"], **upstream.environment()},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        with process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            lines = [process.stdout.readline().rstrip() for _ in range(8)]
+            variables = dict(line.split("=", 1) for line in lines)
+            assert "until Ctrl-C" in process.stderr.readline()
+            done = subprocess.run(
+                [sys.executable, "-c", asks], env={**variables, "HELD": "1"},
+                capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=False,
+            )  # fmt: skip
+            process.send_signal(signal.SIGINT)
+            code = process.wait(DEADLINE_SECONDS)
+
+    log = tmp_path / "run.jsonl"
+    assert (code, done.stdout, done.stderr) == (0, f"{status}\n", "")
+    assert refold.verify(log).complete
+    assert kinds(log).count("model.asked") == (status == 200)
+    if status == 200:
+        word = variables["OPENAI_BASE_URL"].split("/")[3]
+        assert word not in log.read_text()
+        again = refold_does(
+            "replay", "run.jsonl", "--", sys.executable, "-c", asks, folder=tmp_path
+        )
+        assert (again.returncode, again.stdout) == (0, "200\n"), again.stderr
+
+
+def test_a_proxy_cannot_be_held_open_at_what_is_no_address(tmp_path: Path) -> None:
+    """Nor for a command; nothing is left behind."""
+    for more in (["--listen", "127.0.0.1:x"], ["--listen", "192.0.2.1:1"], ["--listen", ":99999"]):
+        done = refold_does("record", "--log", "run.jsonl", *more, folder=tmp_path)
+        assert (done.returncode, list(tmp_path.iterdir())) == (2, []), done.stderr
+        assert f"--listen {more[1]}" in done.stderr
+    for words in ([], ["--listen", "--", "true"]):
+        assert refold_does("record", *words, folder=tmp_path).returncode == 2

@@ -30,6 +30,8 @@ from refold.replay.observed.record import ObservedRecord
 
 PLACEHOLDER: Final = "refold-replay"
 """How the keys begin that a replay gives where one is missing."""
+LISTENING: Final = "listen"
+"""What a record is called that was made of no command."""
 TYPED_AT: Final = "typed_at"
 """The member of a command's input that says that its standard input was a terminal."""
 KEYS: Final = "keys"
@@ -159,6 +161,8 @@ def remove(journal: ObservedLog) -> None:
 
 def program_of(command: Sequence[str]) -> str:
     """Return what a command is called: its script, else the command itself."""
+    if not command:  # a proxy that was held open
+        return LISTENING
     name = Path(command[0]).name
     if _INTERPRETERS.fullmatch(name):
         script = next(filter(_SCRIPT.fullmatch, command[1:]), None)

@@ -6,6 +6,7 @@ Rules: CONTRACT.md §16.
 
 import contextlib
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -40,8 +41,8 @@ from refold.proxy.command import Ended, Size, run_command, terminal_here
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.recording import Recording
 from refold.proxy.desks.replaying import OnMiss, Pace, Replaying
-from refold.proxy.http.routes import environment_of, routes_of, with_recorded
-from refold.proxy.http.server import served
+from refold.proxy.http.routes import environment_of, led_to, routes_of, with_recorded
+from refold.proxy.http.server import HOST, served
 from refold.proxy.mcp.hub import ROUTE, Hub
 from refold.proxy.mcp.recording import McpRecording
 from refold.proxy.mcp.sessions import notes_on, serving_of, with_mcp
@@ -61,6 +62,10 @@ _TYPED: Final = (
     "the command was recorded at a terminal: what was typed, and when, is not in the record; its "
     "requests are answered as recorded only where the same is typed again"
 )
+
+_ANYWHERE: Final = "0.0.0.0"  # noqa: S104 - who listens there said so
+_OF_DOCKER: Final = "host.docker.internal"
+"""How containers name a host that listens anywhere."""
 
 Write = Callable[[bytes], None]
 
@@ -131,6 +136,54 @@ def record_command(
         seal(journal, ended, secrets)
         return RecordedCommand(
             path, journal.head, journal.entries, ended, known.name, tuple(desk.refused)
+        )
+
+
+def record_listening(
+    ready: Callable[[Mapping[str, str]], None],
+    *,
+    address: str = "",
+    log: str | os.PathLike[str] | None = None,
+    upstreams: Iterable[str] = (),
+    redaction: Redaction | None = None,
+    rules: VolatileRules | None = None,
+    profile: str = "",
+) -> RecordedCommand:
+    """Hold a proxy open until a signal comes, and record what comes by.
+
+    `address` is HOST, HOST:PORT or :PORT, by default a free port of the loopback.  `ready` is told
+    the variables that lead clients there.
+
+    Raises:
+        LogExists: a log is never overwritten.
+        UsageError: nobody can listen there, or an option has no such form.
+    """
+    known = profile_of((), profile)
+    host, _, port = address.partition(":")
+    if not re.fullmatch(r"[0-9]{0,5}", port):
+        raise UsageError(f"--listen {address}: expected HOST, HOST:PORT or :PORT")
+    routes = routes_of([*known.upstreams, *upstreams])
+    secrets = _secrets(redaction, (), routes)
+    path = Path(log) if log is not None else fresh_path(())
+    told = first_rules(rules or VolatileRules(), known)
+    with (
+        Signals() as signals,
+        new_log(path, input_of((), None, routes), secrets, told) as journal,
+    ):
+        desk = Recording(journal, secrets, routes, known)
+        names = [route.name for route in routes]
+        try:
+            with served(desk, names, host=host or HOST, port=int(port or 0)) as base:
+                secrets.hide_address(base)
+                ready(led_to(routes, base.replace(f"//{_ANYWHERE}:", f"//{_OF_DOCKER}:")))
+                signals.wait()
+        except (OSError, OverflowError) as error:
+            remove(journal)
+            raise UsageError(f"--listen {address}: {error}") from None
+        journal.seal("completed", "done")
+        nothing = Ended(exit_code=0, printed=b"", printed_bytes=0)
+        return RecordedCommand(
+            path, journal.head, journal.entries, nothing, known.name, tuple(desk.refused)
         )
 
 

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from types import FrameType
 from typing import Final, Self
@@ -38,6 +39,12 @@ class Signals:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]  # what `signal` returned
         self._before.clear()
+
+    def wait(self) -> None:
+        """Return when one has come; for who runs no command."""
+        while not self._waiting:
+            time.sleep(LOOK_SECONDS)
+        self._waiting.clear()
 
     @contextlib.contextmanager
     def going_to(self, process: "subprocess.Popen[bytes]") -> Iterator[None]:

@@ -4,8 +4,9 @@ Rules: CONTRACT.md §16.
 """
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -22,6 +23,9 @@ Examples:
   refold record --upstream GROQ_BASE_URL=https://api.groq.com/openai/v1 \\
          -- python agent.py
 
+  refold record --listen 172.17.0.1:8787 --log runs/agent.jsonl > agent.env
+  docker run --env-file agent.env AGENT
+
 Afterwards, with no key, no model and no network:
   refold replay LOG -- python agent.py
 
@@ -37,16 +41,30 @@ _NONE_CAME: Final = (
 )
 
 
+def _told(variables: Mapping[str, str]) -> None:
+    """Print the variables that lead clients to the proxy, as `docker run --env-file` reads them."""
+    for name, url in variables.items():
+        output.line(f"{name}={url}")
+    sys.stdout.flush()
+    output.hint("recording what is asked there until Ctrl-C; the addresses are as good as a key")
+
+
 @click.command("record", epilog=page(_PAGE), context_settings={"allow_interspersed_args": False})
-@click.argument("command", metavar="-- COMMAND…", nargs=-1, type=click.UNPROCESSED, required=True)
+@click.argument("command", metavar="-- COMMAND…", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "--log", type=LOG, metavar="FILE", help="Where to record; by default a new file in runs/."
 )
+@click.option(
+    "--listen", metavar="[ADDR]", is_flag=False, flag_value="",
+    help="Without a command: hold the proxy open until Ctrl-C, for one that runs elsewhere, as in "
+    "a container.  HOST, HOST:PORT or :PORT; by default a free port of the loopback.",
+)  # fmt: skip
 @record_options
 def command(
     *,
     command: tuple[str, ...],
     log: Path | None,
+    listen: str | None,
     upstreams: tuple[str, ...],
     volatile: tuple[str, ...],
     volatile_texts: tuple[str, ...],
@@ -65,13 +83,18 @@ def command(
     from refold.cli.arguments.foreign import sessions  # noqa: PLC0415 - needs the extra `proxy`
     from refold.proxy.http.routes import past_the_proxy  # noqa: PLC0415 - the same
 
-    recorded = sessions().record_command(
-        command,
-        log=log,
-        upstreams=upstreams,
-        rules=rules_of(volatile, volatile_texts),
-        profile=profile,
-    )
+    given: dict[str, Any] = {
+        "log": log,
+        "upstreams": upstreams,
+        "rules": rules_of(volatile, volatile_texts),
+        "profile": profile,
+    }
+    if (listen is None) == (not command):
+        raise click.UsageError("give one of -- COMMAND and --listen")
+    if listen is None:
+        recorded = sessions().record_command(command, **given)
+    else:
+        recorded = sessions().record_listening(_told, address=listen, **given)
     sys.stdout.flush()
     entries = words.counted(recorded.entries, "entry", "entries")
     shown = output.shown_path(recorded.log)

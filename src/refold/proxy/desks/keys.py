@@ -19,6 +19,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from refold.engine.secrets import redaction
 from refold.engine.secrets.redaction import Redaction, marker_of, plain_parts
 from refold.engine.secrets.vault import Vault
+from refold.proxy.http.turns import OF_HOSTS
 
 ADDRESS: Final = "refold.proxy"
 """What stands for the proxy's host and port, and the word behind them."""
@@ -102,7 +103,8 @@ class Secrets(Vault):
         self._shown = {_PLACE.encode(): place.encode(), ADDRESS.encode(): there.encode()}
         port = place.rpartition(":")[2]
         here = rf"(?:127\.0\.0\.1|localhost)(?::|%3[Aa]){port}(?![0-9])"
-        self._address = rf"|(?P<address>{here}(?:/|%2[Ff]|\\+/){word})|(?P<place>{here})"
+        there = rf"(?:{OF_HOSTS})(?::|%3[Aa]){port}"
+        self._address = rf"|(?P<address>{there}(?:/|%2[Ff]|\\+/){word})|(?P<place>{here})"
         self._looked_for = tuple(f"{colon}{port}" for colon in (":", "%3A", "%3a"))
         self._compile()
 

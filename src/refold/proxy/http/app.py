@@ -20,7 +20,7 @@ from urllib.parse import unquote
 import attrs
 
 from refold.engine.errors import RefoldError
-from refold.proxy.http.turns import Desk, Forward, Incoming, Serve
+from refold.proxy.http.turns import OF_HOSTS, Desk, Forward, Incoming, Serve
 from refold.proxy.http.upstream import Unreachable, Upstream
 
 Message = MutableMapping[str, Any]
@@ -42,15 +42,28 @@ class Application:
     """What the server of the proxy calls for each request."""
 
     def __init__(
-        self, desk: Desk, routes: Collection[str], upstream: Upstream, *, port: int, word: str
+        self,
+        desk: Desk,
+        routes: Collection[str],
+        upstream: Upstream,
+        *,
+        names: Collection[str],
+        port: int,
+        word: str,
     ) -> None:
-        """Take what decides, the names of routes, and by which port and word programs come."""
+        """Take what decides, the names of routes, and by which name, port and word programs come.
+
+        Without `names`, they come by any address, or by a name that containers have for their host:
+        no page can have another site's name lead to one of these.
+        """
         self.fault: Exception | None = None
         """The first thing that went wrong on this side."""
         self._desk = desk
         self._routes = routes  # as it is: whoever started the proxy may add some
         self._upstream = upstream
-        self._places = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
+        self._places = re.compile(
+            rf"(?:{'|'.join(map(re.escape, names)) or OF_HOSTS}):{port}", re.IGNORECASE
+        )
         self._word = word
         self._closing = asyncio.Event()
 
@@ -77,9 +90,9 @@ class Application:
     def _foreign(self, incoming: Incoming) -> str:
         """Return why a request is none of the program's; empty for one that is."""
         hosts, origins = incoming.all_of("host"), incoming.all_of("origin")
-        if len(hosts) != 1 or hosts[0].lower() not in self._places:
+        if len(hosts) != 1 or not self._places.fullmatch(hosts[0]):
             return "expected this proxy's own address as Host"
-        if any(each.lower().removeprefix("http://") not in self._places for each in origins):
+        if not all(self._places.fullmatch(each.removeprefix("http://")) for each in origins):
             return "no web page may ask here: found an Origin that is not this proxy"
         if not secrets.compare_digest(incoming.route.encode(), self._word.encode()):
             return "expected the whole base URL that the command was given, with all of its path"

@@ -69,10 +69,14 @@ def served(
     routes: Collection[str],
     *,
     port: int = 0,
+    host: str = HOST,
     passes_on: bool = True,
     word: str = "",
 ) -> Iterator[str]:
     """Serve until the block ends; give the base URL, `http://127.0.0.1:PORT/WORD`.
+
+    `host` is where it listens.  Of another one than the loopback, a container names it as it knows
+    it: by an address, or by the name that its engine gives the host.
 
     `word` is drawn, unless it is given: who does not know it is refused (CONTRACT.md §16.1).
 
@@ -86,17 +90,18 @@ def served(
         UsageError: the proxy that this environment names cannot be used.
         Exception: at the end of the block, what went wrong while it served.
     """
-    with socket.create_server((HOST, port), backlog=2048) as listening:
+    with socket.create_server((host, port), backlog=2048) as listening:
         # Each connection has it, too: else a chunk waits 40 ms for the client to confirm the last.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         word = word or secrets.token_hex(_WORD_BYTES)
         number = listening.getsockname()[1]
         upstream = Upstream(at_once=passes_on)
-        application = Application(desk, routes, upstream, port=number, word=word)
+        names = ("127.0.0.1", "localhost") if host == HOST else ()
+        application = Application(desk, routes, upstream, names=names, port=number, word=word)
         proxy = _Proxy(application, upstream, listening)
         proxy.start()
         try:
-            yield f"http://{HOST}:{number}/{word}"
+            yield f"http://{host}:{number}/{word}"
         finally:
             proxy.stop()
         if proxy.fault is not None:

@@ -6,9 +6,14 @@ thread of the server's loop, and none of them blocks but for the disk.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 import attrs
+
+OF_HOSTS: Final = (
+    r"localhost|host\.(?:docker|containers|lima)\.internal|(?:[0-9]{1,3}\.){3}[0-9]{1,3}"
+)
+"""How programs name the host that they run on, in containers, too."""
 
 Ending = Literal["whole", "cut", "hold"]
 """`whole`: the body is complete · `cut`: the connection breaks after it · `hold`: nothing more
