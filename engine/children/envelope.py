@@ -146,13 +146,21 @@ def _session(session: Any) -> Json:
     """Return how another process makes the session: its factory, and its slices."""
     if session is None:
         return None
-    if getattr(session, "factory", None) is None:
+    maker = getattr(session, "maker", None)
+    if maker is None:
         raise UsageError(
             "a subprocess child gets a session only if the session says how to make an empty one: "
             "Session(factory=Reference(__name__, 'make_it', {}))"
         )
-    factory = attrs.asdict(elsewhere(session.factory))
-    return {"factory": factory, "snapshot": session.snapshot().as_json()}
+    return {
+        "factory": attrs.asdict(elsewhere(maker)),
+        "snapshot": session.snapshot().as_json(),
+        "events": _events(session),
+    }
+
+
+def _events(session: Any) -> list[str]:
+    return sorted({kind.__qualname__ for kind in session.event_types})
 
 
 def _made_session(packed: Any) -> Any:
@@ -161,6 +169,11 @@ def _made_session(packed: Any) -> Any:
     factory = Reference(**packed["factory"])
     session = load(factory)
     session = session() if callable(session) else session
+    if lacking := sorted({*packed["events"]} - {*_events(session)}):
+        raise UsageError(
+            f"session: what {factory.name} of {factory.source} makes has no reducer of "
+            f"{', '.join(lacking)}: have it register all, Session(factory=…)"
+        )
     if getattr(session, "factory", None) is None:
         session.factory = factory  # or a child of this one, in a third process, could have none
     session.restore(packed["snapshot"])

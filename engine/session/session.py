@@ -85,7 +85,8 @@ class Session:
             bus: Where it is told of events and tells of them; one of its own by default.
             id: Its name; those of clones are derived from it.
             parent: The session that it was cloned from.
-            factory: How a subprocess makes an empty session with the same reducers.
+            factory: How a subprocess makes an empty session with the same reducers; one that has
+                none, or only plans, needs no factory.
         """
         self.id: Final = id
         self.parent: Final = parent
@@ -104,6 +105,16 @@ class Session:
     def __repr__(self) -> str:
         held = (f"{slices.name_of(kind)} {len(items)}" for kind, items in self._items.items())
         return f"<session {self.id}: {', '.join(held) or 'no slices'}>"
+
+    @property
+    def maker(self) -> Reference | None:
+        """How another process makes an empty session with the same reducers; `None` if it cannot.
+
+        The factory; one without reducers needs none.
+        """
+        if self.factory is None and not self._registered and type(self) is Session:
+            return Reference(__name__, Session.__qualname__, {})
+        return self.factory
 
     # -- reducers -------------------------------------------------------------------------
 

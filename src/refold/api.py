@@ -253,7 +253,7 @@ def _checked(
         lambda: reexecute(recording, program, tools=tools, session=twin_of(session)),
     )
     needed = [tool for tool in tools if tool.typed or tool.delegates]
-    known = session if getattr(session, "factory", None) is not None else None
+    known = session if getattr(session, "maker", None) is not None else None
     there = checked_elsewhere(found, _replayer(named(program), needed, (), known))
     return there if is_asked else found
 
@@ -474,7 +474,7 @@ def _replayer(
     here = _executing(ready, tools, volatile, lambda: twin_of(session))
     found = [tool.reference for tool in tools]
     if session is not None:
-        found.append(getattr(session, "factory", None))
+        found.append(getattr(session, "maker", None))
     try:
         references = {name: attrs.asdict(reference_of(each)) for name, each in programs.items()}
         made = [attrs.asdict(elsewhere(each)) for each in found if each is not None]

@@ -87,10 +87,10 @@ class StepUpdated:
 
 def register_plans(session: Session) -> None:
     """Give a session the slice of plans, in subprocess children too; again changes nothing."""
+    factory = getattr(session, "maker", None)  # before it has reducers of ours
     is_new = session.register(PlanSetUp, Plan, _set_up, name="plan.set_up")
     session.register(StepsAdded, Plan, _added, name="plan.steps_added")
     session.register(StepUpdated, Plan, _updated, name="plan.step_updated")
-    factory = getattr(session, "factory", None)
     if is_new and factory is not None:
         arguments = {"factory": attrs.asdict(factory)}
         session.factory = Reference(__name__, planned_session.__name__, arguments)

@@ -17,7 +17,7 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.errors import InvalidDefError, UsageError
 from refold.engine.events.limits import Limits
 from refold.engine.models import model_from
-from refold.engine.ports.ports import Model, Reference, Tool
+from refold.engine.ports.ports import Model, Tool
 from refold.engine.session import Session
 from refold.tools.agents.agent_files import (
     FILE_NAME,
@@ -197,7 +197,7 @@ def session_for(tools: Iterable[Tool]) -> Session | None:
 
 def planned() -> Session:
     """Return an empty session with plans: what a run with planning tools starts with."""
-    session = Session(factory=Reference(Session.__module__, Session.__qualname__, {}))
+    session = Session()
     register_plans(session)
     return session
 

@@ -215,9 +215,7 @@ _CODE: Final = ("program", "prompts", "session", "missing")
 
 def own_or_new(session: Any) -> Any:
     """Return the session, or an empty one for a caller that has none."""
-    if session is not None:
-        return session
-    return Session(factory=Reference(Session.__module__, Session.__qualname__, {}))
+    return Session() if session is None else session
 
 
 def _own_session_of(run: Any) -> Any:

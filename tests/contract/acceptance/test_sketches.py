@@ -162,6 +162,7 @@ class UpdateParams:
 
 
 def test_the_usage_sketch_of_001_runs(log: Path) -> None:
+    """In a plain program, where the handler returns at once, as the document has it."""
     daily_update = Prompt[str](
         ns="weekly.review",
         key="team-update",
@@ -199,9 +200,9 @@ def test_the_usage_sketch_of_001_runs(log: Path) -> None:
     # Default behaviour uses Full Isolation with Plan injection
     tool = build_dispatch_subagents_tool()
 
-    async def root(run: refold.Run, _input: Any) -> Any:
+    def root(run: refold.PlainRun, _input: Any) -> Any:
         use_prompt(run, rendered)
-        result = await tool.handler(params, context=context_of(run))
+        result = tool.handler(params, context=context_of(run))
         assert all(isinstance(each, SubagentResult) for each in result.value)
         return [each.render() for each in result.value]
 

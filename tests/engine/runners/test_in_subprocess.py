@@ -12,10 +12,13 @@ from typing import Any
 import attrs
 import pytest
 
+from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Reference
-from refold.engine.program.run import PlainRun
+from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.in_subprocess import STUB, InSubprocess
+from refold.engine.runners.recording import record
 from refold.engine.secrets.vault import Vault
+from refold.engine.session import Session
 from tests.engine.conftest import Make, ended
 
 HERE = str(Path(__file__).resolve())
@@ -153,3 +156,55 @@ def test_a_script_may_refer_to_itself_by_its_name(tmp_path: Path) -> None:
     )
 
     assert ended.stdout == "['parent', 'child', 'grandchild'] None\n", ended.stderr
+
+
+@attrs.frozen
+class Seen:
+    """Something seen."""
+
+    text: str
+
+
+def seeing() -> Session:
+    """Return a session that has a reducer."""
+    session = Session()
+    session.register(Seen)
+    return session
+
+
+def bare() -> Session:
+    """Return one that has none."""
+    return Session()
+
+
+def kinds(run: PlainRun, _given: Any) -> list[str]:
+    """Return what the child's session has reducers of."""
+    return [kind.__name__ for kind in run.session.event_types]
+
+
+@pytest.mark.parametrize(
+    ("make", "factory", "expected"),
+    [
+        (bare, None, []),
+        (seeing, "seeing", ["Seen"]),
+        (seeing, None, "says how to make an empty one: Session(factory="),
+        (seeing, "bare", "has no reducer of Seen: have it register all"),
+    ],
+)
+def test_a_childs_session_has_the_reducers_of_its_parents(
+    tmp_path: Path, make: Any, factory: str | None, expected: Any
+) -> None:
+    """One that lacks some would take what the child tells it, and lose it."""
+
+    async def parent(run: Run, _given: Any) -> Any:
+        child = Delegation(program=kinds, session=run.session.clone())
+        outcome = await run.delegate(child)
+        return outcome.output if outcome.ok else str(outcome.error)
+
+    session = make()
+    session.factory = Reference(__name__, factory, {}) if factory else None
+    log = tmp_path / "run.jsonl"
+
+    found = record(parent, log=log, session=session, runner="subprocess").output
+
+    assert expected in found if isinstance(expected, str) else found == expected

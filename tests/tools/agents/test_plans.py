@@ -88,8 +88,11 @@ def test_its_changes_keep_the_names_that_logs_hold() -> None:
         assert not session.register(event, Plan, lambda *_: (), name=name), name
 
 
-def test_a_factory_makes_plans_in_another_process_too() -> None:
-    factory = Reference("refold.engine.session.session", "Session", {})
+@pytest.mark.parametrize(
+    "factory", [None, Reference("refold.engine.session.session", "Session", {})]
+)
+def test_a_factory_makes_plans_in_another_process_too(factory: Reference | None) -> None:
+    """Of a session without reducers of its own, Refold knows how to make it."""
     session = Session(factory=factory)
     register_plans(session)
     session.dispatch(PlanSetUp("x", ("a",)))

@@ -168,7 +168,7 @@ def test_who_has_no_session_gives_children_an_empty_one() -> None:
     session = Session()
 
     assert own_or_new(session) is session
-    assert own_or_new(None).factory == Reference("refold.engine.session.session", "Session", {})
+    assert own_or_new(None).maker == Reference("refold.engine.session.session", "Session", {})
 
 
 @attrs.frozen
