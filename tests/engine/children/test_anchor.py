@@ -9,6 +9,7 @@ from refold.engine.children.anchor import anchored
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Outcome
 from refold.engine.log import read_entries, scan
+from refold.engine.log.names import child_path
 from refold.engine.ports.ports import ChildRequest, Identity
 from refold.engine.runners.in_process import InProcess
 from tests.engine.conftest import Make, ended
@@ -80,11 +81,20 @@ def test_another_runs_log_in_its_place_fails_the_child(ran: ChildRequest) -> Non
 
     assert outcome.error is not None
     assert "another run's" in outcome.error.message
+    assert (outcome.status, outcome.duration_ms) == ("failed", 5)
+    assert outcome.child is not None
+    assert outcome.child.head == scan(log_of(ran)).head
 
 
 def test_a_descendant_below_the_depth_fails_the_child(ran: ChildRequest) -> None:
     """A child enforces its own limits, and the parent checks."""
-    outcome = anchored(DONE, attrs.evolve(ran, limits=Limits(max_depth=2)))
+    low = attrs.evolve(ran, limits=Limits(max_depth=2))
+    outcome = anchored(DONE, low)
 
     assert outcome.error is not None
     assert outcome.error.message == "a run at depth 3 was started; max_depth is 2"
+    deep = child_path(child_path(log_of(ran), 1), 1)
+    assert deep.is_file()
+    deep.rename(deep.with_name("elsewhere.jsonl"))
+    deep.symlink_to(deep.with_name("elsewhere.jsonl"))
+    assert anchored(DONE, low).error is None, "a link is nobody's child"

@@ -68,6 +68,7 @@ def test_the_longest_prefix_is_copied_byte_for_byte_and_says_so(path: Path, tmp_
     assert (note.data["entries"], note.data["damage"]["line"]) == (7, 8)
     assert note.data["lost_bytes"] == len(damaged) - sum(map(len, lines[:-1]))
     assert path.read_bytes() == damaged
+    assert (tmp_path / "new.jsonl").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_torn_tail_is_left_behind(path: Path, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ from refold.engine.events.events import (
     ToolReturned,
 )
 from refold.engine.log import LogWriter, read_entries, scan
-from refold.engine.log.line import LINE_MAX
+from refold.engine.log.line import LINE_MAX, plain
 from refold.engine.ports.ports import Durability
 
 NOTE = NoteAdded("n")
@@ -353,6 +353,8 @@ def test_an_entry_says_when_it_was_written(path: Path, started: RunStarted) -> N
         wall_us, mono_us = entry.meta["wall_us"], entry.meta["mono_us"]
         assert began[0] <= wall_us <= ended[0]
         assert began[1] <= mono_us <= ended[1]
+        who = {"pid": os.getpid(), "host": plain(os.uname().nodename)}
+        assert (who.items() <= entry.meta.items()) is (entry.seq == 0), "said once"
 
 
 def test_what_a_log_had_is_durable_once_it_goes_on(make_log: Callable[[int], Path]) -> None:

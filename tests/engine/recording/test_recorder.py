@@ -365,6 +365,40 @@ def test_a_result_that_no_log_can_hold(tmp_path: Path) -> None:
     assert ran(tmp_path, program).output[2:] == [["result", "NotCanonical"]] * 2
 
 
+def test_a_child_that_asks_for_tokens_is_granted_them(tmp_path: Path) -> None:
+    """§8.3: half of what is left is for those that ask for no number."""
+
+    async def program(run: Run, _input: Any) -> None:
+        for limits in (Limits(model_tokens=80), None, Limits(model_tokens=500)):
+            await run.delegate(Delegation(program=nothing, limits=limits))
+
+    recording = ran(tmp_path, program, limits=Limits(model_tokens=100))
+
+    starts = [entry.data["delegation"]["limits"] for entry in lines(recording, "child.started")]
+    assert [limits["model_tokens"] for limits in starts] == [80, 50, 100]
+
+
+def test_what_a_model_does_to_its_messages_no_program_sees(tmp_path: Path) -> None:
+    """It is given copies, the log's and the program's stay what they were."""
+
+    def spoils(request: ModelRequest) -> str:
+        messages: Any = request.messages
+        messages[0]["content"] = "spoilt"
+        return "ok"
+
+    async def program(run: Run, _input: Any) -> Any:
+        messages = [{"role": "user", "content": "hi"}]
+        await run.model(messages)
+        await run.model(messages)
+        return messages
+
+    recording = ran(tmp_path, program, model=FunctionModel(spoils))
+
+    assert recording.output == [{"role": "user", "content": "hi"}]
+    first, second = lines(recording, "model.asked")
+    assert (first.data["added"], second.data["base"]) == ([{"role": "user", "content": "hi"}], 1)
+
+
 def test_what_a_model_changes_afterwards_is_its_own(tmp_path: Path) -> None:
     """The log and the program have what it said then."""
     said: dict[str, Any] = {"role": "assistant", "content": ""}
@@ -438,17 +472,22 @@ def test_a_cancelled_async_tool_is_cancelled(tmp_path: Path) -> None:
 
 
 def test_a_change_still_under_way_at_the_end_is_in_doubt(tmp_path: Path) -> None:
-    """Nobody can say whether it happened: `run.finished` lists it."""
+    """Nobody can say whether it happened: `run.finished` lists it; what only reads is let go."""
     gate = threading.Event()
 
     @tool(effect="changes")
     def hangs() -> None:
         gate.wait(60)
 
+    @tool(effect="reads")
+    def looks() -> None:
+        gate.wait(60)
+
     async def program(run: Run, _input: Any) -> None:
-        task = asyncio.create_task(run.tool(hangs))
+        tasks = [asyncio.create_task(run.tool(each)) for each in (hangs, looks)]
         await asyncio.sleep(0.01)
-        task.cancel()
+        for task in tasks:
+            task.cancel()
 
     recording = ran(tmp_path, program)
     gate.set()

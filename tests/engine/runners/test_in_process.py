@@ -83,6 +83,16 @@ def test_so_is_one_that_is_cancelled(request_for: Make) -> None:
     assert outcome.status == "cancelled"
 
 
+def test_no_thread_of_its_tools_is_left(request_for: Make) -> None:
+    """Where no run above lends its loop, it has one of its own, and ends it."""
+    before = set(threading.enumerate())
+
+    assert ended(InProcess().run(request_for("works", 3))).ok
+
+    left = {thread.name for thread in set(threading.enumerate()) - before}
+    assert "refold-host" not in left
+
+
 def test_a_child_whose_log_exists_has_failed(request_for: Make, tmp_path: Path) -> None:
     """A log is never overwritten; the error is data."""
     (tmp_path / "a.1.jsonl").write_text("here first\n")

@@ -79,6 +79,9 @@ def test_a_limit_that_follows_from_the_parents_is_none_of_a_childs_own(tmp_path:
     tree = tree_of(tmp_path, own, none, limits=Limits(join_seconds=20))
 
     assert [node.narrowed for node in tree.children] == [{"timeout_seconds": 7}, {}]
+    bounds = Limits(join_seconds=20, timeout_seconds=10)
+    (node,) = tree_of(tmp_path / "b", none, limits=bounds).children
+    assert node.narrowed == {}
 
 
 def test_children_stand_in_the_order_of_starts(tmp_path: Path) -> None:

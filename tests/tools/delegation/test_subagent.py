@@ -38,7 +38,8 @@ def test_its_schema_takes_what_it_takes() -> None:
 
     jsonschema.validate({"task": "a"}, schema)
     jsonschema.validate(whole, schema)
-    for wrong in ({}, {"task": 1}, {"task": "a", "max_iterations": 0}, {"task": "a", "depth": 1}):
+    others = [{"max_iterations": 0}, {"timeout_seconds": 0}, {"depth": 1}]
+    for wrong in ({}, {"task": 1}, *({"task": "a"} | each for each in others)):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(wrong, schema)
     assert schema["properties"]["max_iterations"]["default"] == 3
