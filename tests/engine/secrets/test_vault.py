@@ -1,5 +1,6 @@
 """A vault knows the values of secrets, and what to do with them (CONTRACT.md §3.9)."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -55,12 +56,13 @@ def test_a_value_that_is_too_short_is_told_by_its_name(monkeypatch: pytest.Monke
     short = "s" * (LENGTH_MIN - 1)
     monkeypatch.setenv("SHORT", short)
     monkeypatch.setenv("LONG_ENOUGH", short + "s")
-    for made in (
+    made: list[Callable[[], Vault]] = [
         lambda: Vault(Redaction(environment=["SHORT"])),
         lambda: Vault(secrets={"SHORT": short}),
-    ):
+    ]
+    for make in made:
         with pytest.raises(UsageError, match="SHORT") as refused:
-            made()
+            make()
         assert short not in str(refused.value)
     vault = Vault()
 
