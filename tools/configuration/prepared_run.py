@@ -145,7 +145,7 @@ def models_for(
     for other in others:
         if other.model_spec:
             models[other.model_spec] = _named(other, said, models, base_url)
-    if others and lead.model_spec and "" in models:  # they may give it a task, too
+    if others and lead.model_spec:  # they may give it a task, too
         models.setdefault(lead.model_spec, models[""])
     return models
 

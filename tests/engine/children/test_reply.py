@@ -23,7 +23,7 @@ def test_a_reply_survives_the_frame() -> None:
     """What a run ended with is what its parent gets."""
     artifacts = [{"kind": "note", "value": "v", "name": "n"}]
     finished = RunFinished("completed", "done", {"x": [1]}, summary="in short", artifacts=artifacts)
-    usage = Usage(input_tokens=1, output_tokens=2, requests=3)
+    usage = Usage(input_tokens=1, output_tokens=2, requests=3, cost_usd_micros=4, prices="table 1")
     child = ChildRef(run="r", head="h", events=4)
 
     frame = frame_of(finished, tools_used=("a", "b"), usage=usage)

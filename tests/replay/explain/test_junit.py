@@ -25,6 +25,8 @@ def test_suites_and_cases_are_counted() -> None:
         "tests": "4", "failures": "1", "errors": "1", "skipped": "1", "time": "1.750",
     }  # fmt: skip
     assert [suite.get("tests") for suite in root] == ["2", "2"]
+    times = [case.get("time") for case in root.iter("testcase")]
+    assert times == ["1.250", "0.500", "0.000", "0.000"]
     failure = root.find("./testsuite/testcase[@name='b']/failure")
     assert failure is not None
     assert (failure.get("message"), failure.text) == ("args_changed", "line 1\nline 2")

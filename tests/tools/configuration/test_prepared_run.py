@@ -156,6 +156,7 @@ def test_who_plans_needs_a_session(team: Path) -> None:
     assert session is not None
     assert session.select_all(Plan) == ()
     assert session_for(()) is None
+    assert session.factory is not None, "children in other processes make theirs"
 
 
 A, B = "openai:a", "openai:b"

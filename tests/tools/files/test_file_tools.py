@@ -8,7 +8,7 @@ import pytest
 from refold.engine.errors import ToolError, ToolRefused
 from refold.engine.ports.ports import CallContext, Tool
 from refold.engine.ports.programs import load
-from refold.tools.files.file_tools import FileText, TextMatch, file_tools
+from refold.tools.files.file_tools import FileText, TextMatch, file_tool, file_tools
 
 CONTEXT = CallContext(call="0#1", run_id="r", depth=0, origin="")
 
@@ -209,6 +209,13 @@ def test_a_search_stops_at_its_caps_and_says_so(folder: Path) -> None:
     assert ([match.path for match in exact.matches], exact.partial) == (["z.txt"], ("w.txt",))
     assert not exact.truncated
     assert (short.matches, short.partial) == ((), ("w.txt", "z.txt"))
+
+
+def test_only_file_tools_are_made_by_name(folder: Path) -> None:
+    """A reference of another version may name one that is not there."""
+    caps = {"max_file_bytes": 1, "max_entries": 1, "max_matches": 1}
+    with pytest.raises(ToolRefused, match="list_files, read_file, search_text"):
+        file_tool("write_file", root=str(folder), **caps)
 
 
 def test_a_search_reads_64_mib_and_says_that_it_stopped(tmp_path: Path) -> None:
