@@ -12,14 +12,13 @@ import { thread } from "./thread.js";
 import { nodesOf, tree } from "./tree.js";
 
 const VIEWS = { tree: "Tree", lanes: "Lanes", thread: "Thread", entries: "Entries", state: "State", compare: "Compare" };
-const KEYS = [["1 … 6", "the views"], ["/", "search; Enter searches all entries"], ["f  F", "next, previous run that did not complete"], ["↑ ↓  j k", "next, previous row or entry"], ["← →", "fold and unfold; along a lane; through the state"], ["+ − 0", "zoom in, zoom out, whole run (lanes)"], ["c", "to what led to this entry"], ["d", "next difference"], ["t", "light or dark"], ["Esc", "close the inspector; clear the search"], ["?", "these keys"]];
-let given = ({});
-const query = (path, more = {}) => `${path}?${new URLSearchParams({ token: given.token, ...(given.log === null || given.log === undefined ? {} : { log: given.log }), ...more })}`;
+const KEYS = [["1 … 6", "the views"], ["/", "search; Enter searches all entries"], ["f  F", "next, previous run that did not complete"], ["↑ ↓  j k", "next, previous row or entry"], ["← →", "fold and unfold; along a lane; through the state"], ["+ − 0  ⇧← ⇧→", "zoom in, zoom out, whole run, move (lanes)"], ["c", "to what led to this entry"], ["d", "next difference"], ["t", "light or dark"], ["Esc", "close the inspector; clear the search"], ["?", "these keys"]];
+let given = {};
+const query = (path, more = {}) => `${path}?${new URLSearchParams({ token: given.token, ...(given.log ? { log: given.log } : {}), ...more })}`;
 
-/** @param {any} page */
 function start(page) {
 	const store = new Store(page, given.live ? { query } : null);
-	const app = ({ store, page, at: { log: 0, seq: undefined }, node: null, filter: { text: "", status: "", tool: "", agent: "" }, view: page.diff ? "compare" : "tree", checked: null, ...lookups(store) });
+	const app = { store, page, at: { log: 0, seq: undefined }, node: null, filter: { text: "", status: "", tool: "", agent: "" }, view: page.diff ? "compare" : "tree", checked: null, ...lookups(store) };
 
 	// --- what is selected, in the address ---
 	app.select = (log, seq, view = app.view, node = null) => {
@@ -31,16 +30,16 @@ function start(page) {
 		const log = store.logs.get(node.log);
 		app.wanted = node;
 		if (log && !node.scope && node.log_state !== "none") app.select(node.log, Math.max(0, (log.lines || log.said.entries) - 1), app.view, node);
-		else if (node.scope && node.seq !== null && node.seq !== undefined) app.select(node.log ?? 0, node.seq, app.view, node);
+		else if (node.scope && node.seq !== null) app.select(node.log, node.seq, app.view, node);
 		else { app.node = node; app.at = { log: node.log ?? 0, seq: undefined }; look.draw(); views.tree.list.draw(); }
 	};
 	app.chooseLane = (lane) => { const node = app.nodeOf(lane.log, lane.scope); if (node) app.choose(node); else app.select(lane.log, 0); };
 	app.close = () => { app.node = null; app.at = { log: app.at.log, seq: undefined }; history.replaceState(null, "", `#/${app.view}`); look.draw(); views[app.view].list?.element.focus(); };
 
 	const look = inspector(app);
-	const views = ({ tree: tree(app), lanes: lanes(app), thread: thread(app), entries: entries(app), state: state(app), compare: compare(app) });
+	const views = { tree: tree(app), lanes: lanes(app), thread: thread(app), entries: entries(app), state: state(app), ...(page.diff ? { compare: compare(app) } : {}) };
 	const panel = h("main.main", { id: "main" });
-	const tabs = h("nav.tabs", { label: "Views" }, Object.entries(VIEWS).filter(([name]) => name !== "compare" || page.diff).map(([name, word], i) => h("button", { "data-view": name, title: `${word} (${i + 1})`, onclick: () => go(name) }, word)));
+	const tabs = h("nav.tabs", { label: "Views" }, Object.entries(VIEWS).filter(([name]) => views[name]).map(([name, word], i) => h("button", { "data-view": name, title: `${word} (${i + 1})`, onclick: () => go(name) }, word)));
 
 	function go(view) { history.pushState(null, "", app.at.seq === undefined ? `#/${view}` : `#/log/${app.at.log}/${app.at.seq}/${view}`); app.wanted = app.node; route(); }
 	function route() {
@@ -48,7 +47,6 @@ function start(page) {
 		if (log !== undefined) app.at = { log: Number(log), seq: Number(seq) };
 		app.node = app.wanted ?? null;
 		app.wanted = null;
-		if (!app.node && app.at.seq !== undefined) app.node = null;
 		const next = Object.hasOwn(views, view) ? view : log !== undefined && !view ? "entries" : app.view;
 		if (next !== app.view || !panel.firstChild) { app.view = next; panel.replaceChildren(views[next].element); }
 		for (const tab of tabs.children) tab.setAttribute("aria-current", tab.getAttribute("data-view") === next ? "page" : "false");
@@ -69,22 +67,22 @@ function start(page) {
 	const stale = new Set();
 	const chosen = (name, any, words) => h("select", { label: any.replace("Any ", ""), "data-filter": name, onchange: (e) => { app.filter[name] = e.target.value; refilter(); } }, h("option", { value: "" }, any), words.map((word) => h("option", { value: word }, short(word, 60))));
 	const nodes = nodesOf(page.tree), each = (of) => [...new Set(nodes.flatMap(of).filter(Boolean).map(String))].sort().slice(0, 500);
-	const filters = h("div.filters", { role: "search" }, text, chosen("status", "Any status", ["not completed", ...each((n) => [n.status])]), chosen("tool", "Any tool", each((n) => [n.tool, ...(n.tools ?? []).map((use) => use.tool)])), chosen("agent", "Any agent", each((n) => [n.agent || n.program])));
+	const filters = h("div.filters", { role: "search" }, text, chosen("status", "Any status", ["not completed", ...each((n) => [n.status])]), chosen("tool", "Any tool", each((n) => [n.tool, ...(n.tools).map((use) => use.tool)])), chosen("agent", "Any agent", each((n) => [n.agent || n.program])));
 
 	// --- the badge ---
 	const verdict = h("details.verdict");
 	function judge() {
-		const now = app.checked, told = app.page.verdict, found = now?.problems ?? [];
-		const place = (p) => h("li", p.log === null ? short(p.name, 120) : h("a", { href: `#/log/${p.log ?? 0}/${Math.max(0, p.seq ?? (p.line ?? 1) - 1)}/entries` }, `${short(p.name ?? app.nameOf(p.log), 120)}, entry ${p.seq ?? (p.line ?? 1) - 1}`), `: ${short(p.what, 300)}`);
-		const broken = found.length > 0 || told.intact === false, checking = !now || now.state === "checking", unable = now?.state === "unable";
-		const at = found[0] ?? told.problems[0];
-		const intact = broken ? ["bad", at ? `not intact: entry ${at.seq ?? (at.line ?? 1) - 1} of ${short(at.name ?? app.nameOf(at.log), 60)}` : "not intact"] : unable ? ["warn", "not checked here"] : checking ? ["plain", `checking … ${now?.all ? Math.floor((now.done / now.all) * 100) : 0} %`] : ["good", "intact"];
+		const now = app.checked, told = app.page.verdict, found = [...(now?.problems ?? []), ...told.problems.map((p) => ({ ...p, seq: p.line - 1 }))];
+		const where = (p) => `entry ${p.seq} of ${short(p.name ?? app.nameOf(p.log), 60)}`;
+		const place = (p) => h("li", p.log === null ? short(p.name, 120) : h("a", { href: `#/log/${p.log}/${p.seq}/entries` }, where(p)), `: ${short(p.what, 300)}`);
+		const broken = now?.problems.length || !told.intact, checking = !now || now.state === "checking", unable = now?.state === "unable";
+		const intact = broken ? ["bad", `not intact: ${where(found[0])}`] : unable ? ["warn", "not checked here"] : checking ? ["plain", `checking … ${now?.all ? Math.floor((now.done / now.all) * 100) : 0} %`] : ["good", "intact"];
 		const isComplete = told.complete !== false && !(now?.open?.length), complete = broken && told.complete === null ? ["warn", "complete: cannot be said"] : isComplete ? ["good", "complete"] : ["warn", "not complete"];
 		const chip = ([tone, word], name) => h("span", { class: `chip ${tone}`, "data-answer": name }, h("span", { hush: true }, { good: "✓", bad: "✕", warn: "!" }[tone] ?? "·"), " ", word);
 		const wasOpen = verdict.open;
 		verdict.replaceChildren(h("summary", { label: null }, chip(intact, "intact"), chip(complete, "complete"), chip(["plain", "not signed"], "authentic"), chip(["plain", `guarantee: ${app.page.guarantee}`], "guarantee")),
 			h("div.panel", h("p", unable ? `Not checked here: ${now.why}. Whoever wrote this page was told: ${told.intact ? "intact" : "not intact"}.` : checking ? "This page is checking every line of its logs." : `This page has checked ${count(now.done, "entry", "entries")} in ${count(store.logs.size, "log")} itself: each line's hash over the line before it, and both ends of each child.`),
-				found.length || told.problems.length ? h("ul", found.slice(0, 20).map(place), told.problems.slice(0, 20).map(place)) : null,
+				h("ul", found.slice(0, 40).map(place)),
 				h("p", isComplete ? "Complete: every log is sealed, or its parent holds its head." : `Not complete: ${now?.open?.length ? now.open.slice(0, 5).map((id) => app.nameOf(id)).join(", ") : "a log"} has no end that anything holds.`),
 				h("p", "Authentic: nothing is signed. Who can write the logs can write others that are intact; only a head kept elsewhere tells. The head of the root is ", h("code.head", store.logs.get(0)?.said.head ?? "–"), "."),
 				h("p", app.page.guarantee === "matched" ? "Guarantee “matched”: a command was watched; replay matches its requests." : "Guarantee “kernel”: the program ran on the kernel; replay executes it again and names each divergence.")));
@@ -111,7 +109,7 @@ function start(page) {
 			typeof root.duration_ms === "number" ? fact(duration(root.duration_ms * 1000)) : "",
 			app.page.content === false ? fact("content left out") : "", given.live ? h("span.fact.live", "following") : "");
 	}
-	/** To the next run that did not complete. @param {number} by */
+	/** To the next run that did not complete. */
 	function fault(by) {
 		const all = nodesOf(app.page.tree), bad = all.filter((node, i) => i && node.status !== "completed");
 		if (!bad.length) return;
@@ -167,11 +165,11 @@ function start(page) {
 	return app;
 }
 
-/** What the views ask of the document. @param {Store} store */
+/** What the views ask of the document. */
 function lookups(store) {
 	const ofLog = new Map(), ofScope = new Map(), children = new Map();
 	for (const root of [store.page.tree, store.page.diff?.other?.tree]) for (const node of nodesOf(root)) {
-		if (node.scope) ofScope.set(`${node.log ?? 0}:${node.scope}`, node);
+		if (node.scope) ofScope.set(`${node.log}:${node.scope}`, node);
 		else if (typeof node.log === "number" && !ofLog.has(node.log)) ofLog.set(node.log, node);
 	}
 	for (const log of store.logs.values()) if (log.said.parent) children.set(`${log.said.parent.log}:${log.said.parent.seq}`, log.id);
@@ -188,7 +186,7 @@ function lookups(store) {
 	};
 }
 
-/** A blob as an image where it is one, else as text. @param {Store} store @param {string} digest */
+/** A blob as an image where it is one, else as text. */
 function blob(store, digest) {
 	const box = h("div", h("span.quiet", "reading …"));
 	store.blob(digest).then((bytes) => box.replaceChildren(bytes ? picture(bytes) ?? folded(new TextDecoder().decode(bytes)) : h("span.quiet", `blob ${short(digest, 12)}: not in this page`)), () => box.replaceChildren(h("span.quiet", "this blob cannot be unpacked")));
@@ -198,11 +196,11 @@ function blob(store, digest) {
 /** The document in the page: gzipped in a file, plain from the server. */
 async function boot() {
 	try { const kept = localStorage.getItem("refold-theme"); if (kept === "dark" || kept === "light") document.documentElement.dataset.theme = kept; } catch { /* a page from disk may have no storage */ }
-	const block = document.getElementById("page"), parts = ([]);
+	const block = document.getElementById("page"), parts = [];
 	if (block?.getAttribute("type") === "application/json") given = JSON.parse(block.textContent ?? "{}");
 	else if (block) { await unpack([block], (part) => parts.push(part)); given = JSON.parse(await new Blob(parts).text()); }
 	if (!given.live) start(given);
-	else if (given.log === null || given.log === undefined) document.getElementById("app")?.replaceWith(runs(query));
+	else if (!given.log) document.getElementById("app")?.replaceWith(runs(query));
 	else start(await (await fetch(query("page"))).json());
 }
 boot().catch((error) => document.getElementById("app")?.append(h("p.none", `This page cannot be shown: ${error instanceof Error ? error.message : error}`)));

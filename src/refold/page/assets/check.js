@@ -6,19 +6,14 @@ const HEADER = encoder.encode("refold/1 header\n"), EVENT = encoder.encode("refo
 const TAIL = 76; // ,"hash":"<64 hex>"}\n
 const decoder = new TextDecoder();
 const value = (digit) => (digit < 58 ? digit - 48 : digit - 87);
-/** Whether 64 digits are those of a digest; no text is made, for there are many. @param {Uint8Array} digits @param {ArrayBuffer} digest */
+/** Whether 64 digits are those of a digest; no text is made, for there are many. */
 const same = (digits, digest) => digits.length === 64 && new Uint8Array(digest).every((byte, i) => byte === value(digits[2 * i]) * 16 + value(digits[2 * i + 1]));
 
-/** @typedef {{state: "checking" | "done" | "unable", done: number, all: number, why: string, problems: {log: number, seq: number, what: string}[], open: number[]}} Checked */
-
-/** Check all logs of a store, in slices.
- * @param {import("./data.js").Store} store @param {(now: Checked) => void} tell @returns {Promise<Checked>} */
+/** Check all logs of a store, in slices. */
 export async function check(store, tell) {
-	/** @type {Checked} */
 	const now = { state: "checking", done: 0, all: [...store.logs.values()].reduce((n, log) => n + log.said.entries, 0), why: "", problems: [], open: [] };
 	if (!store.page.content) return { ...now, state: "unable", why: "content was left out, and lines cannot be hashed without it" };
 	if (!globalThis.crypto?.subtle) return { ...now, state: "unable", why: "this browser gives no WebCrypto here" };
-	/** @type {Map<number, Map<string, any>>} what each log says of its children */
 	const told = new Map();
 	let scratch = new Uint8Array(65_536);
 	for (const log of store.logs.values()) {

@@ -2,15 +2,13 @@
 import { List, count, duration, h, json, money, number, short } from "./dom.js";
 import { summary } from "./data.js";
 
-const WORDS = ({ runs: ["Runs", number], tool_calls: ["Tool calls", number], requests: ["Model requests", number], input_tokens: ["Tokens in", number], output_tokens: ["Tokens out", number], cost_usd_micros: ["Cost", money], time_us: ["Time", duration] });
+const WORDS = { runs: ["Runs", number], tool_calls: ["Tool calls", number], requests: ["Model requests", number], input_tokens: ["Tokens in", number], output_tokens: ["Tokens out", number], cost_usd_micros: ["Cost", money], time_us: ["Time", duration] };
 
-const SIGNS = ({ same: ["=", "Both say the same"], changed: ["≠", "Changed"], removed: ["◂", "Only in this run"], added: ["▸", "Only in the other run"] });
+const SIGNS = { same: ["=", "Both say the same"], changed: ["≠", "Changed"], removed: ["◂", "Only in this run"], added: ["▸", "Only in the other run"] };
 
-/** @param {any} app */
 export function compare(app) {
 	const diff = app.page.diff;
 	let only = true;
-	/** @type {any[]} */
 	let rows = [];
 	const all = h("input", { type: "checkbox", onchange: () => { only = !all.checked; update(); } });
 	const side = (log, seq, change, value) => {
@@ -31,15 +29,14 @@ export function compare(app) {
 		detail.replaceChildren(h("h3", SIGNS[status][1]), changes?.length ? h("table", h("thead", h("tr", ["Where", "This run", "The other"].map((word) => h("th", { scope: "col" }, word)))), h("tbody", changes.slice(0, 100).map((each) => h("tr", h("th", { scope: "row" }, each[0] || "all of it"), h("td", value(each[1])), h("td", value(each[2])))))) : "");
 	}
 	function update() {
-		rows = (diff?.rows ?? []).filter((row) => !only || row[4] !== "same");
-		said.textContent = `${count(rows.length, "row")}${only ? ` that differ, of ${number(diff?.rows?.length ?? 0)}` : ""}`;
+		rows = diff.rows.filter((row) => !only || row[4] !== "same");
+		said.textContent = `${count(rows.length, "row")}${only ? ` that differ, of ${number(diff.rows.length ?? 0)}` : ""}`;
 		list.draw();
 	}
 	const next = () => { if (!rows.length) return; const at = rows.findIndex((row, i) => i > list.active && row[4] !== "same"); list.show(at < 0 ? rows.findIndex((row) => row[4] !== "same") : at, true); show(rows[list.active]); };
-	if (!diff) return { element: h("section.view", h("p.none", "One run alone: ", h("code", "refold export LOG --to html --diff OTHER"), " puts another beside it.")), update() {}, place() {}, next() {} };
-	const first = diff.first, table = Object.entries(diff.table ?? {});
+	const first = diff.first, table = Object.entries(diff.table);
 	const pinned = h("div", { class: `pinned ${first || diff.identical === false ? "bad" : "good"}` }, h("h3", diff.error ? "They cannot be compared" : first ? "They first differ here" : diff.identical === false ? "They differ, in no entry" : "No difference"), h("p", short(diff.error ?? first?.what ?? (diff.identical === false ? "" : "All that is compared is the same."), 500)),
-		diff.runs?.length ? h("p.quiet", `Whole runs differ, too: ${short(diff.runs.map((each) => `${each.where} (${each.category})`).join(", "), 600)}.`) : null, (diff.notes ?? []).slice(0, 20).map((note) => h("p.quiet", short(note, 300))),
+		diff.runs.length ? h("p.quiet", `Whole runs differ, too: ${short(diff.runs.map((each) => `${each.where} (${each.category})`).join(", "), 600)}.`) : null, (diff.notes).slice(0, 20).map((note) => h("p.quiet", short(note, 300))),
 		first ? h("button", { onclick: () => { const i = rows.findIndex((row) => first.a && row[0] === first.a[0] && row[1] === first.a[1] || first.b && row[2] === first.b[0] && row[3] === first.b[1]); if (i >= 0) { list.show(i, true); show(rows[i]); } else if (first.a ?? first.b) app.select(...(first.a ?? first.b)); } }, "Show it") : null);
 	const sums = h("table.sums", h("thead", h("tr", h("th", { scope: "col" }, ""), h("th", { scope: "col" }, "This run"), h("th", { scope: "col" }, "The other"), h("th", { scope: "col" }, "Change"))), h("tbody", table.map(([name, pair]) => { const [a, b] = (pair), [word, form] = WORDS[name] ?? [name, number]; return h("tr", h("th", { scope: "row" }, word), h("td", form(a)), h("td", form(b)), h("td", typeof a === "number" && typeof b === "number" ? (a === b ? "=" : `${a > b ? "+" : "−"}${b ? `${Math.round((Math.abs(a - b) / b) * 100)} %` : form(a)}`) : "–")); })));
 	return {

@@ -5,7 +5,6 @@ const decoder = new TextDecoder();
 
 /** One log: its bytes as far as they have come, and where its lines begin. */
 export class Log {
-	/** @param {number} id @param {any} said */
 	constructor(id, said) {
 		this.id = id;
 		this.said = said;
@@ -15,11 +14,9 @@ export class Log {
 		this.lines = 0;
 		this.ended = false;
 		this.fault = "";
-		/** Where content is left out: seq, kind, call, cause, hash, time of each entry. @type {any[][] | null} */
+		/** Where content is left out: seq, kind, call, cause, hash, time of each entry. */
 		this.rows = null;
 	}
-	get name() { return String(this.said.name); }
-	/** @param {Uint8Array} chunk */
 	add(chunk) {
 		if (this.filled + chunk.length > this.bytes.length) {
 			const grown = new Uint8Array(Math.max(this.filled + chunk.length, this.bytes.length * 1.5));
@@ -38,13 +35,12 @@ export class Log {
 		}
 		this.filled = end;
 	}
-	/** @param {number} seq @returns {Uint8Array} the line without its newline */
+	/** The line without its newline */
 	line(seq) { return this.bytes.subarray(this.offsets[seq], this.offsets[seq + 1] - 1); }
-	/** @param {number} seq @returns {string} */
 	text(seq) { return this.rows ? "" : decoder.decode(this.line(seq)); }
-	/** @param {number} seq @returns {any} the entry; of a line that is none, what can be said */
+	/** The entry; of a line that is none, what can be said */
 	entry(seq) {
-		if (seq < 0 || seq >= this.lines) return null;
+		if (!(seq >= 0 && seq < this.lines)) return null;
 		if (this.rows) { const [, kind, call, cause, hash, at] = this.rows[seq]; return { seq, kind, call, cause, hash, at, data: {}, left: true }; }
 		try {
 			const entry = JSON.parse(this.text(seq));
@@ -62,16 +58,12 @@ const read = new Promise((done) => (document.readyState === "loading" ? addEvent
 
 /** All that the page has. */
 export class Store {
-	/** @param {any} page @param {{query: (path: string, more: Record<string, any>) => string} | null} server */
 	constructor(page, server) {
 		this.server = server;
-		/** @type {Map<number, Log>} */
 		this.logs = new Map();
-		/** @type {Set<() => void>} */
 		this.heard = new Set();
 		this.take(page);
 	}
-	/** @param {any} page */
 	take(page) {
 		this.page = page;
 		for (const run of [page, page.diff?.other]) {
@@ -103,7 +95,6 @@ export class Store {
 			this.tell();
 		}
 	}
-	/** @param {Log} log */
 	async fetchLog(log) {
 		for (;;) {
 			const reply = await fetch(this.server?.query("raw", { n: log.id, from: log.filled, to: log.filled + 2 ** 21 }) ?? "");
@@ -115,24 +106,21 @@ export class Store {
 			await pause();
 		}
 	}
-	/** @param {number} log @param {number} seq */
 	entry(log, seq) { return this.logs.get(log)?.entry(seq) ?? null; }
-	/** When an entry was written, in microseconds since the root's first.
-	 * @param {any} entry @returns {number | null} */
+	/** When an entry was written, in microseconds since the root's first. */
 	at(entry) {
 		if (entry?.at !== undefined) return entry.at;
 		this.zero ||= this.logs.get(0)?.entry(0)?.meta?.wall_us;
 		return this.zero && entry?.meta?.wall_us ? entry.meta.wall_us - this.zero : null;
 	}
-	/** @param {number} log @param {number} seq @returns {any[] | null} how, log and seq of the main cause */
+	/** How, log and seq of the main cause */
 	cause(log, seq) {
 		const links = this.linksOf(log), own = links?.[log];
 		return own?.seq[seq] >= 0 ? [links.words[own.how[seq]], own.log[seq], own.seq[seq]] : null;
 	}
-	/** @param {number} log @returns {any} the links of the run that it belongs to */
+	/** The links of the run that it belongs to */
 	linksOf(log) { return [this.page, this.page.diff?.other].map((run) => run?.links).find((links) => links?.[log]); }
-	/** What an entry led to directly: looked for when asked, which is cheaper than an index of all.
-	 * @param {number} log @param {number} seq @returns {any[][]} */
+	/** What an entry led to directly: looked for when asked, which is cheaper than an index of all. */
 	ledTo(log, seq) {
 		const found = [], links = this.linksOf(log) ?? {};
 		for (const [from, own] of Object.entries(links)) {
@@ -140,7 +128,6 @@ export class Store {
 		}
 		return found;
 	}
-	/** @param {string} digest @returns {Promise<Uint8Array | null>} */
 	async blob(digest) {
 		if (!/^[0-9a-f]{64}$/.test(digest)) return null;
 		if (this.server) {
@@ -148,14 +135,14 @@ export class Store {
 			return reply.ok ? new Uint8Array(await reply.arrayBuffer()) : null;
 		}
 		await read;
-		const blocks = [...document.querySelectorAll(`script[data-blob="${digest}"]`)], parts = ([]);
+		const blocks = [...document.querySelectorAll(`script[data-blob="${digest}"]`)], parts = [];
 		if (!blocks.length) return null;
 		await unpack(blocks, (part) => parts.push(part), true);
-		return new Uint8Array(await new Blob((parts)).arrayBuffer());
+		return new Uint8Array(await new Blob(parts).arrayBuffer());
 	}
 }
 
-/** Decode base64 and gzip, an element at a time. @param {Element[]} blocks @param {(chunk: Uint8Array) => void} take @param {boolean} [keep] */
+/** Decode base64 and gzip, an element at a time. */
 export async function unpack(blocks, take, keep = false) {
 	const packed = new ReadableStream({
 		async pull(control) {
@@ -177,10 +164,9 @@ export async function unpack(blocks, take, keep = false) {
 	}
 }
 
-/** @param {any} error @returns {string} */
-export const faultOf = (error) => (error ? `${error.code ?? "error"}: ${short(error.message ?? "", 1e6)}` : "");
+export const faultOf = (error) => (error ? `${error.code ?? "error"}: ${short(error.message, 1e6)}` : "");
 
-/** @param {any} e @returns {string} one line that says what an entry is */
+/** One line that says what an entry is */
 export function summary(e) {
 	if (e.left) return "content left out";
 	const d = e.data, o = d.outcome ?? {}, g = d.delegation ?? {};
@@ -190,19 +176,19 @@ export function summary(e) {
 		case "tool.returned": return d.error ? short(faultOf(d.error)) : short(d.result);
 		case "model.asked": return `${d.model} ${d.added?.length ? `+${d.added.length}: ${short(said(d.added.at(-1)))}` : ""}`;
 		case "model.answered": return d.error ? short(faultOf(d.error)) : short(said(d.message) || (d.message?.tool_calls ?? []).map((c) => c?.function?.name ?? c?.name).join(", "));
-		case "child.started": return `${g.agent ?? g.program} ${short(g.brief ?? "")}`;
-		case "child.finished": return `${o.status ?? ""} ${o.error ? short(faultOf(o.error)) : short(o.summary ?? o.output ?? "")}`;
+		case "child.started": return `${g.agent ?? g.program} ${short(g.brief)}`;
+		case "child.finished": return `${o.status ?? ""} ${o.error ? short(faultOf(o.error)) : short(o.summary ?? o.output)}`;
 		case "limit.hit": return `${d.limit}: ${d.observed} of ${d.allowed}`;
 		case "note.added": return short(d.text);
 		case "input.asked": return short(d.question);
 		case "input.given": return short(d.answer);
-		case "run.finished": return `${d.status} ${d.error ? short(faultOf(d.error)) : short(d.summary ?? d.output ?? "")}`;
+		case "run.finished": return `${d.status} ${d.error ? short(faultOf(d.error)) : short(d.summary ?? d.output)}`;
 		case "unreadable": return "this line is no entry";
 		default: return short(d);
 	}
 }
 
-/** @param {any} message @returns {string} the words of a message, of whichever form */
+/** The words of a message, of whichever form */
 export function said(message) {
 	const parts = message?.content ?? message?.text ?? message?.parts ?? "";
 	if (typeof parts === "string") return parts;
@@ -210,5 +196,5 @@ export function said(message) {
 	return parts.map((p) => (typeof p === "string" ? p : typeof p?.text === "string" ? p.text : typeof p?.content === "string" ? p.content : "")).filter(Boolean).join("\n");
 }
 
-/** @param {any} e @returns {string} how what an entry tells of ended; empty where it tells of no end */
+/** How what an entry tells of ended; empty where it tells of no end */
 export const statusOf = (e) => String(e.data.outcome?.status ?? e.data.status ?? (e.kind === "limit.hit" ? "limit" : e.kind === "effect.cancelled" ? "cancelled" : ""));

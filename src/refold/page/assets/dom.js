@@ -4,14 +4,13 @@
 const HIDDEN = /[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\u{e0000}-\u{e0fff}]|\p{Cs}/gu;
 const SVG = new Set(["svg", "rect", "line", "path", "text", "g", "title"]);
 
-/** @param {unknown} value @returns {string} text in which what cannot be seen stands as an escape */
+/** Text in which what cannot be seen stands as an escape */
 export const visible = (value) => String(value).replace(HIDDEN, (c) => {
 	const code = c.codePointAt(0) ?? 0;
 	return code < 256 ? `\\x${code.toString(16).padStart(2, "0")}` : code < 65536 ? `\\u${code.toString(16).padStart(4, "0")}` : `\\u{${code.toString(16)}}`;
 });
 
-/** Make an element, as `h("p.quiet", { title: "…" }, …)`. Addresses lead inside the page, or to what this page itself made.
- * @param {string} name tag and classes @param {any} [props] may be left out @param {...any} children @returns {any} */
+/** Make an element, as `h("p.quiet", { title: "…" }, …)`. Addresses lead inside the page, or to what this page itself made. Properties may be left out. */
 export function h(name, props, ...children) {
 	const [tag, ...classes] = name.split("."), has = props && props.constructor === Object;
 	const made = SVG.has(tag) ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
@@ -30,14 +29,12 @@ export function h(name, props, ...children) {
 	return made;
 }
 
-/** @param {any} value @param {number} [most] @returns {string} */
 export function short(value, most = 300) {
 	const text = typeof value === "string" ? value : value === undefined ? "" : brief(value, most);
 	return text.length > most ? `${text.slice(0, most)}…` : text;
 }
 
-/** JSON on one line, made no longer than `most` needs: values of 10 MB stay where they are.
- * @param {any} value @param {number} most @param {number} [depth] @returns {string} */
+/** JSON on one line, made no longer than `most` needs: values of 10 MB stay where they are. */
 function brief(value, most, depth = 0) {
 	if (typeof value === "string") return JSON.stringify(value.slice(0, most));
 	if (value === null || typeof value !== "object") return String(value);
@@ -53,7 +50,7 @@ function brief(value, most, depth = 0) {
 	return open ? `[${parts.join(", ")}]` : depth ? `{${parts.join(", ")}}` : parts.join(", ");
 }
 
-/** @param {number | null | undefined} us microseconds */
+/** Of microseconds. */
 export function duration(us) {
 	if (us === null || us === undefined) return "–";
 	const s = us / 1e6;
@@ -64,24 +61,26 @@ export function duration(us) {
 	return `${Math.floor(s / 3600)} h ${Math.round((s % 3600) / 60)} min`;
 }
 
-/** @param {number | null | undefined} n */
 export const number = (n) => (typeof n === "number" ? n.toLocaleString("en-US") : "–");
-/** @param {number | null | undefined} micros millionths of a dollar */
+/** Of millionths of a dollar. */
 export const money = (micros) => (typeof micros === "number" ? `$${(micros / 1e6).toFixed(!micros || micros >= 1e6 ? 2 : micros < 1e4 ? 6 : 4)}` : "–");
-/** Tokens and their cost. @param {any} usage */
+/** Tokens and their cost. */
 export const spent = (usage) => `${number(usage.input_tokens + usage.output_tokens)} tokens${usage.cache_read_tokens ? ` (${number(usage.cache_read_tokens)} from the cache)` : ""}, ${typeof usage.cost_usd_micros === "number" ? "" : "cost "}${money(usage.cost_usd_micros)}`;
-/** @param {number} n @param {string} one @param {string} [many] */
 export const count = (n, one, many = `${one}s`) => `${number(n)} ${n === 1 ? one : many}`;
 
-const LOOKS = ({
+const LOOKS = {
 	completed: ["✓", "good"], ok: ["✓", "good"], failed: ["✕", "bad"], error: ["✕", "bad"], timed_out: ["◷", "bad"],
 	limit: ["▲", "bad"], rejected: ["✕", "bad"], cancelled: ["⊘", "warn"], late: ["◷", "warn"], unfinished: ["○", "warn"], open: ["○", "warn"],
-});
-/** @param {string} status */
+};
 export const tone = (status) => LOOKS[status]?.[1] ?? "plain";
-/** @param {string} status @param {boolean} [word] whether the word stands beside the sign */
+/** @param {boolean} [word] whether the word stands beside the sign */
 export const badge = (status, word = true) =>
 	h("span", { class: `status ${tone(status)}`, title: word ? null : status }, h("span", { hush: true }, LOOKS[status]?.[0] ?? "·"), h("span", { class: word ? "" : "unseen" }, status.replace("_", " ")));
+
+/** A status that is no success, as a badge. */
+export const trouble = (status) => (status && status !== "ok" && status !== "completed" ? badge(status) : null);
+/** A time since the run began. */
+export const offset = (us) => (typeof us === "number" ? `+${duration(Math.max(0, us))}` : "");
 
 /** Let the page breathe: a batch of work ends here. */
 export const pause = () => new Promise((done) => {
@@ -90,8 +89,7 @@ export const pause = () => new Promise((done) => {
 	channel.port2.postMessage(0);
 });
 
-/** A text of any length: what is beyond the fold comes when asked for.
- * @param {string} text @param {number} [fold] */
+/** A text of any length: what is beyond the fold comes when asked for. */
 export function folded(text, fold = 1500) {
 	const shown = h("pre.text", { tabindex: "0" }, text.slice(0, fold));
 	if (text.length <= fold) { shown.removeAttribute("tabindex"); return shown; }
@@ -106,17 +104,16 @@ export function folded(text, fold = 1500) {
 	return h("div", shown, more);
 }
 
-/** Bytes, or their base64, as an image where they are one. @param {Uint8Array | string} given @returns {any} */
+/** Bytes, or their base64, as an image where they are one. */
 export function picture(given) {
 	let bytes = typeof given === "string" ? new TextEncoder().encode(given) : given;
 	const latin = (n) => Array.from(bytes.subarray(0, n), (c) => String.fromCharCode(c)).join(""), coded = /^(?:data:image\/\w+;base64,)?(?=iVBORw0KGgo|\/9j\/|R0lGOD|UklGR)/.exec(latin(64));
 	try { if (coded) bytes = Uint8Array.from(atob(new TextDecoder().decode(bytes.subarray(coded[0].length))), (c) => c.charCodeAt(0)); } catch { return null; }
 	const head = latin(12), type = head.startsWith("\x89PNG") ? "png" : head.startsWith("\xff\xd8\xff") ? "jpeg" : head.startsWith("GIF8") ? "gif" : /^RIFF....WEBP/s.test(head) ? "webp" : "";
-	return type ? h("img", { src: URL.createObjectURL(new Blob([(bytes)], { type: `image/${type}` })), alt: `image from the log, ${number(bytes.length)} bytes` }) : null;
+	return type ? h("img", { src: URL.createObjectURL(new Blob([bytes], { type: `image/${type}` })), alt: `image from the log, ${number(bytes.length)} bytes` }) : null;
 }
 
-/** JSON as a tree that is built as it is opened; deep and wide values cost what is looked at.
- * @param {any} value @param {(digest: string) => any} [blob] shows a blob @param {number} [open] levels that stand open @returns {any} */
+/** JSON as a tree that is built as it is opened; deep and wide values cost what is looked at. `open` levels stand open. */
 export function json(value, blob, open = 2) {
 	if (typeof value === "string") return value.length > 120 || value.includes("\n") ? folded(value, 800) : h("span.string", JSON.stringify(value));
 	if (value === null || typeof value !== "object") return h("span.atom", String(value));
@@ -141,7 +138,6 @@ export function json(value, blob, open = 2) {
 
 /** A list of which only what is seen is drawn. Arrow keys, Home, End, Page keys move; Enter opens. */
 export class List {
-	/** @param {{label: string, role?: string, count: () => number, draw: (i: number, on: boolean) => any, choose: (i: number, entered: boolean) => void, keys?: (e: KeyboardEvent, i: number) => boolean}} how */
 	constructor(how) {
 		this.how = how;
 		this.active = -1;
@@ -155,7 +151,7 @@ export class List {
 	}
 	static made = 0;
 	later() { if (!this.waiting) { this.waiting = true; requestAnimationFrame(() => { this.waiting = false; this.draw(); }); } }
-	/** @param {boolean} [all] to print: the first 2,000 */
+	/** Draw what is seen; `all`, to print: the first 2,000. */
 	draw(all = false) {
 		if (!this.element.isConnected) return;
 		const row = this.row = this.probe.offsetHeight || 32, n = this.how.count();
@@ -181,7 +177,6 @@ export class List {
 		if (this.active >= from && this.active < to) this.element.setAttribute("aria-activedescendant", `${this.name}-${this.active}`);
 		else this.element.removeAttribute("aria-activedescendant");
 	}
-	/** @param {number} i @param {boolean} [centre] */
 	show(i, centre = false) {
 		this.active = i;
 		this.draw();

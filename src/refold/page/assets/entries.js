@@ -1,17 +1,14 @@
 /** Entries of one log, or what a search finds in all of them. */
-import { List, badge, count, duration, h, number, pause } from "./dom.js";
+import { List, count, h, number, offset, pause, trouble } from "./dom.js";
 import { statusOf, summary } from "./data.js";
 
-/** @param {any} app */
 export function entries(app) {
-	/** @type {Float64Array | number[][] | null} found places, or null: the whole log in order */
 	let found = null;
-	let log = app.at.log ?? 0, scan = 0;
+	let log = app.at.log, scan = 0;
 	const said = h("span.quiet", { role: "status" });
 	const kind = h("select", { label: "Kind", onchange: () => update() }, h("option", { value: "" }, "All kinds"), ["run", "tool", "model", "child", "input", "limit", "effect", "session", "timer", "clock", "value", "note"].map((each) => h("option", { value: `${each}.` }, each)));
 	const where = h("select", { label: "Log", onchange: () => { if (where.value === "all") update(); else app.select(Number(where.value), 0); } });
 	const list = new List({ label: "Entries", count: () => (found ? found.length : app.store.logs.get(log)?.lines ?? 0), draw, choose: (i) => { const [on, seq] = place(i); app.select(on, seq); } });
-	/** @param {number} i @returns {any} */
 	const place = (i) => (found ? found[i] : [log, i]);
 	const fill = () => {
 		const ids = [...app.store.logs.keys()];
@@ -22,8 +19,8 @@ export function entries(app) {
 		if (!e) return h("div.entry", h("span.quiet", "…"));
 		const status = statusOf(e), at = app.store.at(e);
 		return h("div", { class: `entry ${e.kind.split(".")[0]}`, "data-seq": seq },
-			h("span.seq", found && where.value === "all" ? `${app.nameOf(on, true)} ${seq}` : String(seq)), h("span.at", at === null ? "" : `+${duration(Math.max(0, at))}`),
-			h("span.kind", e.kind), h("span.what", status && status !== "ok" && status !== "completed" ? [badge(status), " "] : null, summary(e)), h("span.call", e.call ?? ""));
+			h("span.seq", found && where.value === "all" ? `${app.nameOf(on, true)} ${seq}` : String(seq)), h("span.at", offset(at)),
+			h("span.kind", e.kind), h("span.what", trouble(status), " ", summary(e)), h("span.call", e.call ?? ""));
 	}
 	/** Read what passes, a slice at a time. */
 	async function update() {
@@ -52,7 +49,7 @@ export function entries(app) {
 		list.active = hits.findIndex(([id, seq]) => id === app.at.log && seq === app.at.seq);
 		list.draw();
 
-		/** @param {any} e @param {Map<string, string>} tools by call, as far as read */
+		/** `tools` by call, as far as read. */
 		function passes(e, tools) {
 			const status = statusOf(e).replace(/^ok$/, "completed").replace(/^error$/, "failed");
 			if (e.kind === "tool.called") tools.set(e.call, e.data.tool);

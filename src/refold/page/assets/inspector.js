@@ -1,9 +1,8 @@
 /** What one entry is: its data, what led to it, what it led to, its line and its hash. */
-import { badge, duration, folded, h, json, short, spent } from "./dom.js";
+import { badge, duration, folded, h, json, offset, short, spent, trouble } from "./dom.js";
 import { faultOf, statusOf, summary } from "./data.js";
 import { limitsOf, usesOf } from "./tree.js";
 
-/** @param {any} app */
 export function inspector(app) {
 	const body = h("div.inside");
 	const element = h("aside.inspector", { label: "Inspector", tabindex: "-1" }, body);
@@ -14,12 +13,11 @@ export function inspector(app) {
 		if (made.open) inner.append(...[fill()].flat().filter(Boolean));
 		return made;
 	}
-	/** @param {any} how @param {number} log @param {number} seq @param {any} [since] the entry that it led to */
 	function link(how, log, seq, since) {
 		const e = app.store.entry(log, seq), at = e && app.store.at(e), status = e ? statusOf(e) : "";
 		const gap = since && e && at !== null ? (app.store.at(since) ?? at) - at : null;
 		return h("li", h("a", { href: `#/log/${log}/${seq}` }, h("span.how", how), h("span.kind", `${log === app.at.log ? "" : `${app.nameOf(log, true)} `}${seq} ${e?.kind ?? "…"}`),
-			h("span.at", at === null || at === undefined ? "" : `+${duration(Math.max(0, at))}`, gap ? `, ${duration(Math.abs(gap))} before` : ""), h("span.what", status && status !== "ok" && status !== "completed" ? badge(status) : null, e ? short(summary(e), 160) : "")));
+			h("span.at", offset(at), gap ? `, ${duration(Math.abs(gap))} before` : ""), h("span.what", trouble(status), e ? short(summary(e), 160) : "")));
 	}
 	function why(log, seq, entry) {
 		const list = h("ol.chain"), beside = app.store.linksOf(log)?.beside ?? {};
@@ -40,9 +38,9 @@ export function inspector(app) {
 		return app.page.left_out ? [list, h("p.quiet", "What else led here: ", h("code", `refold why LOG ${seq} --all`), ".")] : list;
 	}
 	function run(node) {
-		const uses = usesOf(node), usage = node.usage ?? {};
+		const uses = usesOf(node), usage = node.usage;
 		const facts = [["Ended", h("span", badge(node.status), node.reason && node.reason !== "done" ? ` ${short(node.reason, 80)}` : "")], ["Fault", node.error ? folded(faultOf(node.error), 600) : null], ["Program", node.program || null], ["Brief", node.brief ? folded(node.brief, 400) : null], ["Asked by", node.tool || null],
-			["Limits", limitsOf(node) || null], ["Calls", uses || null], ["Models", (node.models ?? []).join(", ") || null], ["Spent", usage.requests ? `${spent(usage)}${node.children?.length && node.own_usage.requests ? `, of these its own: ${spent(node.own_usage)}` : ""}` : null], ["Time", node.duration_ms === null || node.duration_ms === undefined ? null : duration(node.duration_ms * 1000)], ["Artifacts", (node.artifacts ?? []).map((each) => `${each.name} (${each.kind})`).join(", ") || null]];
+			["Limits", limitsOf(node) || null], ["Calls", uses || null], ["Models", node.models.join(", ") || null], ["Spent", usage.requests ? `${spent(usage)}${node.children.length && node.own_usage.requests ? `, of these its own: ${spent(node.own_usage)}` : ""}` : null], ["Time", node.duration_ms === null ? null : duration(node.duration_ms * 1000)], ["Artifacts", node.artifacts.map((each) => `${each.name} (${each.kind})`).join(", ") || null]];
 		return h("dl", facts.filter(([, fact]) => fact).map(([name, fact]) => [h("dt", name), h("dd", fact)]));
 	}
 	function draw() {
@@ -55,13 +53,12 @@ export function inspector(app) {
 			return;
 		}
 		const at = app.store.at(e), status = statusOf(e), bad = (app.checked?.problems ?? []).filter((each) => each.log === log && each.seq === seq);
-		const copy = h("button", { onclick: () => { navigator.clipboard?.writeText(location.href).then(() => { copy.textContent = "Copied"; }, () => { copy.textContent = "Copy the address above"; }); } }, "Copy link");
 		const led = () => { const found = app.store.ledTo(log, seq); return found.length ? h("ol.chain", found.slice(0, 50).map((each) => link(each[0], each[1], each[2])), found.length > 50 ? h("li", `and ${found.length - 50} more`) : null) : h("p.quiet", "Nothing that came later follows from it directly."); };
 		const wall = e.meta?.wall_us ? new Date(e.meta.wall_us / 1000) : null;
 		body.replaceChildren(
 			h("header", h("h2", e.kind), status ? badge(status) : null, close),
-			h("p.where", h("span", `${app.nameOf(log)}, entry ${seq}`), e.call ? h("span", `call ${e.call}`) : null, at === null ? null : h("span", `+${duration(Math.max(0, at))}`)),
-			h("div.steps", step("⇤", "First entry", 0), step("←", "Entry before (k)", seq - 1), step("→", "Entry after (j)", seq + 1), step("⇥", "Last entry", of.lines - 1), app.childOf(log, seq) !== null ? h("a.button", { href: `#/log/${app.childOf(log, seq)}/0` }, "Its run") : null, of.said.parent ? h("a.button", { href: `#/log/${of.said.parent.log}/${of.said.parent.seq}` }, "Who started it") : null, copy),
+			h("p.where", h("span", `${app.nameOf(log)}, entry ${seq}`), e.call ? h("span", `call ${e.call}`) : null, h("span", offset(at))),
+			h("div.steps", step("⇤", "First entry", 0), step("←", "Entry before (k)", seq - 1), step("→", "Entry after (j)", seq + 1), step("⇥", "Last entry", of.lines - 1), app.childOf(log, seq) !== null ? h("a.button", { href: `#/log/${app.childOf(log, seq)}/0` }, "Its run") : null, of.said.parent ? h("a.button", { href: `#/log/${of.said.parent.log}/${of.said.parent.seq}` }, "Who started it") : null),
 			...bad.map((each) => h("p.alarm", `Not intact: ${each.what}.`)),
 			seq === 0 || e.kind === "run.finished" || app.node ? (node ? part("Run", () => run(node)) : "") : "",
 			part("Data", () => (e.left ? h("p.quiet", "Content was left out of this page.") : json(e.data, app.blobOf, 3))),

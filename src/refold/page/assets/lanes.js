@@ -4,7 +4,7 @@ import { passes } from "./tree.js";
 
 const WAITS = new Set(["child", "timer", "ask"]);
 
-/** Lay bars that overlap one below the other, at most four deep. @param {any} lane @returns {number[]} the track of each bar */
+/** Lay bars that overlap one below the other, at most four deep. */
 function tracksOf(lane) {
 	const ends = [0, 0, 0, 0].map(() => -Infinity);
 	return lane.bars.map((bar) => {
@@ -14,10 +14,8 @@ function tracksOf(lane) {
 	});
 }
 
-/** @param {any} app */
 export function lanes(app) {
-	const all = () => app.page.lanes ?? [];
-	/** @type {any[]} */
+	const all = () => app.page.lanes;
 	let shown = [];
 	let from = 0, to = 1, end = 1;
 	const tracks = new WeakMap();
@@ -96,9 +94,8 @@ export function lanes(app) {
 		list.draw();
 	}
 	list.element.addEventListener("wheel", (e) => {
-		if (!e.ctrlKey && !e.shiftKey) return;
+		if (!e.ctrlKey) return;
 		e.preventDefault();
-		if (e.shiftKey) { pan(Math.sign(e.deltaY || e.deltaX) * 0.15); return; }
 		const box = axis.getBoundingClientRect();
 		zoom(e.deltaY < 0 ? 0.8 : 1.25, from + ((e.clientX - box.left) / box.width) * (to - from));
 	}, { passive: false });

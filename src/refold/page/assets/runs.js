@@ -1,9 +1,7 @@
 /** The start page of `refold view`: the runs of a folder. */
 import { List, badge, count, duration, h, money, number, short, tone } from "./dom.js";
 
-/** @param {(path: string, more?: Record<string, any>) => string} query */
 export function runs(query) {
-	/** @type {any[]} */
 	let all = [], rows = all;
 	const text = h("input", { type: "search", placeholder: "Search runs  ( / )", label: "Search runs", oninput: () => update() });
 	const status = h("select", { label: "Status", onchange: () => update() }, h("option", { value: "" }, "Any status"));
@@ -17,7 +15,7 @@ export function runs(query) {
 		return h("div", { class: `runrow ${tone(run.status)}` },
 			h("span.run", badge(run.status, run.status !== "completed"), h("strong", short(run.agent || run.program || "?", 80)), h("span.brief", short(run.path))),
 			h("span.calls", run.subagents ? number(run.subagents) : "", run.failed ? h("span.bad", ` ${run.failed} failed`) : null), h("span.via", short((run.models ?? []).join(", "), 80)),
-			h("span.tokens", run.input_tokens || run.output_tokens ? number((run.input_tokens ?? 0) + (run.output_tokens ?? 0)) : ""), h("span.cost", typeof run.cost_usd_micros === "number" ? money(run.cost_usd_micros) : ""),
+			h("span.tokens", run.input_tokens || run.output_tokens ? number(run.input_tokens + run.output_tokens) : ""), h("span.cost", typeof run.cost_usd_micros === "number" ? money(run.cost_usd_micros) : ""),
 			h("span.when", started && !Number.isNaN(+started) ? started.toISOString().slice(0, 16).replace("T", " ") : ""), h("span.time", typeof run.duration_ms === "number" ? duration(run.duration_ms * 1000) : ""));
 	}
 	const words = (pick, any, found) => { const was = pick.value, names = [...new Set(found.filter(Boolean).map(String))].sort(); pick.replaceChildren(h("option", { value: "" }, any), ...names.slice(0, 500).map((name) => h("option", { value: name }, short(name, 60)))); pick.value = names.includes(was) ? was : ""; };
@@ -36,6 +34,6 @@ export function runs(query) {
 	}
 	refresh();
 	setInterval(refresh, 5000);
-	addEventListener("keydown", (e) => { if (e.key === "/" && !/INPUT|SELECT/.test((e.target).tagName)) { e.preventDefault(); text.focus(); } });
+	addEventListener("keydown", (e) => { if (e.key === "/" && !/INPUT|SELECT/.test(e.target.tagName)) { e.preventDefault(); text.focus(); } });
 	return h("div.app.start", h("header.top", h("h1", "Runs"), h("div.filters", { role: "search" }, text, status, program, said)), h("main.main", h("section.view.treeview", { label: "Runs" }, head, list.element)));
 }

@@ -2,12 +2,12 @@
 import { h, json, short } from "./dom.js";
 import { summary } from "./data.js";
 
-/** Set a member as data, whatever its name. @param {any} on @param {string} name @param {any} value */
+/** Set a member as data, whatever its name. */
 const put = (on, name, value) => Object.defineProperty(on, name, { value, enumerable: true, writable: true, configurable: true });
 
 const namesOf = (pointer) => pointer.split("/").slice(1).map((name) => name.replaceAll("~1", "/").replaceAll("~0", "~"));
 
-/** @param {any} state @param {any[][]} changes `["=", pointer, value]` replaces, `"+"` adds or inserts, `["-", pointer]` takes out @returns {any} */
+/** `["=", pointer, value]` replaces, `"+"` adds or inserts, `["-", pointer]` takes out */
 export function applied(state, changes) {
 	for (const [sign, pointer, given] of changes ?? []) {
 		const value = structuredClone(given), names = namesOf(pointer), last = names.pop();
@@ -24,13 +24,11 @@ export function applied(state, changes) {
 	return state;
 }
 
-/** @param {any} app */
 export function state(app) {
 	const pick = h("select", { label: "Run", onchange: () => app.select(Number(pick.value), 0) });
-	const slide = h("input", { type: "range", min: "0", value: "0", label: "Entry", oninput: () => app.select(app.at.log ?? 0, Number(slide.value)) });
-	const step = (sign, label, by) => h("button", { label: label, onclick: () => app.select(app.at.log ?? 0, Math.max(0, Math.min(Number(slide.max), Number(slide.value) + by))) }, sign);
+	const slide = h("input", { type: "range", min: "0", value: "0", label: "Entry", oninput: () => app.select(app.at.log, Number(slide.value)) });
+	const step = (sign, label, by) => h("button", { label: label, onclick: () => app.select(app.at.log, Math.max(0, Math.min(Number(slide.max), Number(slide.value) + by))) }, sign);
 	const now = h("p.now", { role: "status" }), body = h("div.states", { tabindex: "0", role: "region", label: "Before and after" });
-	/** @type {{log: number, seq: number, value: any, of: any} | null} */
 	let kept = null;
 	const of = (log) => app.page.states?.[log] ?? app.page.diff?.other?.states?.[log];
 	function after(all, log, seq) {
@@ -39,7 +37,7 @@ export function state(app) {
 		return kept.value;
 	}
 	function place() {
-		const log = app.at.log ?? 0, each = app.store.logs.get(log), all = of(log), most = Math.max(0, (each?.lines ?? 1) - 1), seq = Math.min(app.at.seq ?? most, most);
+		const log = app.at.log, each = app.store.logs.get(log), all = of(log), most = Math.max(0, (each?.lines ?? 1) - 1), seq = Math.min(app.at.seq ?? most, most);
 		const ids = [...app.store.logs.keys()];
 		if (pick.options.length !== ids.length) pick.replaceChildren(...ids.slice(0, 5000).map((id) => h("option", { value: String(id) }, app.nameOf(id))));
 		pick.value = String(log);

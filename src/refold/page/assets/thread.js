@@ -4,16 +4,15 @@ import { faultOf, said } from "./data.js";
 
 const PAGE = 60;
 
-/** @param {any} app */
 export function thread(app) {
 	const pick = h("select", { label: "Conversation", onchange: () => { const each = threads()[Number(pick.value)]; if (each) app.select(each.log, 0, "thread"); } });
 	const body = h("div.messages", { tabindex: "0", role: "region", label: "Messages" });
 	let drawn = "", turn = 0;
-	const threads = () => (app.page.threads?.length ? app.page.threads : (app.page.lanes ?? []).map((lane) => ({ log: lane.log, scope: lane.scope, label: lane.label })));
+	const threads = () => (app.page.threads?.length ? app.page.threads : (app.page.lanes).map((lane) => ({ log: lane.log, scope: lane.scope, label: lane.label })));
 
 	const words = (value) => (typeof value === "string" ? folded(value) : json(value ?? null, app.blobOf));
 
-	/** Blocks of a message: text folded, images shown, all else as JSON. @param {any} message @returns {any[]} */
+	/** Blocks of a message: text folded, images shown, all else as JSON. */
 	function content(message) {
 		const parts = message?.content ?? message?.parts ?? null;
 		if (message?.content?.$blob) return [app.blob(message.content)];
@@ -26,9 +25,8 @@ export function thread(app) {
 			return blob?.$blob ? app.blob(blob) : (typeof blob === "string" && picture(blob)) || h("details", h("summary", short(part?.type ?? "part")), json(part, app.blobOf));
 		});
 	}
-	const calls = (message) => (message?.tool_calls ?? []).map((call) => h("div.asks", h("span.quiet", "asks for "), h("code", short(call?.function?.name ?? call?.name ?? call?.tool ?? "a tool", 100)), " ", h("span.quiet", short(call?.function?.arguments ?? call?.arguments ?? call?.input ?? "", 300))));
+	const calls = (message) => (message?.tool_calls ?? []).map((call) => h("div.asks", h("span.quiet", "asks for "), h("code", short(call?.function?.name ?? call?.name ?? call?.tool ?? "a tool", 100)), " ", h("span.quiet", short(call?.function?.arguments ?? call?.arguments ?? call?.input, 300))));
 
-	/** @param {number} log @param {number} seq @param {string} role @param {any[]} inner @param {any} [note] */
 	const block = (log, seq, role, inner, note) => h("article", { class: `message ${role.replace(/[^a-z]/g, "")}`, "data-seq": seq },
 		h("header", h("strong", short(role, 60)), note, h("a", { href: `#/log/${log}/${seq}/thread`, class: "seq" }, `entry ${seq}`)), inner);
 
@@ -46,8 +44,8 @@ export function thread(app) {
 				const usage = d.usage ?? {}, tokens = (usage.input_tokens ?? 0) + (usage.output_tokens ?? 0);
 				made.push(block(each.log, e.seq, "assistant", d.error ? [badge("error"), " ", words(faultOf(d.error))] : [content(d.message), calls(d.message)], [h("span.quiet", short(open.get(`model.asked${e.call}`)?.data.model ?? "", 80)), at(open.get(`model.asked${e.call}`)), tokens ? h("span.quiet", `${tokens} tokens`) : null]));
 			} break;
-			case "tool.returned": { const asked = open.get(`tool.called${e.call}`); made.push(block(each.log, e.seq, "tool", [h("details", { open: d.error ? true : null }, h("summary", badge(d.status, d.status !== "ok"), h("code", short(asked?.data.tool ?? "", 100)), h("span.quiet", short(asked?.data.arguments ?? "", 200))), h("div.pair", json(asked?.data.arguments ?? {}, app.blobOf)), d.error ? words(faultOf(d.error)) : json(d.result ?? null, app.blobOf))], at(asked))); } break;
-			case "child.finished": { const g = open.get(`child.started${e.call}`)?.data.delegation ?? d.delegation ?? {}, o = d.outcome ?? {}; made.push(block(each.log, e.seq, "subagent", [h("details", { open: o.error ? true : null }, h("summary", badge(o.status ?? "unfinished"), h("code", short(g.agent ?? g.program ?? "", 80)), h("span.quiet", short(g.brief ?? "", 200))), json(o, app.blobOf, 1))], at(open.get(`child.started${e.call}`)))); } break;
+			case "tool.returned": { const asked = open.get(`tool.called${e.call}`); made.push(block(each.log, e.seq, "tool", [h("details", { open: d.error ? true : null }, h("summary", badge(d.status, d.status !== "ok"), h("code", short(asked?.data.tool, 100)), h("span.quiet", short(asked?.data.arguments, 200))), h("div.pair", json(asked?.data.arguments ?? {}, app.blobOf)), d.error ? words(faultOf(d.error)) : json(d.result ?? null, app.blobOf))], at(asked))); } break;
+			case "child.finished": { const g = open.get(`child.started${e.call}`)?.data.delegation ?? d.delegation ?? {}, o = d.outcome ?? {}; made.push(block(each.log, e.seq, "subagent", [h("details", { open: o.error ? true : null }, h("summary", badge(o.status ?? "unfinished"), h("code", short(g.agent ?? g.program, 80)), h("span.quiet", short(g.brief, 200))), json(o, app.blobOf, 1))], at(open.get(`child.started${e.call}`)))); } break;
 			case "input.asked": case "input.given": made.push(block(each.log, e.seq, e.kind === "input.asked" ? "question" : "person", [words(d.question ?? d.answer)])); break;
 			case "limit.hit": case "note.added": made.push(block(each.log, e.seq, e.kind === "limit.hit" ? "limit" : "note", [words(d.text ?? `${d.limit}: ${d.observed} of ${d.allowed}`)])); break;
 			case "run.finished": made.push(block(each.log, e.seq, "end", [badge(d.status), " ", d.error ? words(faultOf(d.error)) : json(d.output ?? null, app.blobOf)])); break;
@@ -55,7 +53,7 @@ export function thread(app) {
 		}
 		return made;
 	}
-	/** Draw from an entry on, a screen at a time. @param {any} each @param {number} from @param {number} goal */
+	/** Draw from an entry on, a screen at a time. */
 	async function fill(each, from, goal) {
 		const others = new Set(threads().filter((o) => o.log === each.log && o.scope !== each.scope).map((o) => o.scope));
 		const mine = ++turn, log = app.store.logs.get(each.log), open = new Map();

@@ -2,40 +2,37 @@
 import { faultOf } from "./data.js";
 import { List, badge, duration, h, money, number, short, tone } from "./dom.js";
 
-/** @param {any} node @returns {string} limits that were narrowed for it, in words */
-export const limitsOf = (node) => Object.entries(node.narrowed ?? {}).map(([name, value]) => (name === "timeout_seconds" ? `${number(value)} s` : `${number(value)} ${name.replace("max_", "").replaceAll("_", " ")}`)).join(", ");
+/** Limits that were narrowed for it, in words */
+export const limitsOf = (node) => Object.entries(node.narrowed).map(([name, value]) => (name === "timeout_seconds" ? `${number(value)} s` : `${number(value)} ${name.replace("max_", "").replaceAll("_", " ")}`)).join(", ");
 
 const COLUMNS = { run: ["Run", "minmax(0, 1fr)"], via: ["Asked by", "minmax(0, 8rem)"], limits: ["Limits", "minmax(0, 11rem)"], calls: ["Calls", "7rem"], tokens: ["Tokens", "6rem"], cost: ["Cost", "5.5rem"], time: ["Time", "5.5rem"] };
 
-/** @param {any} node @returns {string} its calls, as `order_status ×3 (2 failed)` */
-export const usesOf = (node) => (node.tools ?? []).map((use) => `${use.tool} ×${use.called}${use.failed ? ` (${use.failed} failed)` : ""}`).join(", ");
+/** Its calls, as `order_status ×3 (2 failed)` */
+export const usesOf = (node) => (node.tools).map((use) => `${use.tool} ×${use.called}${use.failed ? ` (${use.failed} failed)` : ""}`).join(", ");
 
-/** @param {any} root @returns {any[]} the node and all below it, parents first */
+/** The node and all below it, parents first */
 export function nodesOf(root) {
 	const found = [];
 	const waiting = root ? [root] : [];
 	while (waiting.length) {
 		const node = waiting.pop();
 		found.push(node);
-		waiting.push(...[...(node.children ?? [])].reverse());
+		waiting.push(...[...(node.children)].reverse());
 	}
 	return found;
 }
 
-/** @param {any} node @param {any} filter @returns {boolean} */
 export function passes(node, filter) {
 	if (filter.status && (filter.status === "not completed" ? node.status === "completed" : node.status !== filter.status)) return false;
 	if (filter.agent && (node.agent || node.program) !== filter.agent) return false;
-	if (filter.tool && node.tool !== filter.tool && !(node.tools ?? []).some((use) => use.tool === filter.tool)) return false;
+	if (filter.tool && node.tool !== filter.tool && !(node.tools).some((use) => use.tool === filter.tool)) return false;
 	if (!filter.text) return true;
-	const words = [node.name, node.brief, node.tool, node.status, node.error?.code, node.error?.message, ...(node.models ?? []), ...(node.tools ?? []).map((use) => use.tool)];
+	const words = [node.name, node.brief, node.tool, node.status, node.error?.code, node.error?.message, ...(node.models), ...(node.tools).map((use) => use.tool)];
 	return words.some((word) => word && String(word).toLowerCase().includes(filter.text.toLowerCase()));
 }
 
-/** @param {any} app */
 export function tree(app) {
 	const closed = new Set();
-	/** @type {{node: any, depth: number}[]} */
 	let rows = [];
 	const list = new List({
 		label: "Delegations", role: "tree", count: () => rows.length, draw,
@@ -44,12 +41,12 @@ export function tree(app) {
 			const node = rows[i]?.node, open = node && !closed.has(node);
 			if (!node || !["ArrowLeft", "ArrowRight"].includes(e.key)) return false;
 			const into = e.key === "ArrowRight";
-			if (node.children?.length && open !== into) { if (into) closed.delete(node); else closed.add(node); flatten(); list.draw(); }
+			if (node.children.length && open !== into) { if (into) closed.delete(node); else closed.add(node); flatten(); list.draw(); }
 			else if (!into) { const up = rows.slice(0, i).findLastIndex((row) => row.depth < rows[i].depth); if (up >= 0) list.show(up); }
 			return true;
 		},
 	});
-	const all = nodesOf(app.page.tree), used = { run: true, via: all.some((n) => n.tool), limits: all.some((n) => limitsOf(n)), calls: all.some((n) => n.tools?.length), tokens: all.some((n) => n.usage?.input_tokens || n.usage?.output_tokens), cost: all.some((n) => typeof n.cost_usd_micros === "number"), time: true };
+	const all = nodesOf(app.page.tree), used = { run: true, via: all.some((n) => n.tool), limits: all.some((n) => limitsOf(n)), calls: all.some((n) => n.tools.length), tokens: all.some((n) => n.usage.input_tokens || n.usage.output_tokens), cost: all.some((n) => typeof n.cost_usd_micros === "number"), time: true };
 	const names = Object.keys(COLUMNS).filter((name) => used[name]), widths = (some) => some.map((name) => COLUMNS[name][1]).join(" "), columns = { "--all": widths(names), "--few": widths(names.filter((name) => !["via", "limits", "calls"].includes(name))) };
 	const head = h("div.row.head", { hush: true }, names.map((name) => h("span", { class: name }, COLUMNS[name][0])));
 	const none = h("p.none");
@@ -58,25 +55,25 @@ export function tree(app) {
 		const filter = app.filter, some = filter.text || filter.status || filter.agent || filter.tool, kept = new Set();
 		const all = nodesOf(app.page.tree);
 		if (some) {
-			const above = new Map(all.flatMap((node) => (node.children ?? []).map((child) => [child, node])));
+			const above = new Map(all.flatMap((node) => (node.children).map((child) => [child, node])));
 			for (const node of all) if (passes(node, filter)) for (let at = node; at && !kept.has(at); at = above.get(at)) kept.add(at);
 		}
 		rows = [];
 		const walk = [{ node: app.page.tree, depth: 0 }];
 		while (walk.length) {
-			const row = (walk.pop());
+			const row = walk.pop();
 			if (some && !kept.has(row.node)) continue;
 			rows.push(row);
-			if (!closed.has(row.node)) walk.push(...[...(row.node.children ?? [])].reverse().map((node) => ({ node, depth: row.depth + 1 })));
+			if (!closed.has(row.node)) walk.push(...[...(row.node.children)].reverse().map((node) => ({ node, depth: row.depth + 1 })));
 		}
 		none.textContent = rows.length ? "" : "No run is like that.";
 		list.active = rows.findIndex((row) => row.node === app.node);
 	}
 
 	function draw(i) {
-		const { node, depth } = rows[i], uses = node.tools ?? [], below = node.children?.length ?? 0;
+		const { node, depth } = rows[i], uses = node.tools, below = node.children.length ?? 0;
 		const failed = uses.reduce((n, use) => n + use.failed, 0), calls = uses.reduce((n, use) => n + use.called, 0);
-		const tokens = (node.usage?.input_tokens ?? 0) + (node.usage?.output_tokens ?? 0), limits = limitsOf(node), error = faultOf(node.error);
+		const tokens = node.usage.input_tokens + node.usage.output_tokens, limits = limitsOf(node), error = faultOf(node.error);
 		const twist = h("span.twist", { hush: true, onclick: (e) => { if (!below) return; e.stopPropagation(); if (!closed.delete(node)) closed.add(node); flatten(); list.draw(); } }, below ? (closed.has(node) ? "▸" : "▾") : "");
 		return h("div", { class: `tree ${tone(node.status)}`, "aria-level": String(depth + 1), "aria-expanded": below ? String(!closed.has(node)) : null },
 			h("span.run", { style: { "--depth": String(Math.min(depth, 12)) } }, twist, badge(node.status, node.status !== "completed"),
