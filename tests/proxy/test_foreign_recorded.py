@@ -87,13 +87,8 @@ HANDED_OVER: Final = {
 """Delegations that the trees of the scripts show."""
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "curl_agent.sh",
-        pytest.param("openai_stream.py", marks=pytest.mark.long),  # README has such a one
-    ],
-)
+@pytest.mark.long  # README has such a one
+@pytest.mark.parametrize("name", ["curl_agent.sh", "openai_stream.py"])
 def test_a_changed_script_is_told_apart(
     name: str, tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:

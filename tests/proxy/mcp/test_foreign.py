@@ -77,6 +77,7 @@ def twice(task: str, server: Path, folder: Path) -> tuple[str, str]:
     return before.stdout, now.stdout
 
 
+@pytest.mark.long  # `.ci/run` runs all of this file
 def test_all_that_a_server_has(server: Path, tmp_path: Path) -> None:
     """Tools, one failing, progress, a resource, a prompt."""
     assert twice("tour", server, tmp_path) == (TOUR, TOUR)
