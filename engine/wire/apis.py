@@ -4,6 +4,7 @@ To add one: a folder like `wire.chat`, and its row here.  Pure.  Rules: CONTRACT
 """
 
 import base64
+import json
 import re
 from typing import Final
 
@@ -24,6 +25,7 @@ from refold.engine.wire.responses.format import FORMAT as RESPONSES
 FORMATS: Final[dict[str, WireFormat]] = {
     row.name: row for row in (CHAT, RESPONSES, MESSAGES, GENERATE)
 }
+_NOT_OF_PATHS: Final = re.compile(r"[^\w.:@-]", re.ASCII)
 _DEPLOYMENT: Final = "/deployments/"
 NEWEST: Final = 2
 """What is read: 1: Google's paths, and marks of caching apart · 2: Bedrock's paths, too."""
@@ -66,6 +68,28 @@ def read_request(
             return _placed(row.asked(found, lists), path_and_query, place.model_in(at))
     parameters = {"method": text_of(method), "path": path_and_query, "body": _body(body)}
     return Asked(api=OTHER, model="", parameters=held(parameters))
+
+
+def with_model(method: str, path_and_query: str, body: bytes, model: str) -> tuple[str, bytes]:
+    """Return the path and the body of a request that asks another model of the same format.
+
+    What speaks no format, or is no JSON object, stays as it is.
+    """
+    spoken_here = spoken(method, path_and_query)
+    if spoken_here is None:
+        return path_and_query, body
+    at = spoken_here[2]
+    if at.groupdict().get("model"):
+        start, end = at.span("model")
+        name = _NOT_OF_PATHS.sub(lambda found: f"%{ord(found[0]):02X}", model)
+        return f"{path_and_query[:start]}{name}{path_and_query[end:]}", body
+    try:
+        told = json.loads(body)
+    except ValueError:
+        return path_and_query, body
+    if not isinstance(told, dict):
+        return path_and_query, body
+    return path_and_query, json.dumps({**told, "model": model}, ensure_ascii=False).encode()
 
 
 def _placed(asked: Asked, path_and_query: str, model: str | None) -> Asked:

@@ -97,6 +97,13 @@ class Matcher:
         """By conversation of this run: the recorded one that it is."""
         return self._scopes
 
+    def has(self, asked: Asked) -> bool:
+        """Return whether `take` has an answer to a request."""
+        plain = self._record.rules.applied(asked)
+        key = match_key(plain)
+        waiting = self._by_key.get(key) or self._but_for_redaction(plain)
+        return bool(waiting) or (self._reads_again and self._is_read_alike(key))
+
     def take(
         self, asked: Asked, scope: str, chain: str | None = None, agent: str = ""
     ) -> RecordedTurn | Miss:

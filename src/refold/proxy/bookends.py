@@ -23,7 +23,7 @@ from refold.engine.wire.apis import known_routes
 from refold.engine.wire.parts.format import Route
 from refold.proxy.command import KEPT_BYTES, Ended, Size, is_typed_at
 from refold.proxy.desks.keys import Secrets
-from refold.proxy.desks.recording import MARKS, READ_NOW, READS
+from refold.proxy.desks.recording import MARKS, MODEL, READ_NOW, READS
 from refold.proxy.http.routes import others_of
 from refold.replay.observed.folders import FOLDERS
 from refold.replay.observed.record import ObservedRecord
@@ -111,13 +111,16 @@ def first_rules(rules: VolatileRules, profile: Profile) -> dict[str, Json]:
     return told
 
 
-def again_rules(record: ObservedRecord) -> dict[str, Json]:
-    """Return the rules of a log that goes on from a record, or says what its replay did."""
+def again_rules(record: ObservedRecord, model: str = "") -> dict[str, Json]:
+    """Return the rules of a log that goes on from a record, or says what its replay did.
+
+    `model` is what it goes on with, where that is another than the command names.
+    """
     own = record.started.rules
     kept: dict[str, Json] = {
-        name: own[name] for name in (MARKS, READS, KEYS, NAMED, FOLDERS) if name in own
+        name: own[name] for name in (MARKS, READS, KEYS, NAMED, FOLDERS, MODEL) if name in own
     }
-    return {**kept, **record.rules.as_json()}
+    return {**kept, **({MODEL: model} if model else {}), **record.rules.as_json()}
 
 
 def key_shapes() -> dict[str, str]:

@@ -250,6 +250,7 @@ def fork_command(
     upstreams: Iterable[str] = (),
     rules: VolatileRules | None = None,
     profile: str = "",
+    model: str = "",
     write: Write | None = None,
 ) -> ForkedCommand:
     """Run a command again: answered from the record up to an entry, with edits, and then live.
@@ -265,6 +266,7 @@ def fork_command(
         upstreams: As for `record_command`.
         rules: What is not compared, besides what the record lists.
         profile: As for `record_command`; by default, that of the record.
+        model: What is asked of from there on, by the same API; by default the command says.
         write: As for `record_command`.
 
     Raises:
@@ -284,11 +286,11 @@ def fork_command(
     given = input_of(command, terminal, routes)
     with (
         Signals() as signals,
-        new_log(path, given, secrets, again_rules(record), kept.origin) as journal,
+        new_log(path, given, secrets, again_rules(record, model), kept.origin) as journal,
     ):
         desk = Replaying(
             record, secrets, routes=routes, on_miss="live", log=journal,
-            profile=known, folders=folders_here(), reads_again=False,
+            profile=known, folders=folders_here(), model=model, reads_again=False,
         )  # fmt: skip
         mcp = McpRecording(journal, secrets)
         run = _Run(command, routes, secrets, signals, write, terminal, known)

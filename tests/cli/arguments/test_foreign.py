@@ -14,6 +14,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from refold.cli.schema.documents import schema
 from refold.engine.runners.recording import record as record_program
+from refold.replay.observed.record import read_record
 from tests.support.traffic import Reply, Rule
 from tests.support.upstream import PLACEHOLDER_KEY, Upstream
 from tests.support.watched import record, result, says, system, talk, user
@@ -178,6 +179,27 @@ def test_a_fork_goes_on_live_from_an_edited_answer(
     assert "forked at entry 4" in invoke("ls", ".", "--tree").stdout
     again = invoke("replay", folder / "f.jsonl", "--", sys.executable, "agent.py")
     assert again.exit_code == 0, again.output
+
+
+def test_a_fork_goes_on_with_another_model(folder: Path, invoke: Invoke) -> None:
+    """By the same API, from the entry on; the command still names its own, in a replay, too."""
+    rule = Rule(name="snow", when={"results": ["snow"]}, then=Reply(text="Snow, says another."))
+    command = ["--", sys.executable, "agent.py"]
+    with Upstream([rule]) as upstream:
+        words = ["fork", "a.jsonl", "--at", "5", "--model", "gpt-5-mini", "--into", "f.jsonl"]
+        said = invoke(*words, "--json", "--upstream", upstream.openai_url, *command)
+        (received,) = upstream.received
+
+    document = checked("fork", said)
+    assert said.exit_code == 0, said.output
+    assert document["output"]["stdout"] == "Snow, says another.\n"
+    assert received.body["model"] == "gpt-5-mini"
+    asked = [turn.asked for turn in read_record(folder / "f.jsonl").turns]
+    assert [each.model for each in asked] == ["gpt-5", "gpt-5-mini"]
+    again = invoke("replay", folder / "f.jsonl", *command)
+    assert again.exit_code == 0, again.output
+    for wrong in ("live", "stub"):
+        assert invoke("fork", "a.jsonl", "--at", "5", "--model", wrong, *command).exit_code == 2
 
 
 def test_a_fork_of_a_changed_command_says_so(folder: Path, invoke: Invoke) -> None:

@@ -36,12 +36,14 @@ Examples:
   refold fork audit.1.jsonl --program app.py:audit --at 4 --into other.jsonl
   refold fork agent.jsonl --set "0/1#1=No idea." -- python agent.py
   refold fork agent.jsonl --set '0/1#2={"city":"Bergen"}' -- python agent.py
+  refold fork agent.jsonl --at 12 --model gpt-5-mini -- python agent.py
 
 KEY is a call key, as `refold show LOG --events` lists them; in a child's
 log from the root run down: "0#1 > 0#2".  A value is of a tool its result, of
 a model its text or message, of a child its output; {"error": {"message":
 "…"}} makes it fail.  With -- COMMAND, a request's value is its text or
-message, a tool call's its arguments: both edit what the model said.
+message, a tool call's its arguments: both edit what the model said; --model
+names the model, of the same API, that is asked from there on.
 
 After the fork, outcomes come from the record where the same is asked for;
 what was not recorded needs --model, --tools or --children.
@@ -98,15 +100,18 @@ def command(
     """
     foreign = command_given()
     if foreign is not None:
-        if program is not None or live["session"] is not None or not is_all_recorded(**live):
+        models = [*live.pop("models")]
+        others = program is not None or live["session"] is not None
+        if others or not is_all_recorded(models=(), **live) or {*models} & {"live", "stub"}:
             raise click.UsageError(
-                "with -- COMMAND, --at, --set, --into, --upstream, --volatile and --volatile-text "
-                "say it all"
+                "with -- COMMAND, --at, --set, --model NAME, --into, --upstream, --volatile and "
+                "--volatile-text say it all"
             )
         rules = rules_of(volatile, volatile_texts)
         return fork_foreign(
             log, foreign, at=at, edits=edits_of(edits), into=into, upstreams=upstreams,
             rules=rules, profile=profile, as_json=as_json,
+            model=next((name for name in reversed(models) if name != "recorded"), ""),
         )  # fmt: skip
     if upstreams or volatile or volatile_texts or profile:
         option = (

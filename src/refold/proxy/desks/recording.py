@@ -75,7 +75,6 @@ class Recording:
         route = self._routes[incoming.route]
         if why := _why_not(route, incoming):
             self.refused[why] = None
-            return passing.refused(why)
         return forwarded(route, incoming, passing)
 
 
@@ -97,10 +96,13 @@ def refusal(asked: Asked, message: str) -> Serve:
     return Serve(status=REFUSED, headers=headers, pieces=[(0, body)])
 
 
-def forwarded(route: Route, incoming: Incoming, passing: "Kept") -> Forward:
-    """Return that a request goes on to the server behind its route."""
+def forwarded(route: Route, incoming: Incoming, passing: "Kept") -> Forward | Serve:
+    """Return that a request goes on to the server behind its route, or why it cannot."""
+    if why := _why_not(route, incoming):
+        return passing.refused(why)
     url = route.url_of(incoming.target)
-    return Forward(url=url, passing=passing, redirected=partial(route.redirected, url))
+    redirected = partial(route.redirected, url)
+    return Forward(url=url, passing=passing, body=incoming.body, redirected=redirected)
 
 
 def asked_of(
@@ -129,6 +131,8 @@ def asked_of(
 
 MARKS: Final = "cache_marks"
 """The member of `run.started.rules` that says where marks of caching stand: `apart`."""
+MODEL: Final = "model"
+"""The member that names the model that a fork went on with, where the command names another."""
 READS: Final = "reads"
 """The member that says how much is read (`wire.apis.NEWEST`)."""
 READ_NOW: Final[Mapping[str, Json]] = {MARKS: "apart", READS: NEWEST}

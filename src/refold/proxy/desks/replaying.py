@@ -17,8 +17,8 @@ from refold.engine.log.blobs import encode_data
 from refold.engine.observed.observer import Observer, Turn
 from refold.engine.observed.profile import Profile
 from refold.engine.process.bounds import BY_SIGNAL
-from refold.engine.wire.apis import reader_of
-from refold.engine.wire.parts.exchange import Answered
+from refold.engine.wire.apis import reader_of, with_model
+from refold.engine.wire.parts.exchange import Answered, Asked
 from refold.engine.wire.parts.format import Route
 from refold.engine.wire.parts.kept_answers import pieces
 from refold.engine.wire.parts.remembered import Remembered
@@ -26,6 +26,7 @@ from refold.engine.wire.spelling import can_spell, spelled
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.ordering import Order
 from refold.proxy.desks.recording import (
+    MODEL,
     Kept,
     Log,
     asked_of,
@@ -88,8 +89,11 @@ class Replaying:
         advice: str = ADVICE,
         profile: Profile | None = None,
         folders: Mapping[str, str] | None = None,
+        model: str = "",
     ) -> None:
         """Take the record; `folders` are those of now, `profile` says who asks.
+
+        What the record has no answer to asks `model`, where one is given, else that of the record.
 
         Without `reads_again`, what only reads is served as often as it was recorded, too.
         """
@@ -97,6 +101,7 @@ class Replaying:
         self._secrets = secrets
         self._routes = {route.name: route for route in routes}
         self._on_miss = on_miss
+        self._model = model or str(record.started.rules.get(MODEL, ""))
         self._pace = pace
         self._advice = advice
         self._is_kept = log is not None
@@ -122,8 +127,12 @@ class Replaying:
 
     def begin(self, incoming: Incoming) -> Forward | Serve:
         """Return the recorded answer; without one, refuse the request or pass it on."""
-        asked = asked_of(incoming, self._secrets, self._remembered, reads=self._reads)
-        asked = self.folders.as_recorded(asked)
+        asked = self._read(incoming)
+        if self._model and not self.matcher.has(asked):
+            told = incoming.method, incoming.target, incoming.body
+            target, body = with_model(*told, self._model)
+            incoming = attrs.evolve(incoming, target=target, body=body)
+            asked = self._read(incoming)
         turn = observed(self._observer, asked, incoming, self._secrets, self._profile)
         thread = turn.thread
         found = self.matcher.take(turn.asked, thread.scope, turn.prefix.end, thread.agent)
@@ -131,6 +140,10 @@ class Replaying:
             return self._missed(found, turn, incoming)
         self.served += 1
         return self._served(found, turn)
+
+    def _read(self, incoming: Incoming) -> Asked:
+        asked = asked_of(incoming, self._secrets, self._remembered, reads=self._reads)
+        return self.folders.as_recorded(asked)
 
     def _served(self, found: RecordedTurn, turn: Turn) -> Serve:
         self._again(found, turn)

@@ -125,7 +125,10 @@ class Application:
         passing = decided.passing
         try:
             async with self._upstream.asked(
-                incoming.method, decided.url, incoming.headers, incoming.body
+                incoming.method,
+                decided.url,
+                incoming.headers,
+                incoming.body if decided.body is None else decided.body,
             ) as found:
                 headers = [
                     (name, decided.redirected(value) if name == "location" else value)

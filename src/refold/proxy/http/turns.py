@@ -75,6 +75,8 @@ class Forward:
 
     url: str
     passing: Passing
+    body: bytes | None = None
+    """What goes on in the place of the request's; `None` for that."""
     redirected: Callable[[str], str] = str
     """Says where a `location` of the answer leads from the program's point of view."""
 
