@@ -29,6 +29,7 @@ from refold.engine.observed.delegations import delegated, observation_in, writte
 from refold.engine.observed.openers import Opened, opener_of, texts_in
 from refold.engine.observed.profile import NO_PROFILE, Profile, Whose
 from refold.engine.observed.threads import NOBODY, OpenCall, Thread, Threads
+from refold.engine.wire.apis import FORMATS
 from refold.engine.wire.parts.exchange import Answered, Asked
 
 CONVERSATION: Final = "x-refold.conversation"
@@ -137,6 +138,7 @@ class Observer:
         self._over(turn, seq, end, answered.id)
         # What was cut off or refused may hold calls that the program never made.
         message = answered.message if answered.status == "ok" and answered.message else {}
+        self._served(turn, message, seq)
         for call in message.get("tool_calls", ()):
             self._called(turn.thread, call, seq)
         if "tool_calls" not in message and (found := written(message.get("content"))):
@@ -206,6 +208,19 @@ class Observer:
         opened = OpenCall(key, call["id"], call["name"], seq, texts, whom, is_written)
         thread.open[key] = opened
         thread.last = seq
+
+    def _served(self, turn: Turn, message: dict[str, Any], cause: int) -> None:
+        """Record the tool calls that a server made itself: the answer shows their results, too."""
+        row = FORMATS.get(turn.asked.api)
+        original = (message.get("provider") or {}).get(turn.asked.api)
+        for call in row.served(original) if row is not None else ():
+            key = turn.thread.next_key()
+            event = ToolCalled(call.name, dict(sorted(call.arguments.items())), "changes")
+            seq = self._journal.append(event, key, cause)
+            error = {"code": "raised", "message": call.error, "type": ""} if call.error else None
+            result = None if error else call.result
+            end = ToolReturned("error" if error else "ok", result, error)
+            turn.thread.last = self._journal.append(end, key, seq)
 
     def _observations(self, thread: Thread, messages: Sequence[dict[str, Any]]) -> None:
         """Record the result of a call that a model wrote as text: the conversation goes on."""

@@ -3,11 +3,13 @@
 Each event of a stream is an answer with the parts that are new.  Pure.  Rules: CONTRACT.md §16.10.
 """
 
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, Final
 
 from refold.engine.wire.generate.request import answer_of
 from refold.engine.wire.parts.counts import Counts
-from refold.engine.wire.parts.exchange import Answered, Asked
+from refold.engine.wire.parts.exchange import Answered, Asked, ServedCall
 from refold.engine.wire.parts.notation import held, json_text
 from refold.engine.wire.parts.reading import Fault, Speaker, answered_with, objects, words_in
 from refold.engine.wire.parts.texts import text_of
@@ -66,3 +68,14 @@ class GenerateSpeaker(Speaker):
             usage=COUNTS.usage(self._counts),
             stop_reason=_STOPS.get(self._stop, self._stop),
         )
+
+
+def served(turn: Any) -> Iterator[ServedCall]:
+    """Yield the code that the server ran, each piece with the result that follows it."""
+    parts = objects(turn.get("parts")) if isinstance(turn, dict) else []
+    for part, following in pairwise([*parts, {}]):
+        if isinstance(code := part.get("executableCode"), dict):
+            result = following.get("codeExecutionResult")
+            outcome = text_of(result.get("outcome")) if isinstance(result, dict) else ""
+            error = "" if outcome in ("", "OUTCOME_OK") else outcome
+            yield ServedCall("code_execution", code, result, error)

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from refold.engine.wire.generate import request, spelling
-from refold.engine.wire.generate.answer import GenerateSpeaker
+from refold.engine.wire.generate.answer import GenerateSpeaker, served
 from refold.engine.wire.parts.format import GOOGLE, GOOGLE_VERTEX, Place, WireFormat
 
 FORMAT: Final = WireFormat(
@@ -22,5 +22,6 @@ FORMAT: Final = WireFormat(
     speaker=GenerateSpeaker,
     body=spelling.body,
     events=spelling.events,
+    served=served,
     framing=lambda place: "sse" if "alt=sse" in place.partition("?")[2] else "array",
 )

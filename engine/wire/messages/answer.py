@@ -4,11 +4,12 @@ Streamed or not, an answer is the message that a client which repeats it will se
 (`wire.messages.request`).  Pure.  Rules: CONTRACT.md §16.10.
 """
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from refold.engine.wire.messages.request import answer_of
 from refold.engine.wire.parts.counts import Counts
-from refold.engine.wire.parts.exchange import Answered
+from refold.engine.wire.parts.exchange import Answered, ServedCall
 from refold.engine.wire.parts.gathered import Budget, Gathered, Text
 from refold.engine.wire.parts.notation import json_text, object_in
 from refold.engine.wire.parts.reading import (
@@ -149,3 +150,21 @@ def _within(budget: Budget, value: Any) -> Any:
 def _object(event: dict[str, Any], name: str) -> dict[str, Any]:
     value = event.get(name)
     return value if isinstance(value, dict) else {}
+
+
+def served(blocks: Any) -> Iterator[ServedCall]:
+    """Yield the tools that the server used itself: search, fetch, code, MCP."""
+    found = objects(blocks)
+    results = {
+        text_of(block.get("tool_use_id")): block
+        for block in found
+        if text_of(block.get("type")).endswith("_tool_result")
+    }
+    for block in found:
+        if block.get("type") in ("server_tool_use", "mcp_tool_use"):
+            end = results.get(text_of(block.get("id")), {})
+            told = end.get("content")
+            failed = told if isinstance(told, dict) and "error_code" in told else {}
+            error = text_of(failed.get("error_code")) or ("failed" if end.get("is_error") else "")
+            arguments = _object(block, "input")
+            yield ServedCall(text_of(block.get("name")), arguments, told, error)

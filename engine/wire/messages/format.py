@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from refold.engine.wire.messages import request, spelling
-from refold.engine.wire.messages.answer import MessagesSpeaker
+from refold.engine.wire.messages.answer import MessagesSpeaker, served
 from refold.engine.wire.parts.format import (
     ANTHROPIC,
     ANTHROPIC_VERTEX,
@@ -40,6 +40,7 @@ FORMAT: Final = WireFormat(
     speaker=lambda _asked: MessagesSpeaker(),
     body=spelling.body,
     events=spelling.events,
+    served=served,
     framing=lambda place: "frames" if place.partition("?")[0].endswith(_FRAMED) else "sse",
     refused=spelling.refused,
 )

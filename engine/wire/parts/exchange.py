@@ -137,6 +137,18 @@ class Answered:
     """What a later request may go on from (`Asked.follows`); empty for none."""
 
 
+@attrs.frozen
+class ServedCall:
+    """A tool call that the server of a model made itself, while it answered."""
+
+    name: str
+    arguments: dict[str, Json]
+    result: Json
+    """What came of it, as far as the answer says; `None` for nothing."""
+    error: str = ""
+    """Why it failed; empty where it did not."""
+
+
 class Reader(Protocol):
     """Reads one answer while it passes, in bytes as they come."""
 

@@ -6,14 +6,14 @@ Rules: CONTRACT.md §16.1, §16.6, §16.9, §16.10.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
 import attrs
 
 from refold.engine.events.events import ModelAnswered
-from refold.engine.wire.parts.exchange import Asked, Framing
+from refold.engine.wire.parts.exchange import Asked, Framing, ServedCall
 from refold.engine.wire.parts.reading import Speaker
 from refold.engine.wire.parts.series import Lists
 from refold.engine.wire.parts.spelled import Event, refused_as_openai
@@ -139,6 +139,10 @@ def _as_it_is(body: Body, lists: Lists) -> tuple[Body, Lists]:
     return body, lists
 
 
+def _none_served(_original: Any) -> Iterable[ServedCall]:
+    return ()
+
+
 def _server_sent(_place: str) -> Framing:
     return "sse"
 
@@ -170,5 +174,8 @@ class WireFormat:
     """Spells an answer."""
     events: Callable[[Asked, ModelAnswered], Iterator[Event]]
     """Spells an answer as the events of a stream."""
+    served: Callable[[Any], Iterable[ServedCall]] = _none_served
+    """Finds the tool calls that the server made itself, in what the neutral message of an answer
+    has as `provider.<name>`."""
     refused: Callable[[int, str], Body] = refused_as_openai
     """Spells that a request failed, by status and message."""

@@ -4,11 +4,13 @@ Streamed or not, an answer is the message that a client which repeats it will se
 (`wire.responses.request`).  Pure.  Rules: CONTRACT.md §16.10.
 """
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from refold.engine.wire.parts.counts import Counts
-from refold.engine.wire.parts.exchange import Answered
+from refold.engine.wire.parts.exchange import Answered, ServedCall
 from refold.engine.wire.parts.gathered import Budget, Gathered, Text
+from refold.engine.wire.parts.notation import call_of
 from refold.engine.wire.parts.reading import (
     Fault,
     Speaker,
@@ -34,6 +36,18 @@ _DELTAS: Final = {
     "response.function_call_arguments.delta",
     "response.custom_tool_call_input.delta",
 }
+_SERVED: Final = frozenset(
+    {
+        "code_interpreter_call",
+        "file_search_call",
+        "image_generation_call",
+        "mcp_call",
+        "web_search_call",
+    }
+)
+"""Items that are calls which the server made: all others are the program's to make."""
+_SERVED_ARGUMENTS: Final = ("action", "code", "queries")
+_SERVED_RESULTS: Final = ("results", "outputs", "output")
 _GROWS: Final = {"function_call": "arguments", "custom_tool_call": "input", "message": "content"}
 """What the deltas of an item are pieces of, by its type."""
 
@@ -157,3 +171,17 @@ def _bounded(budget: Budget, item: dict[str, Any]) -> dict[str, Any]:
     gathered = Gathered(budget)
     gathered.add(item)
     return gathered.value()
+
+
+def served(items: Any) -> Iterator[ServedCall]:
+    """Yield the tools that the server used itself: search, code, images, MCP."""
+    for item in objects(items):
+        kind = text_of(item.get("type"))
+        if kind not in _SERVED:
+            continue
+        name = text_of(item.get("name")) or kind.removesuffix("_call")
+        given = dict(call_of("", "", text_of(item.get("arguments")))["arguments"])
+        given |= {each: item[each] for each in _SERVED_ARGUMENTS if item.get(each) is not None}
+        results = (item[each] for each in _SERVED_RESULTS if item.get(each) is not None)
+        error = item.get("error") or ("failed" if item.get("status") == "failed" else "")
+        yield ServedCall(name, given, next(results, None), words_in(error) if error else "")

@@ -5,7 +5,7 @@ from typing import Final
 
 from refold.engine.wire.parts.format import OPENAI, Place, WireFormat
 from refold.engine.wire.responses import request, spelling
-from refold.engine.wire.responses.answer import ResponsesSpeaker
+from refold.engine.wire.responses.answer import ResponsesSpeaker, served
 
 FORMAT: Final = WireFormat(
     name=request.API,
@@ -17,4 +17,5 @@ FORMAT: Final = WireFormat(
     speaker=lambda _asked: ResponsesSpeaker(),
     body=spelling.body,
     events=spelling.events,
+    served=served,
 )

@@ -1,5 +1,6 @@
 """Exchanges become events: conversations as scopes, each message once (§16.3, §16.5)."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from refold.engine.observed.observer import (
 )
 from refold.engine.observed.profile import Whose
 from refold.engine.secrets.vault import Vault
+from refold.engine.wire.apis import FORMATS, reader_of
 from refold.engine.wire.parts.exchange import Answered, Asked
+from refold.replay.tree.delegation_tree import delegation_tree
 
 Message = dict[str, Any]
 
@@ -326,3 +329,104 @@ def test_who_asks_decides_whose_a_request_is(watched: Watched) -> None:
     (_, child) = _openings(watched)
 
     assert (child["scope"], child["agent"], child["call"]) == ("0/1/1", "ann", "0/1#2")
+
+
+FOUND = [{"type": "web_search_result", "title": "Tides", "url": "https://example.org/tides"}]
+SERVED: dict[str, tuple[dict[str, Any], list[tuple[str, dict[str, Any], Any, str]]]] = {
+    "messages": (
+        {
+            "content": [
+                {"type": "text", "text": "I look."},
+                {"type": "server_tool_use", "id": "s1", "name": "web_search",
+                 "input": {"query": "t"}},
+                {"type": "web_search_tool_result", "tool_use_id": "s1", "content": FOUND},
+                {"type": "server_tool_use", "id": "s2", "name": "web_fetch", "input": {"url": "u"}},
+                {
+                    "type": "web_fetch_tool_result",
+                    "tool_use_id": "s2",
+                    "content": {"type": "web_fetch_tool_error", "error_code": "unavailable"},
+                },
+                {"type": "text", "text": "High at nine."},
+            ],
+            "stop_reason": "end_turn",
+        },
+        [
+            ("web_search", {"query": "t"}, FOUND, ""),
+            ("web_fetch", {"url": "u"}, None, "unavailable"),
+        ],
+    ),
+    "responses": (
+        {
+            "status": "completed",
+            "output": [
+                {"type": "web_search_call", "id": "w", "status": "completed",
+                 "action": {"type": "search", "query": "t"}},
+                {"type": "mcp_call", "id": "m", "name": "tides", "arguments": '{"at": "Oslo"}',
+                 "output": "nine"},
+                {"type": "code_interpreter_call", "id": "c", "code": "1/0", "status": "failed"},
+                {"type": "function_call", "call_id": "f", "name": "own", "arguments": "{}"},
+            ],
+        },
+        [
+            ("web_search", {"action": {"type": "search", "query": "t"}}, None, ""),
+            ("tides", {"at": "Oslo"}, "nine", ""),
+            ("code_interpreter", {"code": "1/0"}, None, "failed"),
+        ],
+    ),
+    "generate": (
+        {
+            "candidates": [{"finishReason": "STOP", "content": {"role": "model", "parts": [
+                {"executableCode": {"language": "PYTHON", "code": "print(9)"}},
+                {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "9"}},
+                {"text": "Nine."},
+            ]}}],
+        },
+        [
+            (
+                "code_execution",
+                {"language": "PYTHON", "code": "print(9)"},
+                {"outcome": "OUTCOME_OK", "output": "9"},
+                "",
+            )
+        ],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("original", [None, [], {}, "text", [3], {"parts": 3}, {"parts": [{}]}])
+def test_an_answer_without_such_tools_has_none(original: Any) -> None:
+    """Whatever a server put in their place: an answer never breaks a recording."""
+    assert [list(row.served(original)) for row in FORMATS.values()] == [[]] * len(FORMATS)
+
+
+@pytest.mark.parametrize("api", SERVED)
+def test_tools_that_the_server_uses_are_shown_with_their_results(api: str, tmp_path: Path) -> None:
+    """In the log and the tree, each with the answer that shows it; none waits for anyone."""
+    body, expected = SERVED[api]
+    asked = Asked(api=api, model="m", messages=(user("When is high tide?"),))
+    reader = reader_of(asked, 200, "application/json")
+    reader.feed(json.dumps(body).encode())
+    log = tmp_path / "a.jsonl"
+    given = {"command": ["agent"]}
+    with ObservedLog(log, program="agent", input=given, vault=Vault()) as journal:
+        observer = Observer(journal)
+        observer.answered(observer.asked(asked), reader.answered())
+        journal.seal("completed", "done")
+
+    entries = list(read_entries(log, resolve=True))
+    made = [entry for entry in entries if entry.kind == "tool.called"][: len(expected)]
+    ends = {entry.call: entry.data for entry in entries if entry.kind == "tool.returned"}
+    told = [
+        (
+            each.data["tool"],
+            each.data["arguments"],
+            ends[each.call].get("result"),
+            ends[each.call].get("error", {}).get("message", ""),
+        )
+        for each in made
+    ]
+    assert told == expected
+    assert len(ends) == len(expected)
+    (conversation,) = delegation_tree(log).children
+    assert {use.tool for use in conversation.tools} >= {each[0] for each in expected}
+    assert refold.verify(log).intact
