@@ -27,8 +27,9 @@ FORMATS: Final[dict[str, WireFormat]] = {
 }
 _NOT_OF_PATHS: Final = re.compile(r"[^\w.:@-]", re.ASCII)
 _DEPLOYMENT: Final = "/deployments/"
-NEWEST: Final = 2
-"""What is read: 1: Google's paths, and marks of caching apart · 2: Bedrock's paths, too."""
+NEWEST: Final = 3
+"""What is read: 1: Google's paths, and marks of caching apart · 2: Bedrock's paths, too · 3: packed
+bodies."""
 
 
 def spoken(method: str, path: str) -> tuple[WireFormat, Place, re.Match[str]] | None:

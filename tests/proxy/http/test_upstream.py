@@ -12,6 +12,7 @@ import pytest
 
 from refold.engine.errors import UsageError
 from refold.proxy.http.upstream import Upstream as Client
+from refold.replay.observed.record import read_record
 from tests.support.proxied import (
     RawServer,
     answering,
@@ -98,6 +99,30 @@ def test_a_packed_answer_is_unpacked_though_nobody_asked(encoding: str, tmp_path
 
     assert found == (None, text)
     assert data_of(log, "x-refold.wire")[0]["text"] == text.decode()
+
+
+@pytest.mark.parametrize("encoding", [*PACKERS, "zz"])
+def test_a_packed_request_is_read_and_passes_as_it_is(encoding: str, tmp_path: Path) -> None:
+    """One that cannot be unpacked is none of an interface."""
+    log, text = tmp_path / "run.jsonl", json.dumps(question("Hello")).encode()
+    packed = b"\xff\x00"
+    if encoding in PACKERS:
+        packed = pytest.importorskip(PACKERS[encoding]).compress(text)
+    bodies: list[bytes] = []
+
+    def answers(connection: socket.socket, head: bytes) -> None:
+        body = head.partition(b"\r\n\r\n")[2]
+        while len(body) < len(packed):
+            body += connection.recv(65536)
+        bodies.append(body)
+        connection.sendall(OK)
+
+    with RawServer(answers) as server, recorded(log, server.url) as base:
+        status, _ = said(base, packed, headers={"content-encoding": encoding})
+
+    (turn,) = read_record(log).turns
+    assert (status, bodies) == (200, [packed])
+    assert turn.asked.api == ("chat" if encoding in PACKERS else "other")
 
 
 def test_an_answer_packed_otherwise_passes_as_it_is(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from refold.engine.wire.parts.remembered import Remembered
 from refold.engine.wire.spelling import can_spell, refused, spelled
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.http.turns import Forward, Incoming, Serve
+from refold.proxy.http.upstream import unpacked
 
 BAD_GATEWAY: Final = 502
 REFUSED: Final = 400
@@ -115,7 +116,9 @@ def asked_of(
     """
     secrets.learn_headers(incoming.headers)
     secrets.learn_url(incoming.target)
-    asked = read_request(incoming.method, incoming.target, incoming.body, remembered, reads=reads)
+    encoding = incoming.header("content-encoding") if reads >= _UNPACKED_SINCE else ""
+    body = unpacked(incoming.body, encoding)
+    asked = read_request(incoming.method, incoming.target, body, remembered, reads=reads)
     state = secrets.generation
     said = asked.said_series().each(secrets.scrubbed, state)
     offered = asked.offered_series().each(secrets.scrubbed, state)
@@ -133,6 +136,8 @@ MARKS: Final = "cache_marks"
 """The member of `run.started.rules` that says where marks of caching stand: `apart`."""
 MODEL: Final = "model"
 """The member that names the model that a fork went on with, where the command names another."""
+_UNPACKED_SINCE: Final = 3
+"""From which `reads` on a packed body is unpacked to be read."""
 READS: Final = "reads"
 """The member that says how much is read (`wire.apis.NEWEST`)."""
 READ_NOW: Final[Mapping[str, Json]] = {MARKS: "apart", READS: NEWEST}

@@ -85,6 +85,16 @@ def passed_back(raw: Iterable[tuple[bytes, bytes]], *, is_unpacked: bool) -> Hea
     return tuple((name, value) for name, value in headers if name not in left_out)
 
 
+def unpacked(body: bytes, encoding: str) -> bytes:
+    """Return what a packed body of a request says (Codex packs with zstd); else as it is."""
+    if not encoding:
+        return body
+    try:
+        return httpx2.Response(200, headers={"content-encoding": encoding}, content=body).content
+    except httpx2.DecodingError:
+        return body
+
+
 class Upstream:
     """The servers behind the proxy.
 
