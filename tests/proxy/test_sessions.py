@@ -373,9 +373,9 @@ def test_a_proxy_is_held_open_for_an_agent_elsewhere(
         with process:
             assert process.stdout is not None
             assert process.stderr is not None
-            lines = [process.stdout.readline().rstrip() for _ in range(8)]
-            variables = dict(line.split("=", 1) for line in lines)
             assert "until Ctrl-C" in process.stderr.readline()
+            told = os.read(process.stdout.fileno(), 65536).decode()  # written before that
+            variables = dict(line.split("=", 1) for line in told.splitlines())
             done = subprocess.run(
                 [sys.executable, "-c", asks], env={**variables, "HELD": "1"},
                 capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=False,
