@@ -10,6 +10,7 @@ Pure, random numbers included: their seeds are derived, and recorded.  Rules: CO
 import random
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.plain import to_json
@@ -82,10 +83,7 @@ class Values:
         scope, call = self._kernel.key()
         scope.take_back()
         bits = random.Random(self._kernel.seed("uuid", call)).getrandbits(128)  # noqa: S311 - to be repeatable
-        bits = bits & ~(0xF << 76) | 4 << 76
-        bits = bits & ~(0x3 << 62) | 2 << 62
-        value = f"{bits:032x}"
-        text = f"{value[:8]}-{value[8:12]}-{value[12:16]}-{value[16:20]}-{value[20:]}"
+        text = str(UUID(int=bits, version=4))
         self._kernel.ask(ValueDrawn("uuid", "", text))
         return text
 

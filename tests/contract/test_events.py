@@ -27,6 +27,7 @@ from refold.engine.events.events import (
 )
 from refold.engine.events.outcome import Fault, Outcome, Usage
 from refold.engine.state.rules import RULES
+from refold.replay.index.asked_items import is_asked
 
 CONTRACT: Final = (Path(__file__).parents[2] / "CONTRACT.md").read_text(encoding="utf-8")
 
@@ -106,6 +107,19 @@ def test_what_is_said_about_kinds_names_kinds() -> None:
     named = {*TAILS, *UNDIGESTED, *COMPLETES, *COMPLETES.values(), *FROM_WORLD}
 
     assert named <= {*KINDS, WIRE, MEASURED}
+
+
+_TELL: Final = frozenset({"run.started", "run.finished", "run.resumed", "effect.late"})
+"""Kinds that neither ask the world for something nor deliver what was asked for."""
+
+
+def test_each_kind_asks_or_answers_or_tells() -> None:
+    """§2.3, §12.1: a kind that replay does not know as one of these would not be compared."""
+    asks = {kind for kind in KINDS if is_asked(kind)}
+    answers = {*COMPLETES, "tokens.granted"}
+
+    assert asks | answers | _TELL == set(KINDS)
+    assert not asks & (answers | _TELL)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -271,7 +271,7 @@ class _Reading:
             if name in _UNSUPPORTED:
                 raise self.refused(f"{key}: Refold does nothing of the kind; remove it")
             if name not in _KEYS:
-                raise self.refused(f"unknown member {key!r}{_nearest(key, _KEYS)}")
+                raise self.refused(f"unknown member {key!r}{nearest(key, _KEYS)}")
             if name in found:
                 raise self.refused(f"{key} and {name} are the same; keep one")
             found[name] = value
@@ -328,9 +328,9 @@ class _Reading:
             )
         if restricted and base in (*self.known_tools, *_TRANSLATED):
             raise self.refused(f"{key}: {name!r}: a part of a tool cannot be given; write {base!r}")
-        nearest = _nearest(name, self.known_tools)
+        near = nearest(name, self.known_tools)
         known = ", ".join(sorted(self.known_tools)) or "none"
-        raise self.refused(f"{key}: no tool is named {name!r}{nearest}; there are: {known}")
+        raise self.refused(f"{key}: no tool is named {name!r}{near}; there are: {known}")
 
 
 def _fits(key: str, value: bool | int) -> bool:  # noqa: FBT001 - either is a value of YAML
@@ -342,6 +342,7 @@ def _id_of(file: Path) -> str:
     return absolute.parent.name if file.name == FILE_NAME else absolute.stem
 
 
-def _nearest(name: Any, known: Iterable[str]) -> str:
+def nearest(name: Any, known: Iterable[str]) -> str:
+    """Return `; the nearest: …` for a name that is none of `known`; empty where none is near."""
     near = get_close_matches(str(name), known, n=2)
     return f"; the nearest: {', '.join(near)}" if near else ""

@@ -28,7 +28,6 @@ CONTRACT.md §10.18.
 
 import os
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,6 +37,7 @@ from refold.engine.errors import ConfigRefused, LimitRefused, UsageError
 from refold.engine.events.limits import Limits
 from refold.engine.secrets.redaction import Redaction
 from refold.engine.secrets.vault import checked_volatile
+from refold.tools.agents.agent_files import nearest
 from refold.tools.agents.profiles import SpawnProfile, SpawnSettings
 from refold.tools.files.config_text import Lines, values_of
 
@@ -186,7 +186,7 @@ class _Reading:
         for name, profile in read.items():
             if pools is not None and profile.pool and profile.pool not in pools:
                 place = f"{pointer}.profiles.{name}.pool"
-                why = f"'{profile.pool}' not found in llm.pools{_nearest(profile.pool, pools)}"
+                why = f"'{profile.pool}' not found in llm.pools{nearest(profile.pool, pools)}"
                 raise ConfigRefused(str(self.file), self.line(place), "", f"{place} {why}")
         return SpawnSettings(enabled=enabled, profiles=read)
 
@@ -278,7 +278,7 @@ class _Reading:
     def known(self, pointer: str, name: str, names: Iterable[str], why: str) -> None:
         if name and name not in names:
             said = ", ".join(sorted(names)) or "none"
-            near = _nearest(name, names)
+            near = nearest(name, names)
             raise self.refused(pointer, f"{name!r} {why}{near}; there are: {said}")
 
     def typed(self, pointer: str, value: Any, kind: type) -> Any:
@@ -310,8 +310,3 @@ class _Reading:
         while pointer and pointer not in self.lines:
             pointer = pointer.rpartition(".")[0]
         return self.lines.get(pointer, 0)
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    near = get_close_matches(name, list(known), n=2)
-    return f"; the nearest: {', '.join(near)}" if near else ""
