@@ -21,8 +21,6 @@ from refold.engine.events.events import (
     ChildFinished,
     ClockRead,
     Event,
-    InputGiven,
-    ModelAnswered,
     ToolReturned,
     ValueDrawn,
 )
@@ -34,6 +32,7 @@ from refold.engine.loop.loop import Task, Timer
 from refold.engine.ports.effects import AskModel
 from refold.engine.ports.ports import ModelRequest
 from refold.replay.index.asked_items import Item, item_of
+from refold.replay.index.by_call import blank
 from refold.replay.index.cursor import Cursor
 
 STEPS_MAX: Final = 5_000
@@ -346,16 +345,10 @@ _COMPLETED_BY: Final = {
 
 
 def _made_up(pending: Pending) -> Event:
-    """Return an outcome for what the record has nothing like."""
-    match pending.kind:
-        case "model":
-            return ModelAnswered("ok", {"role": "assistant", "content": ""})
-        case "tool" if pending.tool is not None and pending.tool.typed:
-            return ToolReturned("error", error={"code": "unrecorded", "message": "", "type": ""})
-        case "tool":
-            return ToolReturned("ok")
-        case _:
-            return InputGiven(None)
+    """Return an outcome that says as little as possible: what comes of it is a consequence."""
+    if pending.tool is not None and pending.tool.typed:
+        return ToolReturned("error", error={"code": "unrecorded", "message": "", "type": ""})
+    return blank(pending.kind)
 
 
 def _due(timer: Timer) -> tuple[int, int]:

@@ -41,7 +41,7 @@ from refold.engine.events.events import (
     ToolReturned,
     ValueDrawn,
 )
-from refold.engine.events.outcome import Usage
+from refold.engine.events.outcome import Outcome, Usage
 from refold.engine.log import Entry, read_entries
 from refold.engine.log.names import child_path
 from refold.replay.difference.excuses import without_volatile
@@ -335,6 +335,19 @@ def _chain(said: dict[str, Any]) -> str:
     for message in said["added"]:
         at = digest.chained(at, message)
     return at
+
+
+def blank(kind: str, result: Json = None, text: str = "") -> Event:
+    """Return an answer that says nothing, or as little, to what has none in the record."""
+    match kind:
+        case "tool":
+            return ToolReturned("ok", result)
+        case "model":
+            return ModelAnswered("ok", {"role": "assistant", "content": text})
+        case "input":
+            return InputGiven(result)
+        case _:
+            return ChildFinished(Outcome(status="completed", summary=text))
 
 
 def label_of(item: Item) -> str:

@@ -1,8 +1,8 @@
 """How a run ended, as replays compare it: one form for a record and for a program run again.
 
-Pure.  What an end may differ in without being another is told elsewhere: volatile paths by
-`replay.difference.excuses`, line numbers in messages by `replay.reexecute.comparison`.  Rules:
-CONTRACT.md §12.2.
+Pure but for `recording_of_log`, which reads a log.  What an end may differ in without being another
+is told elsewhere: volatile paths by `replay.difference.excuses`, line numbers in messages by
+`replay.reexecute.comparison`.  Rules: CONTRACT.md §12.2.
 """
 
 from pathlib import Path

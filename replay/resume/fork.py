@@ -22,15 +22,10 @@ from refold.engine.errors import (
     RefoldError,
     UsageError,
 )
+from refold.engine.events.codec import kind_of
 from refold.engine.events.events import (
     ChildFinished,
     ChildStarted,
-    InputAsked,
-    InputGiven,
-    ModelAnswered,
-    ModelAsked,
-    ToolCalled,
-    ToolReturned,
 )
 from refold.engine.events.outcome import Outcome
 from refold.engine.log import scan
@@ -48,7 +43,7 @@ from refold.engine.recording.driver import Arrival
 from refold.engine.recording.nested import check_may_start
 from refold.engine.recording.supplied import Supplied
 from refold.engine.runners.recording import Recording, known_models, run_to_end
-from refold.replay.index.by_call import Book
+from refold.replay.index.by_call import Book, blank
 from refold.replay.index.run_end import recording_of_log
 from refold.replay.partial.rerun import Again, check_given, request_again, unless_missing
 from refold.replay.partial.sources import BookSupply, Sources
@@ -241,7 +236,7 @@ class ForkSupply(BookSupply):
         if key not in self._edits:
             return super().outcome(call, asked, effect)
         answer = self.book.answers.get(self.claim(call, asked) or "")
-        template = answer.event if answer is not None else _blank(asked)
+        template = answer.event if answer is not None else blank(kind_of(asked).partition(".")[0])
         changed = edited(template, self._edits, key)
         return changed.outcome if isinstance(changed, ChildFinished) else changed
 
@@ -270,19 +265,6 @@ class ForkSupply(BookSupply):
         """Return the supply of a child with that record, which may go on from a cut log."""
         own = child_path(self._log, effect.number)
         return ForkSupply(book, self.sources, own, self._edits, self.missing)
-
-
-def _blank(asked: Any) -> Any:
-    """Return an outcome to be edited of a request that has none in the record."""
-    match asked:
-        case ToolCalled():
-            return ToolReturned("ok")
-        case ModelAsked():
-            return ModelAnswered("ok", {"role": "assistant", "content": ""})
-        case InputAsked():
-            return InputGiven(None)
-        case _:
-            return ChildFinished(Outcome(status="completed"))
 
 
 def _whole(log: Path) -> Recording | None:

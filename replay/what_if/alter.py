@@ -26,6 +26,7 @@ from refold.engine.events.events import (
 from refold.engine.events.outcome import Artifact, Fault, Outcome
 from refold.engine.ports.ports import Tool
 from refold.replay.difference.pointer_diff import same
+from refold.replay.index.by_call import blank
 
 _MARK: Final = " (altered)"
 _NEVER_RECORDED: Final = "(never recorded)"
@@ -98,15 +99,10 @@ def stand_in(kind: str, alike: ToolReturned | None) -> Event | None:
     `alike` is what its tool gave elsewhere: another value of that type, so that whoever looks at
     it is seen.
     """
-    match kind:
-        case "tool" if alike is not None:
-            return next(altered_event(alike), alike)
-        case "tool":
-            return ToolReturned("ok", _NEVER_RECORDED)
-        case "model":
-            return ModelAnswered("ok", {"role": "assistant", "content": _NEVER_RECORDED})
-        case _:
-            return None
+    if kind == "tool" and alike is not None:
+        return next(altered_event(alike), alike)
+    is_told = kind in ("tool", "model")
+    return blank(kind, _NEVER_RECORDED, _NEVER_RECORDED) if is_told else None
 
 
 def fits(tool: Tool | None, event: Event) -> bool:
