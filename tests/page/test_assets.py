@@ -3,6 +3,7 @@
 import base64
 import contextlib
 import gzip
+import json
 import re
 import shutil
 import subprocess
@@ -13,13 +14,21 @@ from typing import Any
 
 import pytest
 
+from refold.engine.log import read_entries
 from refold.engine.program.run import PlainRun
+from refold.engine.runners.recording import record
+from refold.engine.state import state_json
 from refold.page.document import page
 from refold.page.html import diverged_html, page_html
 from refold.page.server import Server
+from refold.replay.audit.refolding import state
+from refold.replay.audit.verify import verify
+from refold.replay.audit.why import why
 from refold.replay.reexecute.reexecute import reexecute
+from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 from tests.support.browsing import Browser, exported
 from tests.support.shown_runs import HOSTILE, order_status
+from tests.support.trees import Latency, random_tree, tools_with, tree_program
 
 ASSETS = Path(__file__).parents[2] / "src/refold/page/assets"
 
@@ -348,6 +357,36 @@ def test_what_was_left_out_is_said_and_not_taken_for_checked(
     assert browser.complaints() == []
 
 
+def test_keys_work_wherever_the_focus_is(browser: Browser, desk_page: Path) -> None:
+    """Views, zoom, rows and entries, without a click before."""
+    browser.open(desk_page, "#/lanes")
+    browser.until(lambda: browser.all(".lane .mark.tool"))
+
+    whole = browser.text(".span")
+    browser.press("+")
+    assert browser.text(".span") != whole
+    browser.press("0")
+    assert browser.text(".span") == whole
+    browser.press("4", "\ue015")
+    browser.reads(".inspector", "desk, entry 0")
+    browser.press("j", "j", "k", "c")
+    browser.reads(".inspector", "desk, entry 0")
+    browser.press("\ue010")
+    browser.reads(".inspector h2", "run.finished")
+
+
+def test_a_filter_holds_in_the_view_that_one_goes_to(browser: Browser, desk_page: Path) -> None:
+    browser.open(desk_page)
+    browser.until(lambda: "checking" not in browser.text("[data-answer=intact]"))
+
+    _choose(browser, "[data-filter=status]", "failed")
+    browser.until(lambda: len(browser.all(".treeview .row.tree")) == 3)
+    browser.press("2")
+    browser.until(lambda: len(browser.all(".lane")) == 2)
+    browser.press("4")
+    browser.reads(".entriesview", "2 of 159 entries")
+
+
 def test_print_shows_every_row_on_light_ground(browser: Browser, desk_page: Path) -> None:
     browser.open(desk_page, dark=True)
     browser.command("Emulation.setEmulatedMedia", media="print")
@@ -446,6 +485,82 @@ def test_the_start_page_lists_runs_and_a_growing_log_is_followed(
         browser.reads(".entriesview", "6 entries")
         browser.until(lambda: browser.text("[data-answer=intact]") == "✓ intact")
         assert browser.complaints() == []
+
+
+# --- what the commands say -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("which", ["watched", "everything", 3, 152, 4711])
+def test_the_page_reads_as_the_commands_do(
+    browser: Browser, tmp_path: Path, which: str | int
+) -> None:
+    """Tree, lanes, badge, thread, why and state: of kept logs, and of random programs."""
+    if isinstance(which, str):
+        kept = Path(__file__).parents[2] / "fixtures/logs/0.1.0"
+        log = shutil.copytree(kept, tmp_path / "kept") / f"{which}.jsonl"
+    else:
+        tree, tools = random_tree(which, children=True), tools_with(Latency(which))
+        log = record(tree_program, tree, log=tmp_path / "a.jsonl", tools=tools).log
+    target = exported(log, tmp_path)
+    nodes = list(_depth_first(delegation_tree(log), 1))
+    browser.open(target)
+
+    browser.until(lambda: "checking" not in browser.text("[data-answer=intact]"))
+    verdict = verify(log)
+    assert (browser.text("[data-answer=intact]") == "✓ intact") == verdict.intact
+    assert (browser.text("[data-answer=complete]") == "✓ complete") == verdict.complete
+    row = "[e.ariaLevel, e.querySelector('strong').innerText, e.querySelector('.status').innerText]"
+    rows = browser.run(f"return [...document.querySelectorAll('.row.tree')].map((e) => {row})")
+    assert [(int(level), name) for level, name, _ in rows] == [
+        (level, node.name or "rejected") for level, node in nodes[: len(rows)]
+    ]
+    assert [said.split()[-1] for *_, said in rows] == [
+        node.status.replace("_", " ").split()[-1] for _, node in nodes[: len(rows)]
+    ]
+    browser.click("[data-view=lanes]")
+    there = [node.name for _, node in nodes if node.scope or (node.entries and not node.guarantee)]
+    names = browser.text(".lane .name").split("\n")
+    assert [name.split(" #")[0] for name in names] == there[: len(names)]
+    _entries_read_as_told(browser, target, log)
+
+
+def _depth_first(node: RunNode, level: int) -> Iterator[tuple[int, RunNode]]:
+    yield level, node
+    for child in node.children:
+        yield from _depth_first(child, level + 1)
+
+
+def _entries_read_as_told(browser: Browser, target: Path, log: Path) -> None:
+    kinds = [entry.kind for entry in read_entries(log)]
+    for seq in {1, len(kinds) // 2, len(kinds) - 1}:
+        browser.open(target, f"#/log/0/{seq}/state")
+        browser.reads(".now", f"{seq} of {len(kinds) - 1} {kinds[seq]}")
+        chain = (
+            "[...document.querySelectorAll('.chain')].slice(0, 1).flatMap((e) => [...e.children])"
+        )
+        links = f"{chain}.filter((e) => !e.matches('.beside') && e.querySelector('a'))"
+        found = browser.run(f"return {links}.map((e) => e.querySelector('.kind').innerText)")
+        told = [f"{each.seq} {each.kind}" for each in why(log, seq)[1:] if each.is_main]
+        if "Nothing: the run begins here." not in browser.text(".inspector"):
+            assert [each.split(" ", each.count(" ") - 1)[-1] for each in found] == told[:12]
+        after = "[...document.querySelectorAll('.sides > :last-child > .members > .member')]"
+        pairs = browser.run(f"return {after}.map((e) => [...e.children].map((c) => c.innerText))")
+        states = state_json(state(log, seq))
+        atoms = [name for name, _ in pairs if isinstance(states[name], int | None)]
+        assert len(atoms) > 5
+        assert {name: json.loads(value) for name, value in pairs if name in atoms} == {
+            name: states[name] for name in atoms
+        }
+    browser.open(target, f"#/log/0/{len(kinds) - 1}/thread")
+    browser.reads(".messages", "end")
+    seqs = browser.run(
+        "return [...document.querySelectorAll('.message')].map((e) => e.dataset.seq)"
+    )
+    told_of = ("tool.returned", "model.answered", "child.finished", "run.finished")
+    if "watched" not in log.name:
+        assert [int(seq) for seq in seqs if kinds[int(seq)] in told_of] == [
+            seq for seq, kind in enumerate(kinds) if kind in told_of
+        ]
 
 
 # --- hostile content -------------------------------------------------------------------------

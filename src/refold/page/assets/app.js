@@ -18,7 +18,7 @@ const query = (path, more = {}) => `${path}?${new URLSearchParams({ token: given
 
 function start(page) {
 	const store = new Store(page, given.live ? { query } : null);
-	const app = { store, page, at: { log: 0, seq: undefined }, node: null, filter: { text: "", status: "", tool: "", agent: "" }, view: page.diff ? "compare" : "tree", checked: null, ...lookups(store) };
+	const app = { store, page, at: { log: 0 }, node: null, filter: { text: "", status: "", tool: "", agent: "" }, view: page.diff ? "compare" : "tree", ...lookups(store) };
 
 	// --- what is selected, in the address ---
 	app.select = (log, seq, view = app.view, node = null) => {
@@ -53,6 +53,7 @@ function start(page) {
 		if (!app.node && next === "tree") { const node = app.nodeOf(app.at.log); if (node && app.at.seq !== undefined) app.node = node; }
 		look.draw();
 		views[next].place();
+		if (next === "entries" && stale) { stale = false; views.entries.update(); }
 	}
 	addEventListener("hashchange", route);
 	addEventListener("popstate", route);
@@ -62,9 +63,8 @@ function start(page) {
 		if (e.key === "Enter") { go("entries"); views.entries.everywhere(); }
 		if (e.key === "Escape") { text.value = app.filter.text = ""; refilter(); text.blur(); }
 	} });
-	let waiting = 0;
-	const refilter = () => { clearTimeout(waiting); waiting = setTimeout(() => { views[app.view].update(); for (const name of ["tree", "lanes", "entries"]) if (name !== app.view) stale.add(name); }, 120); };
-	const stale = new Set();
+	let waiting, stale;
+	const refilter = () => { clearTimeout(waiting); waiting = setTimeout(() => { stale = app.view !== "entries"; views[app.view].update(); }, 120); };
 	const chosen = (name, any, words) => h("select", { label: any.replace("Any ", ""), "data-filter": name, onchange: (e) => { app.filter[name] = e.target.value; refilter(); } }, h("option", { value: "" }, any), words.map((word) => h("option", { value: word }, short(word, 60))));
 	const nodes = nodesOf(page.tree), each = (of) => [...new Set(nodes.flatMap(of).filter(Boolean).map(String))].sort().slice(0, 500);
 	const filters = h("div.filters", { role: "search" }, text, chosen("status", "Any status", ["not completed", ...each((n) => [n.status])]), chosen("tool", "Any tool", each((n) => [n.tool, ...(n.tools).map((use) => use.tool)])), chosen("agent", "Any agent", each((n) => [n.agent || n.program])));
@@ -120,19 +120,21 @@ function start(page) {
 		views.tree.place();
 	}
 	const theme = h("button", { class: "theme", title: "Light or dark (t)", onclick: () => turn() }, "Light / dark");
-	function turn() { const dark = document.documentElement.dataset.theme ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches; document.documentElement.dataset.theme = dark ? "light" : "dark"; try { localStorage.setItem("refold-theme", dark ? "light" : "dark"); } catch { /* a page from disk may have no storage */ } }
+	function turn() { const at = document.documentElement.dataset, dark = at.theme ? at.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches; at.theme = dark ? "light" : "dark"; try { localStorage.setItem("refold-theme", dark ? "light" : "dark"); } catch { /* a page from disk may have no storage */ } }
 	const help = h("dialog.help", { label: "Keys" }, h("h2", "Keys"), h("dl", KEYS.map(([key, does]) => [h("dt", key), h("dd", does)])), h("button", { onclick: () => help.close() }, "Close"));
 
 	addEventListener("keydown", (e) => {
-		const on = (e.target);
+		const on = e.target;
 		if (e.ctrlKey || e.metaKey || e.altKey || help.open || (/INPUT|SELECT|TEXTAREA/.test(on.tagName) && e.key !== "Escape")) return;
 		const log = store.logs.get(app.at.log), seq = app.at.seq ?? -1, names = [...tabs.children].map((tab) => tab.getAttribute("data-view") ?? "");
+		const step = (by) => () => { if (log && seq + by >= 0 && seq + by < log.lines) app.select(app.at.log, seq + by); };
 		const cause = log && seq >= 0 ? store.cause(app.at.log, seq) : null, act = ({
 			"/": () => { text.focus(); text.select(); }, f: () => fault(1), F: () => fault(-1), t: turn, "?": () => help.showModal(), Escape: () => app.close(),
-			j: () => { if (log && seq + 1 < log.lines) app.select(app.at.log, seq + 1); }, k: () => { if (seq > 0) app.select(app.at.log, seq - 1); },
+			j: step(1), k: step(-1),
 			c: () => { if (cause) app.select(cause[1], cause[2]); }, d: () => { if (page.diff) { if (app.view !== "compare") go("compare"); views.compare.next(); } },
-			...(app.view === "state" && on.tagName !== "BUTTON" ? { ArrowRight: () => { if (log && seq + 1 < log.lines) app.select(app.at.log, seq + 1); }, ArrowLeft: () => { if (seq > 0) app.select(app.at.log, seq - 1); } } : {}),
+			...(app.view === "state" && on.tagName !== "BUTTON" ? { ArrowRight: step(1), ArrowLeft: step(-1) } : {}),
 		})[e.key] ?? (names[Number(e.key) - 1] ? () => go(names[Number(e.key) - 1]) : null);
+		if (!act && on === document.body) views[app.view].list?.key(e, true);
 		if (!act || e.defaultPrevented) return;
 		e.preventDefault();
 		act();

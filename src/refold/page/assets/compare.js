@@ -26,7 +26,7 @@ export function compare(app) {
 		if (!row) return;
 		const [al, as, bl, bs, status, changes] = row;
 		if (as !== null && as !== undefined) app.select(al, as); else if (bs !== null && bs !== undefined) app.select(bl, bs);
-		detail.replaceChildren(h("h3", SIGNS[status][1]), changes?.length ? h("table", h("thead", h("tr", ["Where", "This run", "The other"].map((word) => h("th", { scope: "col" }, word)))), h("tbody", changes.slice(0, 100).map((each) => h("tr", h("th", { scope: "row" }, each[0] || "all of it"), h("td", value(each[1])), h("td", value(each[2])))))) : "");
+		detail.replaceChildren(h("h3", SIGNS[status][1]), changes?.length ? h("table", h("thead", h("tr", ["Where", "This run", "The other"].map((word) => h("th", { scope: "col" }, word)))), h("tbody", changes.slice(0, 100).map((each) => h("tr", h("th", { scope: "row" }, each[0] || "all of it"), h("td", value(each[1])), h("td", value(each[2])))))) : status === "changed" ? h("p.quiet", "What it started differs.") : "");
 	}
 	function update() {
 		rows = diff.rows.filter((row) => !only || row[4] !== "same");

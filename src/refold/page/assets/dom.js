@@ -184,8 +184,9 @@ export class List {
 		if (top < box.scrollTop || top + row > box.scrollTop + box.clientHeight) box.scrollTop = centre ? top - box.clientHeight / 3 : top < box.scrollTop ? top : top + row - box.clientHeight;
 		this.draw();
 	}
-	key(e) {
-		if (e.altKey || e.ctrlKey || e.metaKey || e.target !== this.element) return;
+	/** `all`: wherever it was pressed. */
+	key(e, all = false) {
+		if (e.altKey || e.ctrlKey || e.metaKey || (!all && e.target !== this.element)) return;
 		const n = this.how.count(), page = Math.max(1, Math.floor(this.element.clientHeight / (this.row ?? 32)) - 1);
 		const step = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -n, End: n, j: 1, k: -1 }[e.key];
 		if (this.how.keys?.(e, this.active)) { e.preventDefault(); e.stopPropagation(); return; }
