@@ -8,7 +8,7 @@ before an arrival, appends it, and lets the kernel run on.
 import queue
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,6 +38,7 @@ from refold.engine.events.events import (
     ToolReturned,
     ValueDrawn,
 )
+from refold.engine.events.limits import CEILINGS
 from refold.engine.events.outcome import Outcome, failed
 from refold.engine.kernel.kernel import Kernel
 from refold.engine.kernel.verdict import Verdict
@@ -76,6 +77,7 @@ from refold.engine.recording.run_request import Handed, Recorded, RunRequest
 from refold.engine.recording.timers import Timers
 from refold.engine.secrets.redaction import taken_out
 from refold.engine.state import Fold
+from refold.engine.state.run_state import LimitCount
 
 GRACE_SECONDS: Final = 2.0
 """What a stopped program, and a tool that changes the world, may take to come to an end."""
@@ -764,7 +766,7 @@ class Recorder:
             [attrs.asdict(artifact) for artifact in report.artifacts] if report else None,
             session_digest=request.session.digest() if request.session else None,
         )
-        finished = self._ledger.seal(self._redacted(said, None), _place(verdict))
+        finished = self._ledger.seal(self._redacted(said, None), _told(verdict, self.fold))
         self._verdict = verdict
         return finished
 
@@ -834,12 +836,23 @@ _GUARDED: Final = frozenset({"idempotent", "changes"})
 """Effect classes of tools before and after which the log is made durable."""
 
 
-def _place(verdict: Verdict) -> dict[str, int | str]:
-    """Return the place that raised as `meta` holds it: the file's name alone, and the line."""
-    if verdict.place is None:
-        return {}
-    file, line = verdict.place
-    return {"error_file": plain(Path(file).name), "error_line": line}
+def _told(verdict: Verdict, fold: Fold) -> dict[str, int | str]:
+    """Return what `meta` says of the end: what raised, by file name and line, and what was refused.
+
+    Counts that are nothing are left out.
+    """
+    told: dict[str, int | str] = {}
+    if verdict.place is not None:
+        file, line = verdict.place
+        told |= {"error_file": plain(Path(file).name), "error_line": line}
+    if failed := sum(child.status not in ("completed", None) for child in fold.children):
+        told["failed_children"] = failed
+    return told | {f"refused_{hit.limit}": hit.count for hit in unset_hits(fold)}
+
+
+def unset_hits(fold: Fold) -> Iterable[LimitCount]:
+    """Return what ceilings refused that nobody set: those that every root has (§8.1)."""
+    return (hit for hit in fold.hits.values() if getattr(CEILINGS, hit.limit, None) == hit.allowed)
 
 
 def _shares_memory(runner: ChildRunner) -> bool:

@@ -18,6 +18,7 @@ import attrs
 
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.document import Document
 from refold.engine.encoding.plain import to_json
 from refold.engine.errors import NotCanonical, RunFailed, UsageError
 from refold.engine.events.events import RunFinished
@@ -44,7 +45,7 @@ from refold.engine.ports.programs import load_program, program_name
 from refold.engine.recording import interrupts
 from refold.engine.recording.host import Host
 from refold.engine.recording.nested import check_may_start
-from refold.engine.recording.recorder import Recorder
+from refold.engine.recording.recorder import Recorder, unset_hits
 from refold.engine.recording.run_request import Recorded, RunRequest, by_name
 from refold.engine.runners import default_runners
 from refold.engine.secrets.redaction import Redaction, check_named
@@ -54,8 +55,10 @@ T = TypeVar("T")
 
 
 @attrs.frozen(kw_only=True)
-class Recording:
+class Recording(Document):
     """A recorded run."""
+
+    hidden = ("cause",)
 
     status: str
     """`completed`, `failed`, `timed_out`, `cancelled` or `limit` (CONTRACT.md §7.1); or
@@ -382,7 +385,15 @@ def recording_of(recorded: Recorded) -> Recording:
         duration_ms=recorded.duration_ms,
         questions=recorded.questions,
         cause=recorded.raised,
-        warnings=tuple(map(str, (*recorded.slips, *recorded.unheard))),
+        warnings=(
+            *map(str, (*recorded.slips, *recorded.unheard)),
+            *(
+                f"{words} refused: nobody set limits=refold.Limits({hit.limit}=…), "
+                f"and {hit.allowed:g} is what every run has"
+                for hit in unset_hits(recorded.fold)
+                for words in [f"{hit.count} child runs" if hit.count > 1 else "1 child run"]
+            ),
+        ),
     )
 
 

@@ -28,6 +28,7 @@ from refold.engine.log import Entry, read_entries
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.names import blobs_of, child_path, parent_of
 from refold.replay.explain.divergence import line_of
+from refold.replay.index.run_end import raised_at
 
 How = Literal[
     "asked about", "after", "answers", "carries", "ends with", "concerns", "started by", "earlier"
@@ -59,6 +60,8 @@ class Cause(Document):
     """Whether it is a link of the chain; else it stands beside one."""
     wall_us: int | None
     """When it was written, in microseconds since 1970; `None` where it does not say."""
+    where: str
+    """File and line of the program that raised, of a last entry; else empty."""
     line: str
     """It on one line, for people."""
     data: dict[str, Json] = attrs.field(repr=False)
@@ -139,6 +142,7 @@ def _causes(found: list["_Link"]) -> tuple[Cause, ...]:
             of=at[link.of] if link.of is not None else None,
             is_main=link.is_main,
             wall_us=_written(data[link.place]),
+            where=raised_at(data[link.place].meta),
             line=_line(data[link.place]),
             data=data[link.place].data,
         )

@@ -29,7 +29,7 @@ from refold.engine.errors import (
 )
 from refold.engine.log import read_entries
 from refold.engine.log.damage import TORN_TAIL
-from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, check_root
+from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, check_root, root_of
 from refold.engine.log.pack import opened
 from refold.engine.ports.ports import Program, Reference
 from refold.engine.ports.programs import load, names_shipped, program_name
@@ -56,7 +56,8 @@ def find_logs(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
     """Return the logs that `paths` name: files as they are, of folders all root logs below.
 
     Packed logs count; hidden files and folders, and links to folders, do not.  Each file stands
-    once, the logs of a folder in the order of their names.
+    once, the logs of a folder in the order of their names.  A child's log that is named beside its
+    root's, as a shell does for `*.jsonl`, stands for nothing of its own.
 
     Raises:
         LogMissing: a path is not there, or no log is found at all.
@@ -73,7 +74,11 @@ def find_logs(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
     if not found:
         where = ", ".join(map(str, given)) or "nothing given"
         raise LogMissing(where, "no root logs here or below")
-    return list(found)
+    return [path for path in found if not (_is_childs(path) and root_of(path) in found)]
+
+
+def _is_childs(path: Path) -> bool:
+    return path.suffix == SUFFIX and not _is_root(path.name)
 
 
 def _below(folder: Path) -> list[Path]:

@@ -5,6 +5,7 @@ is told elsewhere: volatile paths by `replay.difference.excuses`, line numbers i
 `replay.reexecute.comparison`.  Rules: CONTRACT.md §12.2.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,3 +65,18 @@ def recording_of_log(log: Path) -> Recording:
     state = fold.state()
     usage = state.usage.plus(state.children_usage)
     return Recording.of(event, log=log, head=found.head, entries=found.entries, usage=usage)
+
+
+def raised_at(meta: Mapping[str, Any]) -> str:
+    """Return file and line that the `meta` of a last entry names; empty for none."""
+    file, line = meta.get("error_file"), meta.get("error_line")
+    return f"{file}:{line}" if file and line else ""
+
+
+def refused_in(meta: Mapping[str, Any]) -> dict[str, int]:
+    """Return how often ceilings that nobody set refused a child, by limit, as `meta` says it."""
+    return {
+        name.removeprefix("refused_"): int(count)
+        for name, count in meta.items()
+        if name.startswith("refused_")
+    }

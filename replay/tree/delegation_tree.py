@@ -7,6 +7,7 @@ say.  What a node holds is in `replay.tree.run_node`; how it reads as text is
 `replay.tree.tree_text`'s.
 """
 
+from collections.abc import Mapping
 from functools import reduce
 from os import PathLike, fspath
 from pathlib import Path
@@ -22,6 +23,7 @@ from refold.engine.events.outcome import Outcome, Usage
 from refold.engine.log import Entry, read_entries
 from refold.engine.log.names import child_path
 from refold.replay.index.guarantee import is_observed
+from refold.replay.index.run_end import raised_at, refused_in
 from refold.replay.tree.log_walk import Walk
 from refold.replay.tree.observed_tree import observed_tree
 from refold.replay.tree.run_node import UNFINISHED, LogState, RunNode, ToolUse
@@ -74,6 +76,7 @@ class _Reading:
         self.walk = Walk(path)
         self.started: events.RunStarted | None = None
         self._finished: events.RunFinished | None = None
+        self._meta: Mapping[str, Any] = {}
         self._starts: dict[str, _Start] = {}
         self._uses: dict[str, ToolUse] = {}
         self._open: dict[str, str] = {}
@@ -117,6 +120,7 @@ class _Reading:
                 | "model.answered" | "run.finished"
             ):  # fmt: skip
                 self._take_event(self.walk.event(entry), call)
+                self._meta = entry.meta
             case _:
                 pass
 
@@ -195,6 +199,8 @@ class _Reading:
         return RunNode(
             **told,
             reason=ended.reason if ended else "",
+            where=raised_at(self._meta) if ended else "",
+            refused=refused_in(self._meta) if ended else {},
             tools=tuple(self._uses.values()),
             models=tuple(self._models),
             requests=self._requests,

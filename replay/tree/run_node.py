@@ -54,6 +54,10 @@ class RunNode(Document):
     reason: str = ""
     """As its own `run.finished` says."""
     error: Fault | None = None
+    where: str = ""
+    """File and line of the program that raised, `app.py:26`."""
+    refused: dict[str, int] = attrs.field(factory=dict)
+    """How often a ceiling that nobody set refused a child, by limit."""
     limits: dict[str, Any] = attrs.field(factory=dict)
     """As granted."""
     narrowed: dict[str, Any] = attrs.field(factory=dict)

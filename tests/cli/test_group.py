@@ -1,5 +1,6 @@
 """Every command has a page that a newcomer can act on, and that fits 80 columns."""
 
+import os
 import re
 import subprocess
 import sys
@@ -72,3 +73,35 @@ def test_a_standard_stream_that_is_closed_is_no_fault(closed: str, tmp_path: Pat
 
     assert ran.returncode == 0, ran.stderr
     assert verify(log).complete
+
+
+@pytest.fixture
+def damaged(survey_log: Path, tmp_path: Path) -> Path:
+    log = tmp_path / "damaged.jsonl"
+    log.write_bytes(survey_log.read_bytes().replace(b'"depth":0', b'"depth":1', 1))
+    return log
+
+
+@pytest.mark.parametrize("more", ["", " --json"])
+def test_a_command_ends_with_its_verdict_though_nobody_reads_it(damaged: Path, more: str) -> None:
+    command = f'"$0" -m refold verify "$1"{more} | true; echo "${{PIPESTATUS[0]}}"'
+    ran = subprocess.run(
+        ["bash", "-c", command, sys.executable, str(damaged)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert ran.stdout == "3\n"
+
+
+def test_a_terminal_that_has_no_such_character_shows_one_like_it(survey_log: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "refold", "show", str(survey_log)],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        check=True,
+    )
+
+    assert b"|- completed" in ran.stdout
+    assert b"\\u" not in ran.stdout

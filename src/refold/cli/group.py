@@ -6,6 +6,7 @@ until all of them exist.  What an error becomes is for `cli.output.exit_codes`. 
 §14.
 """
 
+import codecs
 import contextlib
 import difflib
 import os
@@ -49,6 +50,7 @@ GROUPS: Final = {
         "sensitivity": "Say which recorded outcomes a run depends on.",
     },
     "More": {
+        "rm": "Remove runs whole, with their children and large texts.",
         "pack": "Make one file of a run's logs, to attach to a report.",
         "recover": "Say what a crash or damage left; salvage what verifies.",
         "schema": "Print the JSON schema of a document or an event.",
@@ -108,15 +110,14 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; that its reader left is no error, which click would make of it."""
+        """Run a command; where its reader has left, it ends with its own code all the same."""
+        code = super().invoke(ctx)
         try:
-            code = super().invoke(ctx)
             sys.stdout.flush()
         except BrokenPipeError:
-            from refold.cli.output.exit_codes import forget_stdout  # noqa: PLC0415 - rarely
+            from refold.cli.output.output import reader_left  # noqa: PLC0415 - rarely
 
-            forget_stdout()
-            return 0
+            reader_left()
         return code
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -195,8 +196,21 @@ def _have_standard_streams() -> None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
+_IN_ASCII: Final = {
+    "…": "...", "·": "-", "→": "->", "×": "x", "─": "-", "│": "|", "├": "|", "└": "`", "—": "-",
+}  # fmt: skip
+
+
+def _shown(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Return what is printed in the place of a character that the encoding lacks."""
+    if isinstance(error, UnicodeEncodeError) and error.object[error.start] in _IN_ASCII:
+        return _IN_ASCII[error.object[error.start]], error.start + 1
+    return codecs.backslashreplace_errors(error)
+
+
 def _never_fail_to_print() -> None:
-    """A terminal that cannot show a character gets its escape, not an error."""
+    """A terminal that cannot show a character gets one like it, else its escape, not an error."""
+    codecs.register_error("refold", _shown)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, ValueError):
-            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # a text stream, unless someone replaced it
+            stream.reconfigure(errors="refold")  # type: ignore[union-attr]  # a text stream, unless someone replaced it

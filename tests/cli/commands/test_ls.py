@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+import refold
 from refold.engine.log.pack import pack
 from refold.engine.ports.clock import fixed_at
 from refold.engine.runners.recording import record
@@ -149,3 +150,65 @@ def test_a_log_is_not_listed_but_shown(folder: Path, invoke: Invoke) -> None:
 
     assert said.exit_code == 2
     assert f"{log} is a log: refold show {log}" in said.stderr
+
+
+def test_failed_children_and_default_limits_are_counted(tmp_path: Path, invoke: Invoke) -> None:
+    async def child(_run: refold.Run, n: int) -> None:
+        if n:
+            raise ValueError("bad input")
+
+    async def deep(run: refold.Run, n: int) -> None:
+        await run.delegate(refold.Delegation(program=deep, input=n + 1))
+
+    async def program(run: refold.Run, _input: Any) -> None:
+        for n in (0, 1, 2):
+            await run.delegate(refold.Delegation(program=child, input=n))
+        await run.delegate(refold.Delegation(program=deep, input=0))
+
+    record(program, log=tmp_path / "a.jsonl")
+
+    (row,) = _runs(tmp_path, invoke)
+    assert (row["failed_children"], row["refused"]) == (2, 0)
+    assert " · 2 failed" in invoke("ls", tmp_path).stdout
+
+
+def test_what_a_limit_refuses_that_nobody_set_is_told(tmp_path: Path, invoke: Invoke) -> None:
+    async def deep(run: refold.Run, n: int) -> Any:
+        return (await run.delegate(refold.Delegation(program=deep, input=n + 1))).status
+
+    log = tmp_path / "a.jsonl"
+    limits = refold.Limits(max_depth=1)
+    assert record(deep, 0, log=tmp_path / "b.jsonl", limits=limits).warnings == ()
+
+    async def leads(run: refold.Run, _input: Any) -> Any:
+        return (await run.delegate(refold.Delegation(program=deep, input=8))).status
+
+    recording = record(leads, log=log)
+    lowest = log.with_name("a" + ".1" * 8 + ".jsonl")
+
+    assert recording.warnings == ()  # of another run
+    assert "1 child run refused by max_depth, which nobody set" in invoke("show", lowest).stdout
+
+
+@pytest.mark.long
+def test_a_recording_warns_of_what_it_refused(tmp_path: Path) -> None:
+    async def child(_run: refold.Run, _input: Any) -> None: ...
+
+    async def program(run: refold.Run, _input: Any) -> None:
+        children = [await run.start(refold.Delegation(program=child)) for _ in range(1001)]
+        await run.join(*children)
+
+    (warning,) = record(program, log=tmp_path / "a.jsonl", durability="fast").warnings
+
+    assert warning.startswith("1 child run refused: nobody set limits=refold.Limits(max_ch")
+
+
+def test_show_and_why_name_the_line_that_raised(tmp_path: Path, invoke: Invoke) -> None:
+    def program(_run: refold.PlainRun, _input: Any) -> None:
+        json.loads("{")
+
+    where = f"test_ls.py:{program.__code__.co_firstlineno + 1}"
+    record(program, log=tmp_path / "a.jsonl")
+
+    assert where in invoke("show", tmp_path / "a.jsonl").stdout
+    assert where in invoke("why", tmp_path / "a.jsonl", -1).stdout

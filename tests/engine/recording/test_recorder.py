@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refold.engine.errors import LimitReached, NotCanonical, ToolError
+from refold.engine.events.events import LimitHit
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Outcome, Usage
 from refold.engine.log import Entry, read_entries
@@ -26,8 +27,10 @@ from refold.engine.ports.clock import FixedClock
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import CallContext, ModelReply, ModelRequest, Tool
 from refold.engine.program.run import PlainRun, Run
+from refold.engine.recording.recorder import unset_hits
 from refold.engine.runners.recording import Recording, record
 from refold.engine.secrets.redaction import Redaction
+from refold.engine.state import Fold
 from refold.replay.audit.refolding import refold_log
 from refold.replay.audit.verify import verify
 from refold.replay.reexecute.reexecute import reexecute
@@ -977,3 +980,12 @@ def test_a_tool_that_calls_run_itself_stands_between_its_two_lines(tmp_path: Pat
     called, returned = "tool.called", "tool.returned"
     assert kinds == [(called, "0#1"), (called, "0#2"), (returned, "0#2"), (returned, "0#1")]
     assert verify(recording.log).intact
+
+
+def test_what_a_ceiling_refuses_that_nobody_set_is_told_apart() -> None:
+    """A thousand children are what every root may start; seven are what somebody said."""
+    fold = Fold()
+    for allowed in (1000, 7):
+        fold.apply(LimitHit("max_children", allowed, f"child {allowed}", allowed + 1))
+
+    assert [hit.allowed for hit in unset_hits(fold)] == [1000]

@@ -230,6 +230,7 @@ def test_a_cause_is_plain_data(tmp_path: Path) -> None:
     first = next(read_entries(log))
     assert refold.why(log, 1)[1].as_json() == {
         "wall_us": first.meta["wall_us"],
+        "where": "",
         "log": str(log),
         "seq": 0,
         "kind": "run.started",

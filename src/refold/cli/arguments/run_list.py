@@ -4,6 +4,7 @@ Only the first and the last line of a log are read, and neither is verified: wha
 from outside is said fast, whether it holds is `refold verify`'s to say.  Rules: CONTRACT.md §14.10.
 """
 
+import contextlib
 import datetime as dt
 import os
 from pathlib import Path
@@ -19,8 +20,17 @@ from refold.engine.encoding.canonical import loads
 from refold.engine.errors import LogMissing, LogNameRefused, RefoldError
 from refold.engine.events.outcome import Usage
 from refold.engine.log.line import LINE_MAX
-from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, Folder, check_root, tree
+from refold.engine.log.names import (
+    BLOBS_SUFFIX,
+    PACKED_SUFFIX,
+    SUFFIX,
+    Folder,
+    check_root,
+    root_of,
+    tree,
+)
 from refold.engine.log.reader import open_log
+from refold.replay.index.run_end import refused_in
 
 _CHUNK: Final = 64 * 1024
 _NO_LOG: Final = (
@@ -40,6 +50,20 @@ def listed_runs(folder: Path) -> list["Listed"]:
         (listed(path, beside) for path in folder.iterdir() if _is_root(path)),
         key=lambda each: (each.wall_us, each.row["log"]),
     )
+
+
+def orphans(folder: Path) -> list[Path]:
+    """Return the roots' logs that are not there, although something of their runs is."""
+    names = {path.name for path in folder.iterdir()}
+    roots = set()
+    for name in names:
+        path = folder / name
+        if path.suffix == SUFFIX and not name.startswith("."):
+            with contextlib.suppress(LogNameRefused):
+                roots.add(root_of(path))
+        elif path.suffix == BLOBS_SUFFIX:
+            roots.add(path.with_suffix(SUFFIX))
+    return sorted(root for root in roots if root.name not in names)
 
 
 def _is_root(path: Path) -> bool:
@@ -79,6 +103,8 @@ def listed(path: Path, beside: Folder) -> Listed:
         "duration_ms": None,
         "models": [],
         "usage": None,
+        "failed_children": None,
+        "refused": None,
         "bytes": 0,
     }
     try:
@@ -112,6 +138,8 @@ def _with_ends(row: dict[str, Any], path: Path, named: Path) -> Listed:
         "duration_ms": max(0, took_us // 1000) if is_sealed else None,
         "models": list(last["data"].get("models") or ()) if is_sealed else [],
         "usage": attrs.asdict(Usage(**usage)) if (usage := last["data"].get("usage")) else None,
+        "failed_children": int(last["meta"].get("failed_children", 0)) if is_sealed else None,
+        "refused": sum(refused_in(last["meta"]).values()) if is_sealed else None,
     }
     if first["data"].get("guarantee"):
         ends["guarantee"] = str(first["data"]["guarantee"])

@@ -11,7 +11,7 @@ from typing import Final
 import click
 
 from refold.cli.arguments.logs import LOG, json_option
-from refold.cli.arguments.run_list import Listed, listed_runs
+from refold.cli.arguments.run_list import Listed, listed_runs, orphans
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import FINE
 from refold.cli.output.pages import page
@@ -75,9 +75,10 @@ def command(
     with output.progress(f"reading {folder}"):
         listed = listed_runs(folder)
         found = [each for each in listed if _is_asked_for(each, status, program, since, text)]
+        lost = [output.shown_path(path) for path in orphans(folder)]
     if as_json:
         rows = [each.row for each in found]
-        output.document({"folder": output.shown_path(folder), "runs": rows})
+        output.document({"folder": output.shown_path(folder), "runs": rows, "orphans": lost})
     elif found:
         for depth, each in _lineage(found) if is_tree else ((0, each) for each in found):
             _print(each, depth)
@@ -85,6 +86,10 @@ def command(
         output.line(f"none of {words.counted(len(listed), 'run')} is such a one")
     else:
         output.line(f"no runs in {folder}; `refold demo` records a first one")
+    if lost and not as_json:
+        for name in lost:
+            output.line((f"{name} is not there, though something of its run is", "yellow"))
+        output.line((f"`refold rm {shlex.quote(lost[0])}` removes what is left", "dim"))
     return FINE
 
 
@@ -121,6 +126,8 @@ def _print(found: Listed, depth: int = 0) -> None:
         (" · matched", "yellow")
         if "guarantee" in row
         else f" · {words.counted(max(0, row['runs'] - 1), 'run')} below",
+        (f" · {row['failed_children']} failed", "red") if row["failed_children"] else "",
+        (f" · {row['refused']} refused by default limits", "yellow") if row["refused"] else "",
         took,
         f" · {', '.join(row['models'])}" if row["models"] else "",
         f" · {words.spent(Usage(**row['usage']))}" if row["usage"] else "",

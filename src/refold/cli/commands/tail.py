@@ -86,7 +86,7 @@ def _follow(path: Path, last: Entry, origin_us: int, width: int) -> None:
     end, head = last.offset + len(last.line), last.hash.encode()
     place = Place(str(path), last.seq + 1, end, head)
     with open_log(path) as file:
-        while True:
+        while output.is_heard():
             line = _whole_line(file, place)
             if line:
                 entry = _verified(file, line, place)

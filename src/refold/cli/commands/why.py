@@ -119,6 +119,7 @@ def _print(cause: Cause, indent: str, of: str, elsewhere: str, began_us: int | N
         (cause.kind, STYLES.get(cause.kind, "") if cause.is_main else "dim"),
         f" {cause.call}  " if cause.call else "  ",
         (after, "dim"),
+        (f"{cause.where}  " if cause.where else "", "bold"),
         *gist(cause.kind, cause.data),
         cut=True,
     )

@@ -5,7 +5,6 @@ raises, or returns its code.  A traceback is shown for a fault of Refold itself,
 `--log-level debug`.  Rules: CONTRACT.md §14.
 """
 
-import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -67,9 +66,6 @@ def guarded(command: Callable[[], Any]) -> int:
     except RefoldError as error:
         output.complain(str(error))
         return code_of(error)
-    except BrokenPipeError:
-        forget_stdout()
-        return FINE
     except OSError as error:
         output.complain(_of_the_system(error))
         return USAGE
@@ -100,8 +96,3 @@ def _fault(error: Exception) -> int:
     if output.is_debug():
         sys.stderr.write(output.safe_lines("".join(traceback.format_exception(error))))
     return FAULT
-
-
-def forget_stdout() -> None:
-    """Whoever read us has gone: let the interpreter's last flush go nowhere."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -41,7 +41,7 @@ STYLES: Final = {
 }
 """By status; every other is red."""
 
-_settings = {"debug": False}
+_settings = {"debug": False, "heard": True}
 _quota: list[int] = []
 """Within `at_most`: lines that may still be printed, and lines that were not."""
 
@@ -78,12 +78,25 @@ def status_style(status: str) -> str:
     return STYLES.get(status, "red")
 
 
+def is_heard() -> bool:
+    """Return whether somebody still reads standard output."""
+    return _settings["heard"]
+
+
+def reader_left() -> None:
+    """Let what is still said go nowhere: a command ends with its own code, heard or not."""
+    _settings["heard"] = False
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
 class _Console(Console):
-    """A console that leaves a reader who has gone to `cli.output.exit_codes`."""
+    """A console whose command goes on where the reader of its answer has gone."""
 
     def on_broken_pipe(self) -> None:
-        """Raise what rich would end the process for."""
-        raise BrokenPipeError
+        """Do what rich would end the process for."""
+        reader_left()
 
 
 def console(*, err: bool = False) -> Console:
@@ -199,7 +212,10 @@ def _hanging(lead: list[Part], last: Part) -> None:
 
 def document(value: Any) -> None:
     """Print one JSON document: pure ASCII, so that any terminal and any reader takes it."""
-    print(json_text(value))
+    try:
+        print(json_text(value), flush=True)
+    except BrokenPipeError:
+        reader_left()
 
 
 def json_text(value: Any) -> str:

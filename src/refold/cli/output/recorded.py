@@ -11,7 +11,7 @@ from refold.engine.runners.recording import Recording
 
 def document_of(recording: Recording) -> dict[str, Any]:
     """Return a recorded run as one document."""
-    document = attrs.asdict(recording)
+    document = attrs.asdict(recording, filter=lambda field, _: field.name != "cause")
     return document | {"log": output.shown_path(recording.log)}
 
 

@@ -104,7 +104,11 @@ def _facts(node: RunNode, *, details: bool) -> list[list[Part]]:
     facts: list[list[Part]] = [] if details and not node.guarantee else _seen(node)
     if node.error is not None:
         message = compact(" ".join(node.error.message.split()), _MESSAGE_MAX)
-        facts.append([(node.error.code, "red"), f": {message}"])
+        where = f"  {node.where}" if node.where else ""
+        facts.append([(node.error.code, "red"), f": {message}", (where, "dim")])
+    for limit, count in node.refused.items():
+        refused = f"{words.counted(count, 'child run')} refused by {limit}, which nobody set"
+        facts.append([(refused, "yellow")])
     if not node.is_joined:
         facts.append([("its outcome was never joined", "yellow")])
     if node.log_state not in ("read", "none"):

@@ -163,6 +163,8 @@ def _ls() -> Schema:
             "duration_ms": or_null(COUNT),
             "models": list_of(TEXT),
             "usage": or_null(_of(Usage)),
+            "failed_children": or_null(COUNT),
+            "refused": or_null(COUNT),
             "bytes": COUNT,
         },
         {
@@ -170,7 +172,7 @@ def _ls() -> Schema:
             **_GUARANTEE,
         },
     )
-    return record({"folder": TEXT, "runs": list_of(run)})
+    return record({"folder": TEXT, "runs": list_of(run), "orphans": list_of(TEXT)})
 
 
 def _events() -> Schema:
@@ -206,6 +208,10 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
     "pack": (
         "refold pack --json",
         lambda: record({"packed": TEXT, "logs": COUNT, "bytes": COUNT}),
+    ),
+    "rm": (
+        "refold rm --json",
+        lambda: record({"removed": list_of(TEXT), "bytes": COUNT, "dry_run": FLAG}),
     ),
     "compare": ("refold compare --json", lambda: record({"runs": list_of(_of(ComparedRun))})),
     "export": (

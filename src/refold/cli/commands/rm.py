@@ -1,0 +1,73 @@
+"""`refold rm`: remove a run whole (CONTRACT.md §14.10)."""
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+import click
+
+from refold.cli.arguments.logs import LOG, json_option
+from refold.cli.output import output, words
+from refold.cli.output.exit_codes import FINE
+from refold.cli.output.pages import page
+from refold.engine.errors import LogMissing
+from refold.engine.log.lock import refuse_if_locked
+from refold.engine.log.names import PACKED_SUFFIX, blobs_of, check_root, tree
+
+_PAGE: Final = """
+Examples:
+  refold rm runs/audit.jsonl
+  refold rm runs/audit.jsonl runs/other.refold --dry-run
+"""
+
+
+@click.command("rm", epilog=page(_PAGE))
+@click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=LOG)
+@click.option("-n", "--dry-run", "is_dry", is_flag=True, help="Say what would be removed.")
+@json_option
+def command(*, logs: tuple[Path, ...], is_dry: bool, as_json: bool) -> int:
+    """Remove runs whole: each root's log, its children's logs and its large texts.
+
+    A run that is being written is refused, and so is a child's log: what stays
+    would no longer verify.  What is left of a run whose own log is gone is
+    removed by that log's name.
+    """
+    found = [path for log in dict.fromkeys(logs) for path in _files(log)]
+    size = sum(_size(path) for path in found)
+    if not is_dry:
+        for path in found:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    names = [output.shown_path(path) for path in found]
+    if as_json:
+        output.document({"removed": names, "bytes": size, "dry_run": is_dry})
+        return FINE
+    for name in names:
+        output.line(name)
+    said = "would be removed" if is_dry else "removed"
+    output.line((f"{words.counted(len(names), 'file')} {said}, {words.size(size)}", "dim"))
+    return FINE
+
+
+def _files(log: Path) -> list[Path]:
+    """Return what a run consists of, the root's log last: what is interrupted is still a run.
+
+    Raises:
+        LogNameRefused: it is a child's log, or none.
+        LogLocked: somebody writes it.
+        LogMissing: there is none.
+    """
+    if log.suffix == PACKED_SUFFIX:
+        return [log]
+    check_root(log)
+    logs = tree(log)
+    for each in logs:
+        refuse_if_locked(each)
+    found = [path for path in (blobs_of(log), *reversed(logs)) if path.exists()]
+    if not found:
+        raise LogMissing(str(log), "no such file, and nothing that is left of such a run")
+    return found
+
+
+def _size(path: Path) -> int:
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(each.stat().st_size for each in files if each.is_file())

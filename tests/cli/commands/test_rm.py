@@ -1,0 +1,105 @@
+"""`refold rm` removes a run whole, and nothing else (CONTRACT.md §14.10)."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from refold.engine.log.pack import pack
+from refold.engine.program.run import Run
+from refold.engine.runners.recording import record
+from refold.tools import tool
+
+Invoke = Callable[..., Result]
+
+
+@pytest.fixture
+def folder(survey_log: Path, tmp_path: Path) -> Path:
+    shutil.copytree(survey_log.parent, tmp_path / "runs")
+    (tmp_path / "runs" / "survey.blobs").mkdir(exist_ok=True)
+    (tmp_path / "runs" / "survey.blobs" / "x").write_text("x")
+    (tmp_path / "runs" / "notes.txt").write_text("mine")
+    return tmp_path / "runs"
+
+
+def test_a_run_goes_with_its_children_and_large_texts(folder: Path, invoke: Invoke) -> None:
+    async def program(_run: Any, _input: Any) -> None: ...
+
+    record(program, log=folder / "survey2.jsonl.jsonl")
+
+    said = invoke("rm", folder / "survey.jsonl")
+
+    assert said.exit_code == 0, said.output
+    assert sorted(path.name for path in folder.iterdir()) == ["notes.txt", "survey2.jsonl.jsonl"]
+    assert "removed" in said.stdout
+
+
+def test_a_dry_run_removes_nothing(folder: Path, invoke: Invoke) -> None:
+    before = sorted(folder.rglob("*"))
+
+    document = json.loads(invoke("rm", folder / "survey.jsonl", "--dry-run", "--json").stdout)
+
+    assert sorted(folder.rglob("*")) == before
+    assert document["dry_run"]
+    named = {Path(path).name for path in document["removed"]}
+    assert named == {path.name for path in folder.iterdir()} - {"notes.txt"}
+
+
+def test_a_packed_run_is_one_file(folder: Path, invoke: Invoke) -> None:
+    pack(folder / "survey.jsonl", folder / "survey.refold")
+
+    assert invoke("rm", folder / "survey.refold").exit_code == 0
+    assert not (folder / "survey.refold").exists()
+    assert (folder / "survey.jsonl").exists()
+
+
+def test_what_is_left_of_a_run_is_listed_and_removed_by_its_roots_name(
+    folder: Path, invoke: Invoke
+) -> None:
+    (folder / "survey.jsonl").unlink()
+
+    listed = invoke("ls", folder)
+    assert "survey.jsonl is not there" in listed.stdout
+    assert f"refold rm {folder / 'survey.jsonl'}" in listed.stdout
+    assert json.loads(invoke("ls", folder, "--json").stdout)["orphans"] == [
+        str(folder / "survey.jsonl")
+    ]
+
+    assert invoke("rm", folder / "survey.jsonl").exit_code == 0
+    assert [path.name for path in folder.iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("survey.1.jsonl", "a root's name may not end in a number"),
+        ("none.jsonl", "nothing that is left of such a run"),
+        ("notes.txt", "ends in .jsonl"),
+    ],
+)
+def test_what_is_no_run_is_refused(folder: Path, invoke: Invoke, name: str, said: str) -> None:
+    before = sorted(folder.rglob("*"))
+
+    refused = invoke("rm", folder / name)
+
+    assert refused.exit_code != 0
+    assert said in refused.output.replace("\n", " ")
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_a_run_that_is_written_is_refused(tmp_path: Path, invoke: Invoke) -> None:
+    log = tmp_path / "live.jsonl"
+
+    @tool
+    def remove() -> int:
+        return invoke("rm", log).exit_code
+
+    async def program(run: Run, _input: Any) -> int:
+        return await run.tool(remove)
+
+    assert record(program, log=log).output != 0
+    assert log.exists()
