@@ -825,12 +825,18 @@ def test_051_who_is_given_too_little_asks_again(log: Path) -> None:
         children = [
             await run.start(Delegation(program="agent", input={"task": task})) for task in "abc"
         ]
+        await run.join(children[2])
+        c_has_ended.set()
         return [one.status for one in await run.join(*children)]
 
-    thrift = thrifty({"a": 20, "b": 60, "c": 20}, after={"b": ["c"]})
+    c_has_ended = threading.Event()
+    thrift = thrifty({"a": 20, "b": 60, "c": 20})
 
     def answer(request: ModelRequest) -> ModelReply:
-        if any(one["content"] == "a" for one in request.messages):
+        task = next(one["content"] for one in request.messages if one["role"] == "user")
+        if task == "b":
+            assert c_has_ended.wait(PATIENCE_SECONDS)
+        if task == "a":
             left = PATIENCE_SECONDS * 100
             while b'"tokens.granted"' not in log.read_bytes() and (left := left - 1):
                 threading.Event().wait(0.01)
