@@ -1,6 +1,7 @@
 """How the page shows a log of 300,000 entries, in Chromium: times, pauses while scrolling, memory.
 
-Needs the extra `browser`, chromium and chromedriver.
+Needs the extra `browser`, chromium and chromedriver.  Pauses go by the wall clock: where other work
+keeps the processors busy, they are its pauses, too.
 """
 
 import time

@@ -662,7 +662,12 @@ def test_no_text_overlaps_or_is_cut_beside_another_run_and_on_the_start_page(
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_no_serious_fault_of_accessibility(
-    browser: Browser, desk_page: Path, diff_page: Path, theme: str, tmp_path_factory: Any
+    browser: Browser,
+    desk_log: Path,
+    desk_page: Path,
+    diff_page: Path,
+    theme: str,
+    tmp_path_factory: Any,
 ) -> None:
     """By axe-core, of npm, in a temporary folder."""
     folder = tmp_path_factory.getbasetemp() / "axe"
@@ -673,14 +678,22 @@ def test_no_serious_fault_of_accessibility(
         got = subprocess.run([npm, "install", "--silent", "axe-core"], cwd=folder, check=False)
         if got.returncode or not core.is_file():
             pytest.skip("axe-core could not be installed")
+    axe = core.read_text(encoding="utf-8")
     places = ("", "#/lanes", "#/log/0/8/thread", "#/log/23/2/entries", "#/log/0/12/state")
     for shown, place in [*((desk_page, each) for each in places), (diff_page, "#/log/0/1/compare")]:
         browser.open(shown, place, dark=theme == "dark")
         browser.until(lambda: "checking" not in browser.text("[data-answer=intact]"))
-        browser.command("Runtime.evaluate", expression=core.read_text(encoding="utf-8"))
-        found = browser.driver.execute_async_script(
-            "const done = arguments[0]; axe.run().then((r) => done(r.violations"
-            ".filter((v) => ['serious', 'critical'].includes(v.impact))"
-            ".map((v) => [v.id, v.nodes[0].html])))"
-        )
-        assert found == [], place
+        assert _faults(browser, axe) == [], place
+    with _served(browser, _Runs(desk_log)):
+        browser.reads(".start", "2 runs")
+        assert _faults(browser, axe) == []
+
+
+def _faults(browser: Browser, axe: str) -> list[Any]:
+    browser.command("Runtime.evaluate", expression=axe)
+    found: list[Any] = browser.driver.execute_async_script(
+        "const done = arguments[0]; axe.run().then((r) => done(r.violations"
+        ".filter((v) => ['serious', 'critical'].includes(v.impact))"
+        ".map((v) => [v.id, v.nodes[0].html])))"
+    )
+    return found
