@@ -14,6 +14,8 @@ import attrs
 
 from refold.engine.wire.parts.notation import object_in
 
+EXACT: Final = "exact"
+"""That what is printed is compared as it is."""
 NAMED: Final = "profile"
 """The member of `run.started.rules`."""
 
@@ -64,7 +66,7 @@ class Profile:
     unordered: tuple[str, ...] = ()
     """Regular expressions of how messages begin that are put down as they come: they stand beside
     each other in any order."""
-    output: str = "exact"
+    output: str = EXACT
     """How what is printed is compared, unless `--output` says: `exact`, `lines`, `ignore`."""
 
     def as_json(self) -> dict[str, Any]:
@@ -77,7 +79,7 @@ class Profile:
             "volatile": list(self.volatile),
             "volatile_texts": list(self.volatile_texts),
             "unordered": list(self.unordered),
-            "output": self.output,
+            "output": self.output if self.output != EXACT else "",
         }
         return {name: value for name, value in told.items() if value}
 
@@ -94,7 +96,7 @@ class Profile:
             volatile=tuple(told.get("volatile", ())),
             volatile_texts=tuple(told.get("volatile_texts", ())),
             unordered=tuple(told.get("unordered", ())),
-            output=told.get("output", "exact"),
+            output=told.get("output", EXACT),
         )
 
     def whose(self, header: Callable[[str], str]) -> Whose:

@@ -29,7 +29,9 @@ _NOT_OF_PATHS: Final = re.compile(r"[^\w.:@-]", re.ASCII)
 _DEPLOYMENT: Final = "/deployments/"
 NEWEST: Final = 3
 """What is read: 1: Google's paths, and marks of caching apart · 2: Bedrock's paths, too · 3: packed
-bodies."""
+bodies, and a multipart body without the boundary that its client drew."""
+_BOUNDARY_SINCE: Final = 3
+_BOUNDARY: Final = re.compile(rb"--([^\r\n]{1,70})\r?\n")
 
 
 def spoken(method: str, path: str) -> tuple[WireFormat, Place, re.Match[str]] | None:
@@ -67,6 +69,7 @@ def read_request(
             if reads:
                 found, lists = row.apart(found, lists)
             return _placed(row.asked(found, lists), path_and_query, place.model_in(at))
+    body = _without_boundary(body) if reads >= _BOUNDARY_SINCE else body
     parameters = {"method": text_of(method), "path": path_and_query, "body": _body(body)}
     return Asked(api=OTHER, model="", parameters=held(parameters))
 
@@ -99,6 +102,14 @@ def _placed(asked: Asked, path_and_query: str, model: str | None) -> Asked:
         return asked
     parameters = {**asked.parameters, PLACE: held(path_and_query)}
     return attrs.evolve(asked, model=asked.model or model or "", parameters=parameters)
+
+
+def _without_boundary(body: bytes) -> bytes:
+    """Return a multipart body with one boundary for all: clients draw another for each request."""
+    found = _BOUNDARY.match(body)
+    if found is None or not body.rstrip(b"\r\n").endswith(b"--" + found[1] + b"--"):
+        return body
+    return re.sub(rb"(?m)^--" + re.escape(found[1]), b"--boundary", body)
 
 
 def _body(body: bytes) -> Json:

@@ -33,13 +33,15 @@ from refold.engine.log.blobs import BlobStore, resolved
 from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import nonsense, whole_data
 from refold.engine.observed.observer import CONVERSATION, MESSAGES, TOOLS, parameters_asked
-from refold.engine.observed.profile import NO_PROFILE, Profile
+from refold.engine.observed.profile import EXACT, NO_PROFILE, Profile
 from refold.engine.observed.volatile import VolatileRules, match_key
 from refold.engine.wire.parts.exchange import Asked
 from refold.engine.wire.parts.kept_answers import checked, pieces
 from refold.replay.index.guarantee import refuse_program
 
 _MARKER: Final = b"[redacted"
+OUTPUT: Final = "output"
+"""The member of `run.started.rules` that says how what was printed is compared."""
 
 How = Literal["answered", "gone", "open"]
 """`gone`: the program gave up on it · `open`: the record ends before its answer."""
@@ -97,6 +99,8 @@ class ObservedRecord:
     notes: tuple[str, ...] = ()
     """Rules of its own that are left out, and why."""
     profile: Profile = NO_PROFILE
+    output: str = EXACT
+    """How what the command prints is compared: `exact`, `lines` in any order, `ignore`."""
     finished: RunFinished | None = None
     turns: list[RecordedTurn] = attrs.field(factory=list)
     """In the order of asking."""
@@ -221,7 +225,8 @@ class _Reading:
         }
         known, more = VolatileRules.recorded(told)
         self._rules = recorded.plus(known).plus(self._rules)
-        return ObservedRecord(self._path, started, self._rules, (*notes, *more), profile)
+        output = str(own.get(OUTPUT) or profile.output)
+        return ObservedRecord(self._path, started, self._rules, (*notes, *more), profile, output)
 
     def _take(self, record: ObservedRecord, seq: int, call: str, event: Any) -> None:
         match event:

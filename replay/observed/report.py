@@ -10,6 +10,8 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import Json
+from refold.engine.observed.profile import EXACT
+from refold.engine.observed.volatile import VolatileRules
 from refold.replay.difference.excuses import IGNORED_SHOWN, Ignored
 from refold.replay.difference.pointer_diff import Difference, differences
 from refold.replay.difference.text_diff import text_changes
@@ -19,13 +21,16 @@ from refold.replay.observed.explaining import all_divergences
 from refold.replay.observed.ignoring import places_of
 from refold.replay.observed.matching import Matcher
 from refold.replay.observed.reads import notes_on
-from refold.replay.observed.record import ObservedRecord
+from refold.replay.observed.record import OUTPUT, ObservedRecord
+from refold.replay.observed.suggesting import options_of, text_rules
 
 __all__ = ["GUARANTEE", "ObservedReport", "ended_otherwise", "joined", "report_of"]
 
+NOTHING: Final = "nothing to replay"
 _EXIT_CODE: Final = "/arguments/exit_code"
 _STDOUT: Final = "/arguments/stdout"
 _STDOUT_BYTES: Final = "/arguments/stdout_bytes"
+_PRINTED: Final = ("stdout", "stdout_bytes")
 
 
 @attrs.frozen(kw_only=True)
@@ -58,8 +63,21 @@ class ObservedReport:
     """What else is to be known of this replay, in words."""
 
     @property
+    def is_nothing(self) -> bool:
+        """Whether a command asked nothing that is recorded, and nothing else either.
+
+        That it ended alike then says nothing.
+        """
+        is_asked = any(one.now and one.category != "output_changed" for one in self.divergences)
+        is_nothing = self.exit_code is not None and not (self.served or self.live or is_asked)
+        return is_nothing and bool(self.requests or not self.divergences)
+
+    @property
     def identical(self) -> bool:
-        """Whether all was asked again, nothing else was, and the command ended alike."""
+        """Whether all was asked again, nothing else was, and the command ended alike.
+
+        True of nothing, too: see `is_nothing`.
+        """
         return not self.divergences
 
     def as_json(self) -> dict[str, Any]:
@@ -68,7 +86,8 @@ class ObservedReport:
         plain["divergences"] = [one.as_json() for one in self.divergences]
         plain["ignored"] = [one.as_json() for one in self.ignored]
         plain["notes"] = list(self.notes)
-        return {"identical": self.identical, "guarantee": MATCHED, **plain}
+        identical = self.identical and not self.is_nothing
+        return {"identical": identical, "guarantee": MATCHED, **plain}
 
     def ignored_lines(self) -> list[str]:
         """Return what was passed over as lines for people: how much, then place by place."""
@@ -87,6 +106,7 @@ class ObservedReport:
         served = f"{self.served} of {recorded} served"
         talks = f"{self.conversations} conversation{'s' * (self.conversations != 1)}"
         said = "identical" if self.identical else _counted(len(self.divergences))
+        said = NOTHING if self.is_nothing else said
         lines = [f"{said}: {served}, in {talks}; sent to a model: {self.live}"]
         lines += [f"\n{one}{after(one)}" for one in self.divergences]
         lines += ["", *self.ignored_lines()] if self.ignored_count else []
@@ -118,6 +138,9 @@ def report_of(
     if output is not None:
         found += ended_otherwise(record, output, is_likely_consequence=bool(found))
     code = output.get("exit_code") if output is not None else None
+    rules = record.rules.as_json()
+    if output is not None and record.output != EXACT:
+        rules[OUTPUT] = [record.output]
     return ObservedReport(
         log=str(record.path),
         program=record.started.program,
@@ -127,11 +150,16 @@ def report_of(
         conversations=len({turn.scope for turn in record.turns}),
         entries=record.entries,
         divergences=tuple(found),
-        rules=record.rules.as_json(),
+        rules=rules,
         exit_code=code if isinstance(code, int) else None,
         ignored=tuple(matcher.ignoring.found),
         ignored_count=matcher.ignoring.count,
-        notes=(*record.notes, *_notes(matcher), *notes_on(matcher.reads())),
+        notes=(
+            *record.notes,
+            *_notes(matcher),
+            *notes_on(matcher.reads()),
+            *_printed_otherwise(record, output),
+        ),
     )
 
 
@@ -145,6 +173,16 @@ def _notes(matcher: Matcher) -> tuple[str, ...]:
         "got which answer hung on the order in which they came, this time as when it was recorded"
     )
     return (note,)
+
+
+def _printed_otherwise(record: ObservedRecord, output: dict[str, Json] | None) -> list[str]:
+    """Return that what was printed is not as recorded, where that is no difference."""
+    ended = record.finished.output if record.finished is not None else None
+    if output is None or not isinstance(ended, dict) or record.output == EXACT:
+        return []
+    if ended.get("stdout") == output.get("stdout"):
+        return []
+    return [f"what the command printed is not as recorded; compared: --output {record.output}"]
 
 
 def joined(found: Iterable[Divergence], others: Sequence[Divergence]) -> tuple[Divergence, ...]:
@@ -175,6 +213,7 @@ def ended_otherwise(
     before, now = record.finished.output, output
     if isinstance(before, dict):
         before, now = _compared(record, before), _compared(record, output)
+        now = _alike(record.output, before, now)
     diff = differences(_end(before), _end(now))
     if any(one.pointer == _STDOUT for one in diff):  # it is of another length then
         diff = tuple(one for one in diff if one.pointer != _STDOUT_BYTES)
@@ -190,9 +229,32 @@ def ended_otherwise(
             now=_end(output),
             diff=diff,
             texts=text_changes([one for one in diff if one.pointer == _STDOUT]),
-            cause=_why(diff, is_likely_consequence=is_likely_consequence),
+            cause=_why(diff, is_likely_consequence=is_likely_consequence) + _advice(diff),
         )
     ]
+
+
+def _alike(how: str, before: dict[str, Json], now: dict[str, Json]) -> dict[str, Json]:
+    """Return how a command ended, with what it printed before where that is compared as equal."""
+    printed = [str(each.get("stdout") or "") for each in (before, now)]
+    same = how == "ignore" or (how == "lines" and _lines(printed[0]) == _lines(printed[1]))
+    return {**now, **{name: before.get(name) for name in _PRINTED}} if same else now
+
+
+def _lines(text: str) -> list[str]:
+    return sorted(line.rstrip() for line in text.splitlines())
+
+
+def _advice(diff: Sequence[Difference]) -> str:
+    """Return the option that would make what was printed the same; empty for none."""
+    one = next((each for each in diff if each.pointer == _STDOUT), None)
+    if one is None or not (isinstance(one.before, str) and isinstance(one.after, str)):
+        return ""
+    if _lines(one.before) == _lines(one.after):
+        return "; the same lines stand in another order; to ignore that: --output lines"
+    options = options_of(VolatileRules(texts=text_rules(one.before, one.after)))
+    told = "; it looks like a date, a time or an id, another one at each run; to ignore it: "
+    return f"{told}{' '.join(options)}" if options else ""
 
 
 def _compared(record: ObservedRecord, output: dict[str, Json]) -> dict[str, Json]:

@@ -1,18 +1,20 @@
 r"""What would make two requests the same that differ in a date, an id or the like, as to be typed.
 
 A suggestion is `--volatile-text '\d{4}-\d\d-\d\d'` or `--volatile model:*/parameters/user`, for a
-difference that looks as if it were another one at each run.  It is never applied by itself.  Pure.
+difference that looks as if it were another one at each run.  Each was tried: it makes the texts the
+same, and touches nothing that is the same already.  It is never applied by itself.  Pure.
 Rules: CONTRACT.md §16.7.
 """
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import Any, Final
 
-from refold.engine.observed.volatile import MARK
+from refold.engine.observed.volatile import MARK, VolatileRules
 from refold.engine.wire.parts.exchange import Asked
-from refold.replay.difference.pointer_diff import Difference, differences
+from refold.replay.difference.pointer_diff import differences
 
 _MONTH: Final = "(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _WEEKDAY: Final = "(Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
@@ -28,13 +30,13 @@ _PATTERNS: Final = (
     r"/(tmp|var/folders)/[\w./+-]+",
     r"(127\.0\.0\.1|localhost):\d+",
     r"0x[0-9a-f]{6,}",
-    r"\b[a-z]+[_-][0-9A-Za-z]{12,}\b",
+    # With a digit early on: without, it is a word, such as self-contradictory.
+    r"\b[a-z]+[_-][A-Za-z]{0,11}\d[0-9A-Za-z]{6,}\b",
     r"\b[0-9a-f]{12,64}\b",
     r"\b1[4-9]\d{8}(\d{3})?(\.\d+)?\b",
     r"\b\d+(\.\d+)? ?(ms|s|seconds)\b",
 )
 """Texts that are another one at each run, the most particular first."""
-_EACH: Final = tuple(re.compile(pattern) for pattern in _PATTERNS)
 
 _MEMBERS: Final = re.compile(
     r".*/(user(_id)?|session(_id)?|conversation_id|thread_id|trace(_id)?|request_id|run_id|nonce|"
@@ -44,44 +46,93 @@ _MEMBERS: Final = re.compile(
 _PARAMETERS: Final = "/parameters/"
 
 
+_BEFORE_MAX: Final = 24
+"""Characters before a match that tell it from others."""
+_BEFORE_MIN: Final = 2
+
+
 def suggestions(recorded: Asked, now: Asked) -> tuple[tuple[str, ...], bool]:
     """Return options that make differences of two requests vanish, and whether all of them do."""
-    found: dict[str, None] = {}
-    left = False
-    for one in differences(_plain(recorded), _plain(now)):
-        options = list(_of(one))
-        left = left or not options
-        found |= dict.fromkeys(options)
-    return tuple(found), bool(found) and not left
+    before, after = recorded.as_json(), now.as_json()
+    found = list(differences(before, after))
+    changed = {one.before for one in found if isinstance(one.before, str)}
+    same = [text for text in _texts(before) if text not in changed]
+    paths: dict[str, None] = {}
+    texts: dict[str, None] = {}
+    for one in found:
+        if one.kind != "changed":
+            continue  # no rule makes a place of nothing
+        if one.pointer.startswith(_PARAMETERS) and _MEMBERS.fullmatch(one.pointer):
+            paths[f"model:*{one.pointer}"] = None
+        else:
+            texts |= dict.fromkeys(text_rules(one.before, one.after, same))
+    rules = VolatileRules(tuple(paths), tuple(texts))
+    is_all = bool(found) and rules.applied(recorded) == rules.applied(now)
+    return options_of(rules), is_all
 
 
-def _plain(asked: Asked) -> dict[str, Any]:
-    return asked.as_json()
+def options_of(rules: VolatileRules) -> tuple[str, ...]:
+    """Return rules as they are typed."""
+    paths = (f"--volatile {shlex.quote(each)}" for each in rules.paths)
+    return (*paths, *(f"--volatile-text {shlex.quote(each)}" for each in rules.texts))
 
 
-def _of(one: Difference) -> Iterator[str]:
-    texts = _text_rules(one.before, one.after) if one.kind == "changed" else ()
-    is_parameter = one.pointer.startswith(_PARAMETERS)
-    if is_parameter and (texts or _MEMBERS.fullmatch(one.pointer)):
-        yield f"--volatile {shlex.quote(f'model:*{one.pointer}')}"
-    else:
-        yield from (f"--volatile-text {shlex.quote(pattern)}" for pattern in texts)
+def text_rules(before: Any, after: Any, same: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the fewest patterns without whose matches two texts are the same; none if none are.
 
-
-def _text_rules(before: Any, after: Any) -> tuple[str, ...]:
-    """Return the fewest patterns without whose matches two texts are the same; none if none are."""
+    None of them matches what is the same in both, nor anything in the texts `same`.
+    """
     if not isinstance(before, str) or not isinstance(after, str):
         return ()
-    used = [each for each in _EACH if each.search(before) and each.search(after)]
+    used = [each for each in _PATTERNS if re.search(each, before) and re.search(each, after)]
     if not _alike(before, after, used):
         return ()
     for each in tuple(reversed(used)):
-        fewer = [one for one in used if one is not each]
+        fewer = [one for one in used if one != each]
         if _alike(before, after, fewer):
             used = fewer
-    return tuple(each.pattern for each in used)
+    found = tuple(
+        dict.fromkeys(one for each in used for one in _narrowed(each, before, after, same))
+    )
+    rules = VolatileRules(texts=found)  # one after the other, as it will be
+    return found if found and rules.text(before) == rules.text(after) else ()
 
 
-def _alike(before: str, after: str, patterns: Iterable[re.Pattern[str]]) -> bool:
-    whole = "|".join(f"(?:{each.pattern})" for each in patterns)
+def _alike(before: str, after: str, patterns: Sequence[str]) -> bool:
+    """Return whether two texts are the same without the matches of all patterns at once."""
+    whole = "|".join(f"(?:{each})" for each in patterns)
     return bool(whole) and re.sub(whole, MARK, before) == re.sub(whole, MARK, after)
+
+
+def _narrowed(pattern: str, before: str, after: str, same: Sequence[str]) -> Iterator[str]:
+    """Yield a pattern, with what stands before its matches where it matches anything else too."""
+    olds, news = (list(re.finditer(pattern, text)) for text in (before, after))
+    if len(olds) != len(news):  # other patterns take some of it
+        olds = news = []
+    pairs = [(old, new) for old, new in zip(olds, news, strict=True) if old[0] != new[0]]
+    is_elsewhere = any(re.search(pattern, text) for text in same)
+    if not is_elsewhere and (not olds or len(pairs) == len(olds)):
+        yield pattern
+        return
+    for old, new in pairs:
+        lead = _shared_end(before[: old.start()], after[: new.start()])
+        one = re.sub(r"([.^$*+?{}\[\]\\|()])", r"\\\1", lead) + pattern.removeprefix(r"\b")
+        matches = zip(re.finditer(one, before), re.finditer(one, after), strict=False)
+        is_alone = all(was[0] != here[0] for was, here in matches)
+        if len(lead) >= _BEFORE_MIN and is_alone and not any(re.search(one, t) for t in same):
+            yield one
+
+
+def _shared_end(one: str, other: str) -> str:
+    """Return what two texts end with alike, on their last line."""
+    ends = [text[-_BEFORE_MAX:].rpartition("\n")[2][::-1] for text in (one, other)]
+    shared = takewhile(lambda pair: pair[0] == pair[1], zip(*ends, strict=False))
+    return "".join(letter for letter, _ in shared)[::-1]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts(item)

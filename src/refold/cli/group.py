@@ -24,6 +24,7 @@ GROUPS: Final = {
         "demo": "Record a survey by subagents; show, verify and replay it.",
         "run": "Run an agent (AGENT.md) and record it.",
         "record": "Record a command as it is: what it asks of models.",
+        "doctor": "Say whether a command would be recorded, with no model.",
         "mcp-proxy": "Record an MCP server, or serve it from its record.",
         "resume": "Go on with a run that broke off, or that waits for a person.",
     },

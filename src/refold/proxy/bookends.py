@@ -16,7 +16,7 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.events.outcome import Fault
 from refold.engine.log.names import blobs_of, default_path
 from refold.engine.observed.journal import ObservedLog
-from refold.engine.observed.profile import NAMED, Profile
+from refold.engine.observed.profile import EXACT, NAMED, Profile
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.secrets.redaction import Redaction
 from refold.engine.wire.apis import known_routes
@@ -26,7 +26,7 @@ from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.recording import MARKS, MODEL, READ_NOW, READS
 from refold.proxy.http.routes import others_of
 from refold.replay.observed.folders import FOLDERS
-from refold.replay.observed.record import ObservedRecord
+from refold.replay.observed.record import OUTPUT, ObservedRecord
 
 PLACEHOLDER: Final = "refold-replay"
 """How the keys begin that a replay gives where one is missing."""
@@ -101,14 +101,14 @@ def placeholders(record: ObservedRecord) -> dict[str, str]:
     }
 
 
-def first_rules(rules: VolatileRules, profile: Profile) -> dict[str, Json]:
+def first_rules(rules: VolatileRules, profile: Profile, output: str = "") -> dict[str, Json]:
     """Return what `run.started` lists: what is not compared, and what a replay goes by."""
     told: dict[str, Json] = {**rules.as_json(), **READ_NOW}
     if keys := key_shapes():
         told[KEYS] = dict(keys)
     if profile.name:
         told |= {NAMED: profile.as_json(), FOLDERS: dict(folders_here())}
-    return told
+    return told | ({OUTPUT: output} if output else {})
 
 
 def again_rules(record: ObservedRecord, model: str = "") -> dict[str, Json]:
@@ -120,7 +120,9 @@ def again_rules(record: ObservedRecord, model: str = "") -> dict[str, Json]:
     kept: dict[str, Json] = {
         name: own[name] for name in (MARKS, READS, KEYS, NAMED, FOLDERS, MODEL) if name in own
     }
-    return {**kept, **({MODEL: model} if model else {}), **record.rules.as_json()}
+    more: dict[str, Json] = {OUTPUT: record.output} if record.output != EXACT else {}
+    more |= {MODEL: model} if model else {}
+    return {**kept, **record.rules.as_json(), **more}
 
 
 def key_shapes() -> dict[str, str]:

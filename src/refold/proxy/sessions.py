@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -19,8 +19,10 @@ from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.profile import NO_PROFILE, Profile
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.secrets.redaction import Redaction
+from refold.engine.wire.apis import known_routes
 from refold.engine.wire.parts.format import Route
 from refold.proxy.bookends import (
+    PLACEHOLDER,
     again_rules,
     first_rules,
     folders_here,
@@ -38,10 +40,17 @@ from refold.proxy.bookends import (
     typed_at_in,
 )
 from refold.proxy.command import Ended, Size, run_command, terminal_here
+from refold.proxy.desks.examining import Examining
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.recording import Recording
 from refold.proxy.desks.replaying import OnMiss, Pace, Replaying
-from refold.proxy.http.routes import environment_of, led_to, routes_of, with_recorded
+from refold.proxy.http.routes import (
+    environment_of,
+    led_to,
+    routes_of,
+    why_nothing_came,
+    with_recorded,
+)
 from refold.proxy.http.server import HOST, served
 from refold.proxy.mcp.hub import ROUTE, Hub
 from refold.proxy.mcp.recording import McpRecording
@@ -82,6 +91,8 @@ class RecordedCommand:
     """What the command is known as; empty for nothing."""
     refused: tuple[str, ...] = ()
     """Why requests were not passed on."""
+    websockets: tuple[str, ...] = ()
+    """Paths at which a WebSocket was refused."""
 
 
 @attrs.frozen(kw_only=True)
@@ -108,11 +119,13 @@ def record_command(
     redaction: Redaction | None = None,
     rules: VolatileRules | None = None,
     profile: str = "",
+    output: str = "",
     write: Write | None = None,
 ) -> RecordedCommand:
     """Run a command, and record what it asks of models and is answered.
 
     `profile` is what `--profile` says: a name, `none`, FILE.py:NAME; by default, the command says.
+    `output` is how a replay compares what it prints: `exact`, `lines`, `ignore`.
 
     Raises:
         LogExists: a log is never overwritten.
@@ -123,7 +136,7 @@ def record_command(
     secrets = _secrets(redaction, command, routes)
     terminal = terminal_here() if write is None else None
     given = input_of(command, terminal, routes)
-    told = first_rules(rules or VolatileRules(), known)
+    told = first_rules(rules or VolatileRules(), known, output)
     path = Path(log) if log is not None else fresh_path(command)
     with (
         Signals() as signals,
@@ -135,8 +148,9 @@ def record_command(
         ended = run.through(Hub(desk, mcp.connect), journal)
         seal(journal, ended, secrets)
         return RecordedCommand(
-            path, journal.head, journal.entries, ended, known.name, tuple(desk.refused)
-        )
+            path, journal.head, journal.entries, ended, known.name, tuple(desk.refused),
+            tuple(run.upgrades),
+        )  # fmt: skip
 
 
 def record_listening(
@@ -148,6 +162,7 @@ def record_listening(
     redaction: Redaction | None = None,
     rules: VolatileRules | None = None,
     profile: str = "",
+    output: str = "",
 ) -> RecordedCommand:
     """Hold a proxy open until a signal comes, and record what comes by.
 
@@ -165,15 +180,17 @@ def record_listening(
     routes = routes_of([*known.upstreams, *upstreams])
     secrets = _secrets(redaction, (), routes)
     path = Path(log) if log is not None else fresh_path(())
-    told = first_rules(rules or VolatileRules(), known)
+    told = first_rules(rules or VolatileRules(), known, output)
     with (
         Signals() as signals,
         new_log(path, input_of((), None, routes), secrets, told) as journal,
     ):
         desk = Recording(journal, secrets, routes, known)
         names = [route.name for route in routes]
+        upgrades: list[str] = []
+        at: dict[str, Any] = {"host": host or HOST, "port": int(port or 0)}
         try:
-            with served(desk, names, host=host or HOST, port=int(port or 0)) as base:
+            with served(desk, names, upgrades=upgrades, **at) as base:
                 secrets.hide_address(base)
                 ready(led_to(routes, base.replace(f"//{_ANYWHERE}:", f"//{_OF_DOCKER}:")))
                 signals.wait()
@@ -183,8 +200,9 @@ def record_listening(
         journal.seal("completed", "done")
         nothing = Ended(exit_code=0, printed=b"", printed_bytes=0)
         return RecordedCommand(
-            path, journal.head, journal.entries, nothing, known.name, tuple(desk.refused)
-        )
+            path, journal.head, journal.entries, nothing, known.name, tuple(desk.refused),
+            tuple(upgrades),
+        )  # fmt: skip
 
 
 def replay_command(
@@ -197,6 +215,7 @@ def replay_command(
     rules: VolatileRules | None = None,
     into: str | os.PathLike[str] | None = None,
     profile: str = "",
+    output: str = "",
     write: Write | None = None,
 ) -> ObservedReport:
     """Run a command again, answered from the record; say what it asks otherwise.
@@ -208,6 +227,7 @@ def replay_command(
         UsageError: the command cannot be started, or an option has no such form.
     """
     record, known = _known(log, rules, command, profile)
+    record.output = output or record.output
     others = others_in(record)
     routes = with_recorded(routes_of(upstreams), others, is_live=on_miss == "live")
     secrets = _secrets(redaction_in(record), command, routes)
@@ -307,6 +327,55 @@ def fork_command(
         )
 
 
+@attrs.frozen(kw_only=True)
+class ExaminedCommand:
+    """What a command asked of an upstream that answers one short text."""
+
+    ended: Ended
+    profile: str
+    variables: tuple[str, ...]
+    """Those that led it here."""
+    seen: dict[tuple[str, str, str, str], int]
+    """Route, method, path and format of what it asked, and how often."""
+    models: int
+    """Requests to a model that were read."""
+    websockets: tuple[str, ...]
+    advice: tuple[str, ...]
+    """What is likely to be why nothing was read."""
+
+
+def examine_command(
+    command: Sequence[str],
+    *,
+    upstreams: Iterable[str] = (),
+    profile: str = "",
+    write: Write | None = None,
+) -> ExaminedCommand:
+    """Run a command with the answer to all that it asks made here; say what it asked.
+
+    Raises:
+        UsageError: it cannot be started, or an option has no such form.
+    """
+    known = profile_of(command, profile)
+    routes = routes_of([*known.upstreams, *upstreams])
+    wanted = (route.key for route in known_routes() if route.key)
+    keys = {name: f"sk-{PLACEHOLDER}-{name}" for name in wanted if not os.environ.get(name)}
+    desk = Examining()
+    secrets = _secrets(None, command, routes)
+    with Signals() as signals:
+        run = _Run(command, routes, secrets, signals, write, None, known)
+        ended = run.through(desk, None, keys)
+    return ExaminedCommand(
+        ended=ended,
+        profile=known.name,
+        variables=tuple(variable for route in routes for variable in route.variables),
+        seen=dict(desk.seen),
+        models=desk.models(),
+        websockets=tuple(run.upgrades),
+        advice=tuple(why_nothing_came(upstreams, run.upgrades)),
+    )
+
+
 @attrs.frozen
 class _Run:
     """One run of a command behind the proxy."""
@@ -320,12 +389,18 @@ class _Run:
     profile: Profile = NO_PROFILE
     follows: bool = True
     """Whether the terminal of the command has the size of ours, now."""
+    upgrades: list[str] = attrs.field(factory=list)
+    """Paths at which a WebSocket was refused."""
 
     def through(
-        self, desk: Hub, journal: ObservedLog | None, keys: Mapping[str, str] | None = None
+        self,
+        desk: Hub | Examining,
+        journal: ObservedLog | None,
+        keys: Mapping[str, str] | None = None,
     ) -> Ended:
         """Run it to its end; one that cannot be started leaves no log."""
-        with served(desk, [ROUTE, *(route.name for route in self.routes)]) as base:
+        names = [ROUTE, *(route.name for route in self.routes)]
+        with served(desk, names, upgrades=self.upgrades) as base:
             self.secrets.hide_address(base)
             variables = {
                 **(keys or {}),

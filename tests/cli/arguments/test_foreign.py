@@ -395,7 +395,7 @@ def test_tokens_of_a_conversation_are_said_to_be_those_of_all_below(
 
 def test_help_says_what_needs_a_command(invoke: Invoke) -> None:
     """Of a replay and a fork; what records has one always."""
-    for name, count in (("replay", 6), ("fork", 4), ("record", 0)):
+    for name, count in (("replay", 7), ("fork", 4), ("record", 0)):
         words = " ".join(invoke(name, "--help").stdout.split())
         assert words.count("With -- COMMAND: ") == count, name
 

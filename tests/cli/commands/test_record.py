@@ -37,7 +37,7 @@ def test_it_says_where_it_recorded(invoke: Invoke, tmp_path: Path) -> None:
 
     assert (done.exit_code, done.stdout) == (0, "200\n")
     assert f"recorded in runs/{log.name}" in done.stderr
-    assert "no request came by" not in done.stderr
+    assert "nothing was recorded" not in done.stderr
 
 
 def test_it_ends_as_the_command_does(invoke: Invoke) -> None:
@@ -57,7 +57,8 @@ def test_a_command_that_asks_nobody_is_told_how_it_would(invoke: Invoke) -> None
 
     assert done.exit_code == 0
     assert "set no base URL of its own" in done.stderr
-    assert "no request came by" in done.stderr
+    assert "nothing was recorded" in done.stderr
+    assert "nothing connected" in done.stderr
     assert "--upstream VARIABLE=URL" in done.stderr
 
 
@@ -69,6 +70,103 @@ def test_a_variable_that_led_past_the_proxy_is_named(
     done = invoke("record", "--log", "run.jsonl", "--", "true")
 
     assert "--upstream GROQ_BASE_URL=$GROQ_BASE_URL records it" in done.stderr
+    assert "nothing connected" not in done.stderr
+
+
+def test_the_variable_of_a_provider_is_named_by_its_key(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its clients go past the proxy unless the variable leads there."""
+    monkeypatch.setenv("MISTRAL_API_KEY", "k-0123456789")
+    done = invoke("record", "--log", "run.jsonl", "--", "true")
+
+    assert "--upstream MISTRAL_BASE_URL=URL" in done.stderr
+
+
+UPGRADES = """
+import http.client, os, urllib.parse
+base = urllib.parse.urlsplit(os.environ["OPENAI_BASE_URL"])
+connection = http.client.HTTPConnection(base.netloc, timeout=60)
+connection.request("GET", base.path + "/responses", headers={"upgrade": "websocket"})
+print(connection.getresponse().status)
+"""
+
+
+def test_a_websocket_that_was_refused_is_told_where_nothing_else_came(invoke: Invoke) -> None:
+    done = invoke("record", "--log", "run.jsonl", "--", sys.executable, "-c", UPGRADES)
+
+    assert done.stdout == "426\n"
+    assert "a WebSocket was refused at /responses" in done.stderr
+    assert "nothing connected" not in done.stderr
+
+
+def test_a_record_of_nothing_is_nothing_to_replay(invoke: Invoke) -> None:
+    """Though the command ends as it did: nothing was compared."""
+    invoke("record", "--log", "run.jsonl", "--", "true")
+    done = invoke("replay", "run.jsonl", "--", "true")
+    told = json.loads(invoke("replay", "run.jsonl", "--json", "--", "true").stdout)
+
+    assert done.exit_code == 2
+    assert "nothing to replay" in done.stderr
+    assert told["identical"] is False
+
+
+def test_a_command_that_asks_nothing_any_more_is_nothing_to_replay(invoke: Invoke) -> None:
+    """One that asks something else is a difference."""
+    with Upstream() as upstream:
+        to = ["--upstream", upstream.openai_url]
+        invoke("record", "--log", "run.jsonl", *to, "--", sys.executable, "-c", ASKS)
+    other = ASKS.replace("Hello", "Goodbye")
+
+    assert invoke("replay", "run.jsonl", "--", "true").exit_code == 2
+    assert invoke("replay", "run.jsonl", "--", sys.executable, "-c", other).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("how", "prints", "code"),
+    [
+        ("exact", "one two", 0),
+        ("exact", "two one", 1),
+        ("lines", "two one", 0),
+        ("lines", "two three", 1),
+        ("ignore", "two three", 0),
+    ],
+)
+def test_how_what_is_printed_is_compared(how: str, prints: str, code: int, invoke: Invoke) -> None:
+    """As it is, its lines in any order, or not at all; said with the record or the replay."""
+    with Upstream() as upstream:
+        to = ["--upstream", upstream.openai_url]
+        for number, given in enumerate([["--output", how], []]):
+            log = f"run{number}.jsonl"
+            python = [
+                "--",
+                sys.executable,
+                "-c",
+                f"{ASKS}\nimport sys\nprint(*sys.argv[1:], sep='\\n')",
+            ]
+            invoke("record", "--log", log, *given, *to, *python, "one", "two")
+            again = [] if given else ["--output", how]
+            done = invoke("replay", log, *again, *python, *prints.split())
+
+            assert done.exit_code == code
+            assert (f"not compared (output): {how}" in done.stderr) == (how != "exact")
+            assert ("printed is not as recorded" in done.stderr) == (
+                how != "exact" and prints != "one two"
+            )
+
+
+def test_an_option_for_what_is_printed_is_suggested(invoke: Invoke) -> None:
+    """As for requests."""
+    asks = f"{ASKS}\nimport sys\nprint(*sys.argv[1:], sep='\\n')"
+    with Upstream() as upstream:
+        to = ["--upstream", upstream.openai_url]
+        python = ["--", sys.executable, "-c", asks]
+        invoke("record", "--log", "run.jsonl", *to, *python, "on 2026-11-21", "x")
+    moved = invoke("replay", "run.jsonl", *python, "x", "on 2026-11-21")
+    dated = invoke("replay", "run.jsonl", *python, "on 2026-11-22", "x")
+
+    assert "--output lines" in moved.stderr
+    assert "--volatile-text" in dated.stderr
 
 
 @pytest.mark.parametrize(

@@ -325,3 +325,19 @@ def test_a_request_can_ask_another_model(path: str, body: bytes, asks: str) -> N
 @pytest.mark.parametrize(("path", "body"), [("/v1/models", b"{}"), (CHAT, b"[1]"), (CHAT, b"\xff")])
 def test_what_names_no_model_stays_as_it_is(path: str, body: bytes) -> None:
     assert with_model("POST", path, body, "b") == (path, body)
+
+
+def test_the_boundary_of_a_multipart_body_is_no_difference() -> None:
+    """Clients draw it for each request; what stands between is compared."""
+    body = "--{0}\r\nContent-Disposition: form-data; name=file\r\n\r\n{1}\r\n--{0}--\r\n"
+    one, two, other = (
+        read_request("POST", "/v1/files", body.format(*pair).encode())
+        for pair in (("8f3a", "sea"), ("77b1", "sea"), ("8f3a", "hills"))
+    )
+    older = read_request("POST", "/v1/files", body.format("8f3a", "sea").encode(), reads=2)
+    torn = read_request("POST", "/v1/files", body.format("8f3a", "sea").encode()[:-5])
+
+    assert one == two
+    assert one != other
+    assert "--8f3a\r\n" in str(older.parameters["body"])
+    assert "--8f3a\r\n" in str(torn.parameters["body"])

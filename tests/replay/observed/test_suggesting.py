@@ -79,6 +79,7 @@ def test_no_more_is_ignored_than_has_to_be() -> None:
         ("Today is 2026-11-21. Be brief.", "Today is 2026-11-22. Be short."),
         ("Answer in 3 lines.", "Answer in 4 lines."),
         ("Today is 2026-11-21.", "Today."),
+        ("Be self-contradictory.", "Be self-explanatory."),
     ],
 )
 def test_a_changed_prompt_gets_none(before: str, after: str) -> None:
@@ -92,7 +93,6 @@ def test_a_changed_prompt_gets_none(before: str, after: str) -> None:
         ({"user": "ann"}, {"user": "bob"}, "/parameters/user"),
         ({"metadata": {"user_id": "u1"}}, {"metadata": {"user_id": "u2"}}, None),
         ({"seed": 1}, {"seed": 2}, "/parameters/seed"),
-        ({}, {"prompt_cache_key": "x"}, "/parameters/prompt_cache_key"),
     ],
 )
 def test_a_parameter_that_says_who_asks_gets_its_place(
@@ -108,3 +108,59 @@ def test_a_parameter_that_says_who_asks_gets_its_place(
 def test_a_parameter_of_substance_gets_none() -> None:
     """Temperature is what somebody chose."""
     assert suggestions(ask(user("a"), temperature=0), ask(user("a"), temperature=1)) == ((), False)
+
+
+def test_a_parameter_that_was_not_given_gets_none() -> None:
+    """No rule makes a place of nothing, so the option would not help."""
+    assert suggestions(ask(user("a")), ask(user("a"), prompt_cache_key="x")) == ((), False)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "touched"),
+    [
+        ("Built 2026-01-01. Today is 2026-11-21.", "Built 2026-01-01. Today is 2026-11-22.", 1),
+        ("Run run_8fK2mZpQ7wXv3t at 14:15", "Run run_1aB2cD3eF4gH5i at 03:04", 2),
+        ("a 2026-11-21 b 2026-11-21 c 2020-02-02", "a 2026-11-22 b 2026-11-22 c 2020-02-02", 2),
+    ],
+)
+def test_what_is_the_same_is_not_touched(before: str, after: str, touched: int) -> None:
+    """A pattern that matches more than what differs has the words before it; each part its own."""
+    options, is_all = suggestions(*both(before, after))
+
+    assert is_all
+    assert rules_in(options).text(before).count("[volatile]") == touched
+
+
+def test_a_date_elsewhere_in_the_request_is_not_touched() -> None:
+    """It is somebody's to change, and to see."""
+    recorded, now = both("Today is 2026-11-21.", "Today is 2026-11-22.")
+    fixed = user("I was born on 1990-01-01.")
+    recorded, now = (ask(*each.messages, fixed) for each in (recorded, now))
+
+    options, is_all = suggestions(recorded, now)
+
+    assert is_all
+    assert rules_in(options).text(fixed["content"]) == fixed["content"]
+
+
+def test_a_text_that_nothing_tells_from_another_gets_none() -> None:
+    """Where the words before it are the same, too."""
+    before, after = "at 2026-11-21, at 2020-02-02", "at 2026-11-22, at 2020-02-02"
+
+    assert suggestions(*both(before, after)) == ((), False)
+
+
+def test_a_whole_body_is_never_suggested() -> None:
+    """Embeddings of other texts would be served."""
+    recorded, now = (
+        Asked(api="other", model="", parameters={"method": "POST", "path": "/x", "body": body})
+        for body in (
+            {"input": "noted 2026-11-21", "user": "a"},
+            {"input": "noted 2026-11-22", "user": "b"},
+        )
+    )
+
+    options, _ = suggestions(recorded, now)
+
+    assert sorted(option.split()[0] for option in options) == ["--volatile", "--volatile-text"]
+    assert "--volatile 'model:*/parameters/body/user'" in options

@@ -17,21 +17,23 @@ from click.core import ParameterSource
 
 from refold.cli.arguments.logs import LOG, OpenedLog, opened_log
 from refold.cli.output import output, words
-from refold.cli.output.exit_codes import DIFFERS, FINE, NOT_COMPLETED
+from refold.cli.output.exit_codes import DIFFERS, FINE, NOT_COMPLETED, USAGE
 from refold.cli.output.printed import PrintedFork
 from refold.engine.errors import ExtraMissing
 from refold.engine.log import read_entries
 from refold.engine.observed.volatile import VolatileRules
 from refold.replay.compare.diff import LogDiff, diff
 from refold.replay.explain.divergence import Divergence
-from refold.replay.observed.report import GUARANTEE, ObservedReport, after
+from refold.replay.observed.report import GUARANTEE, NOTHING, ObservedReport, after
 
 OnMiss = Literal["fail", "live"]
 Pace = Literal["full", "recorded"]
 
 _COMMAND: Final = "refold.command"
 _SHARED: Final = {"logs", "volatile", "is_all", "as_json"}
-_OF_COMMANDS: Final = {"on_miss", "pace", "into", "upstreams", "volatile_texts", "profile"}
+_OF_COMMANDS: Final = {
+    "on_miss", "pace", "into", "upstreams", "volatile_texts", "profile", "printed",
+}  # fmt: skip
 """Options of a replay: those of both kinds, and those that a command alone has."""
 _SHOWN: Final = 8
 """Differences that are told in full."""
@@ -107,8 +109,20 @@ def _profile(begins: str) -> Decorator:
     )  # fmt: skip
 
 
+def _printed(begins: str) -> Decorator:
+    return click.option(
+        "--output", "printed", type=click.Choice(["ignore", "lines", "exact"]), default=None,
+        help=_help(
+            begins,
+            "how what the command prints is compared: not at all, its lines in any order, or as "
+            "it is (default).",
+        ),
+    )  # fmt: skip
+
+
 def record_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that all commands have which run another one."""
+    function = _printed("")(function)
     return _upstream("")(_volatile("")(_volatile_text("")(_profile("")(function))))
 
 
@@ -132,6 +146,7 @@ def replay_options(function: Callable[..., Any]) -> Callable[..., Any]:
         "--into", type=LOG, metavar="FILE",
         help=f"{_WITH}record what happens in a new log, too.",
     )  # fmt: skip
+    function = _printed(_WITH)(function)
     return on_miss(pace(into(_upstream(_WITH)(_volatile_text(_WITH)(_profile(_WITH)(function))))))
 
 
@@ -209,6 +224,8 @@ def replay_foreign(
         output.document({**report.as_json(), "log": output.shown_path(log)})
     else:
         _describe(report, is_all=is_all)
+    if report.is_nothing:
+        return USAGE
     return FINE if report.identical else DIFFERS
 
 
@@ -280,10 +297,11 @@ def _describe(report: ObservedReport, *, is_all: bool) -> None:
     """Say on standard error how it went: standard output is the command's."""
     served = f"{report.served} of {words.counted(report.requests, 'recorded request')} served"
     talks = words.counted(report.conversations, "conversation")
-    if report.identical:
+    if report.identical and not report.is_nothing:
         output.told(("identical", "green"), f": {served}, in {talks}; requests sent: {report.live}")
     else:
         count = words.counted(len(report.divergences), "difference")
+        count = NOTHING if report.is_nothing else count
         output.told((count, "bold red"), f": {served}, in {talks}; requests sent: {report.live}")
         shown = report.divergences if is_all else report.divergences[:_SHOWN]
         for divergence in shown:

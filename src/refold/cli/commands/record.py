@@ -33,12 +33,6 @@ Exit code: that of COMMAND.
 """
 
 _FIRST_AND_LAST: Final = 2
-_SHOWN: Final = 3
-"""Variables that the command may have read."""
-_NONE_CAME: Final = (
-    "no request came by: does the command read OPENAI_BASE_URL or ANTHROPIC_BASE_URL, and set no "
-    "base URL of its own? For another variable, see --upstream VARIABLE=URL"
-)
 
 
 def _told(variables: Mapping[str, str]) -> None:
@@ -69,6 +63,7 @@ def command(
     volatile: tuple[str, ...],
     volatile_texts: tuple[str, ...],
     profile: str,
+    printed: str | None,
 ) -> int:
     """Record a command as it is, in any language: what it asks of models.
 
@@ -81,13 +76,14 @@ def command(
     when the record is replayed; the command itself runs as it pleases.
     """
     from refold.cli.arguments.foreign import sessions  # noqa: PLC0415 - needs the extra `proxy`
-    from refold.proxy.http.routes import past_the_proxy  # noqa: PLC0415 - the same
+    from refold.proxy.http.routes import why_nothing_came  # noqa: PLC0415 - the same
 
     given: dict[str, Any] = {
         "log": log,
         "upstreams": upstreams,
         "rules": rules_of(volatile, volatile_texts),
         "profile": profile,
+        "output": printed or "",
     }
     if (listen is None) == (not command):
         raise click.UsageError("give one of -- COMMAND and --listen")
@@ -107,8 +103,8 @@ def command(
     for why in recorded.refused:
         output.complain(f"a request was not passed on: {why}")
     if recorded.entries <= _FIRST_AND_LAST:
-        output.hint(_NONE_CAME)
-        for name in past_the_proxy(upstreams)[:_SHOWN]:
-            output.hint(f"{name} is set, and led past Refold: --upstream {name}=${name} records it")
+        output.complain("nothing was recorded")
+        for why in why_nothing_came(upstreams, recorded.websockets):
+            output.hint(why)
     code: int = recorded.ended.exit_code
     return code

@@ -60,9 +60,10 @@ Examples:
   refold replay runs old.refold --jobs 4 --fail-fast --timeout 60 \\
          --program audit=app.audit:main --program survey.py:survey
 
-Exit code: 0 identical · 1 a divergence · 3 a log is damaged · 4 an outcome
-is missing while something is live.  Of several logs, the worst: 3, 1
-(diverged, timed out), 70 (a fault), 2 (program needed, refused), 0.
+Exit code: 0 identical · 1 a divergence · 2 nothing to replay · 3 a log is
+damaged · 4 an outcome is missing while something is live.  Of several logs,
+the worst: 3, 1 (diverged, timed out), 70 (a fault), 2 (program needed,
+refused), 0.
 """
 
 
@@ -123,6 +124,7 @@ def command(
     upstreams: tuple[str, ...],
     volatile_texts: tuple[str, ...],
     profile: str,
+    printed: str | None,
     **live: Any,
 ) -> int:
     """Run a recorded program again, with recorded outcomes, and compare.
@@ -150,7 +152,7 @@ def command(
             raise click.UsageError("one log at a time with -- COMMAND")
         rules = rules_of(volatile, volatile_texts)
         passed: dict[str, Any] = {"on_miss": on_miss, "pace": pace, "into": into}
-        passed |= {"upstreams": upstreams, "profile": profile}
+        passed |= {"upstreams": upstreams, "profile": profile, "output": printed or ""}
         return replay_foreign(
             logs[0], foreign, rules=rules, is_all=is_all, as_json=as_json, **passed
         )

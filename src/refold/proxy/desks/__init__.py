@@ -5,7 +5,7 @@ Requests flow in from `http`; what to do with each flows back, and events flow t
 
     recording    each request and each answer passes, and is written down
     replaying    each request is served what was recorded for it, or is refused
+    examining    each request is answered here, with one short text, and counted
     keys         which values are secret, and are in no log
-
-    ordering   Lets recorded answers go out in the recorded order, for a while
+    ordering     lets recorded answers go out in the recorded order, for a while
 """

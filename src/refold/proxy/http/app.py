@@ -50,12 +50,15 @@ class Application:
         names: Collection[str],
         port: int,
         word: str,
+        upgrades: list[str] | None = None,
     ) -> None:
         """Take what decides, the names of routes, and by which name, port and word programs come.
 
         Without `names`, they come by any address, or by a name that containers have for their host:
         no page can have another site's name lead to one of these.
+        `upgrades` gets the paths at which a WebSocket was refused.
         """
+        self._upgrades = [] if upgrades is None else upgrades
         self.fault: Exception | None = None
         """The first thing that went wrong on this side."""
         self._desk = desk
@@ -106,6 +109,7 @@ class Application:
             await answer.refused(_NOT_FOUND, f"no route /{incoming.route}: expected {known}")
             return
         if incoming.header("upgrade").lower() == "websocket":
+            self._upgrades.append(incoming.target.partition("?")[0])
             await answer.refused(_UPGRADE_REQUIRED, _NO_WEBSOCKETS)
             return
         decided = self._desk.begin(incoming)

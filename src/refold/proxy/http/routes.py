@@ -6,7 +6,7 @@ them lead to one route of the proxy.  Rules: CONTRACT.md §16.1.
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -66,6 +66,48 @@ def past_the_proxy(
         and _BASE_URL.fullmatch(name)
         and value.startswith(("http://", "https://"))
     )
+
+
+_ELSEWHERE: Final = {
+    "AZURE_OPENAI_API_KEY": "AZURE_OPENAI_ENDPOINT",
+    "CO_API_KEY": "CO_API_URL",
+    "DEEPSEEK_API_KEY": "DEEPSEEK_BASE_URL",
+    "GROQ_API_KEY": "GROQ_BASE_URL",
+    "MISTRAL_API_KEY": "MISTRAL_BASE_URL",
+    "OPENROUTER_API_KEY": "OPENROUTER_BASE_URL",
+    "TOGETHER_API_KEY": "TOGETHER_BASE_URL",
+    "XAI_API_KEY": "XAI_BASE_URL",
+}
+"""By the variable of a provider's key: that from which its clients read the base URL."""
+
+
+def why_nothing_came(
+    upstreams: Iterable[str] = (),
+    websockets: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> list[str]:
+    """Return what is likely to be why no request came by, and the option that helps."""
+    found = os.environ if environment is None else environment
+    told = [f"a WebSocket was refused at {path}, for it cannot be recorded: let the client ask "
+            "over HTTP" for path in dict.fromkeys(websockets)]  # fmt: skip
+    past = past_the_proxy(upstreams, found)
+    told += [
+        f"{name} is set, and led past Refold: --upstream {name}=${name} records it" for name in past
+    ]
+    led = {variable for route in routes_of(upstreams, found) for variable in route.variables}
+    told += [
+        f"{key} is set: if requests go to that provider, they went past the proxy; "
+        f"--upstream {name}=URL leads a client that reads {name} here"
+        for key, name in _ELSEWHERE.items()
+        if found.get(key) and name not in led and name not in past
+    ]
+    return told or [NONE_CAME]
+
+
+NONE_CAME: Final = (
+    "nothing connected: does the command read OPENAI_BASE_URL or ANTHROPIC_BASE_URL, and set no "
+    "base URL of its own? For another variable, see --upstream VARIABLE=URL"
+)
 
 
 def others_of(routes: Iterable[Route]) -> list[str]:

@@ -72,11 +72,13 @@ def served(
     host: str = HOST,
     passes_on: bool = True,
     word: str = "",
+    upgrades: list[str] | None = None,
 ) -> Iterator[str]:
     """Serve until the block ends; give the base URL, `http://127.0.0.1:PORT/WORD`.
 
     `host` is where it listens.  Of another one than the loopback, a container names it as it knows
     it: by an address, or by the name that its engine gives the host.
+    `upgrades` gets the paths at which a WebSocket was refused.
 
     `word` is drawn, unless it is given: who does not know it is refused (CONTRACT.md §16.1).
 
@@ -97,7 +99,9 @@ def served(
         number = listening.getsockname()[1]
         upstream = Upstream(at_once=passes_on)
         names = ("127.0.0.1", "localhost") if host == HOST else ()
-        application = Application(desk, routes, upstream, names=names, port=number, word=word)
+        application = Application(
+            desk, routes, upstream, names=names, port=number, word=word, upgrades=upgrades
+        )
         proxy = _Proxy(application, upstream, listening)
         proxy.start()
         try:

@@ -1,0 +1,32 @@
+"""Each request is answered here, with one short text (CONTRACT.md §16.15)."""
+
+import json
+from typing import Any
+
+import pytest
+
+from refold.proxy.desks.examining import SAID, Examining
+from refold.proxy.http.turns import Incoming
+
+PATHS: dict[str, dict[str, Any]] = {
+    "/openai/chat/completions": {"model": "m", "messages": []},
+    "/openai/responses": {"model": "m", "input": "Hello"},
+    "/anthropic/v1/messages": {"model": "m", "max_tokens": 9, "messages": []},
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("stream", [False, True])
+def test_each_format_is_answered_with_one_text(path: str, *, stream: bool) -> None:
+    """In that format, streamed where it is asked for."""
+    desk = Examining()
+    _, route, rest = path.split("/", 2)
+    body = json.dumps({**PATHS[path], "stream": stream}).encode()
+    given = Incoming(route=route, method="POST", target=f"/{rest}", headers=(), body=body)
+
+    served = desk.begin(given)
+
+    assert served.status == 200
+    assert SAID in b"".join(chunk for _, chunk in served.pieces).decode()
+    assert ("event-stream" in served.headers["content-type"]) == stream
+    assert desk.models() == 1
