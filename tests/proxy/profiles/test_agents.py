@@ -1,0 +1,134 @@
+"""The agents that people run, as published: recorded, told and replayed with no option.
+
+Each is skipped where its program is not on PATH; docs/agents.md has the versions that were tried.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import pytest
+
+from refold.replay.tree.delegation_tree import RunNode, delegation_tree
+from tests.proxy.test_sessions import refold_does
+from tests.support.traffic import Call, Reply, Rule
+from tests.support.upstream import Upstream
+
+pytestmark = pytest.mark.long
+
+BRIEFS: Final = ("FIRST: count the words of a.txt", "SECOND: count the words of b.txt")
+KEYS: Final = {
+    "OPENAI_API_KEY": "sk-" + "0" * 40,
+    "ANTHROPIC_API_KEY": "sk-ant-api03-" + "0" * 80,
+}
+"""Of the shape that the agents expect."""
+TITLE: Final = Reply(text='{"title": "Survey"}')
+
+
+def _calls(tool: str, *arguments: dict[str, Any]) -> Reply:
+    return Reply(
+        calls=tuple(
+            Call(id=f"call_{tool}_{at}", name=tool, arguments=json.dumps(each))
+            for at, each in enumerate(arguments)
+        )
+    )
+
+
+def _survey(tool: str, more: dict[str, Any], reading: str, path: str) -> list[Rule]:
+    """Return rules by which an agent hands work to two others, who read a file each."""
+    handed = [
+        {"description": f"count {letter}", "prompt": brief, **more}
+        for letter, brief in zip("ab", BRIEFS, strict=True)
+    ]
+    rules = [
+        Rule(name="titles", when={"user": "Write the title"}, then=TITLE),
+        Rule(name="names", when={"system": "title generator"}, then=TITLE),
+        Rule(name="hands over", when={"user": "SURVEY"}, then=_calls(tool, *handed)),
+        Rule(name="ends", when={"user": "SURVEY", "results": ["six", "four"]},
+             then=Reply(text="six and four")),
+    ]  # fmt: skip
+    for letter, word, count in (("a", "FIRST", "six"), ("b", "SECOND", "four")):
+        reads = _calls(reading, {path: f"{letter}.txt"})
+        rules += [
+            Rule(name=f"reads {letter}", when={"user": word}, then=reads),
+            Rule(name=f"counts {letter}", when={"user": word, "results": ["one"]},
+                 then=Reply(text=f"{letter}.txt has {count} words")),
+        ]  # fmt: skip
+    return rules
+
+
+@attrs.frozen
+class Agent:
+    """A program as published, and what its models say."""
+
+    command: tuple[str, ...]
+    rules: list[Rule]
+    names: tuple[str, ...] = ()
+    """Of its subagents."""
+
+
+AGENTS: Final = {
+    "claude-code": Agent(
+        ("claude", "-p", "SURVEY the notes", "--allowedTools", "Read,Agent"),
+        _survey("Agent", {"subagent_type": "general-purpose", "run_in_background": False},
+                "Read", "file_path"),
+        ("count a", "count b"),
+    ),
+    "opencode-anthropic": Agent(
+        ("opencode", "run", "-m", "anthropic/claude-sonnet-4-5", "SURVEY the notes"),
+        _survey("task", {"subagent_type": "general"}, "read", "filePath"),
+        ("count a", "count b"),
+    ),
+    "opencode-openai": Agent(
+        ("opencode", "run", "-m", "openai/gpt-5-mini", "SURVEY the notes"),
+        _survey("task", {"subagent_type": "general"}, "read", "filePath"),
+        ("count a", "count b"),
+    ),
+    "codex": Agent(
+        ("codex", "exec", "--skip-git-repo-check", "-s", "danger-full-access", "SURVEY the notes"),
+        [Rule(name="says", when={"user": "SURVEY"}, then=Reply(text="six and four"))],
+    ),
+}  # fmt: skip
+
+
+def _folder(path: Path) -> Path:
+    path.mkdir(parents=True)
+    (path / "a.txt").write_text("one two three four five six\n")
+    (path / "b.txt").write_text("one two three four\n")
+    return path
+
+
+def _all_of(node: RunNode) -> Iterator[RunNode]:
+    for child in node.children:
+        yield child
+        yield from _all_of(child)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_an_agent_as_published_is_told_and_replays_identical(name: str, tmp_path: Path) -> None:
+    """In another folder and home, with the upstream off; each subagent once, with its task."""
+    agent = AGENTS[name]
+    if shutil.which(agent.command[0]) is None:
+        pytest.skip(f"{agent.command[0]} is not installed")
+    log = str(tmp_path / "run.jsonl")
+    with Upstream(agent.rules) as upstream:
+        home = {"HOME": str(_folder(tmp_path / "home")), **KEYS}
+        more = {**upstream.environment(), **home}
+        words = ["record", "--log", log, "--", *agent.command]
+        done = refold_does(*words, folder=_folder(tmp_path / "one"), more=more)
+    assert done.returncode == 0, done.stderr
+
+    found = [each for each in _all_of(delegation_tree(Path(log))) if each.tool]
+    assert sorted(each.name for each in found) == sorted(agent.names)
+    for each, brief in zip(sorted(found, key=lambda one: one.name), BRIEFS, strict=False):
+        assert each.brief == brief
+        assert each.usage.input_tokens > 0
+
+    for turn in range(2):
+        folder = _folder(tmp_path / f"there{turn}" / "below")
+        more = {"HOME": str(_folder(tmp_path / f"home{turn}")), **KEYS}
+        again = refold_does("replay", log, "--", *agent.command, folder=folder, more=more)
+        assert again.returncode == 0, again.stderr

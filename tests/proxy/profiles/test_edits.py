@@ -1,0 +1,77 @@
+"""One changed character in what an agent asks is seen, or listed (CONTRACT.md §16.7, §16.13).
+
+Each text that a rule of a profile touches stands in a prompt; it is edited outside and inside.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from refold.proxy.profiles import shipped
+from tests.support.watched import ask, record, replayed, says, system, talk, user
+
+PROFILES = {each.name: each for each in shipped()}
+TOUCHED = {
+    "Claude Code": (
+        "cc_version=2.1.197.a3f;",
+        "agentId: a21a536276f60d36a",
+        "SendMessage with to: 'a21a536276f60d36a'",
+        "duration_ms: 397",
+        "<task-id>a9e3deefd1f3ae4ef</task-id>",
+        "<duration_ms>986</duration_ms>",
+        "tasks/a9e3deefd1f3ae4ef.output",
+        "in background with ID: b1c2d3",
+        "Today's date is 2026-11-22",
+        "/4176a7d7-9356-4ed9-b504-642afa2d21e5/",
+    ),
+    "Codex": (
+        "<current_date>2026-11-22</current_date>",
+        "Wall time 0.1 seconds",
+        '"wall_time_seconds":0.000011007',
+        '"chunk_id":"c1c376"',
+    ),
+    "opencode": ('<task id="ses_dfcbc3ea0ffenYyeUrKgZ80fUV"', "Today's date: Sun Nov 22 2026"),
+    "aider": ("Commit cc53533 ",),
+}
+EACH = [(name, text) for name, texts in TOUCHED.items() for text in texts]
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_each_rule_of_a_profile_has_a_text_here(name: str) -> None:
+    """So that none is added without being looked at."""
+    for pattern in PROFILES[name].volatile_texts:
+        assert any(re.fullmatch(pattern, text) for text in TOUCHED[name]), pattern
+
+
+@pytest.mark.parametrize(("name", "text"), EACH)
+def test_no_edit_is_hidden_but_what_is_listed(name: str, text: str, tmp_path: Path) -> None:
+    """Around a text that is another at each run: seen; inside of it: seen, or listed."""
+    prompt = f"Be brief. {text} Be kind."
+    said = talk(system(prompt), user("Go."), says("done"))
+    log = record(tmp_path / "a.jsonl", said, profile=PROFILES[name])
+    start, end = prompt.index(text), prompt.index(text) + len(text)
+    inside = [at for at in (start, (start + end) // 2, end - 2, end - 1) if prompt[at] != " "]
+
+    for at in (start - 2, end + 1, *inside):
+        other = "e" if prompt[at] != "e" else "a"
+        if prompt[at].isdigit():
+            other = str((int(prompt[at]) + 1) % 10)
+        edited = f"{prompt[:at]}{other}{prompt[at + 1 :]}"
+        report = replayed(log, [ask(system(edited), user("Go."))])
+
+        assert not report.identical or (report.ignored_count and at in inside), edited
+        if at not in inside:
+            assert not report.identical, edited
+            assert report.divergences[0].texts, "the words are shown"
+
+
+@pytest.mark.parametrize("name", TOUCHED)
+def test_a_changed_word_is_told(name: str, tmp_path: Path) -> None:
+    """As the first difference, with the words."""
+    said = talk(system("Be brief and kind."), user("Go."), says("done"))
+    log = record(tmp_path / "a.jsonl", said, profile=PROFILES[name])
+
+    report = replayed(log, [ask(system("Be brief and bold."), user("Go."))])
+
+    assert "[-kind.-]{+bold.+}" in str(report)
