@@ -93,6 +93,7 @@ def test_an_option_of_another_kind_is_refused_by_name(
     ("call", "option", "value"),
     [
         (refold.reexecute, "volatile", "x"),
+        (refold.replay_all, "session", "file.py:session"),
         (refold.resume, "answers", ["yes"]),
         (refold.resume, "retry", "0#1"),
         (refold.resume, "max_attempts", 0),

@@ -35,7 +35,6 @@ from refold.engine.runners.recording import Recording
 from refold.engine.runners.recording import record as _record
 from refold.engine.runners.recording import record_async as _record_async
 from refold.options import Tools, checked
-from refold.tools.contract.tool_types import as_tool
 
 if TYPE_CHECKING:
     from refold.engine.events.limits import Limits
@@ -427,8 +426,8 @@ def replay_all(
 
     check_may_start("replay_all")
     given = [paths] if isinstance(paths, str | os.PathLike) else paths
-    known = [as_tool(tool) for tool in tools]
-    execute = _replayer(named(program), known, tuple(volatile), session)
+    ready = checked("replay_all", tools=tools, session=session, volatile=volatile)
+    execute = _replayer(named(program), ready["tools"], tuple(volatile), session)
     return replay_logs(
         find_logs(given), execute, jobs=jobs, fail_fast=fail_fast, timeout_seconds=timeout_seconds
     )
