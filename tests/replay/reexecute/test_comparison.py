@@ -51,7 +51,9 @@ def test_an_unknown_tool_is_told_with_those_that_were_offered(tmp_path: Path) ->
     (found,) = reexecute(log, asks_for_another).divergences
 
     assert (found.category, found.now["name"]) == ("name_changed", "serch")
-    assert [one.pointer for one in found.diff] == ["/name"]
+    assert [(one.pointer, one.before, one.after) for one in found.diff] == [
+        ("/name", "search", "serch")
+    ]
     assert found.cause == "the run was not offered the tool 'serch'; it was offered: fetch, search"
     assert found.file == __file__
 
