@@ -158,7 +158,8 @@ def _others(node: Any, field: str) -> Iterator[ast.expr]:
     """Yield what an expression may become; `field` is what it is to the one that holds it."""
     if field == "test":
         yield from (ast.Constant(one) for one in (True, False))
-    if field == "returned":
+    is_false = isinstance(node, ast.Constant) and node.value is False
+    if field == "returned" and not is_false:  # to whoever asks, None and False are the same
         yield ast.Constant(None)
     yield from _flipped(node)
     match node:

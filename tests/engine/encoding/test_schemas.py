@@ -74,6 +74,7 @@ def test_a_schema_that_is_none_says_why(
         ({"pattern": "^[a-z]+$"}, "abc", "a" * 5000),
         ({"pattern": r"^\d{4}-\d\d$"}, "2024-01", "2024-1"),
         ({"patternProperties": {"^a": {"type": "integer"}}}, {"ab": 1}, {"ab": "x"}),
+        ({"patternProperties": {"^a": {}}, "maxProperties": 1}, {}, {"a": 1, "b": {}}),
         ({"patternProperties": {"^a": {}}, "additionalProperties": False}, {"a": 1}, {"b" * 99: 1}),
         ({"$id": "http://x/y", "$ref": "#/$defs/n", "$defs": {"n": {"minimum": 2}}}, 2, 1),
         ({"$schema": "https://json-schema.org/draft/2020-12/schema", "const": 1}, 1, 2),

@@ -624,6 +624,19 @@ def test_time_is_up(tmp_path: Path) -> None:
     assert len(lines(recording, "tool.returned")) == 1
 
 
+def test_a_program_that_waits_for_nothing_when_it_is_stopped_ends_as_stopped(
+    tmp_path: Path,
+) -> None:
+    """And at once: no grace changes what nobody can end."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        with contextlib.suppress(asyncio.CancelledError):
+            await run.sleep(60)
+        await asyncio.get_running_loop().create_future()
+
+    assert ran(tmp_path, program, limits=Limits(timeout_seconds=0.05)).status == "timed_out"
+
+
 def test_a_program_that_will_not_stop_is_left_after_its_grace(tmp_path: Path) -> None:
     """It swallows every cancelling, and calls on; the log is sealed all the same."""
 

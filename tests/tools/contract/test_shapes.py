@@ -129,6 +129,7 @@ def shape(hint: Any) -> Shape:
             list[int] | None,
             {"anyOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "null"}]},
         ),
+        (Annotated[int, ["no note"]], {"type": "integer"}),
         (Annotated[str, "what it is"], {"type": "string", "description": "what it is"}),
         (
             Options,
@@ -233,6 +234,7 @@ def test_typed_says_whether_reading_changes_anything(hint: Any, typed: bool) -> 
         Color | str,
         float | dt.timedelta,
         list[object],
+        [int],
         "unresolved",
     ],
     ids=str,
