@@ -1,8 +1,10 @@
 """An edited answer is spelled so that who reads the interface reads just that answer."""
 
-from typing import Any
+import json
+from typing import Any, get_args
 
 import pytest
+from pydantic import TypeAdapter
 
 from refold.engine.events.events import ModelAnswered
 from refold.engine.events.outcome import Usage
@@ -56,6 +58,50 @@ def test_a_spelled_answer_is_read_as_it_was_meant(api: str, name: str, streamed:
     assert found.status == "ok"
     assert found.stop_reason == ("stop" if name == "text" else "tool_calls")
     assert (found.usage.input_tokens, found.usage.output_tokens) == (7, 3)
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("name", ANSWERS)
+@pytest.mark.parametrize("api", ["chat", "messages"])
+def test_a_spelled_answer_is_what_the_sdk_of_its_provider_expects(
+    api: str,
+    name: str,
+    streamed: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    """Each member that a provider always sends."""
+    chat = pytest.importorskip("openai.types.chat")
+    anthropic = pytest.importorskip("anthropic.types")
+    types = {
+        "chat": (chat.ChatCompletion, chat.ChatCompletionChunk),
+        "messages": (anthropic.Message, anthropic.RawMessageStreamEvent),
+    }
+    expected: TypeAdapter[Any] = TypeAdapter(types[api][streamed])
+
+    for each in said_of(api, name, streamed=streamed):
+        expected.validate_json(each)
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_events_of_a_spelled_answer_have_names_that_the_sdk_knows(name: str) -> None:
+    """Others it would pass over."""
+    responses = pytest.importorskip("openai.types.responses")
+    union = get_args(get_args(responses.ResponseStreamEvent)[0])
+    known = {each for one in union for each in get_args(one.model_fields["type"].annotation)}
+
+    events = [json.loads(each) for each in said_of("responses", name, streamed=True)]
+
+    assert {event["type"] for event in events} <= known
+    assert [event["type"] for event in events[:2]] == ["response.created", "response.in_progress"]
+
+
+def said_of(api: str, name: str, *, streamed: bool) -> list[str]:
+    """Return the JSON documents of a spelled answer: its body, or the data of its events."""
+    answer = ModelAnswered("ok", ANSWERS[name], Usage(input_tokens=7, output_tokens=3), "stop")
+    text = str(spelled(Asked(api=api, model="m", parameters={"stream": streamed}), answer)["text"])
+    if not streamed:
+        return [text]
+    lines = [line.removeprefix("data: ") for line in text.splitlines() if line[:6] == "data: "]
+    return [line for line in lines if line != "[DONE]"]
 
 
 @pytest.mark.parametrize("name", ANSWERS)

@@ -82,6 +82,22 @@ def test_a_fork_inside_children(tmp_path: Path, origin: Recording, level: str) -
         check(refold.fork(log, at, report, into=into), origin)
 
 
+def test_what_a_child_is_edited_to_say_is_its_summary_too(tmp_path: Path) -> None:
+    """Which delegation tools tell a model; of what is no text, there is none."""
+
+    async def sums_up(run: refold.Run, _input: Any) -> Any:
+        outcome = await run.delegate(refold.Delegation(program=reader, input="k"))
+        return [outcome.output, outcome.summary]
+
+    origin = refold.record(sums_up, log=tmp_path / "a.jsonl", tools=TOOLS)
+    for number, (value, summary) in enumerate([("words", "words"), ([1], "")]):
+        into = tmp_path / f"b{number}x.jsonl"
+        forked = refold.fork(origin, None, sums_up, into=into, edits={"0#1": value}, tools=TOOLS)
+
+        assert forked.recording is not None
+        assert forked.recording.output == [value, summary]
+
+
 def test_a_child_without_a_log_has_none_in_a_fork(tmp_path: Path) -> None:
     """Its outcome is served as it was: it never began."""
 
