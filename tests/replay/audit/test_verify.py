@@ -64,21 +64,19 @@ class Scribe:
         self.log.append(event, call)
         self._digest.add(codec.kind_of(event), call, self.log.last_data)
 
-    def child(self, number: int, call: str) -> "Scribe":
-        """Start a child, and return the scribe of its log."""
+    def child(self, number: int, call: str, **wrong: Any) -> "Scribe":
+        """Start a child, and return the scribe of its log; `wrong` replaces what would be right."""
         run_id = f"child-{number}"
         self.say(ChildStarted({"program": "c"}, number, run_id), call)
         above = self.started.path
-        return Scribe(
-            child_path(self.log.path, number),
-            attrs.evolve(
-                self.started,
-                depth=self.started.depth + 1,
-                run_id=run_id,
-                path=f"{above} > {call}" if above else call,
-                parent={"run": self.started.run_id, "call": call, "hash": self.log.head},
-            ),
-        )
+        right: dict[str, Any] = {
+            "depth": self.started.depth + 1,
+            "run_id": run_id,
+            "path": f"{above} > {call}" if above else call,
+            "parent": {"run": self.started.run_id, "call": call, "hash": self.log.head},
+        }
+        started = attrs.evolve(self.started, **right | wrong)
+        return Scribe(child_path(self.log.path, number), started)
 
     def join(self, child: "Scribe", call: str) -> None:
         """Take the child's outcome."""
@@ -470,6 +468,43 @@ def test_a_sealed_parent_has_the_logs_of_all_that_it_started(path: Path) -> None
     child_path(path, 1).unlink()
 
     assert whats(verify(path)) == [("audit.1.jsonl", "child log missing")]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "what"),
+    [
+        ({"parent": {"run": "root", "call": "0#9", "hash": "0" * 64}}, "parent"),
+        ({"run_id": "another"}, "run id"),
+        ({"root_id": "another"}, "root id"),
+        ({"depth": 7}, "depth"),
+        ({"path": "0#9"}, "path"),
+    ],
+)
+def test_each_word_that_a_child_says_of_its_start_counts(
+    path: Path, wrong: dict[str, Any], what: str
+) -> None:
+    """Though all its hashes are right, and those of the parent that joined it (§5.4)."""
+    root = Scribe(path, ROOT)
+    child = root.child(1, "0#1", **wrong)
+    child.seal()
+    root.join(child, "0#1")
+    root.seal()
+
+    assert ("audit.1.jsonl", f"another child: {what}") in whats(verify(path))
+
+
+def test_what_was_cut_short_is_not_complete_whatever_head_it_has(path: Path) -> None:
+    """A kept head of an entry before the damage does not make it whole."""
+    root = Scribe(path, ROOT)
+    root.say(NoteAdded("a"), "0#1")
+    head = root.log.head
+    root.say(NoteAdded("b"), "0#2")
+    root.log.close()
+    path.write_bytes(path.read_bytes().replace(b'"b"', b'"c"'))
+
+    found = verify(path, expect_head=head)
+
+    assert (found.head, found.complete) == (head, False)
 
 
 def test_a_damaged_parent_is_no_ground_to_blame_its_children(tree: Path) -> None:
