@@ -112,13 +112,15 @@ def test_too_long_a_frame_is_a_limit_whatever_it_holds() -> None:
 
     assert outcome.error is not None
     assert (outcome.status, outcome.error.code) == ("limit", "frame_bytes")
+    just = outcome_of(b"x" * 100, Policy(frame_bytes=100))
+    assert just.status == "malformed"
 
 
 def test_artifacts_are_capped() -> None:
     """In number, in size, in kind."""
     note = {"kind": "note", "value": "é"}
 
-    assert outcome_from({**GOOD, "artifacts": [note]}, Policy(artifact_bytes=2)).ok
+    assert outcome_from({**GOOD, "artifacts": [note]}, Policy(artifact_bytes=2, max_artifacts=1)).ok
     for policy in (
         Policy(artifact_bytes=1),
         Policy(max_artifacts=0),
