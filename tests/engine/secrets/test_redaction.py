@@ -230,7 +230,7 @@ def test_paths_of_models_and_of_the_run_are_taken_out(tmp_path: Path) -> None:
     async def program(run: refold.Run, _input: object) -> Any:
         asked = [run.model([{"role": "user", "content": each}]) for each in "ab"]
         calls: list[Any] = [*asked, run.tool(login, user="u")]
-        replies = await asyncio.gather(*calls, return_exceptions=True)
+        replies: list[Any] = await asyncio.gather(*calls, return_exceptions=True)
         said = [one.message["content"] for one in replies if not isinstance(one, BaseException)]
         return {"said": said, "failed": str(replies[-1]), "kept": 1}
 
