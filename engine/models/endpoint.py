@@ -1,4 +1,4 @@
-"""What the adapters for HTTP models share.
+"""Holds what the models behind HTTP share.
 
 A client made once, a request sent once, an answer read strictly, a failure told without its key.
 Translation is each adapter's own; retries, timeouts and keys are the SDK's.  Answers are read as

@@ -1,4 +1,4 @@
-"""What an answer of a model cost: by the offline table of `genai-prices`, when it is recorded.
+"""Prices answers of models by the offline table of `genai-prices`, when they are recorded.
 
 The table is read from the installed package, never from the network, and only when an answer is
 recorded; replay and verification take the cost from the log.  The table's model is the one asked

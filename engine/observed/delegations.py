@@ -1,4 +1,4 @@
-"""Which tool calls of other frameworks hand work to another agent: by their names.
+"""Recognises tool calls of other frameworks that hand work to another agent, by their names.
 
 A convention is what a framework calls such tools; some let a model write its calls as text, and
 write the result below it (ReAct).  What else tells who opened a conversation is

@@ -1,4 +1,4 @@
-"""What messages of MCP say: the objects of JSON-RPC, read and compared.
+"""Reads and compares messages of MCP: the objects of JSON-RPC.
 
 Which events they are, and at which call, is `observed.mcp`'s to say.  Pure.
 Rules: CONTRACT.md §16.11.
@@ -77,7 +77,7 @@ def given(value: Json) -> Json:
 
 @attrs.frozen
 class McpRequest:
-    """What a client asks for, as it is recorded and compared."""
+    """One request of a client, as it is recorded and compared."""
 
     name: str
     """The tool's, or `mcp.` and the method."""

@@ -45,7 +45,7 @@ _ENTRY_BYTES: Final = 256 * 1024
 
 
 class Journal(Protocol):
-    """Where events go."""
+    """Takes events: the log of a watched command."""
 
     def append(self, event: Recorded, call: str | None = None, cause: int | None = None) -> int:
         """Write one entry; return its seq."""

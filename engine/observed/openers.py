@@ -1,4 +1,4 @@
-"""Which tool call opened a conversation, as far as can be seen.
+"""Finds the tool call that opened a conversation, as far as can be seen.
 
 A framework that delegates asks a model in a conversation of its own while a tool call of another
 one has no result yet.  Which call that is follows from its name, from what it passes, or from
@@ -31,7 +31,7 @@ _ANSWERS: Final = re.compile(r"final_\w+|submit\w*|respond\w*|StructuredOutput|a
 
 @attrs.frozen
 class Opened:
-    """Why a conversation is where it is."""
+    """The call or conversation that a conversation was found to stand below."""
 
     thread: Thread
     """The one above."""

@@ -1,4 +1,4 @@
-"""What is known of one agent program: a small frozen value, of which `proxy.profiles` has some.
+"""A small frozen value: what is known of one agent program.  `proxy.profiles` has some.
 
 A profile says how a command is led to the proxy, who asks, which tools hand work over, and what is
 another one at each run.  The part that a log needs later stands in its first entry, as
@@ -22,7 +22,7 @@ NAMED: Final = "profile"
 
 @attrs.frozen
 class Whose:
-    """Who asks, as a request says it itself.  Empty where it does not say."""
+    """The asker, as a request names itself; empty where it does not."""
 
     thread: str = ""
     """What all requests of one conversation share, and no others."""

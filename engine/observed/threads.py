@@ -1,4 +1,4 @@
-"""Which conversation a request belongs to.
+"""Finds the conversation that a request belongs to.
 
 A program that Refold does not run does not say so.  A request goes on with the conversation whose
 answer it names, or whose messages it begins with, or that has the same system prompt and first

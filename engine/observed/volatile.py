@@ -1,4 +1,4 @@
-"""What is not compared of requests: places and texts that are another at each run.
+"""Rules for what of requests is not compared: places and texts that are another at each run.
 
 Nothing is ignored by default.  Rules are `model:NAME/pointer`, into a request as `Asked.as_json`
 gives it (`model:*/messages/0/content`, `model:gpt-5/parameters/user`), and regular expressions,

@@ -1,4 +1,4 @@
-"""What models' APIs look like on the wire, for our own clients and for the proxy alike.
+"""Reads and spells models' APIs as they look on the wire, for our own clients and for the proxy.
 
 Bodies and streams flow in, as a server or a client sent them; neutral messages flow out, and are
 spelled as an answer again.  Imports `encoding`, `events` and `errors`.  Pure.

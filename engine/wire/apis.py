@@ -1,4 +1,4 @@
-"""Which format a request speaks, and how to read it: the table of formats.
+"""Finds the wire format of a request in the table of formats, and reads it.
 
 To add one: a folder like `wire.chat`, and its row here.  Pure.  Rules: CONTRACT.md §16.9.
 """

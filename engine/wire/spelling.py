@@ -1,4 +1,4 @@
-"""How an answer is spelled that no server gave: an edited one, in the format of its request.
+"""Spells an answer that no server gave, such as an edited one, in the format of its request.
 
 One JSON body, or a stream of events; or that the request failed.  Pure.  Rules: CONTRACT.md §16.6.
 """

@@ -81,8 +81,9 @@ class Verification(Document):
 
     @property
     def authentic(self) -> bool | None:
-        """`None`: no log is signed."""
-        return None
+        """Whether all logs are; `None`: one at least is not signed."""
+        answers = [log.authentic for log in self.logs]
+        return False if False in answers else None if None in answers else True
 
     @property
     def entries(self) -> int:

@@ -1,4 +1,4 @@
-"""What a request asks otherwise than a recorded one, and what that was likely to come from.
+"""Says what a request asks otherwise than a recorded one, and what is likely behind it.
 
 The cause is told in the words of who wrote the agent: which prompt, which tool's definition, which
 tool's result, which parameter.  Pure.  Rules: CONTRACT.md §16.6.
@@ -25,7 +25,7 @@ Message = dict[str, Any]
 
 @attrs.frozen
 class Change:
-    """What two requests differ in."""
+    """The differences of two requests."""
 
     category: Category
     diff: tuple[Difference, ...]

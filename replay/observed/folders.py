@@ -20,7 +20,7 @@ _LEVELS_MIN: Final = 2
 
 
 class Folders:
-    """What stands for what, in one replay."""
+    """Puts the folders of now in the place of recorded ones, and back, in one replay."""
 
     def __init__(self, recorded: Mapping[str, str], now: Mapping[str, str]) -> None:
         pairs = [

@@ -1,4 +1,4 @@
-"""What was not as recorded in a request that was served, and was passed over: which rule, where.
+"""Says what was passed over in a request that was served: by which rule, and where.
 
 Volatile places and texts are rules of the record or of who replays; a marker of a redaction in the
 record stands for any text in its place (CONTRACT.md §3.9).  Pure.  Rules: CONTRACT.md §16.7.

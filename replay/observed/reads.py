@@ -21,7 +21,7 @@ _COUNTS: Final = re.compile(r"(?:/count_tokens|:countTokens)$")
 
 @attrs.frozen
 class ReadCount:
-    """How often something was read."""
+    """Counts how often something was read."""
 
     what: str
     """As people are told: `GET /v1/models`, `mcp weather > tools/list`."""

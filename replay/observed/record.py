@@ -1,4 +1,4 @@
-"""What a log says of a watched command: its requests, and what they were answered.
+"""Reads the log of a watched command: its requests, and what they were answered.
 
 A log is read once; of what came over the wire only references are kept, so memory grows with the
 requests and not with their answers.  Rules: CONTRACT.md §16.3, §16.6.

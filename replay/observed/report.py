@@ -1,4 +1,4 @@
-"""What a replay of a watched command says: what was asked otherwise, and how it ended.
+"""Reports the replay of a watched command: what was asked otherwise, and how it ended.
 
 The guarantee is named in every form of it: requests were matched; the command itself ran as it
 pleased.  Rules: CONTRACT.md §16.6.

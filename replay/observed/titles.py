@@ -1,4 +1,4 @@
-"""How conversations and requests of a watched command are called in front of people.
+"""Names conversations and requests of a watched command for people.
 
 By the agent where a name is known, else by the beginning of the system prompt or of the first
 message; requests are counted within their conversation.  Pure.  Rules: CONTRACT.md §16.5.

@@ -1,4 +1,4 @@
-"""What the readers of all wire formats share.
+"""Holds what the readers of all wire formats share.
 
 Bytes flow in, in whatever chunks; JSON values that a log can hold flow out, in bounded memory.
 Imports `encoding`, `events` and `errors`.  Pure.  Rules: CONTRACT.md §16.4, §16.9, §16.10.

@@ -14,7 +14,7 @@ from refold.engine.events.outcome import Usage
 
 @attrs.frozen(kw_only=True)
 class Counts:
-    """Where a wire format counts what; `a/b` is the member `b` of `a`, several are added up."""
+    """Places where a wire format counts; `a/b` is the member `b` of `a`, several are added up."""
 
     input: tuple[str, ...]
     """All of the input: formats differ in whether the first of them holds what was cached."""

@@ -1,4 +1,4 @@
-"""What a program that Refold does not run asks of a model, and what it is answered.
+"""Values: what a watched program asks of a model, and what it is answered.
 
 Plain values between the three: the wire formats (`wire.chat`, …), the observer that makes events of
 exchanges, and the replay that matches requests.  Pure.  Rules: CONTRACT.md §16.
@@ -124,7 +124,7 @@ def asked_with(
 
 @attrs.frozen(kw_only=True)
 class Answered:
-    """What one answer says, whole: of a stream, when all of it is there."""
+    """One whole answer: of a stream, when all of it is there."""
 
     status: Literal["ok", "error"] = "ok"
     message: dict[str, Any] | None = None

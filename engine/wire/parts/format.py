@@ -1,4 +1,4 @@
-"""What Refold knows of one wire format, as one row; and the servers of providers.
+"""One wire format as one row, and the servers of providers.
 
 Each format's folder has its row, and `wire.apis` the table.  Clients of one provider read different
 variables; all of them lead to one route of the proxy, and a route serves several formats.  Pure.

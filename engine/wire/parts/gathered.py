@@ -23,7 +23,7 @@ _ITEM: Final = "item"
 
 
 class Budget:
-    """How much of one answer is kept."""
+    """Bounds how much of one answer is kept."""
 
     def __init__(self, bytes_max: int = KEPT_BYTES_MAX, parts_max: int = PARTS_MAX) -> None:
         self._bytes_max = bytes_max

@@ -1,4 +1,4 @@
-"""How an answer came over the wire, kept in parts so that it can be served again alike.
+"""Keeps how an answer came over the wire, in parts, so that it can be served again alike.
 
 A part is the data of an `x-refold.wire` entry: {status, headers} in the first of an answer, {text}
 or {base64}, {sizes}: the bytes of each chunk, {at_ms}: when it came, milliseconds after the

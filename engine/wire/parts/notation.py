@@ -1,4 +1,4 @@
-"""What JSON bodies mean, whatever their notation, in values that a log can hold.
+"""Reads JSON bodies by their meaning, whatever their notation, as values that a log can hold.
 
 Shared by the readers of the interfaces (`wire.chat.request`, `.responses`, `.messages`).  A log
 cannot hold every JSON value exactly (CONTRACT.md §3.5); what it cannot becomes `{"$json": its

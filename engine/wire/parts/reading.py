@@ -1,4 +1,4 @@
-"""What the readers of answers share: which form an answer comes in, and how it fails.
+"""Reads answers in whichever form they come, and says how they fail.
 
 A reader chooses by status and content type between an error, a JSON body and a stream, and gives
 what it finds to a `Speaker`, which knows the interface.  Pure.  Rules: CONTRACT.md §16.10.
@@ -30,7 +30,7 @@ _EVENT_DATA: Final = re.compile(rb"(?m)^data:[ ]?(.*)$")
 
 @attrs.define
 class Fault:
-    """Why an answer is none; the first reason counts."""
+    """The reason why an answer is none; the first counts."""
 
     code: str = ""
     message: str = ""

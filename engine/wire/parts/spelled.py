@@ -1,4 +1,4 @@
-"""What all formats need to spell an answer that no server gave.
+"""Holds what all formats need to spell an answer that no server gave.
 
 Pure.  Rules: CONTRACT.md §16.6.
 """

@@ -1,4 +1,4 @@
-"""What both adapters share: one call of a framework's tool, one request to its model, as effects.
+"""Records one call of a framework's tool, and one request to its model, as effects.
 
 The work of such an effect is a coroutine of the framework's own, with its own objects; the log gets
 a projection of them to JSON.  So an effect is made for one call and thrown away, and in a replay,

@@ -73,7 +73,7 @@ _SHOWN: Final = (ToolOutputText, ToolOutputImage, ToolOutputFileContent)
 
 @attrs.frozen(eq=False)
 class _Recorder:
-    """What belongs to one `recorded`: the run, what tools are, which answers came."""
+    """State of one `recorded`: the run, the effects of tools, the answers that came."""
 
     run: Run | None = None
     effects: Mapping[str, Kind] = attrs.field(factory=dict)
@@ -280,7 +280,7 @@ def _as_effect(tool: Tool, run: Run, effects: Mapping[str, Kind]) -> Tool:
 
 
 class _RecordedCall:
-    """What the framework calls in the place of a function tool."""
+    """Records a call, in the place of a function tool of the framework."""
 
     def __init__(self, tool: FunctionTool, call: Any, run: Run, effect: Any) -> None:
         self._tool = tool

@@ -37,7 +37,7 @@ _CACHE_KEY: Final = "prompt_cache_key"
 
 
 class Conversation:
-    """Which answers came, by the items that the framework makes of them."""
+    """Answers that came, by the items that the framework makes of them."""
 
     def __init__(self) -> None:
         self._answers: dict[bytes, dict[str, Any]] = {}

@@ -21,7 +21,7 @@ BLOBS_MAX: Final = 20_000_000
 
 @attrs.frozen
 class Page:
-    """What the page shows, and what it shows it of."""
+    """The page as data, with the logs and texts that it shows."""
 
     document: dict[str, Any]
     logs: tuple[Path, ...]

@@ -1,4 +1,4 @@
-"""Who did what when: a lane for each run or conversation, bars for its calls, on one clock.
+"""Lays out a lane for each run or conversation, with bars for its calls, on one clock.
 
 A log's times count from its first line by the clock that never jumps; logs, and parts of one that
 went on in another process, are laid beside each other by the wall clock.  Rules: CONTRACT.md

@@ -1,4 +1,4 @@
-"""What the page shows of one run, as plain data.
+"""Collects what the page shows of one run, as plain data.
 
 Nothing is judged here: the tree is `replay.tree.delegation_tree`'s, what led to what
 `replay.audit.why`'s, whether the logs are true `replay.audit.verify`'s.  Logs and entries are named

@@ -1,4 +1,4 @@
-"""What each entry of a log changed of the state of its run, for a scrubber.
+"""Lists what each entry changed of the state of its run, for a scrubber.
 
 The same states as `refold state --at N`, in one pass: where a state holds lists that grow with the
 log, only what the entry touched is compared.  Rules: CONTRACT.md §6.1, §14.16.

@@ -1,4 +1,4 @@
-"""What the demo's subagents read out of Python source: the leaf tool `parse_source`.
+"""Reads Python source for the demo's subagents: the leaf tool `parse_source`.
 
 Files are opened below one root folder, as the file tools do it (`tools.files.rooted`), and parsed,
 never run.  A result is a few numbers and names a batch, so that the log of a survey stays small.

@@ -1,4 +1,4 @@
-"""What the programs that Refold ships come with: their leaf tools.
+"""Lists the leaf tools that each shipped program comes with.
 
 Replaying their logs needs the types of the tools' results.  Delegation tools that Refold ships, and
 an empty session for a run that had one, are found by `refold.api`.

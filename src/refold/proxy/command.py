@@ -42,7 +42,7 @@ Size = tuple[int, int]
 
 @attrs.frozen(kw_only=True)
 class Ended:
-    """How a command ended."""
+    """The end of a command."""
 
     exit_code: int
     """As a shell says it: 128 and the number of the signal that ended it."""

@@ -1,4 +1,4 @@
-"""What the fixtures `refold_run` and `refold_models` give a test.
+"""Implements the fixtures `refold_run` and `refold_models`.
 
 A test's programs and requests flow in; recordings flow out on the first run, and from them replays.
 `refold.pytest_plugin` starts and ends all this.  Imports `refold.api`, `proxy`, `programs`,

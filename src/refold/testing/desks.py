@@ -36,7 +36,7 @@ ADVICE: Final = "The report of the test says what differs"
 
 @attrs.frozen(kw_only=True)
 class Opening:
-    """What is known when the first request comes."""
+    """Facts that are known when the first request comes."""
 
     name: str
     """The test, as the log calls it."""

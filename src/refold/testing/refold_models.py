@@ -1,4 +1,4 @@
-"""What the fixture `refold_models` gives a test: a proxy between its clients and their models.
+"""Implements the fixture `refold_models`: a proxy between a test's clients and their models.
 
 Whatever client the test makes finds the proxy by the usual variables; what it asks is recorded, or
 answered from the recording and judged when the test has passed.  Modes are those of
@@ -45,7 +45,7 @@ _BASE_URL: Final = re.compile(r"([A-Z][A-Z0-9_]*?)_(?:BASE_URL|API_BASE|URL)")
 
 @attrs.frozen(kw_only=True)
 class Settings:
-    """What is known of a test before it begins."""
+    """Facts of a test that are known before it begins."""
 
     place: Place
     """Of its recording."""

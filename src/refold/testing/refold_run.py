@@ -1,4 +1,4 @@
-"""What the fixture `refold_run` gives a test: a call that records a run, or replays it.
+"""Implements the fixture `refold_run`: a call that records a run, or replays it.
 
 Here is decided which of the two, and what a test is told that no longer does what was recorded.
 Where recordings lie is `refold.replay.testing.recordings`'s, how they are named on a command line

@@ -1,4 +1,4 @@
-"""How a run of a test is named on the command line: the `refold replay` that does it again.
+"""Names the `refold replay` that runs a test's recording again.
 
 Only what can be imported by another process has a command; the rest is told by its test alone.
 The rules are CONTRACT.md §13.12.

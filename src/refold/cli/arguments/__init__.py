@@ -1,4 +1,4 @@
-"""What commands share in reading their arguments: logs, programs, tools, what is live.
+"""Reads the arguments that commands share: logs, programs, tools, what is live.
 
 Words of a command line flow in; opened logs, loaded programs and sources flow out.  Imports
 `output`, `refold.programs`, `refold.api` and what stands below.  Rules: CONTRACT.md §14.9.

@@ -1,4 +1,4 @@
-"""What commands share that run a command of another program: their options, and its replay.
+"""Runs a command of another program for several commands: their options, replay and fork.
 
 Rules: CONTRACT.md §16.
 """

@@ -1,4 +1,4 @@
-"""What commands that run something live have in common: what is live, and with what.
+"""Reads the options of commands that run something live: what is live, and with what.
 
 `recorded`, `live` and `stub` are said of models, tools and children, and of single tools; a model
 or tools that are named are meant to be used.  Rules: CONTRACT.md §12.10.
@@ -66,7 +66,7 @@ def live_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @attrs.frozen(kw_only=True)
 class Live:
-    """What was said of live and recorded outcomes."""
+    """Sources of outcomes as the options say, and what live ones need."""
 
     sources: Sources
     tools: tuple[Tool, ...]

@@ -1,4 +1,4 @@
-"""What commands do with a LOG argument: plain or packed, and how its files are named to people.
+"""Opens a LOG argument, plain or packed, and names its files to people.
 
 And what they say where its program has to be named.  Rules: CONTRACT.md §4 (names), §4.6 (packed
 logs), §14.9.

@@ -1,4 +1,4 @@
-"""What commands share that run a recorded program again: the program, its tools, the silence.
+"""Runs a recorded program again for several commands: with its tools, and in silence.
 
 `explore` and `sensitivity` run it many times, so what it prints is dropped; `replay`, of one log or
 many, and `demo` run it once a log.  What a rehearsal is, CONTRACT.md §12.8 says.

@@ -216,7 +216,7 @@ def _replay_live(
 
 @attrs.frozen(kw_only=True)
 class _Way:
-    """How one log is replayed, and told of."""
+    """The options by which one log is replayed, and told of."""
 
     is_all: bool
     tripwire: bool

@@ -144,7 +144,7 @@ def command(
 
 @attrs.frozen(kw_only=True)
 class Given:
-    """What the command was given."""
+    """The options of the command."""
 
     log: Path
     program: str | None = None

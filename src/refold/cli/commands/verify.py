@@ -158,12 +158,9 @@ def _unread(log: Path, error: RefoldError | click.UsageError) -> Verification:
 
 def _document_of_all(found: Sequence[_Verified]) -> dict[str, Any]:
     documents = [document_of(each.verification, each.log) for each in found]
-    return {
-        "logs": [log for each in documents for log in each["logs"]],
-        "intact": all(each["intact"] for each in documents),
-        "complete": all(each["complete"] for each in documents),
-        "authentic": None,
-    }
+    whole = Verification(tuple(log for each in found for log in each.verification.logs))
+    logs = [log for each in documents for log in each["logs"]]
+    return {"logs": logs, **{name: getattr(whole, name) for name in whole.computed}}
 
 
 def _describe_many(found: Sequence[_Verified]) -> None:
@@ -204,7 +201,9 @@ def describe(verification: Verification, log: OpenedLog) -> None:
     what = f"{words.counted(count, 'log')}, {words.counted(entries, 'entry', 'entries')}"
     output.line("  intact     ", _answer(verification.intact), f"  {what}")
     output.line("  complete   ", _answer(verification.complete), f"  {_ends(verification, log)}")
-    output.line("  authentic  ", ("-  ", "dim"), "  not signed")
+    is_signed = verification.authentic is not None
+    answer = _answer(verification.authentic is True) if is_signed else ("-  ", "dim")
+    output.line("  authentic  ", answer, "" if is_signed else "  not signed")
     if verification.root.guarantee:
         output.line(f"  guarantee  {verification.root.guarantee}: {OBSERVED}")
     if verification.head:

@@ -1,4 +1,4 @@
-"""How commands speak: safe lines on a terminal, or one JSON document; and their exit codes.
+"""Prints what commands say: safe lines or one JSON document; and ends with an exit code.
 
 Values of the engine and of replay flow in; text flows out, with what a log says escaped.  Imports
 `refold.engine` and `refold.replay`.  Rules: CONTRACT.md §14.1, §14.2.

@@ -1,4 +1,4 @@
-"""How commands speak: safe lines on a terminal, or one JSON document.
+"""Prints what commands say: safe lines on a terminal, or one JSON document.
 
 Whatever comes from a log, a file or an argument passes `safe` on its way to a terminal: nothing but
 printable characters is left, so no content can move the cursor, change the title or hide text, and

@@ -1,4 +1,4 @@
-"""How people are asked, and how what they say is read from the command line.
+"""Asks people, and reads what they say on the command line.
 
 An answer is a JSON value, a file of one (`@FILE`), or a text.  What is open is listed with the
 options that settle it, ready to paste.  Rules: CONTRACT.md §9.9, §14.

@@ -50,7 +50,7 @@ class PrintedState(Document):
 
 @attrs.frozen(kw_only=True)
 class PrintedStates(Document):
-    """Where the states after two entries differ: `refold state --diff`."""
+    """The differences of the states after two entries: `refold state --diff`."""
 
     log: str
     before: int
@@ -62,7 +62,7 @@ class PrintedStates(Document):
 
 @attrs.frozen(kw_only=True)
 class PrintedCauses(Document):
-    """What led to an entry: `refold why`."""
+    """An entry with what led to it: `refold why`."""
 
     log: str
     entry: int
@@ -73,7 +73,7 @@ class PrintedCauses(Document):
 
 @attrs.frozen(kw_only=True)
 class Rest(Document):
-    """What follows the entries that verify."""
+    """The bytes that follow the entries that verify."""
 
     bytes: int
     sha256: str
@@ -83,7 +83,7 @@ class Rest(Document):
 
 @attrs.frozen(kw_only=True)
 class ReadLog(Document):
-    """How far one log verifies."""
+    """One log, as far as it verifies."""
 
     path: str
     state: LogState
@@ -110,7 +110,7 @@ class SalvagedLog(Document):
 
 @attrs.frozen(kw_only=True)
 class Recovery(Document):
-    """How far the logs of a tree verify: `refold recover`."""
+    """The logs of a tree, as far as they verify: `refold recover`."""
 
     logs: tuple[ReadLog, ...]
     salvaged: SalvagedLog | None
@@ -139,7 +139,7 @@ class AgentProblem(Document):
 
 @attrs.frozen(kw_only=True)
 class CheckedAgents(Document):
-    """What a folder of agents holds: `refold agents check`."""
+    """The agents of a folder: `refold agents check`."""
 
     folder: str
     ok: bool
@@ -149,7 +149,7 @@ class CheckedAgents(Document):
 
 @attrs.frozen(kw_only=True)
 class PrintedDemo(Document):
-    """What came of each step; `None` where it was not taken: `refold demo`."""
+    """The outcome of each step; `None` where it was not taken: `refold demo`."""
 
     log: str
     status: str
@@ -168,7 +168,7 @@ class PrintedDemo(Document):
 
 @attrs.frozen(kw_only=True)
 class ComparedRun(Document):
-    """What one run came to: `refold compare`."""
+    """The sums of one run: `refold compare`."""
 
     log: str
     status: str
@@ -187,7 +187,7 @@ class ComparedRun(Document):
 
 @attrs.frozen(kw_only=True)
 class PrintedEnds(Document):
-    """What people have to say: `refold resume --list`."""
+    """Questions and doubts that wait for people: `refold resume --list`."""
 
     log: str
     questions: tuple[Question, ...]

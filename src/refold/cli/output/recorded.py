@@ -1,4 +1,4 @@
-"""How commands tell of a run that they recorded, or that went on: in lines, or as one document."""
+"""Tells of a run that was recorded, or that went on: in lines, or as one document."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which values that pass are secret, and how they are kept out of what is written.
+"""Finds which values that pass are secret, and keeps them out of what is written.
 
 Of a watched command nobody declares secrets, so they are found: what requests authorise themselves
 with, the values of variables and arguments whose names say so, and texts that have the shape of

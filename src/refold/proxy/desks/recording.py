@@ -37,7 +37,7 @@ _SIGNED: Final = (
 
 
 class Log(Journal, Protocol):
-    """Where what passes is written."""
+    """Takes what passes, and can wait until it is on disk."""
 
     def sync(self) -> None:
         """Return when all entries are on disk, as the durability mode promises."""

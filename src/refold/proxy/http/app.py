@@ -39,7 +39,7 @@ _NO_WEBSOCKETS: Final = (
 
 
 class Application:
-    """What the server of the proxy calls for each request."""
+    """Answers each request that comes to the server of the proxy (ASGI)."""
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class Application:
 
 
 class _Answer:
-    """What the program gets; an answer without an end breaks its connection."""
+    """The answer that a program gets; one without an end breaks its connection."""
 
     def __init__(self, send: Send, word: str) -> None:
         self._send = send

@@ -1,4 +1,4 @@
-"""Which base-URL variables a command is given, and which server stands behind each route.
+"""Finds a command's routes: the base-URL variables it is given, and the server behind each.
 
 A shell file: it reads the environment.  Clients of one provider read different variables; all of
 them lead to one route of the proxy.  Rules: CONTRACT.md §16.1.

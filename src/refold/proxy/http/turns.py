@@ -1,4 +1,4 @@
-"""What the HTTP side of the proxy and its log side say to each other.
+"""Values that the HTTP side of the proxy and its log side exchange.
 
 The HTTP side (`proxy.http.app`) shows each request to a `Desk` and does what that decides: pass it
 on, telling of everything that comes back, or serve a recorded answer.  All calls come from the one

@@ -1,4 +1,4 @@
-"""Where the MCP proxies of a command find the one log: a route of the command's own proxy.
+"""Leads the MCP proxies of a command to the one log: by a route of the command's own proxy.
 
 Each MCP server of a watched command has a proxy of its own, in a process that the command's MCP
 client starts.  They report here, and the one loop that serves all of it orders what they say with

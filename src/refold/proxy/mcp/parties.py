@@ -1,4 +1,4 @@
-"""What the side that moves bytes and the side that keeps the log say to each other, of MCP.
+"""Values that the side that moves bytes and the side that keeps the log exchange, of MCP.
 
 A `Party` stands on the log's side for one connection of a client to a server: it is told of each
 message before it passes.  Recording parties only write; replaying ones say what to send, for there
@@ -42,7 +42,7 @@ class Sent:
 
 @attrs.frozen(kw_only=True)
 class Reply:
-    """What a replay does when a client has said something."""
+    """The steps of a replay when a client has said something."""
 
     sent: Sequence[Sent] = ()
     ends: int | None = None

@@ -1,4 +1,4 @@
-"""What a log says of MCP servers: their connections, and what each message of the client led to.
+"""Reads what a log says of MCP servers: connections, and what each client message led to.
 
 Every message of the client is a cue: what the server said from then on, up to the next one, stands
 below it as steps, in order.  Read once, when the first client comes.  Rules: CONTRACT.md §16.11.

@@ -1,4 +1,4 @@
-"""What is not compared of requests to MCP servers: the volatile rules of tools.
+"""Applies the volatile rules of tools to requests to MCP servers.
 
 `tool:NAME/arguments/POINTER` names a place of a tool call, `tool:mcp.*/arguments/…` one of all
 other requests; texts that are taken for the same are so here, too.  Pure.

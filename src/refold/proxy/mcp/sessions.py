@@ -63,7 +63,7 @@ class McpReport:
 
 @attrs.frozen(kw_only=True)
 class Passed:
-    """What `refold mcp-proxy` did."""
+    """The outcome of one `refold mcp-proxy`."""
 
     exit_code: int
     """Of the server."""

@@ -33,7 +33,7 @@ STANDARD: Final[Descriptors] = (0, 1)
 
 @attrs.frozen
 class EndedServer:
-    """How a connection ended."""
+    """The end of a connection."""
 
     left: str
     """`client` or `server`: who left first."""
