@@ -245,8 +245,7 @@ def fork_foreign(log: Path, command: Sequence[str], *, as_json: bool, **options:
     if otherwise:
         output.complain(f"up to entry {forked.at}, the command asks otherwise than it did")
     for one in otherwise:
-        for line in str(one).split("\n"):
-            output.told(line)
+        output.told_lines(str(one))
     if as_json:
         output.document(_fork_document(forked, found, log).as_json())
     else:
@@ -282,8 +281,7 @@ def _describe_fork(forked: Any, found: LogDiff, log: Path) -> None:
     served = words.counted(forked.served, "request")
     told = f"  forked from {log} at entry {forked.at}: {served} served, {forked.live} live"
     output.told((status, output.status_style(status)), told)
-    for line in str(found).split("\n"):
-        output.told(line)
+    output.told_lines(str(found))
     shown = shlex.quote(output.shown_path(forked.log))
     output.hint(f"1 log: {shown}; refold show {shown}")
 
@@ -306,8 +304,7 @@ def _describe(report: ObservedReport, *, is_all: bool) -> None:
         shown = report.divergences if is_all else report.divergences[:_SHOWN]
         for divergence in shown:
             output.told()
-            for line in f"{divergence}{after(divergence)}".split("\n"):
-                output.told(line)
+            output.told_lines(f"{divergence}{after(divergence)}")
         if rest := len(report.divergences) - len(shown):
             output.told()
             output.told((f"{rest} more: --all shows each", "dim"))

@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 import click
 
-from refold.cli.arguments.loading import import_from_here, load_session, load_tools
+from refold.cli.arguments.loading import base_url_option, import_from_here, load_session, load_tools
 from refold.cli.arguments.logs import OpenedLog, program_started, refuse_damaged, started
 from refold.cli.output.people import said
 from refold.engine.encoding.canonical import Json
@@ -30,9 +30,7 @@ _OPTIONS: Final = (
         help="Where model answers come from; openai:NAME, anthropic:NAME or scripted:FILE mean "
         "live, with that model.",
     ),
-    click.option(
-        "--base-url", metavar="URL", help="Of a server that speaks the protocol of the model."
-    ),
+    base_url_option,
     click.option(
         "--tools", metavar="recorded|live|stub|MODULE:NAME,…", multiple=True,
         help="Where tool results come from, and the tools themselves, or lists of them, as in "
@@ -72,6 +70,10 @@ class Live:
     tools: tuple[Tool, ...]
     models: dict[str, Model]
     session: SessionPort | None
+
+    def passed(self) -> dict[str, Any]:
+        """Return them as keyword arguments of `refold.drift` and `refold.fork`."""
+        return {field.name: getattr(self, field.name) for field in attrs.fields(Live)}
 
 
 def is_all_recorded(

@@ -77,6 +77,9 @@ def models_said(texts: Iterable[str]) -> dict[str, str]:
     return said
 
 
+base_url_option: Final[Callable[[Callable[..., Any]], Callable[..., Any]]] = click.option(
+    "--base-url", metavar="URL", help="Of a server that speaks the protocol of the model."
+)
 session_option: Final[Callable[[Callable[..., Any]], Callable[..., Any]]] = click.option(
     "--session", metavar="MODULE:NAME",
     help="What makes a session with the reducers of the run's, or such a session.  A run whose "

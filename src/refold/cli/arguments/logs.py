@@ -41,6 +41,14 @@ json_option: Final[Callable[[Command], Command]] = click.option(
 )
 
 
+def file_option(*names: str, text: str) -> Callable[[Command], Command]:
+    """Return an option that takes a file."""
+    return click.option(*names, type=LOG, metavar="FILE", help=text)
+
+
+log_option: Final = file_option("--log", text="Where to record; by default a new file in runs/.")
+
+
 @attrs.frozen
 class OpenedLog:
     """A log that can be read."""

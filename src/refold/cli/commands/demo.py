@@ -17,7 +17,7 @@ from typing import Any, Final
 import attrs
 import click
 
-from refold.cli.arguments.logs import LOG, OpenedLog, json_option
+from refold.cli.arguments.logs import OpenedLog, json_option, log_option
 from refold.cli.arguments.rehearsals import replayed
 from refold.cli.commands.replay import describe as describe_replay
 from refold.cli.commands.verify import describe as describe_verification
@@ -56,9 +56,7 @@ Exit code: 0 all held · 5 the survey did not complete · 3, 1 as for verify
 @click.argument(
     "path", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path)
 )
-@click.option(
-    "--log", type=LOG, metavar="FILE", help="Where to record; by default a new file in runs/."
-)
+@log_option
 @click.option(
     "--faults", is_flag=True, help="Add subagents that hang, flood, crash and are refused."
 )

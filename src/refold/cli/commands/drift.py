@@ -8,7 +8,8 @@ import click
 from refold.api import drift
 from refold.cli.arguments.live import Live, live_of, live_options, pair
 from refold.cli.arguments.loading import session_option
-from refold.cli.arguments.logs import LOG, OpenedLog, json_option, opened_log, started
+from refold.cli.arguments.logs import LOG, OpenedLog, file_option, json_option, opened_log, started
+from refold.cli.arguments.rehearsals import program_option
 from refold.cli.commands import replay_many
 from refold.cli.output import output
 from refold.cli.output.exit_codes import DIFFERS, FINE, MISSING
@@ -34,10 +35,7 @@ recorded and may not run.
 
 @click.command("drift", epilog=page(_PAGE))
 @click.argument("log", type=LOG)
-@click.option(
-    "--program", metavar="MODULE:NAME",
-    help="The program as it is now: module:name or file.py:name; not for shipped ones.",
-)  # fmt: skip
+@program_option
 @live_options
 @session_option
 @click.option(
@@ -51,8 +49,8 @@ recorded and may not run.
     "listed.  Repeat it for more.",
 )  # fmt: skip
 @click.option("--twice", is_flag=True, help="Run twice; what differs between the two is noise.")
-@click.option("--into", type=LOG, metavar="FILE", help="Keep the new run as a log.")
-@click.option("--junit", type=LOG, metavar="FILE", help="Write the result as JUnit XML, too.")
+@file_option("--into", text="Keep the new run as a log.")
+@file_option("--junit", text="Write the result as JUnit XML, too.")
 @json_option
 def command(
     *,
@@ -94,10 +92,7 @@ def drifted(
         return drift(
             log.path,
             program,
-            sources=live.sources,
-            tools=live.tools,
-            models=live.models,
-            session=live.session,
+            **live.passed(),
             compare=compare,
             twice=twice,
             into=into,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from refold.cli.arguments.logs import LOG, json_option, opened_log
+from refold.cli.arguments.logs import LOG, file_option, json_option, opened_log
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import FINE
 from refold.cli.output.pages import page
@@ -33,13 +33,7 @@ _SUFFIXES: Final = {"html": ".html", "perfetto": ".trace.json", "markdown": ".md
 @click.command("export", epilog=page(_PAGE))
 @click.argument("log", type=LOG)
 @click.option("--to", type=click.Choice(list(_SUFFIXES)), required=True, help="What to make.")
-@click.option(
-    "-o",
-    "--out",
-    type=LOG,
-    metavar="FILE",
-    help="Where to; by default the log's name, here.  It is overwritten.",
-)
+@file_option("-o", "--out", text="Where to; by default the log's name, here.  It is overwritten.")
 @click.option("--diff", "other", type=LOG, metavar="OTHER", help="Another run to compare it with.")
 @click.option(
     "--without-content", is_flag=True, help="Leave out what tools, models and people said."

@@ -18,7 +18,7 @@ from refold.cli.arguments.foreign import (
 )
 from refold.cli.arguments.live import edits_of, is_all_recorded, live_of, live_options
 from refold.cli.arguments.loading import session_option
-from refold.cli.arguments.logs import LOG, OpenedLog, json_option, opened_log, started
+from refold.cli.arguments.logs import LOG, OpenedLog, file_option, json_option, opened_log, started
 from refold.cli.output import output
 from refold.cli.output.exit_codes import FINE, MISSING, NOT_COMPLETED
 from refold.cli.output.pages import page
@@ -71,9 +71,7 @@ not recorded and may not run · 1 an edit changes what is kept before it.
 )  # fmt: skip
 @live_options
 @session_option
-@click.option(
-    "--into", type=LOG, metavar="FILE", help="The new log; by default a new file in runs/."
-)
+@file_option("--into", text="The new log; by default a new file in runs/.")
 @fork_options
 @json_option
 def command(
@@ -113,16 +111,14 @@ def command(
             rules=rules, profile=profile, as_json=as_json,
             model=next((name for name in reversed(models) if name != "recorded"), ""),
         )  # fmt: skip
-    if upstreams or volatile or volatile_texts or profile:
-        option = (
-            "--upstream" if upstreams
-            else "--volatile" if volatile
-            else "--volatile-text" if volatile_texts
-            else "--profile"
-        )  # fmt: skip
+    given = {
+        "--upstream": upstreams, "--volatile": volatile, "--volatile-text": volatile_texts,
+        "--profile": profile,
+    }  # fmt: skip
+    for option in filter(given.get, given):
         raise click.UsageError(f"{option} is for -- COMMAND, and there is none")
     with opened_log(log) as opened:
-        given = live_of(opened, program, "recorded", **live)
+        sources = live_of(opened, program, "recorded", **live)
         target = into or _fresh(started(opened.path).program)
         with output.stdout_kept(), output.progress(f"forking {log}"):
             forked = fork(
@@ -131,10 +127,7 @@ def command(
                 program,
                 into=target,
                 edits=edits_of(edits),
-                sources=given.sources,
-                tools=given.tools,
-                models=given.models,
-                session=given.session,
+                **sources.passed(),
             )
         found = diff(forked.origin, forked.log)
         if as_json:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from refold.cli.arguments.foreign import WithCommand, command_given, proxy_module, rules_of
-from refold.cli.arguments.logs import LOG, opened_log
+from refold.cli.arguments.logs import file_option, log_option, opened_log
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DIFFERS, FINE
 from refold.cli.output.pages import page
@@ -48,12 +48,8 @@ def _word(_context: click.Context, _parameter: click.Parameter, word: str) -> st
 )
 @click.option("--name", metavar="NAME", default="", help="What the server is called in logs; by "
               "default after its script or package.")  # fmt: skip
-@click.option(
-    "--log", type=LOG, metavar="FILE", help="Where to record; by default a new file in runs/."
-)
-@click.option(
-    "--replay", type=LOG, metavar="FILE", help="Serve this record; the server is not started."
-)
+@log_option
+@file_option("--replay", text="Serve this record; the server is not started.")
 @click.option(
     "--url", metavar="URL", help="A server on HTTP; its place at this machine is printed."
 )
@@ -140,8 +136,7 @@ def _report(report: Any) -> int:
     output.told((count, "bold red"), f": {served}")
     for divergence in report.divergences:
         output.told()
-        for line in str(divergence).split("\n"):
-            output.told(line)
+        output.told_lines(str(divergence))
     _tell_notes(report)
     return DIFFERS
 

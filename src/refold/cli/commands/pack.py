@@ -5,7 +5,7 @@ from typing import Final
 
 import click
 
-from refold.cli.arguments.logs import LOG, OpenedLog, json_option, opened_log
+from refold.cli.arguments.logs import LOG, OpenedLog, file_option, json_option, opened_log
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, FINE
 from refold.cli.output.pages import page
@@ -34,13 +34,7 @@ standard error says what is wrong).
 
 @click.command("pack", epilog=page(_PAGE))
 @click.argument("log", type=LOG)
-@click.option(
-    "-o",
-    "--out",
-    type=LOG,
-    metavar="FILE",
-    help="Where to; by default LOG with .refold at its end.",
-)
+@file_option("-o", "--out", text="Where to; by default LOG with .refold at its end.")
 @json_option
 def command(*, log: Path, out: Path | None, as_json: bool) -> int:
     """Make one file of a run's log, its children's logs and their large texts.

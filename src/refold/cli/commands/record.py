@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from refold.cli.arguments.foreign import record_options, rules_of
-from refold.cli.arguments.logs import LOG
+from refold.cli.arguments.logs import log_option
 from refold.cli.output import output, words
 from refold.cli.output.pages import page
 
@@ -45,9 +45,7 @@ def _told(variables: Mapping[str, str]) -> None:
 
 @click.command("record", epilog=page(_PAGE), context_settings={"allow_interspersed_args": False})
 @click.argument("command", metavar="-- COMMAND…", nargs=-1, type=click.UNPROCESSED)
-@click.option(
-    "--log", type=LOG, metavar="FILE", help="Where to record; by default a new file in runs/."
-)
+@log_option
 @click.option(
     "--listen", metavar="[ADDR]", is_flag=False, flag_value="",
     help="Without a command: hold the proxy open until Ctrl-C, for one that runs elsewhere, as in "

@@ -14,6 +14,7 @@ import click
 
 from refold.api import open_ends, resume
 from refold.cli.arguments.loading import (
+    base_url_option,
     import_from_here,
     joined,
     load_session,
@@ -29,6 +30,7 @@ from refold.cli.arguments.logs import (
     place_of,
     started,
 )
+from refold.cli.arguments.rehearsals import program_option
 from refold.cli.output import output, people, words
 from refold.cli.output.exit_codes import FINE, NOT_COMPLETED, USAGE
 from refold.cli.output.pages import page
@@ -67,10 +69,7 @@ is recorded · 3 the log is damaged or has ended.
 
 @click.command("resume", epilog=page(_PAGE))
 @click.argument("log", type=LOG)
-@click.option(
-    "--program", metavar="MODULE:NAME",
-    help="The program as it is now: module:name or file.py:name; not for shipped ones.",
-)  # fmt: skip
+@program_option
 @click.option(
     "--tools", metavar="MODULE:NAME,…", multiple=True, callback=joined,
     help="Tools that the run was offered, or lists of them.  They are executed.",
@@ -82,9 +81,7 @@ is recorded · 3 the log is damaged or has ended.
     help="openai:NAME, anthropic:NAME or scripted:FILE; by default the one in the log.  NAME= "
     "says which model of the run.",
 )  # fmt: skip
-@click.option(
-    "--base-url", metavar="URL", help="Of a server that speaks the protocol of the model."
-)
+@base_url_option
 @click.option(
     "--runner", type=click.Choice(["in-process", "subprocess"]),
     help="What subagents run on; by default what they ran on.",

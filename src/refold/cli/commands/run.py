@@ -8,8 +8,8 @@ from typing import Any, Final, Literal
 
 import click
 
-from refold.cli.arguments.loading import joined, load_tools, models_said
-from refold.cli.arguments.logs import LOG, json_option
+from refold.cli.arguments.loading import base_url_option, joined, load_tools, models_said
+from refold.cli.arguments.logs import LOG, json_option, log_option
 from refold.cli.output import output
 from refold.cli.output.exit_codes import FINE, NOT_COMPLETED
 from refold.cli.output.pages import page
@@ -46,16 +46,12 @@ that waits for a person goes on with `refold resume`.
     help="openai:NAME, anthropic:NAME or scripted:FILE; by default as AGENT.md says.  NAME= says "
     "which model a name in the files of agents means; `*=`, any of them.",
 )  # fmt: skip
-@click.option(
-    "--base-url", metavar="URL", help="Of a server that speaks the protocol of the model."
-)
+@base_url_option
 @click.option(
     "--runner", type=click.Choice(["in-process", "subprocess"]), default="in-process",
     show_default=True, help="What subagents run on.",
 )  # fmt: skip
-@click.option(
-    "--log", type=LOG, metavar="FILE", help="Where to record; by default a new file in runs/."
-)
+@log_option
 @click.option(
     "--root", type=click.Path(path_type=Path), default=Path(), metavar="DIR",
     help="The folder that its file tools read; by default this one.",

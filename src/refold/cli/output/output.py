@@ -147,6 +147,12 @@ def told(*parts: Part) -> None:
     console(err=True).print(_text(parts), soft_wrap=True)
 
 
+def told_lines(text: str) -> None:
+    """Say several lines of an answer on standard error."""
+    for each in text.split("\n"):
+        told(each)
+
+
 def wrapped(lead: Part, *parts: Part) -> None:
     """Print a text behind `lead`, whole: on a terminal over as many lines as it needs."""
     screen = console()
