@@ -1,11 +1,14 @@
 """What is said of a run that was recorded, or went on: its output, and where to go from here."""
 
+import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 import refold
 from refold.cli.output.recorded import describe, document_of
+from refold.cli.schema.documents import schema
 
 
 def echo(_run: refold.PlainRun, given: object) -> object:
@@ -33,6 +36,19 @@ def test_the_output_is_printed(
     assert shown.out == printed
     assert recording.head in shown.err
     assert "refold resume" not in shown.err
+
+
+def fails(_run: refold.PlainRun, _given: object) -> object:
+    """Fail."""
+    raise ValueError("no")
+
+
+def test_the_document_of_a_failed_run_is_json(tmp_path: Path) -> None:
+    """The exception of the program is for Python alone."""
+    recording = refold.record(fails, log=tmp_path / "a.jsonl")
+
+    jsonschema.validate(json.loads(json.dumps(document_of(recording))), schema("run"))
+    assert recording.cause is not None
 
 
 def test_a_suspended_run_says_what_it_waits_for(

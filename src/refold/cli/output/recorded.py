@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import attrs
-
 from refold.cli.output import output, words
 from refold.cli.output.entries import compact
 from refold.engine.runners.recording import Recording
@@ -11,8 +9,7 @@ from refold.engine.runners.recording import Recording
 
 def document_of(recording: Recording) -> dict[str, Any]:
     """Return a recorded run as one document."""
-    document = attrs.asdict(recording, filter=lambda field, _: field.name != "cause")
-    return document | {"log": output.shown_path(recording.log)}
+    return recording.as_json() | {"log": output.shown_path(recording.log)}
 
 
 def describe(recording: Recording, *, again: str) -> None:

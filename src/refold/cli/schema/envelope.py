@@ -66,7 +66,9 @@ def _request() -> Schema:
             "tools": list_of(reference),
             "models": by_name(reference),
             "runner": _said("what the child's own children run on"),
-            "session": or_null(record({"factory": reference, "snapshot": OBJECT})),
+            "session": or_null(
+                record({"factory": reference, "snapshot": OBJECT, "events": list_of(TEXT)})
+            ),
             "people": record(people),
             "resume": or_null(reference),
             "vault": or_null(_vault()),
