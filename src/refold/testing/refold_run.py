@@ -9,6 +9,7 @@ imports this file when a test first asks for the fixture.  The rules are CONTRAC
 
 import inspect
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NoReturn
@@ -175,7 +176,10 @@ class RefoldRun:
     ) -> Recording:
         made = fresh_beside(log)
         try:
-            recording = record(program, argument, log=made, tools=tools, **options)
+            with warnings.catch_warnings():
+                # A test that is a coroutine is not served meanwhile: it waits for this very run.
+                warnings.filterwarnings("ignore", "refold.record blocked", RuntimeWarning)
+                recording = record(program, argument, log=made, tools=tools, **options)
         except KeyboardInterrupt:
             remove(made)
             raise
