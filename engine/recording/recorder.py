@@ -100,7 +100,6 @@ class Recorder:
         self._vault = request.vault
         self.request = request
         self.fold = Fold()
-        self._timers = Timers(request.clock)
         self._arrivals: Arrivals = queue.SimpleQueue()
         self._host = host
         is_root = request.identity.parent is None  # a child is cancelled, or ends in time
@@ -138,6 +137,9 @@ class Recorder:
         request.cancel.on_set(lambda: self._arrivals.put(CancelRun()))
         if kernel is None:
             self._begin()
+        # Time begins with the first line, by which a run that is resumed counts it: begun before,
+        # the clock that a program sees would go back by what a busy machine took to get here.
+        self._timers = Timers(request.clock)
 
     def _begin(self) -> None:
         request, started = self.request, self._run_started()

@@ -970,3 +970,30 @@ def test_a_log_from_another_process_goes_on_in_this_one(tmp_path: Path) -> None:
     again = resumed(log, resumable.drawn)
 
     assert again.data_digest == json.loads(whole[-1])["data"]["data_digest"]
+
+
+async def looks_twice(run: refold.Run, _n: int) -> Any:
+    """Look at the clock before and after a call."""
+    before = asyncio.get_running_loop().time()
+    await run.tool(step, n=1)
+    return asyncio.get_running_loop().time() >= before
+
+
+def test_time_never_goes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """§4.7: however long a machine took from the start of a run to its first line."""
+    create = LogWriter.create
+
+    def slowly(*given: Any, **options: Any) -> LogWriter:
+        threading.Event().wait(0.3)
+        return create(*given, **options)
+
+    monkeypatch.setattr(LogWriter, "create", slowly)
+    whole = refold.record(looks_twice, 0, log=tmp_path / "whole.jsonl", tools=TOOLS)
+    at = next(at for at, row in enumerate(rows_of(whole.log)) if row["kind"] == "tool.returned")
+    (tmp_path / "x").mkdir()
+
+    again = refold.resume(
+        cut(whole.log, tmp_path / "x" / "a.jsonl", at + 1), looks_twice, tools=TOOLS
+    )
+
+    assert whole.output is again.output is True
