@@ -50,7 +50,9 @@ def test_doing_so_again_after_the_last_line_matches(
 
     assert recording.output == status
     assert report.identical, report
-    assert (report.children, report.ends_early) == (1, ("a.1.jsonl",))
+    # A machine may be so busy that the time of a child is over before it begins.
+    begun = ("a.1.jsonl",) if name == "crashes" or (tmp_path / "a.1.jsonl").exists() else ()
+    assert (report.children, report.ends_early) == (len(begun), begun)
 
 
 def test_a_child_that_does_something_else_before_it_crashes_diverges(
