@@ -684,7 +684,7 @@ def refold_models(refold_models):
     [
         (
             "url('mistral')",
-            "refold_models.url('mistral'): expected 'openai', 'anthropic', or a second",
+            "refold_models.url('mistral'): expected 'openai', 'anthropic',",
         ),
         ("volatile_text('(')", "volatile text '(': no regular expression"),
         ("log", "the test has asked no model yet: there is no log"),

@@ -232,7 +232,8 @@ def test_record_called_where_a_loop_runs_is_checked_too(tmp_path: Path) -> None:
     async def main() -> refold.Recording:
         return refold.record(clocked, 1, log=tmp_path / "a.jsonl", check=True)
 
-    assert len(asyncio.run(main()).warnings) == 1
+    with pytest.warns(RuntimeWarning, match="record_async"):
+        assert len(asyncio.run(main()).warnings) == 1
 
 
 def test_a_run_that_failed_is_checked_too(tmp_path: Path) -> None:
