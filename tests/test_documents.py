@@ -16,7 +16,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -39,7 +39,7 @@ _ENTER: Final = "$ source .venv/bin/activate && "
 _MEMBERS: Final = ("seq", "kind", "call", "cause", "data", "meta", "hash")
 _DIFFER: Final = ("refold replay", "refold explore", "refold diff", "refold drift ")
 """Commands that may end with 1: a difference was found."""
-_RECORD: Final = ("refold record ", "pytest -q --refold-record=")
+_RECORD: Final = re.compile(r"^(refold rm .+ && )?refold record |^pytest -q --refold-record=")
 """Commands that need a model: there is one for as long as they run, and for no other."""
 _WITHOUT: Final = "-p no:hypothesispytest -p no:xdist -p no:anyio"
 """Plugins that are slow to load, and of no use in what the documents show."""
@@ -86,6 +86,25 @@ SECTIONS: Final = {
 )
 def test_every_block_of_a_section_runs(title: str, tmp_path: Path) -> None:
     """Case 107: in order, in one fresh folder, with the commands of this environment."""
+    _run_blocks(title, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("title", [each for each in SECTIONS if each not in PAGES])
+def test_the_first_hour_can_be_had_twice(title: str, tmp_path: Path) -> None:
+    """In one folder: what the first time has left is in the way of nothing, nor is it changed."""
+    for _ in range(2):
+        _run_blocks(title, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("title", [each for each in SECTIONS if each not in PAGES])
+def test_each_command_of_the_first_hour_can_be_repeated(title: str, tmp_path: Path) -> None:
+    """Twice in a row, as printed; but a run that was resumed to its end has ended."""
+    _run_blocks(title, tmp_path, times=2)
+
+
+def _run_blocks(title: str, tmp_path: Path, *, times: int = 1) -> None:
     for block in SECTIONS[title]:
         if block.name:
             (tmp_path / block.name).write_text(block.text, encoding="utf-8")
@@ -96,8 +115,8 @@ def test_every_block_of_a_section_runs(title: str, tmp_path: Path) -> None:
         elif block.language == "yaml":
             assert yaml.safe_load(block.text)["jobs"], "a workflow"
         elif block.language == "console":
-            for command, expected in _commands(block.text):
-                if command.startswith(_RECORD):
+            for command, expected in _repeated(_commands(block.text), times):
+                if _RECORD.match(command):
                     with Upstream() as upstream:
                         _run(command, expected, tmp_path, upstream.environment())
                 else:
@@ -116,6 +135,14 @@ def test_the_two_commands_do_all_the_set_up() -> None:
     demo, tests = found
     assert demo.endswith("/refold demo")
     assert "/pytest" in tests.rpartition("&&")[2]
+
+
+def _repeated(
+    commands: Iterable[tuple[str, list[str]]], times: int
+) -> Iterator[tuple[str, list[str]]]:
+    for command, expected in commands:
+        for _ in range(1 if command.startswith("refold resume ") else times):
+            yield command, expected
 
 
 def _commands(text: str) -> Iterator[tuple[str, list[str]]]:

@@ -78,10 +78,15 @@ def test_what_is_left_of_a_run_is_listed_and_removed_by_its_roots_name(
     [
         ("survey.1.jsonl", "a root's name may not end in a number"),
         ("none.jsonl", "nothing that is left of such a run"),
+        ("none.refold", "nothing that is left of such a run"),
         ("notes.txt", "ends in .jsonl"),
+        ("folder.jsonl", "a folder is no log"),
+        ("folder.refold", "a folder is no log"),
     ],
 )
 def test_what_is_no_run_is_refused(folder: Path, invoke: Invoke, name: str, said: str) -> None:
+    for each in ("folder.jsonl", "folder.refold"):
+        (folder / each / "mine").mkdir(parents=True)
     before = sorted(folder.rglob("*"))
 
     refused = invoke("rm", folder / name)
@@ -103,3 +108,13 @@ def test_a_run_that_is_written_is_refused(tmp_path: Path, invoke: Invoke) -> Non
 
     assert record(program, log=log).output != 0
     assert log.exists()
+
+
+def test_with_force_there_need_be_no_run(folder: Path, invoke: Invoke) -> None:
+    log = folder / "survey.jsonl"
+
+    for _ in range(2):
+        removed = invoke("rm", "--force", log)
+        assert removed.exit_code == 0, removed.output
+        assert not log.exists()
+    assert "0 files removed" in removed.stdout

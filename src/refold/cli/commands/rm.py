@@ -10,7 +10,7 @@ from refold.cli.arguments.logs import LOG, json_option
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import FINE
 from refold.cli.output.pages import page
-from refold.engine.errors import LogMissing
+from refold.engine.errors import LogMissing, LogNameRefused
 from refold.engine.log.lock import refuse_if_locked
 from refold.engine.log.names import PACKED_SUFFIX, blobs_of, check_root, tree
 
@@ -18,21 +18,23 @@ _PAGE: Final = """
 Examples:
   refold rm runs/audit.jsonl
   refold rm runs/audit.jsonl runs/other.refold --dry-run
+  refold rm --force agent.jsonl && refold record --log agent.jsonl -- ./agent.sh
 """
 
 
 @click.command("rm", epilog=page(_PAGE))
 @click.argument("logs", metavar="LOG...", nargs=-1, required=True, type=LOG)
 @click.option("-n", "--dry-run", "is_dry", is_flag=True, help="Say what would be removed.")
+@click.option("-f", "--force", "is_forced", is_flag=True, help="Where there is no such run, fine.")
 @json_option
-def command(*, logs: tuple[Path, ...], is_dry: bool, as_json: bool) -> int:
+def command(*, logs: tuple[Path, ...], is_dry: bool, is_forced: bool, as_json: bool) -> int:
     """Remove runs whole: each root's log, its children's logs and its large texts.
 
     A run that is being written is refused, and so is a child's log: what stays
     would no longer verify.  What is left of a run whose own log is gone is
     removed by that log's name.
     """
-    found = [path for log in dict.fromkeys(logs) for path in _files(log)]
+    found = [path for log in dict.fromkeys(logs) for path in _files(log, is_forced=is_forced)]
     size = sum(_size(path) for path in found)
     if not is_dry:
         for path in found:
@@ -48,22 +50,24 @@ def command(*, logs: tuple[Path, ...], is_dry: bool, as_json: bool) -> int:
     return FINE
 
 
-def _files(log: Path) -> list[Path]:
+def _files(log: Path, *, is_forced: bool) -> list[Path]:
     """Return what a run consists of, the root's log last: what is interrupted is still a run.
 
     Raises:
         LogNameRefused: it is a child's log, or none.
         LogLocked: somebody writes it.
-        LogMissing: there is none.
+        LogMissing: there is none, and that is not fine (`is_forced`).
     """
-    if log.suffix == PACKED_SUFFIX:
-        return [log]
-    check_root(log)
-    logs = tree(log)
+    logs, blobs = [log], []
+    if log.suffix != PACKED_SUFFIX:
+        check_root(log)
+        logs, blobs = tree(log), [blobs_of(log)]
     for each in logs:
+        if each.is_dir():  # nothing of ours: only the folder of large texts goes with what it holds
+            raise LogNameRefused(str(each), "a folder is no log")
         refuse_if_locked(each)
-    found = [path for path in (blobs_of(log), *reversed(logs)) if path.exists()]
-    if not found:
+    found = [path for path in (*blobs, *reversed(logs)) if path.exists()]
+    if not found and not is_forced:
         raise LogMissing(str(log), "no such file, and nothing that is left of such a run")
     return found
 
