@@ -213,7 +213,7 @@ SHELL: Final = {
     "replay/reexecute/apart.py": ("threads environment", "a re-execution out of harm's way"),
     "replay/reexecute/apart_child.py": ("files processes threads", "the process of such a one"),
     "replay/bulk/bulk.py": ("clock files", "finds logs below folders; how long each took"),
-    "replay/bulk/processes.py": ("clock files processes environment", "a process for each log"),
+    "replay/bulk/processes.py": ("clock files processes environment", "processes for many logs"),
     "replay/reexecute/comparison.py": ("threads", "tells the main thread, where Ctrl-C arrives"),
     "replay/compare/diff.py": ("files", "asks whether a child's log is there"),
     "replay/partial/drift.py": ("files", "a folder for runs that nobody keeps"),

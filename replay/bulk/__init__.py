@@ -1,4 +1,4 @@
-"""Many logs re-executed side by side, each in a process of its own.
+"""Many logs re-executed side by side, in processes of their own.
 
 Logs and programs flow in; a row a log flows out, and a report of them all.  Imports `audit`,
 `reexecute`, `explain`, `index` and `refold.engine`.  Rules: CONTRACT.md §14.13.

@@ -1,11 +1,11 @@
 """Many logs re-executed side by side (CONTRACT.md §14.13).
 
-Each log is re-executed in a process of its own: a program that ends its process, or that changes
+Logs are re-executed in processes of their own: a program that ends its process, or that changes
 what is global, spoils no other log's answer.  One helper process imports what is needed, once, and
-is forked for each log (`replay.bulk.processes`); where the programs are of this process only, the
-logs are re-executed here, one after the other.  How one log is re-executed is whoever calls this
-to say: the command line knows the tools that Refold ships, `replay` knows none.  What became of
-each, and of all of them, is told by `replay.bulk.report`.
+is forked for a few logs at a time (`replay.bulk.processes`); where the programs are of this process
+only, the logs are re-executed here, one after the other.  How one log is re-executed is whoever
+calls this to say: the command line knows the tools that Refold ships, `replay` knows none.  What
+became of each, and of all of them, is told by `replay.bulk.report`.
 """
 
 import os

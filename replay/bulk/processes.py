@@ -1,10 +1,13 @@
-"""The processes in which many logs are re-executed: one helper, forked for each log.
+"""The processes in which many logs are re-executed: one helper, forked for a few logs at a time.
 
-The helper imports the programs once and has a single thread, so that forking it is safe; a fork
-re-executes one log, writes one row and is gone, whatever the program did to it.  Which logs
-is `replay.bulk.bulk`'s to say, what a row says `replay.bulk.report`'s.  The helper is bounded as
-every process of ours (CONTRACT.md §7.3): nothing of it is left when the caller is interrupted, and
-it leaves when the caller is gone.
+The helper imports the programs once and has a single thread, so that forking it is safe.  A fork
+re-executes one log after the other, and writes a row for each: a fork costs ten times what a short
+log does.  No log is blamed for what another did: modules of the user's own are imported anew for
+each, a fork whose environment, folder or threads are not as they were takes no more, and whatever
+is not identical beside others is judged again as the first of a fork of its own.  Which logs is
+`replay.bulk.bulk`'s to say, what a row says `replay.bulk.report`'s.  The helper is bounded as every
+process of ours (CONTRACT.md §7.3): nothing of it is left when the caller is interrupted, and it
+leaves when the caller is gone.
 """
 
 import gc
@@ -15,13 +18,16 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import attrs
+import psutil
 
 from refold.engine.log.descriptors import write_all
+from refold.engine.loop.loop import is_librarys
 from refold.engine.ports.ports import CancelSignal, Reference
 from refold.engine.ports.programs import load
 from refold.engine.process import Bounds, Ended, run_bounded, take_protocol
@@ -33,6 +39,8 @@ _BEGUN: Final = b'"begun"'
 _FRAME_BYTES: Final = 1024 * 1024 * 1024
 _CHUNK_BYTES: Final = 256 * 1024
 _FAULT: Final = 70
+_LOGS_MAX: Final = 32
+"""So many logs a fork takes at most."""
 
 Answer = tuple[tuple[LogResult, ...], str]
 """The rows, in the order of the logs, and what the programs printed."""
@@ -49,7 +57,7 @@ def in_processes(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> Answer | None:
-    """Re-execute `logs`, `jobs` at a time, each in a process of its own.
+    """Re-execute `logs`, `jobs` at a time, in processes of their own.
 
     One that takes longer than `timeout_seconds` is killed.  `tally` gets a byte for each log that
     is done.  `None` where the helper could not import what `execute` names; nothing was
@@ -100,21 +108,26 @@ def serve(line: bytes) -> NoReturn:
     protocol = take_protocol()
     if protocol is None:
         raise SystemExit("only a replay of many logs starts this")
-    execute = load(Reference(**envelope["execute"]))
+    reference = Reference(**envelope["execute"])
+    execute = load(reference)
     write_all(protocol[1], _BEGUN + b"\n")
     gc.freeze()  # nothing that is imported by now is looked at in a fork, and so copied
-    helper = _Helper(envelope, execute, *protocol)
+    helper = _Helper(envelope, reference, execute, *protocol)
     helper.run()
     os._exit(0)
 
 
 @attrs.define
 class _Fork:
-    """One log that is being re-executed."""
+    """Logs that are being re-executed, one after the other."""
 
-    index: int
+    waiting: deque[int]
+    """Those without a row; the first is under way."""
     pid: int
     began: float
+    """When it was begun."""
+    is_fresh: bool = True
+    """Whether no log was re-executed there before it."""
     answer: bytearray = attrs.field(factory=bytearray)
 
 
@@ -124,6 +137,7 @@ class _Helper:
     def __init__(
         self,
         envelope: dict[str, Any],
+        reference: Reference,
         execute: Callable[[Path], LogResult],
         request: int,
         reply: int,
@@ -133,10 +147,11 @@ class _Helper:
         self._is_fail_fast: bool = envelope["fail_fast"]
         self._timeout_seconds: float | None = envelope["timeout_seconds"]
         self._tally: str | None = envelope["tally"]
+        self._reference = reference
         self._execute = execute
         self._request = request
         self._reply = reply
-        self._next = 0
+        self._waiting = deque(range(len(self._logs)))
         self._stopped = False
         self._forks: dict[int, _Fork] = {}
         self._selector = selectors.DefaultSelector()
@@ -151,7 +166,7 @@ class _Helper:
                     key.data(key.fd)
             self._end_overdue()
             self._start_more()
-        for index in range(self._next, len(self._logs)):
+        for index in self._waiting:
             self._tell(index, not_run(self._logs[index]))
 
     def _patience(self) -> float | None:
@@ -170,8 +185,8 @@ class _Helper:
             if reader in self._forks:  # `--fail-fast` may have ended it with the one before
                 fork = self._forks.pop(reader)
                 self._kill(reader, fork)
-                row = timed_out(self._logs[fork.index], self._timeout_seconds)
-                self._take_row(fork, row)
+                row = timed_out(self._logs[fork.waiting[0]], self._timeout_seconds)
+                self._take_last(fork, row)
 
     def _kill(self, reader: int, fork: _Fork) -> None:
         self._selector.unregister(reader)
@@ -180,33 +195,45 @@ class _Helper:
         os.close(reader)
 
     def _start_more(self) -> None:
-        most = self._next if self._stopped else len(self._logs)
-        while self._next < most and len(self._forks) < self._jobs:
-            self._start(self._next)
-            self._next += 1
+        while self._waiting and not self._stopped and len(self._forks) < self._jobs:
+            fair = len(self._waiting) // (2 * self._jobs)  # the last ones are shared, too
+            count = max(1, min(_LOGS_MAX, fair))
+            self._start(deque(self._waiting.popleft() for _ in range(count)))
 
-    def _start(self, index: int) -> None:
+    def _start(self, logs: deque[int]) -> None:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()  # or a fork would print it again
         reader, writer = os.pipe()
         pid = os.fork()
         if pid == 0:
             os.close(reader)
-            self._be_fork(index, writer)
+            self._be_fork(logs, writer)
         os.close(writer)
-        self._forks[reader] = _Fork(index, pid, time.monotonic())
+        self._forks[reader] = _Fork(logs, pid, time.monotonic())
         self._selector.register(reader, selectors.EVENT_READ, self._take)
 
-    def _be_fork(self, index: int, writer: int) -> NoReturn:
+    def _be_fork(self, logs: Iterable[int], writer: int) -> NoReturn:
         code = 0
         try:
             self._selector.close()
             os.close(self._request)
             os.close(self._reply)
-            row = self._execute(Path(self._logs[index]))
-            write_all(writer, _line(row.as_json()))
-            for stream in (sys.stdout, sys.stderr):
-                stream.flush()
+            execute, before = self._execute, _surroundings()
+            for place, index in enumerate(logs):
+                if place:
+                    if _surroundings() != before:
+                        break
+                    _forget_modules()
+                    execute = load(self._reference)
+                row = execute(Path(self._logs[index]))
+                is_well = row.result in _WELL
+                if place and not is_well:
+                    break
+                for stream in (sys.stdout, sys.stderr):
+                    stream.flush()
+                write_all(writer, _line(row.as_json()))
+                if not is_well:
+                    break
         except BaseException:  # noqa: BLE001 - whatever it is, it must not run the helper's loop
             traceback.print_exc()
             code = _FAULT
@@ -217,34 +244,43 @@ class _Helper:
         chunk = os.read(reader, _CHUNK_BYTES)
         fork = self._forks[reader]
         fork.answer += chunk
-        if chunk and not chunk.endswith(b"\n"):
+        *rows, rest = bytes(fork.answer).split(b"\n") if b"\n" in chunk else [fork.answer]
+        fork.answer = bytearray(rest)
+        for row in rows:
+            self._take_row(fork, LogResult.from_json(json.loads(row)))
+            fork.is_fresh = False
+            if self._stopped:
+                return
+        if chunk:
             return
         del self._forks[reader]
         self._selector.unregister(reader)
         os.close(reader)
         _, status = os.waitpid(fork.pid, 0)
-        self._take_row(fork, self._row_of(fork, os.waitstatus_to_exitcode(status)))
+        code = os.waitstatus_to_exitcode(status)
+        how = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
+        if fork.waiting:
+            self._take_last(fork, died(self._logs[fork.waiting[0]], how))
 
     def _take_row(self, fork: _Fork, row: LogResult) -> None:
-        self._tell(fork.index, attrs.evolve(row, seconds=round(time.monotonic() - fork.began, 6)))
+        now = time.monotonic()
+        self._tell(fork.waiting.popleft(), attrs.evolve(row, seconds=round(now - fork.began, 6)))
+        fork.began = now
         if self._is_fail_fast and is_bad(row):
             self._stop()
 
-    def _row_of(self, fork: _Fork, code: int) -> LogResult:
-        log = self._logs[fork.index]
-        if code:
-            how = f"exit code {code}" if code > 0 else signal.Signals(-code).name
-            return died(log, how)
-        if not fork.answer.endswith(b"\n"):
-            return died(log, "exit code 0")
-        return LogResult.from_json(json.loads(fork.answer))
+    def _take_last(self, fork: _Fork, row: LogResult) -> None:
+        """Take what became of the log that ended a fork, unless another may be to blame for it."""
+        if fork.is_fresh:
+            self._take_row(fork, row)
+        self._waiting.extendleft(reversed(fork.waiting))
 
     def _stop(self) -> None:
         """End what still runs, and start nothing more."""
         self._stopped = True
         for reader, fork in self._forks.items():
             self._kill(reader, fork)
-            self._tell(fork.index, not_run(self._logs[fork.index]))
+            self._waiting.extendleft(reversed(fork.waiting))
         self._forks.clear()
 
     def _tell(self, index: int, row: LogResult) -> None:
@@ -255,6 +291,23 @@ class _Helper:
     def _caller_is_gone(self, request: int) -> None:
         if not os.read(request, 1):
             os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+_WELL: Final = ("identical", "command needed")
+
+
+def _surroundings() -> tuple[object, ...]:
+    """Return what a program may leave behind for the next that is no module of its own."""
+    return dict(os.environ), Path.cwd(), psutil.Process().num_threads(), tuple(sys.path)
+
+
+def _forget_modules() -> None:
+    """Let modules of the user's own be imported anew; those that are installed stay."""
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        is_ours = name.partition(".")[0] in ("refold", "__main__")
+        if file and not is_ours and not is_librarys(file):
+            del sys.modules[name]
 
 
 def count(tally: Path) -> None:

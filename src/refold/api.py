@@ -399,7 +399,7 @@ def replay_all(
     fail_fast: bool = False,
     timeout_seconds: float | None = None,
 ) -> "BulkReport":
-    """Re-execute many logs side by side, each in a process of its own; execute nothing else.
+    """Re-execute many logs side by side, in processes of their own; execute nothing else.
 
     Args:
         paths: Logs, and folders whose root logs are meant, at any depth.

@@ -1,12 +1,14 @@
 """Logs are re-executed in processes of their own: none spoils another's answer, none is left."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import attrs
 import psutil
 import pytest
 
@@ -95,9 +97,103 @@ def test_what_one_replay_leaves_behind_no_other_sees(tmp_path: Path) -> None:
         words = [sys.executable, "-c", command, str(tmp_path / f"{name}.jsonl")]
         subprocess.run(words, cwd=ROOT, check=True)
 
+    for number in range(12):  # so many that several are re-executed in one process
+        shutil.copy(tmp_path / "a.jsonl", tmp_path / f"copy-{number}-log.jsonl")
+
     report = refold.replay_all(tmp_path, programs.counting, jobs=1)
 
     assert report.identical, report
+
+
+@pytest.mark.parametrize("left", ["module", "environment"])
+def test_no_log_is_identical_for_what_another_left_behind(
+    left: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every second one was recorded where the one before had left its mark."""
+    monkeypatch.delenv("BULK_MARK", raising=False)
+    first, second = _logs(tmp_path, programs.marking, [left, left])
+    monkeypatch.delenv("BULK_MARK", raising=False)
+    logs = []
+    for number in range(6):
+        for log in (first, second):
+            logs.append(tmp_path / f"{number}-{log.name}")
+            shutil.copy(log, logs[-1])
+    programs.unmark()
+
+    report = refold.replay_all(logs, programs.marking, jobs=1)
+
+    assert [log.result for log in report.logs] == ["identical", "diverged"] * 6
+
+
+def test_no_log_is_blamed_for_what_another_left_in_a_library(tmp_path: Path) -> None:
+    """That is not imported anew; who differs is judged again, as the first of a process."""
+    (log,) = _logs(tmp_path, programs.marking, ["library"])
+    programs.unmark()
+    logs = [shutil.copy(log, tmp_path / f"copy-{number}-log.jsonl") for number in range(12)]
+
+    assert refold.replay_all(logs, programs.marking, jobs=1).identical
+
+
+@pytest.mark.parametrize("at", [0, 4, 11])
+def test_of_many_logs_in_one_process_the_one_that_ends_it_is_named(
+    at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the rest goes on, each with the row that it would have alone."""
+    inputs = ["stay"] * 12
+    inputs[at] = "go"
+    logs = _logs(tmp_path, programs.leaving, inputs)
+    monkeypatch.setenv("BULK_LEAVES", "go")
+
+    report = refold.replay_all(logs, programs.leaving, jobs=1)
+
+    expected = ["identical"] * 12
+    expected[at] = "diverged"
+    assert [log.result for log in report.logs] == expected
+    assert "exit code 7" in report.logs[at].message
+    assert [log.log for log in report.logs] == [str(log) for log in logs]
+
+
+def test_of_many_logs_in_one_process_the_one_that_stands_still_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = _logs(tmp_path, programs.standing, [*["go"] * 4, "stand", *["go"] * 4])
+    monkeypatch.setenv("BULK_STANDS", f"stand:{tmp_path / 'pid'}")
+
+    report = refold.replay_all(logs, programs.standing, jobs=1, timeout_seconds=1)
+
+    results = [log.result for log in report.logs]
+    assert results == [*["identical"] * 4, "timed out", *["identical"] * 4]
+
+
+def test_the_report_is_the_same_however_many_logs_a_process_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Damaged ones and those that differ among them."""
+    logs = _logs(tmp_path, programs.leaving, ["stay", "go", "stay"] * 4)
+    logs[5].write_text("no log")
+    monkeypatch.setenv("BULK_LEAVES", "go")
+
+    several, *alone = (
+        refold.replay_all(some, programs.leaving, jobs=1).logs
+        for some in (logs, *([log] for log in logs))
+    )
+
+    assert {row.result for row in several} == {"identical", "diverged", "damaged"}
+    assert [attrs.evolve(row, seconds=0) for row in several] == [
+        attrs.evolve(row, seconds=0) for (row,) in alone
+    ]
+
+
+def test_failing_fast_starts_no_log_behind_the_first_that_differs(tmp_path: Path) -> None:
+    logs = _logs(tmp_path, programs.doubling, list(range(12)))
+    logs[3].write_text("no log")
+
+    report = refold.replay_all(
+        logs, programs.doubling, tools=[programs.double], jobs=1, fail_fast=True
+    )
+
+    results = [log.result for log in report.logs]
+    assert results == [*["identical"] * 3, "damaged", *["not run"] * 8]
 
 
 def test_what_programs_print_is_kept_apart(tmp_path: Path) -> None:

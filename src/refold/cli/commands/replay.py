@@ -136,7 +136,7 @@ def command(
     that Refold ships.
 
     LOG may be a folder, meaning all root logs below it, and there may be
-    several: each is re-executed in a process of its own, and is one row.  So is
+    several: they are re-executed in processes of their own, each is one row.  So is
     one LOG with --timeout or --junit.
 
     With --model, --tools, --children or --tool, what is said to be live runs,
