@@ -140,19 +140,19 @@ class Commands(click.Group):
 
 
 @click.command("help", add_help_option=False)
-@click.argument("name", required=False)
+@click.argument("names", metavar="[COMMAND]...", nargs=-1)
 @click.pass_context
-def _help(context: click.Context, name: str | None) -> None:
-    """Show the page of a command."""
-    parent = context.parent
-    assert parent is not None, "a command of the group"
-    if name is None:
-        click.echo(parent.get_help())
-        return
-    found, command, _ = refold.resolve_command(parent, [name])
-    assert command is not None, "else a usage error"
-    with click.Context(command, info_name=found, parent=parent, **refold.context_settings) as page:
-        click.echo(page.get_help())
+def _help(context: click.Context, names: tuple[str, ...]) -> None:
+    """Show the page of a command, or of one below it: `refold help agents check`."""
+    page = context.parent
+    assert page is not None, "a command of the group"
+    for name in names:
+        if not isinstance(page.command, click.Group):
+            raise click.UsageError(f"{page.command_path} has no commands below it", page)
+        found, command, _ = page.command.resolve_command(page, [name])
+        assert command is not None, "else a usage error"
+        page = click.Context(command, info_name=found, parent=page, **refold.context_settings)
+    click.echo(page.get_help())
 
 
 @click.group(

@@ -49,7 +49,7 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
         yield f"- {_text(each['name'])}:{each['line']}: {_text(each['what'])}"
     yield ""
     if document["diff"] is None:
-        yield "| runs | completed | failed | tool calls | requests | tokens | cost | time |"
+        yield "| runs | completed below | failed | tool calls | requests | tokens | cost | time |"
         yield "|---|---|---|---|---|---|---|---|"
         spent, cost = totals["all"], totals["all"]["cost_usd_micros"]
         tokens = spent["input_tokens"] + spent["output_tokens"]

@@ -25,3 +25,19 @@ def test_a_folder_that_is_not_there_is_a_question_of_usage(
 
     assert said.exit_code == 2
     assert "no such folder" in said.stderr
+
+
+def test_it_is_printed_where_that_is_asked_for(
+    survey_log: Path, invoke: Invoke, tmp_path: Path
+) -> None:
+    """As a step of CI appends it to a summary; it was a file named `-`."""
+    made = tmp_path / "run.md"
+    invoke("export", survey_log, "--to", "markdown", "-o", made)
+
+    printed = invoke("export", survey_log, "--to", "markdown", "-o", "-")
+    refused = invoke("export", survey_log, "--to", "markdown", "-o", "-", "--json")
+
+    assert printed.stdout == made.read_text(encoding="utf-8") + "\n"
+    assert not Path("-").exists()
+    assert refused.exit_code == 2
+    assert "leave out one" in refused.stderr

@@ -33,7 +33,11 @@ _SUFFIXES: Final = {"html": ".html", "perfetto": ".trace.json", "markdown": ".md
 @click.command("export", epilog=page(_PAGE))
 @click.argument("log", type=LOG)
 @click.option("--to", type=click.Choice(list(_SUFFIXES)), required=True, help="What to make.")
-@file_option("-o", "--out", text="Where to; by default the log's name, here.  It is overwritten.")
+@file_option(
+    "-o",
+    "--out",
+    text="Where to; by default the log's name, here.  It is overwritten.  - prints it.",
+)
 @click.option("--diff", "other", type=LOG, metavar="OTHER", help="Another run to compare it with.")
 @click.option(
     "--without-content", is_flag=True, help="Leave out what tools, models and people said."
@@ -51,6 +55,9 @@ def command(
     """Make one file of a run and all runs below it, for people or other viewers."""
     from refold.page.document import page as page_of  # noqa: PLC0415 - not for help pages
 
+    is_printed = out == Path("-")
+    if is_printed and as_json:
+        raise click.UsageError("-o - and --json are both standard output: leave out one")
     target = out or Path(log.with_suffix(_SUFFIXES[to]).name)
     if not target.absolute().parent.is_dir():
         raise click.UsageError(f"{output.shown_path(target.parent)}: no such folder")
@@ -58,6 +65,9 @@ def command(
         one, *rest = (stack.enter_context(opened_log(each)).path for each in (log, other) if each)
         stack.enter_context(output.progress(f"reading {log}"))
         text = _text(page_of(one, *rest, content=not without_content), to)
+    if is_printed:
+        click.echo(text.encode())
+        return FINE
     target.write_text(text, encoding="utf-8")
     size = len(text.encode())
     if as_json:

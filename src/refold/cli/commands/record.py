@@ -66,9 +66,10 @@ def command(
     """Record a command as it is, in any language: what it asks of models.
 
     The command is given base-URL variables (OPENAI_BASE_URL,
-    ANTHROPIC_BASE_URL) that lead to a proxy on this machine, which passes
-    everything on.  A client with a base URL in its code goes past it.  Keys
-    pass through and are never written.
+    ANTHROPIC_BASE_URL, and those of Gemini, Vertex and Bedrock) that lead to a
+    proxy on this machine, which passes everything on.  A client with a base URL
+    in its code goes past it: see `refold doctor`.  Keys pass through and are
+    never written.
 
     The guarantee is weaker than that of `refold run`: requests are matched
     when the record is replayed; the command itself runs as it pleases.

@@ -18,7 +18,7 @@ _PAGE: Final = """
 Examples:
   refold rm runs/audit.jsonl
   refold rm runs/audit.jsonl runs/other.refold --dry-run
-  refold rm --force agent.jsonl && refold record --log agent.jsonl -- ./agent.sh
+  refold rm --force a.jsonl && refold record --log a.jsonl -- ./agent.sh
 """
 
 
