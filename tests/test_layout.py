@@ -173,7 +173,10 @@ SHELL: Final = {
     "engine/log/writer.py": ("clock files processes environment", "writes logs, and their meta"),
     "engine/loop/loop.py": ("threads", "asks which thread runs, starts none"),
     "engine/models/scripted.py": ("files", "reads a script"),
-    "engine/models/endpoint.py": ("threads", "one client for all threads"),
+    "engine/models/endpoint.py": (
+        "network threads",
+        "asks which proxy a request went by; one client for all threads",
+    ),
     "engine/observed/journal.py": ("random", "the seed of a run id"),
     "engine/ports/ports.py": ("threads", "the cancel signal that threads share"),
     "engine/process/bounded.py": ("clock processes", "bounds a process"),

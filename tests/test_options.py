@@ -133,6 +133,51 @@ def test_what_a_program_returned_is_no_program() -> None:
         refold.record(survey(None, None))  # type: ignore[arg-type]  # that is the point
 
 
+@pytest.mark.parametrize("call", CALLS)
+def test_what_cannot_be_called_is_no_program(call: str, tmp_path: Path) -> None:
+    """And nothing is recorded."""
+    log = tmp_path / "a.jsonl"
+    given: dict[str, Any] = {"log": log, "program": 3}
+    if call == "fork":
+        given["into"] = tmp_path / "b.jsonl"
+    given_by_place = [given.pop("program")] if call.startswith("record") else []
+
+    async def asked() -> None:
+        await getattr(refold, call)(*given_by_place, **given)
+
+    with pytest.raises(OptionRefused, match=rf"{call}\(program=…\): expected a function.* int 3"):
+        asyncio.run(asked())
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_log_and_no_program_are_refused_by_name() -> None:
+    with pytest.raises(OptionRefused, match=r"reexecute\(log=…\): expected a path; found NoneType"):
+        refold.reexecute(None)  # type: ignore[arg-type]  # that is the point
+    with pytest.raises(OptionRefused, match=r"record\(program=…\): expected a function.*NoneType"):
+        refold.record(None)  # type: ignore[arg-type]  # that is the point
+
+
+@pytest.mark.parametrize(
+    ("ask", "problem"),
+    [(lambda _question: 3, "3 is not of type 'string'"), (lambda: "yes", "TypeError")],
+)
+def test_why_a_question_stays_open_is_said(
+    ask: Callable[..., Any], problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An answer that does not fit, and an `ask` that raises, suspend the run."""
+
+    async def program(run: refold.Run, _input: Any) -> Any:
+        return await run.ask("Ready?", {"type": "string"})
+
+    recording = refold.record(program, log=tmp_path / "a.jsonl", ask=ask)
+
+    assert recording.status == "suspended"
+    said = capsys.readouterr().err
+    assert said.startswith("refold: the question 'Ready?' stays open: ")
+    assert problem in said
+
+
 def test_a_model_may_be_named_by_a_text(tmp_path: Path) -> None:
     script = tmp_path / "replies.yaml"
     script.write_text("- Twice a day.\n")

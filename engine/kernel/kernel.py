@@ -20,7 +20,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding import digest
-from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.canonical import Json, kind_of
 from refold.engine.encoding.conversation import Conversations
 from refold.engine.encoding.plain import members_to_json, to_json
 from refold.engine.encoding.secret import handles_in, refuse_handles
@@ -810,6 +810,7 @@ class Kernel:
 
     def start(self, delegation: Delegation) -> Child:
         """Start a child, or reject it: then its outcome is there at once (CONTRACT.md §7)."""
+        _check_delegation(delegation)
         name = program_name(delegation.program)
         if self.secrets:
             refuse_handles("a child", [delegation.input, delegation.brief])
@@ -861,6 +862,10 @@ class Kernel:
 
     def join(self, children: tuple[Child, ...], *, first: bool = False) -> Pending:
         """Wait for children: all, in the order asked, or whichever is first."""
+        for child in children:
+            _check_child("join", child)
+        if first and not children:
+            raise UsageError("run.join_first() was given no child, and would wait for ever")
         pending = Pending("", "join", "")
         join = Join(children, first, pending)
         if not children or join.is_settled():
@@ -877,6 +882,7 @@ class Kernel:
 
     def cancel_child(self, child: Child) -> None:
         """Ask for the end of a child; its outcome is still delivered to a join."""
+        _check_child("cancel", child)
         if child.outcome is None:
             self.emit(EffectCancelled("child"), child.call)
             self.wanted.append(GiveUp(child.call))
@@ -890,6 +896,19 @@ class Kernel:
             if join.is_settled():
                 self._joins.remove(join)
                 join.pending.resolve(None, None)
+
+
+def _check_delegation(delegation: object) -> None:
+    if not isinstance(delegation, Delegation):
+        what = "a child is asked for as run.delegate(refold.Delegation(program=…))"
+        raise UsageError(f"{what}; found {kind_of(delegation)}")
+
+
+def _check_child(call: str, child: object) -> None:
+    if not isinstance(child, Child):
+        what = f"run.{call} takes what run.start returned"
+        several = ", one by one: run.join(*children)" if isinstance(child, list | tuple) else ""
+        raise UsageError(f"{what}{several}; found {kind_of(child)}")
 
 
 def _takes_what_is_left(delegation: Delegation) -> bool:

@@ -85,7 +85,7 @@ def is_engines(file: str) -> bool:
 
 def is_librarys(file: str) -> bool:
     """Return whether a source file belongs to Refold, to Python or to an installed package."""
-    return file.startswith((_STDLIB, _OURS)) or "-packages/" in file
+    return file.startswith((_STDLIB, _OURS, "<frozen ", "<attrs ")) or "-packages/" in file
 
 
 def is_asyncios(file: str) -> bool:

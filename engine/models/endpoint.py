@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, ClassVar, Final
+from urllib.request import getproxies, proxy_bypass
 
 from refold.engine.encoding.canonical import Json, check, encode
 from refold.engine.errors import ExtraMissing, ModelError, NotCanonical
@@ -182,12 +183,32 @@ def _failure(model: str, sdk: Any, error: Exception, secrets: tuple[str, ...]) -
     if isinstance(error, sdk.APITimeoutError):
         return ModelError(model, "no answer in time", "timed_out")
     if isinstance(error, sdk.APIConnectionError):
-        return ModelError(model, short(f"{error} {error.__cause__ or ''}", secrets), "connection")
+        said = f"{error} {error.__cause__ or ''}{_asked(error.request.url)}"
+        if "CERTIFICATE_VERIFY_FAILED" in said:
+            said += "; SSL_CERT_FILE names the certificates that are trusted"
+        return ModelError(model, short(said, secrets), "connection")
     if isinstance(error, sdk.APIStatusError):
         status = error.response.status_code
         words = _words(error.response.text) or error.response.reason_phrase or "no reason given"
         return ModelError(model, short(words, secrets), f"http_{status}")
     return ModelError(model, short(f"{type(error).__name__}: {error}", secrets), "raised")
+
+
+def _asked(url: Any) -> str:
+    """Return which server was asked, and by which proxy: both may be another than was meant.
+
+    Without user names, passwords, and paths: these may be secret.
+    """
+    if not url.host:
+        return f" The base URL is {str(url)[:80]!r}."
+    asked = f" at {url.scheme}://{url.netloc.decode()}"
+    proxies = getproxies()
+    for name in (f"{url.scheme}_proxy", "all_proxy"):
+        proxy = proxies.get(name.removesuffix("_proxy"))
+        if proxy and not proxy_bypass(url.host):
+            host = proxy.rpartition("//")[2].rpartition("@")[2]
+            return f"{asked}, through the proxy {host} of {name.upper()}"
+    return asked
 
 
 def _words(text: str) -> str:

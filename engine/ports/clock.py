@@ -4,6 +4,8 @@ import datetime as dt
 
 import attrs
 
+from refold.engine.errors import OptionRefused
+
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -13,6 +15,13 @@ class FixedClock:
 
     at: dt.datetime = _EPOCH
     """An aware time."""
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse a text, and a time that does not say of which zone it is."""
+        at: object = self.at
+        if not (isinstance(at, dt.datetime) and at.utcoffset() is not None):
+            expected = "an aware time: datetime(2026, 1, 31, tzinfo=UTC)"
+            raise OptionRefused("FixedClock", "at", expected, f"{self.at!r}")
 
     def time_us(self) -> int:
         """Return microseconds since 1970-01-01T00:00Z."""

@@ -1,10 +1,12 @@
 """The one request to run a child (CONTRACT.md §7): imperative, does nothing itself."""
 
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 import attrs
 
-from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.canonical import Json, kind_of
+from refold.engine.errors import UsageError
 from refold.engine.events.limits import Limits
 from refold.engine.ports.ports import Policy, Program, Reference, Tool
 
@@ -42,6 +44,23 @@ class Delegation:
     runner: str = ""
     """`in-process`, `subprocess`, or another name given to `record`; empty for the default."""
 
+    def __attrs_post_init__(self) -> None:
+        """Refuse what is of another kind, where the caller's own line is still in the traceback."""
+        for name, kinds, expected in _KINDS:
+            value = getattr(self, name)
+            if not isinstance(value, kinds):
+                raise _refused(name, expected, value)
+        names: Any = self.tools
+        if isinstance(names, str):
+            raise _refused("tools", f"a list of names: tools=[{names!r}]", names)
+        for each in names or ():
+            if not isinstance(each, str):
+                expected = "names of the caller's tools; the child's own stand in own_tools"
+                raise _refused("tools", expected, each)
+        for tool in self.own_tools:
+            if not hasattr(tool, "parameters"):
+                raise _refused("own_tools", "tools, as @refold.tool makes them", tool)
+
     def as_json(self, *, program: str, limits: Limits) -> dict[str, Any]:
         """Return what the log holds: names and plain data, and the limits that were granted."""
         asked: dict[str, Any] = {"program": program}
@@ -60,3 +79,17 @@ class Delegation:
         if policy:
             asked["policy"] = policy
         return asked
+
+
+def _refused(name: str, expected: str, value: object) -> UsageError:
+    return UsageError(f"Delegation({name}=…): expected {expected}; found {kind_of(value)}")
+
+
+_KINDS: Final[Sequence[tuple[str, Any, str]]] = (
+    ("levels", int | None, "a number of levels"),
+    ("limits", Limits | None, "refold.Limits(max_depth=…)"),
+    ("own_tools", Iterable, "a list of tools"),
+    ("part", int | None, "a number of tokens"),
+    ("policy", Policy, "a refold.Policy(…)"),
+)
+"""Members that else fail far from the line that gave them."""

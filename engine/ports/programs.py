@@ -87,6 +87,8 @@ def reference_from(text: str) -> Reference:
     if text in SHIPPED:
         return SHIPPED[text]
     source, colon, name = text.rpartition(":")
+    if text.endswith(".py"):
+        raise ProgramNotFound(text, f"name its function, too: {text}:NAME")
     if not colon or not source or not name:
         raise ProgramNotFound(text, "expected module:function, file.py:function, or a shipped name")
     if source.endswith(".py"):

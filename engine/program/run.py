@@ -17,7 +17,7 @@ from typing import Any, Never, ParamSpec, TypeVar, overload
 
 import attrs
 
-from refold.engine.encoding.canonical import Json
+from refold.engine.encoding.canonical import Json, kind_of
 from refold.engine.encoding.conversation import no_messages
 from refold.engine.encoding.secret import Secret, refuse_handles
 from refold.engine.errors import UsageError
@@ -62,6 +62,12 @@ def _text_of(path: str | os.PathLike[str]) -> str | None:
         return Path(path).read_text(encoding="utf-8")
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         return None
+
+
+def _check_kind(call: str, expected: str, is_so: bool, found: object) -> None:  # noqa: FBT001 - said by the caller
+    """Refuse before the world is asked: what only the live run raises, no replay could repeat."""
+    if not is_so:
+        raise UsageError(f"run.{call} takes {expected}; found {kind_of(found)}")
 
 
 def _unnamed(tool: Tool) -> UsageError:
@@ -148,6 +154,7 @@ class _Face:
 
         Never for secrets, for the log holds the value: `secret` gives a handle.
         """
+        _check_kind("environment", "the name of a variable", isinstance(name, str), name)
         value: str | None = self._kernel.values.draw(
             "environment", name, lambda: os.environ.get(name)
         )
@@ -171,6 +178,7 @@ class _Face:
         Raises:
             NotCanonical: live, where what `make` returns cannot be held by a log.
         """
+        _check_kind("settings", "a function without arguments", callable(make), make)
         return self._kernel.values.draw("settings", name, make)
 
     @property

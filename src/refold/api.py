@@ -34,7 +34,7 @@ from refold.engine.ports.ports import (
 from refold.engine.runners.recording import Recording
 from refold.engine.runners.recording import record as _record
 from refold.engine.runners.recording import record_async as _record_async
-from refold.options import Tools, checked
+from refold.options import Tools, checked, shown
 
 if TYPE_CHECKING:
     from refold.engine.events.limits import Limits
@@ -206,19 +206,28 @@ _BLOCKS: Final = (
 
 
 def _told(recording: Recording) -> Recording:
-    """Say in one line that a run failed, to who does not look at the recording."""
+    """Say on standard error that a run failed, or why a question stays open."""
+    if sys.stderr is not None:
+        for question in recording.questions:
+            if question.problem:
+                asked = f"{question.question!r} stays open"
+                sys.stderr.write(f"refold: the question {asked}: {question.problem}\n")
     if not recording.ok and recording.status != "suspended" and sys.stderr is not None:
         sys.stderr.write(f"refold: {recording}\n")
     return recording
 
 
 def _check_program(call: str, program: object) -> None:
-    """Refuse what `survey(run, …)` returned, where `survey` is meant."""
+    """Refuse what `survey(run, …)` returned, where `survey` is meant, and what else is none."""
     if inspect.iscoroutine(program):
         name = program.__name__
         program.close()  # else Python warns that it was never awaited
         expected = f"the function itself: {call}({name}, input)"
         raise OptionRefused(call, "program", expected, f"a coroutine, {name}(…)")
+    may_be_none = () if call.startswith("record") else (None,)
+    if not (callable(program) or isinstance(program, str | Reference) or program in may_be_none):
+        expected = "a function, or a text: module:name, file.py:name"
+        raise OptionRefused(call, "program", expected, shown(program))
 
 
 def _is_checked(check: bool | None) -> bool:  # noqa: FBT001 - as `record` takes it
@@ -282,6 +291,7 @@ def reexecute(
     """
     from refold.replay.reexecute import reexecute as replay  # noqa: PLC0415 - who only records needs none
 
+    _check_program("reexecute", program)
     given = checked("reexecute", log=log, tools=tools, session=session, volatile=volatile)
     known = _with_shipped(log, given["tools"])
     session = _session_for(log, session)
@@ -349,6 +359,7 @@ def resume(
     """
     from refold.replay.resume.resume import resume as go_on  # noqa: PLC0415 - as in `reexecute`
 
+    _check_program("resume", program)
     options = checked(
         "resume",
         log=log,
@@ -545,6 +556,7 @@ def explore(
     """
     from refold.replay.what_if import explore as replay  # noqa: PLC0415 - as in `reexecute`
 
+    _check_program("explore", program)
     options = checked(
         "explore",
         log=log,
@@ -588,6 +600,7 @@ def sensitivity(
     """
     from refold.replay.what_if import sensitivity as replay  # noqa: PLC0415 - as in `reexecute`
 
+    _check_program("sensitivity", program)
     options = checked(
         "sensitivity", log=log, tools=tools, session=session, errors=errors, only=only
     )
@@ -634,6 +647,7 @@ def drift(
     """
     from refold.replay.partial.drift import drift as live  # noqa: PLC0415 - as in `reexecute`
 
+    _check_program("drift", program)
     options = checked(
         "drift",
         log=log,
@@ -691,6 +705,7 @@ def fork(
     """
     from refold.replay.resume.fork import fork as forked  # noqa: PLC0415 - as in `reexecute`
 
+    _check_program("fork", program)
     options = checked(
         "fork",
         log=log,

@@ -91,8 +91,9 @@ def checked(call: str, **options: Any) -> dict[str, Any]:
     """
     for name, value in options.items():
         kind = _KINDS.get(name)
-        if value is not None and kind is not None and not kind.fits(value):
-            raise OptionRefused(call, name, kind.expected, found(value))
+        is_default = value is None and (name != "log" or call.startswith("record"))
+        if not is_default and kind is not None and not kind.fits(value):
+            raise OptionRefused(call, name, kind.expected, shown(value))
     ready = dict(options)
     if "tools" in options:
         ready["tools"] = _tools(call, options["tools"])
@@ -106,7 +107,7 @@ def checked(call: str, **options: Any) -> dict[str, Any]:
     return ready
 
 
-def found(value: object) -> str:
+def shown(value: object) -> str:
     """Return the kind and the text of what was passed, in at most 80 characters."""
     return f"{type(value).__name__} {value!r}"[:80]
 
@@ -116,7 +117,7 @@ def _tools(call: str, tools: Any) -> list[Tool]:
         name = getattr(tools, "name", getattr(tools, "__name__", "…"))
         raise OptionRefused(call, "tools", f"a list: tools=[{name}]", "one tool")
     if not _is_list(tools):
-        raise OptionRefused(call, "tools", "a list of tools and functions", found(tools))
+        raise OptionRefused(call, "tools", "a list of tools and functions", shown(tools))
     ready: dict[str, Tool] = {}
     for each in tools:
         tool = as_tool(each)
@@ -139,5 +140,5 @@ def _model(call: str, place: str, model: Any) -> Any:
         except ModelNotFound as error:
             raise OptionRefused(call, place, _MODEL, str(error)) from error
     if not _has("complete")(model):
-        raise OptionRefused(call, place, _MODEL, found(model))
+        raise OptionRefused(call, place, _MODEL, shown(model))
     return model

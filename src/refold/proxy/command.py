@@ -163,6 +163,9 @@ def _terminal(size: Size) -> tuple[int, int]:
 
 
 def _why_not(name: str, error: Exception) -> str:
+    file = name.partition(":")[0]
+    if file.endswith(".py") and isinstance(error, FileNotFoundError | PermissionError):
+        return f"{name}: {error.strerror} as a command; a script runs as -- python {file}"
     if isinstance(error, FileNotFoundError) and "/" not in name:
         return f"{name}: command not found"
     return f"{name}: {getattr(error, 'strerror', None) or error}"

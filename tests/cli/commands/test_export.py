@@ -41,3 +41,13 @@ def test_it_is_printed_where_that_is_asked_for(
     assert not Path("-").exists()
     assert refused.exit_code == 2
     assert "leave out one" in refused.stderr
+
+
+def test_the_choices_of_an_option_that_is_missing_are_told_in_one_line(
+    survey_log: Path, invoke: Invoke
+) -> None:
+    """And not with escaped line ends."""
+    said = invoke("export", survey_log)
+
+    assert said.exit_code == 2
+    assert "Choose from: html, perfetto, markdown" in said.stderr

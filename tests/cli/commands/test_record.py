@@ -178,6 +178,7 @@ def test_an_option_for_what_is_printed_is_suggested(invoke: Invoke) -> None:
         (["--volatile-text", "(", "--", "true"], "no regular expression"),
         (["--log", "a.1.jsonl", "--", "true"], "may not end in a number"),
         (["--", "no-such-command"], "no-such-command: command not found"),
+        (["--", "agent.py:main"], "a script runs as -- python agent.py"),
     ],
 )
 def test_what_is_wrong_is_said(arguments: list[str], says: str, invoke: Invoke) -> None:

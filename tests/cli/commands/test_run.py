@@ -113,6 +113,15 @@ def test_what_is_wrong_with_the_call_is_usage_and_nothing_is_recorded(
     assert not list(folder.glob("**/*.jsonl"))
 
 
+def test_a_program_is_no_agent_and_is_told_how_it_runs(folder: Path, invoke: Invoke) -> None:
+    """Whatever else is missing from the call."""
+    said = invoke("run", folder / "orchestrate.py:main")
+
+    assert said.exit_code == 2
+    assert "is no agent file" in said.stderr
+    assert "`refold record -- python orchestrate.py`" in said.stderr
+
+
 def test_a_log_that_is_there_is_never_overwritten(folder: Path, invoke: Invoke) -> None:
     _run(invoke, folder)
 

@@ -107,8 +107,29 @@ def test_nobody_listening_is_a_connection_error(adapter: Adapter) -> None:
     error = failure(at(adapter, gone, max_retries=0), ASKED)
 
     assert error.code == "connection"
+    assert error.message.endswith(f"Connection refused at {gone}")
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", int(gone.rpartition(":")[2])))
+
+
+def test_a_proxy_that_is_gone_is_named(adapter: Adapter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its variable, and without the password that its address may hold."""
+    with ModelServer({}) as server:
+        gone = server.url.removeprefix("http://")
+    monkeypatch.setenv("HTTP_PROXY", f"http://me:hush@{gone}")
+    monkeypatch.setenv("NO_PROXY", "")
+
+    error = failure(at(adapter, "http://models.invalid", max_retries=0), ASKED)
+
+    assert error.message.endswith(
+        f"at http://models.invalid, through the proxy {gone} of HTTP_PROXY"
+    )
+
+
+def test_a_base_url_that_is_none_is_shown(adapter: Adapter) -> None:
+    error = failure(at(adapter, "models", max_retries=0), ASKED)
+
+    assert "The base URL is 'models" in error.message
 
 
 def test_no_answer_in_time_is_timed_out(adapter: Adapter) -> None:

@@ -69,6 +69,11 @@ def test_what_is_no_name_is_refused(text: str) -> None:
         reference_from(text)
 
 
+def test_a_file_without_a_function_is_told_so() -> None:
+    with pytest.raises(ProgramNotFound, match=r"name its function, too: x/y\.py:NAME"):
+        reference_from("x/y.py")
+
+
 def test_what_is_shipped_is_known_by_its_name_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """By whom it belongs to: finding programs knows none by itself."""
     monkeypatch.setattr(programs, "SHIPPED", {})

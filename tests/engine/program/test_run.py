@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import datetime as dt
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -545,3 +546,93 @@ def test_a_program_is_known_by_its_loop(tmp_path: Path) -> None:
 
     assert ran(tmp_path, program).output == [True, True]
     assert current_run() is None
+
+
+# --- mistakes ----------------------------------------------------------------------------------
+
+
+async def _nothing(_run: Run, _input: Any) -> None: ...
+
+
+def _child(**members: Any) -> Delegation:
+    return Delegation(**({"program": _nothing} | members))
+
+
+async def _joined_outcome(run: Run) -> Any:
+    return await run.join(await run.delegate(_child()))  # type: ignore[arg-type]
+
+
+async def _joined_unawaited(run: Run) -> Any:
+    return await run.join(run.start(_child()))  # type: ignore[arg-type]
+
+
+async def _environment(run: Run) -> Any:
+    return run.environment(3)  # type: ignore[arg-type]
+
+
+async def _settings(run: Run) -> Any:
+    return run.settings("fetch", 3)  # type: ignore[arg-type]
+
+
+async def _cancelled_text(run: Run) -> Any:
+    run.cancel("child")  # type: ignore[arg-type]
+
+
+MISTAKES: list[tuple[Callable[[Any], Any], str]] = [
+    (
+        lambda run: run.delegate("x"),
+        "run.delegate(refold.Delegation(program=…)); found builtins.str",
+    ),
+    (lambda run: run.start(_nothing), "refold.Delegation(program=…)); found builtins.function"),
+    (lambda run: run.join([1]), "run.start returned, one by one: run.join(*children); found"),
+    (lambda run: run.join_first(), "run.join_first() was given no child"),
+    (lambda run: run.join_first("x"), "takes what run.start returned; found builtins.str"),
+    (_joined_outcome, "run.join takes what run.start returned; found"),
+    (_joined_unawaited, "found builtins.coroutine (is an await missing?)"),
+    (_cancelled_text, "run.cancel takes what run.start returned; found builtins.str"),
+    (_environment, "run.environment takes the name of a variable; found builtins.int"),
+    (_settings, "run.settings takes a function without arguments; found builtins.int"),
+    (
+        lambda run: run.delegate(_child(limits={"max_depth": 1})),
+        "expected refold.Limits(max_depth=…)",
+    ),
+    (lambda run: run.delegate(_child(levels="1")), "expected a number of levels; found"),
+    (lambda run: run.delegate(_child(part="1")), "expected a number of tokens; found"),
+    (lambda run: run.delegate(_child(policy={})), "expected a refold.Policy(…); found"),
+    (
+        lambda run: run.delegate(_child(tools="search")),
+        "expected a list of names: tools=['search']",
+    ),
+    (lambda run: run.delegate(_child(tools=[search])), "the child's own stand in own_tools; found"),
+    (lambda run: run.delegate(_child(own_tools=search)), "expected a list of tools; found"),
+    (lambda run: run.delegate(_child(own_tools=[_nothing])), "as @refold.tool makes them; found"),
+]
+
+
+@pytest.mark.filterwarnings("ignore:run.start")
+@pytest.mark.parametrize(("mistake", "said"), MISTAKES)
+def test_a_usual_mistake_is_said_in_the_words_of_the_caller(
+    mistake: Callable[[Any], Any], said: str, tmp_path: Path
+) -> None:
+    """With the line that made it, and in the same words by a re-execution."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        return await mistake(run)
+
+    recording = ran(tmp_path, program)
+
+    assert recording.error is not None
+    assert recording.error.message.startswith("UsageError: ")
+    assert said in recording.error.message
+    assert "test_run.py:" in recording.where
+
+
+def test_what_python_itself_raises_is_told_by_the_programs_line(tmp_path: Path) -> None:
+    """Not by one of `<frozen os>`, where the error was raised."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        return os.environ[run.depth]  # type: ignore[index]  # that is the point
+
+    recording = ran(tmp_path, program)
+
+    assert "test_run.py:" in recording.where

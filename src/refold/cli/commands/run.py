@@ -36,8 +36,20 @@ that waits for a person goes on with `refold resume`.
 """
 
 
+def _an_agent(_context: click.Context, _parameter: click.Parameter, agent: Path) -> Path:
+    """Refuse a program: many take this command for the one that runs them."""
+    file = agent.name.partition(":")[0]
+    if file.endswith(".py"):
+        raise click.UsageError(
+            f"{agent} is no agent file (AGENT.md): a script that calls refold.record is run as "
+            f"`python {file}`, and one that knows nothing of Refold as "
+            f"`refold record -- python {file}`"
+        )
+    return agent
+
+
 @click.command("run", epilog=page(_PAGE))
-@click.argument("agent", metavar="AGENT.md", type=LOG)
+@click.argument("agent", metavar="AGENT.md", type=LOG, callback=_an_agent)
 @click.option(
     "--task", required=True, help="What the agent is to do; - reads it from standard input."
 )

@@ -78,7 +78,7 @@ def _say_usage(error: click.ClickException) -> None:
     context = getattr(error, "ctx", None)
     if context is not None:
         output.hint(context.get_usage())
-    output.complain(error.format_message())
+    output.complain(" ".join(error.format_message().split()))  # choices stand on lines of their own
     if context is not None:
         output.hint(f"`{context.command_path} --help` has examples.")
 
