@@ -14,6 +14,7 @@ from pathlib import Path
 import attrs
 
 from tests.benchmarks import (
+    bench_audits,
     bench_log,
     bench_page,
     bench_run,
@@ -43,6 +44,7 @@ _SECTIONS = {
     "crowds": Section("One of many branches, one child", bench_run.crowds, _SLOW),
     "lengths": Section("One of few, and one of many", bench_run.lengths, _SLOW * 2),
     "watched": Section("One request of a watched command", bench_watched.jobs, _SLOW),
+    "audits": Section("One of many logs", bench_audits.jobs, _SLOW * 2),
     "start": Section("Starting", lambda _folder: bench_start.jobs(), _SLOW),
 }
 

@@ -23,6 +23,17 @@ async def doubling_more(run: refold.Run, number: int) -> Any:
     return await run.tool("double", number=number + 1)
 
 
+@refold.tool(effect="pure")
+def doubled(number: int) -> int:
+    """Double a number."""
+    return 2 * number
+
+
+async def doubling_often(run: refold.Run, count: int) -> int:
+    """Call one tool, one time after the other."""
+    return sum([await run.tool(doubled, number=number) for number in range(count)])
+
+
 async def printing(run: refold.Run, _: Any) -> None:
     """Print to both streams."""
     print("to the output")  # noqa: T201 - that is the point
