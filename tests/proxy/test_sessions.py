@@ -394,6 +394,9 @@ def test_a_proxy_is_held_open_for_an_agent_elsewhere(
             "replay", "run.jsonl", "--", sys.executable, "-c", asks, folder=tmp_path
         )
         assert (again.returncode, again.stdout) == (0, "200\n"), again.stderr
+        shown = refold_does("show", "run.jsonl", folder=tmp_path).stdout
+        assert "completed listen" in shown
+        assert "│  command" not in shown, "it started none"
 
 
 def test_a_proxy_cannot_be_held_open_at_what_is_no_address(tmp_path: Path) -> None:

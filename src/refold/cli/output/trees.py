@@ -124,7 +124,9 @@ def _seen(node: RunNode) -> list[list[Part]]:
     """Return what a conversation of a watched command did, and the command itself."""
     if node.guarantee:
         given = node.input.get("command") if isinstance(node.input, dict) else None
-        return [[f"command   {shlex.join(map(str, given))}"]] if isinstance(given, list) else []
+        if not isinstance(given, list) or not given:  # held open: it started none
+            return []
+        return [[f"command   {shlex.join(map(str, given))}"]]
     uses = ", ".join(map(_use, node.tools))
     if uses and not node.requests and node.log_state == "none":  # an MCP server
         return [[f"tools: {uses}"]]
