@@ -65,7 +65,10 @@ def _text_of(path: str | os.PathLike[str]) -> str | None:
 
 
 def _check_kind(call: str, expected: str, is_so: bool, found: object) -> None:  # noqa: FBT001 - said by the caller
-    """Refuse before the world is asked: what only the live run raises, no replay could repeat."""
+    """Refuse before anything is written or asked.
+
+    A number for a text would damage the log, and what only the live run raises no replay repeats.
+    """
     if not is_so:
         raise UsageError(f"run.{call} takes {expected}; found {kind_of(found)}")
 
@@ -135,6 +138,7 @@ class _Face:
 
         Draws in one stream, or in another scope, never shift a second.
         """
+        _check_kind("random", "the name of a stream", isinstance(stream, str), stream)
         return self._kernel.values.stream(stream)
 
     def read_text(self, path: str | os.PathLike[str]) -> str | None:
@@ -169,6 +173,7 @@ class _Face:
         read just before a tool runs, stands in no log, and is taken out of whatever comes back from
         now on.
         """
+        _check_kind("secret", "the name of a secret", isinstance(name, str), name)
         self._kernel.hand_out(name)
         return Secret(name)
 
@@ -200,6 +205,7 @@ class _Face:
         A marker is no call: it takes no ordinal, and one that the program no longer asks for is
         passed over (CONTRACT.md §9.8).
         """
+        _check_kind("patched", "a text", isinstance(marker, str), marker)
         return self._kernel.values.patched(marker)
 
     def annotate(
@@ -221,6 +227,7 @@ class _Face:
             NotCanonical: `data` cannot be held by a log.
             UsageError: `measured` holds what is no pointer.
         """
+        _check_kind("annotate", "a text, and then data", isinstance(text, str), text)
         self._kernel.values.annotate(text, data, measured, ids)
 
     def _request(

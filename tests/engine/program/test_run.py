@@ -21,6 +21,7 @@ from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import ToolDefinition
 from refold.engine.program.run import PlainRun, Run, current_run
 from refold.engine.runners.recording import Recording, record
+from refold.replay.audit.verify import verify
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import DelegationTool, tool
 from tests.support.steps import fetch, search
@@ -566,12 +567,11 @@ async def _joined_unawaited(run: Run) -> Any:
     return await run.join(run.start(_child()))  # type: ignore[arg-type]
 
 
-async def _environment(run: Run) -> Any:
-    return run.environment(3)  # type: ignore[arg-type]
+def _at_once(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    async def mistake(run: Run) -> Any:
+        return call(run)
 
-
-async def _settings(run: Run) -> Any:
-    return run.settings("fetch", 3)  # type: ignore[arg-type]
+    return mistake
 
 
 async def _cancelled_text(run: Run) -> Any:
@@ -590,8 +590,16 @@ MISTAKES: list[tuple[Callable[[Any], Any], str]] = [
     (_joined_outcome, "run.join takes what run.start returned; found"),
     (_joined_unawaited, "found builtins.coroutine (is an await missing?)"),
     (_cancelled_text, "run.cancel takes what run.start returned; found builtins.str"),
-    (_environment, "run.environment takes the name of a variable; found builtins.int"),
-    (_settings, "run.settings takes a function without arguments; found builtins.int"),
+    (_at_once(lambda run: run.environment(3)), "takes the name of a variable; found builtins.int"),
+    (_at_once(lambda run: run.settings("a", 3)), "takes a function without arguments; found"),
+    (_at_once(lambda run: run.annotate(3)), "takes a text, and then data; found builtins.int"),
+    (_at_once(lambda run: run.random(3)), "takes the name of a stream; found builtins.int"),
+    (_at_once(lambda run: run.patched(3)), "run.patched takes a text; found builtins.int"),
+    (_at_once(lambda run: run.secret(3)), "takes the name of a secret; found builtins.int"),
+    (lambda run: run.delegate(_child(brief=3)), "Delegation(brief=…): expected a text; found"),
+    (lambda run: run.delegate(_child(agent=3)), "Delegation(agent=…): expected an agent's name"),
+    (lambda run: run.delegate(_child(tool=3)), "Delegation(tool=…): expected a tool's name"),
+    (lambda run: run.delegate(_child(runner=3)), "Delegation(runner=…): expected a runner's name"),
     (
         lambda run: run.delegate(_child(limits={"max_depth": 1})),
         "expected refold.Limits(max_depth=…)",
@@ -625,6 +633,7 @@ def test_a_usual_mistake_is_said_in_the_words_of_the_caller(
     assert recording.error.message.startswith("UsageError: ")
     assert said in recording.error.message
     assert "test_run.py:" in recording.where
+    assert verify(recording.log).intact
 
 
 def test_what_python_itself_raises_is_told_by_the_programs_line(tmp_path: Path) -> None:
