@@ -67,6 +67,7 @@ def test_the_help_of_record_explains_each_of_them() -> None:
         ("clock", 0, "a refold.FixedClock(…)"),
         ("redaction", {"secrets": ["x"]}, "refold.Redaction(…)"),
         ("secrets", ["KEY"], "a dict"),
+        ("secrets", {"KEY": 3}, "a dict of texts by name"),
         ("volatile", "tool:x/result", "a list of texts"),
         ("runner", subprocess, "a runner's name"),
         ("runners", ["subprocess"], "a dict"),
@@ -131,6 +132,13 @@ def test_what_a_program_returned_is_no_program() -> None:
 
     with pytest.raises(OptionRefused, match=r"record\(survey, input\); found a coroutine"):
         refold.record(survey(None, None))  # type: ignore[arg-type]  # that is the point
+
+
+def test_secrets_that_are_refused_are_not_shown() -> None:
+    with pytest.raises(OptionRefused) as refused:
+        refold.record(greet, "Ada", secrets={"KEY": "hush", "PORT": 3})  # type: ignore[dict-item]
+
+    assert refused.value.found == "dict"
 
 
 @pytest.mark.parametrize("call", CALLS)

@@ -746,6 +746,10 @@ class Kernel:
         Raises:
             LimitReached: the run may ask no more.
         """
+        if not (isinstance(which, str) or hasattr(which, "name")):
+            raise UsageError(
+                f"run.model(model=…): expected a model or its name; found {kind_of(which)}"
+            )
         name = which if isinstance(which, str) else which.name
         model = self.models.get(which) if isinstance(which, str) else which
         prefix = self._conversations.prefix(request.messages, may_have_handles=bool(self.secrets))

@@ -70,7 +70,13 @@ _KINDS: Final[Mapping[str, _Kind]] = {
         lambda value: isinstance(value, str), "a runner's name: in-process, subprocess"
     ),
     "runners": _MAPPING,
-    "secrets": _MAPPING,
+    "secrets": _Kind(
+        lambda value: (
+            isinstance(value, Mapping)
+            and all(isinstance(each, str) for pair in value.items() for each in pair)
+        ),
+        "a dict of texts by name",
+    ),
     "seed": _Kind(lambda value: isinstance(value, str | int), "a number or a text"),
     "session": _Kind(_has("bind", "snapshot", "observe"), "a refold.Session()"),
     "sources": _Kind(_has("tools", "model", "children"), "refold.Sources(…)"),
@@ -93,7 +99,8 @@ def checked(call: str, **options: Any) -> dict[str, Any]:
         kind = _KINDS.get(name)
         is_default = value is None and (name != "log" or call.startswith("record"))
         if not is_default and kind is not None and not kind.fits(value):
-            raise OptionRefused(call, name, kind.expected, shown(value))
+            said = type(value).__name__ if name == "secrets" else shown(value)
+            raise OptionRefused(call, name, kind.expected, said)
     ready = dict(options)
     if "tools" in options:
         ready["tools"] = _tools(call, options["tools"])

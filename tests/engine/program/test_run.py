@@ -596,6 +596,7 @@ MISTAKES: list[tuple[Callable[[Any], Any], str]] = [
     (_at_once(lambda run: run.random(3)), "takes the name of a stream; found builtins.int"),
     (_at_once(lambda run: run.patched(3)), "run.patched takes a text; found builtins.int"),
     (_at_once(lambda run: run.secret(3)), "takes the name of a secret; found builtins.int"),
+    (lambda run: run.model([], model=3), "expected a model or its name; found builtins.int"),
     (lambda run: run.delegate(_child(brief=3)), "Delegation(brief=…): expected a text; found"),
     (lambda run: run.delegate(_child(agent=3)), "Delegation(agent=…): expected an agent's name"),
     (lambda run: run.delegate(_child(tool=3)), "Delegation(tool=…): expected a tool's name"),
