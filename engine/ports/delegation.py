@@ -86,14 +86,10 @@ def _refused(name: str, expected: str, value: object) -> UsageError:
 
 
 _KINDS: Final[Sequence[tuple[str, Any, str]]] = (
-    ("agent", str, "an agent's name"),
-    ("brief", str, "a text"),
     ("levels", int | None, "a number of levels"),
     ("limits", Limits | None, "refold.Limits(max_depth=…)"),
     ("own_tools", Iterable, "a list of tools"),
     ("part", int | None, "a number of tokens"),
     ("policy", Policy, "a refold.Policy(…)"),
-    ("runner", str, "a runner's name"),
-    ("tool", str, "a tool's name"),
 )
-"""Members that else fail far from the line that gave them, or damage the log."""
+"""Members that else fail far from the line that gave them."""

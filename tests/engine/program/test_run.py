@@ -597,10 +597,6 @@ MISTAKES: list[tuple[Callable[[Any], Any], str]] = [
     (_at_once(lambda run: run.patched(3)), "run.patched takes a text; found builtins.int"),
     (_at_once(lambda run: run.secret(3)), "takes the name of a secret; found builtins.int"),
     (lambda run: run.model([], model=3), "expected a model or its name; found builtins.int"),
-    (lambda run: run.delegate(_child(brief=3)), "Delegation(brief=…): expected a text; found"),
-    (lambda run: run.delegate(_child(agent=3)), "Delegation(agent=…): expected an agent's name"),
-    (lambda run: run.delegate(_child(tool=3)), "Delegation(tool=…): expected a tool's name"),
-    (lambda run: run.delegate(_child(runner=3)), "Delegation(runner=…): expected a runner's name"),
     (
         lambda run: run.delegate(_child(limits={"max_depth": 1})),
         "expected refold.Limits(max_depth=…)",
