@@ -8,6 +8,7 @@ calls this to say: the command line knows the tools that Refold ships, `replay` 
 became of each, and of all of them, is told by `replay.bulk.report`.
 """
 
+import functools
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,7 +30,7 @@ from refold.engine.errors import (
 )
 from refold.engine.log import read_entries
 from refold.engine.log.damage import TORN_TAIL
-from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, check_root, root_of
+from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, Folder, check_root, root_of
 from refold.engine.log.pack import opened
 from refold.engine.ports.ports import Program, Reference
 from refold.engine.ports.programs import load, names_shipped, program_name
@@ -165,9 +166,17 @@ def _program_of(path: Path) -> str:
 
 
 def _refuse_damage(path: Path) -> None:
-    damage = next((one for one in verify(path).damage if one.what != TORN_TAIL), None)
+    beside = _listed(path.parent, path.parent.stat().st_mtime_ns)
+    found = verify(path, beside=beside).damage
+    damage = next((one for one in found if one.what != TORN_TAIL), None)
     if damage is not None:
         raise damage.as_error()
+
+
+@functools.lru_cache(maxsize=1)
+def _listed(folder: Path, _changed_ns: int) -> Folder:
+    """Return a folder's logs, listed once for thousands of them, and anew where one was added."""
+    return Folder(folder)
 
 
 def _row(given: Path, program: str, report: ReplayReport) -> LogResult:

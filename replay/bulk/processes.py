@@ -20,6 +20,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -39,7 +40,7 @@ _BEGUN: Final = b'"begun"'
 _FRAME_BYTES: Final = 1024 * 1024 * 1024
 _CHUNK_BYTES: Final = 256 * 1024
 _FAULT: Final = 70
-_LOGS_MAX: Final = 32
+_LOGS_MAX: Final = 128
 """So many logs a fork takes at most."""
 
 Answer = tuple[tuple[LogResult, ...], str]
@@ -110,6 +111,7 @@ def serve(line: bytes) -> NoReturn:
         raise SystemExit("only a replay of many logs starts this")
     reference = Reference(**envelope["execute"])
     execute = load(reference)
+    import_module("refold.replay.reexecute.reexecute")  # or each fork would do it again
     write_all(protocol[1], _BEGUN + b"\n")
     gc.freeze()  # nothing that is imported by now is looked at in a fork, and so copied
     helper = _Helper(envelope, reference, execute, *protocol)
