@@ -21,14 +21,19 @@ from refold.replay.observed.record import read_record
 from tests.support.upstream import Upstream
 
 COUNTING = """
-import os, signal, sys
+import os, select, signal, sys
 count = {}
+woken, wake = os.pipe()
+os.set_blocking(wake, False)
+signal.set_wakeup_fd(wake)  # one that comes right before a read would be heeded after it
 def came(number, frame):
     count[number] = count.get(number, 0) + 1
     print("got", signal.Signals(number).name, count[number], flush=True)
 for each in (signal.SIGINT, signal.SIGTERM):
     signal.signal(each, came)
 print("ready", flush=True)
+while woken in select.select([0, woken], [], [])[0]:
+    os.read(woken, 64)
 sys.stdin.readline()
 print(count[int(sys.argv[1])], flush=True)
 """
@@ -193,7 +198,7 @@ def test_what_came_before_the_command_was_there_is_passed_on() -> None:
 
 
 INTERACTIVE = """
-import http.client, json, os, shutil, signal, sys, termios, tty, urllib.parse
+import http.client, json, os, select, shutil, signal, sys, termios, tty, urllib.parse
 base = urllib.parse.urlsplit(os.environ["OPENAI_BASE_URL"])
 
 def ask(text):
@@ -210,12 +215,21 @@ def resized(*_):
 def stopped(*_):
     print("stopped", flush=True)
 
+woken, wake = os.pipe()
+os.set_blocking(wake, False)
+signal.set_wakeup_fd(wake)  # as in COUNTING
 signal.signal(signal.SIGWINCH, resized)
 signal.signal(signal.SIGINT, stopped)
+
+def typed():
+    while woken in select.select([0, woken], [], [])[0]:
+        os.read(woken, 64)
+    return os.read(0, 1)
+
 before = termios.tcgetattr(0)
 tty.setcbreak(0)
 print("ready", sys.stdin.isatty(), sys.stdout.isatty(), flush=True)
-while (key := os.read(0, 1)) != b"q":
+while (key := typed()) != b"q":
     print("key", key.decode(), flush=True)
     ask(f"Hello! {key.decode()}")
 termios.tcsetattr(0, termios.TCSANOW, before)

@@ -1,5 +1,6 @@
 """Each message stands in a log once: requests name the prefix that it has (CONTRACT.md §2.4)."""
 
+import gc
 import math
 import sys
 import tracemalloc
@@ -89,11 +90,14 @@ def calls_of_prefix(known: Conversations, messages: tuple[Any, ...]) -> int:
         calls += event == "call"
 
     before = sys.getprofile()
+    gc.collect()
+    gc.disable()  # what is called when it comes by is no step
     sys.setprofile(count)
     try:
         known.prefix(messages)
     finally:
         sys.setprofile(before)
+        gc.enable()
     return calls
 
 
