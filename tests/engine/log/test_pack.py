@@ -221,14 +221,15 @@ def test_who_is_stopped_leaves_no_folder(tree: Path, tmp_path: Path, number: int
     """And ends by the signal."""
     packed = pack(tree, tmp_path / "report.refold")
     code = """
-import signal, sys
+import signal, sys, time
 from refold.engine.log.pack import opened
 for number in (signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, signal.SIG_DFL)  # below nohup, SIGHUP would be ignored
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with opened(sys.argv[1]) as root:
     print(root.parent, flush=True)
-    signal.pause()
+    while True:
+        time.sleep(0.05)  # a signal right before a pause would be heeded after it
 """
     with subprocess.Popen(
         [sys.executable, "-c", code, str(packed)],
