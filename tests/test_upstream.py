@@ -304,7 +304,7 @@ def test_after_its_end_nothing_listens_and_no_thread_is_left() -> None:
         upstream.wait_for_open(1)
     upstream.close()
 
-    assert threading.active_count() == before
+    assert threading.active_count() <= before  # fewer where an earlier test's has ended
     assert upstream.hung_up == 0
     with pytest.raises(ConnectionRefusedError):
         ask(upstream, path, {})

@@ -229,7 +229,7 @@ def test_a_folder_that_cannot_be_synced_leaves_no_file(
         LogWriter.create(path, started)
 
     assert not path.exists()
-    assert _descriptors() == before
+    assert _descriptors() <= before  # fewer where the collector closed an earlier test's
     LogWriter.create(path, started, durability="fast").close()
 
 
@@ -592,7 +592,7 @@ def test_a_resume_that_fails_lets_go_of_the_log(make_log: Callable[[int], Path])
     with pytest.raises(LogDamaged):
         LogWriter.resume(path)
 
-    assert _descriptors() == before
+    assert _descriptors() <= before  # fewer where the collector closed an earlier test's
     path.write_bytes(whole)
     LogWriter.resume(path).writer.close()
     path.unlink()
@@ -600,4 +600,4 @@ def test_a_resume_that_fails_lets_go_of_the_log(make_log: Callable[[int], Path])
     for opening in (LogWriter.resume, scan):
         with pytest.raises(LogMissing, match="not a plain file"):
             opening(path)
-    assert _descriptors() == before
+    assert _descriptors() <= before  # fewer where the collector closed an earlier test's

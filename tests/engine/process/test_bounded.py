@@ -37,7 +37,8 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
     assert living(text) == []
     assert set(psutil.Process().children()) <= before
-    assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
+    # Fewer where the collector closed an earlier test's.
+    assert len(list(Path("/proc/self/fd").iterdir())) <= descriptors
 
 
 def living(mark: str) -> list[int]:

@@ -43,7 +43,8 @@ def test_a_failed_start_leaves_no_descriptor_open() -> None:
     with pytest.raises(FileNotFoundError):
         start(["/no/such/program"], env={}, cwd="/")
 
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    # Fewer where the collector closed an earlier test's.
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
 
 
 def test_a_host_without_standard_streams_gives_its_child_sound_ones(tmp_path: Path) -> None:

@@ -80,11 +80,13 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
         idle.close()
 
     once(0)
-    before = len(list(Path("/dev/fd").iterdir())), threading.active_count()
+    descriptors, threads = len(list(Path("/dev/fd").iterdir())), threading.active_count()
     for number in range(1, 6):
         once(number)
 
-    assert (len(list(Path("/dev/fd").iterdir())), threading.active_count()) == before
+    # Fewer where an earlier test's have ended by now.
+    assert len(list(Path("/dev/fd").iterdir())) <= descriptors
+    assert threading.active_count() <= threads
 
 
 def test_of_a_program_that_leaves_nothing_is_said(caplog: pytest.LogCaptureFixture) -> None:

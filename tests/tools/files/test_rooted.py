@@ -131,7 +131,7 @@ def test_no_descriptor_is_left_open(root: Root) -> None:
     next(walk)
     walk.close()
 
-    assert open_descriptors() == before
+    assert open_descriptors() <= before  # fewer where the collector closed an earlier test's
 
 
 def test_a_walk_goes_in_the_order_of_names(root: Root) -> None:
