@@ -27,7 +27,8 @@ def interrupted_by_ctrl_c(log: Path, program: str, *more: str) -> str:
         child.send_signal(signal.SIGINT)
         _, errors = child.communicate(timeout=50)
 
-    assert child.returncode == -signal.SIGINT
+    # Python ends itself by the signal, or with 130 where another thread has not had it by then.
+    assert child.returncode in (-signal.SIGINT, 128 + signal.SIGINT)
     return errors
 
 
