@@ -37,6 +37,7 @@ from refold.engine.events.events import (
 from refold.engine.log import LogWriter, read_entries, scan
 from refold.engine.log.line import LINE_MAX, plain
 from refold.engine.ports.ports import Durability
+from tests.support.descriptors import open_descriptors
 
 NOTE = NoteAdded("n")
 
@@ -224,12 +225,12 @@ def test_a_folder_that_cannot_be_synced_leaves_no_file(
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", failing)
-    before = _descriptors()
+    before = open_descriptors()
     with pytest.raises(LogNameRefused, match="its folder cannot be synced"):
         LogWriter.create(path, started)
 
     assert not path.exists()
-    assert _descriptors() <= before  # fewer where the collector closed an earlier test's
+    assert open_descriptors() <= before  # fewer where the collector closed an earlier test's
     LogWriter.create(path, started, durability="fast").close()
 
 
@@ -579,20 +580,16 @@ def test_only_a_plain_file_is_resumed(tmp_path: Path, make_log: Callable[[int], 
             LogWriter.resume(tmp_path / f"{name}.jsonl")
 
 
-def _descriptors() -> set[str]:
-    return {path.name for path in Path("/proc/self/fd").iterdir()}
-
-
 def test_a_resume_that_fails_lets_go_of_the_log(make_log: Callable[[int], Path]) -> None:
     """The lock is free again, and no descriptor stays open."""
     path = make_log(3)
     whole = path.read_bytes()
     path.write_bytes(b"not a log\n")
-    before = _descriptors()
+    before = open_descriptors()
     with pytest.raises(LogDamaged):
         LogWriter.resume(path)
 
-    assert _descriptors() <= before  # fewer where the collector closed an earlier test's
+    assert open_descriptors() <= before  # fewer where the collector closed an earlier test's
     path.write_bytes(whole)
     LogWriter.resume(path).writer.close()
     path.unlink()
@@ -600,4 +597,4 @@ def test_a_resume_that_fails_lets_go_of_the_log(make_log: Callable[[int], Path])
     for opening in (LogWriter.resume, scan):
         with pytest.raises(LogMissing, match="not a plain file"):
             opening(path)
-    assert _descriptors() <= before  # fewer where the collector closed an earlier test's
+    assert open_descriptors() <= before  # fewer where the collector closed an earlier test's

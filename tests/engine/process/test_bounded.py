@@ -19,6 +19,7 @@ import pytest
 
 from refold.engine.ports.ports import CancelSignal
 from refold.engine.process import Bounds, Ended, child_environment, run_bounded
+from tests.support.descriptors import open_descriptors
 
 CHILDREN = Path(__file__).parents[3] / "fixtures" / "children"
 MARK = "CHILD_OF_TEST"
@@ -31,14 +32,14 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     text = uuid.uuid4().hex
     monkeypatch.setenv(MARK, text)
     before = set(psutil.Process().children())
-    descriptors = len(list(Path("/proc/self/fd").iterdir()))
+    descriptors = open_descriptors()
 
     yield text
 
     assert living(text) == []
     assert set(psutil.Process().children()) <= before
     # Fewer where the collector closed an earlier test's.
-    assert len(list(Path("/proc/self/fd").iterdir())) <= descriptors
+    assert open_descriptors() <= descriptors
 
 
 def living(mark: str) -> list[int]:

@@ -11,6 +11,7 @@ import pytest
 
 from refold.engine.process import child_environment
 from refold.engine.process.start import start
+from tests.support.descriptors import open_descriptors
 
 CHILDREN = Path(__file__).parents[3] / "fixtures" / "children"
 
@@ -38,13 +39,13 @@ def test_a_started_process_leads_its_group_until_it_is_reaped() -> None:
 
 
 def test_a_failed_start_leaves_no_descriptor_open() -> None:
-    before = len(list(Path("/proc/self/fd").iterdir()))
+    before = open_descriptors()
 
     with pytest.raises(FileNotFoundError):
         start(["/no/such/program"], env={}, cwd="/")
 
     # Fewer where the collector closed an earlier test's.
-    assert len(list(Path("/proc/self/fd").iterdir())) <= before
+    assert open_descriptors() <= before
 
 
 def test_a_host_without_standard_streams_gives_its_child_sound_ones(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from refold.proxy.http.server import HOST, served
 from refold.proxy.http.turns import Incoming, Serve
+from tests.support.descriptors import open_descriptors
 from tests.support.proxied import question, recorded, said
 from tests.support.upstream import Upstream
 
@@ -80,12 +81,12 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
         idle.close()
 
     once(0)
-    descriptors, threads = len(list(Path("/dev/fd").iterdir())), threading.active_count()
+    descriptors, threads = open_descriptors(), threading.active_count()
     for number in range(1, 6):
         once(number)
 
     # Fewer where an earlier test's have ended by now.
-    assert len(list(Path("/dev/fd").iterdir())) <= descriptors
+    assert open_descriptors() <= descriptors
     assert threading.active_count() <= threads
 
 

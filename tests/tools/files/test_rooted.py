@@ -8,6 +8,7 @@ import pytest
 from refold.engine.errors import ToolError
 from refold.tools.files import rooted
 from refold.tools.files.rooted import Root, Walk
+from tests.support.descriptors import open_descriptors
 
 
 @pytest.fixture
@@ -22,10 +23,6 @@ def root(tmp_path: Path) -> Root:
 def read(root: Root, path: str) -> str:
     with root.file(path) as file:
         return file.read().decode()
-
-
-def open_descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 @pytest.mark.parametrize("path", ["inner/a.txt", "./inner//a.txt", "inner/./a.txt"])
