@@ -112,25 +112,7 @@ def record(
         LogPoisoned: the log could not be written to its end.
         Nondeterministic: under `check`, the program did something else the second time.
     """
-    options = checked(
-        "record",
-        log=log,
-        tools=tools,
-        model=model,
-        models=models,
-        runner=runner,
-        runners=runners,
-        limits=limits,
-        seed=seed,
-        clock=clock,
-        session=session,
-        durability=durability,
-        ask=ask,
-        secrets=secrets,
-        redaction=redaction,
-        volatile=volatile,
-        check=check,
-    )
+    options = checked("record", **locals())  # all that was passed, and nothing else yet
     del options["check"]
     _check_program("record", program)
     recording = _told(_record(program, input, **options))
@@ -169,25 +151,7 @@ async def record_async(
     Cancelling the awaiting task cancels the run, which ends as `cancelled`.  Arguments and errors
     are those of `record`.
     """
-    options = checked(
-        "record_async",
-        log=log,
-        tools=tools,
-        model=model,
-        models=models,
-        runner=runner,
-        runners=runners,
-        limits=limits,
-        seed=seed,
-        clock=clock,
-        session=session,
-        durability=durability,
-        ask=ask,
-        secrets=secrets,
-        redaction=redaction,
-        volatile=volatile,
-        check=check,
-    )
+    options = checked("record_async", **locals())  # all that was passed, and nothing else yet
     del options["check"]
     _check_program("record_async", program)
     recording = _told(await _record_async(program, input, **options))
@@ -357,29 +321,10 @@ def resume(
         ToolNeeded: a tool has to be passed.
         UsageError: the call is wrong in another way.
     """
+    options = checked("resume", **locals())  # all that was passed, and nothing else yet
     from refold.replay.resume.resume import resume as go_on  # noqa: PLC0415 - as in `reexecute`
 
     _check_program("resume", program)
-    options = checked(
-        "resume",
-        log=log,
-        tools=tools,
-        model=model,
-        models=models,
-        runner=runner,
-        runners=runners,
-        clock=clock,
-        session=session,
-        durability=durability,
-        answers=answers,
-        by=by,
-        ask=ask,
-        retry=retry,
-        fail=fail,
-        results=results,
-        secrets=secrets,
-        max_attempts=max_attempts,
-    )
     if max_attempts is None:
         del options["max_attempts"]
     if program is None:
@@ -554,20 +499,11 @@ def explore(
         Diverged: in the recorded order, the program does not do what its log says.
         UsageError: the call is wrong, or the program keeps something from one run to the next.
     """
+    options = checked("explore", **locals())  # all that was passed, and nothing else yet
     from refold.replay.what_if import explore as replay  # noqa: PLC0415 - as in `reexecute`
 
     _check_program("explore", program)
-    options = checked(
-        "explore",
-        log=log,
-        tools=tools,
-        session=session,
-        orders=orders,
-        timers=timers,
-        seed=seed,
-        children=children,
-    )
-    return replay.explore(program=program, on_order=on_order, **_given(options))
+    return replay.explore(program=program, **_given(options))
 
 
 def sensitivity(
@@ -645,22 +581,10 @@ def drift(
         ToolNeeded: a tool that is to run live was not passed.
         UsageError: nor was a model, or the call is wrong in another way.
     """
+    options = checked("drift", **locals())  # all that was passed, and nothing else yet
     from refold.replay.partial.drift import drift as live  # noqa: PLC0415 - as in `reexecute`
 
     _check_program("drift", program)
-    options = checked(
-        "drift",
-        log=log,
-        tools=tools,
-        model=model,
-        models=models,
-        session=session,
-        compare=compare,
-        twice=twice,
-        into=into,
-        volatile=volatile,
-        sources=sources,
-    )
     if sources is None:
         del options["sources"]
     return live(program=program, **_given(options))
@@ -703,20 +627,11 @@ def fork(
         LogExists: `into` exists.
         UsageError: the call is wrong in another way.
     """
+    options = checked("fork", **locals())  # all that was passed, and nothing else yet
     from refold.replay.resume.fork import fork as forked  # noqa: PLC0415 - as in `reexecute`
 
     _check_program("fork", program)
-    options = checked(
-        "fork",
-        log=log,
-        tools=tools,
-        model=model,
-        models=models,
-        session=session,
-        edits=edits,
-        sources=sources,
-    )
-    return forked(at=at, program=program, into=into, **_given(options))
+    return forked(program=program, **_given(options))
 
 
 def _given(options: Mapping[str, Any]) -> dict[str, Any]:

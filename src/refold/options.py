@@ -88,7 +88,7 @@ _KINDS: Final[Mapping[str, _Kind]] = {
 
 
 def checked(call: str, **options: Any) -> dict[str, Any]:
-    """Return the options of `refold.<call>` as the engine takes them.
+    """Return the options of `refold.<call>` as the engine takes them, without program and input.
 
     Raises:
         OptionRefused: one is of another kind; names it, with what was expected and what was found.
@@ -101,7 +101,7 @@ def checked(call: str, **options: Any) -> dict[str, Any]:
         if not is_default and kind is not None and not kind.fits(value):
             said = type(value).__name__ if name == "secrets" else shown(value)
             raise OptionRefused(call, name, kind.expected, said)
-    ready = dict(options)
+    ready = {name: value for name, value in options.items() if name not in ("program", "input")}
     if "tools" in options:
         ready["tools"] = _tools(call, options["tools"])
     if options.get("model") is not None:
