@@ -23,7 +23,7 @@ All else is refused.  So are bytes: text or base64 is for the caller to choose.
 import dataclasses
 import datetime as dt
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from enum import Enum
 from pathlib import PurePath
@@ -213,3 +213,8 @@ _KINDS: Final[tuple[tuple[type | tuple[type, ...], _Convert], ...]] = (
     (Decimal, _decimal),
 )
 """What is not of an exact JSON type; order matters, a datetime is a date."""
+
+
+def without_empty(members: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members that say something: not null, and no empty text, list or object."""
+    return {name: value for name, value in members.items() if value not in (None, "", [], {})}

@@ -1,4 +1,4 @@
-"""The models that our own programs ask: scripted, OpenAI-compatible, Anthropic.
+"""The models that our own programs ask: scripted, OpenAI-compatible, Anthropic, Pydantic AI's.
 
 A request in neutral messages flows in; a reply flows out, or a ModelError.  Imports `wire`, `ports`
 and what stands below; the port itself is `engine.ports.ports.Model`.  Names are imported when first
@@ -8,7 +8,8 @@ Rules: CONTRACT.md §11.
     scripted              models without a network: a script of replies, or a function
     openai_compatible     OpenAI's, and any server that speaks chat completions
     anthropic_messages    Anthropic's
-    endpoint              what the two share: client, request, failures, keys
+    pydantic_ai           those of every provider that Pydantic AI has; made by `parse`
+    endpoint              what they share: client, request, failures, keys
     prices                what an answer cost, by the offline table of `genai-prices`
     parse                 models as the command line and configuration name them
 

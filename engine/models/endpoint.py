@@ -233,6 +233,13 @@ def _object_in(model: str, content: bytes) -> dict[str, Any]:
     raise malformed(model, f"the answer is no JSON object: {content[:80]!r}")
 
 
+def failure_of(model: str, error: Exception) -> ModelError:
+    """Return what the log says of an error that a framework's model raised."""
+    status = getattr(error, "status_code", None)
+    code = f"http_{status}" if isinstance(status, int) else "raised"
+    return ModelError(model, short(f"{type(error).__name__}: {error}"), code)
+
+
 def malformed(model: str, message: str) -> ModelError:
     """Return the error for an answer of another shape than the protocol's."""
     return ModelError(model, short(message), "malformed")

@@ -12,17 +12,18 @@ from refold.engine.models.openai_compatible import OpenAICompatibleModel
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.ports.ports import Model
 
-_FORMS: Final = "openai:NAME, anthropic:NAME, or scripted:FILE"
+_FORMS: Final = "openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME, or scripted:FILE"
 
 
 def model_from(spec: str, base_url: str | None = None) -> Model:
-    """Return the model that `spec` names: `openai:NAME`, `anthropic:NAME` or `scripted:FILE`.
+    """Return the model that `spec` names: one of the forms above.
 
-    NAME may hold colons of its own (`openai:llama3:8b`).  `base_url` is the server to ask, for
-    `openai` with the protocol's version in it (`http://localhost:8000/v1`).
+    `pydantic:PROVIDER:NAME` is any that Pydantic AI has (`engine.models.pydantic_ai`).  NAME may
+    hold colons of its own (`openai:llama3:8b`).  `base_url` is the server to ask, for `openai` with
+    the protocol's version in it (`http://localhost:8000/v1`).
 
     Raises:
-        ModelNotFound: no such form, no name, or a `base_url` for a script.
+        ModelNotFound: no such form, provider or name, or a `base_url` for a script.
         ExtraMissing: the SDK that it needs is not installed.
         ScriptRefused: the file of a script is none.
     """
@@ -36,6 +37,14 @@ def model_from(spec: str, base_url: str | None = None) -> Model:
         case "anthropic":
             _require("anthropic")
             return AnthropicModel(name, base_url=base_url)
+        case "pydantic":
+            _require("pydantic_ai", "pydantic-ai")
+            # Not above: it imports the framework, which takes a second.
+            from refold.engine.models.pydantic_ai import PydanticAIModel  # noqa: PLC0415
+
+            model = PydanticAIModel(name, base_url=base_url)
+            model.check()
+            return model
         case "scripted" if base_url is None:
             return ScriptedModel.from_file(name)
         case "scripted":
@@ -44,7 +53,7 @@ def model_from(spec: str, base_url: str | None = None) -> Model:
             raise ModelNotFound(spec, f"no provider {provider!r}: expected {_FORMS}")
 
 
-def _require(sdk: str) -> None:
+def _require(sdk: str, extra: str = "") -> None:
     """Refuse early, on the command line; the adapter itself needs the SDK only when asked."""
     if find_spec(sdk) is None:
-        raise ExtraMissing(sdk, sdk)
+        raise ExtraMissing(sdk, extra or sdk)

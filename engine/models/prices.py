@@ -73,7 +73,7 @@ def _table() -> tuple[ModuleType | None, str]:
 
 
 def _cost(usage: Usage, name: str) -> int | None:
-    provider, _, model = name.partition(":")
+    provider, _, model = name.removeprefix("pydantic:").partition(":")
     table: Any = _table()[0] if model else None
     if table is None:
         return None

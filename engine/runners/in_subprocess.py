@@ -64,6 +64,7 @@ class InSubprocess:
             return outcome_of_error(error)
         began_us = request.clock.time_us() if request.clock else 0
         extra = self._environment + (_MODEL_KEYS if request.models else ())
+        extra += request.vault.key_variables if request.vault else ()
         ended = run_bounded(
             [sys.executable, "-I", os.fspath(STUB)],
             env=child_environment(extra),

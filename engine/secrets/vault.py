@@ -51,7 +51,7 @@ class Vault:
         self.volatile = checked_volatile(volatile)
         self._given = dict(secrets or {})
         self._passed: dict[str, str] = {}
-        self._keys = tuple(sorted(key_variables))
+        self.key_variables = tuple(sorted(key_variables))
         self._lock = threading.Lock()
         self._known: dict[str, str] = {}
         for number, value in enumerate(self.redaction.secrets, 1):
@@ -64,7 +64,7 @@ class Vault:
             if value := os.environ.get(name, ""):
                 self._check(name, value)
                 self._known[name] = value
-        for name in self._keys:
+        for name in self.key_variables:
             if len(value := os.environ.get(name, "")) >= KEY_LENGTH_MIN:
                 self._known.setdefault(name, value)
         self._compile()
@@ -138,7 +138,7 @@ class Vault:
         `volatile` are the paths that the run's tools declare, besides those of this vault.
         """
         told = self.redaction.as_json()
-        variables = sorted({*self.redaction.environment, *self._keys})
+        variables = sorted({*self.redaction.environment, *self.key_variables})
         if variables:
             told["environment"] = variables
         if self._given:
@@ -164,7 +164,7 @@ class Vault:
             "secrets": list(rules.secrets),
             "given": {**self._known, **self._given},
             "named": sorted(self._given),
-            "keys": list(self._keys),
+            "keys": list(self.key_variables),
             "volatile": list(self.volatile),
         }
 

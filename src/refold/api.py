@@ -84,7 +84,8 @@ def record(
         log: Where to write; by default a fresh name under `runs/`.
         tools: What the program may call by name; tools passed to `run.tool` need not be here.  A
             plain function becomes a tool that is taken to change the world.
-        model: What `run.model` asks by default: a model, or ``openai:NAME``, ``anthropic:NAME``.
+        model: What `run.model` asks by default: a model, or ``openai:NAME``, ``anthropic:NAME``,
+            ``pydantic:PROVIDER:NAME``.
         models: More models, by the names that `run.model(model=…)` uses.
         runner: What children run on by default: `in-process` or `subprocess`.
         runners: More runners, by name; they may replace those.

@@ -36,7 +36,10 @@ def _is_list(value: Any) -> bool:
 
 
 _DURABILITIES: Final = get_args(Durability)
-_MODEL: Final = "a model of refold.engine.models, or a text: openai:NAME, anthropic:NAME"
+_MODEL: Final = (
+    "a model of refold.engine.models, or a text: openai:NAME, anthropic:NAME, "
+    "pydantic:PROVIDER:NAME"
+)
 _BOOL: Final = _Kind(lambda value: isinstance(value, bool), "True or False")
 _LIST: Final = _Kind(_is_list, "a list of texts")
 _MAPPING: Final = _Kind(lambda value: isinstance(value, Mapping), "a dict by name or call key")

@@ -11,14 +11,14 @@ from refold.adapters.foreign import (
     ForeignModel,
     ForeignTool,
     checked_kind,
-    failure_of,
     is_exact,
     plain_of,
     program_run,
     status_of,
-    without_empty,
 )
+from refold.engine.encoding.plain import without_empty
 from refold.engine.events.outcome import Usage
+from refold.engine.models.endpoint import failure_of
 
 
 def foreign(work: Any) -> ForeignTool:

@@ -1,80 +1,29 @@
-"""Messages of Pydantic AI become neutral ones, and an answer comes back as it was."""
+"""Messages of Pydantic AI become neutral ones."""
 
 import datetime as dt
 from typing import Any
 
-import pytest
 from pydantic_ai.messages import (
     BinaryContent,
     ModelRequest,
     ModelResponse,
     SystemPromptPart,
     TextPart,
-    ThinkingPart,
-    ToolCallPart,
     ToolReturnPart,
     UserPromptPart,
 )
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
-from pydantic_ai.usage import RequestUsage
 
 from refold.adapters.pydantic_ai_messages import (
-    answer_of,
-    neutral_answer,
     neutral_messages,
     neutral_parameters,
     neutral_tools,
-    reply_of,
 )
-from refold.engine.errors import ModelError
-from refold.engine.ports.ports import ModelReply
 
 NOON = dt.datetime(2026, 1, 2, 12, tzinfo=dt.UTC)
 PLAIN = ModelRequestParameters()
-
-
-@pytest.mark.parametrize(
-    "parts",
-    [
-        [TextPart("hi")],
-        [TextPart("a"), ToolCallPart("look", {"at": [1]}, tool_call_id="c1")],
-        [ToolCallPart("look", '{ "at": 1 }', tool_call_id="c1"), TextPart("after")],
-        [ToolCallPart("look", "no json", tool_call_id="c1")],
-        [ThinkingPart("hm", signature="s", provider_name="p"), TextPart("a"), TextPart("b")],
-        [],
-    ],
-)
-def test_an_answer_comes_back_as_it_was(parts: list[Any]) -> None:
-    """All but the moment and what the framework writes on it afterwards."""
-    usage = RequestUsage(input_tokens=3, output_tokens=2, details={"reasoning": 1})
-    answer = ModelResponse(
-        parts,
-        usage=usage,
-        model_name="m",
-        timestamp=NOON,
-        provider_response_id="r1",
-        provider_details={"finish": "stop"},
-        finish_reason="stop",
-    )
-
-    reply = reply_of("m", answer, 1)
-
-    assert answer_of("m", reply, NOON) == answer
-    assert (reply.usage.input_tokens, reply.usage.output_tokens, reply.usage.requests) == (3, 2, 1)
-    assert neutral_answer(answer_of("m", reply, NOON)) == reply.message
-
-
-def test_a_plain_answer_is_not_said_twice() -> None:
-    """Its parts stand in the neutral shape alone."""
-    answer = ModelResponse([TextPart("hi"), ToolCallPart("look", {"n": 1}, tool_call_id="c")])
-
-    message = neutral_answer(answer)
-
-    assert message["content"] == "hi"
-    assert message["tool_calls"] == [{"id": "c", "name": "look", "arguments": {"n": 1}}]
-    assert "parts" not in message["provider"]["pydantic_ai"]
 
 
 def test_neither_moments_nor_ids_are_in_a_request() -> None:
@@ -129,26 +78,3 @@ def test_output_tools_are_offered_too() -> None:
     [tool] = neutral_tools(ModelRequestParameters(output_tools=[offered]))
 
     assert (tool.name, tool.parameters) == ("final_result", {"type": "object"})
-
-
-def test_what_is_no_answer_is_malformed() -> None:
-    """Somebody edited it."""
-    message = {"role": "assistant", "content": "", "provider": {"pydantic_ai": {"parts": [1]}}}
-    with pytest.raises(ModelError, match="no answer of Pydantic AI"):
-        answer_of("m", ModelReply(message=message), NOON)
-
-
-def test_an_edited_answer_is_its_neutral_shape() -> None:
-    """As a fork writes one: without `provider`."""
-    message = {"role": "assistant", "content": "what if"}
-
-    assert answer_of("m", ModelReply(message=message), NOON).parts == [TextPart("what if")]
-
-
-def test_a_call_without_an_id_is_named_by_its_place() -> None:
-    """Not by the one that the framework draws: a live run would differ from the record."""
-    parts = [ToolCallPart("look"), ToolCallPart("look", tool_call_id="own"), ToolCallPart("look")]
-
-    message = reply_of("m", ModelResponse(parts), 4).message
-
-    assert [call["id"] for call in message["tool_calls"]] == ["call_4_0", "own", "call_4_1"]

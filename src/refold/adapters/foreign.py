@@ -17,9 +17,9 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.plain import to_json
 from refold.engine.errors import ModelError, ToolRefused, UsageError
 from refold.engine.events.events import EffectClass
+from refold.engine.models.endpoint import failure_of
 from refold.engine.ports.ports import CallContext, ModelReply, ModelRequest
 from refold.engine.program.run import PlainRun, Run, current_run
-from refold.engine.wire.parts.texts import short
 
 Kind = EffectClass | Literal["program"]
 """What a framework's tool is taken for: its effect class, or `program`: it runs on the kernel, as
@@ -124,13 +124,6 @@ class ForeignModel:
         raise failure  # outside of the handler: the error holds the request, and so the key
 
 
-def failure_of(model: str, error: Exception) -> ModelError:
-    """Return what the log says of an error that a framework's model raised."""
-    status = getattr(error, "status_code", None)
-    code = f"http_{status}" if isinstance(status, int) else "raised"
-    return ModelError(model, short(f"{type(error).__name__}: {error}"), code)
-
-
 def status_of(error: ModelError) -> int | None:
     """Return the HTTP status in an error's code."""
     word, _, status = error.code.partition("_")
@@ -151,8 +144,3 @@ def is_exact(value: object) -> bool:
 def plain_of(value: Any) -> Any:
     """Return a value as JSON; of what has none, the name of its type."""
     return pydantic_core.to_jsonable_python(value, fallback=lambda odd: type(odd).__name__)
-
-
-def without_empty(members: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members that say something: not null, and no empty text, list or object."""
-    return {name: value for name, value in members.items() if value not in (None, "", [], {})}

@@ -20,8 +20,9 @@ from agents.usage import Usage as AgentsUsage
 from openai.types.responses import ResponseOutputItem
 from pydantic import BaseModel, TypeAdapter
 
-from refold.adapters.foreign import plain_of, without_empty
+from refold.adapters.foreign import plain_of
 from refold.engine.encoding.canonical import Json, encode_sorted
+from refold.engine.encoding.plain import without_empty
 from refold.engine.errors import ModelError
 from refold.engine.events.outcome import Usage
 from refold.engine.models import endpoint

@@ -64,14 +64,13 @@ from refold.adapters.foreign import (
     status_of,
 )
 from refold.adapters.pydantic_ai_messages import (
-    answer_of,
     neutral_messages,
     neutral_parameters,
     neutral_tools,
-    reply_of,
 )
 from refold.adapters.pydantic_ai_results import called, loaded, plain_arguments, raised_back
 from refold.engine.errors import ModelError, ToolError
+from refold.engine.models.pydantic_ai import answer_of, reply_of
 from refold.engine.ports.ports import ModelReply
 from refold.engine.program.run import Run
 

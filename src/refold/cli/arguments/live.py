@@ -27,8 +27,8 @@ _MODEL: Final = "recorded|live|stub|SPEC"
 _OPTIONS: Final = (
     click.option(
         "--model", "models", metavar=_MODEL, multiple=True,
-        help="Where model answers come from; openai:NAME, anthropic:NAME or scripted:FILE mean "
-        "live, with that model.",
+        help="Where model answers come from; openai:NAME, anthropic:NAME, "
+        "pydantic:PROVIDER:NAME or scripted:FILE mean live, with that model.",
     ),
     base_url_option,
     click.option(

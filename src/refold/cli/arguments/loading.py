@@ -58,7 +58,7 @@ def load_tools(text: str) -> tuple[Tool, ...]:
     return tuple(found)
 
 
-_SPEC: Final = re.compile(r"(openai|anthropic|scripted):.")
+_SPEC: Final = re.compile(r"(openai|anthropic|pydantic|scripted):.")
 
 
 def models_said(texts: Iterable[str]) -> dict[str, str]:

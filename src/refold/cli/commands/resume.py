@@ -78,8 +78,8 @@ is recorded · 3 the log is damaged or has ended.
 @click.option("--agent", type=LOG, metavar="AGENT.md", help="Of `refold run`: the agent's file.")
 @click.option(
     "--model", "specs", metavar="[NAME=]SPEC", multiple=True,
-    help="openai:NAME, anthropic:NAME or scripted:FILE; by default the one in the log.  NAME= "
-    "says which model of the run.",
+    help="openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME or scripted:FILE; by default "
+    "the one in the log.  NAME= says which model of the run.",
 )  # fmt: skip
 @base_url_option
 @click.option(
@@ -343,7 +343,7 @@ def _models(given: Given, start: RunStarted) -> dict[str, Model]:
 def _as_recorded(name: str, full: str, base_url: str | None) -> Model:
     from refold.engine.models import model_from  # noqa: PLC0415 - as above
 
-    if full.partition(":")[0] not in ("openai", "anthropic"):
+    if full.partition(":")[0] not in ("openai", "anthropic", "pydantic"):
         which = f"the model {name!r}" if name else "the model"
         raise click.UsageError(f"{which} of this run was {full}: give one, --model SPEC")
     return model_from(full, base_url)

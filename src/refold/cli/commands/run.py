@@ -55,8 +55,8 @@ def _an_agent(_context: click.Context, _parameter: click.Parameter, agent: Path)
 )
 @click.option(
     "--model", "specs", metavar="[NAME=]SPEC", multiple=True,
-    help="openai:NAME, anthropic:NAME or scripted:FILE; by default as AGENT.md says.  NAME= says "
-    "which model a name in the files of agents means; `*=`, any of them.",
+    help="openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME or scripted:FILE; by default as\n"
+    "AGENT.md says.  NAME= says which model a name in agents' files means; `*=`, any of them.",
 )  # fmt: skip
 @base_url_option
 @click.option(
@@ -114,7 +114,7 @@ def command(
 ) -> int:
     """Run the agent that AGENT.md defines, with the tools that it names.
 
-    Keys are read from OPENAI_API_KEY and ANTHROPIC_API_KEY, and never written.
+    Keys are read from the environment (OPENAI_API_KEY, ANTHROPIC_API_KEY, …), and never written.
     """
     own = load_tools(tools)
     known = (*NAMEABLE_TOOLS, *(tool.name for tool in own))
@@ -126,8 +126,9 @@ def command(
     models = models_for(given.agents, project, said=models_said(specs), base_url=base_url)
     if "" not in models:
         raise click.UsageError(
-            "no model: give --model (openai:NAME, anthropic:NAME, scripted:FILE), "
-            "`provider` and `model` in AGENT.md, or `llm.default_pool` in refold.yaml"
+            "no model: give --model (openai:NAME, anthropic:NAME, pydantic:PROVIDER:NAME, "
+            "scripted:FILE), `provider` and `model` in AGENT.md, or `llm.default_pool` of "
+            "refold.yaml"
         )
     names = {tool.name for tool in given.tools}, {each.name for each in models.values()}
     progress = contextlib.nullcontext() if ask else output.progress(f"{agent} is at work")

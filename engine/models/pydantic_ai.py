@@ -1,0 +1,316 @@
+"""Models of every provider that Pydantic AI has: `pydantic:PROVIDER:NAME`.
+
+Translates neutral messages to that framework's, and its answers back; HTTP, keys, retries and
+timeouts are its own (extra `pydantic-ai`, and that of the provider).  `adapters.pydantic_ai` reads
+answers with the same functions.  An answer is kept whole beside its neutral shape, under
+`provider`, for the framework is given the same one again.  Rules: CONTRACT.md §11, §17.3.
+"""
+
+import dataclasses
+import datetime as dt
+import inspect
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, get_args
+
+from pydantic import TypeAdapter
+from pydantic_ai import messages as pai
+from pydantic_ai.direct import model_request
+from pydantic_ai.exceptions import ModelConnectionError, ModelTimeoutError, UserError
+from pydantic_ai.models import KnownModelName, Model, ModelRequestParameters, infer_model
+from pydantic_ai.providers import Provider, infer_provider_class
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition as PydanticTool
+
+from refold.engine.encoding.plain import without_empty
+from refold.engine.errors import ModelError, ModelNotFound
+from refold.engine.events.outcome import Usage
+from refold.engine.models import endpoint
+from refold.engine.ports.ports import ModelReply, ModelRequest, Reference
+from refold.engine.wire.parts.texts import short
+
+PROVIDER: Final = "pydantic_ai"
+"""Under which name messages and parameters hold what the neutral shape has no place for."""
+
+_DRAWN: Final = re.compile(r"pyd_ai_[0-9a-f]{32}")
+_RESPONSE: Final = TypeAdapter(pai.ModelResponse)
+
+_OUTSIDE: Final = frozenset(
+    {
+        "canonical_system",
+        "conversation_id",
+        "kind",
+        "metadata",
+        "model_id",
+        "run_id",
+        "timestamp",
+        "workspace_ref",
+    }
+)
+"""Of an answer: the moment, and what the framework itself writes on it afterwards."""
+
+_STOPS: Final = {
+    "content_filter": "refusal",
+    "length": "length",
+    "stop": "stop",
+    "tool_call": "tool_calls",
+}
+
+
+class PydanticAIModel:
+    """A model that Pydantic AI opens, at the first request: `PydanticAIModel("groq:NAME")`.
+
+    `base_url` is the server to ask, for providers that take one.
+    """
+
+    is_async = True
+    """Asked where asynchronous tools run: the framework's clients need a loop."""
+
+    def __init__(self, model: str, *, base_url: str | None = None) -> None:
+        self._model = model
+        self._base_url = base_url
+
+    @property
+    def name(self) -> str:
+        """As the log shows it: `pydantic:groq:NAME`."""
+        return f"pydantic:{self._model}"
+
+    @property
+    def reference(self) -> Reference:
+        """How a subprocess makes the same model; it finds keys in its own environment."""
+        given = {"model": self._model, "base_url": self._base_url}
+        return Reference(type(self).__module__, type(self).__qualname__, given)
+
+    @property
+    def key_variables(self) -> tuple[str, ...]:
+        """The variables whose values are secrets of every run that has this model.
+
+        The framework tells them nowhere but in the source of the provider, which names them.
+        """
+        source = inspect.getsource(sys.modules[self.check().__module__])
+        return tuple(sorted({*_KEYS.findall(source)}))
+
+    def check(self) -> type:
+        """Return the class of the provider; nothing is asked, and no key is needed.
+
+        Raises:
+            ModelNotFound: there is no such provider, what it needs is not installed, or it takes no
+                base URL.
+        """
+        if self._model == "test":  # the framework's own, which needs no provider
+            return Model
+        provider, _, name = self._model.partition(":")
+        try:
+            found = infer_provider_class(provider) if name else None
+        except ImportError as error:
+            raise ModelNotFound(self.name, str(error)) from None
+        except ValueError:
+            found = None
+        if found is not None:
+            if self._base_url is None or "base_url" in inspect.signature(found).parameters:
+                return found
+            raise ModelNotFound(self.name, f"the provider {provider} takes no base URL")
+        known = sorted({each.partition(":")[0] for each in _names(KnownModelName.__value__)})
+        expected = f"pydantic:PROVIDER:NAME, with one of {', '.join(known)}, …"
+        raise ModelNotFound(self.name, f"no provider {provider!r} in Pydantic AI: {expected}")
+
+    def complete(self, request: ModelRequest, /) -> Any:
+        """Begin the request; what is awaited is the `ModelReply`.
+
+        Raises:
+            ModelError: `http_<status>`, `connection`, `timed_out`, `credentials`, `parameters`,
+                `messages`, `malformed`, `raised`.
+        """
+        return self._completed(request)
+
+    async def _completed(self, request: ModelRequest) -> ModelReply:
+        settings = endpoint.parameters_of(self.name, request)
+        messages = [*_messages(self.name, request.messages)]
+        try:
+            model = infer_model(self._model, self._provider)
+            async with model:
+                check_settings(self.name, model, settings)
+                answer = await model_request(
+                    model,
+                    messages,
+                    model_settings=ModelSettings(**settings),  # type: ignore[typeddict-item]  # just checked
+                    model_request_parameters=_offered(request),
+                )
+        except ModelError:
+            raise
+        except UserError as error:  # no key, almost always
+            failure = ModelError(self.name, short(str(error)), "credentials")
+        except ModelTimeoutError as error:
+            failure = ModelError(self.name, short(str(error)), "timed_out")
+        except ModelConnectionError as error:
+            failure = ModelError(self.name, short(f"{error} {error.__cause__ or ''}"), "connection")
+        except Exception as error:  # noqa: BLE001 - a model's failure is data, whatever it raised
+            failure = endpoint.failure_of(self.name, error)
+        else:
+            return reply_of(self.name, answer, len(request.messages))
+        raise failure  # outside of the handler: the error holds the request, and so the key
+
+    def _provider(self, name: str) -> Provider[Any]:
+        found = infer_provider_class(name)
+        return found() if self._base_url is None else found(base_url=self._base_url)  # type: ignore[call-arg]  # most take it
+
+
+_KEYS: Final = re.compile(r"""['"]([A-Z][A-Z0-9_]*_(?:KEY|TOKEN)[A-Z0-9_]*)['"]""")
+
+
+def _names(type_: Any) -> Iterable[str]:
+    """Return the texts in a type made of literals."""
+    for each in get_args(type_):
+        yield from [each] if isinstance(each, str) else _names(getattr(each, "__value__", each))
+
+
+# -- requests ---------------------------------------------------------------------------------
+
+
+def check_settings(name: str, model: Model, settings: Mapping[str, Any]) -> None:
+    """Refuse a setting that the framework would pass over in silence.
+
+    Raises:
+        ModelError: `parameters`: neither all models of the framework know it nor this one.
+    """
+    own = vars(sys.modules[type(model).__module__])
+    kinds = [ModelSettings, *(own[each] for each in own if each.endswith("ModelSettings"))]
+    known = {member for kind in kinds for member in inspect.get_annotations(kind)}
+    if unknown := sorted(settings.keys() - known):
+        said = f"{', '.join(unknown)}: Pydantic AI knows {', '.join(sorted(known))}"
+        raise ModelError(name, short(said), "parameters")
+
+
+def _offered(request: ModelRequest) -> ModelRequestParameters:
+    tools = [
+        PydanticTool(
+            name=tool.name, description=tool.description, parameters_json_schema=tool.parameters
+        )
+        for tool in request.tools
+    ]
+    return ModelRequestParameters(function_tools=tools)
+
+
+_ANY_TIME: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+"""Of an answer in the history: the framework wants one, and no provider is shown it."""
+
+
+def _messages(model: str, messages: Iterable[Mapping[str, Any]]) -> Iterable[pai.ModelMessage]:
+    """Return neutral messages as the framework's: what stands between two answers is one."""
+    asked: list[Any] = []
+    for message in messages:
+        if message["role"] != "assistant":
+            asked.append(_part(model, message))
+            continue
+        if asked:
+            yield pai.ModelRequest(asked)
+            asked = []
+        reply = ModelReply(message=dict(message))
+        yield answer_of(model, reply, _ANY_TIME)
+    if asked:
+        yield pai.ModelRequest(asked)
+
+
+def _part(model: str, message: Mapping[str, Any]) -> Any:
+    match message["role"]:
+        case "system":
+            return pai.SystemPromptPart(message["content"])
+        case "user":
+            return pai.UserPromptPart(message["content"])
+        case "tool":
+            outcome: Any = "failed" if message.get("is_error") else "success"
+            name, call_id = message.get("name", ""), message["tool_call_id"]
+            return pai.ToolReturnPart(name, message["content"], call_id, outcome=outcome)
+        case role:
+            raise endpoint.role_refused(model, role)
+
+
+# -- answers ----------------------------------------------------------------------------------
+
+
+def neutral_answer(response: pai.ModelResponse) -> dict[str, Any]:
+    """Return an answer as a neutral message with all of it under `provider`."""
+    texts = [part.content for part in response.parts if isinstance(part, pai.TextPart)]
+    calls = [
+        endpoint.call_of("", part.tool_call_id, part.tool_name, part.args or {})
+        for part in response.parts
+        if isinstance(part, pai.ToolCallPart)
+    ]
+    message: dict[str, Any] = {"role": "assistant", "content": "".join(texts)}
+    if calls:
+        message["tool_calls"] = calls
+    plain = _RESPONSE.dump_python(response, mode="json")
+    kept = {name: value for name, value in plain.items() if name not in _OUTSIDE}
+    kept["parts"] = [without_empty(part) for part in plain["parts"]]
+    kept["usage"] = {name: value for name, value in plain["usage"].items() if value}
+    if kept["parts"] == [without_empty(part) for part in _parts_of(message)]:
+        del kept["parts"]  # the neutral shape says it all
+    return {**message, "provider": {PROVIDER: without_empty(kept)}}
+
+
+def _parts_of(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the parts of an answer that is a text, then calls, and nothing beside them."""
+    text = message["content"]
+    parts = [{"content": text, "part_kind": "text"}] if text else []
+    return parts + [
+        {
+            "tool_name": call["name"],
+            "args": call["arguments"],
+            "tool_call_id": call["id"],
+            "part_kind": "tool-call",
+        }
+        for call in message.get("tool_calls", ())
+    ]
+
+
+def reply_of(model: str, response: pai.ModelResponse, messages: int) -> ModelReply:
+    """Return what the log holds of the answer to so many messages.
+
+    Raises:
+        ModelError: `malformed`: a log cannot hold it.
+    """
+    response = dataclasses.replace(response, parts=_with_ids(response.parts, messages))
+    spent = response.usage
+    usage = Usage(
+        input_tokens=spent.input_tokens,
+        output_tokens=spent.output_tokens,
+        requests=1,
+        cache_read_tokens=spent.cache_read_tokens,
+        cache_write_tokens=spent.cache_write_tokens,
+    )
+    stop = _STOPS.get(response.finish_reason or "stop", response.finish_reason or "stop")
+    return endpoint.reply_of(model, neutral_answer(response), usage, stop)
+
+
+def _with_ids(parts: Sequence[Any], messages: int) -> list[Any]:
+    """Give calls without an id of their model's one by their place (§11.2), and not a drawn one."""
+    drawn = (part for part in parts if _DRAWN.fullmatch(getattr(part, "tool_call_id", None) or ""))
+    ids = {part.tool_call_id: f"call_{messages}_{at}" for at, part in enumerate(drawn)}
+    return [
+        dataclasses.replace(part, tool_call_id=ids[part.tool_call_id])
+        if getattr(part, "tool_call_id", None) in ids
+        else part
+        for part in parts
+    ]
+
+
+def answer_of(model: str, reply: ModelReply, when: dt.datetime) -> pai.ModelResponse:
+    """Return the answer that a log holds, with the time at which the program got it.
+
+    Of an edited one, it is what its neutral shape says.
+
+    Raises:
+        ModelError: `malformed`: another version of the framework wrote it.
+    """
+    spent = {
+        "input_tokens": reply.usage.input_tokens,
+        "output_tokens": reply.usage.output_tokens,
+    }
+    kept = reply.message.get("provider", {}).get(PROVIDER, {"usage": spent})
+    try:
+        plain = {"parts": _parts_of(reply.message), **kept, "timestamp": when}
+        return _RESPONSE.validate_python(plain)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        why = short(f"this is no answer of Pydantic AI: {error}")
+    raise ModelError(model, why, "malformed")
