@@ -11,6 +11,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+import tomllib
 import warnings
 import zipfile
 from collections.abc import Iterator
@@ -92,6 +93,9 @@ _TESTED_ELSEWHERE: Final = {
     "engine/runners/__init__.py": "tests/contract/test_runners.py",
     "engine/runners/child.py": "runs in a subprocess: tests/contract/test_runners.py",
     "engine/runners/child_run.py": "tests/contract/test_runners.py",
+    "engine/loop/frameworks.py": "tests/adapters",
+    "engine/runners/shipped.py": "tests/contract/test_runners.py",
+    "src/refold/adapters/__init__.py": "tests/adapters",
     "engine/runners/stub.py": "runs in a subprocess: tests/contract/test_runners.py",
     "engine/session/__init__.py": "names that load lazily; used by every test of a session",
     "engine/state/__init__.py": "names; used by every test of a state",
@@ -210,7 +214,7 @@ SHELL: Final = {
     "engine/session/session.py": ("threads", "one writer at a time"),
     "engine/loop/stdlib.py": ("threads", "refuses those of anyio, starts none"),
     "engine/recording/timers.py": ("clock", "deadlines and timers go by the monotonic clock"),
-    "engine/kernel/drawn.py": ("random", "from recorded seeds"),
+    "engine/program/drawn.py": ("random", "from recorded seeds"),
     "engine/secrets/vault.py": ("threads environment", "knows the values of secrets"),
     "engine/recording/workers.py": ("threads", "threads of synchronous tools and models"),
     "replay/reexecute/apart.py": ("threads environment", "a re-execution out of harm's way"),
@@ -397,6 +401,84 @@ def test_a_map_of_a_folder_names_all_that_is_in_it(package: str) -> None:
     names |= {path.stem for path in (ROOT / package).glob("*.py")} - {"__init__"}
 
     assert sorted(names - set(re.findall(r"\w+", text))) == []
+
+
+# --- who knows whom --------------------------------------------------------------------------
+
+
+def _module(source: str) -> str:
+    folder = next(folder for folder in FOLDERS if source.startswith(f"{folder}/"))
+    parts = Path(source).relative_to(folder).with_suffix("").parts
+    return ".".join(filter(None, ("refold", FOLDERS[folder], *parts))).removesuffix(".__init__")
+
+
+_MODULES_OF: Final = {_module(source): source for source in SOURCES}
+
+
+def _named_modules(source: str) -> Iterator[tuple[str, bool]]:
+    """Yield the modules of ours that a file names, and whether by a text.
+
+    Imports in functions and for type checkers count; docstrings do not.
+    """
+    tree = _parsed(source)
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import():
+                yield from ((alias.name, False) for alias in node.names)
+            case ast.ImportFrom(module=str(module)):
+                below = [f"{module}.{alias.name}" for alias in node.names]
+                yield from ((name if name in _MODULES_OF else module, False) for name in below)
+            case ast.Constant(value=str(text)) if id(node) not in prose:
+                yield text.partition(":")[0], True
+            case _:
+                pass
+
+
+def _circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Return the modules that cannot be put into an order, what they name before them."""
+    left = {name: others - {name} for name, others in graph.items()}
+    while free := {name for name, others in left.items() if not others & left.keys()}:
+        left = {name: others for name, others in left.items() if name not in free}
+    return [[name, *sorted(others & left.keys())] for name, others in sorted(left.items())]
+
+
+def test_no_file_imports_in_a_circle() -> None:
+    """Neither at the top, nor in functions, nor for type checkers: there is an order to read in."""
+    graph = {
+        name: {other for other, is_text in _named_modules(source) if not is_text}
+        for name, source in _MODULES_OF.items()
+    }
+
+    assert _circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}})
+    assert _circles(graph) == []
+
+
+def _rooms() -> Iterator[tuple[str, str, int]]:
+    """Yield each folder with layers, a room in it, and how high that stands."""
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    for contract in pyproject["tool"]["importlinter"]["contracts"]:
+        for height, rooms in enumerate(reversed(contract["layers"])):
+            for room in rooms.split("|"):
+                yield contract["containers"][0], room.strip(), height
+
+
+def test_no_text_names_what_stands_above() -> None:
+    """What is to be plugged in from above is passed in, or its owner says so."""
+    heights = {f"{folder}.{room}": height for folder, room, height in _rooms()}
+    upwards = [
+        f"{source} names {other}"
+        for name, source in _MODULES_OF.items()
+        for other, is_text in _named_modules(source)
+        if is_text and other in _MODULES_OF
+        for room, height in heights.items()
+        if f"{other}.".startswith(f"{room}.")
+        for own, own_height in heights.items()
+        if f"{name}.".startswith(f"{own}.") and own.rpartition(".")[0] == room.rpartition(".")[0]
+        if height > own_height
+    ]
+
+    assert upwards == []
 
 
 # --- documents -------------------------------------------------------------------------------

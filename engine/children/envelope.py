@@ -31,14 +31,13 @@ from refold.engine.ports.programs import elsewhere, load, reference_of
 from refold.engine.secrets.vault import unpacked
 
 VERSION: Final = 1
-ENTRY: Final = "refold.engine.runners.child:run_envelope"
-"""What the stub calls with the envelope; a re-execution in a process of its own has another."""
 
 
-def pack(request: ChildRequest, *, tokens_fd: int | None = None) -> bytes:
+def pack(request: ChildRequest, *, entry: str, tokens_fd: int | None = None) -> bytes:
     """Return the envelope of a child, newline included.
 
-    `tokens_fd` is the descriptor, as the child has it, over which it asks for more tokens.
+    `entry` is what the stub calls with it, `module:function`; `tokens_fd` is the
+    descriptor, as the child has it, over which it asks for more tokens.
 
     Raises:
         ProgramNotFound: the program cannot be imported by another process.
@@ -48,7 +47,7 @@ def pack(request: ChildRequest, *, tokens_fd: int | None = None) -> bytes:
     identity = attrs.asdict(request.identity)
     envelope: dict[str, Json] = {
         "version": VERSION,
-        "entry": ENTRY,
+        "entry": entry,
         "program": attrs.asdict(reference_of(request.program)),
         "program_name": request.program_name,
         "brief": request.brief,

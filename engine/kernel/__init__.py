@@ -9,6 +9,5 @@ completions flow back.  It cannot tell a world that records from one that replay
     decide       what becomes of a request: the judge in front of the log
     verdict      how a run ended, by what the program returned or raised
     pending      what a program waits for
-    drawn        what it gets without waiting: time, random numbers, files, change markers
     unawaited    calls that it makes and never awaits
 """

@@ -6,8 +6,7 @@ whether the `World` behind it is alive or a log: `engine.recording.recorder` has
 the other.
 
 Pure: no clock, no file, no thread.  What programs see of it is `engine.program.run`; the loop they
-run on is `engine.loop.loop`; what they are given without waiting, `engine.kernel.drawn`; what a
-request is granted is judged in `engine.kernel.decide`.
+run on is `engine.loop.loop`; what a request is granted is judged in `engine.kernel.decide`.
 """
 
 import asyncio
@@ -40,6 +39,7 @@ from refold.engine.events.events import (
     MEASURED,
     ChildFinished,
     ChildStarted,
+    ClockRead,
     EffectCancelled,
     EffectLate,
     Event,
@@ -66,7 +66,6 @@ from refold.engine.kernel.decide import (
     lacks_tokens,
     tokens_left,
 )
-from refold.engine.kernel.drawn import Values
 from refold.engine.kernel.pending import Child, Join, Pending
 from refold.engine.kernel.unawaited import Slip, Unawaited, Unheard
 from refold.engine.kernel.verdict import (
@@ -120,10 +119,13 @@ class Kernel:
         self.tools = tools
         self.models = models or {}
         self.session = session
-        self.values = Values(self)
+        self._clock: ClockRead | None = None
+        """The look of this step, if it had one; the next step begins without."""
+        self._virtual_us = 0
+        """Virtual time as the program last saw it."""
         self.loop = Loop(  # type: ignore[abstract]  # what it lacks is refused, by name
-            look=self.values.look_seconds,
-            glance=self.values.glance_seconds,
+            look=self._look_seconds,
+            glance=self._glance_seconds,
             arm=self._arm,
             unheard=self._hear,
             hears=self._hears,
@@ -222,7 +224,7 @@ class Kernel:
         if self.session is not None:
             if self.session.is_own:
                 self.world.seed(self.session)
-            self.session.bind(self._note_session, self.values.draw)
+            self.session.bind(self._note_session, self.draw)
 
     def _note_session(self, event: Event) -> None:
         self.ask(event)
@@ -290,7 +292,7 @@ class Kernel:
             if self.stopped is None:
                 self.stopped = stuck(self.loop)
             return False
-        self.values.clock = None
+        self._clock = None
         try:
             return self.world.advance()
         except RecursionError:
@@ -460,7 +462,7 @@ class Kernel:
             case ChildFinished(outcome):
                 self._child_finished(call or "", outcome)
             case TimerFired(virtual_us):
-                self.values.virtual_us = virtual_us
+                self._virtual_us = virtual_us
                 self.loop.fire(call or "")
             case LimitHit():
                 self.stop(timed_out(event))
@@ -631,7 +633,7 @@ class Kernel:
     def _had_at_once(self, pending: Pending, returned: ToolReturned) -> Any:
         """Return the result of a tool that ran at once, or raise what it failed with."""
         del self.open[pending.call]
-        self.values.clock = None
+        self._clock = None
         self.loop.next_number()  # of the future that nobody needed: numbers are hashes
         value, error = self._tool_result(pending, returned)
         if error is not None:
@@ -792,7 +794,7 @@ class Kernel:
         """
         events = decide(self.world.fold, command(self._next_call()))
         asks = self.loop.flags.asks_tokens and self.identity.parent is not None
-        while asks and lacks_tokens(events) and self.values.draw("tokens", "", self.more_tokens):
+        while asks and lacks_tokens(events) and self.draw("tokens", "", self.more_tokens):
             events = decide(self.world.fold, command(self._next_call()))
         return events
 
@@ -848,6 +850,49 @@ class Kernel:
         limits = Limits.from_json(last.delegation["limits"])
         self.wanted.append(RunChild(call, delegation, last.number, run_id, limits))
         return child
+
+    # -- values from outside, without waiting ---------------------------------------------
+
+    def look(self) -> ClockRead:
+        """Return the clock of this step; the first look of a step is a line."""
+        self.check_inside()
+        if self._clock is None:
+            with self.failing():
+                self._clock = self.world.look()
+            self._virtual_us = self._clock.virtual_us
+        return self._clock
+
+    def _look_seconds(self) -> float:
+        """Return the virtual time of this step: what the loop's clock shows."""
+        return self.look().virtual_us / 1_000_000
+
+    def _glance_seconds(self) -> float:
+        """Return the virtual time that was last seen, without a line."""
+        return self._virtual_us / 1_000_000
+
+    def draw(self, source: str, name: str, produce: Callable[[], Json]) -> Json:
+        """Return a value from outside the run; `produce` is called live and never in replay.
+
+        Raises:
+            NotCanonical: a log cannot hold the value.
+            Exception: whatever `produce` raises; there is no line of that.
+        """
+        scope, call = self.key()
+        raised: list[Exception] = []
+
+        def produced() -> Json:
+            try:
+                return produce()
+            except Exception as error:
+                raised.append(error)
+                raise
+
+        try:
+            with self.failing(raised):
+                return self.world.draw(source, name, call, produced)
+        except Exception:
+            scope.take_back()
+            raise
 
     def seed(self, purpose: str, place: str) -> str:
         """Return what a uuid or a random stream is drawn from: derived of the run's seed (§9.3)."""

@@ -32,6 +32,7 @@ from typing import Any, Final, NoReturn
 import refold.engine
 from refold.engine.errors import OutsideLoop
 from refold.engine.events.flags import NOW, Flags
+from refold.engine.loop.frameworks import adapter_for
 
 _ASYNCIO_FILES: Final = asyncio.__file__.rpartition("/")[0]
 _STDLIB: Final = _ASYNCIO_FILES.rpartition("/")[0]
@@ -42,24 +43,6 @@ CALLBACKS_MAX: Final = 1_000_000
 """Callbacks that one step may run, about two seconds: a program that never waits ends there."""
 _FOR_EVER: Final = 1e12
 """Seconds, about thirty thousand years: no timer waits longer, `math.inf` included."""
-
-
-_ADAPTERS: Final = {
-    "/pydantic_ai/": "refold.adapters.pydantic_ai",
-    "/agents/": "refold.adapters.openai_agents",
-}
-"""By the folder of an installed framework: what makes its agents programs (CONTRACT.md §17)."""
-
-
-def _adapter_for(frame: FrameType | None) -> str:
-    """Return the adapter of the framework that a call came through; empty for none."""
-    while frame is not None:
-        _, installed, name = frame.f_code.co_filename.rpartition("-packages")
-        for folder, adapter in _ADAPTERS.items() if installed else ():
-            if name.startswith(folder):
-                return adapter
-        frame = frame.f_back
-    return ""
 
 
 def _programs_own(frame: FrameType | None) -> FrameType | None:
@@ -744,7 +727,7 @@ class Loop(asyncio.AbstractEventLoop):
         ):
             frame = frame.f_back
         place = _programs_own(frame) or frame
-        adapter = _adapter_for(frame)
+        adapter = adapter_for(frame)
         error = OutsideLoop(method, place.f_code.co_filename, place.f_lineno, adapter)
         if self.refusal is None:
             self.refusal = error

@@ -217,7 +217,7 @@ class ArgumentsDoNotFit(Protocol):
 
 
 Draw = Callable[[str, str, Callable[[], Json]], Json]
-"""Source, name, what produces the value live → the value: `engine.kernel.drawn.Values.draw`."""
+"""Source, name, what produces the value live → the value: `Kernel.draw`."""
 
 
 class SessionPort(Protocol):

@@ -13,9 +13,19 @@ import os
 import time
 from typing import Final
 
-from refold.engine.process.views import Member, View, system_view
+from refold.engine.process.views import Member, ProcView, View
 
 _PAUSE_SECONDS: Final = 0.005
+
+
+def system_view() -> View:
+    """Return the view for this system."""
+    if ProcView.is_there():
+        return ProcView()
+    # Not at the top: only a system that needs psutil pays for its import.
+    from refold.engine.process.psutil_view import PsutilView  # noqa: PLC0415
+
+    return PsutilView()
 
 
 class Tree:

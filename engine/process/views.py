@@ -2,7 +2,7 @@
 
 Reads and kills single processes; which of them are ours is said in `tree`.  Other systems are in
 `psutil_view`; on Linux a walk of `/proc` costs a third of it, and needs no import.  To add a
-system: a class with the methods of `View`, and a line in `system_view`.
+system: a class with the methods of `View`, and a line in `tree.system_view`.
 """
 
 import contextlib
@@ -63,6 +63,15 @@ class View(Protocol):
 class ProcView:
     """Linux: the files under `/proc`."""
 
+    @staticmethod
+    def is_there() -> bool:
+        """Return whether this system has all that is read here."""
+        if sys.platform == "linux":
+            with contextlib.suppress(OSError), _pinned(os.getpid()):
+                os.close(os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY))
+                return True
+        return False
+
     def pids(self) -> list[int]:
         """Return the numbers in `/proc`."""
         with os.scandir("/proc") as entries:
@@ -105,18 +114,6 @@ class ProcView:
             now = self.member(member.pid)
             if now and now.born == member.born:
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
-
-
-def system_view() -> View:
-    """Return the view for this system."""
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError), _pinned(os.getpid()):
-            os.close(os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY))
-            return ProcView()
-    # Not at the top: only a system that needs psutil pays for its import.
-    from refold.engine.process.psutil_view import PsutilView  # noqa: PLC0415
-
-    return PsutilView()
 
 
 @contextlib.contextmanager

@@ -40,6 +40,7 @@ from refold.engine.ports.ports import (
     TypedTool,
 )
 from refold.engine.ports.programs import ship
+from refold.engine.program.drawn import Values
 
 # Wherever programs run, their children may be agents.
 ship(
@@ -81,8 +82,9 @@ def _unnamed(tool: Tool) -> UsageError:
 class _Face:
     """What both faces share."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, values: Values) -> None:
         self._kernel = kernel
+        self._values = values
         self._add: Add = kernel.unawaited.add
 
     @property
@@ -127,11 +129,11 @@ class _Face:
 
     def now(self) -> dt.datetime:
         """Return the time as an aware UTC datetime; it stands still within a step (§9.3)."""
-        return _EPOCH + dt.timedelta(microseconds=self._kernel.values.look().time_us)
+        return _EPOCH + dt.timedelta(microseconds=self._kernel.look().time_us)
 
     def uuid(self) -> str:
         """Return a new uuid, drawn from the run's seed."""
-        return self._kernel.values.uuid()
+        return self._values.uuid()
 
     def random(self, stream: str = "") -> _random.Random:
         """Return the seeded `random.Random` named `stream` of this scope.
@@ -139,7 +141,7 @@ class _Face:
         Draws in one stream, or in another scope, never shift a second.
         """
         _check_kind("random", "the name of a stream", isinstance(stream, str), stream)
-        return self._kernel.values.stream(stream)
+        return self._values.stream(stream)
 
     def read_text(self, path: str | os.PathLike[str]) -> str | None:
         """Return the text of a UTF-8 file, recorded; `None` where there is none.
@@ -150,7 +152,7 @@ class _Face:
         Raises:
             UnicodeDecodeError: live, where the file is no UTF-8.
         """
-        text: str | None = self._kernel.values.draw("file", os.fspath(path), lambda: _text_of(path))
+        text: str | None = self._kernel.draw("file", os.fspath(path), lambda: _text_of(path))
         return text
 
     def environment(self, name: str) -> str | None:
@@ -159,9 +161,7 @@ class _Face:
         Never for secrets, for the log holds the value: `secret` gives a handle.
         """
         _check_kind("environment", "the name of a variable", isinstance(name, str), name)
-        value: str | None = self._kernel.values.draw(
-            "environment", name, lambda: os.environ.get(name)
-        )
+        value: str | None = self._kernel.draw("environment", name, lambda: os.environ.get(name))
         return value
 
     def secret(self, name: str, /) -> Any:
@@ -184,7 +184,7 @@ class _Face:
             NotCanonical: live, where what `make` returns cannot be held by a log.
         """
         _check_kind("settings", "a function without arguments", callable(make), make)
-        return self._kernel.values.draw("settings", name, make)
+        return self._kernel.draw("settings", name, make)
 
     @property
     def session(self) -> Any:
@@ -206,7 +206,7 @@ class _Face:
         passed over (CONTRACT.md §9.8).
         """
         _check_kind("patched", "a text", isinstance(marker, str), marker)
-        return self._kernel.values.patched(marker)
+        return self._values.patched(marker)
 
     def annotate(
         self,
@@ -228,7 +228,7 @@ class _Face:
             UsageError: `measured` holds what is no pointer.
         """
         _check_kind("annotate", "a text, and then data", isinstance(text, str), text)
-        self._kernel.values.annotate(text, data, measured, ids)
+        self._values.annotate(text, data, measured, ids)
 
     def _request(
         self,
@@ -406,7 +406,7 @@ class PlainRun(_Face):
     """The `run` of a plain `def program(run, input)`: the same names, without `await`."""
 
     def __init__(self, kernel: Kernel, asynchronous: Run) -> None:
-        super().__init__(kernel)
+        super().__init__(kernel, asynchronous._values)  # noqa: SLF001 - the same of one run
         self._asynchronous = asynchronous
 
     @overload
@@ -520,7 +520,7 @@ class Faces:
 
 def faces_of(kernel: Kernel) -> Faces:
     """Return the `run` objects of a kernel."""
-    asynchronous = Run(kernel)
+    asynchronous = Run(kernel, Values(kernel))
     _running[kernel.loop] = weakref.ref(asynchronous)  # a Run holds its loop
     return Faces(asynchronous, PlainRun(kernel, asynchronous))
 

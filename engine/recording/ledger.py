@@ -1,4 +1,4 @@
-"""What a recorder has written so far, and what that amounts to.
+"""What a recorder has written so far, what that amounts to, and what a resume hands over of it.
 
 The log, its data digest, the state and the causes of lines to come grow together, one line at a
 time, so that none of them can be told something that the others were not.  What is written, and
@@ -19,13 +19,17 @@ from refold.engine.events.events import (
     Event,
     Recorded,
     RunFinished,
+    RunResumed,
     RunStarted,
     ToolCalled,
 )
 from refold.engine.events.outcome import ChildRef
 from refold.engine.kernel.world import REQUESTS
 from refold.engine.log import LogWriter
+from refold.engine.loop.loop import Timer
+from refold.engine.ports.effects import Effect
 from refold.engine.recording.bookends import sealed
+from refold.engine.recording.driver import Arrival
 from refold.engine.state import Fold
 from refold.engine.state.rules import tool_served
 
@@ -174,3 +178,25 @@ class Ledger:
             seq = self.writer.append(finished, None, self.step, meta=meta)
         self.fold.apply(finished, None, seq)
         return finished
+
+
+@attrs.frozen(kw_only=True)
+class Handed:
+    """What a recorder needs in order to go on where an unfinished record ends."""
+
+    ledger: Ledger
+    """Of the record, its log open to be written."""
+    resumed: RunResumed
+    active_us: int
+    virtual_us: int
+    """Virtual time as the program last saw it."""
+    timers: list[tuple[int, Timer]]
+    """Timers that are armed, and microseconds left of each."""
+    effects: list[Effect]
+    """What is to be started, again or for the first time, in the order of requests."""
+    arrivals: list[Arrival]
+    """Outcomes that somebody decided."""
+    asked: Mapping[str, Event] = attrs.field(factory=dict)
+    """The requests that are open, by call."""
+    changes: Mapping[str, int] = attrs.field(factory=dict)
+    """How often children that share the session have changed it, by their paths."""

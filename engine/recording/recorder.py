@@ -72,8 +72,8 @@ from refold.engine.recording.driver import (
     overdue,
 )
 from refold.engine.recording.host import Host
-from refold.engine.recording.ledger import Ledger
-from refold.engine.recording.run_request import Handed, Recorded, RunRequest
+from refold.engine.recording.ledger import Handed, Ledger
+from refold.engine.recording.run_request import Recorded, RunRequest
 from refold.engine.recording.timers import Timers
 from refold.engine.secrets.redaction import taken_out
 from refold.engine.state import Fold

@@ -24,8 +24,9 @@ from refold.engine.ports.ports import ChildRequest, SessionPort
 from refold.engine.recording import interrupts
 from refold.engine.recording.driver import Arrival
 from refold.engine.recording.host import Host
+from refold.engine.recording.ledger import Handed
 from refold.engine.recording.recorder import Recorder
-from refold.engine.recording.run_request import Handed, RunRequest
+from refold.engine.recording.run_request import RunRequest
 
 _SLACK_US: Final = 1_000_000
 """By how much a live outcome may be later than a timer that it came before in the record."""

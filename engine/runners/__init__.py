@@ -8,17 +8,8 @@ Programs and their inputs flow in; recordings, and outcomes of children, flow ou
     in_process       a child on a thread of this process; cooperative deadline
     in_subprocess    a child in a process of its own; hard limits
     stub, child      the other side of it: its first file, and its work
+    shipped          the runners that every root has
 
 To add one: implement `engine.ports.ports.ChildRunner`, pass it to `record(runners={…})`, and put it
 into the contract suite `tests/contract/test_runners.py`.
 """
-
-from refold.engine.ports.ports import ChildRunner
-
-
-def default_runners() -> dict[str, ChildRunner]:
-    """Return the runners that every root has, by name."""
-    from refold.engine.runners.in_process import InProcess  # noqa: PLC0415 - it needs `recording`
-    from refold.engine.runners.in_subprocess import InSubprocess  # noqa: PLC0415 - the same
-
-    return {"in-process": InProcess(), "subprocess": InSubprocess()}

@@ -11,6 +11,7 @@ from refold.engine.log.descriptors import write_all
 from refold.engine.process import apply_rlimits, leave_with_parent, take_protocol
 from refold.engine.recording.host import Host
 from refold.engine.runners.child_run import recorder_of, reply_frame, suspended, why_stopped
+from refold.engine.runners.shipped import default_runners
 
 
 def run_envelope(line: bytes) -> None:
@@ -28,7 +29,7 @@ def run_envelope(line: bytes) -> None:
 def _run(line: bytes) -> bytes:
     host, request = Host(), None
     try:
-        request = unpack(line)
+        request = attrs.evolve(unpack(line), runners=default_runners())
         recorded = recorder_of(request, host, runner_name="subprocess").record()
         if recorded.questions:
             return encode(attrs.asdict(suspended(recorded, request)))

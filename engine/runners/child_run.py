@@ -13,7 +13,6 @@ from refold.engine.recording.host import Host
 from refold.engine.recording.recorder import Recorder
 from refold.engine.recording.run_request import Recorded, RunRequest, by_name
 from refold.engine.recording.supplied import recorder_for
-from refold.engine.runners import default_runners
 from refold.engine.secrets.vault import Vault
 
 
@@ -34,9 +33,8 @@ def child_run_request(request: ChildRequest, *, runner_name: str) -> RunRequest:
     """
     if request.log is None:
         raise UsageError("a child run needs a place for its log")
-    terms = request.terms() | {"runners": request.runners or default_runners()}
     return RunRequest(
-        **terms,
+        **request.terms(),
         program=load_program(request.program),
         log=request.log,
         tools=by_name(request.tools),

@@ -38,6 +38,9 @@ _KILL_SECONDS: Final = 1.0
 """Between TERM and KILL."""
 
 
+_ENTRY: Final = "refold.engine.runners.child:run_envelope"
+
+
 class InSubprocess:
     """Runs each child in a process of its own.
 
@@ -59,7 +62,7 @@ class InSubprocess:
 
     def _run(self, request: ChildRequest, tokens_fd: int | None) -> Outcome | Suspended:
         try:
-            envelope = pack(request, tokens_fd=tokens_fd)
+            envelope = pack(request, entry=_ENTRY, tokens_fd=tokens_fd)
         except RefoldError as error:
             return outcome_of_error(error)
         began_us = request.clock.time_us() if request.clock else 0

@@ -47,7 +47,7 @@ from refold.engine.recording.host import Host
 from refold.engine.recording.nested import check_may_start
 from refold.engine.recording.recorder import Recorder, unset_hits
 from refold.engine.recording.run_request import Recorded, RunRequest, by_name
-from refold.engine.runners import default_runners
+from refold.engine.runners.shipped import known_runners
 from refold.engine.secrets.redaction import Redaction, check_named
 from refold.engine.secrets.vault import Vault
 
@@ -325,18 +325,6 @@ def known_models(model: Model | None, models: Mapping[str, Model] | None) -> dic
     if model is not None:
         known[""] = model
     _check_models(known)
-    return known
-
-
-def known_runners(runner: str, runners: Mapping[str, ChildRunner] | None) -> dict[str, ChildRunner]:
-    """Return those given and those that every root has, by name.
-
-    Raises:
-        UsageError: none has the name `runner`.
-    """
-    known = {**default_runners(), **(runners or {})}
-    if runner not in known:
-        raise UsageError(f"no runner is named {runner!r}; known: {', '.join(sorted(known))}")
     return known
 
 

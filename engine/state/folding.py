@@ -10,13 +10,10 @@ from typing import Any, Final, Protocol, Self, TypeVar
 
 import attrs
 
-from refold.engine.state.rules import RULES, Talk
+from refold.engine.state.rules import RULES, Growing, Talk
 from refold.engine.state.run_state import (
-    CallKind,
-    ChildState,
     Conversation,
     Counted,
-    LimitCount,
     OpenCall,
     RunState,
     ToolCount,
@@ -46,24 +43,8 @@ _Entry = TypeVar("_Entry", bound=EntryLike)
 
 
 @attrs.define(weakref_slot=False, eq=False)
-class Fold(Counted):
+class Fold(Growing):
     """A state under construction."""
-
-    models: dict[str, None] = attrs.field(factory=dict)
-    """Names of those asked, as an ordered set; no part of a state."""
-    open: dict[str, tuple[CallKind, str, int]] = attrs.field(factory=dict)
-    """By call key: kind, name, seq."""
-    tools: dict[str, list[int]] = attrs.field(factory=dict)
-    """By tool: called, ok, error, cancelled."""
-    children: list[ChildState] = attrs.field(factory=list)
-    places: dict[str, int] = attrs.field(factory=dict)
-    """By call key: the place in `children`."""
-    talks: dict[str, Talk] = attrs.field(factory=dict)
-    """By scope."""
-    hits: dict[tuple[str, str], LimitCount] = attrs.field(factory=dict)
-    """By limit and scope."""
-    marked: dict[str, None] = attrs.field(factory=dict)
-    """Patches, as an ordered set."""
 
     def apply(self, event: Any, call: str | None = None, seq: int | None = None) -> None:
         """Record `event`, which stands at `seq` (default: the next) under the key `call`.

@@ -8,7 +8,7 @@ To add an event: write its rule and name it in `RULES`.  The rules are CONTRACT.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 
@@ -17,10 +17,7 @@ from refold.engine.errors import LimitRefused, NotCanonical
 from refold.engine.events import events
 from refold.engine.events.call_key import scope_of
 from refold.engine.events.limits import Limits
-from refold.engine.state.run_state import ChildState, LimitCount, Seal, Turn
-
-if TYPE_CHECKING:
-    from refold.engine.state.folding import Fold
+from refold.engine.state.run_state import CallKind, ChildState, Counted, LimitCount, Seal, Turn
 
 BRIEF_CHARACTERS_MAX: Final = 200
 """How much of a child's brief a state shows; all of it is in `child.started`."""
@@ -47,10 +44,31 @@ class Talk:
         return self.turns[-1].messages if self.turns else self.prefix_messages
 
 
+@attrs.define(weakref_slot=False, eq=False)
+class Growing(Counted):
+    """What a fold has gathered so far."""
+
+    models: dict[str, None] = attrs.field(factory=dict)
+    """Names of those asked, as an ordered set; no part of a state."""
+    open: dict[str, tuple[CallKind, str, int]] = attrs.field(factory=dict)
+    """By call key: kind, name, seq."""
+    tools: dict[str, list[int]] = attrs.field(factory=dict)
+    """By tool: called, ok, error, cancelled."""
+    children: list[ChildState] = attrs.field(factory=list)
+    places: dict[str, int] = attrs.field(factory=dict)
+    """By call key: the place in `children`."""
+    talks: dict[str, Talk] = attrs.field(factory=dict)
+    """By scope."""
+    hits: dict[tuple[str, str], LimitCount] = attrs.field(factory=dict)
+    """By limit and scope."""
+    marked: dict[str, None] = attrs.field(factory=dict)
+    """Patches, as an ordered set."""
+
+
 # --- one rule a kind -----------------------------------------------------------------------
 
 
-def _run_started(fold: "Fold", event: events.RunStarted, _call: str, _seq: int) -> None:
+def _run_started(fold: Growing, event: events.RunStarted, _call: str, _seq: int) -> None:
     fold.program = event.program
     fold.path = event.path
     fold.depth = event.depth
@@ -61,7 +79,7 @@ def _run_started(fold: "Fold", event: events.RunStarted, _call: str, _seq: int) 
     fold.state_version = version if type(version) is int else None
 
 
-def _tool_called(fold: "Fold", event: events.ToolCalled, call: str, seq: int) -> None:
+def _tool_called(fold: Growing, event: events.ToolCalled, call: str, seq: int) -> None:
     tool = event.tool
     fold.open[call] = ("tool", tool, seq)
     counts = fold.tools.get(tool)
@@ -71,13 +89,13 @@ def _tool_called(fold: "Fold", event: events.ToolCalled, call: str, seq: int) ->
         counts[0] += 1
 
 
-def _tool_returned(fold: "Fold", event: events.ToolReturned, call: str, _seq: int) -> None:
+def _tool_returned(fold: Growing, event: events.ToolReturned, call: str, _seq: int) -> None:
     opened = fold.open.pop(call, None)
     if opened is not None and (counts := fold.tools.get(opened[1])) is not None:
         counts[_OK if event.status == "ok" else _ERROR] += 1
 
 
-def tool_served(fold: "Fold", tool: str) -> None:
+def tool_served(fold: Growing, tool: str) -> None:
     """Record a `ToolCalled` and the `ToolReturned` that answers it with `ok`: both entries."""
     fold.entries += 2
     counts = fold.tools.get(tool)
@@ -88,7 +106,7 @@ def tool_served(fold: "Fold", tool: str) -> None:
         counts[_OK] += 1
 
 
-def _model_asked(fold: "Fold", event: events.ModelAsked, call: str, seq: int) -> None:
+def _model_asked(fold: Growing, event: events.ModelAsked, call: str, seq: int) -> None:
     fold.open[call] = ("model", event.model, seq)
     fold.iterations += 1
     if event.model:
@@ -113,7 +131,7 @@ def _resumed(talk: Talk | None, event: events.ModelAsked) -> Talk:
     return Talk(event.predecessor, event.base, [])
 
 
-def _model_answered(fold: "Fold", event: events.ModelAnswered, call: str, seq: int) -> None:
+def _model_answered(fold: Growing, event: events.ModelAnswered, call: str, seq: int) -> None:
     opened = fold.open.pop(call, None)
     fold.usage = fold.usage.plus(event.usage)
     if event.status != "ok":
@@ -124,7 +142,7 @@ def _model_answered(fold: "Fold", event: events.ModelAnswered, call: str, seq: i
         talk.turns.append(Turn(seq, talk.messages + 1, chain))
 
 
-def _child_started(fold: "Fold", event: events.ChildStarted, call: str, seq: int) -> None:
+def _child_started(fold: Growing, event: events.ChildStarted, call: str, seq: int) -> None:
     asked = event.delegation
     program = _text(asked.get("program"))
     reserved = _reserved(fold, asked)
@@ -147,7 +165,7 @@ def _child_started(fold: "Fold", event: events.ChildStarted, call: str, seq: int
     )
 
 
-def _child_finished(fold: "Fold", event: events.ChildFinished, call: str, _seq: int) -> None:
+def _child_finished(fold: Growing, event: events.ChildFinished, call: str, _seq: int) -> None:
     fold.open.pop(call, None)
     outcome = event.outcome
     fold.children_usage = fold.children_usage.plus(outcome.usage)
@@ -166,21 +184,21 @@ def _child_finished(fold: "Fold", event: events.ChildFinished, call: str, _seq: 
     )
 
 
-def _timer_fired(fold: "Fold", _event: events.TimerFired, _call: str, _seq: int) -> None:
+def _timer_fired(fold: Growing, _event: events.TimerFired, _call: str, _seq: int) -> None:
     fold.timers_fired += 1
 
 
-def _clock_read(fold: "Fold", _event: events.ClockRead, _call: str, _seq: int) -> None:
+def _clock_read(fold: Growing, _event: events.ClockRead, _call: str, _seq: int) -> None:
     fold.clock_reads += 1
 
 
-def _value_drawn(fold: "Fold", event: events.ValueDrawn, _call: str, _seq: int) -> None:
+def _value_drawn(fold: Growing, event: events.ValueDrawn, _call: str, _seq: int) -> None:
     fold.values_drawn += 1
     if event.source == "tokens":
         _raise_tokens(fold, event.value)
 
 
-def _tokens_granted(fold: "Fold", event: events.TokensGranted, _call: str, _seq: int) -> None:
+def _tokens_granted(fold: Growing, event: events.TokensGranted, _call: str, _seq: int) -> None:
     if not event.to:
         _raise_tokens(fold, event.tokens)
         return
@@ -193,23 +211,23 @@ def _tokens_granted(fold: "Fold", event: events.TokensGranted, _call: str, _seq:
     fold.children[place] = attrs.evolve(child, tokens_reserved=reserved)
 
 
-def _raise_tokens(fold: "Fold", more: Any) -> None:
+def _raise_tokens(fold: Growing, more: Any) -> None:
     """Raise the run's own cap: what a line says that a fold cannot use is passed over."""
     cap = fold.limits.model_tokens
     if cap is not None and type(more) is int and more > 0:
         fold.limits = attrs.evolve(fold.limits, model_tokens=cap + more)
 
 
-def _input_asked(fold: "Fold", _event: events.InputAsked, call: str, seq: int) -> None:
+def _input_asked(fold: Growing, _event: events.InputAsked, call: str, seq: int) -> None:
     fold.open[call] = ("input", "", seq)
 
 
-def _input_given(fold: "Fold", _event: events.InputGiven, call: str, _seq: int) -> None:
+def _input_given(fold: Growing, _event: events.InputGiven, call: str, _seq: int) -> None:
     fold.open.pop(call, None)
     fold.inputs_given += 1
 
 
-def _effect_cancelled(fold: "Fold", event: events.EffectCancelled, call: str, _seq: int) -> None:
+def _effect_cancelled(fold: Growing, event: events.EffectCancelled, call: str, _seq: int) -> None:
     if event.kind == "run":
         fold.cancel_asked = True
         return
@@ -221,7 +239,7 @@ def _effect_cancelled(fold: "Fold", event: events.EffectCancelled, call: str, _s
         counts[_CANCELLED] += 1
 
 
-def _effect_late(fold: "Fold", event: events.EffectLate, call: str, _seq: int) -> None:
+def _effect_late(fold: Growing, event: events.EffectLate, call: str, _seq: int) -> None:
     fold.late += 1
     place = fold.places.get(call)
     if event.kind == "child" and place is not None:
@@ -230,7 +248,7 @@ def _effect_late(fold: "Fold", event: events.EffectLate, call: str, _seq: int) -
         fold.children[place] = attrs.evolve(fold.children[place], status=event.status)
 
 
-def _limit_hit(fold: "Fold", event: events.LimitHit, _call: str, seq: int) -> None:
+def _limit_hit(fold: Growing, event: events.LimitHit, _call: str, seq: int) -> None:
     key = (event.limit, event.scope)
     before = fold.hits.get(key)
     fold.hits[key] = LimitCount(
@@ -243,29 +261,29 @@ def _limit_hit(fold: "Fold", event: events.LimitHit, _call: str, seq: int) -> No
     )
 
 
-def _session_changed(_fold: "Fold", _event: events.SessionChanged, _call: str, _seq: int) -> None:
+def _session_changed(_fold: Growing, _event: events.SessionChanged, _call: str, _seq: int) -> None:
     """Nothing here: a session is a fold of its own."""
 
 
 def _session_kept(
-    fold: "Fold", _event: events.SessionSeeded | events.SessionRestored, _call: str, seq: int
+    fold: Growing, _event: events.SessionSeeded | events.SessionRestored, _call: str, seq: int
 ) -> None:
     fold.session_seq = seq
 
 
-def _patch_marked(fold: "Fold", event: events.PatchMarked, _call: str, _seq: int) -> None:
+def _patch_marked(fold: Growing, event: events.PatchMarked, _call: str, _seq: int) -> None:
     fold.marked[event.id] = None
 
 
-def _note_added(fold: "Fold", _event: events.NoteAdded, _call: str, _seq: int) -> None:
+def _note_added(fold: Growing, _event: events.NoteAdded, _call: str, _seq: int) -> None:
     fold.notes += 1
 
 
-def _run_resumed(fold: "Fold", event: events.RunResumed, _call: str, _seq: int) -> None:
+def _run_resumed(fold: Growing, event: events.RunResumed, _call: str, _seq: int) -> None:
     fold.attempts = event.attempt
 
 
-def _run_finished(fold: "Fold", event: events.RunFinished, _call: str, _seq: int) -> None:
+def _run_finished(fold: Growing, event: events.RunFinished, _call: str, _seq: int) -> None:
     fold.status = event.status
     fold.reason = event.reason
     fold.seal = Seal(
@@ -278,7 +296,7 @@ def _run_finished(fold: "Fold", event: events.RunFinished, _call: str, _seq: int
     )
 
 
-Rule = Callable[["Fold", Any, str, int], None]
+Rule = Callable[[Growing, Any, str, int], None]
 """(fold, event of the rule's own class, call key or empty, seq)."""
 
 RULES: Final[dict[type, Rule]] = {
@@ -324,14 +342,14 @@ def _limits(caps: Any) -> Limits:
         return Limits()
 
 
-def _reserved(fold: "Fold", delegation: dict[str, Any]) -> int:
+def _reserved(fold: Growing, delegation: dict[str, Any]) -> int:
     """Return the tokens that a start takes out of this run's own cap."""
     if fold.limits.model_tokens is None:
         return 0
     return _limits(delegation.get("limits", {})).model_tokens or 0
 
 
-def _cost_reserved(fold: "Fold", delegation: dict[str, Any]) -> int:
+def _cost_reserved(fold: Growing, delegation: dict[str, Any]) -> int:
     """Return the millionths of a dollar that a start takes out of this run's own cap."""
     if fold.limits.cost_usd is None:
         return 0

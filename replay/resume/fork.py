@@ -30,7 +30,7 @@ from refold.engine.events.events import (
 from refold.engine.events.outcome import Outcome
 from refold.engine.log import scan
 from refold.engine.log.names import blobs_of, child_path, children, root_of, tree
-from refold.engine.ports.effects import AskPerson, Effect, GiveUp, RunChild
+from refold.engine.ports.effects import RunChild
 from refold.engine.ports.ports import (
     ChildRequest,
     Model,
@@ -39,9 +39,7 @@ from refold.engine.ports.ports import (
     SessionPort,
     Tool,
 )
-from refold.engine.recording.driver import Arrival
 from refold.engine.recording.nested import check_may_start
-from refold.engine.recording.supplied import Supplied
 from refold.engine.runners.recording import Recording, known_models, run_to_end
 from refold.replay.index.by_call import Book, blank
 from refold.replay.index.run_end import recording_of_log
@@ -49,8 +47,7 @@ from refold.replay.partial.rerun import Again, check_given, request_again, unles
 from refold.replay.partial.sources import BookSupply, Sources
 from refold.replay.reexecute.reexecute import program_of, reexecute
 from refold.replay.resume.fork_place import cuts, fork_entry
-from refold.replay.resume.open_ends import Standing
-from refold.replay.resume.resume import Continued, continued
+from refold.replay.resume.resume import continued
 from refold.replay.resume.transplant import Transplant, edited
 
 
@@ -188,25 +185,6 @@ def _gone_on(book: Book, again: Again, target: Path, supply: "ForkSupply") -> Re
     except (Diverged, UsageError):
         _remove(target)
         raise
-
-
-class Forked(Supplied, Continued):
-    """A recorder that goes on in a copied beginning, its outcomes supplied."""
-
-    def _decision(self, effect: Effect, key: str) -> tuple[str, Any]:
-        """Leave everything that is open to the supply: nothing is in doubt, it is another run."""
-        if isinstance(effect, AskPerson):
-            return super()._decision(effect, key)
-        return "forked", None
-
-    def _decided(
-        self, standing: Standing
-    ) -> tuple[list[Effect], list[Arrival], list[dict[str, Any]]]:
-        """Start what is open, and end again what the program had given up on."""
-        effects, arrivals, doubts = super()._decided(standing)
-        given_up = self._replayed.given_up
-        effects += [GiveUp(one.call) for one in effects if one.call in given_up]
-        return effects, arrivals, doubts
 
 
 class ForkSupply(BookSupply):

@@ -44,7 +44,7 @@ from refold.engine.log import LogWriter, read_entries, scan
 from refold.engine.log.lock import refuse_if_locked
 from refold.engine.log.names import child_path
 from refold.engine.loop.loop import Timer
-from refold.engine.ports.effects import AskPerson, CallTool, Effect, RunChild
+from refold.engine.ports.effects import AskPerson, CallTool, Effect, GiveUp, RunChild
 from refold.engine.ports.people import check_answer
 from refold.engine.ports.ports import (
     ChildRunner,
@@ -60,18 +60,18 @@ from refold.engine.ports.ports import (
 )
 from refold.engine.recording.driver import Arrival
 from refold.engine.recording.host import Host
-from refold.engine.recording.ledger import Ledger
+from refold.engine.recording.ledger import Handed, Ledger
 from refold.engine.recording.nested import check_may_start
 from refold.engine.recording.recorder import Recorder
-from refold.engine.recording.run_request import Handed, Recorded, RunRequest, by_name
-from refold.engine.runners import default_runners
+from refold.engine.recording.run_request import Recorded, RunRequest, by_name
+from refold.engine.recording.supplied import Supplied
 from refold.engine.runners.recording import (
     Recording,
     key_variables,
     known_models,
-    known_runners,
     run_to_end,
 )
+from refold.engine.runners.shipped import default_runners, known_runners
 from refold.engine.secrets.vault import Vault, vault_of
 from refold.replay.index.guarantee import refuse_observed
 from refold.replay.reexecute.network import ProgramWatch
@@ -207,8 +207,6 @@ def _vault(
 def continued(request: RunRequest, host: Host) -> "Continued":
     """Return what goes on in the unfinished log of `request`: of a root, or of a child."""
     if request.supply is not None:
-        from refold.replay.resume.fork import Forked  # noqa: PLC0415 - it is made of this file's
-
         return Forked(request, host)
     return Continued(request, host)
 
@@ -443,6 +441,25 @@ class Continued(Recorder):
         path = child_path(self.request.log, effect.number)
         await_writer(path, self.request.cancel)
         return path
+
+
+class Forked(Supplied, Continued):
+    """A recorder that goes on in a copied beginning, its outcomes supplied."""
+
+    def _decision(self, effect: Effect, key: str) -> tuple[str, Any]:
+        """Leave everything that is open to the supply: nothing is in doubt, it is another run."""
+        if isinstance(effect, AskPerson):
+            return super()._decision(effect, key)
+        return "forked", None
+
+    def _decided(
+        self, standing: Standing
+    ) -> tuple[list[Effect], list[Arrival], list[dict[str, Any]]]:
+        """Start what is open, and end again what the program had given up on."""
+        effects, arrivals, doubts = super()._decided(standing)
+        given_up = self._replayed.given_up
+        effects += [GiveUp(one.call) for one in effects if one.call in given_up]
+        return effects, arrivals, doubts
 
 
 _CHILD_IN_DOUBT: Final = {

@@ -11,6 +11,7 @@
 Names load on first use.  The rules are in CONTRACT.md.
 """
 
+import refold.adapters  # noqa: F401 - says which frameworks have one
 from refold.engine.lazy import lazily
 
 TYPE_CHECKING = False  # as in `typing`, which takes longer to import than all that is here

@@ -15,5 +15,6 @@ result.  Imports `agents`, `files`, `contract` and `refold.engine`.  Rules: CONT
     saved_sessions        conversations of dispatched agents, read back from their logs
     shipped               the tools made of the rows
 
-To add one: its file, and its row in `policy.POLICIES`; nothing else knows it by name.
+To add one: its file, its row in `policy.POLICIES`, its maker in `shipped.MAKERS`; nothing else
+knows it by name.
 """

@@ -2,8 +2,8 @@
 
 A row says what kind of child it is; the numbers are what a dialect asks for, and the engine grants
 the lower of these and the caller's own (CONTRACT.md §8).  To add a dialect that Refold ships: its
-file, and a row in `POLICIES`; `tools.delegation.shipped` makes the tools of the rows, also for a
-replay that is given none, and nothing else knows them by name.  A dialect outside the package needs
+file, a row in `POLICIES`, and its maker in `tools.delegation.shipped`, which makes the tools for a
+replay that is given none; nothing else knows them by name.  A dialect outside the package needs
 no row: it is passed (CONTRACT.md §10.4).
 """
 
@@ -27,9 +27,6 @@ caller's, less what the call or a profile leaves out, and never the tool itself.
 class DelegationPolicy:
     """One row: what a delegation tool's children are."""
 
-    home: str
-    """Where the tool is made without configuration: `module:function`, which returns one tool or
-    several."""
     isolation: tuple[Isolation, ...]
     """What it may be set up to do, the default first."""
     tools: ToolScope
@@ -55,7 +52,6 @@ class DelegationPolicy:
 
 POLICIES: Final[dict[str, DelegationPolicy]] = {
     "subagent": DelegationPolicy(
-        home="refold.tools.delegation.subagent:subagent_tool",
         isolation=("fresh",),
         tools="caller",
         levels=1,
@@ -63,27 +59,23 @@ POLICIES: Final[dict[str, DelegationPolicy]] = {
         caps=Limits(timeout_seconds=600, max_iterations=50),
     ),
     "subagent_dispatch": DelegationPolicy(
-        home="refold.tools.delegation.subagent_dispatch:unconfigured",
         isolation=("fresh",),
         tools="own",
         levels=None,
         addressable=True,
     ),
     "dispatch_subagent": DelegationPolicy(
-        home="refold.tools.delegation.dispatch_subagent:dispatch_subagent_tool",
         isolation=("fork",),
         tools="caller",
         levels=None,
     ),
     "dispatch_subagents": DelegationPolicy(
-        home="refold.tools.delegation.dispatch_subagents:with_planning",
         isolation=("fork", "shared"),
         tools="caller",
         levels=None,
         fanout=None,
     ),
     "spawn": DelegationPolicy(
-        home="refold.tools.delegation.spawn:spawn_tools",
         isolation=("fresh",),
         tools="chosen",
         levels=None,

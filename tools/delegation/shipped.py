@@ -1,24 +1,38 @@
-"""The delegation tools that Refold ships, made from the rows of `tools.delegation.policy`.
+"""The delegation tools that Refold ships, one maker for each row of `tools.delegation.policy`.
 
 `shipped_tools` makes them as they are without configuration; `as_offered` as a recorded run had
 them: what it was shown comes from its log, and how they were set up they find there themselves.
 """
 
-from collections.abc import Iterable, Mapping
-from importlib import import_module
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
 
 from refold.engine.errors import ToolUnknown
 from refold.engine.ports.ports import Reference, Tool
 from refold.tools.contract.tool_types import DelegationTool, with_approval
-from refold.tools.delegation.policy import POLICIES, DelegationPolicy
+from refold.tools.delegation.dispatch_subagent import dispatch_subagent_tool
+from refold.tools.delegation.dispatch_subagents import with_planning
+from refold.tools.delegation.policy import POLICIES
+from refold.tools.delegation.spawn import spawn_tools
+from refold.tools.delegation.subagent import subagent_tool
+from refold.tools.delegation.subagent_dispatch import unconfigured
+
+MAKERS: Final[Mapping[str, Callable[[], Tool | tuple[Tool, ...]]]] = {
+    "subagent": subagent_tool,
+    "subagent_dispatch": unconfigured,
+    "dispatch_subagent": dispatch_subagent_tool,
+    "dispatch_subagents": with_planning,
+    "spawn": spawn_tools,
+}
+"""What makes the tool of a row without configuration, or several, by the row's name."""
 
 
-def shipped_tools(rows: Mapping[str, DelegationPolicy] = POLICIES) -> tuple[Tool, ...]:
+def shipped_tools() -> tuple[Tool, ...]:
     """Return the tools of all rows, in the order of the rows."""
     found: list[Tool] = []
-    for row in rows.values():
-        found += _tools_of(row)
+    for name in POLICIES:
+        made = MAKERS[name]()
+        found += made if isinstance(made, tuple) else (made,)
     return tuple(found)
 
 
@@ -58,9 +72,3 @@ def as_offered(name: str, description: str, schema: dict[str, Any]) -> Delegatio
         measured=getattr(tool, "measured", ()),
         reference=Reference(__name__, "as_offered", definition),
     )
-
-
-def _tools_of(row: DelegationPolicy) -> tuple[Tool, ...]:
-    source, _, name = row.home.partition(":")
-    made = getattr(import_module(source), name)()
-    return made if isinstance(made, tuple) else (made,)

@@ -2,7 +2,8 @@
 
 A framework's agent flows in; requests to models and calls of tools flow out as effects.  Both
 frameworks are plain asyncio and run on the kernel's loop as they are.  Imports `refold.engine`;
-nothing of `refold` imports an adapter.  Each needs the extra of its name.  Rules: CONTRACT.md §17.
+nothing of `refold` imports an adapter.  Each needs the extra of its name.  To add one: its
+module, and its name below.  Rules: CONTRACT.md §17.
 
     foreign                                 what the adapters share
     pydantic_ai, openai_agents              the adapters
@@ -11,3 +12,7 @@ nothing of `refold` imports an adapter.  Each needs the extra of its name.  Rule
     pydantic_ai_results                     what tools gave
     openai_agents_stream                    a stream made of an answer
 """
+
+from refold.engine.loop.frameworks import ADAPTERS
+
+ADAPTERS.update(pydantic_ai=f"{__name__}.pydantic_ai", agents=f"{__name__}.openai_agents")

@@ -22,6 +22,8 @@ from refold.engine.ports.ports import ChildRequest, Identity, Parentage, Policy,
 from refold.tools.configuration.prepared_run import planned
 from refold.tools.delegation.subagent import subagent_tool
 
+_ENTRY = "refold.engine.runners.child:run_envelope"
+
 Invoke = Callable[..., Result]
 
 
@@ -50,7 +52,7 @@ def test_the_request_is_as_the_schema_says(tmp_path: Path, *, whole: bool) -> No
         session=planned() if whole else None,
     )
 
-    envelope = json.loads(pack(request))
+    envelope = json.loads(pack(request, entry=_ENTRY))
 
     part("request").validate(envelope)
     assert envelope["version"] == VERSION

@@ -17,6 +17,8 @@ from refold.engine.ports.ports import ModelReply, Policy
 from refold.tools.contract.tool_types import tool
 from tests.engine.conftest import Make
 
+_ENTRY = "refold.engine.runners.child:run_envelope"
+
 
 def test_what_is_packed_is_unpacked(request_for: Make) -> None:
     """Program, input, identity, limits, policy, tools, clock: the child has the same."""
@@ -26,7 +28,7 @@ def test_what_is_packed_is_unpacked(request_for: Make) -> None:
         "works", {"x": [1, "é"]}, limits=limits, policy=policy, clock=FixedClock()
     )
 
-    line = pack(request)
+    line = pack(request, entry=_ENTRY)
     found = unpack(line)
 
     assert line.endswith(b"\n")
@@ -38,7 +40,7 @@ def test_what_is_packed_is_unpacked(request_for: Make) -> None:
 
 def test_a_child_works_where_its_parent_does(request_for: Make) -> None:
     """The same import path and working directory, absolute."""
-    envelope = json.loads(pack(request_for("works", log=Path("here.1.jsonl"))))
+    envelope = json.loads(pack(request_for("works", log=Path("here.1.jsonl")), entry=_ENTRY))
 
     assert envelope["cwd"] == os.getcwd()  # noqa: PTH109 - as the child gets it
     assert envelope["sys_path"] == [os.path.abspath(entry) for entry in sys.path]  # noqa: PTH100 - the same
@@ -47,7 +49,7 @@ def test_a_child_works_where_its_parent_does(request_for: Make) -> None:
 
 def test_another_version_is_refused(request_for: Make) -> None:
     """Parent and child may be different installations."""
-    envelope = json.loads(pack(request_for("works")))
+    envelope = json.loads(pack(request_for("works"), entry=_ENTRY))
     envelope["version"] = 999
 
     with pytest.raises(LogUnsupported, match="999"):
@@ -67,8 +69,8 @@ def test_what_another_process_cannot_import_is_refused(request_for: Make) -> Non
     model = FunctionModel(lambda _request: ModelReply(message={}))
 
     with pytest.raises(ProgramNotFound, match="module level"):
-        pack(request_for(nested))
+        pack(request_for(nested), entry=_ENTRY)
     with pytest.raises(ToolRefused, match="local"):
-        pack(request_for("works", tools=(local,)))
+        pack(request_for("works", tools=(local,)), entry=_ENTRY)
     with pytest.raises(UsageError, match="reference"):
-        pack(request_for("works", models={"": model}))
+        pack(request_for("works", models={"": model}), entry=_ENTRY)

@@ -6,7 +6,7 @@ What both must do is in `test_views` and `test_tree`, which run over either.
 import psutil
 
 from refold.engine.process.psutil_view import PsutilView
-from refold.engine.process.views import system_view
+from refold.engine.process.tree import system_view
 
 
 def test_both_views_place_a_process_alike() -> None:

@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from refold.engine.process.psutil_view import PsutilView
-from refold.engine.process.tree import Tree
-from refold.engine.process.views import TAGS, View, system_view
+from refold.engine.process.tree import Tree, system_view
+from refold.engine.process.views import TAGS, View
 
 
 @pytest.fixture(params=[system_view, PsutilView])

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from refold.engine.process.psutil_view import PsutilView
-from refold.engine.process.views import TAGS, View, system_view
+from refold.engine.process.tree import system_view
+from refold.engine.process.views import TAGS, View
 
 
 @pytest.fixture(params=[system_view, PsutilView])

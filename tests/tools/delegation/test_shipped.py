@@ -1,5 +1,6 @@
-"""A dialect is one file and one row; what is shipped is found by name, as a run was offered it."""
+"""A dialect is one file; what is shipped is found by name, as a run was offered it."""
 
+import importlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,14 @@ import pytest
 from refold.engine.errors import ToolUnknown
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.ports.offers import offer_of
+from refold.engine.ports.ports import Tool
 from refold.engine.ports.programs import load
 from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
 from refold.replay.tree.delegation_tree import delegation_tree
 from refold.tools.contract.registry import Registry
-from refold.tools.delegation.policy import POLICIES, DelegationPolicy
-from refold.tools.delegation.shipped import as_offered, offered_tools, shipped_tools
+from refold.tools.delegation.policy import POLICIES
+from refold.tools.delegation.shipped import MAKERS, as_offered, offered_tools, shipped_tools
 from refold.tools.delegation.subagent import subagent_tool
 
 SIXTH = '''
@@ -55,20 +57,17 @@ async def handoff(run, arguments):
 
 
 @pytest.fixture
-def handoff(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, DelegationPolicy]:
-    """A sixth dialect: one file, one row."""
+def handoff(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Tool, ...]:
+    """A sixth dialect beside the others: one file."""
     (tmp_path / "handoff_dialect.py").write_text(SIXTH)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "handoff_dialect", raising=False)
-    row = DelegationPolicy(
-        home="handoff_dialect:handoff_tool", isolation=("fresh",), tools="caller", levels=1
-    )
-    return {**POLICIES, "handoff": row}
+    return (*shipped_tools(), importlib.import_module("handoff_dialect").handoff_tool())
 
 
 @pytest.mark.parametrize("runner", ["in-process", "subprocess"])
-def test_a_sixth_dialect_is_one_file_and_one_row(
-    handoff: dict[str, DelegationPolicy], tmp_path: Path, runner: str
+def test_a_sixth_dialect_is_one_file(
+    handoff: tuple[Tool, ...], tmp_path: Path, runner: str
 ) -> None:
     """It is recorded, bounded, shown and replayed like the others, nested in them and in itself."""
     calls = [{"name": "handoff", "arguments": {"task": "dig"}}]
@@ -83,7 +82,7 @@ def test_a_sixth_dialect_is_one_file_and_one_row(
         "agent",
         {"task": "go"},
         log=log,
-        tools=shipped_tools(handoff),
+        tools=handoff,
         model=model,
         runner=runner,
     )
@@ -93,7 +92,7 @@ def test_a_sixth_dialect_is_one_file_and_one_row(
     (grandchild,) = child.children
     assert (child.tool, child.brief, child.status) == ("handoff", "dig", "completed")
     assert grandchild.status == "rejected"
-    report = reexecute(log, tools=shipped_tools(handoff))
+    report = reexecute(log, tools=handoff)
     assert report.identical, report
     assert report.children == 1
 
@@ -101,6 +100,7 @@ def test_a_sixth_dialect_is_one_file_and_one_row(
 def test_each_row_makes_its_tools() -> None:
     names = Registry(shipped_tools()).names
 
+    assert MAKERS.keys() == POLICIES.keys()
     assert {*POLICIES, "spawn_await"} <= set(names)
 
 

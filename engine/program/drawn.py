@@ -1,82 +1,30 @@
-"""What a program is given that is no effect: time, random numbers, files, change markers.
+"""What a program is given that is no effect: random numbers, change markers, remarks.
 
 Nothing here waits: each is a plain call, and what it gave is a line, so that a replay gives the
-same.  What programs see of it is `engine.program.run`; where the lines go is the kernel's world.
+same.  Time and other values from outside are the kernel's own: `Kernel.look`, `Kernel.draw`.
 
 Pure, random numbers included: their seeds are derived, and recorded.  Rules: CONTRACT.md §9.3
-(the clock of a step, seeds), §9.8 (change markers).
+(seeds), §9.8 (change markers).
 """
 
 import random
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 from uuid import UUID
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.plain import to_json
-from refold.engine.events.events import ClockRead, NoteAdded, ValueDrawn
+from refold.engine.events.events import NoteAdded, ValueDrawn
+from refold.engine.kernel.kernel import Kernel
 from refold.engine.secrets.redaction import check_pointer
-
-if TYPE_CHECKING:
-    from refold.engine.kernel.kernel import Kernel
 
 
 class Values:
     """What the program of one kernel was given."""
 
-    def __init__(self, kernel: "Kernel") -> None:
+    def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self.clock: ClockRead | None = None
-        """The look of this step, if it had one; the next step begins without."""
-        self.virtual_us = 0
-        """Virtual time as the program last saw it."""
         self._streams: dict[tuple[str, str], random.Random] = {}
         self._patches: dict[str, bool] = {}
-
-    # -- time -----------------------------------------------------------------------------
-
-    def look(self) -> ClockRead:
-        """Return the clock of this step; the first look of a step is a line."""
-        self._kernel.check_inside()
-        if self.clock is None:
-            with self._kernel.failing():
-                self.clock = self._kernel.world.look()
-            self.virtual_us = self.clock.virtual_us
-        return self.clock
-
-    def look_seconds(self) -> float:
-        """Return the virtual time of this step: what the loop's clock shows."""
-        return self.look().virtual_us / 1_000_000
-
-    def glance_seconds(self) -> float:
-        """Return the virtual time that was last seen, without a line."""
-        return self.virtual_us / 1_000_000
-
-    # -- values ---------------------------------------------------------------------------
-
-    def draw(self, source: str, name: str, produce: Callable[[], Json]) -> Json:
-        """Return a value from outside the run; `produce` is called live and never in replay.
-
-        Raises:
-            NotCanonical: a log cannot hold the value.
-            Exception: whatever `produce` raises; there is no line of that.
-        """
-        scope, call = self._kernel.key()
-        raised: list[Exception] = []
-
-        def produced() -> Json:
-            try:
-                return produce()
-            except Exception as error:
-                raised.append(error)
-                raise
-
-        try:
-            with self._kernel.failing(raised):
-                return self._kernel.world.draw(source, name, call, produced)
-        except Exception:
-            scope.take_back()
-            raise
 
     def uuid(self) -> str:
         """Return a new uuid (version 4 in form), drawn from the run's seed and the call key."""

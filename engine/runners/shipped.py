@@ -1,0 +1,25 @@
+"""The runners that every root has, and those that it was given."""
+
+from collections.abc import Mapping
+
+from refold.engine.errors import UsageError
+from refold.engine.ports.ports import ChildRunner
+from refold.engine.runners.in_process import InProcess
+from refold.engine.runners.in_subprocess import InSubprocess
+
+
+def default_runners() -> dict[str, ChildRunner]:
+    """Return the runners that every root has, by name."""
+    return {"in-process": InProcess(), "subprocess": InSubprocess()}
+
+
+def known_runners(runner: str, runners: Mapping[str, ChildRunner] | None) -> dict[str, ChildRunner]:
+    """Return those given and those that every root has, by name.
+
+    Raises:
+        UsageError: none has the name `runner`.
+    """
+    known = {**default_runners(), **(runners or {})}
+    if runner not in known:
+        raise UsageError(f"no runner is named {runner!r}; known: {', '.join(sorted(known))}")
+    return known
