@@ -25,7 +25,9 @@ _LONG: Final = 8
 """Characters from which on a text is found anywhere in another; a shorter one is a whole word."""
 _WORD_MIN: Final = 3
 
-_ANSWERS: Final = re.compile(r"final_\w+|submit\w*|respond\w*|StructuredOutput|attempt_completion")
+_ANSWERS: Final = re.compile(
+    r"final_\w+|submit\w*|respond\w*|StructuredOutput|attempt_completion|complete_task"
+)
 """Tools by which frameworks take an answer: no result of them is ever shown."""
 
 

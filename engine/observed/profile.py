@@ -57,6 +57,9 @@ class Profile:
     left_out: tuple[str, ...] = ()
     """Regular expressions of what says nothing about who it is or what it is to do: it is left out
     of names and briefs, and of nothing else."""
+    asides: tuple[str, ...] = ()
+    """How system prompts begin, as regular expressions, of what is asked beside the work (which
+    model fits): no agent, whatever it repeats of a task."""
     asks_last: bool = False
     """Whether the last message of a first request is the brief: those before are examples."""
     volatile: tuple[str, ...] = ()
@@ -75,6 +78,7 @@ class Profile:
             "name": self.name,
             "hands_over": {tool: list(names) for tool, names in self.hands_over.items()},
             "left_out": list(self.left_out),
+            "asides": list(self.asides),
             "asks_last": self.asks_last,
             "volatile": list(self.volatile),
             "volatile_texts": list(self.volatile_texts),
@@ -92,6 +96,7 @@ class Profile:
             name=told.get("name", ""),
             hands_over=handing,
             left_out=tuple(told.get("left_out", ())),
+            asides=tuple(told.get("asides", ())),
             asks_last=bool(told.get("asks_last")),
             volatile=tuple(told.get("volatile", ())),
             volatile_texts=tuple(told.get("volatile_texts", ())),
@@ -102,6 +107,11 @@ class Profile:
     def whose(self, header: Callable[[str], str]) -> Whose:
         """Return who asks, by the headers of a request; `header` gives one, empty for none."""
         return Whose(*(_first(each, header) for each in (self.thread, self.above, self.agent)))
+
+    def is_aside(self, system: Any) -> bool:
+        """Return whether what has this system prompt is asked beside the work."""
+        said = system.lstrip() if isinstance(system, str) else ""
+        return any(re.match(each, said) for each in self.asides)
 
     def plain(self, text: str) -> str:
         """Return a text without what says nothing."""

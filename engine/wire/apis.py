@@ -27,9 +27,10 @@ FORMATS: Final[dict[str, WireFormat]] = {
 }
 _NOT_OF_PATHS: Final = re.compile(r"[^\w.:@-]", re.ASCII)
 _DEPLOYMENT: Final = "/deployments/"
-NEWEST: Final = 3
+NEWEST: Final = 4
 """What is read: 1: Google's paths, and marks of caching apart · 2: Bedrock's paths, too · 3: packed
-bodies, and a multipart body without the boundary that its client drew."""
+bodies, and a multipart body without the boundary that its client drew · 4: Google's calls by name
+and number."""
 _BOUNDARY_SINCE: Final = 3
 _BOUNDARY: Final = re.compile(rb"--([^\r\n]{1,70})\r?\n")
 
@@ -66,7 +67,7 @@ def read_request(
         found, lists = (remembered or Remembered(0)).object_in(body, row.conversation)
         is_shaped = found is not None and PLACE not in found and row.is_shaped(found, lists)
         if found is not None and is_shaped and (not place.needs or place.needs in found):
-            if reads:
+            if reads >= row.apart_since:
                 found, lists = row.apart(found, lists)
             return _placed(row.asked(found, lists), path_and_query, place.model_in(at))
     body = _without_boundary(body) if reads >= _BOUNDARY_SINCE else body

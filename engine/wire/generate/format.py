@@ -18,6 +18,8 @@ FORMAT: Final = WireFormat(
         ),
     ),
     is_shaped=request.is_shaped,
+    apart=request.without_ids,
+    apart_since=4,
     asked=request.asked,
     speaker=GenerateSpeaker,
     body=spelling.body,

@@ -2,11 +2,13 @@
 
 They become the neutral messages of CONTRACT.md §11.1: the system instruction first, each result of
 a function a message of its own.  Neighbouring turns of the model are one message, and texts beside
-each other one text: clients repeat a stream chunk by chunk, or put together.  A call without an id
-is `NAME#3`, the third of its name, and so is its result.  What the neutral shape has no place for
-stands in `provider.generate`.  The model stands in the path.  Pure.  Rules: CONTRACT.md §16.9.
+each other one text: clients repeat a stream chunk by chunk, or put together.  A call is `NAME#3`,
+the third of its name, and so is its result: where the server gives no ids, clients draw some, at
+each run and for results alone.  What the neutral shape has no place for stands in
+`provider.generate`.  The model stands in the path.  Pure.  Rules: CONTRACT.md §16.9.
 """
 
+from collections import Counter
 from typing import Any, Final
 
 from refold.engine.wire.parts.exchange import Asked
@@ -35,6 +37,36 @@ def _is_turn(turn: Any) -> bool:
     )
 
 
+def without_ids(body: dict[str, Any], lists: Lists = NO_LISTS) -> tuple[dict[str, Any], Lists]:
+    """Return a body in which ids say no more than which result belongs to which call.
+
+    What is the n-th result of a name, and of the n-th call of it, has none; another is `NAME#n`.
+    """
+    numbers: dict[str, str] = {}
+    calls: Counter[str] = Counter()
+    results: Counter[str] = Counter()
+
+    def plain(part: dict[str, Any]) -> dict[str, Any]:
+        for member, counted in (("functionCall", calls), ("functionResponse", results)):
+            if not isinstance(said := part.get(member), dict):
+                continue
+            name, drawn = text_of(said.get("name")), text_of(said.get("id"))
+            counted[name] += 1
+            at = f"{name}#{counted[name]}"
+            rest = {key: value for key, value in said.items() if key != "id"}
+            if counted is calls and drawn:
+                numbers[drawn] = at
+            elif counted is results and drawn in numbers and numbers[drawn] != at:
+                rest["id"] = numbers[drawn]
+            elif counted is results and drawn not in numbers and at in numbers.values():
+                rest["id"] = drawn  # of another call than the one that has its place
+            part = {**part, member: rest}
+        return part
+
+    turns = [{**turn, "parts": list(map(plain, turn["parts"]))} for turn in body["contents"]]
+    return {**body, "contents": turns}, lists
+
+
 def asked(body: dict[str, Any], _lists: Lists = NO_LISTS) -> Asked:
     """Return what a body of the right shape asks; the model is not in it."""
     rest = dict(body)
@@ -58,7 +90,8 @@ def asked(body: dict[str, Any], _lists: Lists = NO_LISTS) -> Asked:
 def answer_of(before: tuple[dict[str, Any], ...], parts: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the neutral message that an answer with these parts is, after these messages."""
     found = [*before]
-    (turn,) = _joined([{"role": "model", "parts": parts}])
+    plain, _ = without_ids({"contents": [{"role": "model", "parts": parts}]})
+    (turn,) = _joined(plain["contents"])
     _take_turn(found, turn)
     return found[-1]
 

@@ -163,7 +163,9 @@ class WireFormat:
     is_shaped: Callable[[Body, Lists], bool]
     """Whether the members of a body that the format rests on have its shapes."""
     apart: Callable[[Body, Lists], tuple[Body, Lists]] = _as_it_is
-    """Puts into parameters what a client moves on with each request, such as marks of caching."""
+    """Takes apart what a client moves on or draws with each request: marks of caching, ids."""
+    apart_since: int = 1
+    """From which `reads` of `wire.apis` on."""
     asked: Callable[[Body, Lists], Asked]
     """What a body asks.  Never raises."""
     speaker: Callable[[Asked], Speaker]

@@ -45,6 +45,7 @@ WEATHER = ("weather", {"city": "Bergen"})
         ([("Task", {"prompt": "…"}), WEATHER], _asked("Hello"), ("0/1", "0/1-0", "delegation")),
         ([("transfer_to_b", {}), WEATHER], _asked("Hi", "0/1-0"), ("0/1", "0/1-0", "handoff")),
         ([("final_result", {"answer": "Bergen"})], _asked("Go to Bergen"), None),
+        ([("complete_task", {"result": "Bergen"})], _asked("Go to Bergen"), None),
         ([], _asked("Hello there"), None),
     ],
 )

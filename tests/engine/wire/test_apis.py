@@ -341,3 +341,15 @@ def test_the_boundary_of_a_multipart_body_is_no_difference() -> None:
     assert one != other
     assert "--8f3a\r\n" in str(older.parameters["body"])
     assert "--8f3a\r\n" in str(torn.parameters["body"])
+
+
+def test_ids_of_calls_stand_in_older_logs() -> None:
+    """A log that was begun with less goes on with that."""
+    path = "/v1beta/models/a:generateContent"
+    call = {"functionCall": {"id": "drawn", "name": "look", "args": {}}}
+    body = json.dumps({"contents": [{"role": "model", "parts": [call]}]}).encode()
+
+    (now,) = read_request("POST", path, body).messages
+    (then,) = read_request("POST", path, body, reads=3).messages
+
+    assert (now["tool_calls"][0]["id"], then["tool_calls"][0]["id"]) == ("look#1", "drawn")

@@ -32,6 +32,11 @@ TOUCHED = {
         '"chunk_id":"c1c376"',
     ),
     "opencode": ('<task id="ses_dfcbc3ea0ffenYyeUrKgZ80fUV"', "Today's date: Sun Nov 22 2026"),
+    "Gemini CLI": (
+        "Today's date is Sunday, November 22, 2026 ",
+        "/.gemini/tmp/notes-1",
+        "Process Group PGID: 4711",
+    ),
     "aider": ("Commit cc53533 ",),
 }
 EACH = [(name, text) for name, texts in TOUCHED.items() for text in texts]

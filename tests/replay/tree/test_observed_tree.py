@@ -205,3 +205,18 @@ def test_a_brief_is_what_says_something_of_the_task(tmp_path: Path) -> None:
     ]
 
     assert briefs == [task, task, "Example?"]
+
+
+def test_what_is_asked_beside_the_work_is_no_agent(tmp_path: Path) -> None:
+    """Gemini CLI asks for each task, first, which model fits; the task's agent is shown once."""
+    lead = talk(user("Go."), says("", ("c", "hand", {"to": "sea", "task": "Count the fish."})))
+    choosing = talk(system("\nYou choose."), user("Count the fish."), says("big"), model="small")
+    working = talk(system("You count."), user("Count the fish."), says("six"))
+    known = Profile(name="x", hands_over={"hand": ("to",)}, asides=("You choose",))
+    log = record(tmp_path / "a.jsonl", [*lead, *choosing, *working], profile=known)
+
+    (boss,) = delegation_tree(log).children
+    beside, agent = boss.children
+
+    assert (beside.name, beside.tool, agent.name, agent.tool) == ("You choose.", "", "sea", "hand")
+    assert Profile.in_rules({"profile": known.as_json()}).asides == known.asides

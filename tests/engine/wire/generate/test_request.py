@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from refold.engine.wire.generate.request import asked, is_shaped
+from refold.engine.wire.generate.request import asked, is_shaped, without_ids
 
 
 def model(*parts: dict[str, Any]) -> dict[str, Any]:
@@ -44,6 +44,29 @@ def test_a_conversation_in_neutral_messages() -> None:
         {**told, "tool_call_id": "look#1"},
         {**told, "tool_call_id": "look#2", "provider": {"turn": "same"}},
     ]
+
+
+def test_ids_that_a_client_draws_say_which_result_is_whose() -> None:
+    """Gemini CLI draws one for each call, its subagents for results alone."""
+
+    def read(*turns: dict[str, Any]) -> list[dict[str, Any]]:
+        body, _ = without_ids({"contents": [user({"text": "x"}), *turns]})
+        return list(asked(body).messages)
+
+    plain = read(model(call(), call(), call("wait")), user(result(), result(), result("wait")))
+    for one, two, three in (("a_1", "a_2", "b_1"), ("c", "d", "e")):
+        calls = model(call(id=one), call(id=two), call("wait", id=three))
+        assert read(calls, user(*map_ids(one, two), result("wait", id=three))) == plain
+        crossed = read(calls, user(*map_ids(two, one), result("wait", id=three)))
+        assert [each.get("tool_call_id") for each in crossed[2:]] == ["look#2", "look#1", "wait#1"]
+        lost = read(calls, user(*map_ids(one, "none of them"), result("wait", id=three)))
+        assert lost != plain
+    alone = model(call(), call(), call("wait"))
+    assert read(alone, user(*map_ids("r#0", "r#1"), result("wait", id="r#2"))) == plain
+
+
+def map_ids(*ids: str) -> list[dict[str, Any]]:
+    return [result(id=each) for each in ids]
 
 
 def test_chunks_that_a_client_repeats_are_one_message() -> None:
