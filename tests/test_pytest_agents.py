@@ -90,7 +90,32 @@ def test_an_agents_delegation_is_tested_with_the_server_off(recorded: Suite) -> 
     (snapshot,) = (recorded.folder / "__snapshots__").rglob("*.delegation.txt")
     text = snapshot.read_text(encoding="utf-8")
     assert "brief: Find out how often high tide is." in text
-    assert "tokens: 80 in, 20 out, with all below" in text
+    assert "tokens" not in text
+
+
+def test_a_snapshot_counts_tokens_where_it_is_told_to(recorded: Suite) -> None:
+    """And one of a time when all did says what is left out now, and how to accept that."""
+    recorded.edit(
+        "test_it", "def test", "import pytest\n@pytest.mark.refold(tokens=True)\ndef test"
+    )
+    recorded.passes("--snapshot-update")
+    (snapshot,) = (recorded.folder / "__snapshots__").rglob("*.delegation.txt")
+    counted = snapshot.read_text(encoding="utf-8")
+    assert "tokens: 80 in, 20 out, with all below" in counted
+    recorded.passes()
+
+    recorded.edit("test_it", "@pytest.mark.refold(tokens=True)\n", "")
+    said = recorded.fails()
+    _, _, shown = said.partition("delegation: what changed")
+    assert "- tokens: 80 in, 20 out, with all below" in shown
+    assert "Only token counts differ" in shown
+    assert "@pytest.mark.refold(tokens=True) has them again" in shown
+    assert "update the snapshot: pytest test_it.py::test_reporter --snapshot-update" in shown
+
+    snapshot.write_text(counted.replace("search x1", "search x2"), encoding="utf-8")
+    assert "Only token counts differ" not in recorded.fails()
+    recorded.passes("--snapshot-update")
+    assert "tokens" not in snapshot.read_text(encoding="utf-8")
 
 
 def test_a_changed_prompt_fails_with_a_report_to_act_on(recorded: Suite) -> None:
@@ -104,7 +129,7 @@ def test_a_changed_prompt_fails_with_a_report_to_act_on(recorded: Suite) -> None
     assert "Answer in one sentence." in said
     assert "Answer in one short sentence." in said
     assert "(entry 1 of recordings/test_it/test_reporter.jsonl)" in said
-    assert "pytest test_it.py::test_reporter --refold-record=rewrite" in said
+    assert "pytest test_it.py::test_reporter --refold-accept" in said
 
 
 def test_a_prompt_is_recorded_again_when_that_is_meant(

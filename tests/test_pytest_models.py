@@ -304,7 +304,7 @@ def test_a_changed_prompt_fails_with_the_difference_of_the_message(suite: Watche
     assert "the system prompt was changed" in ours
     assert f"(entry 2 of {LOG})" in ours
     assert "guarantee: matched" in ours
-    assert "live: pytest test_it.py::test_ask --refold-record=rewrite" in ours
+    assert "update the snapshots: pytest test_it.py::test_ask --refold-accept" in ours
     assert f"refold show {LOG}" in ours
 
 

@@ -46,8 +46,9 @@ def test_a_mode_that_there_is_not_is_a_usage_error(suite: Suite) -> None:
         ("recrod='once'", "there is no argument 'recrod'; known: network, record, recordings"),
         ("record='onec'", "record='onec': expected one of none, once, new, all, rewrite"),
         ("network=True", "network=True: expected one of none, loopback, any"),
-        ("'once'", "takes named arguments only: network, record, recordings, tools"),
+        ("'once'", "takes named arguments only: network, record, recordings, tokens"),
         ("tools=search", "tools: expected a list of tools"),
+        ("tokens='no'", "tokens='no': expected one of True, False"),
         ("recordings=3", "recordings: expected a folder"),
     ],
 )
@@ -147,7 +148,7 @@ def test_a_test_that_fails_for_another_reason_says_how_to_reproduce_it_too(suite
 def test_paths_are_those_of_where_pytest_was_started(
     suite: Suite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever folder the test is in, and whatever it does."""
+    """Whatever folder the test is in, and whatever it does; a path is whole that leads up."""
     (suite.folder / "pytest.ini").write_text("[pytest]\n")
     (suite.folder / "sub").mkdir()
     monkeypatch.chdir(suite.folder / "sub")
@@ -155,7 +156,7 @@ def test_paths_are_those_of_where_pytest_was_started(
 
     said = one_line(suite.run("..").stdout.str())
 
-    assert "pytest ../test_it.py::test_dig --refold-record=once" in said
+    assert f"pytest {suite.folder}/test_it.py::test_dig --refold-record=once" in said
 
 
 def test_a_test_that_passes_has_no_report(suite: Suite) -> None:
@@ -206,7 +207,7 @@ def test_snapshots_are_stored_when_asked_for_and_compared_from_then_on(suite: Su
     suite.write(test_it=SNAPSHOTS)
 
     first = suite.fails("--refold-record=once")
-    assert "run `pytest --snapshot-update` once and review the file" in first
+    assert "no snapshot yet: store the first, and review the file: pytest test_it.py" in first
     assert not (suite.folder / "__snapshots__").exists()
 
     suite.passes("--snapshot-update")

@@ -8,6 +8,7 @@ one is first used, for it needs syrupy, of which 5, 6 and 7 will do.  The rules 
 
 import difflib
 import os
+import re
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +20,11 @@ from refold.replay.compare.measured import Declared
 from refold.replay.testing.log_text import log_text
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree, render_text
 
+_TOKENS: Final = re.compile(r"^ *tokens: \d+ in, \d+ out(, with all below)?\n", re.MULTILINE)
+_COUNTED: Final = (
+    "Only token counts differ: the snapshot holds them, and by default they are left out, for "
+    "providers count otherwise without notice. @pytest.mark.refold(tokens=True) has them again"
+)
 _LINES_MAX: Final = 100
 """Lines of a difference that are shown; `-vv` has all of them."""
 
@@ -39,6 +45,14 @@ class DelegationSnapshotExtension(SingleFileSnapshotExtension):
         return delegation_text(data)
 
 
+class CountedSnapshotExtension(DelegationSnapshotExtension):
+    """The same, with the tokens that each run used."""
+
+    def serialize(self, data: Any, **_options: Any) -> str:
+        """Return the text of `data`, as above."""
+        return delegation_text(data, tokens=True)
+
+
 class LogSnapshotExtension(SingleFileSnapshotExtension):
     """Stores the event logs of a recording, of a log's path, or of a tree that was read."""
 
@@ -55,8 +69,10 @@ class LogSnapshotExtension(SingleFileSnapshotExtension):
         return log_text(data.log if isinstance(data, RunNode) else _log_of(data))
 
 
-def delegation_text(data: Any) -> str:
+def delegation_text(data: Any, *, tokens: bool = False) -> str:
     """Return the delegation tree of a recording, a log's path or a tree, as a snapshot has it.
+
+    With `tokens`, it says how many each run used.
 
     Raises:
         SnapshotRefused: `data` is none of the three.
@@ -67,7 +83,8 @@ def delegation_text(data: Any) -> str:
         data = tree()  # of a test that goes on: it knows more of it than its log
     node = data if isinstance(data, RunNode) else delegation_tree(_log_of(data))
     declared = Declared(Path(node.log) if node.log else None)
-    return str(declared.value(render_text(node, volatile=False)))
+    text = render_text(node, volatile=False)
+    return str(declared.value(text if tokens else _TOKENS.sub("", text)))
 
 
 def _log_of(data: Any) -> str | os.PathLike[str]:
@@ -77,16 +94,19 @@ def _log_of(data: Any) -> str | os.PathLike[str]:
     return log
 
 
-def what_changed(stored: str | None, found: str) -> str:
-    """Return the difference of two snapshots as a unified diff, or how to store the first.
+def what_changed(stored: str | None, found: str, command: str) -> str:
+    """Return the difference of two snapshots as a unified diff, or that there is no first.
 
-    `stored` is the snapshot, `None` where there is none; plain text, at most 100 lines of a diff.
+    `stored` is the snapshot, `None` where there is none; `command` is what stores another one.
+    Plain text, at most 100 lines of a diff.
     """
     if stored is None:
-        return "no snapshot yet: run `pytest --snapshot-update` once and review the file"
+        return f"no snapshot yet: store the first, and review the file:\n  {command}"
     lines = difflib.unified_diff(
         stored.splitlines(), found.splitlines(), "the snapshot", "this run", n=2, lineterm=""
     )
     shown = list(islice(lines, _LINES_MAX))
     left = sum(1 for _ in lines)
-    return "\n".join([*shown, f"… {left} more lines: pytest -vv"] if left else shown)
+    shown += [f"… {left} more lines: pytest -vv"] if left else []
+    shown += [_COUNTED] if stored != found == _TOKENS.sub("", stored) else []
+    return "\n".join([*shown, f"If that is meant, update the snapshot:\n  {command}"])

@@ -25,16 +25,21 @@ if TYPE_CHECKING:
 _RUNS: Final = pytest.StashKey["RefoldRun"]()
 _MODELS: Final = pytest.StashKey["RefoldModels"]()
 
+_OURS: Final = frozenset({"refold_run", "refold_models", "delegation_snapshot", "log_snapshot"})
+_DONE: Final = pytest.StashKey[bool]()
+"""Whether a test has passed; absent of one that was not run."""
+
 _UNJUDGED: Final = (KeyboardInterrupt, pytest.exit.Exception, pytest.skip.Exception)
 """What ends a test without saying anything of what it did."""
 _MODES: Final = ("none", "once", "new", "all", "rewrite")
 _NETWORKS: Final = ("none", "loopback", "any")
 _MARKER: Final = (
-    "refold(record=None, tools=(), recordings='recordings', network='none', upstreams=()): how "
-    "refold_run and refold_models record or replay a test; record is one of none, once, new, all, "
-    "rewrite, unless --refold-record says; tools are passed to each run; recordings is a folder "
-    "beside the test file; network is what may be used in a replay: none, loopback, any; upstreams "
-    "are [NAME=]URL, as refold record --upstream takes them"
+    "refold(record=None, tools=(), recordings='recordings', network='none', upstreams=(), "
+    "tokens=False): how refold_run and refold_models record or replay a test; record is one of "
+    "none, once, new, all, rewrite, unless --refold-record says; tools are passed to each run; "
+    "recordings is a folder beside the test file; network is what may be used in a replay: none, "
+    "loopback, any; upstreams are [NAME=]URL, as refold record --upstream takes them; tokens: "
+    "whether delegation_snapshot counts them"
 )
 
 
@@ -56,6 +61,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         ),
     )
     group.addoption(
+        "--refold-accept",
+        action="store_true",
+        help=(
+            "take what selected tests do now: record anew, live, what no longer replays, and "
+            "update snapshots, of each test that passes then; what fails otherwise stays"
+        ),
+    )
+    group.addoption(
         "--refold-check",
         action="store_true",
         help=(
@@ -73,6 +86,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker, and obey the options."""
+    if config.getoption("refold_accept") and config.getoption("refold_record"):
+        raise pytest.UsageError("--refold-accept says what is recorded: leave out --refold-record")
     config.addinivalue_line("markers", _MARKER)
     config.pluginmanager.register(_Recorded(), "refold-recorded")
     if config.getoption("refold_check"):
@@ -109,6 +124,7 @@ def _problem(marker: pytest.Mark) -> str:
     """Return what is wrong with a marker; empty for nothing."""
     known = {
         "record": _MODES, "network": _NETWORKS, "tools": (), "recordings": (), "upstreams": (),
+        "tokens": (True, False),
     }  # fmt: skip
     if marker.args:
         return f"takes named arguments only: {', '.join(sorted(known))}"
@@ -116,7 +132,7 @@ def _problem(marker: pytest.Mark) -> str:
         if name not in known:
             return f"there is no argument {name!r}; known: {', '.join(sorted(known))}"
         if known[name] and value not in known[name]:
-            return f"{name}={value!r}: expected one of {', '.join(known[name])}"
+            return f"{name}={value!r}: expected one of {', '.join(map(str, known[name]))}"
     for name, what in (("tools", "tools"), ("upstreams", "[NAME=]URL")):
         if not isinstance(marker.kwargs.get(name, ()), (list, tuple)):
             return f"{name}: expected a list of {what}"
@@ -224,12 +240,18 @@ def _stem(request: pytest.FixtureRequest) -> str:
 
 def _mode(request: pytest.FixtureRequest, marked: dict[str, Any]) -> Any:
     """Return whether a test records: the command line goes before the marker."""
+    if request.config.getoption("refold_accept"):
+        return "accept"
     return request.config.getoption("refold_record") or marked.get("record", "none")
 
 
 def _command(item: pytest.Item) -> str:
-    """Return the command that runs this test alone, from where pytest was started."""
+    """Return the command that runs this test alone, from where pytest was started.
+
+    A path that leads up is whole: syrupy takes snapshots of others for unused where one has `..`.
+    """
     path = os.path.relpath(item.path, item.config.invocation_params.dir)
+    path = str(item.path) if path.startswith("..") else path
     _, colons, inside = item.nodeid.partition("::")
     return shlex.join(["pytest", f"{path}{colons}{inside}"])
 
@@ -239,15 +261,18 @@ def delegation_snapshot(request: pytest.FixtureRequest) -> "SnapshotAssertion":
     """The delegation tree of this test's recordings: `assert recording == delegation_snapshot`.
 
     A recording, a log's path or a tree is compared with the text under `__snapshots__`;
-    `--snapshot-update` writes it.
+    `--snapshot-update` writes it.  `@pytest.mark.refold(tokens=True)` has it count tokens.
 
     Raises:
         ExtraMissing: syrupy is not installed, or not loaded as a plugin.
     """
     snapshot = _snapshot(request)
-    from refold.replay.testing.snapshot import DelegationSnapshotExtension  # noqa: PLC0415 - needs syrupy
+    from refold.replay.testing import snapshot as kinds  # noqa: PLC0415 - needs syrupy
 
-    return snapshot.use_extension(DelegationSnapshotExtension)
+    is_counted = _marked(request.node).get("tokens", False)
+    return snapshot.use_extension(
+        kinds.CountedSnapshotExtension if is_counted else kinds.DelegationSnapshotExtension
+    )
 
 
 @pytest.fixture
@@ -279,14 +304,72 @@ def _snapshot(request: pytest.FixtureRequest) -> "SnapshotAssertion":
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Keep the snapshots of a test that fails; with `--refold-accept`, update those of others."""
+    syrupy: Any = getattr(item.config, "_syrupy", None)
+    if syrupy is None or not _is_ours(item):
+        return (yield)
+    held: list[dict[str, Any]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        if item.config.getoption("refold_accept"):
+            patch.setattr(item.config.option, "update_snapshots", True)
+            patch.setattr(syrupy, "queue_snapshot_write", lambda **given: held.append(given))
+        handled = yield
+    if item.stash.get(_DONE, False):
+        for given in held:
+            syrupy.queue_snapshot_write(**given)
+        return handled
+    _keep_snapshots(syrupy, item)
+    if held:
+        for result in _results_of(syrupy, item):
+            result.success = result.success and not (result.created or result.updated)
+            result.created = result.updated = False
+    return handled
+
+
+def _results_of(syrupy: Any, item: pytest.Item) -> Iterator[Any]:
+    """Yield what the assertions of a test came to."""
+    for assertion in syrupy._assertions:  # noqa: SLF001 - there is no other way, in 5 to 7
+        if assertion.test_location.item is item:
+            yield from assertion.executions.values()
+
+
+def _keep_snapshots(syrupy: Any, item: pytest.Item) -> None:
+    """Let syrupy call no snapshot of a test unused that did not come to its assertions.
+
+    It calls so, and `--snapshot-update` removes, what no assertion has read, unless the test was
+    skipped.
+    """
+    syrupy.ran_item(item.nodeid, "skipped")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
+    """Keep the snapshots of tests that were not run: after a failure with `-x`, or Ctrl-C."""
+    syrupy: Any = getattr(session.config, "_syrupy", None)
+    is_worker = hasattr(session.config, "workerinput")
+    if syrupy is not None and (not is_worker or session.config.getoption("maxfail")):
+        for item in getattr(session, "items", ()):
+            if _is_ours(item) and _DONE not in item.stash:
+                _keep_snapshots(syrupy, item)
+    yield
+
+
+def _is_ours(item: pytest.Item) -> bool:
+    return not _OURS.isdisjoint(getattr(item, "fixturenames", ()))
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     """Fail a test that passed and asked otherwise than recorded, or not for all of it."""
     __tracebackhide__ = True
     runs, models = item.stash.get(_RUNS, None), item.stash.get(_MODELS, None)
     try:
         yield
-        if models is not None and (error := _failure_of_unittest(item)) is not None:
-            models.give_up(is_kept=not isinstance(error, _UNJUDGED))
+        if (error := _failure_of_unittest(item)) is not None:
+            if models is not None:
+                models.give_up(is_kept=not isinstance(error, _UNJUDGED))
+            return
         if runs is not None:
             runs.settle()
         if models is not None:
@@ -309,6 +392,8 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show below a failed test what changed, and the commands that show it again."""
     report = yield
+    if call.when == "call" or (call.when == "setup" and not report.passed):
+        item.stash[_DONE] = report.passed
     if call.when == "call" and report.failed:
         report.sections += _changes(item)
     runs, models = item.stash.get(_RUNS, None), item.stash.get(_MODELS, None)
@@ -358,7 +443,9 @@ def _changes(item: pytest.Item) -> Iterator[tuple[str, str]]:
         if not last.success and isinstance(last.asserted_data, str):
             from refold.replay.testing.snapshot import what_changed  # noqa: PLC0415 - for what failed
 
-            yield f"{title}: what changed", what_changed(last.recalled_data, last.asserted_data)
+            command = f"{_command(item)} --snapshot-update"
+            text = what_changed(last.recalled_data, last.asserted_data, command)
+            yield f"{title}: what changed", text
 
 
 # --- what was recorded -----------------------------------------------------------------------

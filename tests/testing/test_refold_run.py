@@ -219,7 +219,7 @@ def test_what_was_recorded_and_is_not_used_fails_the_test(suite: Suite) -> None:
 
     said = suite.fails()
     assert "recorded, and not used by this test: recordings/test_it/test_dig-2.jsonl" in said
-    assert "pytest test_it.py::test_dig --refold-record=rewrite" in said
+    assert "pytest test_it.py::test_dig --refold-accept" in said
 
     suite.record("rewrite")
     assert suite.logs() == ["test_dig.1.jsonl", "test_dig.jsonl"]
@@ -249,8 +249,8 @@ def test_a_program_that_does_something_else_fails_with_what_and_where(suite: Sui
     assert f"program {suite.folder}/agent.py:20" in said
     assert '/arguments/brief: "Dig." → "Dig deeper."' in said
     assert "(entry 3 of recordings/test_it/test_dig.jsonl)" in said
-    assert "If the change is meant, record the test again" in said
-    assert "pytest test_it.py::test_dig --refold-record=rewrite" in said
+    assert "If the change is meant, record it anew" in said
+    assert "pytest test_it.py::test_dig --refold-accept" in said
 
 
 @pytest.mark.parametrize(

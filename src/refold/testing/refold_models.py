@@ -31,7 +31,7 @@ from refold.replay.testing.recordings import Place, failed_beside, move_over, re
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 from refold.testing.desks import Front, Live, Opening, Recorded, Unrecorded
 from refold.testing.refold_run import LIVE, Mode
-from refold.testing.reproduce import shown
+from refold.testing.reproduce import IF_MEANT, again, shown
 
 PART: Final = ".models"
 """What the recording of a test's models has behind the test's name."""
@@ -340,11 +340,8 @@ class RefoldModels:
     def _differs(self, report: ObservedReport) -> str:
         log = self._shown(self._log)
         found = tuple(attrs.evolve(each, log=log) for each in report.divergences)
-        again = self._again("rewrite")
-        return (
-            f"{attrs.evolve(report, log=log, divergences=found)}\n"
-            f"If the change is meant, record the test again, live:\n  {again}"
-        )
+        report = attrs.evolve(report, log=log, divergences=found)
+        return f"{report}\n{IF_MEANT}\n  {self._again('accept')}"
 
     def _unrecorded(self) -> str:
         return (
@@ -366,7 +363,7 @@ class RefoldModels:
         return shown(log, self._settings.base, is_quoted=is_quoted)
 
     def _again(self, mode: Mode) -> str:
-        return f"{self._settings.command} --refold-record={mode}"
+        return again(self._settings.command, mode)
 
 
 def _fail(text: str) -> NoReturn:

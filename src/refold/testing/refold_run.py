@@ -7,6 +7,7 @@ imports this file when a test first asks for the fixture.  The rules are CONTRAC
 §13.14.
 """
 
+import contextlib
 import inspect
 import os
 import warnings
@@ -18,7 +19,7 @@ import attrs
 import pytest
 
 from refold.api import record, reexecute
-from refold.engine.errors import Nondeterministic, OutsideLoop, UsageError
+from refold.engine.errors import Nondeterministic, OutsideLoop, RefoldError, UsageError
 from refold.engine.events.limits import Limits
 from refold.engine.log import scan
 from refold.engine.ports.ports import Model, Program, Reference, SessionPort, Tool
@@ -36,13 +37,13 @@ from refold.replay.testing.recordings import (
     move_over,
     remove,
 )
-from refold.testing.reproduce import replay_command, shown
+from refold.testing.reproduce import IF_MEANT, again, replay_command, shown
 from refold.tools.contract.tool_types import as_tool
 
-Mode = Literal["none", "once", "new", "all", "rewrite"]
+Mode = Literal["none", "once", "new", "all", "rewrite", "accept"]
 
-LIVE: Final = ("all", "rewrite")
-"""Modes that record though there is a recording."""
+LIVE: Final = ("all", "rewrite", "accept")
+"""Modes that record though there is a recording; `accept` where it no longer replays."""
 _OPTIONS: Final = frozenset(
     name for call in (record, engine_record) for name in inspect.signature(call).parameters
 )
@@ -132,6 +133,9 @@ class RefoldRun:
         )
         if self._is_replayed(log):
             return self._replay(log, program, input, ready, given)
+        if self._mode == "accept" and log.exists() and session is None:  # a replay fills sessions
+            with contextlib.suppress(pytest.fail.Exception, RefoldError):
+                return self._replay(log, program, input, ready, given)
         return self._record(log, program, input, ready, given)
 
     def __repr__(self) -> str:
@@ -189,7 +193,8 @@ class RefoldRun:
             if made.exists():
                 move_over(made, failed_beside(log))
             raise
-        kept = log if recording.ok or self._mode == "all" else failed_beside(log)
+        is_good = recording.ok and self._mode != "accept"  # which waits for the test, too
+        kept = log if is_good or self._mode == "all" else failed_beside(log)
         move_over(made, kept)
         if kept == log:
             remove(failed_beside(log))
@@ -225,7 +230,7 @@ class RefoldRun:
             _fail(
                 f"recorded, and not used by this test:\n  {listed}\n"
                 "The test makes fewer runs than were recorded. If that is meant, remove the "
-                f"files, or record the test again, live:\n  {self._again('rewrite')}"
+                f"files, or accept what the test does now:\n  {self._again('accept')}"
             )
 
     # --- replaying -----------------------------------------------------------------------
@@ -288,9 +293,8 @@ class RefoldRun:
             lines.append(f"refold show {self._shown(at, is_quoted=True)}")
             if way := self._ways.get(log):
                 lines.append(way.format(log=self._shown(at, is_quoted=True)))
-        unkept = [
-            f"not kept: {self._shown(at)}, for its run did not complete" for at in kept.values()
-        ]
+        what = "the test did not pass" if self._mode == "accept" else "its run did not complete"
+        unkept = [f"not kept: {self._shown(at)}, for {what}" for at in kept.values()]
         return "\n".join([*lines, *unkept])
 
     def to_show(self) -> list[tuple[Path, Path | None]]:
@@ -303,10 +307,10 @@ class RefoldRun:
         return shown(log, self._base, is_quoted=is_quoted)
 
     def _again(self, mode: Mode) -> str:
-        return f"{self._command} --refold-record={mode}"
+        return again(self._command, mode)
 
     def _if_meant(self) -> str:
-        return f"If the change is meant, record the test again, live:\n  {self._again('rewrite')}"
+        return f"{IF_MEANT}\n  {self._again('accept')}"
 
 
 def _network_text(log: str, seen: Sequence[OutsideLoop]) -> str:

@@ -9,6 +9,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from refold.engine.errors import ProgramNotFound
 from refold.engine.ports.ports import Program, Reference, Tool
@@ -21,6 +22,14 @@ def shown(path: str | os.PathLike[str], base: Path, *, is_quoted: bool = False) 
     relative = os.path.relpath(path, base)
     text = os.fspath(path) if relative.startswith("..") else relative
     return shlex.quote(text) if is_quoted else text
+
+
+IF_MEANT: Final = "If the change is meant, record it anew, live, and update the snapshots:"
+
+
+def again(command: str, mode: str) -> str:
+    """Return the command of a test in a mode."""
+    return f"{command} --refold-{'accept' if mode == 'accept' else f'record={mode}'}"
 
 
 def replay_command(

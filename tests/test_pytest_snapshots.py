@@ -1,0 +1,224 @@
+"""Snapshots of tests that fail, and `--refold-accept` (CONTRACT.md §13.10 to §13.13)."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.support.suites import Suite
+
+pytest_plugins = ["pytester"]
+
+SNAPSHOTS = """
+import pytest
+from agent import dig, search
+
+@pytest.mark.parametrize("what", ["tin", "a b"])
+def test_dig(refold_run, delegation_snapshot, snapshot, what):
+    recording = refold_run(dig, [what], tools=[search])
+    assert recording == delegation_snapshot
+    assert recording == delegation_snapshot(name="again")
+    assert recording.output == snapshot
+    assert len(recording.output) == 2
+
+def test_another(refold_run, snapshot):
+    assert refold_run(dig, ["coal"], tools=[search]).output == snapshot
+"""
+UNUSED = re.compile(r"\bunused\b")  # and no folder of a test of that name
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester) -> Suite:
+    suite = Suite(pytester)
+    suite.write(test_it=SNAPSHOTS)
+    suite.passes("--refold-record=once", "--snapshot-update")
+    suite.calls()
+    return suite
+
+
+def stored(suite: Suite) -> dict[str, str]:
+    """Return all that lies in the suite's folders of snapshots and recordings."""
+    files = [
+        path
+        for folder in ("__snapshots__", "recordings")
+        for path in (suite.folder / folder).rglob("*")
+        if path.is_file() and ".failed." not in path.name
+    ]
+    return {str(path.relative_to(suite.folder)): path.read_text("utf-8") for path in files}
+
+
+# --- snapshots of tests that fail ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [(), ("-k", "test_dig"), ("test_it.py::test_dig",), ("-x",)])
+def test_a_replay_that_fails_leaves_no_snapshot_unused(
+    suite: Suite, options: tuple[str, ...]
+) -> None:
+    """Of parametrised tests and named snapshots, in files of their own or in one of all tests."""
+    suite.edit("agent", 'brief="Dig."', 'brief="Dig deeper."')
+
+    said = suite.fails(*options)
+
+    assert not UNUSED.search(said)
+
+
+def test_what_fails_keeps_its_snapshots_when_others_are_updated(suite: Suite) -> None:
+    """A user who did as he was told lost them."""
+    before = stored(suite)
+    suite.edit("agent", 'brief="Dig."', 'brief="Dig deeper."')
+
+    suite.fails("--snapshot-update")
+
+    assert stored(suite) == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("    recording = refold_run", "    assert what == 'lead'\n    recording = refold_run"),
+        ("def test_dig(", "@pytest.fixture\ndef broken():\n    1 / 0\n\ndef test_dig(broken, "),
+    ],
+)
+def test_what_fails_before_or_when_it_is_set_up_keeps_them_too(
+    suite: Suite, change: tuple[str, str]
+) -> None:
+    if "broken" in change[1]:
+        suite.edit("test_it", '\n@pytest.mark.parametrize("what", ["tin", "a b"])', "")
+        suite.edit("test_it", "snapshot, what)", "snapshot, what=None)")
+    suite.edit("test_it", *change)
+
+    assert not UNUSED.search(suite.run().stdout.str())
+
+
+def test_a_snapshot_that_nobody_reads_any_more_is_still_unused(suite: Suite) -> None:
+    """Of a test that passes."""
+    suite.edit("test_it", '    assert recording == delegation_snapshot(name="again")\n', "")
+
+    said = suite.fails()
+
+    assert "2 snapshots unused" in said
+
+
+@pytest.mark.long
+def test_workers_leave_no_snapshot_unused(suite: Suite, pytester: pytest.Pytester) -> None:
+    """Their reports are put together by another process (xdist)."""
+    suite.edit("agent", 'brief="Dig."', 'brief="Dig deeper."')
+
+    for more in ((), ("-x",)):
+        options = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-n", "2", *more)
+        said = pytester.runpytest_subprocess(*options, timeout=120).stdout.str()
+
+        assert "failed" in said
+        assert not UNUSED.search(said)
+
+
+# --- one command accepts a change ------------------------------------------------------------
+
+
+def test_the_command_that_is_printed_accepts_recording_and_snapshots(
+    suite: Suite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of that test alone, and it can be copied: a case with a space, from another folder."""
+    (suite.folder / "pytest.ini").write_text("[pytest]\n")
+    (suite.folder / "sub").mkdir()
+    monkeypatch.chdir(suite.folder / "sub")
+    suite.edit("agent", 'brief="Dig."', 'brief="Dig deeper."')
+    before = stored(suite)
+    said = suite.run("..").stdout.str()
+    (line,) = {
+        each.strip() for each in said.splitlines() if "a b]" in each and "--refold-accept" in each
+    }
+
+    words = shlex.split(line.removeprefix("E").strip())
+    assert words[0] == "pytest"
+    suite.passes(*words[1:])
+
+    after = stored(suite)
+    changed = {name for name in before if before[name] != after.get(name)}
+    assert changed
+    assert all("[a b]" in name or "[a_b~" in name for name in changed)
+    assert sum("__snapshots__" in name for name in changed) == 2
+    suite.passes(words[1])
+
+
+def test_what_still_replays_is_not_recorded_anew(suite: Suite) -> None:
+    """A snapshot that changed by itself is updated all the same: no model is asked for it."""
+    before = stored(suite)
+    name = "__snapshots__/test_it/test_dig[tin].delegation.txt"
+    (suite.folder / name).write_text("another\n", encoding="utf-8")
+
+    suite.passes("--refold-accept")
+
+    assert stored(suite) == before
+    assert suite.calls() == []
+
+
+@pytest.mark.parametrize("at", ["    assert len(recording.output) == 2", "    assert recording =="])
+def test_a_test_that_fails_for_another_reason_keeps_recording_and_snapshots(
+    suite: Suite, at: str
+) -> None:
+    """Neither is written, and neither is said to be."""
+    suite.edit("agent", 'brief="Dig."', 'brief="Dig deeper."')
+    suite.edit("agent", 'return f"found {query}"', 'return f"saw {query}"')
+    source = (suite.folder / "test_it.py").read_text(encoding="utf-8")
+    suite.write(test_it=source.replace(at, f"    assert not recording\n{at}", 1))
+    before = stored(suite)
+
+    said = suite.fails("--refold-accept", "-k", "test_dig")
+
+    assert stored(suite) == before
+    assert "updated" not in said
+    assert "pytest 'test_it.py::test_dig[a b]' --refold-accept" in said
+    assert "not kept: recordings/test_it/test_dig[tin].failed.jsonl, for the test did not" in said
+
+
+def test_snapshots_of_tests_without_recordings_are_not_touched(suite: Suite) -> None:
+    source = (suite.folder / "test_it.py").read_text(encoding="utf-8")
+    suite.write(test_it=source + "\ndef test_own(snapshot):\n    assert 'another' == snapshot\n")
+
+    assert "1 snapshot failed" in suite.fails("--refold-accept")
+
+
+def test_a_mode_beside_it_is_a_usage_error(suite: Suite) -> None:
+    result = suite.run("--refold-accept", "--refold-record=once")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "leave out --refold-record" in result.stderr.str()
+
+
+def test_a_recording_that_is_damaged_is_accepted_anew(suite: Suite) -> None:
+    log = suite.recordings / "test_another.jsonl"
+    log.write_bytes(log.read_bytes().replace(b"coal", b"goal"))
+
+    suite.passes("--refold-accept")
+
+    assert suite.calls() == ["search coal", "search gold"]
+    suite.passes()
+
+
+def test_a_test_case_that_fails_is_not_recorded(suite: Suite) -> None:
+    """Its failure is not raised: unittest keeps it."""
+    suite.write(
+        test_it="""
+import unittest
+import pytest
+from agent import fails
+
+class TestIt(unittest.TestCase):
+    @pytest.fixture(autouse=True)
+    def runs(self, refold_run):
+        self.refold_run = refold_run
+
+    def test_it(self):
+        self.refold_run(fails, [])
+        self.fail("another reason")
+"""
+    )
+
+    suite.fails("--refold-record=once")
+
+    assert [name for name in suite.logs() if name.startswith("TestIt")] == [
+        "TestIt.test_it.failed.jsonl"
+    ]
+    assert not Path(suite.recordings / "TestIt.test_it.jsonl").exists()
