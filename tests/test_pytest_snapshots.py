@@ -29,7 +29,8 @@ UNUSED = re.compile(r"\bunused\b")  # and no folder of a test of that name
 
 
 @pytest.fixture
-def suite(pytester: pytest.Pytester) -> Suite:
+def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Suite:
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)  # or syrupy has no report of its own
     suite = Suite(pytester)
     suite.write(test_it=SNAPSHOTS)
     suite.passes("--refold-record=once", "--snapshot-update")
