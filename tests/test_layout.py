@@ -158,6 +158,7 @@ def test_every_source_file_has_a_test_file() -> None:
 SHELL: Final = {
     "engine/recording/bookends.py": ("random environment", "the nonce of a log; which Python runs"),
     "engine/log/descriptors.py": ("files", "writes to descriptors"),
+    "engine/recording/blocked.py": ("processes threads", "looks at loops from a thread of its own"),
     "engine/recording/driver.py": ("clock threads", "runs effects, and sees when a child ends"),
     "engine/recording/host.py": ("threads", "the loops of asynchronous tools and models"),
     "engine/recording/interrupts.py": ("processes threads", "obeys Ctrl-C"),

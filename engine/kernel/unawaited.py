@@ -49,7 +49,10 @@ class Slip:
 
 @attrs.frozen
 class Unheard:
-    """An exception that nobody awaited: of a task, a callback, or a handler of exceptions."""
+    """An exception that nobody awaited: of a task, a callback, or a handler of exceptions.
+
+    Or a line that held up the loop (`engine.recording.blocked`).
+    """
 
     message: str
     """What asyncio says of it, and the exception."""

@@ -321,7 +321,10 @@ class Loop(asyncio.AbstractEventLoop):
         self._exception_handler: Any = None
         self._done = asyncio.Future[Any](loop=self)
         self._done.set_result(None)
-        self._thread = 0
+        self.thread = 0
+        """The thread in which the loop steps; 0 while it does not."""
+        self.moves = 0
+        """Callbacks run, and calls of the program: who watches sees whether it goes on."""
 
     # -- what the pump calls --------------------------------------------------------------
 
@@ -338,11 +341,11 @@ class Loop(asyncio.AbstractEventLoop):
         hooks = sys.get_asyncgen_hooks()
         asyncio._set_running_loop(self)  # noqa: SLF001 - the same
         sys.set_asyncgen_hooks(self._generator_started, self._generator_dropped)
-        self._thread = threading.get_ident()
+        self.thread = threading.get_ident()
         try:
             return self._run_passes(ready) if self.flags.passes else self._run_all(ready)
         finally:
-            self._thread = 0
+            self.thread = 0
             sys.set_asyncgen_hooks(*hooks)
             asyncio._set_running_loop(before)  # noqa: SLF001 - the same
 
@@ -372,6 +375,7 @@ class Loop(asyncio.AbstractEventLoop):
         return False
 
     def _run(self, handle: Handle) -> None:
+        self.moves += 1
         if handle.is_cancelled:
             return
         args = handle.args
@@ -424,7 +428,7 @@ class Loop(asyncio.AbstractEventLoop):
 
     def is_stepping(self) -> bool:
         """Return whether this thread is inside `step`, and not in a finaliser of the collector."""
-        return self._thread == threading.get_ident() and not _collecting.on
+        return self.thread == threading.get_ident() and not _collecting.on
 
     def fire(self, key: str) -> bool:
         """Make the timer `key` ready; return whether it was armed."""
@@ -457,9 +461,10 @@ class Loop(asyncio.AbstractEventLoop):
 
     def stepping_scope(self) -> Scope | None:
         """Return the scope of the code running now; `None` where `is_stepping` would be False."""
-        if self._thread != threading.get_ident() or _collecting.on:
+        if self.thread != threading.get_ident() or _collecting.on:
             return None
         self.idle_passes = 0
+        self.moves += 1
         task = asyncio.current_task(self)
         return task.scope if task.__class__ is Task else self.scope()
 
@@ -647,7 +652,7 @@ class Loop(asyncio.AbstractEventLoop):
 
     def is_running(self) -> bool:
         """Return whether a step is under way."""
-        return self._thread != 0
+        return self.thread != 0
 
     def is_closed(self) -> bool:
         """Return False; the loop ends with its run."""

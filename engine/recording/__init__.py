@@ -15,5 +15,6 @@ Rules: CONTRACT.md §3.2, §4.3, §9.
     interrupts       Ctrl-C while a run is recorded
     child_request    what a child's runner is asked for
     supplied         a recorder some of whose outcomes come from elsewhere
+    blocked          names the line of a program that holds up its loop
     nested           refuses to record from inside of a program
 """

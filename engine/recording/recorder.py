@@ -59,7 +59,7 @@ from refold.engine.ports.ports import (
     Tool,
 )
 from refold.engine.program.run import faces_of
-from refold.engine.recording import interrupts
+from refold.engine.recording import blocked, interrupts
 from refold.engine.recording.bookends import started_of
 from refold.engine.recording.child_request import child_request
 from refold.engine.recording.driver import (
@@ -177,7 +177,7 @@ class Recorder:
         faces = faces_of(self._kernel)
         try:
             argument = to_json(request.input)  # a copy: the program may change its own
-            with interrupts.obeyed(self._interrupt):
+            with interrupts.obeyed(self._interrupt), blocked.watched(self._kernel):
                 verdict = self._kernel.execute(
                     request.program, (faces.asynchronous, faces.plain), argument
                 )

@@ -85,9 +85,9 @@ class Recording(Document):
     questions: tuple[Question, ...] = ()
     """What a suspended run waits for."""
     warnings: tuple[str, ...] = ()
-    """Calls of the program that were never awaited, and exceptions that nobody awaited (§9.10);
-    and, under `record(check=True)`, where
-    it read the world and not `run` (§12.12)."""
+    """Calls of the program that were never awaited, exceptions that nobody awaited, lines that held
+    up its loop (§9.10); limits that nobody set and that refused something; and, under
+    `record(check=True)`, where it read the world and not `run` (§12.12)."""
 
     cause: BaseException | None = attrs.field(default=None, eq=False, repr=False)
     """What the program raised, in this process alone; no log holds it."""

@@ -1,0 +1,136 @@
+"""Names the line of an asynchronous program that holds up its loop for long (CONTRACT.md §9.10).
+
+One thread for all runs of a process looks now and then at what each loop does.  A run pays for two
+additions a call and no clock; asyncio's `slow_callback_duration` reads the clock for each callback,
+and names the task, not the line.  A tool that is called in the kernel's own thread is meant to hold
+it up (§9.7): nothing else of its run is live.  A shell file; replays are not watched.
+"""
+
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import Final
+
+import attrs
+
+from refold.engine.kernel.kernel import Kernel
+from refold.engine.kernel.unawaited import Unheard
+from refold.engine.loop.loop import Loop, is_engines, is_librarys
+from refold.engine.recording.driver import Driver
+
+LONG_SECONDS: Final = 2.0
+"""Beyond which a program is told: it was seen in one call twice, so far apart."""
+
+_CALLBACK: Final = Loop._run.__code__  # noqa: SLF001 - below it, on the stack, stands the program
+_TOOL: Final = Driver.in_place.__code__
+
+
+@attrs.define(eq=False)
+class _Watched:
+    kernel: Kernel
+    moves: int = -1
+    """What `Loop.moves` was when it was last looked at."""
+    told: set[tuple[str, int]] = attrs.field(factory=set)
+
+    def look(self) -> None:
+        loop = self.kernel.loop
+        moves = loop.moves
+        frame = sys._current_frames().get(loop.thread)  # noqa: SLF001 - of another thread
+        place = held_at(frame)
+        if place is None or loop.moves != moves:
+            self.moves = -1
+        elif moves != self.moves:
+            self.moves = moves
+        elif place not in self.told:
+            self.told.add(place)
+            self.kernel.unheard.append(Unheard(_TEXT, *place))
+
+
+_TEXT: Final = (
+    f"the program held up its loop here for more than {LONG_SECONDS:g} s, and nothing else of the "
+    "run could go on; a replay does it again: wait with `await run.sleep(…)`, and do long work in "
+    "a tool"
+)
+
+
+def held_at(frame: FrameType | None) -> tuple[str, int] | None:
+    """Return the innermost line of the program's own on a stack; `None` where it is not at work.
+
+    It is not where Refold itself is, a tool in its thread, or a debugger that waits for a person.
+    """
+    place: tuple[str, int] | None = None
+    is_own = False
+    while frame is not None and frame.f_code is not _CALLBACK:
+        file = frame.f_code.co_filename
+        if frame.f_code is _TOOL or file.endswith("/bdb.py"):
+            return None
+        if is_engines(file):
+            if not is_own:
+                return None
+        elif place is None or not (is_own or is_librarys(file)):
+            place, is_own = (file, frame.f_lineno), not is_librarys(file)
+        frame = frame.f_back
+    return place if frame is not None else None
+
+
+class _Watch:
+    """The thread, for as long as there are runs, and once more after the last: another may come."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pause = threading.Event()  # never set
+        self._runs: dict[int, _Watched] = {}
+        self._thread: threading.Thread | None = None
+
+    def add(self, run: _Watched) -> None:
+        with self._lock:
+            self._runs[id(run)] = run
+            if self._thread is None:
+                thread = threading.Thread(target=self._look, name="refold-watch", daemon=True)
+                with contextlib.suppress(RuntimeError):  # no more threads: then nobody looks
+                    thread.start()
+                    self._thread = thread
+
+    def remove(self, run: _Watched) -> None:
+        with self._lock:
+            del self._runs[id(run)]
+
+    def _look(self) -> None:
+        while self._pause.wait(LONG_SECONDS) or self._has_looked():
+            pass
+
+    def _has_looked(self) -> bool:
+        """Look at each run; False where there is none.  Between two looks, nothing is held here."""
+        with self._lock:
+            runs = [*self._runs.values()]
+            if not runs:
+                self._thread = None
+        for run in runs:
+            run.look()
+        return bool(runs)
+
+
+_watch = _Watch()
+
+
+def _begin_anew() -> None:
+    """In a forked process there is no such thread, and its lock may have been held."""
+    global _watch  # noqa: PLW0603 - one a process
+    _watch = _Watch()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
+
+
+@contextlib.contextmanager
+def watched(kernel: Kernel) -> Iterator[None]:
+    """Watch the loop of a run that is recorded; what holds it up is told with what went unheard."""
+    run, watch = _Watched(kernel), _watch
+    watch.add(run)
+    try:
+        yield
+    finally:
+        watch.remove(run)

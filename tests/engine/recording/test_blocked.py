@@ -1,0 +1,119 @@
+"""A program that holds up its loop for long is told the line (CONTRACT.md §9.10)."""
+
+import asyncio
+import inspect
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import refold
+from refold.engine.recording import blocked
+from refold.engine.recording.blocked import held_at
+
+
+def here(what: Callable[[], Any], seen: list[tuple[str, int] | None]) -> Any:
+    """Say in `seen` what a watcher would have named at this moment, and go on."""
+    seen.append(held_at(sys._getframe()))
+    return what()
+
+
+def test_it_is_the_programs_own_line_and_never_a_tools(tmp_path: Path) -> None:
+    """Not in a tool that runs in the kernel's own thread, nor in a plain program."""
+    seen: list[tuple[str, int] | None] = []
+
+    @refold.tool(effect="reads")
+    def look() -> int:
+        """Look."""
+        return int(here(lambda: 1, seen))
+
+    async def program(run: refold.Run, _input: None) -> int:
+        here(int, seen)
+        list(map(lambda _: here(int, seen), "x"))  # noqa: C417 - a function between
+        return await run.tool(look)
+
+    def plain(run: refold.PlainRun, _input: None) -> int:
+        here(int, seen)
+        return run.tool(look)
+
+    refold.record(program, log=tmp_path / "a.jsonl")
+    refold.record(plain, log=tmp_path / "b.jsonl")
+
+    helper = (__file__, inspect.getsourcelines(here)[1] + 2)
+    assert seen == [helper, helper, None, None, None]
+
+
+def test_who_blocks_is_warned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a warning of Python's and of the recording; a replay is not watched."""
+    monkeypatch.setattr(blocked, "LONG_SECONDS", 0.01)
+
+    async def program(run: refold.Run, waits: int) -> None:
+        until = time.monotonic() + 60
+        heard = run._kernel.unheard
+        while waits and not heard and time.monotonic() < until:
+            time.sleep(0.001)  # noqa: ASYNC251 - the fault itself
+
+    line = inspect.getsourcelines(program)[1]
+    with pytest.warns(RuntimeWarning, match="held up its loop") as warned:
+        recording = refold.record(program, 1, log=tmp_path / "a.jsonl")
+
+    assert warned[0].filename == __file__
+    assert warned[0].lineno in (line + 3, line + 4)
+    assert recording.warnings[0].startswith(f"{__file__}:{warned[0].lineno}: the program held up")
+    other = refold.record(program, 0, log=tmp_path / "b.jsonl")
+    monkeypatch.setattr(blocked, "watched", None)
+    assert refold.reexecute(other, program).identical
+
+
+def test_two_looks_at_one_call_tell_once(tmp_path: Path) -> None:
+    """Between which it asked for nothing, and let nobody on; a third look tells nothing more."""
+
+    async def program(run: refold.Run, _input: None) -> int:
+        look = looker(run)
+        look()
+        look()
+        look()
+        return len(run._kernel.unheard)
+
+    with pytest.warns(RuntimeWarning, match="held up its loop"):
+        assert refold.record(program, log=tmp_path / "a.jsonl").output == 1
+
+
+def test_a_program_that_goes_on_is_told_nothing(tmp_path: Path) -> None:
+    """However long it takes, and however little it waits: it asks, or lets others on."""
+
+    @refold.tool(effect="reads")
+    def nothing() -> None:
+        """Do nothing."""
+
+    async def program(run: refold.Run, _input: None) -> None:
+        look = looker(run)
+        look()
+        await run.tool(nothing)
+        look()
+        await asyncio.sleep(0)
+        look()
+
+    assert refold.record(program, log=tmp_path / "a.jsonl").warnings == ()
+
+
+def looker(run: refold.Run) -> Callable[[], None]:
+    """Return what looks once at the run's loop, from another thread."""
+    watched = blocked._Watched(run._kernel)
+
+    def look() -> None:
+        begun = threading.Event()
+
+        def when_begun() -> None:
+            begun.wait()
+            watched.look()
+
+        thread = threading.Thread(target=when_begun)
+        thread.start()  # by way of Refold's own, which is no line of the program's
+        [each() for each in (begun.set, thread.join)]  # on one line: either may be seen
+
+    return look
