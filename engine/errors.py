@@ -151,7 +151,7 @@ class EntryMissing(Detailed, UsageError):
 
     def __str__(self) -> str:
         if not self.entries:
-            return f"{self.path} has no entry {self.at}: it has none"
+            return f"{self.path} has no entry {self.at}: it is empty, nothing was recorded in it"
         last = self.entries - 1
         return (
             f"{self.path} has no entry {self.at}: it has {self.entries}, seq 0 to {last}, "

@@ -159,6 +159,46 @@ def test_what_cannot_be_called_is_no_program(call: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+LOOKS: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda _: refold.verify(None), "verify(path=…): expected a path, or a Recording"),  # type: ignore[arg-type]
+    (lambda log: refold.diff(log, 3), "diff(b=…): expected a path, or a Recording; found int 3"),  # type: ignore[arg-type]
+    (lambda _: refold.state(b"x"), "state(log=…): expected a path"),  # type: ignore[arg-type]
+    (lambda _: refold.why(None, 0), "why(log=…): expected a path"),  # type: ignore[arg-type]
+    (lambda _: refold.delegation_tree(3), "delegation_tree(log=…): expected a path"),  # type: ignore[arg-type]
+    (lambda _: refold.open_ends(3), "open_ends(log=…): expected a path"),  # type: ignore[arg-type]
+    (lambda _: refold.replay_all(None), "replay_all(paths=…): expected a path"),  # type: ignore[arg-type]
+    (lambda _: refold.replay_all([3]), "replay_all(paths=…): expected a path"),  # type: ignore[list-item]
+    (lambda log: refold.state(log, "x"), "state(at=…): expected the seq of an entry"),  # type: ignore[arg-type]
+    (lambda log: refold.state(log, at=True), "state(at=…): expected the seq of an entry"),
+    (lambda log: refold.why(log, 1.5), "why(seq=…): expected the seq of an entry"),  # type: ignore[arg-type]
+    (lambda _: refold.Policy(summary_bytes="x"), "Policy(summary_bytes=…): expected a whole"),  # type: ignore[arg-type]
+    (lambda _: refold.Policy(frame_bytes=0), "Policy(frame_bytes=…): expected a whole number of"),
+    (lambda _: refold.Policy(artifact_kinds=("x",)), "Policy(artifact_kinds=…): expected some"),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize(("look", "said"), LOOKS)
+def test_what_looks_at_logs_refuses_by_name(
+    look: Callable[[Any], Any], said: str, tmp_path: Path
+) -> None:
+    """What is no log, no entry's number, no cap: Python's own errors named no argument."""
+    log = refold.record(greet, "Ada", log=tmp_path / "a.jsonl").log
+
+    with pytest.raises(refold.UsageError) as raised:
+        look(log)
+
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize("call", ["state", "open_ends", "resume", "drift", "delegation_tree"])
+def test_an_empty_log_is_said_to_be_empty(call: str, tmp_path: Path) -> None:
+    """It is what a crash before the first line leaves."""
+    (tmp_path / "a.jsonl").touch()
+
+    with pytest.raises(refold.RefoldError, match="empty"):
+        getattr(refold, call)(tmp_path / "a.jsonl")
+
+
 def test_no_log_and_no_program_are_refused_by_name() -> None:
     with pytest.raises(OptionRefused, match=r"reexecute\(log=…\): expected a path; found NoneType"):
         refold.reexecute(None)  # type: ignore[arg-type]  # that is the point

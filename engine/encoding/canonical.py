@@ -161,6 +161,12 @@ def kind_of(value: object) -> str:
     return f"{kind.__module__}.{kind.__qualname__}{missing}"
 
 
+def shown(value: object) -> str:
+    """Return the class of what was passed, and a number or a short text itself."""
+    told = isinstance(value, int | float | str | bytes)
+    return f"{kind_of(value)} {value!r:.60}" if told else kind_of(value)
+
+
 def _check_text(value: str, pointer: str) -> None:
     try:
         value.encode()

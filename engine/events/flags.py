@@ -40,6 +40,10 @@ class Flags:
     asks_tokens: bool = False
     """Whether a child that has used up its `model_tokens` asks its parent for more."""
 
+    known_tools: bool = False
+    """Whether a program that starts a child with a tool that the run does not have is refused;
+    else the child is started without it."""
+
     def as_json(self) -> dict[str, Any]:
         """Return what `run.started.versions.flags` says."""
         return attrs.asdict(self)
@@ -59,6 +63,7 @@ NOW: Final = Flags(
     tools_tell=True,
     passes=1000,
     asks_tokens=True,
+    known_tools=True,
 )
 """The rules of runs that are recorded now."""
 

@@ -814,9 +814,19 @@ class Kernel:
             raise LimitReached(first.limit, first.allowed, first.observed)
         return call
 
+    def _check_offered(self, delegation: Delegation) -> None:
+        """Refuse a name of no tool; a delegation tool's are a model's, or an agent file's."""
+        if delegation.tools is None or delegation.tool or not self.loop.flags.known_tools:
+            return
+        own = {tool.name for tool in delegation.own_tools}
+        unknown = [name for name in delegation.tools if name not in self.tools and name not in own]
+        if unknown:
+            raise ToolUnknown(unknown[0], tuple(sorted({*self.tools, *own})))
+
     def start(self, delegation: Delegation) -> Child:
         """Start a child, or reject it: then its outcome is there at once (CONTRACT.md §7)."""
         _check_delegation(delegation)
+        self._check_offered(delegation)
         name = program_name(delegation.program)
         if self.secrets:
             refuse_handles("a child", [delegation.input, delegation.brief])

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from refold.engine.errors import LogNameRefused
+from refold.engine.errors import LogNameRefused, OptionRefused
 
 SUFFIX: Final = ".jsonl"
 BLOBS_SUFFIX: Final = ".blobs"
@@ -20,6 +20,29 @@ PACKED_SUFFIX: Final = ".refold"
 _NUMBERS: Final = re.compile(r"(\.[0-9]+)+\Z")
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}\Z")
 _NOT_PLAIN: Final = re.compile(r"[^a-z0-9]+")
+
+
+def log_path(call: str, log: object, name: str = "log") -> Path:
+    """Return the path of a log that the public `call` was given: a path, or a `Recording`.
+
+    Raises:
+        OptionRefused: it is neither.
+    """
+    if not isinstance(log, str | os.PathLike):
+        found = f"{type(log).__name__} {log!r:.60}"
+        raise OptionRefused(call, name, "a path, or a Recording", found)
+    return Path(log)
+
+
+def check_seq(call: str, name: str, seq: object) -> None:
+    """Refuse what is no number of an entry.
+
+    Raises:
+        OptionRefused: it is none.
+    """
+    if type(seq) is not int:
+        expected = "the seq of an entry: 0 is the first, -1 the last"
+        raise OptionRefused(call, name, expected, f"{type(seq).__name__} {seq!r:.60}")
 
 
 def check_root(path: Path) -> None:

@@ -1,11 +1,11 @@
 """The one request to run a child (CONTRACT.md §7): imperative, does nothing itself."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import attrs
 
-from refold.engine.encoding.canonical import Json, kind_of
+from refold.engine.encoding.canonical import Json, shown
 from refold.engine.errors import UsageError
 from refold.engine.events.limits import Limits
 from refold.engine.ports.ports import Policy, Program, Reference, Tool
@@ -50,6 +50,10 @@ class Delegation:
             value = getattr(self, name)
             if not isinstance(value, kinds):
                 raise _refused(name, expected, value)
+        if self.part is not None and self.part < 0:
+            raise _refused("part", "a number of tokens, at least 0", self.part)
+        if self.session is not None and not hasattr(self.session, "bind"):
+            raise _refused("session", "a session, as run.session.fork() gives", self.session)
         names: Any = self.tools
         if isinstance(names, str):
             raise _refused("tools", f"a list of names: tools=[{names!r}]", names)
@@ -82,14 +86,21 @@ class Delegation:
 
 
 def _refused(name: str, expected: str, value: object) -> UsageError:
-    return UsageError(f"Delegation({name}=…): expected {expected}; found {kind_of(value)}")
+    return UsageError(f"Delegation({name}=…): expected {expected}; found {shown(value)}")
 
 
 _KINDS: Final[Sequence[tuple[str, Any, str]]] = (
+    ("program", Callable | Reference | str, "a function, or a text: module:name, file.py:name"),
+    ("brief", str, "a text"),
+    ("agent", str, "a text"),
+    ("tool", str, "a text"),
+    ("tools", Iterable | None, "a list of names"),
     ("levels", int | None, "a number of levels"),
     ("limits", Limits | None, "refold.Limits(max_depth=…)"),
     ("own_tools", Iterable, "a list of tools"),
     ("part", int | None, "a number of tokens"),
     ("policy", Policy, "a refold.Policy(…)"),
+    ("shared", bool, "True or False"),
+    ("runner", str, "a runner's name: in-process, subprocess"),
 )
 """Members that else fail far from the line that gave them."""

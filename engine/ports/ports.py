@@ -9,12 +9,13 @@ import re
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, Protocol, TypeVar
+from typing import Any, Final, Literal, ParamSpec, Protocol, TypeVar, get_args
 
 import attrs
 
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
+from refold.engine.errors import OptionRefused
 from refold.engine.events.events import EffectClass
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import ArtifactKind, ChildRef, Outcome, Usage
@@ -282,6 +283,19 @@ class Policy:
     """Kept of standard output and of standard error each; more ends the child as `limit`."""
     artifact_kinds: tuple[ArtifactKind, ...] = ("note", "path", "diff", "json")
 
+    def __attrs_post_init__(self) -> None:
+        kinds = get_args(ArtifactKind)
+        if unknown := [each for each in self.artifact_kinds if each not in kinds]:
+            expected = f"some of {', '.join(kinds)}"
+            raise OptionRefused("Policy", "artifact_kinds", expected, repr(unknown[0]))
+        for name in ("summary_bytes", "artifact_bytes", "max_artifacts", *_STREAMS):
+            value, least = getattr(self, name), 1 if name in _STREAMS else 0
+            if type(value) is not int or value < least:
+                expected = f"a whole number of at least {least}"
+                raise OptionRefused("Policy", name, expected, repr(value))
+
+
+_STREAMS: Final = ("frame_bytes", "stream_bytes")
 
 Durability = Literal["fast", "group", "strict"]
 

@@ -17,7 +17,7 @@ from typing import Any, Never, ParamSpec, TypeVar, overload
 
 import attrs
 
-from refold.engine.encoding.canonical import Json, kind_of
+from refold.engine.encoding.canonical import Json, shown
 from refold.engine.encoding.conversation import no_messages
 from refold.engine.encoding.secret import Secret, refuse_handles
 from refold.engine.errors import UsageError
@@ -63,6 +63,9 @@ def _text_of(path: str | os.PathLike[str]) -> str | None:
         return Path(path).read_text(encoding="utf-8")
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         return None
+    except UnicodeDecodeError as error:
+        error.reason += f"; {path} is no UTF-8 text: read it in a tool"
+        raise
 
 
 def _check_kind(call: str, expected: str, is_so: bool, found: object) -> None:  # noqa: FBT001 - said by the caller
@@ -71,7 +74,24 @@ def _check_kind(call: str, expected: str, is_so: bool, found: object) -> None:  
     A number for a text would damage the log, and what only the live run raises no replay repeats.
     """
     if not is_so:
-        raise UsageError(f"run.{call} takes {expected}; found {kind_of(found)}")
+        raise UsageError(f"run.{call} takes {expected}; found {shown(found)}")
+
+
+_SECONDS = "a number of seconds"
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and value == value  # noqa: PLR0124 - NaN is none
+
+
+def _texts(name: str, values: Any) -> tuple[str, ...]:
+    """Return what `annotate` was given as a list of texts."""
+    is_list = isinstance(values, Iterable) and not isinstance(values, str | Mapping)
+    found = tuple(values) if is_list else ()
+    odd = [each for each in found if not isinstance(each, str)] if is_list else [values]
+    if odd:
+        _check_kind("annotate", f"a list of texts, {name}=['…']", False, odd[0])  # noqa: FBT003
+    return found
 
 
 def _unnamed(tool: Tool) -> UsageError:
@@ -152,6 +172,8 @@ class _Face:
         Raises:
             UnicodeDecodeError: live, where the file is no UTF-8.
         """
+        is_path = isinstance(path, str | os.PathLike)
+        _check_kind("read_text", "the path of a file", is_path, path)
         text: str | None = self._kernel.draw("file", os.fspath(path), lambda: _text_of(path))
         return text
 
@@ -228,6 +250,7 @@ class _Face:
             UsageError: `measured` holds what is no pointer.
         """
         _check_kind("annotate", "a text, and then data", isinstance(text, str), text)
+        measured, ids = _texts("measured", measured), _texts("ids", ids)
         self._values.annotate(text, data, measured, ids)
 
     def _request(
@@ -395,6 +418,7 @@ class Run(_Face):
     @to_be_awaited
     async def sleep(self, seconds: float) -> None:
         """Wait; the same as `asyncio.sleep` in a program."""
+        _check_kind("sleep", _SECONDS, _is_number(seconds), seconds)
         await asyncio.sleep(seconds)
 
     def cancel(self, child: Child) -> None:
@@ -488,6 +512,7 @@ class PlainRun(_Face):
 
     def sleep(self, seconds: float) -> None:
         """Wait."""
+        _check_kind("sleep", _SECONDS, _is_number(seconds), seconds)
         self._kernel.sleep(seconds)
 
     def cancel(self, child: Child) -> None:

@@ -15,6 +15,7 @@ import attrs
 from refold.engine.errors import EntryMissing
 from refold.engine.events.events import RunFinished
 from refold.engine.log import read_entries
+from refold.engine.log.names import check_seq, log_path
 from refold.engine.state import (
     STATE_VERSION,
     EntryLike,
@@ -60,7 +61,9 @@ def state(log: str | PathLike[str], at: int | None = None) -> RunState:
         EntryMissing: the log has no such entry.
         LogDamaged: an entry up to there does not verify.
     """
-    path = fspath(log)
+    path = fspath(log_path("state", log))
+    if at is not None:
+        check_seq("state", "at", at)
     entries = read_entries(path, resolve=True, torn_ok=True)
     if at is None or at < 0:
         return _state_from_end(path, entries, -1 if at is None else at)

@@ -22,7 +22,7 @@ from refold.engine.log import Damage, Entry, read_entries
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.damage import TORN_TAIL
 from refold.engine.log.line import is_well_formed
-from refold.engine.log.names import Folder, blobs_of, child_path
+from refold.engine.log.names import Folder, blobs_of, child_path, log_path
 from refold.engine.log.reader import open_log, reading
 from refold.replay.audit.causal import Causality, Problem, Start
 
@@ -120,8 +120,9 @@ def verify(
         LogUnsupported: the log at `path` was written by a newer version.
     """
     reports: list[LogReport] = []
-    waiting = deque([(Path(path), _Bond(head=expect_head))])
-    folder = (beside or _listed(Path(path))) if tree else None
+    path = log_path("verify", path, "path")
+    waiting = deque([(path, _Bond(head=expect_head))])
+    folder = (beside or _listed(path)) if tree else None
     while waiting:
         log, bond = waiting.popleft()
         check = _Check(log, bond)

@@ -12,7 +12,7 @@ import sys
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Mapping
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -26,7 +26,7 @@ from refold.engine.events.call_key import scope_of
 from refold.engine.events.events import COMPLETES, REQUEST_KINDS
 from refold.engine.log import Entry, read_entries
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
-from refold.engine.log.names import blobs_of, child_path, parent_of
+from refold.engine.log.names import blobs_of, check_seq, child_path, log_path, parent_of
 from refold.replay.explain.divergence import line_of
 from refold.replay.index.run_end import raised_at
 
@@ -102,7 +102,8 @@ def causes(log: str | PathLike[str], seq: int, *, every: bool = False, most: int
     Raises:
         RefoldError: whatever `why` raises.
     """
-    path = Path(fspath(log))
+    path = log_path("why", log)
+    check_seq("why", "seq", seq)
     asked = _Log(path, seq if seq >= 0 else None)
     at = seq if seq >= 0 else len(asked.rows) + seq
     if not 0 <= at < len(asked.rows):

@@ -30,7 +30,7 @@ from refold.engine.errors import (
 )
 from refold.engine.log import read_entries
 from refold.engine.log.damage import TORN_TAIL
-from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, Folder, check_root, root_of
+from refold.engine.log.names import PACKED_SUFFIX, SUFFIX, Folder, check_root, log_path, root_of
 from refold.engine.log.pack import opened
 from refold.engine.ports.ports import Program, Reference
 from refold.engine.ports.programs import load, names_shipped, program_name
@@ -64,7 +64,7 @@ def find_logs(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
         LogMissing: a path is not there, or no log is found at all.
     """
     found: dict[Path, None] = {}
-    given = [Path(path) for path in paths]
+    given = [log_path("replay_all", path, "paths") for path in paths]
     for path in given:
         if path.is_dir():
             found |= dict.fromkeys(_below(path))

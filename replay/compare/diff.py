@@ -16,7 +16,7 @@ import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.log import read_entries
-from refold.engine.log.names import child_path
+from refold.engine.log.names import child_path, log_path
 from refold.replay.compare.calls import Call, RunCalls
 from refold.replay.compare.log_diff import Category, LogDiff, LogDifference, RunContext
 from refold.replay.compare.observed_calls import ObservedCalls, paired
@@ -68,7 +68,7 @@ def diff(
         LogDamaged: a log of either tree does not verify.
         LogUnsupported: it was written by a newer version.
     """
-    log_a, log_b = Path(fspath(a)), Path(fspath(b))
+    log_a, log_b = log_path("diff", a, "a"), log_path("diff", b, "b")
     volatile = {path for log in (log_a, log_b) for path in _volatile(log)}
     comparison = _Comparison(match, arguments, most, [] if pairs is None else pairs)
     if volatile:

@@ -283,7 +283,14 @@ _PLACED: Final = {
 def _started(log: Path, entry: Entry | None) -> RunStarted:
     event = entry.event if entry is not None else None
     if not isinstance(event, RunStarted):
-        raise LogDamaged(str(log), 1, 0, "run.started", "another entry", "malformed")
+        raise LogDamaged(
+            str(log),
+            1,
+            0,
+            "run.started",
+            "an empty file" if entry is None else "another entry",
+            "malformed",
+        )
     return refuse_observed(log, event)
 
 

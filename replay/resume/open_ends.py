@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 
 from refold.engine.encoding.canonical import encode
+from refold.engine.errors import LogDamaged
 from refold.engine.events.codec import structure
 from refold.engine.events.data_digest import DataDigest
 from refold.engine.events.events import (
@@ -29,7 +30,7 @@ from refold.engine.events.events import (
     ToolCalled,
 )
 from refold.engine.log import Entry, read_entries, scan
-from refold.engine.log.names import child_path
+from refold.engine.log.names import child_path, log_path
 from refold.engine.ports.ports import Question
 from refold.engine.state import Fold
 
@@ -87,6 +88,8 @@ class Standing:
         self._before = 0
         for entry in read_entries(log, resolve=True, torn_ok=True):
             self._take(entry)
+        if not self.head:
+            raise LogDamaged(str(log), 1, 0, "run.started", "an empty file", "torn tail")
 
     @property
     def active_us(self) -> int:
@@ -170,7 +173,7 @@ def open_ends(log: str | os.PathLike[str]) -> OpenEnds:
     Raises:
         LogError: the log is damaged, or there is none.
     """
-    standing = Standing(log)
+    standing = Standing(log_path("open_ends", log))
     questions = [
         Question(key=standing.path(call), question=asked.question, schema=asked.schema)
         for call, asked in standing.asked.items()

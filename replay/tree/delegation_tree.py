@@ -9,7 +9,7 @@ say.  What a node holds is in `replay.tree.run_node`; how it reads as text is
 
 from collections.abc import Mapping
 from functools import reduce
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from refold.engine.events.call_key import scope_of
 from refold.engine.events.limits import ceilings_of
 from refold.engine.events.outcome import Outcome, Usage
 from refold.engine.log import Entry, read_entries
-from refold.engine.log.names import child_path
+from refold.engine.log.names import child_path, log_path
 from refold.replay.index.guarantee import is_observed
 from refold.replay.index.run_end import raised_at, refused_in
 from refold.replay.tree.log_walk import Walk
@@ -43,7 +43,7 @@ def delegation_tree(log: str | PathLike[str]) -> RunNode:
         LogDamaged: its first entry does not verify.
         LogUnsupported: it was written by a newer version.
     """
-    path = Path(fspath(log))
+    path = log_path("delegation_tree", log)
     if is_observed(path):
         return observed_tree(path)
     reading = _Reading(path)

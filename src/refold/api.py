@@ -382,7 +382,8 @@ def replay_all(
     from refold.replay.bulk.bulk import find_logs, named, replay_logs  # noqa: PLC0415 - the same
 
     check_may_start("replay_all")
-    given = [paths] if isinstance(paths, str | os.PathLike) else paths
+    is_one = isinstance(paths, str | os.PathLike) or not isinstance(paths, Iterable)
+    given: Any = [paths] if is_one else paths
     ready = checked("replay_all", tools=tools, session=session, volatile=volatile)
     execute = _replayer(named(program), ready["tools"], tuple(volatile), session)
     return replay_logs(

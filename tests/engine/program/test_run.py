@@ -603,6 +603,18 @@ MISTAKES: list[tuple[Callable[[Any], Any], str]] = [
     ),
     (lambda run: run.delegate(_child(levels="1")), "expected a number of levels; found"),
     (lambda run: run.delegate(_child(part="1")), "expected a number of tokens; found"),
+    (lambda run: run.delegate(_child(part=-1)), "a number of tokens, at least 0; found"),
+    (lambda run: run.delegate(_child(tools=3)), "Delegation(tools=…): expected a list of names"),
+    (lambda run: run.delegate(_child(session={})), "Delegation(session=…): expected a session"),
+    (lambda run: run.delegate(_child(program=3)), "Delegation(program=…): expected a function"),
+    (lambda run: run.delegate(_child(brief=3)), "Delegation(brief=…): expected a text; found"),
+    (lambda run: run.delegate(_child(runner=3)), "Delegation(runner=…): expected a runner's name"),
+    (lambda run: run.sleep("1"), "run.sleep takes a number of seconds; found builtins.str '1'"),
+    (lambda run: run.sleep(float("nan")), "takes a number of seconds; found builtins.float nan"),
+    (_at_once(lambda run: run.annotate("a", measured=[3])), "a list of texts, measured=['…']"),
+    (_at_once(lambda run: run.annotate("a", {}, measured="/a")), "measured=['…']; found"),
+    (_at_once(lambda run: run.annotate("a", ids=3)), "a list of texts, ids=['…']; found"),
+    (_at_once(lambda run: run.read_text(b"x")), "takes the path of a file; found builtins.bytes"),
     (lambda run: run.delegate(_child(policy={})), "expected a refold.Policy(…); found"),
     (
         lambda run: run.delegate(_child(tools="search")),
@@ -631,6 +643,32 @@ def test_a_usual_mistake_is_said_in_the_words_of_the_caller(
     assert said in recording.error.message
     assert "test_run.py:" in recording.where
     assert verify(recording.log).intact
+
+
+def test_a_child_is_given_no_tool_that_its_run_has_not(tmp_path: Path) -> None:
+    """A program's own start; one that was recorded before there was the rule replays as it did."""
+
+    async def program(run: Run, _input: Any) -> Any:
+        return (await run.delegate(_child(tools=["serch"]))).status
+
+    recording = ran(tmp_path, program, tools=[search])
+
+    assert recording.error is not None
+    assert "no tool is named 'serch'; known: search" in recording.error.message
+    assert reexecute(recording.log, program).identical
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    """Python's own error says neither which file it was nor what to do."""
+    (tmp_path / "a.bin").write_bytes(b"\xff")
+
+    async def program(run: Run, _input: Any) -> Any:
+        return run.read_text(tmp_path / "a.bin")
+
+    recording = record(program, log=tmp_path / "a.jsonl")
+
+    assert recording.error is not None
+    assert "a.bin is no UTF-8 text: read it in a tool" in recording.error.message
 
 
 def test_what_python_itself_raises_is_told_by_the_programs_line(tmp_path: Path) -> None:
