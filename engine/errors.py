@@ -4,6 +4,7 @@
       UsageError                 you called it wrongly; nothing has happened yet
         LogExists                a log is never overwritten
         LogMissing               there is no log at the path
+        RunExists                a store holds another run of that name
         EntryMissing             the log has no entry of that number
         LogObserved              a watched command's log where a program's is needed, or the reverse
         LogNameRefused           a path that the naming rule does not allow
@@ -44,6 +45,8 @@
         LogUnsealed              the record has no end, and what was asked for needs one
         EventMalformed           data that is not what its kind says
         LogPoisoned              a write or sync failed; nothing more can be appended
+        StoreDamaged             an object of a store is not what it should be
+      StoreFailed                a store cannot be reached, or refuses
       ProgramError               raised inside the program, by what it asked for
         ToolError                a tool failed
           AgentUnknown           … because it was to dispatch to an agent that there is not
@@ -130,6 +133,18 @@ class LogMissing(Detailed, UsageError):
     why: str = "no such file"
 
     _text = "{path}: {why}; `refold ls` lists the logs of a folder"
+
+
+class RunExists(Detailed, UsageError):
+    """A store holds another run, or another head, of that name (CONTRACT.md §4.8)."""
+
+    place: str
+    run: str
+
+    _text = (
+        "{place} holds another {run}, and nothing in a store is ever overwritten: "
+        "push it under another name, or to another prefix"
+    )
 
 
 class LogNameRefused(Detailed, UsageError):
@@ -591,7 +606,7 @@ class LogUnsealed(Detailed, LogError):
 
     _text = (
         "{path} has no run.finished: the run still goes on, crashed, or was cut off. "
-        "How it ends is not on record, so there is nothing to compare with"
+        "How it ends is not on record"
     )
 
 
@@ -623,6 +638,26 @@ class LogPoisoned(Detailed, LogError):
             f"{self.path}: {self.why}. {safe} known to be on disk; nothing more is appended. "
             "`refold verify` says what is there; with the cause mended, `refold resume` goes on"
         )
+
+
+class StoreDamaged(Detailed, LogError):
+    """An object of a store is not what it should be; nothing was made of it (CONTRACT.md §4.8)."""
+
+    object: str
+    """Its URL, or that of the run."""
+    expected: str
+    found: str
+
+    _text = "{object}: expected {expected}, found {found}"
+
+
+class StoreFailed(Detailed, RefoldError):
+    """A store cannot be reached, or refuses (CONTRACT.md §4.8)."""
+
+    store: str
+    why: str
+
+    _text = "{store}: {why}. What was moved stays; the same command goes on from there"
 
 
 class ProgramError(RefoldError):

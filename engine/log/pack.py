@@ -170,15 +170,21 @@ def _unpacked(path: Path, stack: contextlib.ExitStack) -> Path:
             left = sum(each.file_size for each in archive.infolist())
             if left > UNPACKED_MAX:
                 raise _refused(path, f"more than {UNPACKED_MAX} bytes, {left}")
-            stack.enter_context(_removed_if_stopped())
-            made = tempfile.TemporaryDirectory(prefix="refold-", dir=_place(left))
-            folder = Path(stack.enter_context(made))
+            folder = stack.enter_context(temporary(left))
             for name in names:
                 with archive.open(name) as source:
                     left -= _extract(source, folder / name, left, path)
     except (*_BROKEN, OSError) as error:
         raise _refused(path, f"{error!s:.100}") from None
     return folder / top
+
+
+@contextlib.contextmanager
+def temporary(size: int) -> Iterator[Path]:
+    """Give a private folder for so many bytes; it is gone after the block, by SIGTERM, too."""
+    made = tempfile.TemporaryDirectory(prefix="refold-", dir=_place(size))
+    with removed_if_stopped(), made as folder:
+        yield Path(folder)
 
 
 def _place(size: int) -> Path | None:
@@ -197,7 +203,7 @@ def _place(size: int) -> Path | None:
 
 
 @contextlib.contextmanager
-def _removed_if_stopped() -> Iterator[None]:
+def removed_if_stopped() -> Iterator[None]:
     """Let SIGTERM and SIGHUP end the block, and then the process, where nothing else obeys them.
 
     By default they end a process at once, and leave the folder of gigabytes that it unpacked.
@@ -225,20 +231,30 @@ def _removed_if_stopped() -> Iterator[None]:
 
 def _top_of(path: Path, names: list[str]) -> str:
     """Return the name of the log that was packed, having checked all names against the rule."""
-    if not 0 < len(names) <= FILES_MAX or len(set(names)) != len(names):
+    if not 0 < len(names) <= FILES_MAX:
         raise _refused(path, f"{len(names)} files")
+    if (odd := odd_name(names)) is not None:
+        raise _refused(path, f"the name {odd!a:.80}")
+    return names[0]
+
+
+def odd_name(names: list[str]) -> str | None:
+    """Return a name that the rule does not give; `None` for none.
+
+    The first is that of the log on top, the others those of what lies below it, and of blobs.
+    """
     top = names[0]
-    if "/" in top or not _may_be_packed(top):
-        raise _refused(path, f"the name {top!a:.80}")
+    if len(set(names)) != len(names) or "/" in top or not _may_be_packed(top):
+        return top
     try:
         root, prefix = root_of(Path(top)), f"{blobs_of(Path(top)).name}/"
         for name in names:
             is_blob = name.startswith(prefix) and _BLOB.match(name[len(prefix) :])
             if not (is_blob or _is_log(name, top, root)) or "\0" in name:
-                raise _refused(path, f"the name {name!a:.80}")
+                return name
     except LogNameRefused:
-        raise _refused(path, "names that no log has") from None
-    return top
+        return top
+    return None
 
 
 def _may_be_packed(name: str) -> bool:

@@ -125,10 +125,6 @@ class _Reading:
         self._texts: dict[str, str] = {}
         """By scope: the key of a delegation in the text of its last answer."""
         self._openings: dict[str, _Opening] = {"": _Opening()}
-        self._scopes: dict[int, str] = {}
-        """By entry: the conversation that it belongs to."""
-        self._past: set[str] = set()
-        """Conversations that went on as others."""
         self._ends: dict[str, str] = {}
         """By open request: the chain digest of all that was asked."""
 
@@ -158,8 +154,6 @@ class _Reading:
                 self._finished = finished
             case events.Extension(kind=kind, data=data) if kind == CONVERSATION:
                 self._begun(data)
-                if data.get("how") == "continues" and entry.cause is not None:
-                    self._past.add(self._scopes.get(entry.cause, ""))
             case events.Extension(kind=kind, data=data) if kind == MESSAGES:
                 self._chain(data["predecessor"], data["added"])
             case events.ModelAsked() as asked:
@@ -187,7 +181,7 @@ class _Reading:
         )
 
     def _talk(self, call: str, entry: Entry) -> _Talk:
-        scope = self._scopes[entry.seq] = scope_of(call)
+        scope = scope_of(call)
         talk = self._talks.setdefault(scope, _Talk(scope))
         talk.clock(entry)
         return talk
@@ -280,8 +274,7 @@ class _Reading:
             if call.delegates and scope_of(call.key) == scope and call.key not in opened
         ]
         nodes = [self._node(talk, depth) for talk in talks]
-        is_past = scope in self._past  # what goes on knows what came of its calls
-        return (*nodes, *(_leaf(call, depth, is_past=is_past) for call in leaves))
+        return (*nodes, *(_leaf(call, depth) for call in leaves))
 
     def _node(self, talk: _Talk, depth: int) -> RunNode:
         children = self._below(talk.scope, depth + 1)
@@ -334,7 +327,7 @@ def _brief(arguments: Mapping[str, Any]) -> str:
     return next((said for name in _TASKS if isinstance(said := arguments.get(name), str)), "")
 
 
-def _leaf(call: _Call, depth: int, *, is_past: bool) -> RunNode:
+def _leaf(call: _Call, depth: int) -> RunNode:
     return RunNode(
         name=call.agent or call.tool,
         agent=call.agent,
@@ -343,7 +336,7 @@ def _leaf(call: _Call, depth: int, *, is_past: bool) -> RunNode:
         call=call.key,
         depth=depth,
         how=OBSERVED,
-        status="completed" if is_past and call.status == UNFINISHED else call.status,
+        status=call.status,
         log_state="none",
     )
 

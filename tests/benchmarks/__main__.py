@@ -19,6 +19,7 @@ from tests.benchmarks import (
     bench_page,
     bench_run,
     bench_start,
+    bench_store,
     bench_watched,
     measure,
     memory,
@@ -45,6 +46,7 @@ _SECTIONS = {
     "lengths": Section("One of few, and one of many", bench_run.lengths, _SLOW * 2),
     "watched": Section("One request of a watched command", bench_watched.jobs, _SLOW),
     "audits": Section("One of many logs", bench_audits.jobs, _SLOW * 2),
+    "stores": Section("One of many stored runs", bench_store.jobs, _SLOW * 2),
     "start": Section("Starting", lambda _folder: bench_start.jobs(), _SLOW),
 }
 

@@ -53,6 +53,8 @@ GROUPS: Final = {
     "More": {
         "rm": "Remove runs whole, with their children and large texts.",
         "pack": "Make one file of a run's logs, to attach to a report.",
+        "push": "Put runs into a shared store (S3 and others).",
+        "pull": "Bring runs out of a shared store.",
         "recover": "Say what a crash or damage left; salvage what verifies.",
         "schema": "Print the JSON schema of a document or an event.",
     },

@@ -13,6 +13,7 @@ import refold
 from refold.engine.log.pack import pack
 from refold.engine.ports.clock import fixed_at
 from refold.engine.runners.recording import record
+from tests.support.stores import folder_store, record_run
 
 Invoke = Callable[..., Result]
 
@@ -212,3 +213,20 @@ def test_show_and_why_name_the_line_that_raised(tmp_path: Path, invoke: Invoke) 
 
     assert where in invoke("show", tmp_path / "a.jsonl").stdout
     assert where in invoke("why", tmp_path / "a.jsonl", -1).stdout
+
+
+def test_a_store_lists_its_runs_by_name(tmp_path: Path, invoke: Invoke) -> None:
+    """What it cannot answer without fetching them is refused."""
+    url = folder_store(tmp_path / "store")
+    log = record_run(tmp_path / "runs" / "audit.jsonl")
+    assert invoke("push", log, url).exit_code == 0
+    (tmp_path / "store" / "runs" / "broken.json").write_bytes(b"[]")
+
+    one, every = invoke("ls", f"{url}/audit.jsonl"), invoke("ls", url, "--json")
+
+    assert one.exit_code == 0
+    assert "stored  audit.jsonl  3 files" in one.stdout
+    assert every.exit_code == 3
+    rows = {row["run"]: row["status"] for row in json.loads(every.stdout)["runs"]}
+    assert rows == {"audit.jsonl": "stored", "broken.jsonl": "refused"}
+    assert invoke("ls", url, "--status", "failed").exit_code == 2

@@ -11,6 +11,7 @@ from click.testing import Result
 
 from refold.cli.schema.documents import schema
 from refold.engine.log.pack import pack
+from tests.support.stores import folder_store, record_run
 
 Invoke = Callable[..., Result]
 
@@ -172,3 +173,83 @@ def test_the_head_is_printed_whole(log: Path, invoke: Invoke) -> None:
     head = json.loads(invoke("verify", log, "--json").stdout)["logs"][0]["head"]
 
     assert head in invoke("verify", log).stdout.split()
+
+
+# --- stores ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stored(log: Path, tmp_path: Path, invoke: Invoke) -> str:
+    """A store with the survey, and its head in the folder `heads`."""
+    url = folder_store(tmp_path / "store")
+    heads = folder_store(tmp_path / "heads")
+    assert invoke("push", log, url, "--heads", heads).exit_code == 0
+    return url
+
+
+def test_a_stored_run_is_verified_where_it_is(stored: str, tmp_path: Path, invoke: Invoke) -> None:
+    """One, a child, or all; named by their URLs, and never by where they were fetched to."""
+    heads = (tmp_path / "heads").as_uri()
+
+    one = invoke("verify", f"{stored}/survey.jsonl", "--heads", heads)
+    child = invoke("verify", f"{stored}/survey.1.jsonl", "--json")
+    every = invoke("verify", stored, "--heads", heads)
+
+    assert [each.exit_code for each in (one, child, every)] == [0, 0, 0]
+    assert "intact     yes  4 logs" in one.stdout
+    jsonschema.validate(json.loads(child.stdout), schema("verify"))
+    assert json.loads(child.stdout)["logs"][0]["path"] == f"{stored}/survey.1.jsonl"
+    assert "1 root log intact and complete" in every.stdout
+
+
+def test_a_byte_that_was_changed_in_a_store_is_found(
+    stored: str, tmp_path: Path, invoke: Invoke
+) -> None:
+    """Whichever object it is in; one run that is damaged stops no other."""
+    record_run(tmp_path / "more" / "other.jsonl")
+    assert invoke("push", tmp_path / "more", stored).exit_code == 0
+
+    for path in sorted((tmp_path / "store" / "objects").rglob("*/*")):
+        content = path.read_bytes()
+        path.write_bytes(content[:30] + bytes([content[30] ^ 1]) + content[31:])
+        said = invoke("verify", stored)
+        assert said.exit_code == 3
+        assert path.name in said.stdout
+        assert "1 root log intact and complete, 1 not" in said.stdout
+        path.write_bytes(content)
+    assert invoke("verify", stored).exit_code == 0
+
+
+def test_a_run_that_was_written_anew_is_found_by_the_heads_elsewhere(
+    stored: str, tmp_path: Path, invoke: Invoke
+) -> None:
+    """It is intact, whoever wrote it; and so are one that is gone and one that is new."""
+    heads = (tmp_path / "heads").as_uri()
+    shutil.rmtree(tmp_path / "store")
+    record_run(tmp_path / "forged" / "survey.jsonl")
+    assert invoke("push", tmp_path / "forged", folder_store(tmp_path / "store")).exit_code == 0
+
+    assert invoke("verify", f"{stored}/survey.jsonl").exit_code == 0
+    one = invoke("verify", f"{stored}/survey.jsonl", "--heads", heads)
+    local = invoke("verify", tmp_path / "forged", "--heads", heads)
+    (tmp_path / "store" / "runs" / "survey.json").rename(tmp_path / "store" / "runs" / "new.json")
+    gone = invoke("verify", stored, "--heads", heads)
+
+    assert [each.exit_code for each in (one, local, gone)] == [3, 3, 3]
+    assert "another head" in one.stdout
+    assert "another head" in local.stdout
+    assert "0 root logs intact and complete, 2 not" in gone.stdout
+    assert "no such run is stored" in gone.stdout
+
+
+def test_a_run_whose_head_nobody_kept_is_not_fine(
+    stored: str, tmp_path: Path, invoke: Invoke
+) -> None:
+    record_run(tmp_path / "more" / "other.jsonl")
+    assert invoke("push", tmp_path / "more", stored).exit_code == 0
+
+    said = invoke("verify", stored, "--heads", (tmp_path / "heads").as_uri())
+
+    assert said.exit_code == 3
+    assert "no head is kept of it" in said.stdout
+    assert invoke("verify", "x.jsonl", "--expect-head", "0" * 64, "--heads", stored).exit_code == 2

@@ -50,3 +50,17 @@ def test_a_place_that_is_not_there_is_a_question_of_usage(invoke: Invoke, tmp_pa
 
     assert said.exit_code == 2
     assert "no such file or folder" in said.stderr
+
+
+def test_a_store_is_not_viewed_whole(invoke: Invoke, tmp_path: Path) -> None:
+    said = invoke("view", tmp_path.as_uri())
+
+    assert said.exit_code == 2
+    assert "name one of its runs" in said.stderr
+
+
+def test_a_stored_log_is_named_as_it_was_given(survey_log: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        runs = FolderOfRuns(survey_log, stack, "s3://bucket/survey.jsonl")
+
+        assert [row["path"] for row in runs.rows()] == ["s3://bucket/survey.jsonl"]

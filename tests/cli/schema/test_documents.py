@@ -13,6 +13,7 @@ from refold.cli.schema.documents import DOCUMENTS, schema
 from refold.engine.errors import RunEnded
 from refold.engine.log.pack import pack
 from refold.engine.runners.recording import record
+from tests.support.stores import folder_store
 
 Invoke = Callable[..., Result]
 
@@ -104,6 +105,20 @@ def test_packing_is_as_its_schema_says(survey_log: Path, tmp_path: Path, invoke:
 
     assert document["packed"] == str(out)
     assert _check("show", invoke("show", out, "--json"))["log"] == f"{out}:survey.jsonl"
+
+
+def test_moving_runs_is_as_its_schema_says(
+    survey_log: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    """There, back, and listed; what was refused stands in it, too."""
+    url = folder_store(tmp_path / "store")
+
+    moved = _check("store", invoke("push", survey_log, url, "--json"))
+    listed = _check("store", invoke("ls", url, "--json"))
+    refused = _check("store", invoke("pull", url, "none", "--to", tmp_path / "got", "--json"))
+
+    assert moved["runs"][0]["head"] == listed["runs"][0]["head"]
+    assert refused["runs"][0]["status"] == "refused"
 
 
 def test_a_large_text_stands_in_an_event_as_a_reference(tmp_path: Path, invoke: Invoke) -> None:

@@ -1,7 +1,7 @@
 """Opens a LOG argument, plain or packed, and names its files to people.
 
 And what they say where its program has to be named.  Rules: CONTRACT.md §4 (names), §4.6 (packed
-logs), §14.9.
+logs), §4.8 (stored runs), §14.9.
 """
 
 import contextlib
@@ -30,6 +30,7 @@ from refold.engine.log.blobs import BlobBroken
 from refold.engine.log.names import PACKED_SUFFIX
 from refold.engine.log.pack import opened
 from refold.replay.index.guarantee import MATCHED, OBSERVED, is_observed, refuse_observed
+from refold.store.place import StoredRun, stored_run
 
 Command = Callable[..., Any]
 
@@ -38,6 +39,24 @@ LOG: Final = click.Path(path_type=Path)
 
 json_option: Final[Callable[[Command], Command]] = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document instead (see refold schema)."
+)
+
+
+class _Place(click.Path):
+    """The type of an argument that is a file, a folder or the URL of a store."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a path, or what the URL names."""
+        if isinstance(value, str) and "://" in value:
+            return stored_run(value)
+        return super().convert(value, param, ctx)
+
+
+PLACE: Final = _Place(path_type=Path)
+"""The type of an argument that may be the URL of a store, too."""
+
+heads_option: Final[Callable[[Command], Command]] = click.option(
+    "--heads", metavar="URL", default="", help="Another place, where heads are kept."
 )
 
 
@@ -55,14 +74,24 @@ class OpenedLog:
 
     path: Path
     """Where it lies now; of a packed one, the unpacked copy."""
-    given: Path
+    given: Path | StoredRun
     """As it was named."""
 
     def shown(self, path: str | Path) -> str:
         """Return how a file of this tree is named to people: never by where it was unpacked."""
+        if isinstance(self.given, StoredRun):
+            return output.shown_path(StoredRun(self.given.url, Path(path).name))
         if self.path == self.given:
             return output.shown_path(path)
         return f"{output.shown_path(self.given)}:{output.shown_path(Path(path).name)}"
+
+
+def _readable(given: Path | StoredRun) -> contextlib.AbstractContextManager[Path]:
+    if isinstance(given, Path):
+        return opened(given)
+    from refold.store.pull import fetched  # noqa: PLC0415 - few logs lie in a store
+
+    return fetched(given)
 
 
 _NONSENSE: Final = (
@@ -73,8 +102,8 @@ _NONSENSE: Final = (
 
 
 @contextlib.contextmanager
-def opened_log(given: Path) -> Iterator[OpenedLog]:
-    """Give a readable log, unpacked for as long as the block lasts.
+def opened_log(given: Path | StoredRun) -> Iterator[OpenedLog]:
+    """Give a readable log, unpacked or fetched for as long as the block lasts.
 
     Whoever can hash can make a log whose chain holds and whose data is nonsense.  What trips over
     that in the block is told as damage, if `verify` finds any; else it is a fault of ours.
@@ -85,11 +114,11 @@ def opened_log(given: Path) -> Iterator[OpenedLog]:
         LogUnsupported: it is an archive of another sort.
         LogDamaged: the block failed over data that is not what its kind says.
     """
-    if given.is_dir():
+    if isinstance(given, Path) and given.is_dir():
         shown = output.shown_path(given)
         raise click.UsageError(f"{shown} is a folder: refold ls {shlex.quote(shown)}")
-    with opened(given) as path:
-        if path == given and given.suffix == PACKED_SUFFIX:
+    with _readable(given) as path:
+        if path == given and path.suffix == PACKED_SUFFIX:
             raise click.UsageError(f"{output.shown_path(given)} is no packed log")
         log = OpenedLog(path, given)
         try:
@@ -186,7 +215,7 @@ def program_started(log: OpenedLog) -> RunStarted:
         LogObserved: it is a watched command's; what is to be done is in its text.
         LogDamaged: it does not verify.
     """
-    return refuse_observed(log.given, started(log.path))
+    return refuse_observed(Path(log.given), started(log.path))
 
 
 SAY_IT: Final = "a log never says what code to import; say it with --program"

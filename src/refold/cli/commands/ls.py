@@ -10,12 +10,13 @@ from typing import Final
 
 import click
 
-from refold.cli.arguments.logs import LOG, json_option
+from refold.cli.arguments.logs import PLACE, json_option
 from refold.cli.arguments.run_list import Listed, listed_runs, orphans
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import FINE
 from refold.cli.output.pages import page
 from refold.engine.events.outcome import Usage
+from refold.store.place import StoredRun
 
 _AGE: Final = re.compile(r"([0-9]{1,6})([smhd])")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -26,6 +27,7 @@ Examples:
   refold ls /var/log/agents --json
   refold ls --status failed --since 7d
   refold ls --tree                forks below the runs that they left
+  refold ls s3://bucket/audits    the runs of a store, by name
 """
 
 
@@ -43,7 +45,7 @@ def _since(_context: click.Context, _option: click.Parameter, given: str | None)
 
 
 @click.command("ls", epilog=page(_PAGE))
-@click.argument("folder", metavar="[DIR]", type=LOG, default=Path("runs"))
+@click.argument("folder", metavar="[DIR|URL]", type=PLACE, default=Path("runs"))
 @click.option("--tree", "is_tree", is_flag=True, help="Show forks below what they left.")
 @click.option("--status", multiple=True, help="Only runs that ended so, or `open`; repeat it.")
 @click.option("--program", default="", help="Only runs of programs with this in their name.")
@@ -54,7 +56,7 @@ def _since(_context: click.Context, _option: click.Parameter, given: str | None)
 @json_option
 def command(
     *,
-    folder: Path,
+    folder: Path | StoredRun,
     is_tree: bool,
     status: tuple[str, ...],
     program: str,
@@ -66,6 +68,14 @@ def command(
 
     `open` is a run without an end: still going on, suspended, or crashed.
     """
+    if isinstance(folder, StoredRun):
+        if is_tree or status or program or since is not None or text:
+            raise click.UsageError("a store lists runs by name alone; `refold pull` brings them")
+        from refold.cli.arguments.moving import tell_moved  # noqa: PLC0415 - few lie in a store
+        from refold.store.pull import stored  # noqa: PLC0415 - the same
+
+        names = [folder.name] if folder.name else []
+        return tell_moved(stored(folder.url, names), folder.url, 0, "listing", as_json=as_json)
     if folder.is_file():
         shown = output.shown_path(folder)
         raise click.UsageError(f"{shown} is a log: refold show {shlex.quote(shown)}")

@@ -8,7 +8,7 @@ import attrs
 import click
 
 from refold.cli.arguments.logs import (
-    LOG,
+    PLACE,
     OpenedLog,
     first_entry,
     guarantee_of,
@@ -30,6 +30,7 @@ from refold.engine.log.names import root_of
 from refold.page.one_run import below, totals
 from refold.replay.index.guarantee import is_observed
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
+from refold.store.place import StoredRun
 
 _PAGE: Final = """
 Examples:
@@ -54,7 +55,7 @@ _WORDS: Final = {
 
 
 @click.command("show", epilog=page(_PAGE))
-@click.argument("log", type=LOG)
+@click.argument("log", type=PLACE)
 @click.option("--events", "is_events", is_flag=True, help="The entries, one line each.")
 @click.option(
     "--entry", "at", type=int, metavar="N",
@@ -69,11 +70,18 @@ _WORDS: Final = {
 )
 @json_option
 def command(
-    *, log: Path, is_events: bool, at: int | None, details: bool, is_failed: bool, as_json: bool
+    *,
+    log: Path | StoredRun,
+    is_events: bool,
+    at: int | None,
+    details: bool,
+    is_failed: bool,
+    as_json: bool,
 ) -> int:
     """Show who delegated what to whom, and how it ended.
 
-    A child's log is shown like a root's: LOG may be runs/audit.2.jsonl.
+    A child's log is shown like a root's: LOG may be runs/audit.2.jsonl.  It may
+    lie in a store: s3://bucket/audits/audit.jsonl.
     """
     if is_events and at is not None:
         raise click.UsageError("--events shows all entries and --entry one: give one of them")
@@ -123,8 +131,8 @@ def _print_open_ends(log: OpenedLog) -> None:
         from refold.replay.resume.open_ends import open_ends  # noqa: PLC0415 - the same
 
         output.line()
-        is_packed = log.path != log.given
-        describe_ends(open_ends(log.path), "" if is_packed else resume_line(root_of(log.given)))
+        is_here = log.path == log.given
+        describe_ends(open_ends(log.path), resume_line(root_of(log.path)) if is_here else "")
 
 
 def _failed(node: RunNode) -> RunNode | None:

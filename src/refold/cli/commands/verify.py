@@ -5,22 +5,23 @@ A log is described in full; of a folder, each root log is a row, and what is wro
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 import click
 
-from refold.cli.arguments.logs import LOG, OpenedLog, json_option, opened_log
+from refold.cli.arguments.logs import PLACE, OpenedLog, heads_option, json_option, opened_log
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, FINE
 from refold.cli.output.pages import page
-from refold.engine.errors import LogUnsupported, RefoldError
+from refold.engine.errors import LogUnsupported, RefoldError, StoreFailed
 from refold.engine.log.damage import TORN_TAIL, Damage
 from refold.engine.log.names import Folder
 from refold.replay.audit.verify import LEAVES_INTACT, OTHER_HEAD, LogReport, Verification, verify
 from refold.replay.index.guarantee import OBSERVED
+from refold.store.place import StoredRun
 
 _SHOWN: Final = 10
 """Places of damage that people are shown of one tree."""
@@ -39,38 +40,74 @@ Examples:
   refold verify runs
   refold verify runs/*.jsonl --json
   refold verify runs/audit.jsonl --expect-head 5859a211…
+  refold verify s3://bucket/audits --heads s3://elsewhere/heads
 
 Exit code: 0 all intact and complete · 3 not.
 """
 
 
 @click.command("verify", epilog=page(_PAGE))
-@click.argument("logs", metavar="LOG…", type=LOG, nargs=-1, required=True)
+@click.argument("logs", metavar="LOG…", type=PLACE, nargs=-1, required=True)
 @click.option("--expect-head", metavar="HASH", help="The head kept elsewhere: of one LOG only.")
+@heads_option
 @json_option
-def command(*, logs: tuple[Path, ...], expect_head: str | None, as_json: bool) -> int:
+def command(
+    *, logs: tuple[Path | StoredRun, ...], expect_head: str | None, heads: str, as_json: bool
+) -> int:
     """Check logs, and those of all runs below them.
 
     Nothing is executed.  A log cut off at the end of a line still chains: to
-    notice that, keep the head that a recording prints and give it here.
+    notice that, keep the head that a recording prints and give it here, or
+    where `refold push --heads` keeps it.
 
     LOG may be a folder, meaning all root logs below it: each is one row, and
-    what is wrong with one is said below.
+    what is wrong with one is said below.  Of a store's URL, all runs are meant.
     """
-    is_many = any(log.is_dir() for log in logs)
-    if expect_head is not None and (is_many or len(logs) > 1):
-        raise click.UsageError("--expect-head is the head of one log; give one LOG")
+    is_many = any(_is_folder(log) for log in logs)
+    if expect_head is not None and (is_many or len(logs) > 1 or heads):
+        raise click.UsageError("--expect-head is the head of one log; give one LOG, no --heads")
     if expect_head is not None:
         expect_head = _whole_head(expect_head)
+    kept = _Heads(heads)
     if is_many:
-        found = _all_below(logs)
+        found = _all_below(logs, kept)
     else:
-        found = [_one(log, expect_head, is_told=not as_json) for log in logs]
+        found = [_one(log, expect_head or kept.of(log), is_told=not as_json) for log in logs]
     if as_json:
         output.document(_document_of_all(found))
     elif is_many:
         _describe_many(found)
     return FINE if all(each.is_fine for each in found) else DAMAGED
+
+
+def _is_folder(log: Path | StoredRun) -> bool:
+    return log.is_dir() if isinstance(log, Path) else not log.name
+
+
+class _Heads:
+    """The heads that are kept elsewhere, if a place was said."""
+
+    def __init__(self, url: str) -> None:
+        self._place = None
+        if url:
+            from refold.store.place import Place  # noqa: PLC0415 - few keep heads in a store
+
+            self._place = Place(url)
+
+    def of(self, log: Path | StoredRun) -> str | None:
+        """Return the head that is kept of a log; `None` where no place was said."""
+        from refold.store.manifest import head_in  # noqa: PLC0415 - the same
+
+        return head_in(self._place, log.name) if self._place else None
+
+    def stored(self, store: StoredRun) -> list[StoredRun]:
+        """Return the runs of a store, and those that heads are kept of."""
+        from refold.store.manifest import HEADS, runs_in  # noqa: PLC0415 - the same
+        from refold.store.place import Place  # noqa: PLC0415 - the same
+
+        names = {*runs_in(Place(store.url))}
+        names |= {*runs_in(self._place, HEADS)} if self._place else set()
+        return [StoredRun(store.url, name) for name in sorted(names)]
 
 
 @attrs.frozen
@@ -100,18 +137,19 @@ def _whole_head(given: str) -> str:
     return head
 
 
-def _one(given: Path, expect_head: str | None, *, is_told: bool) -> _Verified:
+def _one(given: Path | StoredRun, expect_head: str | None, *, is_told: bool) -> _Verified:
     with opened_log(given) as log, output.progress(f"verifying {given}"):
         verified = _Verified(verify(log.path, expect_head=expect_head), log)
     if is_told:
         describe(verified.verification, log)
-        if any(each.what != OTHER_HEAD for each in verified.verification.damage):
+        is_damaged = any(each.what != OTHER_HEAD for each in verified.verification.damage)
+        if is_damaged and isinstance(given, Path):
             name = shlex.quote(output.shown_path(given))
             output.hint(f"what is left of it: refold recover {name}")
     return verified
 
 
-def _all_below(paths: Sequence[Path]) -> list[_Verified]:
+def _all_below(places: Sequence[Path | StoredRun], heads: _Heads) -> list[_Verified]:
     """Return what is known of each root log; one that cannot be read stops no other.
 
     Raises:
@@ -119,17 +157,33 @@ def _all_below(paths: Sequence[Path]) -> list[_Verified]:
     """
     from refold.replay.bulk.bulk import find_logs  # noqa: PLC0415 - imports what executes programs
 
-    logs = find_logs(paths)
+    paths = [each for each in places if isinstance(each, Path)]
+    logs: list[Path | StoredRun] = [*(find_logs(paths) if paths else ())]
+    for each in places:
+        if isinstance(each, StoredRun):
+            logs += [each] if each.name else heads.stored(each)
     folders: dict[Path, Folder] = {}
     found: list[_Verified] = []
+
+    def verified(given: Path | StoredRun) -> _Verified:
+        try:
+            with opened_log(given) as log:
+                beside = _folder(log.path, folders) if log.path == given else None
+                report = verify(log.path, expect_head=heads.of(given), beside=beside)
+                return _Verified(report, log)
+        except StoreFailed:  # no run would be read any more
+            raise
+        except (RefoldError, click.UsageError) as error:
+            return _Verified(_unread(given, error), OpenedLog(Path(given), given))
+
     with output.progress(lambda: f"verifying {len(found) + 1:,} of {len(logs):,} logs"):
-        for given in logs:
-            try:
-                with opened_log(given) as log:
-                    beside = _folder(given, folders) if log.path == given else None
-                    found.append(_Verified(verify(log.path, beside=beside), log))
-            except (RefoldError, click.UsageError) as error:
-                found.append(_Verified(_unread(given, error), OpenedLog(given, given)))
+        results: Iterator[_Verified] = map(verified, logs)
+        if any(isinstance(each, StoredRun) for each in logs):
+            from refold.store.push import at_once  # noqa: PLC0415 - few logs lie in a store
+
+            results = at_once(verified, logs)
+        for result in results:
+            found.append(result)  # noqa: PERF402 - progress is how many there are
     return found
 
 
@@ -140,7 +194,7 @@ def _folder(log: Path, known: dict[Path, Folder]) -> Folder:
     return known[log.parent]
 
 
-def _unread(log: Path, error: RefoldError | click.UsageError) -> Verification:
+def _unread(log: Path | StoredRun, error: RefoldError | click.UsageError) -> Verification:
     """Return what is known of a file that cannot be judged."""
     what = "newer format" if isinstance(error, LogUnsupported) else "not a log"
     found = error.format_message() if isinstance(error, click.UsageError) else str(error)

@@ -10,12 +10,13 @@ from urllib.parse import quote
 
 import click
 
-from refold.cli.arguments.logs import LOG, opened_log
+from refold.cli.arguments.logs import PLACE, opened_log
 from refold.cli.arguments.run_list import Listed, listed_runs
 from refold.cli.output import output
 from refold.cli.output.exit_codes import FINE
 from refold.cli.output.pages import page
 from refold.engine.errors import RefoldError
+from refold.store.place import StoredRun
 
 _PAGE: Final = """
 Examples:
@@ -31,21 +32,24 @@ _PATIENCE_SECONDS: Final = 1.5
 
 
 @click.command("view", epilog=page(_PAGE))
-@click.argument("place", metavar="[DIR|LOG]", type=LOG, default=Path("runs"))
+@click.argument("place", metavar="[DIR|LOG]", type=PLACE, default=Path("runs"))
 @click.option("--open", "is_opened", is_flag=True, help="Open it in the browser.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="By default a free one.")
-def command(*, place: Path, is_opened: bool, port: int) -> int:
+def command(*, place: Path | StoredRun, is_opened: bool, port: int) -> int:
     """Show runs in the browser, also while they are written.
 
-    DIR is a folder of logs (by default runs/); a LOG is shown alone.  Nothing
-    is executed and nothing is written.
+    DIR is a folder of logs (by default runs/); a LOG is shown alone, also one
+    in a store.  Nothing is executed and nothing is written.
     """
     from refold.page.server import Server  # noqa: PLC0415 - not for help pages
 
-    if not place.exists():
+    if isinstance(place, Path) and not place.exists():
         raise click.UsageError(f"{output.shown_path(place)}: no such file or folder")
     with contextlib.ExitStack() as stack:
-        runs = FolderOfRuns(place, stack)
+        shown = "" if isinstance(place, Path) else str(place)
+        if isinstance(place, StoredRun):
+            place = stack.enter_context(opened_log(place)).path
+        runs = FolderOfRuns(place, stack, shown)
         first = None if place.is_dir() else quote(place.name)
         try:
             server = Server(runs, secrets.token_urlsafe(24), first=first, port=port)
@@ -63,8 +67,12 @@ def command(*, place: Path, is_opened: bool, port: int) -> int:
 class FolderOfRuns:
     """The runs of a folder, or one log, by file name."""
 
-    def __init__(self, place: Path, stack: contextlib.ExitStack) -> None:
-        """Look at `place`; what has to be unpacked stays until `stack` is closed."""
+    def __init__(self, place: Path, stack: contextlib.ExitStack, shown: str = "") -> None:
+        """Look at `place`; what has to be unpacked stays until `stack` is closed.
+
+        With `shown`, that is how the one log is named to people.
+        """
+        self._shown = shown
         self._folder = place if place.is_dir() else place.parent
         self._only = None if place.is_dir() else place
         self._stack = stack
@@ -98,7 +106,7 @@ class FolderOfRuns:
     def _row(self, run: Listed, *, is_read: bool) -> dict[str, Any]:
         row = {
             "id": run.path.name,
-            "path": run.row["log"],
+            "path": self._shown or run.row["log"],
             "status": run.row["status"],
             "program": run.row["program"],
             "agent": run.who,

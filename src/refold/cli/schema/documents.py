@@ -51,6 +51,7 @@ from refold.replay.testing.tripwire import Finding
 from refold.replay.tree.run_node import RunNode
 from refold.replay.what_if.order_report import ExploreReport, OrderFinding
 from refold.replay.what_if.sensitivity import CallSensitivity, SensitivityReport
+from refold.store.push import Moved
 
 _DAMAGE: Final = derived(Damage, line={"type": "integer", "minimum": 1})
 
@@ -208,6 +209,10 @@ DOCUMENTS: Final[dict[str, tuple[str, Callable[[], Schema]]]] = {
     "pack": (
         "refold pack --json",
         lambda: record({"packed": TEXT, "logs": COUNT, "bytes": COUNT}),
+    ),
+    "store": (
+        "refold push --json, refold pull --json, refold ls URL --json",
+        lambda: record({"store": TEXT, "runs": list_of(_of(Moved, head=HASH))}),
     ),
     "rm": (
         "refold rm --json",

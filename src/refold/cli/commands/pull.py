@@ -1,0 +1,46 @@
+"""`refold pull`: bring runs out of a shared store (CONTRACT.md §4.8)."""
+
+from pathlib import Path
+
+import click
+
+from refold.cli.arguments.logs import LOG, PLACE, heads_option, json_option
+from refold.cli.arguments.moving import tell_moved
+from refold.cli.output import output
+from refold.cli.output.pages import page
+from refold.engine.log.names import SUFFIX
+from refold.store.place import StoredRun
+
+_PAGE = """
+Examples:
+  refold pull s3://bucket/audits audit.jsonl
+  refold pull s3://bucket/audits/audit.jsonl --to /tmp/audits
+  refold pull s3://bucket/audits            all of its runs
+
+Exit code: 0 all are here · 2 one was refused: another file has its name, or
+there is no such run · 3 one is damaged in the store.
+"""
+
+
+@click.command("pull", epilog=page(_PAGE))
+@click.argument("store", metavar="URL", type=PLACE)
+@click.argument("runs", metavar="[RUN]…", nargs=-1)
+@click.option("--to", "folder", type=LOG, metavar="DIR", default=Path("runs"), help="Where to.")
+@heads_option
+@json_option
+def command(
+    *, store: Path | StoredRun, runs: tuple[str, ...], folder: Path, heads: str, as_json: bool
+) -> int:
+    """Bring runs out of a shared store, by default all, into a folder.
+
+    Each run is checked before it has its name: one that is damaged, or whose
+    transfer was interrupted, is not there.  Nothing is overwritten.
+    """
+    from refold.store.pull import pull  # noqa: PLC0415 - not for help pages
+
+    if isinstance(store, Path):
+        raise click.UsageError(f"{output.shown_path(store)} is no URL of a store")
+    names = [*([store.name] if store.name else []), *runs]
+    named = [name if name.endswith(SUFFIX) else name + SUFFIX for name in names]
+    moved = pull(store.url, named, folder, heads=heads)
+    return tell_moved(moved, store.url, len(named), "pulling", as_json=as_json)

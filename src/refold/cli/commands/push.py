@@ -1,0 +1,46 @@
+"""`refold push`: put runs into a shared store (CONTRACT.md §4.8)."""
+
+from pathlib import Path
+
+import click
+
+from refold.cli.arguments.logs import LOG, PLACE, heads_option, json_option
+from refold.cli.arguments.moving import tell_moved
+from refold.cli.output import output
+from refold.cli.output.pages import page
+from refold.store.place import StoredRun
+
+_PAGE = """
+Examples:
+  refold push runs/audit.jsonl s3://bucket/audits
+  refold push runs s3://bucket/audits --heads s3://elsewhere/heads
+  refold push runs file:///mnt/shared/audits --json
+
+Credentials come from the environment (AWS_ACCESS_KEY_ID …).
+
+Exit code: 0 all are there · 2 one was refused: another run has its name, or
+it is being written · 3 one is damaged, or has no end.
+"""
+
+
+@click.command("push", epilog=page(_PAGE))
+@click.argument("runs", metavar="RUN…", type=LOG, nargs=-1, required=True)
+@click.argument("store", metavar="URL", type=PLACE)
+@heads_option
+@json_option
+def command(*, runs: tuple[Path, ...], store: Path | StoredRun, heads: str, as_json: bool) -> int:
+    """Put runs into a shared store, each whole or not at all.
+
+    RUN is a root's log, or a folder, meaning all root logs below it.  Nothing
+    in a store is ever overwritten: a run that is there is left as it is, and
+    another one of its name is refused.  A push that was interrupted is taken
+    up by doing it again.
+    """
+    from refold.replay.bulk.bulk import find_logs  # noqa: PLC0415 - not for help pages
+    from refold.store.push import push  # noqa: PLC0415 - the same
+
+    if isinstance(store, Path) or store.name:
+        raise click.UsageError(f"{output.shown_path(store)} is no URL of a store")
+    logs = find_logs(runs)
+    moved = ((log.name, each) for log, each in push(logs, store.url, heads=heads))
+    return tell_moved(moved, store.url, len(logs), "pushing", as_json=as_json)

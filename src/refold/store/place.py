@@ -1,0 +1,179 @@
+"""An object store below a URL: objects are made or read, and never replaced.
+
+What `obstore` raises becomes an error of ours, without what a URL may hold of secrets.  Credentials
+come from the environment, as `obstore` takes them, and are never seen here.  Rules: CONTRACT.md
+§4.8.
+"""
+
+import contextlib
+import datetime as dt
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import attrs
+
+from refold.engine.errors import (
+    ExtraMissing,
+    LogMissing,
+    LogUnsupported,
+    StoreDamaged,
+    StoreFailed,
+    UsageError,
+)
+from refold.engine.log.names import SUFFIX
+
+_MARK: Final = "refold-store.json"
+"""The object that says: runs are stored here, in this form."""
+_FORMAT: Final = b'{"format":1}'
+_RETRIES: Final = {"max_retries": 5, "retry_timeout": dt.timedelta(seconds=60)}
+_CODE: Final = re.compile(r"<Code>(\w{1,80})</Code>")
+_QUERY: Final = re.compile(r"\?\S*")
+_TOLD: Final = 300
+"""Characters of what a store says that are told."""
+
+
+@attrs.frozen
+class StoredRun:
+    """A run in a store, or the whole store; as a path it is its URL."""
+
+    url: str
+    """Of the store."""
+    name: str = ""
+    """Of a log, `audit.jsonl`; empty for the store."""
+
+    def __fspath__(self) -> str:
+        return f"{self.url}/{self.name}" if self.name else self.url
+
+    __str__ = __fspath__
+
+
+def stored_run(text: str) -> StoredRun:
+    """Return what a URL names: a log, if its last part ends in `.jsonl`, else a store.
+
+    Raises:
+        UsageError: it holds what may be a secret, or names no place that lasts.
+    """
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        raise UsageError("this is no URL of a store: s3://BUCKET/PREFIX, file:///FOLDER") from None
+    if parts.query or parts.fragment or "@" in parts.netloc:  # not told: it may be a secret
+        raise UsageError(
+            "the URL of a store has no user, password, query or fragment; credentials come from "
+            "the environment, as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY do"
+        )
+    if parts.scheme == "memory":
+        raise UsageError(f"{text}: what is put there is lost when the command ends")
+    url, _, name = text.rstrip("/").rpartition("/")
+    is_log = name.endswith(SUFFIX) and not url.endswith("/")
+    return StoredRun(url, name) if is_log else StoredRun(text.rstrip("/"))
+
+
+class Place:
+    """An object store below a URL.  Threads may share it."""
+
+    def __init__(self, url: str, *, is_made: bool = False) -> None:
+        """Open the store at `url`; with `is_made`, runs may be stored there from now on.
+
+        Raises:
+            ExtraMissing: `obstore` is not installed.
+            LogMissing: no runs are stored there.
+            LogUnsupported: they are stored in a form that this version does not know.
+            StoreFailed: it cannot be reached, or it overwrites.
+            UsageError: the URL is none of a store.
+        """
+        self.url = stored_run(url).url
+        try:
+            self._obstore: Any = import_module("obstore")
+        except ModuleNotFoundError:
+            raise ExtraMissing("obstore", "store") from None
+        with self._asking():
+            # Only S3 checks what it is sent against a digest of our own.
+            is_s3 = self._obstore.parse_scheme(self.url) == "s3"
+            more = {"checksum_algorithm": "SHA256"} if is_s3 else {}
+            self._store = self._obstore.store.from_url(self.url, retry_config=_RETRIES, **more)
+        if is_made:
+            self._mark()
+        mark = self.get(_MARK, len(_FORMAT) * 10)
+        if mark is None:
+            raise LogMissing(self.url, "no runs are stored there")
+        if mark != _FORMAT:
+            raise LogUnsupported(self.url, f"a store of runs, {_FORMAT.decode()}", f"{mark!a:.80}")
+
+    def _mark(self) -> None:
+        """Say that runs are stored here, and see that what is there is not overwritten.
+
+        Some servers that speak S3 ignore `If-None-Match`, and then a second writer would win.
+        """
+        if self.create(_MARK, _FORMAT) and self.create(_MARK, _FORMAT):
+            raise StoreFailed(self.url, "it overwrites objects though it is asked not to")
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Make an object; return whether it was made: false where there is one.
+
+        Raises:
+            StoreFailed: the store did not take it.
+        """
+        with self._asking():
+            try:
+                self._obstore.put(self._store, name, content, mode="create")
+            except self._obstore.exceptions.AlreadyExistsError:
+                return False
+        return True
+
+    def get(self, name: str, bytes_max: int) -> bytes | None:
+        """Return an object; `None` for none.
+
+        Raises:
+            StoreDamaged: it has more bytes than it may have; they are not read.
+            StoreFailed: the store did not give it.
+        """
+        with self._asking():
+            try:
+                found = self._obstore.get(self._store, name)
+            except FileNotFoundError:
+                return None
+            if (size := found.meta["size"]) <= bytes_max:
+                return bytes(found.bytes())
+        raise StoreDamaged(f"{self.url}/{name}", f"at most {bytes_max} bytes", f"{size} bytes")
+
+    def size(self, name: str) -> int | None:
+        """Return the size of an object in bytes; `None` for none.
+
+        Raises:
+            StoreFailed: the store did not say.
+        """
+        with self._asking():
+            try:
+                return int(self._obstore.head(self._store, name)["size"])
+            except FileNotFoundError:
+                return None
+
+    def names(self, folder: str) -> Iterator[str]:
+        """Yield the names of the objects below a folder, without it; in no order.
+
+        Raises:
+            StoreFailed: the store did not list them.
+        """
+        with self._asking():
+            for some in self._obstore.list(self._store, folder, chunk_size=1000):
+                for each in some:
+                    yield each["path"].removeprefix(f"{folder}/")
+
+    @contextlib.contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Turn what the store raises into an error of ours."""
+        try:
+            yield
+        except (self._obstore.exceptions.BaseError, OSError, ValueError) as error:
+            raise StoreFailed(self.url, _told(str(error))) from None
+
+
+def _told(said: str) -> str:
+    """Return what a store said in one line, without queries: they may sign a request."""
+    first = " ".join(said.partition("Debug source")[0].partition("<?xml")[0].split())
+    code = _CODE.search(said)
+    return _QUERY.sub("?…", first[:_TOLD]).rstrip(": ") + (f" ({code[1]})" if code else "")

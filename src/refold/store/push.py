@@ -1,0 +1,208 @@
+"""A run goes into a store whole or not at all: its pieces first, and last the manifest.
+
+Each object is made by a conditional write, so that nothing is overwritten: of two writers of one
+name, the store decides which is the run.  What was interrupted is taken up by doing it again: what
+is there is not sent a second time.  Rules: CONTRACT.md §4.8.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, TypeVar
+
+import attrs
+
+from refold.engine.encoding.document import Document
+from refold.engine.errors import RefoldError, RunExists, StoreDamaged, StoreFailed, UsageError
+from refold.engine.log.pack import opened, removed_if_stopped
+from refold.store.manifest import (
+    MANIFEST_MAX,
+    PIECE,
+    Manifest,
+    RunFiles,
+    keep_head,
+    key_of,
+    manifest_of,
+)
+from refold.store.place import Place
+
+AT_ONCE: Final = 8
+"""Runs, and pieces, that are moved at the same time."""
+_ASKED_FIRST: Final = 32 * 1024
+"""Bytes from which on a store is asked for a piece before it is sent."""
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+@attrs.frozen
+class Moved(Document):
+    """What became of one run."""
+
+    run: str
+    """The name of the root's log."""
+    status: str
+    """`pushed`, `pulled` or `already there`; `stored` where it is listed; `refused`."""
+    head: str = ""
+    files: int = 0
+    bytes: int = 0
+    """Of all files."""
+    moved_bytes: int = 0
+    """Of what was not there before."""
+    problem: str = ""
+    """Why it was refused."""
+
+
+Outcome = Moved | RefoldError
+"""Of one run; a refusal stops no other run."""
+
+
+def in_order(
+    function: Callable[[_Item], _Result], items: Iterable[_Item], pool: ThreadPoolExecutor
+) -> Iterator[_Result]:
+    """Yield the results for items in their order; few are under way at a time."""
+    waiting: deque[Future[_Result]] = deque()
+    try:
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) >= 2 * AT_ONCE:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for each in waiting:
+            each.cancel()
+
+
+def at_once(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
+    """Yield the results for items in their order, from threads of their own.
+
+    What they hold of temporary folders is removed before SIGTERM ends the process.
+    """
+    with removed_if_stopped(), ThreadPoolExecutor(AT_ONCE) as pool:
+        yield from in_order(function, items, pool)
+
+
+def push(logs: Iterable[Path], url: str, *, heads: str = "") -> Iterator[tuple[Path, Outcome]]:
+    """Put runs into the store at `url`, and yield what became of each, in order.
+
+    With `heads`, the URL of another place, their heads are kept there.  Memory does not grow with
+    the size of a run.
+
+    Raises:
+        StoreFailed: the store cannot be reached, or refuses.
+        UsageError: a URL is none.
+    """
+    place = Place(url, is_made=True)
+    kept = Place(heads, is_made=True) if heads else None
+    folders: dict[Path, RunFiles] = {}
+
+    def with_files() -> Iterator[tuple[Path, RunFiles]]:
+        for log in logs:
+            if log.parent not in folders:
+                folders[log.parent] = RunFiles(log.parent)
+            yield log, folders[log.parent]
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+
+        def one(task: tuple[Path, RunFiles]) -> tuple[Path, Outcome]:
+            log, files = task
+            return log, caught(lambda: _pushed(log, files, place, kept, pool))
+
+        yield from at_once(one, with_files())
+
+
+def caught(work: Callable[[], Outcome]) -> Outcome:
+    """Return what `work` returns, or its refusal; what would stop every run stops this one."""
+    try:
+        return work()
+    except StoreFailed:
+        raise
+    except RefoldError as error:
+        return error
+    except OSError as error:
+        return UsageError(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+
+
+def _pushed(
+    given: Path, files: RunFiles, place: Place, kept: Place | None, pool: ThreadPoolExecutor
+) -> Moved:
+    with opened(given) as log:
+        if log != given:
+            files = RunFiles(log.parent)
+        manifest = manifest_of(log, files)
+        if kept is not None:  # first, so that no run is seen whose head is not kept
+            keep_head(kept, manifest)
+        key, content = key_of(manifest.run), manifest.encoded()
+        there, sent = place.get(key, MANIFEST_MAX), 0
+        if there is None:
+            sent = sum(
+                in_order(lambda piece: _sent(piece, place), pieces(log.parent, manifest), pool)
+            )
+            if place.create(key, content):
+                return moved(manifest, "pushed", sent)
+            there = place.get(key, MANIFEST_MAX)
+        if there != content:
+            raise RunExists(place.url, manifest.run)
+    return moved(manifest, "already there", sent)
+
+
+def moved(manifest: Manifest, status: str, moved_bytes: int = 0) -> Moved:
+    """Return what became of a run."""
+    count = len(manifest.files)
+    return Moved(manifest.run, status, manifest.head, count, manifest.size, moved_bytes)
+
+
+@attrs.frozen
+class Piece:
+    """One piece of a file, here and in a store."""
+
+    path: Path
+    offset: int
+    size: int
+    sha256: str
+
+    @property
+    def key(self) -> str:
+        """The name of its object."""
+        return f"objects/{self.sha256[:2]}/{self.sha256}"
+
+    def here(self) -> bytes:
+        """Return what is here in its place, which may be less or something else."""
+        with self.path.open("rb") as file:
+            file.seek(self.offset)
+            return file.read(self.size)
+
+    def is_content(self, content: bytes) -> bool:
+        """Return whether these are its bytes."""
+        return sha256(content).hexdigest() == self.sha256
+
+
+def pieces(folder: Path, manifest: Manifest) -> Iterator[Piece]:
+    """Yield the pieces of all files of a run that lies, or is to lie, in a folder."""
+    for file in manifest.files:
+        for number, name in enumerate(file.pieces):
+            offset = number * PIECE
+            yield Piece(folder / file.name, offset, min(PIECE, file.size - offset), name)
+
+
+def _sent(piece: Piece, place: Place) -> int:
+    """Return how many bytes were sent: none of a piece that is there.
+
+    Raises:
+        StoreDamaged: what is there has another size.
+        UsageError: the file is no longer what it was.
+    """
+    size = place.size(piece.key) if piece.size >= _ASKED_FIRST else None
+    if size is None:
+        content = piece.here()
+        if not piece.is_content(content):
+            raise UsageError(f"{piece.path} was changed while it was pushed")
+        if place.create(piece.key, content):
+            return piece.size
+        size = place.size(piece.key)
+    if size != piece.size:
+        raise StoreDamaged(f"{place.url}/{piece.key}", f"{piece.size} bytes", f"{size} bytes")
+    return 0

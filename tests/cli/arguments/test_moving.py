@@ -1,0 +1,43 @@
+"""What became of runs that were moved: in lines, or as one document (§14.17)."""
+
+import json
+
+import pytest
+
+from refold.cli.arguments.moving import tell_moved
+from refold.engine.errors import LogMissing, RefoldError, StoreDamaged
+from refold.store.push import Moved
+
+_OUTCOMES: list[tuple[str, Moved | RefoldError]] = [
+    ("a.jsonl", Moved("a.jsonl", "pushed", "0" * 64, 3, 2000, 1000)),
+    ("b.jsonl", StoreDamaged("s3://b/runs/b.json", "one", "an\x1b[31mother")),
+    ("c.jsonl", LogMissing("s3://b/c.jsonl")),
+]
+
+
+def test_each_run_and_a_sum_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """Refusals on standard error; nothing of them reaches a terminal but what it can show."""
+    code = tell_moved(iter(_OUTCOMES), "s3://b", 3, "pushing", as_json=False)
+
+    said = capsys.readouterr()
+    assert code == 3
+    assert "s3://b: 1 pushed, 2 refused; 1 kB moved" in said.out
+    assert r"s3://b/runs/b.json: expected one, found an\x1b[31mother" in said.err
+
+
+def test_the_document_has_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    tell_moved(iter(_OUTCOMES), "s3://b", 0, "pushing", as_json=True)
+
+    document = json.loads(capsys.readouterr().out)
+    assert [row["status"] for row in document["runs"]] == ["pushed", "refused", "refused"]
+    assert document["runs"][0]["moved_bytes"] == 1000
+
+
+def test_a_long_list_is_cut_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    moved = [(f"{number}.jsonl", Moved(f"{number}.jsonl", "pushed")) for number in range(300)]
+
+    tell_moved(iter(moved), "s3://b", 300, "pushing", as_json=False)
+
+    said = capsys.readouterr().out
+    assert "100 more runs" in said
+    assert "s3://b: 300 pushed; 0 B moved" in said

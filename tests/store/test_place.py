@@ -1,0 +1,128 @@
+"""An object store below a URL: nothing is replaced, and no secret is told (§4.8)."""
+
+import sys
+from pathlib import Path
+
+import obstore
+import pytest
+
+from refold.engine.errors import (
+    ExtraMissing,
+    LogMissing,
+    LogUnsupported,
+    StoreDamaged,
+    StoreFailed,
+    UsageError,
+)
+from refold.store.place import Place, StoredRun, stored_run
+
+
+@pytest.mark.parametrize(
+    ("text", "url", "name"),
+    [
+        ("s3://bucket/audits", "s3://bucket/audits", ""),
+        ("s3://bucket/audits/", "s3://bucket/audits", ""),
+        ("s3://bucket/audits/a.1.jsonl", "s3://bucket/audits", "a.1.jsonl"),
+        ("s3://bucket.jsonl", "s3://bucket.jsonl", ""),
+        ("file:///mnt/audits/a.jsonl", "file:///mnt/audits", "a.jsonl"),
+    ],
+)
+def test_a_url_names_a_store_or_a_log_in_it(text: str, url: str, name: str) -> None:
+    assert stored_run(text) == StoredRun(url, name)
+    assert str(stored_run(text)) == text.rstrip("/")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "s3://key:s3cr3t@bucket/audits",
+        "s3://s3cr3t@bucket/audits",
+        "az://account/container?sig=s3cr3t",
+        "s3://bucket/audits#s3cr3t",
+        "https://[s3cr3t",
+    ],
+)
+def test_what_may_be_a_secret_is_refused_and_not_told(text: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        stored_run(text)
+
+    assert "s3cr3t" not in str(refused.value)
+
+
+def test_memory_is_no_store() -> None:
+    """What would be pushed there would be lost."""
+    with pytest.raises(UsageError, match="lost when the command ends"):
+        stored_run("memory:///audits")
+
+
+def test_an_object_is_made_once_and_never_replaced(url: str) -> None:
+    place = Place(url, is_made=True)
+
+    assert place.create("objects/a", b"one")
+    assert not place.create("objects/a", b"two")
+    assert place.get("objects/a", 3) == b"one"
+    assert place.size("objects/a") == 3
+    assert place.get("objects/b", 3) is None
+    assert place.size("objects/b") is None
+    assert list(place.names("objects")) == ["a"]
+    assert list(place.names("nothing")) == []
+
+
+def test_an_object_that_is_too_large_is_not_read(url: str) -> None:
+    place = Place(url, is_made=True)
+    place.create("objects/a", b"four")
+
+    with pytest.raises(StoreDamaged, match="at most 3 bytes, found 4 bytes"):
+        place.get("objects/a", 3)
+
+
+def test_a_folder_is_a_store_once_something_was_pushed_there(url: str, tmp_path: Path) -> None:
+    """A mistyped prefix is no empty store."""
+    with pytest.raises(LogMissing, match="no runs are stored there"):
+        Place(url)
+    with pytest.raises(StoreFailed, match="none"):
+        Place(f"{url}/none", is_made=True)
+
+    Place(url, is_made=True)
+    Place(url, is_made=True)
+    Place(url)
+
+    (tmp_path / "store" / "refold-store.json").write_bytes(b'{"format":2}')
+    with pytest.raises(LogUnsupported, match="format"):
+        Place(url)
+
+
+def test_a_scheme_that_is_unknown_is_said() -> None:
+    with pytest.raises(StoreFailed, match="Unable to recognise URL"):
+        Place("ftp://host/folder")
+
+
+def test_what_a_store_says_is_one_line_without_queries(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query may sign a request, and the rest is a dump of internals."""
+    place = Place(url, is_made=True)
+    said = (
+        "Generic S3 error: Error performing GET https://host/b/k?sig=s3cr3t in 2ms - Server "
+        'returned: 403: <?xml version="1.0"?>\n<Error><Code>AccessDenied</Code></Error>\n\n'
+        "Debug source:\nGeneric { s3cr3t }"
+    )
+
+    def refused(*_: object) -> None:
+        raise obstore.exceptions.GenericError(said)
+
+    monkeypatch.setattr(obstore, "head", refused)
+
+    with pytest.raises(StoreFailed) as failed:
+        place.size("objects/a")
+
+    assert "s3cr3t" not in str(failed.value)
+    assert "403 (AccessDenied)" in str(failed.value)
+    assert "\n" not in str(failed.value)
+
+
+def test_without_obstore_the_extra_is_named(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "obstore", None)
+
+    with pytest.raises(ExtraMissing, match=r"refold\[store\]"):
+        Place(url)
