@@ -451,18 +451,27 @@ def test_a_tool_over_its_time(tmp_path: Path, is_async: bool) -> None:  # noqa: 
 def test_a_cancelled_async_tool_is_cancelled(tmp_path: Path) -> None:
     """On its own loop; the log has the cancelling, and nothing is delivered."""
     ended: list[str] = []
+    began = asyncio.Event()
 
     @tool(effect="reads")
     async def slow() -> None:
+        began.set()
         try:
             await asyncio.sleep(60)
         finally:
             ended.append("cancelled")
 
+    @tool(effect="reads")
+    async def begins() -> None:
+        await began.wait()
+
     async def program(run: Run, _input: Any) -> Any:
         try:
-            async with asyncio.timeout(0.02):
-                await run.tool(slow)
+            async with asyncio.timeout(None) as limit:
+                asked = asyncio.create_task(run.tool(slow))
+                await run.tool(begins)
+                limit.reschedule(asyncio.get_running_loop().time() + 0.02)
+                await asked
         except TimeoutError:
             await run.sleep(0.1)
             return "gave up"

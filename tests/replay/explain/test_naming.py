@@ -484,12 +484,13 @@ async def cut_off(run: Run, _input: object, *, edit: str) -> None:
     word = "other" if edit == "words" else "word"
     left: list[asyncio.Task[object]] = []
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(0.02):
+        async with asyncio.timeout(None) as limit:  # set once the first is answered
             if edit == "sleep":
                 await run.sleep(0.001)
             if edit == "call":
                 await run.tool("search", q="inserted")
             await run.tool("search", q=f"{word} 1")
+            limit.reschedule(asyncio.get_running_loop().time() + 0.02)
             for number in range(2, 5):
                 name = "fetch" if edit == "name" else "lasting"
                 asked = run.tool(name, q=f"{word} {number}")
@@ -506,7 +507,7 @@ async def cut_off(run: Run, _input: object, *, edit: str) -> None:
         ("words", "args_changed", "0#1", "0#1"),
         ("name", "name_changed", "0#2", "0#2"),
         ("task", "reordered", "0/1#1", "0#2"),
-        ("sleep", "extra_call", "0@2", ""),
+        ("sleep", "extra_call", "0@1", ""),
         ("call", "extra_call", "0#1", ""),
     ],
 )
