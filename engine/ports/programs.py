@@ -300,7 +300,14 @@ class _Fresh(importlib.machinery.SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
         """Return the code of the source as it is now."""
         path = self.get_filename(fullname)
-        return self.source_to_code(self.get_data(path), path)
+        return _compiled(self.get_data(path), path)
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled(source: bytes, path: str) -> CodeType:
+    """Return the code of these bytes; an audit executes one file for thousands of logs."""
+    code: CodeType = _Fresh("", path).source_to_code(source, path)
+    return code
 
 
 def _executed(name: str, source: str, path: Path) -> ModuleType:

@@ -41,6 +41,7 @@ def run_bounded(
     bounds: Bounds,
     cancel: CancelSignal,
     pass_fds: Sequence[int] = (),
+    on_reply: Callable[[bytes], None] | None = None,
 ) -> Ended:
     """Run `argv` to its end and return how it ended; blocks.
 
@@ -48,8 +49,8 @@ def run_bounded(
     is the child's whole environment, but for three variables of ours.  `request` is written as it
     is to the descriptor `REFOLD_REQUEST_FD`, which then stays open: a request says itself where it
     ends.  `pass_fds` are inherited besides, under their numbers.  The reply is what the child
-    writes to `REFOLD_REPLY_FD`.  An exception that arrives from outside (an interrupt) still ends
-    the child first.
+    writes to `REFOLD_REPLY_FD`; with `on_reply`, that is handed on as it comes, and not kept.  An
+    exception that arrives from outside (an interrupt, or of `on_reply`) still ends the child first.
     """
     began = time.monotonic()
     if cancel.is_set():
@@ -62,7 +63,7 @@ def run_bounded(
         except (OSError, ValueError, IndexError) as refused:
             return _never_ran("spawn_failed", str(refused), began)
         cancel.on_set(waker.wake)
-        watch = _Watch(child, bounds, began, Pipes(child, bounds, selector))
+        watch = _Watch(child, bounds, began, Pipes(child, bounds, selector, on_reply))
         return watch.to_the_end(request, waker)
 
 

@@ -1,14 +1,25 @@
 """A stream of any length in bounded memory: head, tail, count, hash (CONTRACT.md §7.3)."""
 
 import hashlib
+from collections.abc import Callable
 
 from refold.engine.process.bounds import Captured
 
 
 class Capture:
-    """Takes chunks; keeps the first `head_bytes` and the last `tail_bytes` of them."""
+    """Takes chunks; keeps the first `head_bytes` and the last `tail_bytes` of them.
 
-    def __init__(self, *, head_bytes: int, tail_bytes: int) -> None:
+    `on_chunk` is handed each as it comes.
+    """
+
+    def __init__(
+        self,
+        *,
+        head_bytes: int,
+        tail_bytes: int,
+        on_chunk: Callable[[bytes], None] | None = None,
+    ) -> None:
+        self._on_chunk = on_chunk
         self.seen_bytes = 0
         self._head_bytes = head_bytes
         self._tail_bytes = tail_bytes
@@ -20,6 +31,8 @@ class Capture:
         """Take the next bytes; the caller may reuse the buffer."""
         self.seen_bytes += len(chunk)
         self._hash.update(chunk)
+        if self._on_chunk is not None:
+            self._on_chunk(bytes(chunk))
         room = self._head_bytes - len(self._head)
         self._head += chunk[:room]
         if self._tail_bytes:

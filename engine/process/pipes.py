@@ -23,11 +23,18 @@ _PIPE_BYTES_MOST: Final = 4 * 1024 * 1024  # more than any pipe of ours holds
 class Pipes:
     """The request, the reply and the two streams of one child."""
 
-    def __init__(self, child: Started, bounds: Bounds, selector: selectors.BaseSelector) -> None:
+    def __init__(
+        self,
+        child: Started,
+        bounds: Bounds,
+        selector: selectors.BaseSelector,
+        on_reply: Callable[[bytes], None] | None = None,
+    ) -> None:
         self.selector = selector
         self.stdout = head_and_tail(bounds.stream_bytes)
         self.stderr = head_and_tail(bounds.stream_bytes)
-        self.reply = Capture(head_bytes=bounds.frame_bytes, tail_bytes=0)
+        kept = 0 if on_reply else bounds.frame_bytes
+        self.reply = Capture(head_bytes=kept, tail_bytes=0, on_chunk=on_reply)
         self._bounds = bounds
         self._request_fd = child.request
         self._unsent = memoryview(b"")

@@ -35,7 +35,7 @@ from refold.engine.log.pack import opened
 from refold.engine.ports.ports import Program, Reference
 from refold.engine.ports.programs import load, names_shipped, program_name
 from refold.replay.audit.verify import verify
-from refold.replay.bulk.processes import count, in_processes
+from refold.replay.bulk.processes import Row, in_processes
 from refold.replay.bulk.report import BulkReport, LogResult, Result, is_bad, not_run
 from refold.replay.explain.divergence import HEADLINES
 from refold.replay.index.guarantee import is_observed
@@ -229,6 +229,9 @@ def _bad(given: Path, program: str, result: Result, error: Exception) -> LogResu
 
 # --- all of them -----------------------------------------------------------------------------
 
+OnVerdict = Callable[[LogResult], None]
+"""Is told what became of a log as soon as that is known."""
+
 
 def replay_logs(
     logs: Sequence[Path],
@@ -237,7 +240,7 @@ def replay_logs(
     jobs: int | None = None,
     fail_fast: bool = False,
     timeout_seconds: float | None = None,
-    tally: Path | None = None,
+    on_verdict: OnVerdict = lambda _row: None,
 ) -> BulkReport:
     """Re-execute `logs` and report on each, in their order.
 
@@ -250,7 +253,7 @@ def replay_logs(
         fail_fast: Start none after the first that is not identical, and end those that run.
         timeout_seconds: Wall time that one log may take, in a process of its own; by default it
             has no end.
-        tally: A file that gets a byte for each log that is done.
+        on_verdict: Is called for each log that is done, in the order in which they are.
 
     Raises:
         UsageError: `jobs` is less than 1, or `timeout_seconds` not more than 0; or a log would
@@ -264,34 +267,38 @@ def replay_logs(
     began = time.monotonic()
     if isinstance(execute, Reference):
         most = min(jobs or processors(), len(logs))
-        way: dict[str, Any] = {"fail_fast": fail_fast, "tally": tally}
-        way["timeout_seconds"] = timeout_seconds
-        answer = in_processes(logs, execute, jobs=most, **way)
-        if answer is not None:
-            rows, printed = answer
-            return BulkReport(logs=rows, seconds=_since(began), jobs=most, printed=printed)
+        rows: dict[int, LogResult] = {}
+
+        def take(index: int, row: Row) -> None:
+            rows[index] = LogResult.from_json(row)
+            on_verdict(rows[index])
+
+        bounds: dict[str, Any] = {"fail_fast": fail_fast, "timeout_seconds": timeout_seconds}
+        printed = in_processes(logs, execute, take, jobs=most, **bounds)
+        if printed is not None:
+            told = tuple(rows[index] for index in range(len(logs)))
+            return BulkReport(logs=told, seconds=_since(began), jobs=most, printed=printed)
     if timeout_seconds is not None:
         raise UsageError(
             "timeout_seconds: programs and tools that no other process can import are re-executed "
             "in this one, where nothing can end them"
         )
     here: Execute = load(execute) if isinstance(execute, Reference) else execute
-    rows = _here(logs, here, fail_fast=fail_fast, tally=tally)
-    return BulkReport(logs=rows, seconds=_since(began), jobs=1)
+    told = _here(logs, here, on_verdict, fail_fast=fail_fast)
+    return BulkReport(logs=told, seconds=_since(began), jobs=1)
 
 
 def _here(
-    logs: Sequence[Path], execute: Execute, *, fail_fast: bool, tally: Path | None
+    logs: Sequence[Path], execute: Execute, on_verdict: OnVerdict, *, fail_fast: bool
 ) -> tuple[LogResult, ...]:
     rows: list[LogResult] = []
     for log in logs:
         if fail_fast and any(is_bad(row) for row in rows):
             rows.append(not_run(os.fspath(log)))
-            continue
-        began = time.monotonic()
-        rows.append(attrs.evolve(execute(log), seconds=_since(began)))
-        if tally is not None:
-            count(tally)
+        else:
+            began = time.monotonic()
+            rows.append(attrs.evolve(execute(log), seconds=_since(began)))
+        on_verdict(rows[-1])
     return tuple(rows)
 
 

@@ -1,4 +1,4 @@
-"""The processes in which many logs are re-executed: one helper, forked for a few logs at a time.
+"""The processes in which many logs are re-executed: one helper, forked for many logs at a time.
 
 The helper imports the programs once and has a single thread, so that forking it is safe.  A fork
 re-executes one log after the other, and writes a row for each: a fork costs ten times what a short
@@ -11,7 +11,9 @@ leaves when the caller is gone.
 """
 
 import gc
+import itertools
 import json
+import math
 import os
 import selectors
 import signal
@@ -28,76 +30,152 @@ import attrs
 import psutil
 
 from refold.engine.log.descriptors import write_all
-from refold.engine.loop.loop import is_librarys
 from refold.engine.ports.ports import CancelSignal, Reference
 from refold.engine.ports.programs import load
 from refold.engine.process import Bounds, Ended, run_bounded, take_protocol
 from refold.engine.runners.in_subprocess import STUB
-from refold.replay.bulk.report import LogResult, died, is_bad, not_run, timed_out
+from refold.replay.bulk.modules import OwnModules
+from refold.replay.bulk.report import BAD, LogResult, died, not_run, timed_out
 
 _ENTRY: Final = "refold.replay.bulk.processes:serve"
 _BEGUN: Final = b'"begun"'
-_FRAME_BYTES: Final = 1024 * 1024 * 1024
 _CHUNK_BYTES: Final = 256 * 1024
 _FAULT: Final = 70
-_LOGS_MAX: Final = 128
+_LOGS_MAX: Final = 512
 """So many logs a fork takes at most."""
+_HELPER_LOGS_MAX: Final = 16_384
+"""So many logs a helper takes at most: what it holds does not grow with their number."""
+_PRINTED_MAX: Final = 4 * 1024 * 1024
+_PIECES: Final = 8
+"""What a helper that died left is done again in so many pieces, down to the log that ends it."""
 
-Answer = tuple[tuple[LogResult, ...], str]
-"""The rows, in the order of the logs, and what the programs printed."""
+Row = dict[str, Any]
+"""What became of one log, as JSON: it has a `result`, the `log` as it was given, and `seconds`."""
+
+OnRow = Callable[[int, Row], None]
+"""Is told what became of a log, by its index, as soon as that is known."""
 
 
 def in_processes(
     logs: Sequence[Path],
     execute: Reference,
+    on_row: OnRow,
     *,
     jobs: int,
-    fail_fast: bool,
+    fail_fast: bool = False,
     timeout_seconds: float | None = None,
-    tally: Path | None = None,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
-) -> Answer | None:
-    """Re-execute `logs`, `jobs` at a time, in processes of their own.
+    sys_path: Sequence[str] | None = None,
+) -> str | None:
+    """Re-execute `logs`, `jobs` at a time, in processes of their own; return what they printed.
 
-    One that takes longer than `timeout_seconds` is killed.  `tally` gets a byte for each log that
-    is done.  `None` where the helper could not import what `execute` names; nothing was
-    re-executed then.  `env` and `cwd` are those of the processes; by default, as here.
+    One that takes longer than `timeout_seconds` is killed.  A log that ends the helper itself is
+    named, and the rest goes on in another.  `None` where the helper could not import what `execute`
+    names; nothing was re-executed then.  `env`, `cwd` and `sys_path` are those of the processes; by
+    default, as here.
     """
-    here = cwd or Path.cwd()
-    envelope = {
+    envelope: dict[str, Any] = {
         "entry": _ENTRY,
         "execute": attrs.asdict(execute),
-        "logs": [os.fspath(log) for log in logs],
         "jobs": jobs,
         "fail_fast": fail_fast,
         "timeout_seconds": timeout_seconds,
-        "tally": os.path.abspath(tally) if tally is not None else None,  # noqa: PTH100 - as below
-        "sys_path": [os.path.abspath(entry) for entry in sys.path],  # noqa: PTH100 - links stay as they were given
-        "cwd": os.fspath(here),
+        "sys_path": [os.path.abspath(entry) for entry in sys_path or sys.path],  # noqa: PTH100 - links stay as they were given
+        "cwd": os.fspath(cwd or Path.cwd()),
     }
-    ended = run_bounded(
-        [sys.executable, "-P", os.fspath(STUB)],
-        env=os.environ if env is None else env,  # what replaying one log here would see
-        cwd=here,
-        request=_line(envelope),
-        bounds=Bounds(grace_seconds=0.5, frame_bytes=_FRAME_BYTES),
-        cancel=CancelSignal(),
-    )
-    begun, _, rest = ended.reply.partition(b"\n")
-    if begun != _BEGUN:
-        return None
-    answers = map(json.loads, rest.split(b"\n")[:-1])
-    rows = {answer["index"]: LogResult.from_json(answer["row"]) for answer in answers}
-    told = tuple(
-        rows.get(index) or _unanswered(os.fspath(log), ended) for index, log in enumerate(logs)
-    )
-    return told, (ended.stdout.kept + ended.stderr.kept).decode(errors="replace")
+    indexes = list(range(len(logs)))
+    parts = [indexes[at : at + _HELPER_LOGS_MAX] for at in indexes[::_HELPER_LOGS_MAX]][::-1]
+    printed, is_begun = "", False
+    while parts:
+        part = parts.pop()
+        answers = _Answers(part, on_row)
+        request = _line({**envelope, "logs": [os.fspath(logs[index]) for index in part]})
+        ended = run_bounded(
+            [sys.executable, "-P", os.fspath(STUB)],
+            env=os.environ if env is None else env,  # what replaying one log here would see
+            cwd=envelope["cwd"],
+            request=request,
+            bounds=Bounds(grace_seconds=0.5, frame_bytes=sys.maxsize),
+            cancel=CancelSignal(),
+            on_reply=answers.feed,
+        )
+        is_begun = is_begun or answers.is_begun
+        if not is_begun:
+            return None
+        said = (ended.stdout.kept + ended.stderr.kept).decode(errors="replace")
+        printed = (printed + said)[:_PRINTED_MAX]
+        if len(part) == 1 and answers.left:
+            on_row(part[0], _unanswered(os.fspath(logs[part[0]]), ended).as_json())
+        elif fail_fast and answers.is_bad:
+            parts.append(answers.left)
+            for index in itertools.chain(*parts):
+                on_row(index, not_run(os.fspath(logs[index])).as_json())
+            break
+        else:
+            parts += reversed(pieces(answers.left))
+    return printed
+
+
+def pieces(lost: Sequence[int]) -> list[list[int]]:
+    """Return in parts, to be done again, what the end of a process left undone."""
+    size = max(1, math.ceil(len(lost) / _PIECES))
+    return [list(lost[at : at + size]) for at in range(0, len(lost), size)]
 
 
 def _unanswered(log: str, ended: Ended) -> LogResult:
-    how = ended.how if ended.how != "exited" else f"exit code {ended.code}"
-    return LogResult(log=log, result="fault", message=f"the process of the replays ended: {how}")
+    """Return the row of a log that was alone in a helper, and ended it."""
+    if ended.how == "exited":
+        return died(log, f"exit code {ended.code}")
+    if ended.how == "signalled" and ended.signal is not None:
+        return died(log, signal.Signals(ended.signal).name)
+    message = f"the process of the replays ended: {ended.error or ended.how}"
+    return LogResult(log=log, result="fault", message=message)
+
+
+class _Answers:
+    """What the helper says of its logs, taken as it comes."""
+
+    def __init__(self, part: list[int], on_row: OnRow) -> None:
+        self.is_begun = False
+        self.is_bad = False
+        """Whether a log is known to be not identical."""
+        self._part = part
+        self._waiting = dict.fromkeys(part)
+        self._on_row = on_row
+        self._lines = _Lines()
+
+    @property
+    def left(self) -> list[int]:
+        """Those of which nothing was said."""
+        return list(self._waiting)
+
+    def feed(self, chunk: bytes) -> None:
+        """Take the next bytes, and hand on the rows that are whole."""
+        for line in self._lines.feed(chunk):
+            if not self.is_begun:
+                self.is_begun = line == _BEGUN
+                continue
+            index, row = json.loads(line)
+            del self._waiting[self._part[index]]
+            self.is_bad = self.is_bad or row["result"] in BAD
+            self._on_row(self._part[index], row)
+
+
+class _Lines:
+    """Lines of a stream that comes in pieces."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Return those that are whole by now."""
+        self._rest += chunk
+        if b"\n" not in chunk:
+            return []
+        *lines, rest = bytes(self._rest).split(b"\n")
+        self._rest = bytearray(rest)
+        return lines
 
 
 # --- the helper ------------------------------------------------------------------------------
@@ -130,7 +208,7 @@ class _Fork:
     """When it was begun."""
     is_fresh: bool = True
     """Whether no log was re-executed there before it."""
-    answer: bytearray = attrs.field(factory=bytearray)
+    lines: _Lines = attrs.field(factory=_Lines)
 
 
 class _Helper:
@@ -148,7 +226,6 @@ class _Helper:
         self._jobs: int = envelope["jobs"]
         self._is_fail_fast: bool = envelope["fail_fast"]
         self._timeout_seconds: float | None = envelope["timeout_seconds"]
-        self._tally: str | None = envelope["tally"]
         self._reference = reference
         self._execute = execute
         self._request = request
@@ -169,7 +246,7 @@ class _Helper:
             self._end_overdue()
             self._start_more()
         for index in self._waiting:
-            self._tell(index, not_run(self._logs[index]))
+            self._tell(index, json.dumps(not_run(self._logs[index]).as_json()).encode())
 
     def _patience(self) -> float | None:
         """Return how long to listen until a log has had its time; `None` for ever."""
@@ -220,20 +297,24 @@ class _Helper:
             self._selector.close()
             os.close(self._request)
             os.close(self._reply)
-            execute, before = self._execute, _surroundings()
+            execute, modules = self._execute, OwnModules()
+            process = psutil.Process()
+            before = _surroundings(process)
             for place, index in enumerate(logs):
+                began = time.monotonic()
                 if place:
-                    if _surroundings() != before:
+                    if _surroundings(process) != before:
                         break
-                    _forget_modules()
+                    modules.forget()
                     execute = load(self._reference)
-                row = execute(Path(self._logs[index]))
-                is_well = row.result in _WELL
+                row = execute(Path(self._logs[index])).as_json()
+                is_well = row["result"] in _WELL
                 if place and not is_well:
                     break
+                row["seconds"] = round(time.monotonic() - began, 6)
                 for stream in (sys.stdout, sys.stderr):
                     stream.flush()
-                write_all(writer, _line(row.as_json()))
+                write_all(writer, (b"+" if is_well else b"-") + json.dumps(row).encode() + b"\n")
                 if not is_well:
                     break
         except BaseException:  # noqa: BLE001 - whatever it is, it must not run the helper's loop
@@ -245,11 +326,8 @@ class _Helper:
     def _take(self, reader: int) -> None:
         chunk = os.read(reader, _CHUNK_BYTES)
         fork = self._forks[reader]
-        fork.answer += chunk
-        *rows, rest = bytes(fork.answer).split(b"\n") if b"\n" in chunk else [fork.answer]
-        fork.answer = bytearray(rest)
-        for row in rows:
-            self._take_row(fork, LogResult.from_json(json.loads(row)))
+        for line in fork.lines.feed(chunk):
+            self._take_row(fork, line[1:], is_bad=line.startswith(b"-"))
             fork.is_fresh = False
             if self._stopped:
                 return
@@ -264,17 +342,17 @@ class _Helper:
         if fork.waiting:
             self._take_last(fork, died(self._logs[fork.waiting[0]], how))
 
-    def _take_row(self, fork: _Fork, row: LogResult) -> None:
-        now = time.monotonic()
-        self._tell(fork.waiting.popleft(), attrs.evolve(row, seconds=round(now - fork.began, 6)))
-        fork.began = now
-        if self._is_fail_fast and is_bad(row):
+    def _take_row(self, fork: _Fork, row: bytes, *, is_bad: bool) -> None:
+        fork.began = time.monotonic()
+        self._tell(fork.waiting.popleft(), row)
+        if self._is_fail_fast and is_bad:
             self._stop()
 
     def _take_last(self, fork: _Fork, row: LogResult) -> None:
         """Take what became of the log that ended a fork, unless another may be to blame for it."""
         if fork.is_fresh:
-            self._take_row(fork, row)
+            row = attrs.evolve(row, seconds=round(time.monotonic() - fork.began, 6))
+            self._take_row(fork, json.dumps(row.as_json()).encode(), is_bad=True)
         self._waiting.extendleft(reversed(fork.waiting))
 
     def _stop(self) -> None:
@@ -285,10 +363,8 @@ class _Helper:
             self._waiting.extendleft(reversed(fork.waiting))
         self._forks.clear()
 
-    def _tell(self, index: int, row: LogResult) -> None:
-        write_all(self._reply, _line({"index": index, "row": row.as_json()}))
-        if self._tally is not None:
-            count(Path(self._tally))
+    def _tell(self, index: int, row: bytes) -> None:
+        write_all(self._reply, b"[%d, %b]\n" % (index, row))
 
     def _caller_is_gone(self, request: int) -> None:
         if not os.read(request, 1):
@@ -298,24 +374,9 @@ class _Helper:
 _WELL: Final = ("identical", "command needed")
 
 
-def _surroundings() -> tuple[object, ...]:
+def _surroundings(process: psutil.Process) -> tuple[object, ...]:
     """Return what a program may leave behind for the next that is no module of its own."""
-    return dict(os.environ), Path.cwd(), psutil.Process().num_threads(), tuple(sys.path)
-
-
-def _forget_modules() -> None:
-    """Let modules of the user's own be imported anew; those that are installed stay."""
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        is_ours = name.partition(".")[0] in ("refold", "__main__")
-        if file and not is_ours and not is_librarys(file):
-            del sys.modules[name]
-
-
-def count(tally: Path) -> None:
-    """Note that one more log is done, for whoever looks at the size of the file."""
-    with tally.open("ab") as file:
-        file.write(b".")
+    return dict(os.environ), os.getcwd(), process.num_threads(), tuple(sys.path)  # noqa: PTH109 - the text
 
 
 def _line(document: dict[str, Any]) -> bytes:

@@ -28,7 +28,8 @@ Result = Literal[
 watched command's, which `refold replay LOG -- COMMAND` runs again (CONTRACT.md §16.6).
 `refused`: a tool or a session has to be passed.  `fault`: Refold itself failed over it."""
 
-_BAD: Final = frozenset(get_args(Result)) - {"identical", "command needed", "not run"}
+BAD: Final = frozenset(get_args(Result)) - {"identical", "command needed", "not run"}
+"""Results by which a log is known to be not identical."""
 
 
 @attrs.frozen(kw_only=True)
@@ -149,7 +150,7 @@ def not_run(log: str) -> LogResult:
 
 def is_bad(row: LogResult) -> bool:
     """Return whether a log is known to be not identical."""
-    return row.result in _BAD
+    return row.result in BAD
 
 
 def _case(log: LogResult) -> JUnitCase:

@@ -21,14 +21,14 @@ import attrs
 from refold.engine.errors import Nondeterministic
 from refold.engine.ports.ports import Reference, SessionPort
 from refold.engine.runners.recording import Recording, in_thread
-from refold.replay.bulk.processes import in_processes
+from refold.replay.bulk.processes import Row, in_processes
+from refold.replay.bulk.report import LogResult
 from refold.replay.reexecute.apart import WALL_SECONDS
 from refold.replay.reexecute.report import ReplayReport
 from refold.replay.testing.tripwire import Finding, Tripwire
 
 if TYPE_CHECKING:
     from refold.replay.bulk.bulk import Execute
-    from refold.replay.bulk.report import LogResult
 
 _HASH_SEEDS: Final = ("20", "31", "42")
 _TIME_ZONES: Final = ("<+1337>-13:37", "<-0823>+08:23")
@@ -112,20 +112,21 @@ def checked_elsewhere(recording: Recording, execute: "Execute | Reference") -> R
 
 def _row_elsewhere(
     log: Path, execute: Reference, hash_seed: str, time_zone: str
-) -> "LogResult | None":
+) -> LogResult | None:
     """Re-execute a log in a fresh process; `None` where it cannot import what it needs."""
     with tempfile.TemporaryDirectory(prefix="refold-check-") as folder:
         other = {"PYTHONHASHSEED": hash_seed, "TZ": time_zone, "REFOLD_CHECK": "0"}
-        answer = in_processes(
+        rows: list[Row] = []
+        in_processes(
             [Path(os.path.abspath(log))],  # noqa: PTH100 - links stay as they were given
             execute,
+            lambda _index, row: rows.append(row),
             jobs=1,
-            fail_fast=False,
             timeout_seconds=WALL_SECONDS,
             env={**os.environ, **other},
             cwd=Path(folder),
         )
-    return answer[0][0] if answer is not None else None
+    return LogResult.from_json(rows[0]) if rows else None
 
 
 def _unchecked(recording: Recording, why: str) -> Recording:

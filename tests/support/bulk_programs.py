@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sys
 from typing import Any
 
@@ -46,6 +47,13 @@ async def leaving(run: refold.Run, how: str) -> None:
     run.annotate("here", None)
     if os.environ.get("BULK_LEAVES") == how:
         os._exit(7)
+
+
+async def killing_all(run: refold.Run, how: str) -> None:
+    """End all processes of the group, as careless tidying up does, where the test says so."""
+    run.annotate("here", None)
+    if os.environ.get("BULK_KILLS") == how:
+        os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
 _counted = [0]

@@ -75,16 +75,43 @@ def test_failing_fast_stops_there_too(tmp_path: Path, monkeypatch: pytest.Monkey
     assert sorted(log.result for log in report.logs) == ["not run", "not run", "timed out"]
 
 
-def test_how_many_are_done_can_be_seen(tmp_path: Path) -> None:
-    """A byte a log, whatever became of it; wherever they are re-executed."""
+def test_each_verdict_is_told_as_it_is_known(tmp_path: Path) -> None:
+    """Whatever became of it, wherever they are re-executed, and the same that is reported."""
     logs = [*_logs(tmp_path, programs.doubling, [1]), tmp_path / "broken.jsonl"]
     logs[1].write_text("no log")
-    apart, here = tmp_path / "apart", tmp_path / "here"
+    apart: list[LogResult] = []
+    here: list[LogResult] = []
 
-    replay_logs(logs, Reference("refold.api", "replayer", NOTHING), tally=apart)
-    replay_logs(logs, lambda log: LogResult(log=str(log), result="identical"), tally=here)
+    report = replay_logs(
+        logs, Reference("refold.api", "replayer", NOTHING), jobs=1, on_verdict=apart.append
+    )
+    replay_logs(
+        logs,
+        lambda log: LogResult(log=str(log), result="identical"),
+        on_verdict=here.append,
+    )
 
-    assert apart.read_bytes() == here.read_bytes() == b".."
+    assert tuple(apart) == report.logs
+    assert [row.log for row in here] == [str(log) for log in logs]
+
+
+@pytest.mark.parametrize("at", [0, 5, 11])
+def test_a_log_that_ends_even_the_helper_is_named(
+    at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is done again alone, and the others as if nothing had been."""
+    inputs = ["stay"] * 12
+    inputs[at] = "go"
+    logs = _logs(tmp_path, programs.killing_all, inputs)
+    monkeypatch.setenv("BULK_KILLS", "go")
+
+    report = refold.replay_all(logs, programs.killing_all, jobs=2)
+
+    expected = ["identical"] * 12
+    expected[at] = "diverged"
+    assert [log.result for log in report.logs] == expected
+    assert "SIGKILL" in report.logs[at].message
+    assert [log.log for log in report.logs] == [str(log) for log in logs]
 
 
 def test_what_one_replay_leaves_behind_no_other_sees(tmp_path: Path) -> None:

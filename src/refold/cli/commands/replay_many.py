@@ -6,7 +6,6 @@ Rules: CONTRACT.md §14.13.
 
 import contextlib
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -96,19 +95,17 @@ def replay_many(
         "session": session,
     }
     execute = Reference(__name__, "replayer", given)
-    with tempfile.TemporaryDirectory(prefix="refold-replay-") as folder:
-        tally = Path(folder) / "done"
-        tally.touch()
-        said = f"of {words.counted(len(logs), 'log')} re-executed"
-        with output.stdout_kept(), output.progress(lambda: f"{tally.stat().st_size:,} {said}"):
-            return replay_logs(
-                logs,
-                execute,
-                jobs=jobs,
-                fail_fast=fail_fast,
-                timeout_seconds=timeout_seconds,
-                tally=tally,
-            )
+    done: list[LogResult] = []
+    said = f"of {words.counted(len(logs), 'log')} re-executed"
+    with output.stdout_kept(), output.progress(lambda: f"{len(done):,} {said}"):
+        return replay_logs(
+            logs,
+            execute,
+            jobs=jobs,
+            fail_fast=fail_fast,
+            timeout_seconds=timeout_seconds,
+            on_verdict=done.append,
+        )
 
 
 def replayer(
