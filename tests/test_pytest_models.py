@@ -308,6 +308,37 @@ def test_a_changed_prompt_fails_with_the_difference_of_the_message(suite: Watche
     assert f"refold show {LOG}" in ours
 
 
+def test_a_changed_prompt_that_stops_several_tests_is_explained_once(suite: Watched) -> None:
+    """Where a test caught the client's error, too: then the failure is ours alone."""
+    caught = "    try:\n        ask('Hello!')\n    except Exception:\n        pass\n"
+    suite.write(test_it=f"{TEST}\ndef test_caught(refold_models):\n{caught}")
+    suite.record()
+    suite.edit("desk", "Answer briefly.", "Answer at length.")
+
+    said = suite.run().stdout.str()
+
+    failures, _, below = said.partition("= refold: one change stops 2 tests =")
+    assert failures.count('see "refold: one change stops 2 tests" below') == 2
+    assert "briefly.-]" not in failures
+    assert below.count("[-briefly.-]{+at length.+}") == 1
+    assert "  pytest test_it.py::test_ask test_it.py::test_caught --refold-accept\n" in below
+
+
+def test_a_changed_prompt_is_accepted_of_tests_that_pass_with_it(suite: Watched) -> None:
+    """What is asked for another text than comes is not taken."""
+    suite.record()
+    before = (suite.folder / LOG).read_bytes()
+    suite.edit("desk", "Answer briefly.", "Answer at length.")
+    suite.edit("test_it", "Which city", "What city")
+    assert suite.live("--refold-accept").ret == 1
+    assert (suite.folder / LOG).read_bytes() == before
+
+    suite.edit("test_it", "What city", "Which city")
+    assert suite.live("--refold-accept").ret == 0
+    assert (suite.folder / LOG).read_bytes() != before
+    suite.passes()
+
+
 def test_a_request_that_the_test_swallows_the_refusal_of_fails_it_all_the_same(
     suite: Watched,
 ) -> None:

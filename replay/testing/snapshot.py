@@ -3,7 +3,7 @@
 A snapshot is a text without what is volatile, one readable file a test under `__snapshots__`, so
 that a review shows what changed: the delegation tree (`replay.tree.tree_text`), or the event log
 (`replay.testing.log_text`).  The fixtures are in `refold.pytest_plugin`; this file is imported when
-one is first used, for it needs syrupy, of which 5, 6 and 7 will do.  The rules are CONTRACT.md §13.
+one is first used, for it needs syrupy, of which 6 and 7 will do.  The rules are CONTRACT.md §13.
 """
 
 import difflib

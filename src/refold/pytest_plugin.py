@@ -12,6 +12,7 @@ fixture: import what it needs inside of it.  The rules are CONTRACT.md §13.11 t
 import os
 import shlex
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -26,6 +27,8 @@ _RUNS: Final = pytest.StashKey["RefoldRun"]()
 _MODELS: Final = pytest.StashKey["RefoldModels"]()
 
 _OURS: Final = frozenset({"refold_run", "refold_models", "delegation_snapshot", "log_snapshot"})
+_MODULES: Final = pytest.StashKey[set[Path]]()
+"""Test files that were collected."""
 _DONE: Final = pytest.StashKey[bool]()
 """Whether a test has passed; absent of one that was not run."""
 
@@ -69,6 +72,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         ),
     )
     group.addoption(
+        "--refold-older-than",
+        metavar="DAYS",
+        type=float,
+        default=None,
+        help="list the recordings of the selected tests that are older, with their age; 0: all",
+    )
+    group.addoption(
         "--refold-check",
         action="store_true",
         help=(
@@ -103,10 +113,12 @@ def _check_all(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(
-    collector: pytest.Collector,  # noqa: ARG001 - the hook's
+    collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Make a marker that is wrong an error of the collection, so that nothing runs."""
     report = yield
+    if isinstance(collector, pytest.Module) and report.passed:
+        collector.config.stash.setdefault(_MODULES, set()).add(collector.path)
     items = [node for node in report.result or () if isinstance(node, pytest.Item)]
     problems = [
         f"{item.nodeid}: @pytest.mark.refold: {problem}"
@@ -166,7 +178,7 @@ def refold_run(request: pytest.FixtureRequest) -> "RefoldRun":
     item: pytest.Item = request.node
     marked = _marked(item)
     runs = RefoldRun(
-        Place(folder_of(item.path, marked.get("recordings", "recordings")), _stem(request)),
+        Place(folder_of(item.path, marked.get("recordings", "recordings")), _stem(item)),
         _mode(request, marked),
         _command(item),
         request.config.invocation_params.dir,
@@ -208,7 +220,7 @@ def refold_models(
     marked = _marked(item)
     folder = folder_of(item.path, marked.get("recordings", "recordings"))
     settings = Settings(
-        place=Place(folder, f"{_stem(request)}{PART}"),
+        place=Place(folder, f"{_stem(item)}{PART}"),
         mode=_mode(request, marked),
         name=item.name,
         test=f"{item.path.name}::{item.nodeid.partition('::')[2]}",
@@ -226,15 +238,14 @@ def refold_models(
         models.give_up(is_kept=False)
 
 
-def _stem(request: pytest.FixtureRequest) -> str:
+def _stem(item: pytest.Item) -> str:
     """Return what the recordings of a test are called: its class, its function, its case."""
     from refold.replay.testing.recordings import stem_of  # noqa: PLC0415 - only where it is used
 
-    item: pytest.Item = request.node
     case = getattr(item, "callspec", None)
     function = getattr(item, "originalname", None) or item.name
-    if request.cls is not None:
-        function = f"{request.cls.__qualname__}.{function}"
+    if (owner := getattr(item, "cls", None)) is not None:
+        function = f"{owner.__qualname__}.{function}"
     return stem_of(function, case.id if case else None)
 
 
@@ -399,6 +410,9 @@ def pytest_runtest_makereport(
     runs, models = item.stash.get(_RUNS, None), item.stash.get(_MODELS, None)
     parts = [part for part in (runs, models) if part is not None]
     if parts and report.failed:
+        if causes := [part.explained for part in parts if part.explained]:
+            target = _command(item).removeprefix("pytest ")
+            vars(report)["refold_explained"] = [*causes[0], target]
         lines = [line for part in parts for line in part.how_to_reproduce().split("\n")]
         report.sections.append(("refold: reproduce", "\n".join(dict.fromkeys(lines))))
         if call.when == "call" and (folder := item.config.getoption("refold_html")):
@@ -458,17 +472,89 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 class _Recorded:
-    """Lists at the end what was recorded, by whatever process ran the test."""
+    """Says at the end what was recorded and what stops several tests, whatever process ran them."""
 
     def __init__(self) -> None:
         self._logs: list[str] = []
+        self._groups: list[tuple[str, str]] = []
+        self._is_part = False
+        self._unused: set[str] = set()
+        self._older: set[tuple[int, str]] = set()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._logs.extend(getattr(report, "refold_recorded", ()))
 
+    def pytest_deselected(self) -> None:
+        self._is_part = True
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Put what stops several tests together, before their failures are shown."""
+        self._list_kept(session)
+        terminal: Any = session.config.pluginmanager.get_plugin("terminalreporter")
+        failed = terminal.getreports("failed") if terminal else []
+        if any(hasattr(report, "refold_explained") for report in failed):
+            from refold.testing.summary import grouped  # noqa: PLC0415 - for what failed
+
+            self._groups = grouped(failed)
+
+    def _list_kept(self, session: pytest.Session) -> None:
+        """Find recordings that no test uses, and old ones; workers of xdist pass them on."""
+        config = session.config
+        modules = config.stash.get(_MODULES, set())
+        items = [each for each in getattr(session, "items", ()) if _may_record(each)]
+        if not items and not any((path.parent / "recordings").is_dir() for path in modules):
+            return
+        from refold.testing import kept  # noqa: PLC0415 - where there may be recordings
+
+        tests: list[kept.Test] = [
+            (item.path, _marked(item).get("recordings", "recordings"), f"{_stem(item)}{part}")
+            for item in items
+            for part in ("", ".models")
+        ]
+        if (days := config.getoption("refold_older_than")) is not None:
+            self._older.update((age, str(log)) for age, log in kept.older(tests, days))
+        if not self._is_part and _is_whole(config):
+            tests += [(path, "recordings", "") for path in modules]
+            self._unused.update(map(str, kept.unused(tests)))
+        if (output := getattr(config, "workeroutput", None)) is not None:
+            output["refold_kept"] = [sorted(self._unused), sorted(self._older)]
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        unused, older = getattr(node, "workeroutput", {}).get("refold_kept", ((), ()))
+        self._unused.update(unused)
+        self._older.update((age, log) for age, log in older)
+
     # Quoted, for pytest 8.3 does not have the name.
     def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
+        for title, text in self._groups:
+            terminalreporter.section(title)
+            terminalreporter.write_line(text)
         if self._logs:
             terminalreporter.section("refold: recorded")
             for log in sorted(set(self._logs)):
                 terminalreporter.write_line(os.path.relpath(log))
+        if self._older:
+            terminalreporter.section("refold: old recordings")
+            for age, log in sorted(self._older, key=lambda each: (-each[0], each[1])):
+                terminalreporter.write_line(f"{age} day{'s' * (age != 1)}  {os.path.relpath(log)}")
+        if unused := sorted(log for log in self._unused if Path(log).exists()):
+            terminalreporter.section("refold: recordings that no test uses")
+            paths = [shlex.quote(os.path.relpath(log)) for log in unused]
+            terminalreporter.write_line("\n".join(paths))
+            terminalreporter.write_line(f"To remove them:\n  refold rm {' '.join(paths)}")
+
+
+def _may_record(item: pytest.Item) -> bool:
+    """Return whether a test may have recordings: with `request`, it may ask for any fixture."""
+    code: Any = getattr(getattr(item, "function", None), "__code__", None)
+    return _is_ours(item) or (code is not None and "request" in code.co_varnames)
+
+
+def _is_whole(config: pytest.Config) -> bool:
+    """Return whether all tests of each collected file were: no file, test or cache chose some."""
+    if config.getoption("lf", default=False):
+        return False
+    folder = config.invocation_params.dir
+    are_folders = all((folder / path).is_dir() for path in config.args)
+    return are_folders or config.args_source is not config.ArgsSource.ARGS

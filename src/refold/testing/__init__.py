@@ -8,6 +8,8 @@ A test's programs and requests flow in; recordings flow out on the first run, an
     refold_models    a proxy between a test's clients and their models
     desks            the desks of that proxy
     reproduce        how a run of a test is named on the command line
+    summary          what stops several tests, said once
+    kept             recordings that no test uses, and how old others are
 """
 
 from typing import TYPE_CHECKING

@@ -31,7 +31,7 @@ from refold.replay.testing.recordings import Place, failed_beside, move_over, re
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
 from refold.testing.desks import Front, Live, Opening, Recorded, Unrecorded
 from refold.testing.refold_run import LIVE, Mode
-from refold.testing.reproduce import IF_MEANT, again, shown
+from refold.testing.reproduce import IF_MEANT, again, explained, shown
 
 PART: Final = ".models"
 """What the recording of a test's models has behind the test's name."""
@@ -90,6 +90,8 @@ class RefoldModels:
         self._is_settled = False
         self._is_judged = False
         self._fault = ""
+        self.explained: tuple[str, str] | None = None
+        """As `reproduce.explained` says it, of a replay that diverged."""
         self.recorded: list[Path] = []
         """The recording, once it was made."""
 
@@ -341,6 +343,7 @@ class RefoldModels:
         log = self._shown(self._log)
         found = tuple(attrs.evolve(each, log=log) for each in report.divergences)
         report = attrs.evolve(report, log=log, divergences=found)
+        self.explained = explained(found[0], str(report)) if found else None
         return f"{report}\n{IF_MEANT}\n  {self._again('accept')}"
 
     def _unrecorded(self) -> str:

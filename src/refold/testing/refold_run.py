@@ -37,7 +37,7 @@ from refold.replay.testing.recordings import (
     move_over,
     remove,
 )
-from refold.testing.reproduce import IF_MEANT, again, replay_command, shown
+from refold.testing.reproduce import IF_MEANT, again, explained, replay_command, shown
 from refold.tools.contract.tool_types import as_tool
 
 Mode = Literal["none", "once", "new", "all", "rewrite", "accept"]
@@ -81,6 +81,8 @@ class RefoldRun:
         """Where runs lie that did not complete, and where they go if the test passes."""
         self._ways: dict[Path, str | None] = {}
         """The command that replays each run, where there is one."""
+        self.explained: tuple[str, str] | None = None
+        """As `reproduce.explained` says it, of a replay that diverged."""
         self.recorded: list[Path] = []
         """The recordings that were made, in order."""
 
@@ -254,6 +256,7 @@ class RefoldRun:
             first = attrs.evolve(report.divergences[0], log=self._shown(log))
             more = len(report.divergences) - 1
             rest = f"\n… and {more} more run{'s' * (more > 1)} diverged" if more else ""
+            self.explained = explained(first, f"{first}{rest}")
             _fail(f"{first}{rest}\n{self._if_meant()}")
         if not (found := verify(log)).intact:
             damage = next(one for each in found.logs for one in each.damage)

@@ -15,6 +15,7 @@ from refold.engine.errors import ProgramNotFound
 from refold.engine.ports.ports import Program, Reference, Tool
 from refold.engine.ports.programs import reference_of
 from refold.programs import SHIPPED
+from refold.replay.explain.divergence import Divergence
 
 
 def shown(path: str | os.PathLike[str], base: Path, *, is_quoted: bool = False) -> str:
@@ -24,12 +25,22 @@ def shown(path: str | os.PathLike[str], base: Path, *, is_quoted: bool = False) 
     return shlex.quote(text) if is_quoted else text
 
 
+_OF_ONE_TEST: Final = ("  where ", "  recorded ", "  now ", "  matched ")
 IF_MEANT: Final = "If the change is meant, record it anew, live, and update the snapshots:"
 
 
 def again(command: str, mode: str) -> str:
     """Return the command of a test in a mode."""
     return f"{command} --refold-{'accept' if mode == 'accept' else f'record={mode}'}"
+
+
+def explained(divergence: Divergence, text: str) -> tuple[str, str]:
+    """Return what divergences of one change have in common, and the text that explains this one.
+
+    In common is what changed, not which call shows it nor what came before it.
+    """
+    lines = str(divergence).split("\n")
+    return "\n".join(line for line in lines if not line.startswith(_OF_ONE_TEST)), text
 
 
 def replay_command(

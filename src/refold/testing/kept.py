@@ -1,0 +1,87 @@
+"""Says which recordings no test uses, and how old the others are.
+
+Tests that were collected flow in; paths of recordings flow out.  Nothing is removed.  When a run of
+pytest saw all tests of a file is `refold.pytest_plugin`'s to say.  Rules: CONTRACT.md §13.12.
+"""
+
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from refold.engine.errors import RefoldError
+from refold.engine.log import read_entries
+from refold.engine.log.names import SUFFIX, root_of
+from refold.replay.testing.recordings import NAME
+from refold.testing.refold_run import folder_of
+
+Test = tuple[Path, str | os.PathLike[str], str]
+"""A test: its file, its marker's `recordings`, the stem of its recordings; empty for no test."""
+
+_FAILED: Final = ".failed"
+_RUN: Final = re.compile(rf"[1-9]\d*|{NAME.pattern}")
+_DAY_SECONDS: Final = 86_400
+
+
+def unused(tests: Iterable[Test]) -> list[Path]:
+    """Return recordings that belong to no test, of these files or of files that are gone.
+
+    What a test that failed left beside is among them.
+    """
+    stems = _stems(tests)
+    homes: dict[Path, set[Path]] = {}
+    for module, recordings, _ in tests:
+        homes.setdefault(folder_of(module, recordings).parent, set()).add(module.parent)
+    for root, places in homes.items():
+        for folder in root.iterdir() if root.is_dir() else ():
+            if not any((place / f"{folder.name}.py").exists() for place in places):
+                stems.setdefault(folder, set())
+    return [
+        log
+        for folder, known in stems.items()
+        for log in _logs(folder)
+        if not _belongs(log.stem.removesuffix(_FAILED), known) and _recorded_at(log) is not None
+    ]
+
+
+def older(tests: Iterable[Test], days: float) -> list[tuple[int, Path]]:
+    """Return recordings of these tests that are older than `days`, in whole days, oldest first."""
+    now = time.time()
+    found = [
+        (int((now - at) / _DAY_SECONDS), log)
+        for folder, known in _stems(tests).items()
+        for log in _logs(folder)
+        if _belongs(log.stem, known) and (at := _recorded_at(log)) is not None
+        if now - at > days * _DAY_SECONDS
+    ]
+    return sorted(found, key=lambda each: (-each[0], each[1]))
+
+
+def _stems(tests: Iterable[Test]) -> dict[Path, set[str]]:
+    stems: dict[Path, set[str]] = {}
+    for module, recordings, stem in tests:
+        stems.setdefault(folder_of(module, recordings), set()).update([stem] if stem else ())
+    return stems
+
+
+def _logs(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.glob(f"[!.]*{SUFFIX}")) if folder.is_dir() else ():
+        if root_of(path) == path:
+            yield path
+
+
+def _belongs(name: str, stems: set[str]) -> bool:
+    """Return whether a recording is one of these tests', be it their second or a named run."""
+    stem, _, run = name.rpartition("-")
+    return name in stems or (stem in stems and bool(_RUN.fullmatch(run)))
+
+
+def _recorded_at(log: Path) -> float | None:
+    """Return when a run was begun, in seconds since 1970; `None` of what is no log."""
+    try:
+        first = next(read_entries(log, verify=False))
+    except (RefoldError, StopIteration):
+        return None
+    return float(first.meta.get("wall_us", 0)) / 1e6 if first.kind == "run.started" else None

@@ -1,0 +1,65 @@
+"""Says once what stops several tests: one changed prompt, and each test that asked with it.
+
+Reports of failed tests flow in, whatever process ran them; sections of pytest's summary flow out.
+What a report has of this is `refold.pytest_plugin`'s to attach.  Rules: CONTRACT.md §13.12.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from refold.testing.reproduce import IF_MEANT
+
+_TITLE: Final = "refold: {change} stops {count} tests"
+
+
+def grouped(reports: Sequence[Any]) -> list[tuple[str, str]]:
+    """Return a title and a text for each change that stops several tests; shorten their failures.
+
+    Reports stay as they are where a change stops one test alone.
+    """
+    groups: dict[str, list[Any]] = {}
+    for report in reports:
+        if found := getattr(report, "refold_explained", None):
+            groups.setdefault(found[0], []).append(report)
+    several = [group for group in groups.values() if len(group) > 1]
+    if len(several) == 1:
+        return [_said(several[0], "one change")]
+    return [_said(group, f"change {number}") for number, group in enumerate(several, 1)]
+
+
+def _said(group: list[Any], change: str) -> tuple[str, str]:
+    group.sort(key=lambda report: report.nodeid)
+    title = _TITLE.format(change=change, count=len(group))
+    _, text, _ = group[0].refold_explained
+    for report in group:
+        _shorten(report, f'see "{title}" below')
+    targets = [report.refold_explained[2] for report in group]
+    tests = "".join(f"\n  {target}" for target in targets)
+    return (
+        title,
+        f"{text}\nIt stops:{tests}\n{IF_MEANT}\n  pytest {' '.join(targets)} --refold-accept",
+    )
+
+
+def _shorten(report: Any, rest: str) -> None:
+    """Leave the first line of the explanation, wherever the report shows it."""
+    first, *more = (line.strip() for line in report.refold_explained[1].split("\n"))
+    report.sections = [
+        (title, f"{first}\n{rest}" if report.refold_explained[1] in content else content)
+        for title, content in report.sections
+    ]
+    left_out = {*more, IF_MEANT, f"pytest {report.refold_explained[2]} --refold-accept"} - {""}
+    for entry in getattr(getattr(report.longrepr, "reprtraceback", None), "reprentries", ()):
+        kept = [line for line in entry.lines if _content(line) not in left_out]
+        if len(kept) < len(entry.lines):
+            at = next((at for at, line in enumerate(kept) if _content(line) == first), len(kept))
+            entry.lines = [*kept[: at + 1], *_marked(entry.lines, rest), *kept[at + 1 :]]
+
+
+def _content(line: str) -> str:
+    """Return a line of a failure without pytest's mark and the exception's name."""
+    return line.removeprefix("E").strip().removeprefix("Failed: ")
+
+
+def _marked(lines: Iterable[str], text: str) -> list[str]:
+    return [f"E       {text}" if any(line.startswith("E ") for line in lines) else text]
