@@ -53,6 +53,8 @@ _CONVENTIONS: Final = (
         "crewAI", "delegation", re.compile(r"(?i:ask[_ ]question[_ ]to[_ ]co-?worker)"),
         ("coworker", "co_worker"),
     ),
+    _Convention("LlamaIndex", "handoff", re.compile(r"handoff"), ("to_agent",)),
+    _Convention("agno", "delegation", re.compile(r"delegate_task_to_members?"), ("member_id",)),
     _Convention("", "delegation", re.compile(r"delegate_(?:task_)?(?:to_)?(.+)"), ("agent",)),
 )  # fmt: skip
 

@@ -7,7 +7,7 @@ Rules: CONTRACT.md §16.13.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -71,6 +71,8 @@ class Profile:
     each other in any order."""
     output: str = EXACT
     """How what is printed is compared, unless `--output` says: `exact`, `lines`, `ignore`."""
+    outputs: Mapping[str, str] = attrs.field(factory=dict)
+    """Likewise, by words of the command: with some of them it prints events of several agents."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the part that stands in a log."""
@@ -107,6 +109,11 @@ class Profile:
     def whose(self, header: Callable[[str], str]) -> Whose:
         """Return who asks, by the headers of a request; `header` gives one, empty for none."""
         return Whose(*(_first(each, header) for each in (self.thread, self.above, self.agent)))
+
+    def printing(self, command: Sequence[str]) -> str:
+        """Return how what a command prints is compared, where its words say so; else empty."""
+        found = (how for word, how in self.outputs.items() for each in command if word in each)
+        return next(found, "")
 
     def is_aside(self, system: Any) -> bool:
         """Return whether what has this system prompt is asked beside the work."""

@@ -104,6 +104,22 @@ def test_a_command_that_does_not_exist_leaves_no_log(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_words_of_a_command_say_how_its_output_is_compared(tmp_path: Path) -> None:
+    """As its profile has it, in the log, and so in each replay."""
+    (tmp_path / "p.py").write_text(
+        "from refold.engine.observed.profile import Profile\n"
+        "P = Profile(name='P', outputs={'--events': 'lines'})\n"
+    )
+    how: list[object] = []
+    for at, word in enumerate(("--events", "--text")):
+        log = tmp_path / f"{at}.jsonl"
+        record_command([sys.executable, "-c", "", word], log=log, profile=f"{tmp_path}/p.py:P")
+        (started,) = data_of(log, "run.started")
+        how.append(started["rules"].get("output"))
+
+    assert how == ["lines", None]
+
+
 def test_a_log_is_never_overwritten(tmp_path: Path) -> None:
     """The command is not even started."""
     (tmp_path / "run.jsonl").write_text("mine")

@@ -136,7 +136,7 @@ def record_command(
     secrets = _secrets(redaction, command, routes)
     terminal = terminal_here() if write is None else None
     given = input_of(command, terminal, routes)
-    told = first_rules(rules or VolatileRules(), known, output)
+    told = first_rules(rules or VolatileRules(), known, output or known.printing(command))
     path = Path(log) if log is not None else fresh_path(command)
     with (
         Signals() as signals,

@@ -24,6 +24,8 @@ from refold.engine.observed.delegations import delegated, observation_in, writte
         ),
         ("Delegate work to coworker", {"coworker": "Writer"}, "crewAI", "delegation", "Writer"),
         ("ask_question_to_coworker", {"coworker": "Editor"}, "crewAI", "delegation", "Editor"),
+        ("handoff", {"to_agent": "writer", "reason": "…"}, "LlamaIndex", "handoff", "writer"),
+        ("delegate_task_to_member", {"member_id": "alpha"}, "agno", "delegation", "alpha"),
         ("delegate_to_researcher", {}, "", "delegation", "researcher"),
     ],
 )

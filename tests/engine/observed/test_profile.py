@@ -32,3 +32,13 @@ def test_requests_say_who_asks(headers: dict[str, str], expected: Whose) -> None
 
 def test_what_says_nothing_is_left_out() -> None:
     assert PROFILE.plain("<reminder>date</reminder>\nCount words.\n") == "Count words."
+
+
+def test_words_of_a_command_say_how_its_output_is_compared() -> None:
+    """Claude Code prints the events of all its agents with `--output-format stream-json`."""
+    known = Profile(name="P", outputs={"stream-json": "lines"})
+    inside = ["bash", "-c", "p --output-format=stream-json | tee events"]
+
+    assert known.printing(["p", "--output-format", "stream-json"]) == "lines"
+    assert known.printing(inside) == "lines"
+    assert known.printing(["p", "--output-format", "json"]) == ""

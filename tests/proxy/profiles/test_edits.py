@@ -23,6 +23,13 @@ TOUCHED = {
         "tasks/a9e3deefd1f3ae4ef.output",
         "in background with ID: b1c2d3",
         "Today's date is 2026-11-22",
+        "- Shell: bash",
+        "- OS Version: Linux 6.18",
+        '"duration_api_ms":8213',
+        '"totalDurationMs":2112',
+        '"end_time":1795365203512',
+        '"timestamp":"2026-11-22T16:33:20.798Z"',
+        '"session_id":"f468db8b-b8c8-4b1a-aca5-c89411438081"',
         "/4176a7d7-9356-4ed9-b504-642afa2d21e5/",
     ),
     "Codex": (

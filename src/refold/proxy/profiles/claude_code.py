@@ -18,6 +18,7 @@ PROFILE: Final = Profile(
         r"x-anthropic-billing-header:[^\n]*?cc_entrypoint=[^;]*;(?: cc_\w+=[^;]*;)*",
     ),
     volatile=("model:*/parameters/metadata/user_id",),  # {device_id, account_uuid, session_id}
+    outputs={"stream-json": "lines"},
     volatile_texts=(
         # The version with a digest of the first message's beginning, where the folder stands.
         r"cc_version=\d+\.\d+\.\d+\.[0-9a-f]{3};",
@@ -30,6 +31,15 @@ PROFILE: Final = Profile(
         r"tasks/[0-9a-z]+\.output",
         r"in background with ID: [0-9a-z]+",
         r"Today's date is \d{4}-\d\d-\d\d",
+        # Of the machine.
+        r"- Shell: \w+",
+        r"- OS Version: \w+ [\w.-]+",
+        # Of what is printed as JSON.
+        r'"(duration|duration_api|ttft|ttft_stream|time_to_request)_ms": ?\d+',
+        r'"totalDurationMs": ?\d+',
+        r'"end_time": ?\d+',
+        r'"timestamp": ?"\d{4}-\d\d-\d\dT[0-9:.]+Z"',
+        r'"(session_id|uuid|task_id|agentId)": ?"[0-9a-f-]{17,36}"',
         # Session ids in paths of the scratchpad and of results that were too long.
         r"/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/",
     ),
