@@ -72,6 +72,7 @@ _TYPED: Final = (
     "requests are answered as recorded only where the same is typed again"
 )
 
+_PORT_MAX: Final = 65535
 _ANYWHERE: Final = "0.0.0.0"  # noqa: S104 - who listens there said so
 _OF_DOCKER: Final = "host.docker.internal"
 """How containers name a host that listens anywhere."""
@@ -175,8 +176,9 @@ def record_listening(
     """
     known = profile_of((), profile)
     host, _, port = address.partition(":")
-    if not re.fullmatch(r"[0-9]{0,5}", port):
-        raise UsageError(f"--listen {address}: expected HOST, HOST:PORT or :PORT")
+    if not re.fullmatch(r"[0-9]{0,5}", port) or int(port or 0) > _PORT_MAX:
+        expected = f"HOST, HOST:PORT or :PORT, with a port up to {_PORT_MAX}"
+        raise UsageError(f"--listen {address}: expected {expected}")
     routes = routes_of([*known.upstreams, *upstreams])
     secrets = _secrets(redaction, (), routes)
     path = Path(log) if log is not None else fresh_path(())
@@ -194,7 +196,7 @@ def record_listening(
                 secrets.hide_address(base)
                 ready(led_to(routes, base.replace(f"//{_ANYWHERE}:", f"//{_OF_DOCKER}:")))
                 signals.wait()
-        except (OSError, OverflowError) as error:
+        except OSError as error:
             remove(journal)
             raise UsageError(f"--listen {address}: {error}") from None
         journal.seal("completed", "done")

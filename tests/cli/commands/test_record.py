@@ -40,6 +40,16 @@ def test_it_says_where_it_recorded(invoke: Invoke, tmp_path: Path) -> None:
     assert "nothing was recorded" not in done.stderr
 
 
+def test_a_proxy_cannot_be_held_open_at_what_is_no_address(invoke: Invoke, tmp_path: Path) -> None:
+    """Nor for a command; nothing is left behind."""
+    for more in (["--listen", "127.0.0.1:x"], ["--listen", "192.0.2.1:1"], ["--listen", ":99999"]):
+        done = invoke("record", "--log", "run.jsonl", *more)
+        assert (done.exit_code, list(tmp_path.iterdir())) == (2, []), done.stderr
+        assert f"--listen {more[1]}" in done.stderr
+    for words in ([], ["--listen", "--", "true"]):
+        assert invoke("record", *words).exit_code == 2
+
+
 def test_it_ends_as_the_command_does(invoke: Invoke) -> None:
     assert invoke("record", "--log", "run.jsonl", "--", "sh", "-c", "exit 9").exit_code == 9
 
