@@ -1,6 +1,10 @@
 """An object store below a URL: nothing is replaced, and no secret is told (§4.8)."""
 
+import base64
 import sys
+import threading
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import obstore
@@ -119,6 +123,51 @@ def test_what_a_store_says_is_one_line_without_queries(
     assert "s3cr3t" not in str(failed.value)
     assert "403 (AccessDenied)" in str(failed.value)
     assert "\n" not in str(failed.value)
+
+
+def test_s3_is_sent_a_digest_to_check_and_asked_not_to_overwrite(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With each object; the server refuses what does not fit."""
+    seen: list[tuple[str, str | None]] = []
+    objects: dict[str, bytes] = {}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_PUT(self) -> None:
+            content = self.rfile.read(int(self.headers["Content-Length"]))
+            digest = base64.b64decode(self.headers["x-amz-checksum-sha256"]).hex()
+            seen.append((digest, self.headers["If-None-Match"]))
+            assert digest == sha256(content).hexdigest()
+            self._answer(412 if self.path in objects else 200, b"")
+            objects.setdefault(self.path, content)
+
+        def do_GET(self) -> None:
+            self._answer(200 if self.path in objects else 404, objects.get(self.path, b""))
+
+        def _answer(self, status: int, content: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.send_header("ETag", '"x"')
+            self.send_header("Last-Modified", "Sun, 22 Nov 2026 16:00:00 GMT")
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
+        place = Place("s3://bucket/audits", is_made=True)
+        assert place.create("objects/a", b"one")
+        assert not place.create("objects/a", b"two")
+        server.shutdown()
+
+    assert objects["/bucket/audits/objects/a"] == b"one"
+    assert {condition for _, condition in seen} == {"*"}
 
 
 def test_without_obstore_the_extra_is_named(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,6 +130,34 @@ def test_a_pull_killed_at_any_moment_and_repeated_has_the_same_bytes(
         assert content_of(folder) == content_of(log.parent)
 
 
+def test_memory_is_flat_in_the_size_of_a_run(bucket: str, tmp_path: Path) -> None:
+    """A file of 32 pieces, and one of 128: there and back."""
+    peaks = []
+    for count in (32, 128):
+        log = record_run(tmp_path / str(count) / "large.jsonl")
+        with log.with_name("large.jsonl.torn-1-01234567").open("wb") as file:
+            for number in range(count):
+                file.write(number.to_bytes(4, "big") * (1024 * 1024))
+        words = (log, f"{bucket}/{count}", tmp_path / f"{count}-got")
+        peaks.append([_peak("push", *words[:2]), _peak("pull", words[1], "--to", words[2])])
+        assert content_of(words[2]) == content_of(log.parent)
+
+    small, large = peaks
+    assert all(after < 1.3 * before for before, after in zip(small, large, strict=True)), peaks
+
+
+def _peak(*words: object) -> int:
+    """Return the peak of the memory of a command, in kB."""
+    code = (
+        "import re, sys\nfrom pathlib import Path\nfrom refold.cli import main\n"
+        "try:\n    main(sys.argv[1:])\nexcept SystemExit as end:\n    assert not end.code\n"
+        "print(re.search(r'VmHWM:\\s+(\\d+) kB', Path('/proc/self/status').read_text())[1])"
+    )
+    command = [sys.executable, "-c", code, *map(str, words)]
+    done = subprocess.run(command, capture_output=True, check=True, env=dict(os.environ))
+    return int(done.stdout.split()[-1])
+
+
 def test_a_second_writer_is_refused(bucket: str, tmp_path: Path) -> None:
     pushed(record_run(tmp_path / "runs" / "audit.jsonl"), bucket)
     before = _objects(bucket)

@@ -191,10 +191,8 @@ def _taken(piece: Piece, place: Place) -> int:
         return 0
     content = place.get(piece.key, piece.size)
     if content is None or not piece.is_content(content):
-        found = (
-            "none" if content is None else f"{len(content)} bytes of {sha256(content).hexdigest()}"
-        )
-        expected = f"{piece.size} bytes of sha256 {piece.sha256} (in {piece.path.name})"
+        expected = f"{piece.size} bytes of {piece.path.name}, by this sha256"
+        found = "none" if content is None else f"{len(content)} bytes, by another"
         raise StoreDamaged(f"{place.url}/{piece.key}", expected, found)
     with piece.path.open("r+b") as file:
         file.seek(piece.offset)

@@ -5,6 +5,7 @@ name, the store decides which is the run.  What was interrupted is taken up by d
 is there is not sent a second time.  Rules: CONTRACT.md §4.8.
 """
 
+import functools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -97,21 +98,14 @@ def push(logs: Iterable[Path], url: str, *, heads: str = "") -> Iterator[tuple[P
     """
     place = Place(url, is_made=True)
     kept = Place(heads, is_made=True) if heads else None
-    folders: dict[Path, RunFiles] = {}
-
-    def with_files() -> Iterator[tuple[Path, RunFiles]]:
-        for log in logs:
-            if log.parent not in folders:
-                folders[log.parent] = RunFiles(log.parent)
-            yield log, folders[log.parent]
-
+    listed = functools.cache(RunFiles)
     with ThreadPoolExecutor(AT_ONCE) as pool:
 
         def one(task: tuple[Path, RunFiles]) -> tuple[Path, Outcome]:
             log, files = task
             return log, caught(lambda: _pushed(log, files, place, kept, pool))
 
-        yield from at_once(one, with_files())
+        yield from at_once(one, ((log, listed(log.parent)) for log in logs))
 
 
 def caught(work: Callable[[], Outcome]) -> Outcome:
@@ -138,9 +132,8 @@ def _pushed(
         key, content = key_of(manifest.run), manifest.encoded()
         there, sent = place.get(key, MANIFEST_MAX), 0
         if there is None:
-            sent = sum(
-                in_order(lambda piece: _sent(piece, place), pieces(log.parent, manifest), pool)
-            )
+            parts = pieces(log.parent, manifest)
+            sent = sum(in_order(lambda part: _sent(part, place), parts, pool))
             if place.create(key, content):
                 return moved(manifest, "pushed", sent)
             there = place.get(key, MANIFEST_MAX)

@@ -31,13 +31,3 @@ def test_the_document_has_all_of_them(capsys: pytest.CaptureFixture[str]) -> Non
     document = json.loads(capsys.readouterr().out)
     assert [row["status"] for row in document["runs"]] == ["pushed", "refused", "refused"]
     assert document["runs"][0]["moved_bytes"] == 1000
-
-
-def test_a_long_list_is_cut_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    moved = [(f"{number}.jsonl", Moved(f"{number}.jsonl", "pushed")) for number in range(300)]
-
-    tell_moved(iter(moved), "s3://b", 300, "pushing", as_json=False)
-
-    said = capsys.readouterr().out
-    assert "100 more runs" in said
-    assert "s3://b: 300 pushed; 0 B moved" in said

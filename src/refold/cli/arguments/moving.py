@@ -7,9 +7,6 @@ from refold.cli.output import output, words
 from refold.cli.output.exit_codes import FINE, code_of
 from refold.store.push import Moved, Outcome
 
-_SHOWN = 200
-"""Runs that are told one by one, but for those that were refused."""
-
 
 def tell_moved(
     moved: Iterable[tuple[str, Outcome]], url: str, count: int, doing: str, *, as_json: bool
@@ -38,16 +35,12 @@ def tell_moved(
 
 
 def _print(found: list[Moved], url: str) -> None:
-    fine = [each for each in found if each.status != "refused"]
-    for each in fine[:_SHOWN]:
-        files = f"{words.counted(each.files, 'file')}, {words.size(each.bytes)}"
-        output.line(f"{each.status}  ", (each.run, "bold"), f"  {files}  ", (each.head, "dim"))
-    if len(fine) > _SHOWN:
-        rest = words.counted(len(fine) - _SHOWN, "more run")
-        output.line((f"and {rest}: --json lists them", "dim"))
     for each in found:
         if each.problem:
             output.complain(each.problem)
+            continue
+        files = f"{words.counted(each.files, 'file')}, {words.size(each.bytes)}"
+        output.line(f"{each.status}  ", (each.run, "bold"), f"  {files}  ", (each.head, "dim"))
     counts = Counter(each.status for each in found)
     told = ", ".join(f"{count:,} {status}" for status, count in counts.items()) or "no runs"
     size = words.size(sum(each.moved_bytes for each in found))

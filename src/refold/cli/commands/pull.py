@@ -41,6 +41,6 @@ def command(
     if isinstance(store, Path):
         raise click.UsageError(f"{output.shown_path(store)} is no URL of a store")
     names = [*([store.name] if store.name else []), *runs]
-    named = [name if name.endswith(SUFFIX) else name + SUFFIX for name in names]
+    named = list(dict.fromkeys(name.removesuffix(SUFFIX) + SUFFIX for name in names))
     moved = pull(store.url, named, folder, heads=heads)
     return tell_moved(moved, store.url, len(named), "pulling", as_json=as_json)

@@ -21,7 +21,8 @@ from refold.engine.log.damage import TORN_TAIL, Damage
 from refold.engine.log.names import Folder
 from refold.replay.audit.verify import LEAVES_INTACT, OTHER_HEAD, LogReport, Verification, verify
 from refold.replay.index.guarantee import OBSERVED
-from refold.store.place import StoredRun
+from refold.store.manifest import HEADS, head_in, runs_in
+from refold.store.place import Place, StoredRun
 
 _SHOWN: Final = 10
 """Places of damage that people are shown of one tree."""
@@ -68,11 +69,11 @@ def command(
         raise click.UsageError("--expect-head is the head of one log; give one LOG, no --heads")
     if expect_head is not None:
         expect_head = _whole_head(expect_head)
-    kept = _Heads(heads)
+    kept = Place(heads) if heads else None
     if is_many:
         found = _all_below(logs, kept)
     else:
-        found = [_one(log, expect_head or kept.of(log), is_told=not as_json) for log in logs]
+        found = [_one(log, expect_head or _head(kept, log), is_told=not as_json) for log in logs]
     if as_json:
         output.document(_document_of_all(found))
     elif is_many:
@@ -84,30 +85,15 @@ def _is_folder(log: Path | StoredRun) -> bool:
     return log.is_dir() if isinstance(log, Path) else not log.name
 
 
-class _Heads:
-    """The heads that are kept elsewhere, if a place was said."""
+def _head(kept: Place | None, log: Path | StoredRun) -> str | None:
+    """Return the head that is kept of a log; `None` where no place of heads was said."""
+    return head_in(kept, log.name) if kept is not None else None
 
-    def __init__(self, url: str) -> None:
-        self._place = None
-        if url:
-            from refold.store.place import Place  # noqa: PLC0415 - few keep heads in a store
 
-            self._place = Place(url)
-
-    def of(self, log: Path | StoredRun) -> str | None:
-        """Return the head that is kept of a log; `None` where no place was said."""
-        from refold.store.manifest import head_in  # noqa: PLC0415 - the same
-
-        return head_in(self._place, log.name) if self._place else None
-
-    def stored(self, store: StoredRun) -> list[StoredRun]:
-        """Return the runs of a store, and those that heads are kept of."""
-        from refold.store.manifest import HEADS, runs_in  # noqa: PLC0415 - the same
-        from refold.store.place import Place  # noqa: PLC0415 - the same
-
-        names = {*runs_in(Place(store.url))}
-        names |= {*runs_in(self._place, HEADS)} if self._place else set()
-        return [StoredRun(store.url, name) for name in sorted(names)]
+def _stored(store: StoredRun, kept: Place | None) -> list[StoredRun]:
+    """Return the runs of a store, and those that heads are kept of."""
+    names = {*runs_in(Place(store.url)), *(runs_in(kept, HEADS) if kept is not None else ())}
+    return [StoredRun(store.url, name) for name in sorted(names)]
 
 
 @attrs.frozen
@@ -149,7 +135,7 @@ def _one(given: Path | StoredRun, expect_head: str | None, *, is_told: bool) -> 
     return verified
 
 
-def _all_below(places: Sequence[Path | StoredRun], heads: _Heads) -> list[_Verified]:
+def _all_below(places: Sequence[Path | StoredRun], kept: Place | None) -> list[_Verified]:
     """Return what is known of each root log; one that cannot be read stops no other.
 
     Raises:
@@ -161,7 +147,7 @@ def _all_below(places: Sequence[Path | StoredRun], heads: _Heads) -> list[_Verif
     logs: list[Path | StoredRun] = [*(find_logs(paths) if paths else ())]
     for each in places:
         if isinstance(each, StoredRun):
-            logs += [each] if each.name else heads.stored(each)
+            logs += [each] if each.name else _stored(each, kept)
     folders: dict[Path, Folder] = {}
     found: list[_Verified] = []
 
@@ -169,7 +155,7 @@ def _all_below(places: Sequence[Path | StoredRun], heads: _Heads) -> list[_Verif
         try:
             with opened_log(given) as log:
                 beside = _folder(log.path, folders) if log.path == given else None
-                report = verify(log.path, expect_head=heads.of(given), beside=beside)
+                report = verify(log.path, expect_head=_head(kept, given), beside=beside)
                 return _Verified(report, log)
         except StoreFailed:  # no run would be read any more
             raise
