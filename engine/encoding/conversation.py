@@ -23,7 +23,7 @@ _CONVERSATIONS: Final = 128
 
 
 @attrs.frozen
-class Prefix:
+class ConversationPrefix:
     """What a log has of a conversation, and what it is about to get."""
 
     base: int
@@ -51,7 +51,9 @@ class Conversations:
         self._known: set[str] = set()
         self._recent = _Conversations()
 
-    def prefix(self, messages: tuple[Json, ...], *, may_have_handles: bool = False) -> Prefix:
+    def prefix(
+        self, messages: tuple[Json, ...], *, may_have_handles: bool = False
+    ) -> ConversationPrefix:
         """Return how much of `messages` the log has; `may_have_handles` to secrets, refused ones.
 
         Raises:
@@ -61,14 +63,14 @@ class Conversations:
         found, count = self._recent.of(list(messages), may_have_handles), len(messages)
         return attrs.evolve(self.held(found.digests[:count]), given=tuple(found.messages[:count]))
 
-    def held(self, digests: Sequence[str]) -> Prefix:
+    def held(self, digests: Sequence[str]) -> ConversationPrefix:
         """Return how much the log has of the messages with these chain digests."""
         base = len(digests)
         while base and digests[base - 1] not in self._known:
             base -= 1
-        return Prefix(base, tuple(digests))
+        return ConversationPrefix(base, tuple(digests))
 
-    def asked(self, prefix: Prefix) -> None:
+    def asked(self, prefix: ConversationPrefix) -> None:
         """Take note that the log has these messages now."""
         self._known.update(prefix.digests[prefix.base :])
 

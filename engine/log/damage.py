@@ -64,7 +64,7 @@ class Damage:
 
 
 @attrs.frozen
-class Place:
+class ChainEnd:
     """Up to where a chain holds."""
 
     path: str
@@ -93,7 +93,7 @@ def _lines_and_holes(file: BinaryIO) -> Iterator[bytes]:
             file.seek(min(data, file.seek(0, os.SEEK_END)))
 
 
-def judge(file: BinaryIO, place: Place) -> Damage:
+def judge(file: BinaryIO, place: ChainEnd) -> Damage:
     """Return what is wrong at `place`, where the chain of `file` breaks.
 
     Raises:
@@ -120,7 +120,7 @@ def _may_begin_a_log(first: bytes) -> bool:
 # --- torn or damaged -------------------------------------------------------------------------
 
 
-def _torn(file: BinaryIO, place: Place) -> Damage | None:
+def _torn(file: BinaryIO, place: ChainEnd) -> Damage | None:
     """Return the report of a torn tail, if that is what the rest is (§4.5)."""
     rest = _rest(file, place.offset)
     if not rest.newline:
@@ -197,7 +197,7 @@ def _anything_verifies(file: BinaryIO, offset: int) -> bool:
 # --- which damage ----------------------------------------------------------------------------
 
 
-def _cause(file: BinaryIO, place: Place, line: bytes) -> tuple[str, str, str]:
+def _cause(file: BinaryIO, place: ChainEnd, line: bytes) -> tuple[str, str, str]:
     """Return (what, expected, found) for the line at `place`."""
     if len(line) > LINE_MAX:
         return "line too long", f"at most {LINE_MAX} bytes", "more"
@@ -218,7 +218,7 @@ def _cause(file: BinaryIO, place: Place, line: bytes) -> tuple[str, str, str]:
     return _unchained(file, place, line, stored.decode())
 
 
-def _unchained(file: BinaryIO, place: Place, line: bytes, stored: str) -> tuple[str, str, str]:
+def _unchained(file: BinaryIO, place: ChainEnd, line: bytes, stored: str) -> tuple[str, str, str]:
     match = _SEQ.match(line)
     if match is None:
         return "no entry", f'{{"seq":{place.seq},', shown(line[:24])
@@ -243,7 +243,7 @@ def format_of(line: bytes) -> Json:
         return None
 
 
-def _misplaced(file: BinaryIO, place: Place, line: bytes, seq: int) -> tuple[str, str, str]:
+def _misplaced(file: BinaryIO, place: ChainEnd, line: bytes, seq: int) -> tuple[str, str, str]:
     expected, found = f"seq {place.seq}", f"seq {seq}"
     as_it_is = line[:-TRAILER]
     as_it_was = b'{"seq":%d%b' % (place.seq, as_it_is[as_it_is.index(b",") :])
@@ -260,7 +260,7 @@ def _misplaced(file: BinaryIO, place: Place, line: bytes, seq: int) -> tuple[str
     return "line deleted", gone, found
 
 
-def _copied(file: BinaryIO, place: Place, line: bytes) -> int | None:
+def _copied(file: BinaryIO, place: ChainEnd, line: bytes) -> int | None:
     """Return where else in the file `line` stands, counted from 1: before its copy or after it."""
     file.seek(0)
     here = place.seq + 1
@@ -270,7 +270,7 @@ def _copied(file: BinaryIO, place: Place, line: bytes) -> int | None:
     return None
 
 
-def _comes_later(file: BinaryIO, place: Place) -> bool:
+def _comes_later(file: BinaryIO, place: ChainEnd) -> bool:
     file.seek(place.offset)
     head = b'{"seq":%d,' % place.seq
     return any(line.startswith(head) for line in _lines_and_holes(file))

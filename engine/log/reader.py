@@ -25,7 +25,7 @@ from refold.engine.encoding.digest import EVENT
 from refold.engine.errors import LogDamaged, LogMissing, LogUnsupported
 from refold.engine.events.events import Recorded
 from refold.engine.log.blobs import DOLLAR, BlobBroken, BlobStore, is_marked, resolved
-from refold.engine.log.damage import TORN_TAIL, Damage, Place, format_of, judge, lines
+from refold.engine.log.damage import TORN_TAIL, ChainEnd, Damage, format_of, judge, lines
 from refold.engine.log.line import (
     FIRST,
     FORMAT,
@@ -155,18 +155,18 @@ def scan_file(file: BinaryIO, path: str) -> Scan:
     return Scan(path, place.seq, head, place.offset, damage, torn, sealed, ended)
 
 
-def _follow(file: BinaryIO, path: str) -> tuple[Place, bytes]:
+def _follow(file: BinaryIO, path: str) -> tuple[ChainEnd, bytes]:
     """Return how far the chain holds, and its last line."""
     seq, offset, previous, last = 0, 0, NO_HASH, b""
     for batch in _batches(file):
-        sound, previous = _sound(batch, Place(path, seq, offset, previous), verify=True)
+        sound, previous = _sound(batch, ChainEnd(path, seq, offset, previous), verify=True)
         seq += sound
         if sound < len(batch):
             last = batch[sound - 1] if sound else last
-            return Place(path, seq, offset + sum(map(len, batch[:sound])), previous), last
+            return ChainEnd(path, seq, offset + sum(map(len, batch[:sound])), previous), last
         last = batch[-1]
         offset = file.tell()
-    return Place(path, seq, offset, previous), last
+    return ChainEnd(path, seq, offset, previous), last
 
 
 def _batches(file: BinaryIO) -> Iterator[list[bytes]]:
@@ -195,7 +195,7 @@ def _is_first(line: bytes, path: str) -> bool:
     return True
 
 
-def _at_end(file: BinaryIO, place: Place) -> bool:
+def _at_end(file: BinaryIO, place: ChainEnd) -> bool:
     return place.seq > 0 and place.offset == os.fstat(file.fileno()).st_size
 
 
@@ -221,31 +221,31 @@ def read_entries(
     with open_log(path) as file, reading(path):
         seq, offset, previous = 0, 0, NO_HASH
         for batch in _batches(file):
-            sound, previous = _sound(batch, Place(name, seq, offset, previous), verify=verify)
+            sound, previous = _sound(batch, ChainEnd(name, seq, offset, previous), verify=verify)
             for line in batch[:sound]:
                 try:
                     row = loads(line)
                     kind, data, meta, own = _members(row)
                 except (ValueError, KeyError, TypeError):
-                    raise _no_entry(Place(name, seq, offset, NO_HASH)) from None
+                    raise _no_entry(ChainEnd(name, seq, offset, NO_HASH)) from None
                 if data.__class__ is not dict or kind.__class__ is not str:
-                    raise _no_entry(Place(name, seq, offset, NO_HASH))
+                    raise _no_entry(ChainEnd(name, seq, offset, NO_HASH))
                 if store is not None and DOLLAR in line and is_marked(line):
-                    data = _resolved(data, store, Place(name, seq, offset, NO_HASH))
+                    data = _resolved(data, store, ChainEnd(name, seq, offset, NO_HASH))
                 call, cause = row.get("call"), row.get("cause")
                 yield _new(Entry, (seq, kind, call, cause, data, meta, own, line, offset))
                 seq += 1
                 offset += len(line)
             if sound < len(batch):
                 break
-        place = Place(name, seq, offset, previous)
+        place = ChainEnd(name, seq, offset, previous)
         if not _at_end(file, place):
             wrong = judge(file, place)
             if wrong.what != TORN_TAIL or not torn_ok:
                 raise wrong.as_error()
 
 
-def _sound(batch: list[bytes], place: Place, *, verify: bool) -> tuple[int, bytes]:
+def _sound(batch: list[bytes], place: ChainEnd, *, verify: bool) -> tuple[int, bytes]:
     """Return how many lines of `batch` follow from `place`, and the hash of the last of them.
 
     Some lines are verified in one go and then parsed in one go: each loop has the caches of the
@@ -272,7 +272,7 @@ def _sound(batch: list[bytes], place: Place, *, verify: bool) -> tuple[int, byte
     return seq - place.seq, previous
 
 
-def _head(batch: list[bytes], place: Place) -> bytes:
+def _head(batch: list[bytes], place: ChainEnd) -> bytes:
     """Return the hash of the last line if all of them follow; empty: look at each.
 
     The same rules as line by line, a tenth cheaper: all numbers are compared at once.
@@ -310,7 +310,7 @@ def lines_of(path: str | os.PathLike[str]) -> Iterator[bytes]:
         yield from lines(file)
 
 
-def entry_of(line: bytes, place: Place) -> Entry:
+def entry_of(line: bytes, place: ChainEnd) -> Entry:
     """Return the entry of a verified line, which stands at `place`.
 
     Raises:
@@ -335,23 +335,23 @@ def whole_data(entry: Entry, log: str | os.PathLike[str], store: BlobStore) -> d
     """
     if not is_marked(entry.line):
         return entry.data
-    place = Place(os.fspath(log), entry.seq, entry.offset, NO_HASH)
+    place = ChainEnd(os.fspath(log), entry.seq, entry.offset, NO_HASH)
     whole: Any = _resolved(entry.data, store, place)
     return dict(whole)
 
 
 def nonsense(entry: Entry, log: str | os.PathLike[str], expected: str, found: str) -> LogDamaged:
     """Return that the chain of `log` holds, and that an entry of it says what none says."""
-    place = Place(os.fspath(log), entry.seq, entry.offset, NO_HASH)
+    place = ChainEnd(os.fspath(log), entry.seq, entry.offset, NO_HASH)
     return place.damage("schema", f"{entry.kind}: {expected}", found).as_error()
 
 
-def _no_entry(place: Place) -> LogDamaged:
+def _no_entry(place: ChainEnd) -> LogDamaged:
     expected = "an object of seq, kind, data, meta and hash"
     return place.damage("no entry", expected, "other JSON").as_error()
 
 
-def _resolved(data: Json, store: BlobStore, place: Place) -> Json:
+def _resolved(data: Json, store: BlobStore, place: ChainEnd) -> Json:
     try:
         return resolved(data, store.get)
     except BlobBroken as broken:

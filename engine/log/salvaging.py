@@ -29,7 +29,7 @@ from refold.engine.events.events import (
 )
 from refold.engine.events.outcome import ChildRef
 from refold.engine.log.blobs import BlobStore
-from refold.engine.log.damage import Damage, Place
+from refold.engine.log.damage import ChainEnd, Damage
 from refold.engine.log.gaps import named_blobs
 from refold.engine.log.line import NO_HASH, is_well_formed
 from refold.engine.log.names import blobs_of, check_place, check_root, child_path
@@ -46,7 +46,7 @@ _CHILDREN_MAX: Final = 500
 
 
 @attrs.define
-class Start:
+class _Start:
     """A child as its parent's entries tell of it."""
 
     number: int
@@ -72,7 +72,7 @@ class Prefix:
     """Whether the last of them is `run.finished`."""
     parent: str
     """Hash of the start that the first entry answers; empty for none."""
-    starts: tuple[Start, ...]
+    starts: tuple[_Start, ...]
     """The children that they name."""
     wrong: Damage | None
     """Why they are not more; `None` where nothing follows."""
@@ -103,7 +103,7 @@ def prefix_of(path: str | os.PathLike[str]) -> Prefix:
     """
     log = Path(path)
     entries, head, offset, line, is_sealed, parent = 0, "", 0, 0, False, ""
-    starts: dict[str, Start] = {}
+    starts: dict[str, _Start] = {}
     wrong: Damage | None = None
     try:
         for entry in read_entries(log, resolve=True):
@@ -134,16 +134,16 @@ def prefix_of(path: str | os.PathLike[str]) -> Prefix:
 def _refuse_misshapen(entry: Entry, log: Path) -> None:
     """Raise LogDamaged if what stands around an entry's data is not as the writer makes it."""
     if not is_well_formed(entry.line):
-        place = Place(str(log), entry.seq, entry.offset, NO_HASH)
+        place = ChainEnd(str(log), entry.seq, entry.offset, NO_HASH)
         expected = "the members of an entry, in their order"
         raise place.damage("no entry", expected, "others").as_error()
 
 
-def _take_note(starts: dict[str, Start], entry: Entry, event: Recorded) -> None:
+def _take_note(starts: dict[str, _Start], entry: Entry, event: Recorded) -> None:
     """Keep what an entry tells of a child, by the call key of its start."""
     match event:
         case ChildStarted():
-            starts[entry.call or ""] = Start(event.number, entry.hash)
+            starts[entry.call or ""] = _Start(event.number, entry.hash)
         case ChildFinished() if entry.call in starts:
             starts[entry.call].anchor = event.outcome.child
         case _:
@@ -222,7 +222,7 @@ def _below(top: Prefix) -> Iterator[tuple[tuple[int, ...], Prefix]]:
                 yield found
 
 
-def _child(path: Path, start: Start) -> Prefix:
+def _child(path: Path, start: _Start) -> Prefix:
     """Return how far a child's log verifies: no further than it is that of its start (§5.4)."""
     try:
         found = prefix_of(path)

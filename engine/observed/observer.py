@@ -13,7 +13,7 @@ import attrs
 
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json, encode
-from refold.engine.encoding.conversation import Conversations, Prefix
+from refold.engine.encoding.conversation import ConversationPrefix, Conversations
 from refold.engine.events.events import (
     WIRE,
     EffectCancelled,
@@ -28,7 +28,7 @@ from refold.engine.log.blobs import externalised
 from refold.engine.observed.delegations import delegated, observation_in, written
 from refold.engine.observed.openers import Opened, opener_of, texts_in
 from refold.engine.observed.profile import NO_PROFILE, Profile, Whose
-from refold.engine.observed.threads import NOBODY, OpenCall, Thread, Threads
+from refold.engine.observed.threads import NOBODY, Thread, Threads, UnansweredCall
 from refold.engine.wire.apis import FORMATS
 from refold.engine.wire.parts.exchange import Answered, Asked
 
@@ -53,7 +53,7 @@ class Journal(Protocol):
 
 
 @attrs.define
-class Turn:
+class RequestUnderway:
     """A request on its way."""
 
     call: str
@@ -62,7 +62,7 @@ class Turn:
     """Of the `model.asked`."""
     thread: Thread
     asked: Asked
-    prefix: Prefix
+    prefix: ConversationPrefix
     is_over: bool = False
 
 
@@ -76,7 +76,7 @@ class Observer:
         self._conversations = Conversations()
         self._offered: set[str] = set()
 
-    def asked(self, asked: Asked, whose: Whose = NOBODY) -> Turn:
+    def asked(self, asked: Asked, whose: Whose = NOBODY) -> RequestUnderway:
         """Record a request; `whose` is what it says itself of who asks.
 
         Raises:
@@ -103,9 +103,9 @@ class Observer:
         self._conversations.asked(prefix)
         self._threads.asked(thread, prefix.digests)
         thread.last = seq
-        return Turn(call, seq, thread, asked, prefix)
+        return RequestUnderway(call, seq, thread, asked, prefix)
 
-    def _said_before(self, asked: Asked, prefix: Prefix) -> tuple[int, str]:
+    def _said_before(self, asked: Asked, prefix: ConversationPrefix) -> tuple[int, str]:
         """Write down messages that are too many for one entry; return how far the log is then."""
         base, at, held = prefix.base, prefix.base, 0
         predecessor = prefix.predecessor
@@ -118,11 +118,11 @@ class Observer:
             at, held = at + 1, held + size
         return base, predecessor
 
-    def wire(self, turn: Turn, data: dict[str, Json]) -> None:
+    def wire(self, turn: RequestUnderway, data: dict[str, Json]) -> None:
         """Record how a part of an answer came; before `answered` or `gone`."""
         self._journal.append(Extension(WIRE, data), turn.call, turn.seq)
 
-    def answered(self, turn: Turn, answered: Answered) -> None:
+    def answered(self, turn: RequestUnderway, answered: Answered) -> None:
         """Record an answer, and the tool calls that it asks for."""
         event = ModelAnswered(
             answered.status,
@@ -145,12 +145,12 @@ class Observer:
             call = {"id": "", "name": found[0], "arguments": found[1]}
             self._called(turn.thread, call, seq, is_written=True)
 
-    def gone(self, turn: Turn) -> None:
+    def gone(self, turn: RequestUnderway) -> None:
         """Record that the program gave up on a request before its answer was whole."""
         seq = self._journal.append(EffectCancelled("model"), turn.call, turn.seq)
         self._over(turn, seq, "", "")
 
-    def _over(self, turn: Turn, seq: int, end: str, answer_id: str) -> None:
+    def _over(self, turn: RequestUnderway, seq: int, end: str, answer_id: str) -> None:
         turn.is_over = True
         turn.thread.last = seq
         self._threads.answered(turn.thread, end, answer_id)
@@ -207,11 +207,11 @@ class Observer:
         seq = self._journal.append(event, key, cause)
         whom = delegated(call["name"], arguments, self._profile)
         texts = texts_in(arguments)
-        opened = OpenCall(key, call["id"], call["name"], seq, texts, whom, is_written)
+        opened = UnansweredCall(key, call["id"], call["name"], seq, texts, whom, is_written)
         thread.open[key] = opened
         thread.last = seq
 
-    def _served(self, turn: Turn, message: dict[str, Any], cause: int) -> None:
+    def _served(self, turn: RequestUnderway, message: dict[str, Any], cause: int) -> None:
         """Record the tool calls that a server made itself: the answer shows their results, too."""
         row = FORMATS.get(turn.asked.api)
         original = (message.get("provider") or {}).get(turn.asked.api)

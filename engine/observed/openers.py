@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from refold.engine.observed.threads import OpenCall, Thread, opening
+from refold.engine.observed.threads import Thread, UnansweredCall, opening
 from refold.engine.wire.parts.exchange import Asked
 
 How = Literal["handoff", "delegation", "prompt", "open", "continues"]
@@ -37,7 +37,7 @@ class Opened:
 
     thread: Thread
     """The one above."""
-    call: OpenCall | None
+    call: UnansweredCall | None
     """`None`: one of several, and it is not sure which."""
     how: How
 
@@ -77,7 +77,9 @@ def opener_of(
     return Opened(above[-1], None, "open") if above else None
 
 
-def _saying(calls: list[tuple[Thread, OpenCall]], first: str) -> tuple[Thread, OpenCall] | None:
+def _saying(
+    calls: list[tuple[Thread, UnansweredCall]], first: str
+) -> tuple[Thread, UnansweredCall] | None:
     """Return the call of which the longest text stands there, if it is one."""
     found = [(_length_in(call.texts, first), (thread, call)) for thread, call in calls]
     longest = max((length for length, _ in found), default=0)
@@ -96,11 +98,13 @@ def _length_in(texts: tuple[str, ...], first: str) -> int:
     return 0 if is_word else found
 
 
-def _handing_over(calls: list[tuple[Thread, OpenCall]]) -> list[tuple[Thread, OpenCall]]:
+def _handing_over(
+    calls: list[tuple[Thread, UnansweredCall]],
+) -> list[tuple[Thread, UnansweredCall]]:
     return [pair for pair in calls if pair[1].delegated is not None]
 
 
-def _alone(calls: list[tuple[Thread, OpenCall]]) -> tuple[Thread, OpenCall] | None:
+def _alone(calls: list[tuple[Thread, UnansweredCall]]) -> tuple[Thread, UnansweredCall] | None:
     """Return the one call; of several that pass the same to one tool, the first without a child."""
     if len({(call.tool, call.texts) for _, call in calls}) != 1:
         return None

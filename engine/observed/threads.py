@@ -28,7 +28,7 @@ _SHORTER: Final = re.compile(
 
 
 @attrs.define
-class OpenCall:
+class UnansweredCall:
     """A tool call that a model asked for, and whose result no request has shown yet."""
 
     call: str
@@ -65,9 +65,9 @@ class Thread:
     """Requests that wait for an answer."""
     has_failed: bool = False
     """Whether its last request has no answer: the same again is that request, asked again."""
-    open: dict[str, OpenCall] = attrs.field(factory=dict)
+    open: dict[str, UnansweredCall] = attrs.field(factory=dict)
     """By call key."""
-    away: list[OpenCall] = attrs.field(factory=list)
+    away: list[UnansweredCall] = attrs.field(factory=list)
     """Calls that handed work over and were answered at once, with no conversation seen yet: of
     agents that run in the background."""
 
@@ -157,7 +157,7 @@ class Threads:
         if answer_id:
             self._answers[answer_id] = thread
 
-    def owner(self, call_id: str) -> tuple[Thread, OpenCall] | None:
+    def owner(self, call_id: str) -> tuple[Thread, UnansweredCall] | None:
         """Return the call of that id that waits for its result: of the latest conversation."""
         for thread in reversed(self._all):
             for call in thread.open.values():

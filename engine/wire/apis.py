@@ -15,7 +15,7 @@ from refold.engine.wire.chat.format import FORMAT as CHAT
 from refold.engine.wire.generate.format import FORMAT as GENERATE
 from refold.engine.wire.messages.format import FORMAT as MESSAGES
 from refold.engine.wire.parts.exchange import OTHER, PLACE, Asked, Reader
-from refold.engine.wire.parts.format import Place, Route, WireFormat
+from refold.engine.wire.parts.format import AskedPaths, Route, WireFormat
 from refold.engine.wire.parts.notation import held, read_json
 from refold.engine.wire.parts.reading import OtherReader, reader_for
 from refold.engine.wire.parts.remembered import Remembered
@@ -35,7 +35,7 @@ _BOUNDARY_SINCE: Final = 3
 _BOUNDARY: Final = re.compile(rb"--([^\r\n]{1,70})\r?\n")
 
 
-def spoken(method: str, path: str) -> tuple[WireFormat, Place, re.Match[str]] | None:
+def spoken(method: str, path: str) -> tuple[WireFormat, AskedPaths, re.Match[str]] | None:
     """Return the format that a request speaks, by the end of its path; only POST asks."""
     if method.upper() != "POST":
         return None

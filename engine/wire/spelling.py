@@ -11,7 +11,7 @@ from refold.engine.events.events import ModelAnswered
 from refold.engine.wire.apis import FORMATS
 from refold.engine.wire.parts.exchange import Asked, Framing
 from refold.engine.wire.parts.framing import FRAMES, frame_of
-from refold.engine.wire.parts.spelled import SERVER_ERROR, Event, json_of, refused_as_openai
+from refold.engine.wire.parts.spelled import SERVER_ERROR, SpelledEvent, json_of, refused_as_openai
 
 
 def spelled(asked: Asked, answered: ModelAnswered) -> dict[str, Json]:
@@ -27,7 +27,7 @@ def spelled(asked: Asked, answered: ModelAnswered) -> dict[str, Json]:
     return _part(200, "application/json", json_of(spells.body(asked, answered)))
 
 
-def _streamed(framing: Framing, events: list[Event]) -> dict[str, Json]:
+def _streamed(framing: Framing, events: list[SpelledEvent]) -> dict[str, Json]:
     match framing:
         case "frames":
             content = b"".join(frame_of(data) for _, data in events)
@@ -69,7 +69,7 @@ def _part(status: int, content_type: str, text: str) -> dict[str, Json]:
     }
 
 
-def _sse(event: Event) -> str:
+def _sse(event: SpelledEvent) -> str:
     name, data = event
     text = data if isinstance(data, str) else json_of(data)
     return (f"event: {name}\n" if name else "") + f"data: {text}\n\n"

@@ -15,7 +15,7 @@ from openai.types.responses import (
 )
 
 from refold.adapters.openai_agents_items import (
-    Conversation,
+    AnswersSoFar,
     answer_of,
     neutral_parameters,
     neutral_tools,
@@ -50,7 +50,7 @@ def test_an_answer_comes_back_as_it_was() -> None:
 
 def test_an_answer_that_goes_back_is_the_message_that_came() -> None:
     """So that the log has it once; a result knows the name of its call."""
-    conversation = Conversation()
+    conversation = AnswersSoFar()
     reply = reply_of("m", answer())
     conversation.came(answer(), reply.message)
     output: Any = {"type": "function_call_output", "call_id": "c1", "output": "1"}
@@ -81,7 +81,7 @@ def test_a_history_from_elsewhere_is_told_by_its_items() -> None:
         {"type": "function_call_output", "call_id": "c9", "output": picture},
     ]
 
-    user, assistant, result = Conversation().messages(None, given)
+    user, assistant, result = AnswersSoFar().messages(None, given)
 
     assert (user["content"], user["provider"]["openai_agents"]["content"]) == ("see", picture)
     assert (assistant["role"], assistant["content"]) == ("assistant", "seen")

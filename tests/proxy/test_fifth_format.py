@@ -13,11 +13,11 @@ from refold.engine.events.outcome import Usage
 from refold.engine.wire.apis import FORMATS, reader_of
 from refold.engine.wire.parts.counts import Counts
 from refold.engine.wire.parts.exchange import Answered, Asked, asked_with
-from refold.engine.wire.parts.format import Place, Route, WireFormat
+from refold.engine.wire.parts.format import AskedPaths, Route, WireFormat
 from refold.engine.wire.parts.kept_answers import pieces
-from refold.engine.wire.parts.reading import Fault, Speaker, answered_with
+from refold.engine.wire.parts.reading import FirstFault, Speaker, answered_with
 from refold.engine.wire.parts.series import Lists, Series
-from refold.engine.wire.parts.spelled import Event, said_in
+from refold.engine.wire.parts.spelled import SpelledEvent, said_in
 from refold.engine.wire.spelling import spelled
 from refold.proxy.http.routes import environment_of, routes_of
 from tests.support.proxied import RawServer, answering, data_of, kinds, recorded, replayed, said
@@ -49,7 +49,7 @@ class _Words(Speaker):
         self._said += event.get("more", "")
         self._count = event.get("count")
 
-    def _answered(self, fault: Fault, /) -> Answered:
+    def _answered(self, fault: FirstFault, /) -> Answered:
         message = {"role": "assistant", "content": self._said}
         usage = Counts(input=("in",), output=("out",)).usage(self._count)
         return answered_with(fault, message, usage=usage)
@@ -61,7 +61,7 @@ def _body(_asked: Asked, answered: ModelAnswered) -> dict[str, Any]:
     return {"said": said_in(answered), "count": count}
 
 
-def _events(asked: Asked, answered: ModelAnswered) -> Iterator[Event]:
+def _events(asked: Asked, answered: ModelAnswered) -> Iterator[SpelledEvent]:
     whole = _body(asked, answered)
     yield "", {"more": whole["said"]}
     yield "", {"count": whole["count"]}
@@ -73,7 +73,7 @@ def words(monkeypatch: pytest.MonkeyPatch) -> WireFormat:
     row = WireFormat(
         name="words",
         route=Route("words", ("WORDS_BASE_URL",), "http://127.0.0.1:9", key="WORDS_KEY"),
-        places=(Place(re.compile(r"/tell\Z")),),
+        places=(AskedPaths(re.compile(r"/tell\Z")),),
         is_shaped=lambda body, _lists: isinstance(body.get("tell"), str),
         asked=_asked,
         speaker=lambda _asked: _Words(),

@@ -73,7 +73,7 @@ class Parameters:
 
 
 @attrs.frozen(kw_only=True)
-class Result:
+class ResultType:
     """How a result becomes JSON, and a typed value again."""
 
     typed: bool
@@ -170,7 +170,7 @@ def parameters_of(function: Callable[..., Any], tool: str) -> Parameters:
     )
 
 
-def result_of(function: Callable[..., Any], tool: str) -> Result:
+def result_of(function: Callable[..., Any], tool: str) -> ResultType:
     """Return how results of `function` travel; without annotation they are plain JSON.
 
     Raises:
@@ -181,7 +181,7 @@ def result_of(function: Callable[..., Any], tool: str) -> Result:
         raise ToolRefused(tool, "return", "a generator's items cannot be recorded: return a list")
     hint = _hints(function, tool).get("return", Any)
     shape = shapes.shape_of(hint, tool=tool, where="return")
-    return Result(typed=shape.typed, hook=strict.hook_for(hint))
+    return ResultType(typed=shape.typed, hook=strict.hook_for(hint))
 
 
 def summary_of(function: Callable[..., Any]) -> str:

@@ -43,7 +43,7 @@ from refold.tools.agents.prompts import (
     own_session,
 )
 from refold.tools.delegation.forked_children import (
-    Asked,
+    ForkedCall,
     answered,
     as_said,
     forked,
@@ -132,7 +132,7 @@ class DispatchSubagentOptions:
 
 def _asked(
     options: DispatchSubagentOptions, params: DispatchSubagent, context: ToolContext
-) -> Asked | ToolResult[DispatchSubagentResult]:
+) -> ForkedCall | ToolResult[DispatchSubagentResult]:
     run, params = context.run, validated(params)
     if options.lacks_session:
         raise ToolValidationError(NOT_THE_RUNS)
@@ -172,7 +172,7 @@ def _asked(
         runner=options.runner,
         session=child,
     )
-    return Asked(NAME, params.instructions, [delegation], child.bus.close)
+    return ForkedCall(NAME, params.instructions, [delegation], child.bus.close)
 
 
 def validated(params: DispatchSubagent) -> DispatchSubagent:

@@ -35,7 +35,7 @@ from refold.tools.agents.prompts import (
     ToolResult,
 )
 from refold.tools.delegation.forked_children import (
-    Asked,
+    ForkedCall,
     answered,
     as_said,
     forked,
@@ -126,7 +126,7 @@ class DispatchSubagentsOptions:
 
 def _asked(
     options: DispatchSubagentsOptions, params: DispatchSubagentsParams, context: ToolContext
-) -> Asked | ToolResult[Results]:
+) -> ForkedCall | ToolResult[Results]:
     rendered = context.rendered_prompt
     if rendered is None:
         return _refused("dispatch_subagents requires the parent prompt to be rendered.")
@@ -151,7 +151,7 @@ def _asked(
         for task, session in zip(params.tasks, sessions, strict=True)
     ]
     briefs = "\n".join(task.objective for task in params.tasks)
-    return Asked(NAME, briefs, delegations)
+    return ForkedCall(NAME, briefs, delegations)
 
 
 def _refused(message: str) -> ToolResult[Results]:

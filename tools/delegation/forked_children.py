@@ -38,7 +38,7 @@ PLAN: Final = "plan"
 
 
 @attrs.define
-class Asked:
+class ForkedCall:
     """What one call of a tool asks of the engine, and how its outcomes become a result."""
 
     tool: str
@@ -50,16 +50,16 @@ class Asked:
 
 
 def answered(
-    run: Any, asked: Asked | R, render: Callable[[tuple[Outcome, ...]], R]
+    run: Any, asked: ForkedCall | R, render: Callable[[tuple[Outcome, ...]], R]
 ) -> R | Awaitable[R]:
     """Return what `render` makes of the outcomes, at once in a plain program, else when awaited.
 
-    What is not `Asked` is the result already.  Sessions are let go of before anything is raised.
+    What is no `ForkedCall` is the result already.  Sessions are let go of before any error.
     """
     run = run.bare if isinstance(run, Equipped) else run
     if not isinstance(run, PlainRun):
         return _awaited(run, asked, render)
-    if not isinstance(asked, Asked):
+    if not isinstance(asked, ForkedCall):
         return asked
     ticket = call_begins(run, asked.tool, asked.task)  # type: ignore[arg-type]  # the same names
     try:
@@ -70,8 +70,10 @@ def answered(
     return render(outcomes)
 
 
-async def _awaited(run: Any, asked: Asked | R, render: Callable[[tuple[Outcome, ...]], R]) -> R:
-    if not isinstance(asked, Asked):
+async def _awaited(
+    run: Any, asked: ForkedCall | R, render: Callable[[tuple[Outcome, ...]], R]
+) -> R:
+    if not isinstance(asked, ForkedCall):
         return asked
     ticket = call_begins(run, asked.tool, asked.task)
     try:
@@ -82,7 +84,7 @@ async def _awaited(run: Any, asked: Asked | R, render: Callable[[tuple[Outcome, 
     return render(outcomes)
 
 
-def _let_go(asked: Asked) -> None:
+def _let_go(asked: ForkedCall) -> None:
     asked.delegations.clear()
     asked.close()
 

@@ -19,7 +19,7 @@ from refold.engine.encoding.patterns import Pattern, PatternRefusedError, compil
 from refold.engine.errors import ToolError, ToolRefused
 from refold.engine.ports.ports import Reference
 from refold.tools.contract.tool_types import FunctionTool
-from refold.tools.files.rooted import FileEntry, Root, Walk, opened
+from refold.tools.files.rooted import FileEntry, FolderWalk, Root, opened
 
 NAMES: Final = ("list_files", "read_file", "search_text")
 
@@ -162,7 +162,7 @@ def _listing_function(root: Root, caps: _Caps) -> Callable[..., FileListing]:
     ) -> FileListing:
         """List the files and folders in a folder."""
         entries: list[FileEntry] = []
-        walk = Walk(root, deep=recursive)
+        walk = FolderWalk(root, deep=recursive)
         with closing(walk.over(path)) as found:
             for entry, below, _ in found:
                 if not _fits(below, pattern):
@@ -216,7 +216,7 @@ def _searching_function(root: Root, caps: _Caps) -> Callable[..., TextMatches]:
             search = _Search(compiled(pattern), caps)
         except PatternRefusedError as error:
             raise ToolError(root.tool, f"pattern {pattern!r:.100}: {error}", "pattern") from None
-        walk = Walk(root, deep=True)
+        walk = FolderWalk(root, deep=True)
         if root.kind(path) == "file":
             with root.file(path) as file:
                 search.look(file, path)
@@ -331,7 +331,7 @@ class _Search:
         return True
 
 
-def _search_folder(search: _Search, walk: Walk, path: str, glob: str) -> None:
+def _search_folder(search: _Search, walk: FolderWalk, path: str, glob: str) -> None:
     with closing(walk.over(path)) as found:
         for entry, below, folder in found:
             if search.full:

@@ -130,7 +130,7 @@ Found = tuple[FileEntry, str, int]
 
 
 @attrs.define
-class Walk:
+class FolderWalk:
     """A walk over a folder in the order of names; counts what it could not show."""
 
     root: Root

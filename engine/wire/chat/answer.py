@@ -13,7 +13,7 @@ from refold.engine.wire.parts.counts import Counts
 from refold.engine.wire.parts.exchange import Answered
 from refold.engine.wire.parts.gathered import Budget, Gathered
 from refold.engine.wire.parts.reading import (
-    Fault,
+    FirstFault,
     Speaker,
     answered_with,
     objects,
@@ -71,7 +71,7 @@ class ChatSpeaker(Speaker):
             self._choices[at].take(given, member)
         self._usage = chunk.get("usage") or self._usage
 
-    def _answered(self, fault: Fault, /) -> Answered:
+    def _answered(self, fault: FirstFault, /) -> Answered:
         choices = [self._choices[at] for at in sorted(self._choices)]
         if not self._is_over and not (choices and all(choice.stop for choice in choices)):
             fault.found("cut", "the stream ends before its end")

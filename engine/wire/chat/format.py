@@ -5,12 +5,12 @@ from typing import Final
 
 from refold.engine.wire.chat import request, spelling
 from refold.engine.wire.chat.answer import ChatSpeaker
-from refold.engine.wire.parts.format import OPENAI, Place, WireFormat
+from refold.engine.wire.parts.format import OPENAI, AskedPaths, WireFormat
 
 FORMAT: Final = WireFormat(
     name=request.API,
     route=OPENAI,
-    places=(Place(re.compile(r"/chat/completions\Z")),),
+    places=(AskedPaths(re.compile(r"/chat/completions\Z")),),
     conversation="messages",
     is_shaped=request.is_shaped,
     asked=request.asked,

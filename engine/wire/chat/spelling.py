@@ -13,7 +13,7 @@ from refold.engine.wire.parts.exchange import Asked
 from refold.engine.wire.parts.spelled import (
     CREATED,
     ID,
-    Event,
+    SpelledEvent,
     arguments_in,
     calls_in,
     said_in,
@@ -52,7 +52,7 @@ def body(asked: Asked, answered: ModelAnswered) -> dict[str, Any]:
     }
 
 
-def events(asked: Asked, answered: ModelAnswered) -> Iterator[Event]:
+def events(asked: Asked, answered: ModelAnswered) -> Iterator[SpelledEvent]:
     """Yield the events of an answer that is streamed."""
     base = _base(asked, "chat.completion.chunk")
     first: dict[str, Any] = {"role": "assistant", "content": said_in(answered)}

@@ -11,7 +11,7 @@ from refold.engine.wire.generate.request import answer_of
 from refold.engine.wire.parts.counts import Counts
 from refold.engine.wire.parts.exchange import Answered, Asked, ServedCall
 from refold.engine.wire.parts.notation import held, json_text
-from refold.engine.wire.parts.reading import Fault, Speaker, answered_with, objects, words_in
+from refold.engine.wire.parts.reading import FirstFault, Speaker, answered_with, objects, words_in
 from refold.engine.wire.parts.texts import text_of
 
 COUNTS: Final = Counts(
@@ -56,7 +56,7 @@ class GenerateSpeaker(Speaker):
     def _take(self, _name: str, event: dict[str, Any], /) -> None:
         self.whole(event)
 
-    def _answered(self, fault: Fault, /) -> Answered:
+    def _answered(self, fault: FirstFault, /) -> Answered:
         if not self._is_begun:
             fault.found("malformed", "the answer holds no candidate")
             return answered_with(fault, None)

@@ -5,14 +5,14 @@ from typing import Final
 
 from refold.engine.wire.generate import request, spelling
 from refold.engine.wire.generate.answer import GenerateSpeaker, served
-from refold.engine.wire.parts.format import GOOGLE, GOOGLE_VERTEX, Place, WireFormat
+from refold.engine.wire.parts.format import GOOGLE, GOOGLE_VERTEX, AskedPaths, WireFormat
 
 FORMAT: Final = WireFormat(
     name=request.API,
     route=GOOGLE,
     elsewhere=(GOOGLE_VERTEX,),
     places=(
-        Place(
+        AskedPaths(
             re.compile(r"(?:/(?P<model>[^/:]+))?:(generateContent|streamGenerateContent)\Z"),
             since=1,
         ),

@@ -12,7 +12,7 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.events.events import ModelAnswered
 from refold.engine.wire.parts.exchange import Asked
 from refold.engine.wire.parts.spelled import (
-    Event,
+    SpelledEvent,
     calls_in,
     said_in,
 )
@@ -33,6 +33,6 @@ def body(_asked: Asked, answered: ModelAnswered) -> dict[str, Any]:
     return {"candidates": [candidate], "usageMetadata": counts}
 
 
-def events(asked: Asked, answered: ModelAnswered) -> Iterator[Event]:
+def events(asked: Asked, answered: ModelAnswered) -> Iterator[SpelledEvent]:
     """Yield the events of an answer that is streamed."""
     yield "", body(asked, answered)

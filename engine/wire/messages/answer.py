@@ -13,7 +13,7 @@ from refold.engine.wire.parts.exchange import Answered, ServedCall
 from refold.engine.wire.parts.gathered import Budget, Gathered, Text
 from refold.engine.wire.parts.notation import json_text, object_in
 from refold.engine.wire.parts.reading import (
-    Fault,
+    FirstFault,
     Speaker,
     answered_with,
     objects,
@@ -91,7 +91,7 @@ class MessagesSpeaker(Speaker):
         if type(index) is int and index in self._blocks:
             self._blocks[index].add(delta)
 
-    def _answered(self, fault: Fault, /) -> Answered:
+    def _answered(self, fault: FirstFault, /) -> Answered:
         if not self._is_over:
             fault.found("cut", "the stream ends before its end")
         if not self._is_begun:

@@ -9,17 +9,17 @@ from refold.engine.wire.parts.format import (
     ANTHROPIC,
     ANTHROPIC_VERTEX,
     BEDROCK,
-    Place,
+    AskedPaths,
     WireFormat,
 )
 
-_OF_VERTEX: Final = Place(
+_OF_VERTEX: Final = AskedPaths(
     re.compile(r"/publishers/anthropic/models/(?P<model>[^/]+):(rawPredict|streamRawPredict)\Z"),
     since=1,
 )
 """Other publishers at Vertex have formats of their own."""
 _FRAMED: Final = "/invoke-with-response-stream"
-_OF_BEDROCK: Final = Place(
+_OF_BEDROCK: Final = AskedPaths(
     re.compile(r"/model/(?P<model>[^/]+)/invoke(-with-response-stream)?\Z"),
     since=2,
     needs="anthropic_version",
@@ -32,7 +32,7 @@ FORMAT: Final = WireFormat(
     name=request.API,
     route=ANTHROPIC,
     elsewhere=(ANTHROPIC_VERTEX, BEDROCK),
-    places=(Place(re.compile(r"/messages\Z")), _OF_VERTEX, _OF_BEDROCK),
+    places=(AskedPaths(re.compile(r"/messages\Z")), _OF_VERTEX, _OF_BEDROCK),
     conversation="messages",
     is_shaped=request.is_shaped,
     apart=request.without_marks,

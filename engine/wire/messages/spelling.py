@@ -14,7 +14,7 @@ from refold.engine.wire.parts.exchange import Asked
 from refold.engine.wire.parts.spelled import (
     ID,
     SERVER_ERROR,
-    Event,
+    SpelledEvent,
     calls_in,
     json_of,
     said_in,
@@ -55,7 +55,7 @@ def body(asked: Asked, answered: ModelAnswered) -> dict[str, Any]:
     return _message(asked, answered, [*content, *map(_tool_use, calls_in(answered))])
 
 
-def events(asked: Asked, answered: ModelAnswered) -> Iterator[Event]:
+def events(asked: Asked, answered: ModelAnswered) -> Iterator[SpelledEvent]:
     """Yield the events of an answer that is streamed."""
     whole = body(asked, answered)
     begun = {**whole, "content": [], "stop_reason": None}

@@ -16,7 +16,7 @@ from refold.engine.events.events import ModelAnswered
 from refold.engine.wire.parts.exchange import Asked, Framing, ServedCall
 from refold.engine.wire.parts.reading import Speaker
 from refold.engine.wire.parts.series import Lists
-from refold.engine.wire.parts.spelled import Event, refused_as_openai
+from refold.engine.wire.parts.spelled import SpelledEvent, refused_as_openai
 from refold.engine.wire.parts.texts import text_of
 
 Body = dict[str, Any]
@@ -113,7 +113,7 @@ def _vertex_in(location: str) -> str:
 
 
 @attrs.frozen
-class Place:
+class AskedPaths:
     """Paths at which a format is asked."""
 
     ends: re.Pattern[str]
@@ -157,7 +157,7 @@ class WireFormat:
     """The provider: how its clients find it, and by whose prices its models are priced."""
     elsewhere: tuple[Route, ...] = ()
     """Other servers that speak it."""
-    places: tuple[Place, ...]
+    places: tuple[AskedPaths, ...]
     conversation: str = ""
     """The member of a request that repeats the conversation; empty where it is read anew."""
     is_shaped: Callable[[Body, Lists], bool]
@@ -174,7 +174,7 @@ class WireFormat:
     """How the events of a stream are told apart, of the path and query that asked for it."""
     body: Callable[[Asked, ModelAnswered], Body]
     """Spells an answer."""
-    events: Callable[[Asked, ModelAnswered], Iterator[Event]]
+    events: Callable[[Asked, ModelAnswered], Iterator[SpelledEvent]]
     """Spells an answer as the events of a stream."""
     served: Callable[[Any], Iterable[ServedCall]] = _none_served
     """Finds the tool calls that the server made itself, in what the neutral message of an answer

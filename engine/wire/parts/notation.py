@@ -26,7 +26,7 @@ LEVELS_MAX: Final = 64
 LEVELS_READ: Final = 500
 """Levels beyond which a body is not read: JSON libraries give up at about a thousand."""
 
-Member = tuple[str, Any]
+JsonMember = tuple[str, Any]
 """Of an object: its name and its value."""
 
 _SAYS_NOTHING_EMPTY: Final = frozenset({"annotations", "citations", "logprobs", "tool_calls"})
@@ -92,7 +92,7 @@ def object_in(text: str | bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def once(members: list[Member]) -> dict[str, Any]:
+def once(members: list[JsonMember]) -> dict[str, Any]:
     """Return the object of these members.
 
     Raises:

@@ -29,7 +29,7 @@ _EVENT_DATA: Final = re.compile(rb"(?m)^data:[ ]?(.*)$")
 
 
 @attrs.define
-class Fault:
+class FirstFault:
     """The reason why an answer is none; the first counts."""
 
     code: str = ""
@@ -49,7 +49,7 @@ class Speaker(ABC):
 
     def __init__(self) -> None:
         self._budget = Budget()
-        self._fault = Fault()
+        self._fault = FirstFault()
         self._is_over = False
 
     @abstractmethod
@@ -61,7 +61,7 @@ class Speaker(ABC):
         """Take one event of a stream."""
 
     @abstractmethod
-    def _answered(self, fault: Fault, /) -> Answered:
+    def _answered(self, fault: FirstFault, /) -> Answered:
         """Return what was said so far; `fault` is what was found already."""
 
     def event(self, name: str, data: bytes, /) -> None:
@@ -74,7 +74,7 @@ class Speaker(ABC):
         else:
             self._take(name, event)
 
-    def answered(self, fault: Fault, /) -> Answered:
+    def answered(self, fault: FirstFault, /) -> Answered:
         """Return what was said so far; `fault` is what the form of it says already."""
         fault.found(self._fault.code, self._fault.message)
         return self._answered(fault)
@@ -111,7 +111,7 @@ class StreamReader:
     def __init__(self, speaker: Speaker, events: EventParser | FrameParser | ArrayParser) -> None:
         self._speaker = speaker
         self._events = events
-        self._fault = Fault()
+        self._fault = FirstFault()
 
     def feed(self, chunk: bytes, /) -> None:
         """Take some bytes."""
@@ -144,7 +144,7 @@ class BodyReader:
 
     def answered(self) -> Answered:
         """Return what the body says."""
-        speaker, fault = self._speaker(), Fault()
+        speaker, fault = self._speaker(), FirstFault()
         body = object_in(bytes(self._body))
         if self._is_too_large:
             fault.found("malformed", f"the answer has more than {BODY_BYTES_MAX} bytes")
@@ -207,7 +207,7 @@ def words_in(body: Any) -> str:
 
 
 def answered_with(
-    fault: Fault,
+    fault: FirstFault,
     message: dict[str, Any] | None,
     *,
     usage: Usage = _NO_USAGE,

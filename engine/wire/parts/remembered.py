@@ -17,7 +17,7 @@ import attrs
 
 from refold.engine.wire.parts.notation import (
     LEVELS_READ,
-    Member,
+    JsonMember,
     is_deep,
     object_in,
     once,
@@ -39,7 +39,7 @@ class _Part:
     """Members of a body that stand together, and their text."""
 
     text: str
-    members: list[Member]
+    members: list[JsonMember]
     lists: Lists
 
 
@@ -152,7 +152,7 @@ def _read(text: str, name: str, like: _Body | None, count: int) -> _Body:
     return _Body(text[:end], head, name, series, ends, _part(tail, scan.members_after_list()))
 
 
-def _part(text: str, members: list[Member]) -> _Part:
+def _part(text: str, members: list[JsonMember]) -> _Part:
     lists = {name: Series(value) for name, value in members if isinstance(value, list)}
     return _Part(text, members, lists)
 
@@ -197,9 +197,9 @@ class _Scan:
         self._need(":")
         return name
 
-    def members_before(self, listed: str) -> list[Member]:
+    def members_before(self, listed: str) -> list[JsonMember]:
         """Read on into the list of that name; return what comes before it."""
-        before: list[Member] = []
+        before: list[JsonMember] = []
         self._need("{")
         while True:
             name = self._name()
@@ -214,9 +214,9 @@ class _Scan:
             items.append(self._value(LEVELS_READ - 2))
             ends.append(self.at)
 
-    def members_after_list(self) -> list[Member]:
+    def members_after_list(self) -> list[JsonMember]:
         """Read on to the end; return what comes after the list."""
-        after: list[Member] = []
+        after: list[JsonMember] = []
         self._need("]")
         while self._has(","):
             after.append((self._name(), self._value(LEVELS_READ - 1)))

@@ -9,7 +9,7 @@ from typing import Any, Final
 from refold.engine.encoding.canonical import Json
 from refold.engine.events.events import ModelAnswered
 
-Event = tuple[str, dict[str, Any] | str]
+SpelledEvent = tuple[str, dict[str, Any] | str]
 """The name of an event (empty: none), and its data."""
 
 ID: Final = "refold-fork"

@@ -12,7 +12,7 @@ from refold.engine.wire.parts.exchange import Answered, ServedCall
 from refold.engine.wire.parts.gathered import Budget, Gathered, Text
 from refold.engine.wire.parts.notation import call_of
 from refold.engine.wire.parts.reading import (
-    Fault,
+    FirstFault,
     Speaker,
     answered_with,
     objects,
@@ -110,7 +110,7 @@ class ResponsesSpeaker(Speaker):
         elif kind in _DELTAS and at in self._partial:
             self._partial[at].add(text_of(event.get("delta")))
 
-    def _answered(self, fault: Fault, /) -> Answered:
+    def _answered(self, fault: FirstFault, /) -> Answered:
         if not self._is_over:
             fault.found("cut", "the stream ends before its end")
         items = self._items()

@@ -3,14 +3,14 @@
 import re
 from typing import Final
 
-from refold.engine.wire.parts.format import OPENAI, Place, WireFormat
+from refold.engine.wire.parts.format import OPENAI, AskedPaths, WireFormat
 from refold.engine.wire.responses import request, spelling
 from refold.engine.wire.responses.answer import ResponsesSpeaker, served
 
 FORMAT: Final = WireFormat(
     name=request.API,
     route=OPENAI,
-    places=(Place(re.compile(r"/responses\Z")),),
+    places=(AskedPaths(re.compile(r"/responses\Z")),),
     conversation="input",
     is_shaped=request.is_shaped,
     asked=request.asked,

@@ -14,7 +14,7 @@ from refold.engine.wire.parts.exchange import Asked
 from refold.engine.wire.parts.spelled import (
     CREATED,
     ID,
-    Event,
+    SpelledEvent,
     arguments_in,
     calls_in,
     said_in,
@@ -79,7 +79,7 @@ def body(asked: Asked, answered: ModelAnswered) -> dict[str, Any]:
     return _response(asked, answered, "completed", _items(answered))
 
 
-def events(asked: Asked, answered: ModelAnswered) -> Iterator[Event]:
+def events(asked: Asked, answered: ModelAnswered) -> Iterator[SpelledEvent]:
     """Yield the events of an answer that is streamed."""
     for number, event in enumerate(_unnumbered(asked, answered)):
         yield event["type"], {**event, "sequence_number": number}

@@ -21,7 +21,7 @@ from refold.engine.models.endpoint import failure_of
 from refold.engine.ports.ports import CallContext, ModelReply, ModelRequest
 from refold.engine.program.run import PlainRun, Run, current_run
 
-Kind = EffectClass | Literal["program"]
+ToolKind = EffectClass | Literal["program"]
 """What a framework's tool is taken for: its effect class, or `program`: it runs on the kernel, as
 part of the program, and reaches the world through effects of its own."""
 
@@ -39,7 +39,7 @@ def program_run(given: Run | None) -> Run | None:
     return given or current_run()
 
 
-def checked_kinds(kinds: Mapping[str, str]) -> dict[str, Kind]:
+def checked_kinds(kinds: Mapping[str, str]) -> dict[str, ToolKind]:
     """Return what tools are taken for, by name.
 
     Raises:
@@ -48,7 +48,7 @@ def checked_kinds(kinds: Mapping[str, str]) -> dict[str, Kind]:
     return {name: checked_kind(name, kind) for name, kind in kinds.items()}
 
 
-def checked_kind(name: str, kind: object) -> Kind:
+def checked_kind(name: str, kind: object) -> ToolKind:
     """Return what one tool is taken for.
 
     Raises:

@@ -47,13 +47,13 @@ from agents.tool_context import ToolContext
 from refold.adapters.foreign import (
     ForeignModel,
     ForeignTool,
-    Kind,
+    ToolKind,
     checked_kinds,
     is_exact,
     program_run,
 )
 from refold.adapters.openai_agents_items import (
-    Conversation,
+    AnswersSoFar,
     answer_of,
     neutral_parameters,
     neutral_tools,
@@ -76,15 +76,15 @@ class _Recorder:
     """State of one `recorded`: the run, the effects of tools, the answers that came."""
 
     run: Run | None = None
-    effects: Mapping[str, Kind] = attrs.field(factory=dict)
-    conversation: Conversation = attrs.field(factory=Conversation)
+    effects: Mapping[str, ToolKind] = attrs.field(factory=dict)
+    conversation: AnswersSoFar = attrs.field(factory=AnswersSoFar)
 
 
 _current: ContextVar[_Recorder | None] = ContextVar("refold_openai_agents", default=None)
 
 
 def recorded(
-    run: Run | None = None, *, effects: Mapping[str, Kind] | None = None, **options: Any
+    run: Run | None = None, *, effects: Mapping[str, ToolKind] | None = None, **options: Any
 ) -> RunConfig:
     """Return a `RunConfig` under which an agent's requests and tool calls are effects of a run.
 
@@ -268,7 +268,7 @@ class RecordedModel(Model):
 # -- tools ------------------------------------------------------------------------------------
 
 
-def _as_effect(tool: Tool, run: Run, effects: Mapping[str, Kind]) -> Tool:
+def _as_effect(tool: Tool, run: Run, effects: Mapping[str, ToolKind]) -> Tool:
     if not isinstance(tool, FunctionTool) or isinstance(tool.on_invoke_tool, _RecordedCall):
         return tool
     kind = effects.get(tool.name, "program" if tool._is_agent_tool else "changes")  # noqa: SLF001 - nothing else says so

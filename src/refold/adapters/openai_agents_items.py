@@ -37,7 +37,7 @@ _USAGE: Final = TypeAdapter(AgentsUsage)
 _CACHE_KEY: Final = "prompt_cache_key"
 
 
-class Conversation:
+class AnswersSoFar:
     """Answers that came, by the items that the framework makes of them."""
 
     def __init__(self) -> None:

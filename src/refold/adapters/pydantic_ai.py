@@ -57,7 +57,7 @@ from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
 from refold.adapters.foreign import (
     ForeignModel,
     ForeignTool,
-    Kind,
+    ToolKind,
     checked_kind,
     checked_kinds,
     program_run,
@@ -91,7 +91,7 @@ class Refold(AbstractCapability[Any]):
 
     run: Run | None = None
     """The run to record in; by default that of the program which awaits the agent."""
-    effects: Mapping[str, Kind] = field(default_factory=dict)
+    effects: Mapping[str, ToolKind] = field(default_factory=dict)
     """What tools are taken for, by name: an effect class, by default `changes`, or `program`.
     A tool can say so itself: `metadata={"refold": "reads"}`."""
     _: KW_ONLY
@@ -169,7 +169,7 @@ def _date(messages: list[ModelMessage], now: datetime) -> None:
 @dataclass
 class _RecordedToolset(WrapperToolset[Any]):
     run: Run
-    effects: Mapping[str, Kind]
+    effects: Mapping[str, ToolKind]
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
@@ -193,7 +193,7 @@ class _RecordedToolset(WrapperToolset[Any]):
             return loaded(result)
         raise failure
 
-    def _kind(self, name: str, definition: PydanticTool) -> Kind:
+    def _kind(self, name: str, definition: PydanticTool) -> ToolKind:
         if definition.tool_kind is not None:
             return "program"  # the framework's own: searches among tools, loads capabilities
         said = self.effects.get(name) or (definition.metadata or {}).get(METADATA, "changes")

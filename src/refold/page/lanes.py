@@ -76,7 +76,7 @@ class Lane:
         }
 
 
-class Clock:
+class LogTimes:
     """Times of the entries of one log, in microseconds since the root's first entry."""
 
     def __init__(self, origin_us: tuple[int, int]) -> None:
@@ -120,7 +120,7 @@ def read_lane(
     `lanes` are by scope, or one for the whole log under `None`.  A damaged log is read up to its
     damage.  Returns the time and the scope of each entry.
     """
-    clock, times, scopes = Clock(origin_us), list[int](), list[str]()
+    clock, times, scopes = LogTimes(origin_us), list[int](), list[str]()
     open_bars: dict[str, list[Any]] = {}
     numbers: dict[str, Any] = {}
     for entry in sound(path):

@@ -11,7 +11,7 @@ from refold.engine.log import read_entries
 from refold.engine.observed.journal import ObservedLog
 from refold.engine.observed.observer import (
     Observer,
-    Turn,
+    RequestUnderway,
     parameters_asked,
     parameters_told,
 )
@@ -64,11 +64,11 @@ class Watched:
         self.log = ObservedLog(path, program="agent.py", input={"command": []}, vault=Vault())
         self.observer = Observer(self.log)
 
-    def ask(self, *messages: Message, **more: Any) -> Turn:
+    def ask(self, *messages: Message, **more: Any) -> RequestUnderway:
         """Ask, without an answer yet."""
         return self.observer.asked(Asked(api="chat", model="m", messages=messages, **more))
 
-    def talk(self, *messages: Message, answer: Message, **more: Any) -> Turn:
+    def talk(self, *messages: Message, answer: Message, **more: Any) -> RequestUnderway:
         """Ask, and be answered."""
         turn = self.ask(*messages, **more)
         self.observer.answered(turn, Answered(message=answer))

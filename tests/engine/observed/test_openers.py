@@ -6,7 +6,7 @@ import pytest
 
 from refold.engine.observed.delegations import delegated
 from refold.engine.observed.openers import Opened, opener_of, texts_in
-from refold.engine.observed.threads import OpenCall, Thread
+from refold.engine.observed.threads import Thread, UnansweredCall
 from refold.engine.wire.parts.exchange import Asked
 
 
@@ -15,7 +15,7 @@ def _thread(scope: str, *calls: tuple[str, dict[str, Any]]) -> Thread:
     for number, (tool, arguments) in enumerate(calls):
         key = f"{scope}-{number}"
         whom = delegated(tool, arguments)
-        thread.open[key] = OpenCall(key, key, tool, number, texts_in(arguments), whom)
+        thread.open[key] = UnansweredCall(key, key, tool, number, texts_in(arguments), whom)
     return thread
 
 

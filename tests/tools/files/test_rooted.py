@@ -7,7 +7,7 @@ import pytest
 
 from refold.engine.errors import ToolError
 from refold.tools.files import rooted
-from refold.tools.files.rooted import Root, Walk
+from refold.tools.files.rooted import FolderWalk, Root
 from tests.support.descriptors import open_descriptors
 
 
@@ -124,7 +124,7 @@ def test_no_descriptor_is_left_open(root: Root) -> None:
             read(root, path)
         except ToolError:
             continue
-    walk = Walk(root, deep=True).over("")
+    walk = FolderWalk(root, deep=True).over("")
     next(walk)
     walk.close()
 
@@ -138,7 +138,7 @@ def test_a_walk_goes_in_the_order_of_names(root: Root) -> None:
     (root.top / "loop").symlink_to(".")
     os.mkfifo(root.top / "pipe")
 
-    found = [(entry.path, entry.kind) for entry, _, _ in Walk(root, deep=True).over("")]
+    found = [(entry.path, entry.kind) for entry, _, _ in FolderWalk(root, deep=True).over("")]
 
     assert found == [
         ("a.txt", "file"),
@@ -158,10 +158,10 @@ def test_a_walk_is_bounded(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
         deep.mkdir()
     monkeypatch.setattr(rooted, "LEVELS_MAX", 3)
 
-    shallow = Walk(root, deep=True)
+    shallow = FolderWalk(root, deep=True)
     levels = [entry.path for entry, _, _ in shallow.over("d")]
     monkeypatch.setattr(rooted, "VISITED_MAX", 2)
-    short = Walk(root, deep=True)
+    short = FolderWalk(root, deep=True)
     names = list(short.over(""))
 
     assert (levels, shallow.truncated) == (["d/d", "d/d/d", "d/d/d/d"], True)

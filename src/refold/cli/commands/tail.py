@@ -22,7 +22,7 @@ from refold.cli.output.exit_codes import FINE
 from refold.cli.output.pages import page
 from refold.engine.encoding.canonical import loads
 from refold.engine.log import Entry, read_entries
-from refold.engine.log.damage import Place, judge
+from refold.engine.log.damage import ChainEnd, judge
 from refold.engine.log.line import LINE_MAX, TRAILER, trailer
 from refold.engine.log.reader import entry_of, open_log
 
@@ -84,7 +84,7 @@ def _plain(entry: Entry) -> dict[str, Any]:
 def _follow(path: Path, last: Entry, origin_us: int, width: int) -> None:
     """Print entries as they are written, each verified; a log says nothing when it grows."""
     end, head = last.offset + len(last.line), last.hash.encode()
-    place = Place(str(path), last.seq + 1, end, head)
+    place = ChainEnd(str(path), last.seq + 1, end, head)
     with open_log(path) as file:
         while output.is_heard():
             line = _whole_line(file, place)
@@ -94,14 +94,14 @@ def _follow(path: Path, last: Entry, origin_us: int, width: int) -> None:
                 if entry.kind == "run.finished":
                     return
                 end, head = place.offset + len(line), entry.hash.encode()
-                place = Place(str(path), place.seq + 1, end, head)
+                place = ChainEnd(str(path), place.seq + 1, end, head)
             elif os.fstat(file.fileno()).st_nlink == 0:
                 return  # removed: nobody writes it any more
             else:
                 time.sleep(_POLL_SECONDS)
 
 
-def _whole_line(file: BinaryIO, place: Place) -> bytes:
+def _whole_line(file: BinaryIO, place: ChainEnd) -> bytes:
     """Return the line at `place`; empty while it is not whole, or was taken off as a torn tail.
 
     Raises:
@@ -116,7 +116,7 @@ def _whole_line(file: BinaryIO, place: Place) -> bytes:
     return line if line.endswith(b"\n") or len(line) > LINE_MAX else b""
 
 
-def _verified(file: BinaryIO, line: bytes, place: Place) -> Entry:
+def _verified(file: BinaryIO, line: bytes, place: ChainEnd) -> Entry:
     is_next = line.startswith(b'{"seq":%d,' % place.seq)
     if not is_next or not line.endswith(trailer(place.previous, line[:-TRAILER])):
         raise judge(file, place).as_error()

@@ -15,7 +15,7 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.errors import NotCanonical
 from refold.engine.events.events import ModelAnswered
 from refold.engine.models.prices import priced
-from refold.engine.observed.observer import Journal, Observer, Turn
+from refold.engine.observed.observer import Journal, Observer, RequestUnderway
 from refold.engine.observed.profile import NO_PROFILE, Profile, Whose
 from refold.engine.wire.apis import NEWEST, provider_of, read_request, reader_of
 from refold.engine.wire.parts.exchange import OTHER, Answered, Asked
@@ -156,7 +156,7 @@ def observed(
     incoming: Incoming,
     secrets: Secrets,
     profile: Profile = NO_PROFILE,
-) -> Turn:
+) -> RequestUnderway:
     """Write a request down; one that no entry can hold as text."""
     said = incoming.header("x-refold-conversation")
     hint = Whose(said, agent=said) if said else profile.whose(incoming.header)
@@ -172,7 +172,9 @@ def observed(
 class Kept:
     """Writes down one answer while it passes."""
 
-    def __init__(self, log: Log, observer: Observer, turn: Turn, secrets: Secrets) -> None:
+    def __init__(
+        self, log: Log, observer: Observer, turn: RequestUnderway, secrets: Secrets
+    ) -> None:
         self._log = log
         self._observer = observer
         self._turn = turn

@@ -14,7 +14,7 @@ import attrs
 from refold.engine.events.codec import unstructure
 from refold.engine.events.events import Recorded
 from refold.engine.log.blobs import encode_data
-from refold.engine.observed.observer import Observer, Turn
+from refold.engine.observed.observer import Observer, RequestUnderway
 from refold.engine.observed.profile import Profile
 from refold.engine.process.bounds import BY_SIGNAL
 from refold.engine.wire.apis import reader_of, with_model
@@ -145,7 +145,7 @@ class Replaying:
         asked = asked_of(incoming, self._secrets, self._remembered, reads=self._reads)
         return self.folders.as_recorded(asked)
 
-    def _served(self, found: RecordedTurn, turn: Turn) -> Serve:
+    def _served(self, found: RecordedTurn, turn: RequestUnderway) -> Serve:
         self._again(found, turn)
         ending = _ending(self._record, found)
         done = partial(self.order.done, found)
@@ -188,7 +188,7 @@ class Replaying:
             return [(0, self._secrets.shown(chunk)) for _, chunk in pieces([anew])]
         return [(0, self._secrets.shown(body))]
 
-    def _again(self, found: RecordedTurn, turn: Turn) -> None:
+    def _again(self, found: RecordedTurn, turn: RequestUnderway) -> None:
         """Tell the observer what the record says came of the request."""
         for part in self._record.parts(found) if self._is_kept else ():
             self._observer.wire(turn, part)
@@ -207,7 +207,7 @@ class Replaying:
             ),
         )
 
-    def _missed(self, miss: Miss, turn: Turn, incoming: Incoming) -> Forward | Serve:
+    def _missed(self, miss: Miss, turn: RequestUnderway, incoming: Incoming) -> Forward | Serve:
         divergence = divergence_of(self._record, miss)
         self.divergences.append(divergence)
         self.order.stop()
