@@ -42,7 +42,6 @@ class Found:
             self.category == "reordered"
             and one is not None
             and other is not None
-            and one.key == other.key
             and one.scope != other.scope
         )
 
@@ -89,7 +88,7 @@ def _names(steps: list[Step], *, has_ended: bool) -> list[Found]:
             added[step.now.key].append(step)
     moved: dict[Step, Step] = {}
     for step in differing:
-        if step.op == "dropped" and step.recorded is not None and added[step.recorded.key]:
+        if step.recorded is not None and added[step.recorded.key]:
             moved[step] = added[step.recorded.key].pop(0)
     arrived = set(moved.values())
     return [
@@ -353,8 +352,7 @@ def _gone_before(mismatch: Mismatch, explorer: Explorer, found: list[Found]) -> 
     until = next(seqs, -1)
     for one in found:
         gone = one.recorded
-        is_sleep = gone is not None and one.now is None and gone.kind == "timer"
-        if gone is None or not is_sleep or gone.seq >= until:
+        if gone is None or one.now is not None or gone.kind != "timer" or gone.seq >= until:
             continue
         if f"{asked.scope}/".startswith(f"{gone.scope}/"):
             return one

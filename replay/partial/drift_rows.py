@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import Json
-from refold.engine.errors import LogError
+from refold.engine.errors import LogError, LogMissing
 from refold.engine.events.codec import unstructure
 from refold.engine.events.events import ChildFinished
 from refold.replay.difference.align import Pair, align
@@ -169,12 +169,12 @@ class Comparison:
         if one.item.kind != "child":
             return
         old, new = self._old.child_log(one.call), self._new.child_log(other.call)
-        if old is None or new is None or not (old.exists() and new.exists()):
+        if old is None or new is None:
             return
         name = f"{one.item.name}[{self._old.child_number(one.call)}]"
         try:
             books = Book(old, unfinished_ok=True), Book(new, unfinished_ok=True)
-        except LogError:
+        except (LogError, LogMissing):  # one that is not there was never begun, or is gone
             return
         below = Comparison(*books, (*self._names, name), self._rules, self._volatile)
         yield from below.rows()

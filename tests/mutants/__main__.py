@@ -25,7 +25,7 @@ from tests.mutants.bench import Bench, Job, Verdict
 from tests.mutants.coverage_map import Checks, Map, Mapping
 from tests.mutants.edits import mutants
 
-ROOTS: Final = ("engine", "replay", "tools")
+ROOTS: Final = ("engine", "replay", "tools", "src")
 EXPLAINED: Final = Path(__file__).with_name("explained.json")
 """`{name of the mutant: why no test need see it}`."""
 

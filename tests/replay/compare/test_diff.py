@@ -7,6 +7,7 @@ from refold.engine.errors import LogDamaged, LogMissing
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Artifact
 from refold.engine.log import read_entries
+from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.replay.compare.diff import ArgumentMode, LogDiff, MatchMode, diff
@@ -64,6 +65,33 @@ def test_two_runs_that_did_the_same_are_identical(two: Two) -> None:
     assert str(found).startswith("no differences: ")
     assert " entries in 3 runs compared" in str(found)
     assert [place.pointer for each in found.context for place in each.differences] == ["/seed"]
+
+
+def test_another_source_of_a_child_is_context(tmp_path: Path) -> None:
+    """It may explain what the child did otherwise; told of the child, whose program it is."""
+
+    def parent_of(version: int) -> Any:
+        if version == 1:
+
+            async def dig(_run: Run, _input: Any) -> int:
+                return 7
+        else:
+
+            async def dig(_run: Run, _input: Any) -> int:
+                return 4 + 3
+
+        async def parent(run: Run, _input: Any) -> Any:
+            return (await run.delegate(Delegation(program=dig))).output
+
+        return parent
+
+    logs = [record(parent_of(at), log=tmp_path / f"{at}.jsonl", seed=1).log for at in (1, 2)]
+    found = diff(*logs)
+
+    assert found.identical
+    (context,) = found.context
+    assert context.run.startswith("root > ")
+    assert [place.pointer for place in context.differences] == ["/fingerprint/source"]
 
 
 def test_a_log_is_identical_with_itself(two: Two) -> None:

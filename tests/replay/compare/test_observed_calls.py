@@ -26,8 +26,9 @@ def lead(*ids: str) -> list[Exchange]:
 
 
 def guide(brief: str, answer: str) -> list[Exchange]:
-    """Return the conversation of a subagent."""
-    return talk(system("You are a guide."), user(brief), says(answer))
+    """Return the conversation of a subagent, which is thanked."""
+    said = says(answer), user("Thanks."), says("Bye.")
+    return talk(system("You are a guide."), user(brief), *said)
 
 
 def compared(tmp_path: Path, a: list[Exchange], b: list[Exchange], **more: Any) -> LogDiff:
@@ -92,7 +93,11 @@ def test_volatile_places_are_not_compared(tmp_path: Path) -> None:
 
 
 def test_a_conversation_more_is_only_in_one(tmp_path: Path) -> None:
-    """With all its requests."""
+    """With all its requests, and what each of them was."""
     found = compared(tmp_path, guide(EAT, "fish hall"), [*guide(EAT, "fish hall"), *lead("1", "2")])
 
     assert {one.category for one in found.differences} == {"only_in_b"}
+    first = found.differences[0].differences[0].after
+    assert (first["api"], first["model"], first["added"][1]) == (
+        "chat", "gpt-5", user("Plan a day.")
+    )  # fmt: skip

@@ -82,6 +82,7 @@ def test_a_stretch_that_is_too_long_says_so() -> None:
 
     assert align(a, b).is_exact
     assert not align(a, b, cells_max=100).is_exact
+    assert not align(keys("s1 s1"), keys("r1 s1 r1"), cells_max=4).is_exact
 
 
 def test_a_long_stretch_is_cut_at_calls_that_occur_once() -> None:

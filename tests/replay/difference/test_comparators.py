@@ -25,6 +25,8 @@ from refold.replay.difference.comparators import comparator
         ("numbers:0.01", 100, 102, False),
         ("numbers:0.01", {"a": [1.0, "x"]}, {"a": [1.001, "x"]}, True),
         ("numbers:0.01", [1], [1, 1], False),
+        ("numbers:0.01", {"a": 1}, {"a": 2}, False),
+        ("numbers:0.01", {"a": 1}, {"a": 1, "b": 2}, False),
         ("numbers:0.01", True, 1, False),
         ("numbers:0.01", 1, True, False),
         ("numbers:0.01", "1", "1", True),

@@ -25,6 +25,7 @@ class Asked:
     model: str = ""
     offered: int = 2
     last: str = "And then?"
+    more: dict[str, Any] = attrs.field(factory=dict)
 
 
 def program_with(asked: Asked) -> Any:
@@ -34,6 +35,7 @@ def program_with(asked: Asked) -> Any:
             {"role": "user", "content": "Look at this."},
         ]
         options: dict[str, Any] = {"temperature": asked.temperature, "model": asked.model}
+        options |= asked.more
         offered = list(run.tools)[: asked.offered]
         reply = await run.model(messages, tools=offered, **options)
         messages += [reply.message, {"role": "user", "content": asked.last}]
@@ -77,6 +79,13 @@ def test_a_parameter_is_named(tmp_path: Path) -> None:
     assert found.fingerprints == {"parameters /temperature": ("0.2", "0.7")}
 
 
+def test_a_parameter_more_and_one_less_are_named(tmp_path: Path) -> None:
+    """With nothing where there was none."""
+    found = changed(tmp_path, Asked(more={"seed": 2}), before=Asked(more={"top_p": 1}))
+
+    assert found.fingerprints == {"parameters /seed": ("", "2"), "parameters /top_p": ("1", "")}
+
+
 def test_another_model_is_named(tmp_path: Path) -> None:
     """By the names that the record knows them by."""
     found = changed(tmp_path, Asked(model="other"))
@@ -115,18 +124,28 @@ def test_a_tool_less_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("now", "name"),
+    ("now", "name", "pair"),
     [
-        (search_tool("Look for it."), "tool search: description"),
-        (search_tool(limit=str), "tool search: schema /properties/limit/type"),
+        (
+            search_tool("Look for it."),
+            "tool search: description",
+            ('"Find something."', '"Look for it."'),
+        ),
+        (
+            search_tool(limit=str),
+            "tool search: schema /properties/limit/type",
+            ('"integer"', '"string"'),
+        ),
     ],
     ids=["description", "schema"],
 )
-def test_a_part_of_a_tool_is_named(tmp_path: Path, now: Any, name: str) -> None:
-    """Its text, or the place in its schema."""
+def test_a_part_of_a_tool_is_named(
+    tmp_path: Path, now: Any, name: str, pair: tuple[str, str]
+) -> None:
+    """Its text, or the place in its schema, as it was and as it is."""
     found = changed(tmp_path, Asked(temperature=1), tools=[now, fetch])
 
-    assert name in found.fingerprints
+    assert found.fingerprints[name] == pair
     assert name in str(found)
 
 

@@ -39,6 +39,11 @@ class Case:
     category: str
     where: str
     seq: int | None
+    later: tuple[str, ...] = ()
+    """What differs besides, in its order, and whether it cannot have followed from the first.
+
+    Without the output, which follows from most changes.
+    """
 
 
 CASES = [
@@ -70,13 +75,29 @@ CASES = [
     Case("first dropped", [A, B, C], [B, C], "missing_call", "search#1", 1),
     Case("middle dropped", [A, B, C], [A, C], "missing_call", "fetch#2", 3),
     Case("last dropped", [A, B, C], [A, B], "unconsumed", "search#3", 5),
-    Case("all dropped", [A, B, C], [], "unconsumed", "search#1", 1),
+    Case(
+        "all dropped",
+        [A, B, C],
+        [],
+        "unconsumed",
+        "search#1",
+        1,
+        ("unconsumed 0#2", "unconsumed 0#3"),
+    ),
     Case("one fewer of the same", [A, A], [A], "unconsumed", "search#2", 3),
     Case("sleep removed", [A, NAP, B], [A, B], "missing_call", "timer@1", 3),
     Case("sleep removed at the end", [A, NAP], [A], "unconsumed", "timer@1", 3),
     Case("look removed", [A, ("now",), B], [A, B], "missing_call", "clock", 3),
     Case("look removed at the end", [A, ("now",)], [A], "unconsumed", "clock", 3),
-    Case("early return", [A, B, C], [A, ("return", 1)], "unconsumed", "fetch#2", 3),
+    Case(
+        "early return",
+        [A, B, C],
+        [A, ("return", 1)],
+        "unconsumed",
+        "fetch#2",
+        3,
+        ("unconsumed 0#3",),
+    ),
     Case(
         "early return of the same value",
         [A, ("note", "n"), ("return", 1)],
@@ -88,7 +109,15 @@ CASES = [
     # another order
     Case("pair swapped", [A, B, C], [B, A, C], "reordered", "fetch#1", 1),
     Case("later pair swapped", [A, B, C], [A, C, B], "reordered", "search#2", 3),
-    Case("all reversed", [A, B, C], [C, B, A], "reordered", "search#1", 1),
+    Case(
+        "all reversed",
+        [A, B, C],
+        [C, B, A],
+        "reordered",
+        "search#1",
+        1,
+        ("reordered 0#1",),
+    ),
     # another kind, another name
     Case("call for a note", [A, B, C], [A, ("note", "b"), C], "kind_changed", "note#2", 3),
     Case("call for a draw", [A, B, C], [A, ("uuid",), C], "kind_changed", "uuid#2", 3),
@@ -119,6 +148,7 @@ CASES = [
         "unrecorded_await",
         "search#1 in 0/1",
         1,
+        ("missing_call 0/1#1",),
     ),
     Case(
         "await moved forward",
@@ -210,8 +240,24 @@ CASES = [
         "fetch#1 in 0/1",
         3,
     ),
-    Case("sequence gathered", [A, B], [both([A], [B])], "reordered", "search#1 in 0/1", 1),
-    Case("gather undone", [both([A], [B])], [A, B], "reordered", "search#1", 1),
+    Case(
+        "sequence gathered",
+        [A, B],
+        [both([A], [B])],
+        "reordered",
+        "search#1 in 0/1",
+        1,
+        ("reordered 0/2#1",),
+    ),
+    Case(
+        "gather undone",
+        [both([A], [B])],
+        [A, B],
+        "reordered",
+        "search#1",
+        1,
+        ("reordered 0#2",),
+    ),
     Case(
         "gathered, and one changed",
         [A, B],
@@ -219,6 +265,7 @@ CASES = [
         "reordered",
         "search#1 in 0/1",
         1,
+        ("extra_call 0/2#1", "missing_call 0#2"),
     ),
     # sleeps and time limits
     Case(
@@ -240,6 +287,80 @@ CASES = [
         "timer@1 in 0/1",
         4,
     ),
+    # two changes: which is told first, and where the other stands
+    Case(
+        "wrapped in a branch, and another changed",
+        [both([A, B], [C])],
+        [both([("start", [A]), ("await",), B], [X])],
+        "args_changed",
+        "search#1 in 0/2",
+        2,
+        ("reordered 0/1/1#1 beside it",),
+    ),
+    Case(
+        "sleep moved behind a look, and a call wrapped",
+        [NAP, ("now",), A],
+        [("now",), both([A], []), NAP],
+        "unrecorded_await",
+        "timer@1",
+        1,
+        ("reordered 0/1#1",),
+    ),
+    Case(
+        "call dropped, and a sleep put into a task",
+        [A, NAP],
+        [("start", [NAP]), ("await",)],
+        "missing_call",
+        "search#1",
+        1,
+        ("missing_call 0@1", "extra_call 0/1@1"),
+    ),
+    Case(
+        "note text, and a look more",
+        [("note", "n")],
+        [("note", "m"), ("now",)],
+        "args_changed",
+        "note#1",
+        1,
+    ),
+    Case("look removed, and nothing left", [("now",)], [], "unconsumed", "clock", 1),
+    Case("sleep for a look", [("now",)], [NAP], "missing_call", "clock", 1, ("extra_call 0@1",)),
+    Case(
+        "call for a sleep, and a call more",
+        [A],
+        [NAP, ("model", "ho"), B],
+        "kind_changed",
+        "timer@1",
+        1,
+        ("extra_call 0#1",),
+    ),
+    Case(
+        "call more, before one that changed",
+        [A],
+        [("model", "hi"), X],
+        "extra_call",
+        "scripted#1",
+        None,
+        ("args_changed 0#2",),
+    ),
+    Case(
+        "sleep more, and a call in a task",
+        [NAP, ("start", []), ("now",), ("await",)],
+        [NAP, NAP, ("start", [A]), ("now",), ("await",)],
+        "extra_call",
+        "timer@2",
+        None,
+        ("extra_call 0/1#1",),
+    ),
+    Case(
+        "branches removed before a sleep",
+        [both([A], [("sleep", 0.002), B]), NAP, X],
+        [NAP, X],
+        "missing_call",
+        "search#1 in 0/1",
+        1,
+        ("missing_call 0/2@1", "missing_call 0/2#1"),
+    ),
     # a tool that the run was not offered
     Case(
         "renamed to an unknown tool",
@@ -248,6 +369,7 @@ CASES = [
         "name_changed",
         "fetch_v2#2",
         3,
+        ("unconsumed 0#3",),
     ),
     Case(
         "unknown tool in a branch",
@@ -256,6 +378,7 @@ CASES = [
         "name_changed",
         "fetch_v2#2 in 0/1",
         4,
+        ("extra_call 0/2#1",),
     ),
     Case(
         "unknown tool at the end",
@@ -276,11 +399,16 @@ def first_divergence(tmp_path: Path, before: list[Step], after: list[Step]) -> D
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_change_has_its_name_and_its_place(tmp_path: Path, case: Case) -> None:
-    """The category, the place in names, and the recorded entry; the unchanged program matches."""
+    """The category, the place in names, and the recorded entry; one change is told once."""
     found = first_divergence(tmp_path, case.before, case.after)
 
     place = "stepwise > " + case.where if case.where else "stepwise"
     assert (found.category, found.where, found.seq) == (case.category, place, case.seq)
+    assert [
+        f"{one.category} {one.call}{'' if one.consequence else ' beside it'}"
+        for one in found.later
+        if one.call
+    ] == list(case.later)
 
 
 @pytest.mark.parametrize("position", range(8), ids=lambda position: f"at {position}")
@@ -296,15 +424,19 @@ def test_a_call_dropped_at_each_position(tmp_path: Path, position: int) -> None:
 
 
 def test_a_program_that_calls_for_ever_is_named_all_the_same(tmp_path: Path) -> None:
-    """Naming lets the program run on, and only so far."""
+    """Naming lets the program run on, and only so far; what it did not come to is not missing."""
 
     async def tireless(run: object, _input: object) -> None:
         while True:
             await run.tool("search", q="more")  # type: ignore[attr-defined]  # of a Run
 
-    log = recorded(tmp_path / "a.jsonl", A).log
+    logs = [
+        recorded(tmp_path / f"{len(more)}.jsonl", A, *more).log for more in ([], [both([B], [C])])
+    ]
+    one, other = (reexecute(log, tireless).divergences[0] for log in logs)
 
-    assert reexecute(log, tireless).divergences[0].category == "args_changed"
+    assert (one.category, other.category) == ("args_changed", "args_changed")
+    assert one.later_count == other.later_count > 0
 
 
 async def sleeps_then(run: Run, _input: object) -> None:

@@ -1,6 +1,7 @@
 """How a program that has left its record is answered (CONTRACT.md §12.4)."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,21 @@ def test_what_was_asked_before_is_answered_as_it_was(tmp_path: Path) -> None:
     log = recorded(tmp_path / "a.jsonl", program=follows_results).log
 
     found = only(log, follows_results_now)
+
+    assert (found.category, found.later) == ("extra_call", ())
+
+
+async def follows_draws(run: Run, _input: Any, *, extra: bool) -> Any:
+    if extra:
+        await run.tool("search", q="extra")
+    return await run.tool("fetch", q=str(run.environment("PATH"))[:5])
+
+
+def test_what_was_drawn_is_drawn_again(tmp_path: Path) -> None:
+    """From the record, not from the machine: what hangs on it stays as it was."""
+    log = recorded(tmp_path / "a.jsonl", program=partial(follows_draws, extra=False)).log
+
+    found = only(log, partial(follows_draws, extra=True))
 
     assert (found.category, found.later) == ("extra_call", ())
 

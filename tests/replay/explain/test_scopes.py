@@ -55,6 +55,15 @@ def test_a_changed_argument_in_a_branch_is_one_change() -> None:
     assert told(steps) == ["changed b→b"]
 
 
+def test_a_branch_is_told_by_what_is_asked_below_it() -> None:
+    """What is likest there makes two branches the same one."""
+    recorded = [item("0/1/1#1", "a", 1)]
+
+    steps = aligned_scopes(recorded, [item("0/1/1#1", "b", 2), item("0/2/1#1", "a", 2)])
+
+    assert told(steps) == ["added b", "changed a→a"]
+
+
 def test_timers_are_aligned_apart_from_calls() -> None:
     """They take no ordinal of the calls, and where they stand among them says nothing."""
     recorded = [item("0#1", "a"), Item("timer", "", None, "0@1"), item("0#2", "b")]

@@ -4,10 +4,13 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
+from refold.replay.explain.run_on import Mismatch
+from refold.replay.reexecute.comparison import first_word
 from refold.replay.reexecute.reexecute import reexecute
 from tests.support.steps import recorded
 
@@ -72,3 +75,30 @@ def test_the_end_of_the_run_is_told_among_what_follows(tmp_path: Path, has_more:
 
     assert found.category == "args_changed"
     assert [one.category for one in found.later] == ["output_changed"] * has_more
+
+
+ASKED = {"kind": "tool", "name": "search", "arguments": {}}
+
+
+@pytest.mark.parametrize(
+    ("recorded", "now", "expected"),
+    [
+        (ASKED, ASKED | {"name": "fetch"}, "name_changed"),
+        (ASKED, ASKED | {"arguments": {"q": "a"}}, "args_changed"),
+        (ASKED, {"kind": "note"}, "kind_changed"),
+        (ASKED, None, "missing_call"),
+        (None, ASKED, "missing_call"),
+    ],
+)
+def test_the_first_word_for_two_lines_is_of_them_alone(
+    recorded: Any, now: Any, expected: str
+) -> None:
+    """What takes its process with it gets no further; of the end of a run it is another one."""
+    mismatch = Mismatch(
+        event_kind="tool.called", call="0#1", now=None, recorded=None, recorded_data=None,
+        last=(), file="", line=0, has_ended=False,
+    )  # fmt: skip
+    ended = attrs.evolve(mismatch, event_kind="", has_ended=True)
+
+    assert first_word(mismatch, recorded, now) == expected
+    assert first_word(ended, recorded, now) == "unconsumed"

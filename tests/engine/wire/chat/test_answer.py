@@ -146,11 +146,13 @@ def test_halves_of_a_character_are_put_together() -> None:
     assert found.message == {"role": "assistant", "content": "a\U0001f600"}
 
 
-def test_further_choices_stand_beside_the_first() -> None:
-    """In order of their index."""
+@pytest.mark.parametrize("places", [({"index": 1}, {"index": 0}), ({}, {}), ({}, {"index": "1"})])
+def test_further_choices_stand_beside_the_first(places: tuple[dict[str, Any], ...]) -> None:
+    """In order of their index; some servers leave it out, and then as they stand."""
+    texts = "ba" if places[0] else "ab"
     choices = [
-        {"index": at, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-        for at, text in ((1, "b"), (0, "a"))
+        {"message": {"role": "assistant", "content": text}, "finish_reason": "stop", **place}
+        for text, place in zip(texts, places, strict=True)
     ]
 
     found = read_body("chat", {"choices": choices})

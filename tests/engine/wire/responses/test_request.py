@@ -63,6 +63,14 @@ def test_instructions_and_a_system_item_are_not_the_same() -> None:
     assert asked([], instructions=None) == []
 
 
+def test_what_has_no_known_shape_is_a_parameter() -> None:
+    """Nothing of a request is lost, and none of it is taken for something that was said."""
+    found = responses.asked({"input": 7, "instructions": ["Be brief"]})
+
+    assert found.messages == ()
+    assert found.parameters == {"input": 7, "instructions": ["Be brief"]}
+
+
 def test_neighbouring_items_of_the_assistant_are_one_message() -> None:
     """As one answer has them; a text and calls with nothing beside them need no original."""
     items = [
