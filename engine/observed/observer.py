@@ -179,7 +179,12 @@ class Observer:
         return thread
 
     def _continued(self, asked: Asked, whose: Whose, before: Thread) -> Thread:
-        """Begin the conversation that another one is from here on; what it asked for stays open."""
+        """Begin the conversation that another one is from here on.
+
+        What that one asked for and handed over may go on in the background, all else is done.
+        """
+        before.is_past = True
+        before.away += [call for call in before.open.values() if call.delegated and not call.opened]
         above = before.scope.rpartition("/")[0]
         beside = next((one for one in self._threads if one.scope == above), None)
         thread = self._threads.begin(asked, beside, whose)

@@ -55,7 +55,7 @@ def opener_of(
         (thread, call)
         for thread in threads
         for call in thread.open.values()
-        if not _ANSWERS.fullmatch(call.tool)
+        if not thread.is_past and not _ANSWERS.fullmatch(call.tool)
     ]
     for thread, call in calls:
         if call.delegated is not None and call.id in results:

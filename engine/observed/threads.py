@@ -70,6 +70,8 @@ class Thread:
     away: list[UnansweredCall] = attrs.field(factory=list)
     """Calls that handed work over and were answered at once, with no conversation seen yet: of
     agents that run in the background."""
+    is_past: bool = False
+    """Whether it goes on as another: no call of it waits any more."""
 
     def next_key(self) -> str:
         """Return the next call key of this conversation's scope."""

@@ -125,6 +125,10 @@ class _Reading:
         self._texts: dict[str, str] = {}
         """By scope: the key of a delegation in the text of its last answer."""
         self._openings: dict[str, _Opening] = {"": _Opening()}
+        self._scopes: dict[int, str] = {}
+        """By entry: the conversation that it belongs to."""
+        self._past: set[str] = set()
+        """Conversations that went on as others."""
         self._ends: dict[str, str] = {}
         """By open request: the chain digest of all that was asked."""
 
@@ -154,6 +158,8 @@ class _Reading:
                 self._finished = finished
             case events.Extension(kind=kind, data=data) if kind == CONVERSATION:
                 self._begun(data)
+                if data.get("how") == "continues" and entry.cause is not None:
+                    self._past.add(self._scopes.get(entry.cause, ""))
             case events.Extension(kind=kind, data=data) if kind == MESSAGES:
                 self._chain(data["predecessor"], data["added"])
             case events.ModelAsked() as asked:
@@ -181,7 +187,7 @@ class _Reading:
         )
 
     def _talk(self, call: str, entry: Entry) -> _Talk:
-        scope = scope_of(call)
+        scope = self._scopes[entry.seq] = scope_of(call)
         talk = self._talks.setdefault(scope, _Talk(scope))
         talk.clock(entry)
         return talk
@@ -274,7 +280,8 @@ class _Reading:
             if call.delegates and scope_of(call.key) == scope and call.key not in opened
         ]
         nodes = [self._node(talk, depth) for talk in talks]
-        return (*nodes, *(_leaf(call, depth) for call in leaves))
+        is_past = scope in self._past  # what goes on knows what came of its calls
+        return (*nodes, *(_leaf(call, depth, is_past=is_past) for call in leaves))
 
     def _node(self, talk: _Talk, depth: int) -> RunNode:
         children = self._below(talk.scope, depth + 1)
@@ -327,7 +334,7 @@ def _brief(arguments: Mapping[str, Any]) -> str:
     return next((said for name in _TASKS if isinstance(said := arguments.get(name), str)), "")
 
 
-def _leaf(call: _Call, depth: int) -> RunNode:
+def _leaf(call: _Call, depth: int, *, is_past: bool) -> RunNode:
     return RunNode(
         name=call.agent or call.tool,
         agent=call.agent,
@@ -336,7 +343,7 @@ def _leaf(call: _Call, depth: int) -> RunNode:
         call=call.key,
         depth=depth,
         how=OBSERVED,
-        status=call.status,
+        status="completed" if is_past and call.status == UNFINISHED else call.status,
         log_state="none",
     )
 

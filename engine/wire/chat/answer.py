@@ -25,6 +25,7 @@ COUNTS: Final = Counts(
     input=("prompt_tokens",),
     output=("completion_tokens",),
     read="prompt_tokens_details/cached_tokens",
+    written="prompt_tokens_details/cache_write_tokens",
     reasoning="completion_tokens_details/reasoning_tokens",
 )
 STOPS: Final = {"function_call": "tool_calls"}

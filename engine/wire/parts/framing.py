@@ -13,8 +13,10 @@ import json
 import re
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
+
+import attrs
 
 from refold.engine.wire.parts.notation import object_in
 from refold.engine.wire.parts.sse import EVENT_BYTES_MAX, ServerEvent
@@ -29,6 +31,39 @@ _VALUE: Final = struct.Struct("!BH")
 _TEXT: Final = 7
 """The type of a header's value that is a text: Bedrock sends no other."""
 _BROKEN: Final = ServerEvent("", b"", is_given_up=True)
+_FAULTS: Final = (ValueError, IndexError, struct.error)
+"""Of what is no frame."""
+
+
+@attrs.frozen
+class _Frame:
+    headers: dict[str, str]
+    content: bytes
+    whole: bytes
+    """All of its bytes."""
+
+    def event(self) -> ServerEvent | None:
+        """Return what it says; an exception as the error event of Anthropic's own streams."""
+        said = object_in(self.content) or {}
+        if self.headers.get(":message-type", "event") != "event":
+            kind = self.headers.get(":exception-type") or self.headers.get(":error-code", "")
+            message = text_of(said.get("message")) or self.headers.get(":error-message") or kind
+            error = {"type": "error", "error": {"type": kind, "message": message}}
+            return ServerEvent("error", json.dumps(error).encode())
+        if not isinstance(said.get("bytes"), str):
+            return None
+        return ServerEvent(self.headers.get(":event-type", ""), base64.b64decode(said["bytes"]))
+
+    def without(self, scrub: Callable[[bytes], bytes]) -> bytes:
+        """Return it with its event scrubbed: made anew if that says something else."""
+        said = object_in(self.content) or {}
+        if not isinstance(said.get("bytes"), str):
+            kept = scrub(self.content)
+            return self.whole if kept == self.content else _framed(self.headers, kept)
+        plain = base64.b64decode(said["bytes"])
+        kept = scrub(plain)
+        packed = {**said, "bytes": base64.b64encode(kept).decode()}
+        return self.whole if kept == plain else _framed(self.headers, json.dumps(packed).encode())
 
 
 class FrameParser:
@@ -40,20 +75,35 @@ class FrameParser:
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
         """Return the events that these bytes end; never raises."""
-        found: list[ServerEvent] = []
         if self._is_broken:
-            return found
-        self._held += chunk
+            return []
+        found: list[ServerEvent] = []
         try:
-            found.extend(filter(None, map(_event_of, self._frames())))
-        except (ValueError, IndexError, struct.error):
+            found.extend(filter(None, (frame.event() for frame in self._frames(chunk))))
+        except _FAULTS:
             self._is_broken = True
             self._held.clear()
             found.append(_BROKEN)
         return found
 
-    def _frames(self) -> Iterator[tuple[dict[str, str], bytes]]:
-        """Yield the headers and the content of each frame that is whole."""
+    def scrubbed(self, chunk: bytes, scrub: Callable[[bytes], bytes]) -> bytes:
+        """Return the frames that these bytes end, their events scrubbed; what is none as it is."""
+        found: list[bytes] = []
+        try:
+            found.extend(frame.without(scrub) for frame in self._frames(chunk))
+        except _FAULTS:
+            found.append(self.rest())
+        return b"".join(found)
+
+    def rest(self) -> bytes:
+        """Return what came and is no whole frame."""
+        rest = bytes(self._held)
+        self._held.clear()
+        return rest
+
+    def _frames(self, chunk: bytes) -> Iterator[_Frame]:
+        """Yield each frame that is whole."""
+        self._held += chunk
         while len(self._held) >= _PRELUDE.size:
             size, headers, crc = _PRELUDE.unpack_from(self._held)
             is_one = _PRELUDE.size + headers + _CRC.size <= size <= EVENT_BYTES_MAX
@@ -62,11 +112,12 @@ class FrameParser:
             if len(self._held) < size:
                 return
             frame = bytes(self._held[:size])
-            del self._held[:size]
             content = frame[_PRELUDE.size : -_CRC.size]
             if _CRC.unpack(frame[-_CRC.size :]) != (zlib.crc32(frame[: -_CRC.size]),):
                 raise ValueError("a frame with another sum")
-            yield dict(_headers(content[:headers])), content[headers:]
+            found = _Frame(dict(_headers(content[:headers])), content[headers:], frame)
+            del self._held[:size]
+            yield found
 
 
 def _headers(content: bytes) -> Iterator[tuple[str, str]]:
@@ -80,27 +131,17 @@ def _headers(content: bytes) -> Iterator[tuple[str, str]]:
         yield name.decode(), value.decode()
 
 
-def _event_of(frame: tuple[dict[str, str], bytes]) -> ServerEvent | None:
-    """Return what a frame says; an exception as the error event of Anthropic's own streams."""
-    headers, content = frame
-    said = object_in(content) or {}
-    if headers.get(":message-type", "event") != "event":
-        kind = headers.get(":exception-type") or headers.get(":error-code", "")
-        message = text_of(said.get("message")) or headers.get(":error-message") or kind
-        error = {"type": "error", "error": {"type": kind, "message": message}}
-        return ServerEvent("error", json.dumps(error).encode())
-    if not isinstance(said.get("bytes"), str):
-        return None
-    return ServerEvent(headers.get(":event-type", ""), base64.b64decode(said["bytes"]))
-
-
 def frame_of(event: Any) -> bytes:
     """Return the frame of one event of a model, as Bedrock sends it."""
     content = json.dumps({"bytes": base64.b64encode(json.dumps(event).encode()).decode()}).encode()
     given = {":event-type": "chunk", ":content-type": "application/json", ":message-type": "event"}
+    return _framed(given, content)
+
+
+def _framed(given: dict[str, str], content: bytes) -> bytes:
+    pairs = [(name.encode(), value.encode()) for name, value in given.items()]
     headers = b"".join(
-        bytes([len(name)]) + name.encode() + _VALUE.pack(_TEXT, len(value)) + value.encode()
-        for name, value in given.items()
+        bytes([len(name)]) + name + _VALUE.pack(_TEXT, len(value)) + value for name, value in pairs
     )
     size = _PRELUDE.size + len(headers) + len(content) + _CRC.size
     lengths = struct.pack("!II", size, len(headers))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Literal
 
 from refold.engine.encoding.canonical import Json
+from refold.engine.wire.parts.framing import FRAMES, FrameParser
 
 End = Literal["whole", "cut"]
 """`whole`: to its end · `cut`: the connection broke, or the program left."""
@@ -47,6 +48,7 @@ class Wire:
     """Takes one answer as it comes, and hands over its parts, without secrets.
 
     A secret may lie across chunks, so `scrub` gets a part whole, and no part ends inside of one.
+    Of frames, it gets each event, and each is kept whole.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Wire:
     ) -> None:
         self._keep = keep
         self._scrub = scrub
+        self._frames: FrameParser | None = None
         self._head: dict[str, Json] = {}
         self._chunks: list[tuple[bytes, int]] = []
         self._held = 0
@@ -62,9 +65,13 @@ class Wire:
     def head(self, status: int, headers: Mapping[str, str]) -> None:
         """Take the status and the headers that are kept."""
         self._head = {"status": status, "headers": dict(headers)}
+        if headers.get("content-type", "").startswith(FRAMES):
+            self._frames = FrameParser()
 
     def chunk(self, content: bytes, at_ms: int) -> None:
         """Take some bytes; an empty chunk is none."""
+        if self._frames is not None:
+            content = self._frames.scrubbed(content, self._scrub)
         if not content:
             return
         self._chunks.append((content, at_ms))
@@ -74,6 +81,8 @@ class Wire:
 
     def end(self, end: End) -> None:
         """Take the end: the last part is handed over."""
+        if self._frames is not None and (rest := self._frames.rest()):
+            self._chunks.append((rest, self._chunks[-1][1] if self._chunks else 0))
         self._close(self._chunks, {"end": end})
 
     def _close_some(self) -> None:

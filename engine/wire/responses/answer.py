@@ -25,6 +25,7 @@ COUNTS: Final = Counts(
     input=("input_tokens",),
     output=("output_tokens",),
     read="input_tokens_details/cached_tokens",
+    written="input_tokens_details/cache_write_tokens",
     reasoning="output_tokens_details/reasoning_tokens",
 )
 _STOPS: Final = {"completed": "stop", "max_output_tokens": "length"}

@@ -22,12 +22,17 @@ from refold.engine.wire.parts.spelled import (
 
 
 def _response(asked: Asked, answered: ModelAnswered, status: str, output: Json) -> dict[str, Any]:
-    said, given = answered.usage.output_tokens, answered.usage.input_tokens
+    counts = answered.usage
+    said, given = counts.output_tokens, counts.input_tokens
+    cached = {
+        "cached_tokens": counts.cache_read_tokens or 0,
+        "cache_write_tokens": counts.cache_write_tokens or 0,  # wanted since openai 3
+    }
     usage = {
         "input_tokens": given,
-        "input_tokens_details": {"cached_tokens": answered.usage.cache_read_tokens or 0},
+        "input_tokens_details": cached,
         "output_tokens": said,
-        "output_tokens_details": {"reasoning_tokens": answered.usage.reasoning_tokens or 0},
+        "output_tokens_details": {"reasoning_tokens": counts.reasoning_tokens or 0},
         "total_tokens": given + said,
     }
     return {

@@ -62,7 +62,7 @@ def test_a_spelled_answer_is_read_as_it_was_meant(api: str, name: str, streamed:
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("name", ANSWERS)
-@pytest.mark.parametrize("api", ["chat", "messages"])
+@pytest.mark.parametrize("api", APIS)
 def test_a_spelled_answer_is_what_the_sdk_of_its_provider_expects(
     api: str,
     name: str,
@@ -71,7 +71,9 @@ def test_a_spelled_answer_is_what_the_sdk_of_its_provider_expects(
     """Each member that a provider always sends."""
     chat = pytest.importorskip("openai.types.chat")
     anthropic = pytest.importorskip("anthropic.types")
+    responses = pytest.importorskip("openai.types.responses")
     types = {
+        "responses": (responses.Response, responses.ResponseStreamEvent),
         "chat": (chat.ChatCompletion, chat.ChatCompletionChunk),
         "messages": (anthropic.Message, anthropic.RawMessageStreamEvent),
     }

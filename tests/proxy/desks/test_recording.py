@@ -1,5 +1,6 @@
 """Each request and each answer is written down as it passed, whole, in order, and without fault."""
 
+import base64
 import json
 import socket
 import threading
@@ -10,11 +11,13 @@ import pytest
 
 import refold
 from refold.engine.log import read_entries
+from refold.engine.wire.parts.framing import FRAMES, FrameParser, frame_of
 from refold.engine.wire.parts.remembered import Remembered
 from refold.proxy.desks.keys import ADDRESS, Secrets
 from refold.proxy.desks.recording import asked_of
 from refold.proxy.http.turns import Incoming
 from tests.support.proxied import (
+    KEY,
     TIMEOUT_SECONDS,
     RawServer,
     all_bytes,
@@ -252,6 +255,42 @@ def test_a_secret_that_a_stream_says_in_pieces_is_in_no_piece(tmp_path: Path) ->
     assert wire["text"] == second
     assert "It is [redacted:key], yes" in second
     assert key[5:10] not in second
+
+
+@pytest.mark.parametrize("words", [1, 1500])
+def test_a_secret_in_a_frame_is_taken_out_and_the_frame_made_anew(
+    words: int, tmp_path: Path
+) -> None:
+    """Of Bedrock's streams, however long: lengths and sums are those of what is kept."""
+    log, key = tmp_path / "run.jsonl", KEY["authorization"].removeprefix("Bearer ")
+    texts = [*["A word. "] * words, f"It is {key}, yes. ", *["A word. "] * words]
+    deltas = [{"type": "text_delta", "text": text} for text in texts]
+    frames = [
+        {"type": "message_start", "message": {"role": "assistant", "usage": {"input_tokens": 1}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        *({"type": "content_block_delta", "index": 0, "delta": delta} for delta in deltas),
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+        {"type": "message_stop"},
+    ]
+    content = b"".join(map(frame_of, frames))
+    head = f"HTTP/1.1 200 OK\r\ncontent-type: {FRAMES}\r\ncontent-length: {len(content)}\r\n\r\n"
+    asking = {"anthropic_version": "bedrock-2023-05-31", "max_tokens": 9, "messages": []}
+    path = "/openai/model/a/invoke-with-response-stream"
+    with RawServer(answering(head.encode() + content)) as server, recorded(log, server.url) as base:
+        assert said(base, asking, path=path)[1] == content
+    with replayed(log) as (base, _):
+        second = said(base, asking, path=path)[1]
+
+    read = [json.loads(event.data) for event in FrameParser().feed(second)]
+    heard = "".join(each["delta"].get("text", "") for each in read if "delta" in each)
+    assert heard.replace("A word. ", "") == "It is [redacted:authorization], yes. "
+    assert data_of(log, "model.answered")[0]["status"] == "ok"
+    packed = [base64.b64encode(b"x" * at + key.encode())[8:20] for at in range(3)]
+    assert not any(each in all_bytes(log) for each in (key.encode(), *packed))
+    if words > 1:
+        assert len(data_of(log, "x-refold.wire")) > 1
+        assert len(read) == len(frames)
 
 
 _SAID = b'data: {"choices":[{"index":0,"delta":{"content":"Snow."},"finish_reason":"stop"}]}\n\n'

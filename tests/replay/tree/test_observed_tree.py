@@ -220,3 +220,27 @@ def test_what_is_asked_beside_the_work_is_no_agent(tmp_path: Path) -> None:
 
     assert (beside.name, beside.tool, agent.name, agent.tool) == ("You choose.", "", "sea", "hand")
     assert Profile.in_rules({"profile": known.as_json()}).asides == known.asides
+
+
+def test_what_a_session_handed_over_before_it_was_made_shorter_is_done(tmp_path: Path) -> None:
+    """It goes on, so it has what came of it; what begins then is not below it."""
+    boss, summary = system("You lead."), "Summary of our previous conversation: six."
+    before = talk(boss, user("Plan."), says("", task("t1", BRIEF), ("b1", "bash", {"do": "ls"})))
+    after = talk(boss, user(summary), says("fine"))
+    title = talk(system("You write titles."), user("Plan a day"), says("Bergen"))
+
+    first, second, other = tree(tmp_path, [*before, *after, *title]).children
+
+    assert [(leaf.how, leaf.status) for leaf in first.children] == [("observed", "completed")]
+    assert (second.how, second.children, other.how) == ("continues", (), "")
+
+
+def test_what_was_handed_over_before_may_ask_later(tmp_path: Path) -> None:
+    """An agent in the background is found below the call that began it."""
+    boss, summary = system("You lead."), "Summary of our previous conversation: six."
+    before = talk(boss, user("Plan."), says("", task("t1", BRIEF)))
+    after = talk(boss, user(summary), says("fine"))
+
+    first, _ = tree(tmp_path, [*before, *after, *SCOUT]).children
+
+    assert [(each.name, each.how) for each in first.children] == [("scout", "prompt")]

@@ -43,6 +43,10 @@ def test_cached_tokens_are_counted_apart_and_in_the_input() -> None:
             "output_tokens_details": {"reasoning_tokens": 3},
         }
     )
+    writing = {"prompt_tokens_details": {"cache_write_tokens": 2}}
+    assert CHAT.usage(writing).cache_write_tokens == 2
+    writing = {"input_tokens_details": {"cache_write_tokens": 2}}
+    assert RESPONSES.usage(writing).cache_write_tokens == 2
     assert chat == responses
     assert (chat.cache_read_tokens, chat.reasoning_tokens, chat.cache_write_tokens) == (4, 3, None)
 

@@ -48,6 +48,24 @@ def test_frames_are_read_whole_from_any_chunks(events: list[Any], cuts: list[int
     assert [json.loads(event.data) for event in found] == events
 
 
+@given(OBJECTS, st.binary(max_size=40), st.lists(st.integers(0), max_size=5))
+def test_frames_pass_scrubbed_and_whole(events: list[Any], torn: bytes, cuts: list[int]) -> None:
+    """What has no secret to the byte; what follows the last frame as it came."""
+    content = b"".join(map(frame_of, events)) + torn
+    places = sorted({0, len(content), *(cut % (len(content) + 1) for cut in cuts)})
+    parser, other = FrameParser(), FrameParser()
+    chunks = [content[a:b] for a, b in pairwise(places)]
+    passed = [parser.scrubbed(chunk, bytes) for chunk in chunks]
+    changed = [
+        other.scrubbed(chunk, lambda each: each.replace(b"b", b"[gone]")) for chunk in chunks
+    ]
+
+    assert b"".join(passed) + parser.rest() == content
+    found = FrameParser().feed(b"".join(changed) + other.rest())
+    said = [json.loads(event.data) for event in found[: len(events)]]
+    assert said == json.loads(json.dumps(events).replace("b", "[gone]"))
+
+
 @given(OBJECTS, st.lists(st.integers(0), max_size=5), st.sampled_from([None, 1]))
 def test_an_array_is_read_whole_from_any_chunks(
     events: list[Any], cuts: list[int], indent: int | None
