@@ -12,6 +12,7 @@ import functools
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ from refold.engine.log.pack import opened
 from refold.engine.ports.ports import Program, Reference
 from refold.engine.ports.programs import load, names_shipped, program_name
 from refold.replay.audit.verify import verify
-from refold.replay.bulk.processes import Row, in_processes
+from refold.replay.bulk.executors import on_executor, slots
+from refold.replay.bulk.processes import OnRow, Row, in_processes
 from refold.replay.bulk.report import BulkReport, LogResult, Result, is_bad, not_run
 from refold.replay.explain.divergence import HEADLINES
 from refold.replay.index.guarantee import is_observed
@@ -149,7 +151,7 @@ def replay_row(given: Path, reexecute: Callable[[Path, str], ReplayReport]) -> L
         return _bad(given, program, "program needed", error)
     except (LogError, LogMissing, LogNameRefused) as error:
         if isinstance(error, LogDamaged | LogUnsupported):
-            error.path = _shown(given, Path(error.path))
+            error.path = shown(given, Path(error.path))
         return _bad(given, program, "damaged", error)
     except RefoldError as error:
         return _bad(given, program, "refused", error)
@@ -166,22 +168,26 @@ def _program_of(path: Path) -> str:
 
 
 def _refuse_damage(path: Path) -> None:
-    beside = _listed(path.parent, path.parent.stat().st_mtime_ns)
+    beside = listed(path)
     found = verify(path, beside=beside).damage
     damage = next((one for one in found if one.what != TORN_TAIL), None)
     if damage is not None:
         raise damage.as_error()
 
 
+def listed(log: Path) -> Folder:
+    """Return what lies beside a log, listed once for thousands of them, and anew after a change."""
+    return _listed(log.parent, log.parent.stat().st_mtime_ns)
+
+
 @functools.lru_cache(maxsize=1)
 def _listed(folder: Path, _changed_ns: int) -> Folder:
-    """Return a folder's logs, listed once for thousands of them, and anew where one was added."""
     return Folder(folder)
 
 
 def _row(given: Path, program: str, report: ReplayReport) -> LogResult:
     divergences = tuple(
-        attrs.evolve(divergence, log=_shown(given, Path(divergence.log)))
+        attrs.evolve(divergence, log=shown(given, Path(divergence.log)))
         for divergence in report.divergences
     )
     first = divergences[0] if divergences else None
@@ -204,7 +210,7 @@ def _row(given: Path, program: str, report: ReplayReport) -> LogResult:
     )
 
 
-def _shown(given: Path, log: Path) -> str:
+def shown(given: Path, log: Path) -> str:
     """Return how a log is named to people: one of a packed file never by where it was unpacked."""
     return f"{given}:{log.name}" if given.suffix == PACKED_SUFFIX else str(log)
 
@@ -240,6 +246,7 @@ def replay_logs(
     jobs: int | None = None,
     fail_fast: bool = False,
     timeout_seconds: float | None = None,
+    executor: Executor | None = None,
     on_verdict: OnVerdict = lambda _row: None,
 ) -> BulkReport:
     """Re-execute `logs` and report on each, in their order.
@@ -249,24 +256,23 @@ def replay_logs(
         execute: What re-executes one of them.  As a reference, in processes of their own; as a
             function, and where what the reference names cannot be imported elsewhere, in this
             process, one after the other.
-        jobs: How many at a time; by default as many as there are processors.
+        jobs: How many at a time; by default as many as there are processors, or as the executor
+            takes.
         fail_fast: Start none after the first that is not identical, and end those that run.
         timeout_seconds: Wall time that one log may take, in a process of its own; by default it
             has no end.
+        executor: What takes the logs in chunks, in place of this machine.
         on_verdict: Is called for each log that is done, in the order in which they are.
 
     Raises:
         UsageError: `jobs` is less than 1, or `timeout_seconds` not more than 0; or a log would
-            have to be ended that is re-executed in this process.
+            have to be ended, or be given to an executor, that is re-executed in this process; or
+            the executor cannot take them.
         ProgramNotFound: what the reference names cannot be imported.
     """
-    if jobs is not None and jobs < 1:
-        raise UsageError(f"jobs: expected 1 or more, found {jobs}")
-    if timeout_seconds is not None and timeout_seconds <= 0:
-        raise UsageError(f"timeout_seconds: expected more than 0, found {timeout_seconds:g}")
+    check_bounds(jobs, timeout_seconds)
     began = time.monotonic()
     if isinstance(execute, Reference):
-        most = min(jobs or processors(), len(logs))
         rows: dict[int, LogResult] = {}
 
         def take(index: int, row: Row) -> None:
@@ -274,18 +280,49 @@ def replay_logs(
             on_verdict(rows[index])
 
         bounds: dict[str, Any] = {"fail_fast": fail_fast, "timeout_seconds": timeout_seconds}
-        printed = in_processes(logs, execute, take, jobs=most, **bounds)
+        most, printed = in_parallel(logs, execute, take, executor=executor, jobs=jobs, **bounds)
         if printed is not None:
             told = tuple(rows[index] for index in range(len(logs)))
             return BulkReport(logs=told, seconds=_since(began), jobs=most, printed=printed)
-    if timeout_seconds is not None:
+    if timeout_seconds is not None or executor is not None:
+        option = "executor" if executor is not None else "timeout_seconds"
         raise UsageError(
-            "timeout_seconds: programs and tools that no other process can import are re-executed "
-            "in this one, where nothing can end them"
+            f"{option}: programs, tools and sessions that no other process can import are "
+            "re-executed in this one alone, where nothing can end them; define them at the top of "
+            "a module or a file, or name them: module:name, file.py:name"
         )
     here: Execute = load(execute) if isinstance(execute, Reference) else execute
     told = _here(logs, here, on_verdict, fail_fast=fail_fast)
     return BulkReport(logs=told, seconds=_since(began), jobs=1)
+
+
+def check_bounds(jobs: int | None, timeout_seconds: float | None) -> None:
+    """Refuse what is no number of logs, and no time.
+
+    Raises:
+        UsageError: `jobs` is less than 1, or `timeout_seconds` not more than 0.
+    """
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"jobs: expected 1 or more, found {jobs}")
+    if timeout_seconds is not None and timeout_seconds <= 0:
+        raise UsageError(f"timeout_seconds: expected more than 0, found {timeout_seconds:g}")
+
+
+def in_parallel(
+    logs: Sequence[Path],
+    execute: Reference,
+    on_row: OnRow,
+    *,
+    executor: Executor | None,
+    jobs: int | None,
+    **bounds: Any,
+) -> tuple[int, str | None]:
+    """Return how many logs were judged at a time, and what was printed; see `in_processes`."""
+    if executor is not None:
+        most = jobs or slots(executor) or processors()
+        return most, on_executor(logs, execute, on_row, executor, jobs=most, **bounds)
+    most = min(jobs or processors(), len(logs))
+    return most, in_processes(logs, execute, on_row, jobs=most, **bounds)
 
 
 def _here(

@@ -49,6 +49,9 @@ _PRINTED_MAX: Final = 4 * 1024 * 1024
 _PIECES: Final = 8
 """What a helper that died left is done again in so many pieces, down to the log that ends it."""
 
+VERIFIED: Final = "verified"
+"""The result of a log of which nothing but whether it is sound was asked."""
+
 Row = dict[str, Any]
 """What became of one log, as JSON: it has a `result`, the `log` as it was given, and `seconds`."""
 
@@ -371,7 +374,7 @@ class _Helper:
             os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
-_WELL: Final = ("identical", "command needed")
+_WELL: Final = ("identical", "command needed", VERIFIED)
 
 
 def _surroundings(process: psutil.Process) -> tuple[object, ...]:

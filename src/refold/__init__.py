@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         replay_all as replay_all,
         resume as resume,
         sensitivity as sensitivity,
+        verify_all as verify_all,
     )
     from refold.engine.encoding.secret import Secret as Secret
     from refold.engine.errors import (
@@ -89,7 +90,7 @@ lazily(
     {
         "api": (
             "drift explore fork open_ends record record_async reexecute replay_all resume "
-            "sensitivity"
+            "sensitivity verify_all"
         ),
         "engine.encoding.secret": "Secret",
         "engine.errors": (

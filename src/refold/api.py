@@ -37,10 +37,14 @@ from refold.engine.runners.recording import record_async as _record_async
 from refold.options import Tools, checked, shown
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from refold.engine.events.limits import Limits
     from refold.engine.secrets.redaction import Redaction
-    from refold.replay.bulk.bulk import Execute, Programs
+    from refold.replay.audit.verify import Verification
+    from refold.replay.bulk.bulk import Execute, OnVerdict, Programs
     from refold.replay.bulk.report import BulkReport
+    from refold.replay.bulk.verified import OnVerification
     from refold.replay.difference.comparators import Comparator
     from refold.replay.partial.drift_report import DriftReport
     from refold.replay.partial.sources import Sources
@@ -355,6 +359,8 @@ def replay_all(
     jobs: int | None = None,
     fail_fast: bool = False,
     timeout_seconds: float | None = None,
+    executor: "Executor | None" = None,
+    on_verdict: "OnVerdict | None" = None,
 ) -> "BulkReport":
     """Re-execute many logs side by side, in processes of their own; execute nothing else.
 
@@ -366,17 +372,22 @@ def replay_all(
         session: A session with the reducers that the runs' had: each run that had one gets an
             empty one with the same.  In other processes its `factory` makes them.
         volatile: As for `reexecute`, for all logs.
-        jobs: How many logs at a time; by default as many as there are processors.  Where the
-            programs, the tools or the session can be made nowhere else, it is one, in this process.
+        jobs: How many logs at a time; by default as many as there are processors, or as the
+            executor takes.  Where the programs, the tools or the session can be made nowhere else,
+            it is one, in this process.
         fail_fast: Start none after the first that is not identical.
         timeout_seconds: Wall time that one log may take; then its row is `timed out`.
+        executor: A `concurrent.futures.Executor` that takes the logs in chunks, Python's own or a
+            cluster's (`Client.get_executor()` of Dask).  Its workers see the logs under the paths
+            that they have here, and import the programs.  The rows are the same, in the same order.
+        on_verdict: Called with each row as soon as it is known, whatever its place.
 
     Raises:
         LogMissing: a path is not there, or there are no logs.
         ProgramNotFound: a program that was passed cannot be imported.  A log whose program was
             not passed is a row that says so.
         UsageError: the call is wrong in another way; a limit of time is, where programs, tools or
-            the session can be made nowhere else.
+            the session can be made nowhere else, and an executor; or its workers see no logs.
     """
     from refold.engine.recording.nested import check_may_start  # noqa: PLC0415 - as in `reexecute`
     from refold.replay.bulk.bulk import find_logs, named, replay_logs  # noqa: PLC0415 - the same
@@ -384,10 +395,55 @@ def replay_all(
     check_may_start("replay_all")
     is_one = isinstance(paths, str | os.PathLike) or not isinstance(paths, Iterable)
     given: Any = [paths] if is_one else paths
-    ready = checked("replay_all", tools=tools, session=session, volatile=volatile)
+    spread = {"executor": executor, "on_verdict": on_verdict}
+    ready = checked("replay_all", tools=tools, session=session, volatile=volatile, **spread)
     execute = _replayer(named(program), ready["tools"], tuple(volatile), session)
     return replay_logs(
-        find_logs(given), execute, jobs=jobs, fail_fast=fail_fast, timeout_seconds=timeout_seconds
+        find_logs(given),
+        execute,
+        jobs=jobs,
+        fail_fast=fail_fast,
+        timeout_seconds=timeout_seconds,
+        executor=executor,
+        on_verdict=on_verdict or (lambda _row: None),
+    )
+
+
+def verify_all(
+    paths: "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]",
+    *,
+    jobs: int | None = None,
+    timeout_seconds: float | None = None,
+    executor: "Executor | None" = None,
+    on_verdict: "OnVerification | None" = None,
+) -> "tuple[Verification, ...]":
+    """Verify many logs and all runs below them; execute nothing.
+
+    Returns what `verify` says of each root log, in their order.  One that cannot be read is not
+    intact, and stops no other.
+
+    Args:
+        paths: As for `replay_all`.
+        jobs: How many at a time, in processes of their own; by default those are started for
+            thousands of logs only.
+        timeout_seconds: Wall time that one log may take; then it is not intact.
+        executor: As for `replay_all`.
+        on_verdict: As for `replay_all`.
+
+    Raises:
+        LogMissing: a path is not there, or there are no logs.
+        UsageError: the call is wrong in another way.
+    """
+    from refold.replay.bulk.bulk import find_logs  # noqa: PLC0415 - as in `reexecute`
+    from refold.replay.bulk.verified import verify_logs  # noqa: PLC0415 - the same
+
+    checked("verify_all", executor=executor, on_verdict=on_verdict)
+    return verify_logs(
+        find_logs([paths] if isinstance(paths, str | os.PathLike) else paths),
+        executor=executor,
+        jobs=jobs,
+        timeout_seconds=timeout_seconds,
+        on_verdict=on_verdict or (lambda _tree: None),
     )
 
 

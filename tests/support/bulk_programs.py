@@ -4,7 +4,10 @@ import json
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import Any
+
+import psutil
 
 import refold
 
@@ -102,3 +105,23 @@ async def standing(run: refold.Run, how: str) -> None:
             file.write(str(os.getpid()))
         reader, _writer = os.pipe()
         os.read(reader, 1)
+
+
+def _kill_worker(folder: str) -> None:
+    deaths = sorted(Path(folder).iterdir())
+    worker = psutil.Process(os.getppid()).parent()
+    if deaths and worker is not None:
+        deaths[0].unlink()
+        worker.kill()
+        reader, _writer = os.pipe()
+        os.read(reader, 1)  # until the process between us ends this one
+
+
+async def killing_worker(run: refold.Run, how: str) -> None:
+    """Kill the process above the one that forks, once for each file in the folder of deaths.
+
+    With `how` "kill".  On an executor, that is its worker.
+    """
+    run.annotate("here", None)
+    if how == "kill" and "BULK_DEATHS" in os.environ:
+        _kill_worker(os.environ["BULK_DEATHS"])

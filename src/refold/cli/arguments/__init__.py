@@ -6,6 +6,7 @@ Words of a command line flow in; opened logs, loaded programs and sources flow o
     logs          a LOG argument: plain or packed, and how its files are named to people
     run_list      the runs of a folder, as they look from outside
     moving        what became of runs that were pushed or pulled
+    executors     what takes the logs of an audit
     loading       tools that are named on the command line
     live          what commands share that run something live
     rehearsals    what commands share that run a recorded program again

@@ -12,6 +12,7 @@ from typing import Any, Final
 import attrs
 import click
 
+from refold.cli.arguments.executors import executor_option
 from refold.cli.arguments.foreign import (
     OnMiss,
     Pace,
@@ -59,6 +60,8 @@ Examples:
   refold replay runs/agent.jsonl -- python agent.py
   refold replay runs old.refold --jobs 4 --fail-fast --timeout 60 \\
          --program audit=app.audit:main --program survey.py:survey
+  refold replay runs --program audit.py:audit \\
+         --executor dask:tcp://scheduler:8786
 
 Exit code: 0 identical · 1 a divergence · 2 nothing to replay · 3 a log is
 damaged · 4 an outcome is missing while something is live.  Of several logs,
@@ -89,6 +92,7 @@ refused), 0.
     "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
     help="Wall time that one log may take; then it is stopped, and its row is `timed out`.",
 )  # fmt: skip
+@executor_option
 @click.option("--junit", type=LOG, metavar="FILE", help="Write the results as JUnit XML, too.")
 @click.option(
     "--html", type=LOG, metavar="FILE",
@@ -112,6 +116,7 @@ def command(
     jobs: int | None,
     fail_fast: bool,
     timeout: float | None,
+    executor: str | None,
     junit: Path | None,
     html: Path | None,
     volatile: tuple[str, ...],
@@ -159,21 +164,26 @@ def command(
     import_from_here(None, *programs)
     if junit is not None and not junit.absolute().parent.is_dir():
         raise click.UsageError(f"--junit: {output.shown_path(junit.parent)}: no such folder")
-    if html is not None and (len(logs) > 1 or logs[0].is_dir() or junit or timeout):
-        raise click.UsageError("--html is of one log: name one, without --junit and --timeout")
+    if html is not None and (len(logs) > 1 or logs[0].is_dir() or junit or timeout or executor):
+        raise click.UsageError(
+            "--html is of one log: name one, without --junit, --timeout and --executor"
+        )
     if html is not None and not html.absolute().parent.is_dir():
         raise click.UsageError(f"--html: {output.shown_path(html.parent)}: no such folder")
     way = _Way(is_all=is_all, tripwire=tripwire, volatile=volatile, session=session, html=html)
     if not is_all_recorded(**live):
-        if timeout is not None:
-            raise click.UsageError("--timeout is for what is replayed from the record alone")
+        if timeout is not None or executor is not None:
+            option = "--timeout" if timeout is not None else "--executor"
+            raise click.UsageError(f"{option} is for what is replayed from the record alone")
         return _replay_live(logs, programs, live, way, junit=junit, as_json=as_json)
     _, tools = modes_and_tools(live["tools"])
-    if len(logs) == 1 and not logs[0].is_dir() and junit is None and timeout is None:
+    is_one = len(logs) == 1 and not logs[0].is_dir()
+    if is_one and junit is None and timeout is None and executor is None:
         return _replay_one(logs[0], programs, tools, way, as_json=as_json)
     if tripwire:
         raise click.UsageError(
-            "--tripwire is for the replay of one log: name one, without --junit and --timeout"
+            "--tripwire is for the replay of one log: name one, without --junit, --timeout and "
+            "--executor"
         )
     report = replay_many.replay_many(
         logs,
@@ -184,6 +194,7 @@ def command(
         jobs=jobs,
         fail_fast=fail_fast,
         timeout_seconds=timeout,
+        executor=executor,
     )
     replay_many.tell_printed(report)
     if junit is not None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from refold.cli.arguments.executors import executor_of
 from refold.cli.arguments.loading import load_tools
 from refold.cli.arguments.logs import OpenedLog
 from refold.cli.arguments.rehearsals import replayed
@@ -76,6 +77,7 @@ def replay_many(
     jobs: int | None,
     fail_fast: bool,
     timeout_seconds: float | None = None,
+    executor: str | None = None,
 ) -> BulkReport:
     """Re-execute all logs that `paths` name.
 
@@ -97,13 +99,18 @@ def replay_many(
     execute = Reference(__name__, "replayer", given)
     done: list[LogResult] = []
     said = f"of {words.counted(len(logs), 'log')} re-executed"
-    with output.stdout_kept(), output.progress(lambda: f"{len(done):,} {said}"):
+    with (
+        executor_of(executor) as pool,
+        output.stdout_kept(),
+        output.progress(lambda: f"{len(done):,} {said}"),
+    ):
         return replay_logs(
             logs,
             execute,
             jobs=jobs,
             fail_fast=fail_fast,
             timeout_seconds=timeout_seconds,
+            executor=pool,
             on_verdict=done.append,
         )
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import attrs
 import click
 
+from refold.cli.arguments.executors import executor_of, executor_option
 from refold.cli.arguments.logs import PLACE, OpenedLog, heads_option, json_option, opened_log
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, FINE
@@ -40,6 +41,7 @@ Examples:
   refold verify runs/audit.jsonl
   refold verify runs
   refold verify runs/*.jsonl --json
+  refold verify runs --executor dask:tcp://scheduler:8786
   refold verify runs/audit.jsonl --expect-head 5859a211…
   refold verify s3://bucket/audits --heads s3://elsewhere/heads
 
@@ -51,9 +53,15 @@ Exit code: 0 all intact and complete · 3 not.
 @click.argument("logs", metavar="LOG…", type=PLACE, nargs=-1, required=True)
 @click.option("--expect-head", metavar="HASH", help="The head kept elsewhere: of one LOG only.")
 @heads_option
+@executor_option
 @json_option
 def command(
-    *, logs: tuple[Path | StoredRun, ...], expect_head: str | None, heads: str, as_json: bool
+    *,
+    logs: tuple[Path | StoredRun, ...],
+    expect_head: str | None,
+    heads: str,
+    executor: str | None,
+    as_json: bool,
 ) -> int:
     """Check logs, and those of all runs below them.
 
@@ -64,13 +72,17 @@ def command(
     LOG may be a folder, meaning all root logs below it: each is one row, and
     what is wrong with one is said below.  Of a store's URL, all runs are meant.
     """
-    is_many = any(_is_folder(log) for log in logs)
+    is_many = executor is not None or any(_is_folder(log) for log in logs)
     if expect_head is not None and (is_many or len(logs) > 1 or heads):
         raise click.UsageError("--expect-head is the head of one log; give one LOG, no --heads")
     if expect_head is not None:
         expect_head = _whole_head(expect_head)
+    if executor is not None and (heads or any(isinstance(log, StoredRun) for log in logs)):
+        raise click.UsageError("--executor is for logs in folders, without --heads")
     kept = Place(heads) if heads else None
-    if is_many:
+    if executor is not None:
+        found = _spread([log for log in logs if isinstance(log, Path)], executor)
+    elif is_many:
         found = _all_below(logs, kept)
     else:
         found = [_one(log, expect_head or _head(kept, log), is_told=not as_json) for log in logs]
@@ -133,6 +145,21 @@ def _one(given: Path | StoredRun, expect_head: str | None, *, is_told: bool) -> 
             name = shlex.quote(output.shown_path(given))
             output.hint(f"what is left of it: refold recover {name}")
     return verified
+
+
+def _spread(paths: Sequence[Path], executor: str) -> list[_Verified]:
+    """Return what is known of each root log, verified by the workers of an executor."""
+    from refold.replay.bulk.bulk import find_logs  # noqa: PLC0415 - imports what executes programs
+    from refold.replay.bulk.verified import verify_logs  # noqa: PLC0415 - the same
+
+    logs, done = find_logs(paths), list[Verification]()
+    with (
+        executor_of(executor) as pool,
+        output.progress(lambda: f"{len(done):,} of {len(logs):,} logs verified"),
+    ):
+        trees = verify_logs(logs, executor=pool, on_verdict=done.append)
+    pairs = zip(trees, logs, strict=True)
+    return [_Verified(tree, OpenedLog(log, log)) for tree, log in pairs]
 
 
 def _all_below(places: Sequence[Path | StoredRun], kept: Place | None) -> list[_Verified]:

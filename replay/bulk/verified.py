@@ -1,0 +1,116 @@
+"""Many logs verified side by side; nothing is executed (CONTRACT.md §5, §14.13).
+
+Each is a tree, judged as `refold verify LOG` would, its files named as they were given.  One that
+cannot be read, or whose verification ends its process, is not intact and stops no other.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from refold.engine.encoding.document import Document
+from refold.engine.errors import LogDamaged, LogMissing, LogUnsupported, RefoldError, UsageError
+from refold.engine.log.damage import Damage
+from refold.engine.log.names import PACKED_SUFFIX
+from refold.engine.log.pack import opened
+from refold.engine.ports.ports import Reference
+from refold.replay.audit.verify import LogReport, Verification, verify
+from refold.replay.bulk.bulk import check_bounds, in_parallel, listed, processors, shown
+from refold.replay.bulk.processes import VERIFIED, Row
+
+_LOGS_EACH: Final = 1_000
+"""So many logs repay the start of a process that verifies some of them."""
+
+OnVerification = Callable[[Verification], None]
+"""Is told what became of a tree as soon as that is known."""
+
+
+@attrs.frozen(kw_only=True)
+class VerifiedLog(Document):
+    """A tree that was verified, as it crosses processes."""
+
+    log: str
+    result: str = VERIFIED
+    seconds: float = 0.0
+    logs: tuple[LogReport, ...]
+
+
+def verifier() -> Callable[[Path], VerifiedLog]:
+    """Return what verifies one tree; called in another process."""
+    return lambda log: VerifiedLog(log=os.fspath(log), logs=verified(log).logs)
+
+
+def verify_logs(
+    logs: Sequence[Path],
+    *,
+    executor: Executor | None = None,
+    jobs: int | None = None,
+    timeout_seconds: float | None = None,
+    on_verdict: OnVerification = lambda _tree: None,
+) -> tuple[Verification, ...]:
+    """Verify each of `logs` and the logs below it, and report in their order.
+
+    Without `executor`, `jobs` and `timeout_seconds`, processes of their own are started for
+    thousands of logs only.
+
+    Raises:
+        UsageError: as `replay_logs`.
+    """
+    check_bounds(jobs, timeout_seconds)
+    if executor is None and timeout_seconds is None:
+        jobs = jobs or min(processors(), len(logs) // _LOGS_EACH) or 1
+    if executor is None and timeout_seconds is None and jobs == 1:
+        found = []
+        for log in logs:
+            found.append(verified(log))
+            on_verdict(found[-1])
+        return tuple(found)
+    trees: dict[int, Verification] = {}
+
+    def take(index: int, row: Row) -> None:
+        trees[index] = _tree_of(row)
+        on_verdict(trees[index])
+
+    execute = Reference(__name__, "verifier", {})
+    in_parallel(logs, execute, take, executor=executor, jobs=jobs, timeout_seconds=timeout_seconds)
+    return tuple(trees[index] for index in range(len(logs)))
+
+
+def _tree_of(row: Row) -> Verification:
+    if row["result"] == VERIFIED:
+        return Verification(VerifiedLog.from_json(row).logs)
+    return _unread(Path(row["log"]), row["message"], row["result"])
+
+
+def verified(given: Path) -> Verification:
+    """Return what is known of one tree, packed or not; never raises over what is in it."""
+    try:
+        with opened(given) as path:
+            if path == given and given.suffix == PACKED_SUFFIX:
+                raise UsageError(f"{given} is no packed log")  # noqa: TRY301 - told as any refusal
+            tree = verify(path, beside=listed(path) if path == given else None)
+    except RefoldError as error:
+        if isinstance(error, LogDamaged | LogMissing | LogUnsupported):
+            error.path = shown(given, Path(error.path))
+        what = "newer format" if isinstance(error, LogUnsupported) else "not a log"
+        return _unread(given, str(error), what)
+    except Exception as error:  # noqa: BLE001 - whoever can hash can write nonsense that chains
+        return _unread(given, f"{type(error).__name__}: {error}", "not a log")
+    return Verification(tuple(_named(report, given) for report in tree.logs))
+
+
+def _named(report: LogReport, given: Path) -> LogReport:
+    damage = tuple(attrs.evolve(each, path=shown(given, Path(each.path))) for each in report.damage)
+    return attrs.evolve(report, path=shown(given, Path(report.path)), damage=damage)
+
+
+def _unread(log: Path, why: str, what: str) -> Verification:
+    """Return what is known of a file that cannot be judged."""
+    found = " ".join(why.split())
+    damage = Damage(str(log), 1, 0, "a log that can be read", found, what)
+    report = LogReport(str(log), intact=False, complete=False, entries=0, head="", damage=(damage,))
+    return Verification((report,))
