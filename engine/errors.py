@@ -450,7 +450,10 @@ class SnapshotRefused(Detailed, UsageError):
 
     found: str
 
-    _text = "expected a recording, a log's path or a delegation tree, found {found}"
+    _text = (
+        "expected a recording, a log's path or a delegation tree, found {found}; of other values, "
+        "an output among them, syrupy's own fixture `snapshot` takes snapshots"
+    )
 
 
 class SliceRefused(Detailed, UsageError):

@@ -16,6 +16,7 @@ from typing import Any, Final
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from refold.engine.errors import SnapshotRefused
+from refold.engine.log.names import PACKED_SUFFIX, SUFFIX
 from refold.replay.compare.measured import Declared
 from refold.replay.testing.log_text import log_text
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree, render_text
@@ -88,6 +89,8 @@ def delegation_text(data: Any, *, tokens: bool = False) -> str:
 
 
 def _log_of(data: Any) -> str | os.PathLike[str]:
+    if isinstance(data, str) and not (data.endswith(SUFFIX) or PACKED_SUFFIX in data):
+        raise SnapshotRefused(f"the text {data[:60]!r}")
     log = data if isinstance(data, str | os.PathLike) else getattr(data, "log", None)
     if not isinstance(log, str | os.PathLike):
         raise SnapshotRefused(type(data).__name__)

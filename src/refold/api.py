@@ -120,7 +120,7 @@ def record(
     options = checked("record", **locals())  # all that was passed, and nothing else yet
     del options["check"]
     _check_program("record", program)
-    recording = _told(_record(program, input, **options))
+    recording = told(_record(program, input, **options))
     if asyncio._get_running_loop() is not None:  # noqa: SLF001 - None instead of an error
         warnings.warn(_BLOCKS, RuntimeWarning, stacklevel=2)
     if not _is_checked(check):
@@ -159,7 +159,7 @@ async def record_async(
     options = checked("record_async", **locals())  # all that was passed, and nothing else yet
     del options["check"]
     _check_program("record_async", program)
-    recording = _told(await _record_async(program, input, **options))
+    recording = told(await _record_async(program, input, **options))
     if not _is_checked(check):
         return recording
     found = await asyncio.to_thread(
@@ -174,8 +174,13 @@ _BLOCKS: Final = (
 )
 
 
-def _told(recording: Recording) -> Recording:
-    """Say on standard error that a run failed, or why a question stays open."""
+def told(recording: Recording) -> Recording:
+    """Say on standard error that a run failed, or why a question stays open.
+
+    Of a log under a hidden name nothing is said: whoever gave it that moves it (`refold.testing`).
+    """
+    if recording.log.name.startswith("."):
+        return recording
     if sys.stderr is not None:
         for question in recording.questions:
             if question.problem:

@@ -12,6 +12,7 @@ fixture: import what it needs inside of it.  The rules are CONTRACT.md §13.11 t
 import os
 import shlex
 from collections.abc import Generator, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -304,8 +305,13 @@ def log_snapshot(request: pytest.FixtureRequest) -> "SnapshotAssertion":
 
 def _snapshot(request: pytest.FixtureRequest) -> "SnapshotAssertion":
     if not request.config.pluginmanager.hasplugin("syrupy"):
-        from refold.engine.errors import ExtraMissing  # noqa: PLC0415 - only where it is raised
+        from refold.engine.errors import ExtraMissing, UsageError  # noqa: PLC0415 - as it is raised
 
+        if find_spec("syrupy"):
+            name = request.fixturename
+            raise UsageError(
+                f"{name} needs syrupy, which pytest did not load: leave out -p no:syrupy"
+            )
         raise ExtraMissing("syrupy", "pytest")
     snapshot: SnapshotAssertion = request.getfixturevalue("snapshot")
     return snapshot
@@ -449,6 +455,17 @@ def _changes(item: pytest.Item) -> Iterator[tuple[str, str]]:
     models = item.stash.get(_MODELS, None)
     if models is not None and (text := models.what_differs()):
         yield "refold: what models were asked otherwise", text
+    syrupy: Any = getattr(item.config, "_syrupy", None)
+    if syrupy and any(
+        "Recording(status=" in str(one.asserted_data) for one in _results_of(syrupy, item)
+    ):
+        yield (
+            "refold: a snapshot of a recording",
+            (
+                "A recording as a whole is another one each time and on each machine: compare its "
+                "output, or all of it with delegation_snapshot or log_snapshot"
+            ),
+        )
     for fixture, title in (("delegation_snapshot", "delegation"), ("log_snapshot", "log")):
         snapshot: Any = getattr(item, "funcargs", {}).get(fixture)
         if not getattr(snapshot, "executions", None):

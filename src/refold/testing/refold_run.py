@@ -18,13 +18,20 @@ from typing import Any, Final, Literal, NoReturn
 import attrs
 import pytest
 
-from refold.api import record, reexecute
-from refold.engine.errors import Nondeterministic, OutsideLoop, RefoldError, UsageError
+from refold.api import record, reexecute, told
+from refold.engine.errors import (
+    LogDamaged,
+    Nondeterministic,
+    OutsideLoop,
+    RefoldError,
+    UsageError,
+)
 from refold.engine.events.limits import Limits
 from refold.engine.log import scan
 from refold.engine.ports.ports import Model, Program, Reference, SessionPort, Tool
 from refold.engine.runners.recording import Recording
 from refold.engine.runners.recording import record as engine_record
+from refold.options import checked
 from refold.replay.audit.verify import verify
 from refold.replay.index.run_end import recording_of_log
 from refold.replay.reexecute.network import Allowed, NetworkWatch
@@ -45,7 +52,10 @@ Mode = Literal["none", "once", "new", "all", "rewrite", "accept"]
 LIVE: Final = ("all", "rewrite", "accept")
 """Modes that record though there is a recording; `accept` where it no longer replays."""
 _OPTIONS: Final = frozenset(
-    name for call in (record, engine_record) for name in inspect.signature(call).parameters
+    name
+    for call in (record, engine_record)
+    for name, parameter in inspect.signature(call).parameters.items()
+    if parameter.kind is parameter.KEYWORD_ONLY
 )
 """What `refold.record` takes; a replay takes it, too, and has no use for most of it."""
 
@@ -93,8 +103,8 @@ class RefoldRun:
         /,
         *,
         tools: Sequence[Tool | Callable[..., Any]] = (),
-        model: Model | None = None,
-        models: Mapping[str, Model] | None = None,
+        model: Model | str | None = None,
+        models: Mapping[str, Model | str] | None = None,
         session: SessionPort | None = None,
         limits: Limits | None = None,
         seed: str | int | None = None,
@@ -127,18 +137,30 @@ class RefoldRun:
             **options,
         }  # fmt: skip
         for option in options.keys() - _OPTIONS:
+            if option == "input":
+                raise TypeError("refold_run takes the input in second place, without a name")
             raise TypeError(f"refold_run has no argument {option!r}; refold.record neither")
-        ready = [as_tool(tool) for tool in (*self._tools, *tools)]
-        log = self._claim(name)
-        self._ways[log] = replay_command(
-            program, ready, self._base, has_session=session is not None
-        )
-        if self._is_replayed(log):
-            return self._replay(log, program, input, ready, given)
-        if self._mode == "accept" and log.exists() and session is None:  # a replay fills sessions
-            with contextlib.suppress(pytest.fail.Exception, RefoldError):
+        try:
+            checked("refold_run", tools=tools, limits=limits, seed=seed, session=session, **options)
+            ready = [as_tool(tool) for tool in (*self._tools, *tools)]
+            log = self._claim(name)
+            self._ways[log] = replay_command(
+                program, ready, self._base, has_session=session is not None
+            )
+            if self._is_replayed(log):
                 return self._replay(log, program, input, ready, given)
-        return self._record(log, program, input, ready, given)
+            if self._mode == "accept" and log.exists() and session is None:  # a replay fills it
+                with contextlib.suppress(pytest.fail.Exception, RefoldError):
+                    return self._replay(log, program, input, ready, given)
+            return self._record(log, program, input, ready, given)
+        except RefoldError as error:
+            if isinstance(error, LogDamaged) and self._mode != "all":
+                error.add_note(
+                    "Restore the recording from version control, where `recordings/** -text` in "
+                    ".gitattributes keeps its line ends; or record it anew, live:\n"
+                    f"  {self._again('accept')}"
+                )
+            raise error.with_traceback(None) from error.__cause__  # the place is the test's
 
     def __repr__(self) -> str:
         return f"refold_run({self._place.stem!r}, mode={self._mode!r})"
@@ -203,7 +225,7 @@ class RefoldRun:
             self.recorded.append(log)
         else:
             self._waiting[kept] = log
-        return attrs.evolve(recording, log=kept)
+        return told(attrs.evolve(recording, log=kept))
 
     def _unsteady(self, error: Nondeterministic, log: Path) -> Nondeterministic:
         """Keep a run that was not the same when it was run again beside the recording."""
@@ -272,7 +294,7 @@ class RefoldRun:
             first_event(log),
             argument,
             tools=[tool.name for tool in tools],
-            models={name: model.name for name, model in named.items() if model is not None},
+            models={name: _name_of(model) for name, model in named.items() if model is not None},
             limits=options["limits"],
             seed=options["seed"],
         )
@@ -287,7 +309,8 @@ class RefoldRun:
 
     def how_to_reproduce(self) -> str:
         """Return the commands that show again what this test saw; one a line."""
-        lines = [self._again(self._mode if self._waiting else "none")]
+        is_replay = all(log.exists() for log in self._used) and bool(self._used)
+        lines = [self._again("none" if is_replay and not self._waiting else self._mode)]
         kept = {log: kept for kept, log in self._waiting.items()}
         for log in self._used:
             at = kept.get(log, log)
@@ -314,6 +337,12 @@ class RefoldRun:
 
     def _if_meant(self) -> str:
         return f"{IF_MEANT}\n  {self._again('accept')}"
+
+
+def _name_of(model: Model | str) -> str:
+    """Return what a log calls a model, which may be told as text; a replay opens none."""
+    name = model if isinstance(model, str) else model.name
+    return "scripted" if name.startswith("scripted:") else name
 
 
 def _network_text(log: str, seen: Sequence[OutsideLoop]) -> str:
