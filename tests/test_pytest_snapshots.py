@@ -126,7 +126,7 @@ def test_the_command_that_is_printed_accepts_recording_and_snapshots(
     monkeypatch.chdir(suite.folder / "sub")
     suite.edit("agent", 'brief="Dig."', 'brief="Dig deeper."')
     before = stored(suite)
-    said = suite.run("..").stdout.str()
+    said = suite.run("../test_it.py::test_dig[a b]").stdout.str()
     (line,) = {
         each.strip() for each in said.splitlines() if "a b]" in each and "--refold-accept" in each
     }
@@ -170,6 +170,7 @@ def test_a_test_that_fails_for_another_reason_keeps_recording_and_snapshots(
 
     assert stored(suite) == before
     assert "updated" not in said
+    assert "one change stops" not in said
     assert "pytest 'test_it.py::test_dig[a b]' --refold-accept" in said
     assert "not kept: recordings/test_it/test_dig[tin].failed.jsonl, for the test did not" in said
 
@@ -223,3 +224,23 @@ class TestIt(unittest.TestCase):
         "TestIt.test_it.failed.jsonl"
     ]
     assert not Path(suite.recordings / "TestIt.test_it.jsonl").exists()
+
+
+def test_a_run_with_a_session_is_accepted_anew(suite: Suite) -> None:
+    """A replay would have filled its session."""
+    suite.write(
+        test_it="""
+import refold
+from agent import dig, search
+
+def test_it(refold_run):
+    assert refold_run(dig, ["tin"], tools=[search], session=refold.Session()).ok
+"""
+    )
+    suite.passes("--refold-record=once", "--snapshot-update")
+    suite.calls()
+
+    suite.passes("--refold-accept")
+
+    assert suite.calls() == ["search tin", "search gold"]
+    suite.passes()

@@ -29,6 +29,11 @@ def test_dig(refold_run, what):
     refold_run(dig, [what], tools=[search])
     refold_run(dig, [what], tools=[search], name="named")
 
+class TestOther:
+    class TestIt:
+        def test_dig(self, refold_run):
+            refold_run(dig, ["ore"], tools=[search])
+
 class TestIt:
     @pytest.mark.refold(recordings="taped")
     def test_dig(self, refold_run):
@@ -62,13 +67,14 @@ def test_what_every_test_uses_is_not_named(suite: Suite) -> None:
 def test_recordings_of_tests_that_are_gone_are_named(suite: Suite) -> None:
     """Of a case, of a test, of a file; nothing is removed, and the command that does is printed."""
     suite.edit("test_it", '"tin", ', "")
-    suite.edit("test_it", "TestIt", "TestThat")
+    suite.edit("test_it", "\nclass TestIt", "\nclass TestThat")
     (suite.folder / "test_gone.py").unlink()
     before = sorted(suite.folder.rglob("*.jsonl"))
 
     found = named(suite, ".")
 
     assert found == [
+        "recordings/test_gone/TestOther.TestIt.test_dig.jsonl",
         "recordings/test_gone/test_dig[a_b-2~53774014]-2.jsonl",
         "recordings/test_gone/test_dig[a_b-2~53774014]-named.jsonl",
         "recordings/test_gone/test_dig[a_b-2~53774014].jsonl",
@@ -151,6 +157,17 @@ def test_what_failed_of_a_test_that_is_gone_is_named_and_what_is_no_log_is_not(
     assert named(suite) == ["recordings/test_it/test_was.failed.jsonl"]
 
 
+def test_what_models_were_asked_is_its_tests(suite: Suite) -> None:
+    """`refold_models` calls its recordings otherwise."""
+    source = suite.recordings / "test_dig[tin].jsonl"
+    (suite.recordings / "test_asks.models.jsonl").write_bytes(source.read_bytes())
+    suite.write(test_it=f"{TESTS}\ndef test_asks(refold_models):\n    pass\n")
+    assert named(suite) == []
+
+    suite.write(test_it=TESTS)
+    assert named(suite) == ["recordings/test_it/test_asks.models.jsonl"]
+
+
 def test_a_test_that_may_ask_for_the_fixture_keeps_its_recording(suite: Suite) -> None:
     """By name, which only its run shows; another that has no use for it does not."""
     suite.edit("test_it", "def test_dig(refold_run, what):", "def test_dig(request, what):")
@@ -171,7 +188,7 @@ def test_workers_name_them_once(suite: Suite, pytester: pytest.Pytester) -> None
 
     _, _, below = said.partition(f"= {TITLE} =")
     assert below.count("\n'recordings/test_it/test_dig[tin].jsonl'\n") == 1
-    assert said.count("0 days  ") == 11
+    assert said.count("0 days  ") == 13
 
 
 def test_old_recordings_are_listed_with_their_age(suite: Suite) -> None:

@@ -152,6 +152,7 @@ class RefoldRun:
             if self._mode == "accept" and log.exists() and session is None:  # a replay fills it
                 with contextlib.suppress(pytest.fail.Exception, RefoldError):
                     return self._replay(log, program, input, ready, given)
+                self.explained = None  # for it is recorded anew: that stops no test
             return self._record(log, program, input, ready, given)
         except RefoldError as error:
             if isinstance(error, LogDamaged) and self._mode != "all":
