@@ -10,13 +10,14 @@ import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
-from refold.cli.arguments.logs import complain_of_unnamed, opened_log, started
+from refold.cli.arguments.logs import PLACE, complain_of_unnamed, opened_log, started
 from refold.cli.group import refold
 from refold.cli.schema.documents import schema
 from refold.engine.errors import EventMalformed, LogDamaged
 from refold.engine.log import read_entries
 from refold.engine.log.line import FIRST, NO_HASH, TRAILER, header_hash, stored_hash, trailer
 from refold.engine.log.pack import pack
+from refold.store.place import StoredRun
 from tests.support import watched
 
 
@@ -221,3 +222,9 @@ def test_every_report_of_a_watched_log_names_its_guarantee(
         text, plain = told(survey_log)
         assert "matched" not in text
         assert '"matched"' not in plain
+
+
+def test_only_what_begins_like_a_url_is_one() -> None:
+    """A path may have any characters."""
+    assert PLACE.convert("s3://bucket/a.jsonl", None, None) == StoredRun("s3://bucket", "a.jsonl")
+    assert PLACE.convert("runs/a://b.jsonl", None, None) == Path("runs/a://b.jsonl")

@@ -5,6 +5,7 @@ logs), §4.8 (stored runs), §14.9.
 """
 
 import contextlib
+import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -42,12 +43,15 @@ json_option: Final[Callable[[Command], Command]] = click.option(
 )
 
 
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
 class _Place(click.Path):
     """The type of an argument that is a file, a folder or the URL of a store."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return a path, or what the URL names."""
-        if isinstance(value, str) and "://" in value:
+        if isinstance(value, str) and _URL.match(value):
             return stored_run(value)
         return super().convert(value, param, ctx)
 
