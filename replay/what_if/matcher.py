@@ -68,8 +68,6 @@ class Matcher:
         alike = [self._requests[call] for call in self._alike.get(asked.identity, ())]
         if alike or not self._by_place:
             return _nearest(asked, alike)
-        if own is not None and own.name == asked.name:
-            return own
         near = (one for one in self._requests.values() if one.item.scope == asked.item.scope)
         return _nearest(asked, [one for one in near if one.name == asked.name])
 

@@ -47,6 +47,7 @@ def test_all_else_makes_a_difference() -> None:
     ]
 
     assert len({request_of(each).key() for each in asked}) == len(asked)
+    assert request_of(request(1, name="a", arguments=[1])).arguments == {"arguments": [1]}
 
 
 @given(JSON)

@@ -77,6 +77,7 @@ def problems(tmp_path: Path, lines: list[Line], **changed: Any) -> list[str]:
         [(CALL, "0#1"), (CALL, "0/1#1"), (BACK, "0/1#1"), (CALL, "0#2")],
         [(CALL, "0#1"), (EffectCancelled("tool"), "0#1"), (EffectLate("tool", "ok"), "0#1")],
         [(START, "0#1"), (EffectCancelled("child"), "0#1"), (END, "0#1")],
+        [(START, "0#1"), (EffectLate("child", "ok"), "0#1")],
         [(REJECTED, "0#1"), (CALL, "0#2")],
         [(LimitHit("max_children", 1, "child", 2), "0#1"), (REJECTED, "0#1")],
         [(ModelAsked("m", "", 0, [], {}), "0#1"), (ModelAnswered("ok"), "0#1")],

@@ -84,6 +84,7 @@ def test_a_parameter_more_and_one_less_are_named(tmp_path: Path) -> None:
     found = changed(tmp_path, Asked(more={"seed": 2}), before=Asked(more={"top_p": 1}))
 
     assert found.fingerprints == {"parameters /seed": ("", "2"), "parameters /top_p": ("1", "")}
+    assert "none → 2" in str(found)
 
 
 def test_another_model_is_named(tmp_path: Path) -> None:

@@ -497,6 +497,7 @@ def test_what_follows_the_first_difference_is_told_too(tmp_path: Path) -> None:
         ("output_changed", "", True),
     ]
     assert found.later_count == 3
+    assert " more" not in found.in_full()
 
 
 def test_a_branch_made_after_the_first_difference_may_follow_from_it(tmp_path: Path) -> None:
@@ -514,6 +515,7 @@ def test_later_differences_are_counted_beyond_what_is_kept(tmp_path: Path) -> No
 
     assert found.category == "missing_call"
     assert (len(found.later), found.later_count) == (100, 150)  # the output among them
+    assert found.in_full().endswith("… and 50 more")
 
 
 async def in_time(run: Run, _input: object, *, edit: str) -> None:

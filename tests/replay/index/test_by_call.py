@@ -1,16 +1,19 @@
 """A log laid out to be looked up: outcomes by call key, requests by what they ask for (§12.8)."""
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from refold.engine.encoding import digest
-from refold.engine.errors import LogDamaged, LogUnsealed
+from refold.engine.errors import LogDamaged, LogUnsealed, ToolError
 from refold.engine.events.events import ChildStarted, InputAsked, ModelAsked, ToolCalled
 from refold.engine.events.limits import Limits
 from refold.engine.program.run import Run
+from refold.engine.runners.recording import record
 from refold.replay.index.by_call import Book, asked_of, label_of
+from refold.tools.contract.tool_types import tool
 from tests.support.steps import Step, recorded
 
 EVERYTHING: list[Step] = [
@@ -120,6 +123,26 @@ def test_people_read_labels() -> None:
 
 async def _calls(run: Run, _: Any) -> Any:
     return await run.tool("search", q="a")
+
+
+def test_an_example_of_a_tool_is_a_result_and_no_failure(tmp_path: Path) -> None:
+    @tool(effect="reads")
+    def moody(q: str) -> str:
+        if q == "bad":
+            raise ValueError(q)
+        return q
+
+    async def asks(run: Run, _: Any) -> None:
+        for q in ("bad", "good"):
+            with contextlib.suppress(ToolError):
+                await run.tool("moody", q=q)
+
+    book = Book(record(asks, log=tmp_path / "a.jsonl", tools=[moody]).log)
+
+    example = book.example("moody")
+    assert example is not None
+    assert example.result == "good"
+    assert book.example("search") is None
 
 
 def test_a_book_labels_its_keys(tmp_path: Path) -> None:

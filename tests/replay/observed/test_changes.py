@@ -67,6 +67,34 @@ def test_another_interface_is_told_before_what_follows_from_it() -> None:
     assert found.cause == "another interface is spoken: chat → messages"
 
 
+DATED = ask(system("Today is 2024-01-02."), user("Plan."))
+
+
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [("Plan.", "it looks like a date"), ("Plan a day.", "part of it looks like a date")],
+)
+def test_what_could_be_ignored_is_said_of_all_or_of_a_part(question: str, told: str) -> None:
+    """With what leaves it out: matched in both, so that it says nothing of which is which."""
+    now = ask(system("Today is 2025-03-04."), user(question))
+
+    cause = change_of(DATED, now, "0/1#1").cause
+
+    assert f"; {told}" in cause
+    assert "--volatile-text" in cause
+
+
+def test_how_many_messages_more_there_are_is_said() -> None:
+    more = [user(str(at)) for at in range(3)]
+    causes = [
+        change_of(BEFORE, attrs.evolve(BEFORE, messages=(*BEFORE.messages, *more[:count])), "0/1#1")
+        .cause for count in (1, 2, 3)
+    ]  # fmt: skip
+
+    assert ["and so" in cause for cause in causes] == [False, True, True]
+    assert "and so 1 message after it" in causes[1]
+
+
 def test_tools_that_have_no_names_are_compared_by_place() -> None:
     """As of a server's own tools."""
     one, other = ask(user("x"), tools=[{"type": "a"}]), ask(user("x"), tools=[{"type": "b"}])

@@ -15,7 +15,7 @@ from refold.engine.observed.volatile import VolatileRules
 from refold.engine.secrets.redaction import Redaction
 from refold.engine.secrets.vault import Vault
 from refold.engine.wire.parts.exchange import Asked
-from refold.replay.observed.matching import Matcher, Miss
+from refold.replay.observed.matching import Matcher, Miss, likeness, likest
 from refold.replay.observed.record import RecordedTurn, read_record
 from tests.support.watched import (
     DONE,
@@ -125,6 +125,36 @@ def test_an_answer_is_served_once(tmp_path: Path) -> None:
     assert answers == [says("3"), says("5")]
     assert isinstance(found[2], Miss)
     assert (found[2].count, found[2].recorded) == (3, 2)
+
+
+def test_of_a_record_that_is_cut_off_only_what_came_before_is_served(tmp_path: Path) -> None:
+    found = read_record(
+        record(tmp_path / "a.jsonl", talk(user("a"), says("b"), user("c"), says("d")))
+    )
+    first, second = found.turns
+
+    matcher = Matcher(found, until=second.seq)
+
+    assert [matcher.has(each.asked) for each in (first, second)] == [True, False]
+
+
+def test_the_likest_is_of_the_same_interface_and_has_most_in_common(tmp_path: Path) -> None:
+    """A conversation that was told already comes after one that was not."""
+    texts = ["where is the old harbour", "where is the new museum", "nothing of that kind"]
+    found = read_record(
+        record(tmp_path / "a.jsonl", [one for text in texts for one in talk(user(text), says(""))])
+    )
+    now = ask(user("where is the new harbour now"))
+    old, new, other = (likeness(turn.asked, now) for turn in found.turns)
+
+    assert 0 <= other < min(old, new) <= max(old, new) < likeness(now, now)
+    assert likeness(attrs.evolve(now, api="messages"), now) == 0
+    assert likeness(ask(), now) < old
+    best = likest(now, found.turns, known=set())
+    assert best is found.turns[0 if old >= new else 1]
+    assert likest(now, found.turns[2:], known=set()) is None
+    assert best is not None
+    assert likest(now, found.turns, known={best.scope}) is not best
 
 
 def test_what_was_taken_out_of_the_record_stands_for_any_text(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ def test_answers_are_read_with_how_they_ended(log: Path) -> None:
     """Answered, failed, given up; the entry that ended each."""
     found = read_record(log)
 
+    assert {turn.how for turn in found.turns} == {"answered", "gone"}
     assert [turn.how for turn in found.turns].count("gone") == 1
     statuses = [turn.answer.status for turn in found.turns if turn.answer]
     assert statuses.count("error") == 1

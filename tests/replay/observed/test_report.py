@@ -59,6 +59,16 @@ def test_a_record_without_an_end_says_nothing_of_it(log: Path) -> None:
     report = replayed(log, [one.asked for one in TALK], output={"exit_code": 1, "stdout": "x"})
 
     assert report.identical
+    assert report.exit_code == 1
+
+
+def test_an_output_of_which_more_was_cut_off_is_another(log: Path) -> None:
+    """What is kept of it is the same, and how long it was is not."""
+    end = {"exit_code": 0, "stdout": "done\n", "stdout_bytes": 6}
+
+    (found,) = replayed(log, [one.asked for one in TALK], output=end).divergences
+
+    assert [one.pointer for one in found.diff] == ["/arguments/stdout_bytes"]
 
 
 def test_where_there_is_no_command_there_is_no_end(log: Path) -> None:

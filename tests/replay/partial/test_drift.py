@@ -1,5 +1,7 @@
 """A record against a run with live outcomes, call by call; rules are CONTRACT.md §12.10."""
 
+import asyncio
+import functools
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
@@ -127,6 +129,48 @@ def test_what_a_run_that_stopped_did_not_come_to_is_no_drift_of_its_own(log: Pat
     unreached = [row for row in found.calls if row.verdict == "missing"]
     assert len(unreached) > 1
     assert all(row.consequent for row in unreached)
+
+
+def test_where_nothing_is_recorded_nothing_is_the_nearest(tmp_path: Path) -> None:
+    async def quiet(_run: refold.Run, _input: Any) -> None:
+        return None
+
+    log = refold.record(quiet, log=tmp_path / "a.jsonl", tools=TOOLS, model=model()).log
+
+    (missing,) = refold.drift(log, report, sources=Sources(), tools=TOOLS).missing
+
+    assert missing.nearest == ""
+
+
+@refold.tool(effect="reads")
+async def endless() -> str:
+    """Wait for ever."""
+    await asyncio.Event().wait()
+    return ""
+
+
+def test_what_was_given_up_stays_so_and_says_why(tmp_path: Path) -> None:
+    """The record has no outcome that could be served."""
+
+    async def asks(run: refold.Run, _input: Any, *, patient: bool) -> str:
+        asked = asyncio.ensure_future(run.tool("endless"))
+        await asyncio.sleep(0)
+        if not patient:
+            asked.cancel()
+        try:
+            return str(await asked)
+        except asyncio.CancelledError:
+            return "given up"
+        except refold.ToolError as error:
+            return f"{error.code}: {error}"
+
+    impatient, patient = (functools.partial(asks, patient=one) for one in (False, True))
+    log = refold.record(impatient, log=tmp_path / "a.jsonl", tools=[endless]).log
+
+    end = refold.drift(log, patient, sources=Sources(), tools=[endless]).calls[-1]
+
+    assert "cancelled: " in end.now["output"]
+    assert "it was given up when it was recorded" in end.now["output"]
 
 
 def test_noise_is_what_two_live_runs_differ_in(log: Path) -> None:

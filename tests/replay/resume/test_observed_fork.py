@@ -70,6 +70,22 @@ def test_an_edit_of_a_tool_call_changes_its_arguments(log: Path) -> None:
     assert "Rome" in turn.parts[0]["text"]
 
 
+def test_what_is_not_edited_is_served_as_it_came(log: Path) -> None:
+    first, last = read_record(log).turns
+
+    kept = kept_record(log, None, {last.call: "It rains."}).record.turns
+
+    assert kept[0].parts == first.parts
+    assert kept[1].parts != last.parts
+
+
+def test_a_call_that_another_edit_took_away_cannot_be_edited(log: Path) -> None:
+    with pytest.raises(UsageError, match="left no such call"):
+        kept_record(
+            log, None, {"0/1#1": says("", ("c1", "weather", {})), "0/1#3": {"city": "Rome"}}
+        )
+
+
 def test_an_error_makes_a_request_fail(log: Path) -> None:
     """As the server's."""
     (turn,) = kept_record(log, None, {"0/1#1": {"error": {"message": "no"}}}).record.turns

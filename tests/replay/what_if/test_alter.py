@@ -142,6 +142,10 @@ def test_a_success_can_become_a_failure() -> None:
     assert model.status == "error"
     assert isinstance(child, ChildFinished)
     assert (child.outcome.status, child.outcome.output) == ("failed", None)
+    assert tool.error is not None
+    assert model.error is not None
+    assert child.outcome.error is not None
+    assert tool.error["code"] == model.error["code"] == child.outcome.error.code == "altered"
     assert failed_event(ChildFinished(failed("failed", "raised", "why"))) is None
     assert failed_event(InputGiven("yes")) is None
 

@@ -78,6 +78,22 @@ def test_a_moved_key_overtakes_no_more_than_it_must() -> None:
     assert moves(found, RECORDED) == (Move("f", "before", "c"),)
 
 
+def test_a_late_key_is_overtaken_by_no_more_than_it_must() -> None:
+    def holds(one: Order) -> bool:
+        return one.index("c") < one.index("a")
+
+    assert shrunk(tuple("bcdefa"), RECORDED, holds) == tuple("bcadef")
+
+
+def test_two_that_have_to_be_early_stay_two() -> None:
+    def holds(one: Order) -> bool:
+        return one.index("c") < one.index("a") and one.index("d") < one.index("b")
+
+    found = shrunk(tuple("cdaebf"), RECORDED, holds)
+
+    assert moves(found, RECORDED) == (Move("c", "before", "a"), Move("d", "before", "b"))
+
+
 def test_shrinking_comes_to_an_end() -> None:
     """A long order is not tried for ever."""
     recorded = tuple(str(number) for number in range(300))

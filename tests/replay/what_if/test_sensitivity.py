@@ -42,6 +42,32 @@ def test_what_is_returned_shows(tmp_path: Path) -> None:
     assert report.unneeded == ()
 
 
+@pytest.mark.parametrize(("times", "more"), [(3, ""), (4, " and 1 more")])
+def test_of_many_places_the_first_are_named(tmp_path: Path, times: int, more: str) -> None:
+    async def repeating(run: Run, _: Any) -> Any:
+        return [await run.tool("fetch", name="a")] * times
+
+    shown = str(altered(tmp_path, repeating).calls[0].altered)
+
+    assert shown == f"shows in /output/0, /output/1, /output/2{more}"
+
+
+@tool(effect="reads")
+def pair() -> list[int]:
+    """Return two numbers."""
+    return [1, 2]
+
+
+async def counting(run: Run, _: Any) -> Any:
+    """Looks at how many there are, not at what they are."""
+    return len(await run.tool("pair"))
+
+
+def test_a_variant_that_shows_goes_before_the_first_one(tmp_path: Path) -> None:
+    """Of a list, other members change nothing here, and fewer do."""
+    assert altered(tmp_path, counting, tools=[pair]).calls[0].verdict == "shows"
+
+
 async def searching(run: Run, _: Any) -> Any:
     """Asks for what it was told, looks at something in passing, and returns a constant."""
     found = await run.tool("fetch", name="a")
@@ -55,6 +81,7 @@ def test_what_is_asked_on_steers(tmp_path: Path) -> None:
     report = altered(tmp_path, searching)
 
     assert [one.verdict for one in report.calls] == ["steers", "nothing", "nothing"]
+    assert str(row(report, "0#2").altered) == "nothing depends on it"
     effect = row(report, "0#1").altered
     assert effect is not None
     assert effect.changed == 'fetch#3 (name="page a (altered)")'

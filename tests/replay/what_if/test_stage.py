@@ -1,5 +1,6 @@
 """Before anything is told of a run, it is rehearsed as recorded, twice, within a limit (§12.8)."""
 
+import asyncio
 import itertools
 import threading
 from pathlib import Path
@@ -27,6 +28,35 @@ def test_a_program_that_is_not_as_recorded_is_refused(tmp_path: Path) -> None:
         stage_of(log, raced).baseline()
 
     assert caught.value.divergence.category == "output_changed"
+
+
+async def thorough(run: Run, names: list[str]) -> str:
+    await asyncio.gather(*(run.tool("fetch", name=name) for name in names))
+    return "done"
+
+
+async def hasty(run: Run, names: list[str]) -> str:
+    """Ask for the same, and wait for the first alone."""
+    asked = [asyncio.ensure_future(run.tool("fetch", name=name)) for name in names]
+    await asked[0]
+    return "done"
+
+
+async def curious(run: Run, names: list[str]) -> str:
+    """Ask for more, and do not wait for it."""
+    asked = asyncio.ensure_future(run.tool("fetch", name="more"))
+    await asyncio.gather(*(run.tool("fetch", name=name) for name in names))
+    asked.cancel()
+    return "done"
+
+
+@pytest.mark.parametrize("other", [hasty, curious])
+def test_so_is_one_that_comes_to_the_same_end_in_another_way(tmp_path: Path, other: Any) -> None:
+    log = recorded(tmp_path / "a.jsonl", thorough).log
+    assert stage_of(log, thorough).baseline().how == "ended"
+
+    with pytest.raises(Diverged):
+        stage_of(log, other).baseline()
 
 
 def test_a_program_that_remembers_is_refused(tmp_path: Path) -> None:
