@@ -37,7 +37,7 @@ from refold.engine.ports.ports import Program, Reference
 from refold.engine.ports.programs import load, names_shipped, program_name
 from refold.replay.audit.verify import verify
 from refold.replay.bulk.executors import on_executor, slots
-from refold.replay.bulk.processes import OnRow, Row, in_processes
+from refold.replay.bulk.processes import NotBegun, OnRow, Row, in_processes
 from refold.replay.bulk.report import BulkReport, LogResult, Result, is_bad, not_run
 from refold.replay.explain.divergence import HEADLINES
 from refold.replay.index.guarantee import is_observed
@@ -317,12 +317,18 @@ def in_parallel(
     jobs: int | None,
     **bounds: Any,
 ) -> tuple[int, str | None]:
-    """Return how many logs were judged at a time, and what was printed; see `in_processes`."""
+    """Return how many logs were judged at a time, and what was printed.
+
+    That is `None` where a process of their own cannot import what it is to execute.
+    """
     if executor is not None:
         most = jobs or slots(executor) or processors()
         return most, on_executor(logs, execute, on_row, executor, jobs=most, **bounds)
     most = min(jobs or processors(), len(logs))
-    return most, in_processes(logs, execute, on_row, jobs=most, **bounds)
+    try:
+        return most, in_processes(logs, execute, on_row, jobs=most, **bounds)
+    except NotBegun:
+        return most, None
 
 
 def _here(

@@ -24,7 +24,7 @@ import attrs
 
 from refold.engine.errors import ProgramNotFound, RefoldError, UsageError
 from refold.engine.ports.ports import Reference
-from refold.replay.bulk.processes import OnRow, Row, in_processes, pieces
+from refold.replay.bulk.processes import PRINTED_MAX, NotBegun, OnRow, Row, in_processes, pieces
 from refold.replay.bulk.report import BAD, LogResult, not_run
 
 _FIRST: Final = 64
@@ -155,11 +155,11 @@ class _Spread:
         }
         try:
             self._running[self._executor.submit(judge, request)] = part
-        except BrokenExecutor:
+        except Exception as error:
+            if not self._pace.is_known and not isinstance(error, BrokenExecutor):
+                raise UsageError(f"executor: {error}") from error
             self._is_gone = True
             self._again.append(part)
-        except RuntimeError as error:
-            raise UsageError(f"executor: {error}") from error
 
     def _take(self, future: "Future[_Judged]", part: list[int]) -> None:
         try:
@@ -176,7 +176,7 @@ class _Spread:
             return
         self._losses = 0
         self._pace.note(judged)
-        self._printed += judged.printed
+        self._printed = (self._printed + judged.printed)[:PRINTED_MAX]
         for index, row in zip(part, judged.rows, strict=True):
             self._on_row(index, row)
             self._is_stopped |= self._bounds["fail_fast"] and row["result"] in BAD
@@ -207,10 +207,9 @@ class _Spread:
                 self._on_row(index, not_run(os.fspath(log)).as_json())
         elif left:
             told: OnRow = lambda at, row: self._on_row(left[at], row)  # noqa: E731 - one line
-            printed = in_processes(logs, self._execute, told, jobs=self._jobs, **self._bounds)
-            if printed is None:
-                raise UsageError("executor: it broke, and no process here can do the rest")
-            self._printed += printed
+            self._printed += in_processes(
+                logs, self._execute, told, jobs=self._jobs, **self._bounds
+            )
 
 
 @attrs.frozen(kw_only=True)
@@ -273,20 +272,21 @@ def judge(request: dict[str, Any]) -> _Judged:
         )
     rows: dict[int, Row] = {}
     execute = Reference(**request["execute"])
-    printed = in_processes(
-        logs,
-        execute,
-        rows.__setitem__,
-        jobs=1,
-        **request["bounds"],
-        cwd=cwd,
-        sys_path=list(dict.fromkeys([*sys.path, *request["sys_path"]])),
-    )
-    if printed is None:
+    try:
+        printed = in_processes(
+            logs,
+            execute,
+            rows.__setitem__,
+            jobs=1,
+            **request["bounds"],
+            cwd=cwd,
+            sys_path=list(dict.fromkeys([*sys.path, *request["sys_path"]])),
+        )
+    except NotBegun as error:
         raise ProgramNotFound(
             execute.name,
-            f"the worker on {socket.gethostname()} cannot import the programs and tools: install "
-            "them there, or name a file that it sees: file.py:name",
-        )
+            f"a process on {socket.gethostname()} cannot import the logs' programs and tools; "
+            f"install them there, or name a file that is seen there, file.py:name: {error}",
+        ) from None
     told = [rows[index] for index in range(len(logs))]
     return _Judged(rows=told, printed=printed, seconds=time.monotonic() - began)

@@ -45,7 +45,7 @@ _LOGS_MAX: Final = 512
 """So many logs a fork takes at most."""
 _HELPER_LOGS_MAX: Final = 16_384
 """So many logs a helper takes at most: what it holds does not grow with their number."""
-_PRINTED_MAX: Final = 4 * 1024 * 1024
+PRINTED_MAX: Final = 4 * 1024 * 1024
 _PIECES: Final = 8
 """What a helper that died left is done again in so many pieces, down to the log that ends it."""
 
@@ -59,6 +59,10 @@ OnRow = Callable[[int, Row], None]
 """Is told what became of a log, by its index, as soon as that is known."""
 
 
+class NotBegun(Exception):
+    """A helper could not import what it was to execute; says why, in a line."""
+
+
 def in_processes(
     logs: Sequence[Path],
     execute: Reference,
@@ -70,13 +74,15 @@ def in_processes(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     sys_path: Sequence[str] | None = None,
-) -> str | None:
+) -> str:
     """Re-execute `logs`, `jobs` at a time, in processes of their own; return what they printed.
 
     One that takes longer than `timeout_seconds` is killed.  A log that ends the helper itself is
-    named, and the rest goes on in another.  `None` where the helper could not import what `execute`
-    names; nothing was re-executed then.  `env`, `cwd` and `sys_path` are those of the processes; by
-    default, as here.
+    named, and the rest goes on in another.  `env`, `cwd` and `sys_path` are those of the processes;
+    by default, as here.
+
+    Raises:
+        NotBegun: the helper could not import what `execute` names; nothing was re-executed.
     """
     envelope: dict[str, Any] = {
         "entry": _ENTRY,
@@ -104,10 +110,10 @@ def in_processes(
             on_reply=answers.feed,
         )
         is_begun = is_begun or answers.is_begun
-        if not is_begun:
-            return None
         said = (ended.stdout.kept + ended.stderr.kept).decode(errors="replace")
-        printed = (printed + said)[:_PRINTED_MAX]
+        if not is_begun:
+            raise NotBegun((said.strip() or ended.error or ended.how).splitlines()[-1])
+        printed = (printed + said)[:PRINTED_MAX]
         if len(part) == 1 and answers.left:
             on_row(part[0], _unanswered(os.fspath(logs[part[0]]), ended).as_json())
         elif fail_fast and answers.is_bad:

@@ -9,6 +9,7 @@ The rule is CONTRACT.md §12.12.
 """
 
 import asyncio
+import contextlib
 import os
 import tempfile
 from collections.abc import Callable
@@ -21,7 +22,7 @@ import attrs
 from refold.engine.errors import Nondeterministic
 from refold.engine.ports.ports import Reference, SessionPort
 from refold.engine.runners.recording import Recording, in_thread
-from refold.replay.bulk.processes import Row, in_processes
+from refold.replay.bulk.processes import NotBegun, Row, in_processes
 from refold.replay.bulk.report import LogResult
 from refold.replay.reexecute.apart import WALL_SECONDS
 from refold.replay.reexecute.report import ReplayReport
@@ -117,15 +118,16 @@ def _row_elsewhere(
     with tempfile.TemporaryDirectory(prefix="refold-check-") as folder:
         other = {"PYTHONHASHSEED": hash_seed, "TZ": time_zone, "REFOLD_CHECK": "0"}
         rows: list[Row] = []
-        in_processes(
-            [Path(os.path.abspath(log))],  # noqa: PTH100 - links stay as they were given
-            execute,
-            lambda _index, row: rows.append(row),
-            jobs=1,
-            timeout_seconds=WALL_SECONDS,
-            env={**os.environ, **other},
-            cwd=Path(folder),
-        )
+        with contextlib.suppress(NotBegun):
+            in_processes(
+                [Path(os.path.abspath(log))],  # noqa: PTH100 - links stay as they were given
+                execute,
+                lambda _index, row: rows.append(row),
+                jobs=1,
+                timeout_seconds=WALL_SECONDS,
+                env={**os.environ, **other},
+                cwd=Path(folder),
+            )
     return LogResult.from_json(rows[0]) if rows else None
 
 

@@ -62,6 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             rounds = max(1, options.rounds // section.slower)
             rows = measure.measure(section.jobs(Path(name)), rounds=rounds)
             print(render(section.title, rows), end="\n\n", flush=True)
+        if "audits" in chosen:
+            print(bench_audits.peaks(Path(name)), end="\n\n", flush=True)
         if "memory" in chosen:
             found = memory.peaks(Path(name), log_bytes=10**9 if options.large else 10**8)
             print((memory.as_markdown if options.markdown else memory.as_text)(*found))

@@ -9,7 +9,9 @@ import attrs
 import pytest
 
 import refold
-from refold.engine.errors import OptionRefused, UsageError
+from refold.engine.errors import OptionRefused, ProgramNotFound, UsageError
+from refold.engine.ports.ports import Reference
+from refold.replay.bulk.bulk import replay_logs
 from refold.replay.bulk.executors import _Judged, _Pace, judge, slots
 from refold.replay.bulk.report import LogResult
 from tests.support import bulk_programs as programs
@@ -125,6 +127,26 @@ def test_what_no_worker_could_import_is_refused(tmp_path: Path) -> None:
         refold.replay_all(logs, PROGRAM, executor=executor)
     with pytest.raises(OptionRefused, match="executor"):
         refold.replay_all(logs, PROGRAM, executor="dask")  # type: ignore[arg-type]
+
+
+def test_a_program_that_records_when_it_is_imported_is_refused(tmp_path: Path) -> None:
+    """With the reason that the worker's process gave."""
+    logs = _logs(tmp_path, ["stay"])
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import refold\n"
+        "async def leaving(run, how):\n    run.annotate('here', None)\n"
+        f"refold.record(leaving, 'stay', log={str(tmp_path / 'other.jsonl')!r})\n"
+    )
+    execute = Reference("refold.api", "replayer", {
+        "programs": {"leaving": {"source": str(script), "name": "leaving", "arguments": None}},
+        "tools": [], "volatile": [],
+    })  # fmt: skip
+
+    with ThreadPoolExecutor(1) as executor, pytest.raises(ProgramNotFound) as caught:
+        replay_logs(logs, execute, executor=executor)
+
+    assert "RecordingRefused" in str(caught.value)
 
 
 def test_workers_without_refold_are_a_refusal(tmp_path: Path) -> None:
