@@ -100,7 +100,8 @@ def _log_of(data: Any) -> str | os.PathLike[str]:
 def what_changed(stored: str | None, found: str, command: str) -> str:
     """Return the difference of two snapshots as a unified diff, or that there is no first.
 
-    `stored` is the snapshot, `None` where there is none; `command` is what stores another one.
+    `stored` is the snapshot, another text than `found`, or `None` where there is none; `command` is
+    what stores another one.
     Plain text, at most 100 lines of a diff.
     """
     if stored is None:
@@ -111,5 +112,5 @@ def what_changed(stored: str | None, found: str, command: str) -> str:
     shown = list(islice(lines, _LINES_MAX))
     left = sum(1 for _ in lines)
     shown += [f"… {left} more lines: pytest -vv"] if left else []
-    shown += [_COUNTED] if stored != found == _TOKENS.sub("", stored) else []
+    shown += [_COUNTED] if found == _TOKENS.sub("", stored) else []
     return "\n".join([*shown, f"If that is meant, update the snapshot:\n  {command}"])

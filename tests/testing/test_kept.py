@@ -148,6 +148,9 @@ def test_what_failed_of_a_test_that_is_gone_is_named_and_what_is_no_log_is_not(
     (suite.recordings / "test_dig[tin].failed.jsonl").write_bytes(
         (suite.recordings / "test_dig[tin].jsonl").read_bytes()
     )
+    (suite.recordings / ".test_was~12ab.jsonl").write_bytes(  # that another process is writing
+        (suite.recordings / "test_dig[tin].jsonl").read_bytes()
+    )
     (suite.recordings / "cassette.jsonl").write_text('{"request": 1}\n', encoding="utf-8")
     assert named(suite) == []
 

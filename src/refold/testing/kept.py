@@ -47,16 +47,15 @@ def unused(tests: Iterable[Test]) -> list[Path]:
 
 
 def older(tests: Iterable[Test], days: float) -> list[tuple[int, Path]]:
-    """Return recordings of these tests that are older than `days`, in whole days, oldest first."""
+    """Return recordings of these tests that are older than `days`, with their age in whole days."""
     now = time.time()
-    found = [
+    return [
         (int((now - at) / _DAY_SECONDS), log)
         for folder, known in _stems(tests).items()
         for log in _logs(folder)
         if _belongs(log.stem, known) and (at := _recorded_at(log)) is not None
         if now - at > days * _DAY_SECONDS
     ]
-    return sorted(found, key=lambda each: (-each[0], each[1]))
 
 
 def _stems(tests: Iterable[Test]) -> dict[Path, set[str]]:

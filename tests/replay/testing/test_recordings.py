@@ -117,6 +117,33 @@ def test_blobs_that_both_have_stay(tmp_path: Path) -> None:
     assert refold.verify(log).complete
 
 
+def test_the_root_takes_its_place_last(tmp_path: Path) -> None:
+    """Where a child cannot, the old recording is still what its root says."""
+    log = tmp_path / "test_a.jsonl"
+    before = recorded(log, [("search", "x")]).log.read_bytes()
+    (tmp_path / "test_a.1.jsonl" / "in the way").mkdir(parents=True)
+    new = fresh_beside(log)
+    recorded(new, [child("dig", [("search", "x")])])
+
+    with pytest.raises(OSError, match=r"test_a\.1\.jsonl"):
+        move_over(new, log)
+
+    assert log.read_bytes() == before
+
+
+def test_a_tree_without_blobs_leaves_no_folder_of_them(tmp_path: Path) -> None:
+    """Not even an empty one."""
+    log = tmp_path / "test_a.jsonl"
+    recorded(log, [("search", LONG)])
+    assert blobs_of(log).is_dir()
+    new = fresh_beside(log)
+    recorded(new, [("search", "x")])
+
+    move_over(new, log)
+
+    assert {path.name for path in tmp_path.iterdir()} == {"test_a.jsonl"}
+
+
 def test_a_tree_moves_to_where_nothing_is(tmp_path: Path) -> None:
     """The folder is made when the new log gets its name."""
     log = tmp_path / "deep" / "test_a.jsonl"

@@ -9,6 +9,7 @@ from refold.replay.testing.snapshot import (
     DelegationSnapshotExtension,
     LogSnapshotExtension,
     delegation_text,
+    what_changed,
 )
 from refold.replay.tree.delegation_tree import delegation_tree, render_text
 from tests.support.delegating import child, recorded
@@ -61,3 +62,13 @@ def test_what_is_no_recording_is_refused(other: Any) -> None:
 def test_a_path_without_a_log_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(LogMissing):
         delegation_text(tmp_path / "none.jsonl")
+
+
+def test_a_long_difference_says_how_much_is_left_out() -> None:
+    stored, found = ("".join(f"{word} {number}\n" for number in range(100)) for word in "ab")
+
+    *lines, left, meant, command = what_changed(stored, found, "pytest x").split("\n")
+
+    assert len(lines) == 100
+    assert left == "… 103 more lines: pytest -vv"
+    assert (meant, command) == ("If that is meant, update the snapshot:", "  pytest x")
