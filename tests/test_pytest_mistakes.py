@@ -98,6 +98,7 @@ def test_a_call_that_is_wrong_says_what_is_wrong_and_where(suite: Suite) -> None
     for name, (call, message) in CALLS.items():
         assert message in found[name]
         assert f"> {call}" in found[name]
+        assert "Restore the recording" not in found[name]
         again = "none" if name.startswith("recording") else "once"
         assert f"pytest test_it.py::test_{name} --refold-record={again}" in found[name]
         if "snapshot" not in call and "models" not in call:

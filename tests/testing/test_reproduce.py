@@ -1,6 +1,7 @@
 """What a run of a test is called on the command line (CONTRACT.md §13.12)."""
 
 import functools
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,18 @@ class TestNames:
 def test_a_program_is_named_as_a_replay_finds_it(given: Any, words: str | None) -> None:
     """By file, from where one types, or by module; what has no name has none."""
     assert program_words(given, HERE) == words
+
+
+def test_a_program_that_is_installed_is_named_by_its_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where its file lies is this machine's affair."""
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "installed_alone.py").write_text("def main(run, input):\n    return input\n")
+    monkeypatch.syspath_prepend(folder)
+
+    assert program_words(import_module("installed_alone").main, tmp_path) == "installed_alone:main"
 
 
 def test_a_partial_has_no_name() -> None:

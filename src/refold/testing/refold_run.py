@@ -155,7 +155,7 @@ class RefoldRun:
                 self.explained = None  # for it is recorded anew: that stops no test
             return self._record(log, program, input, ready, given)
         except RefoldError as error:
-            if isinstance(error, LogDamaged) and self._mode != "all":
+            if isinstance(error, LogDamaged):
                 error.add_note(
                     "Restore the recording from version control, where `recordings/** -text` in "
                     ".gitattributes keeps its line ends; or record it anew, live:\n"
