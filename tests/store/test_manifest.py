@@ -37,6 +37,19 @@ def test_a_manifest_is_read_as_it_was_written(log: Path, url: str, tmp_path: Pat
     assert list(runs_in(Place(url))) == ["audit.jsonl"]
 
 
+def test_links_are_no_files_of_a_run(log: Path, tmp_path: Path) -> None:
+    """What they point at is nobody's; nor is what has no blob's name among the large texts."""
+    before = manifest_of(log, RunFiles(log.parent))
+    (tmp_path / "elsewhere").write_bytes(b"{}\n")
+    log.with_name("audit.2.jsonl").symlink_to(tmp_path / "elsewhere")
+    blobs = log.with_name("audit.blobs")
+    (blobs / "ab").mkdir()
+    (blobs / "ab" / ("ab" * 32)).symlink_to(tmp_path / "elsewhere")
+    (blobs / "ab" / "notes.txt").write_bytes(b"mine")
+
+    assert manifest_of(log, RunFiles(log.parent)) == before
+
+
 def _named(name: str) -> Callable[[Document], None]:
     def change(document: Document) -> None:
         document["files"][1]["name"] = name

@@ -138,8 +138,9 @@ def test_s3_is_sent_a_digest_to_check_and_asked_not_to_overwrite(
             digest = base64.b64decode(self.headers["x-amz-checksum-sha256"]).hex()
             seen.append((digest, self.headers["If-None-Match"]))
             assert digest == sha256(content).hexdigest()
-            self._answer(412 if self.path in objects else 200, b"")
-            objects.setdefault(self.path, content)
+            is_there = self.path in objects
+            objects.setdefault(self.path, content)  # before the answer: the next may come at once
+            self._answer(412 if is_there else 200, b"")
 
         def do_GET(self) -> None:
             self._answer(200 if self.path in objects else 404, objects.get(self.path, b""))

@@ -5,10 +5,12 @@ import shutil
 import stat
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import obstore
 import pytest
 
-from refold.engine.errors import LogExists, LogMissing, StoreDamaged, UsageError
+from refold.engine.errors import LogExists, LogLocked, LogMissing, StoreDamaged, UsageError
 from refold.replay.audit.verify import verify
 from refold.replay.bulk.bulk import find_logs
 from refold.store import pull as pulling
@@ -96,6 +98,26 @@ def test_a_pull_stopped_while_files_get_their_names_reads_as_no_run_and_goes_on(
         pulled(url, log.name, folder)
         assert content_of(folder) == content_of(log.parent)
         assert not [path for _, path in traffic.seen if path.startswith("objects")]
+
+
+def test_a_second_pull_of_a_run_into_a_folder_is_refused_while_one_is_under_way(
+    log: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pushed(log, url)
+    get, refused = obstore.get, list[LogLocked]()
+
+    def between(store: Any, path: str, **options: Any) -> Any:
+        if path.startswith("objects/") and not refused:
+            with pytest.raises(LogLocked) as caught:
+                pulled(url, log.name, tmp_path / "got")
+            refused.append(caught.value)
+        return get(store, path, **options)
+
+    monkeypatch.setattr(obstore, "get", between)
+
+    assert pulled(url, log.name, tmp_path / "got").status == "pulled"
+    assert refused
+    assert content_of(tmp_path / "got") == content_of(log.parent)
 
 
 @pytest.mark.parametrize("change", ["flipped", "cut", "grown", "gone"])

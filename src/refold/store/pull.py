@@ -160,10 +160,8 @@ def _fetched(
         _folders(folder, file.name)
         os.close(os.open(folder / file.name, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
     came = sum(in_order(lambda piece: _taken(piece, place), pieces(folder, manifest), pool))
-    for file in manifest.files:
-        os.truncate(folder / file.name, file.size)
-        if is_synced:
-            _sync(folder / file.name)
+    for file in manifest.files if is_synced else ():
+        _sync(folder / file.name)
     return came
 
 
