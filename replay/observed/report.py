@@ -240,7 +240,8 @@ def _alike(how: str, before: dict[str, Json], now: dict[str, Json]) -> dict[str,
     """Return how a command ended, with what it printed before where that is compared as equal."""
     printed = [str(each.get("stdout") or "") for each in (before, now)]
     same = how == "ignore" or (how == "lines" and _lines(printed[0]) == _lines(printed[1]))
-    return {**now, **{name: before.get(name) for name in _PRINTED}} if same else now
+    rest = {name: value for name, value in now.items() if name not in _PRINTED}
+    return {**rest, **{name: before[name] for name in _PRINTED if name in before}} if same else now
 
 
 def _lines(text: str) -> list[str]:

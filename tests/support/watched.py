@@ -148,9 +148,14 @@ def replayed(
     *,
     rules: VolatileRules | None = None,
     output: dict[str, Any] | None = None,
+    how: str = "",
 ) -> ObservedReport:
-    """Ask these requests of a record, one after the other; what has no answer is refused."""
+    """Ask these requests of a record, one after the other; what has no answer is refused.
+
+    `how` the output is compared is the record's to say, where it is empty.
+    """
     found = read_record(log, rules)
+    found = attrs.evolve(found, output=how) if how else found
     matcher = Matcher(found)
     observer = Observer(Nowhere())
     for asked in requests:

@@ -272,6 +272,17 @@ def test_volatile_text_in_what_was_printed_is_not_compared(tmp_path: Path) -> No
     assert [told in each.notes for each in (same, volatile, changed_)] == [False, True, False]
 
 
+@pytest.mark.parametrize("how", ["lines", "ignore"])
+def test_output_may_hold_volatile_texts_and_be_compared_otherwise(how: str, tmp_path: Path) -> None:
+    """Claude Code's events have both: times in them, and an order of their own."""
+    rules = VolatileRules(texts=(r"don?e",))
+    log = record(tmp_path / "a.jsonl", POET, rules=rules)
+    output = {"exit_code": 0, "stdout": "doe   \n", "stdout_bytes": 7}
+
+    assert replayed(log, asks(POET), output=output, how=how).identical
+    assert not replayed(log, asks(POET), output=output | {"exit_code": 1}, how=how).identical
+
+
 def test_conversations_below_a_changed_one_follow_from_it(tmp_path: Path) -> None:
     """They are counted with it, for they were opened by what it would have answered."""
     brief = "Find three restaurants near the harbour"
