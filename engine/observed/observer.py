@@ -140,7 +140,8 @@ class Observer:
         message = answered.message if answered.status == "ok" and answered.message else {}
         self._served(turn, message, seq)
         for call in message.get("tool_calls", ()):
-            self._called(turn.thread, call, seq)
+            opened = self._called(turn.thread, call, seq)
+            opened.is_asked_for = _asks_for(turn.asked, opened.tool)
         if "tool_calls" not in message and (found := written(message.get("content"))):
             call = {"id": "", "name": found[0], "arguments": found[1]}
             self._called(turn.thread, call, seq, is_written=True)
@@ -204,7 +205,7 @@ class Observer:
 
     def _called(
         self, thread: Thread, call: dict[str, Any], cause: int, *, is_written: bool = False
-    ) -> None:
+    ) -> UnansweredCall:
         """Record a tool call that a model asked for: the program makes it, unseen."""
         arguments = {"invalid": call["invalid"]} if "invalid" in call else call["arguments"]
         key = thread.next_key()
@@ -215,6 +216,7 @@ class Observer:
         opened = UnansweredCall(key, call["id"], call["name"], seq, texts, whom, is_written)
         thread.open[key] = opened
         thread.last = seq
+        return opened
 
     def _served(self, turn: RequestUnderway, message: dict[str, Any], cause: int) -> None:
         """Record the tool calls that a server made itself: the answer shows their results, too."""
@@ -267,6 +269,13 @@ def parameters_asked(told: dict[str, Json]) -> tuple[Any, dict[str, Json]]:
     """Return the interface and the parameters of a request, of what a log has."""
     asked = {("api" if name == "$api" else name): told[name] for name in told if name != "api"}
     return told["api"], asked
+
+
+def _asks_for(asked: Asked, tool: str) -> bool:
+    """Return whether a request wants this tool and no other, as clients do that want an object."""
+    choice = asked.parameters.get("tool_choice")
+    told = choice.get("function", choice) if isinstance(choice, dict) else None
+    return isinstance(told, dict) and told.get("name") == tool
 
 
 def _returned(message: dict[str, Any]) -> ToolReturned:

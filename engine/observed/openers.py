@@ -71,6 +71,7 @@ def opener_of(
     named = _alone(_handing_over(calls))
     if named is not None:
         return Opened(*named, "delegation")
+    calls = [(thread, call) for thread, call in calls if not call.is_asked_for]
     if len({thread.scope for thread, _ in calls}) == 1:
         thread, call = calls[0]
         return Opened(thread, call if len(calls) == 1 else None, "open")

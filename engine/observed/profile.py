@@ -112,8 +112,8 @@ class Profile:
 
     def printing(self, command: Sequence[str]) -> str:
         """Return how what a command prints is compared, where its words say so; else empty."""
-        found = (how for word, how in self.outputs.items() for each in command if word in each)
-        return next(found, "")
+        line = " ".join(command)
+        return next((how for words, how in self.outputs.items() if words in line), "")
 
     def is_aside(self, system: Any) -> bool:
         """Return whether what has this system prompt is asked beside the work."""

@@ -41,6 +41,8 @@ class UnansweredCall:
     delegated: Delegated | None
     is_written: bool = False
     """Whether the model wrote it as text; it has no id, and its result is text, too."""
+    is_asked_for: bool = False
+    """Whether the request wanted this tool and no other: then the call may be the answer itself."""
     opened: int = 0
     """Conversations that were found to stand below it."""
 

@@ -1,6 +1,7 @@
 """The tree of a watched command shows its conversations as a person would tell of them."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -244,3 +245,20 @@ def test_what_was_handed_over_before_may_ask_later(tmp_path: Path) -> None:
     first, _ = tree(tmp_path, [*before, *after, *SCOUT]).children
 
     assert [(each.name, each.how) for each in first.children] == [("scout", "prompt")]
+
+
+@pytest.mark.parametrize(
+    "choice", [{"type": "function", "function": {"name": "City"}}, {"type": "tool", "name": "City"}]
+)
+def test_an_object_that_was_asked_for_opens_nothing(choice: dict[str, Any], tmp_path: Path) -> None:
+    """Its tool is never run (instructor); what is asked next stands beside it."""
+    answer = says("", ("c1", "City", {"name": "Bergen"}))
+    first = talk(user("Which city?"), answer, tool_choice=choice)
+    second = talk(user("And which hill?"), says("Fløyen"))
+
+    root = tree(tmp_path, [*first, *second])
+
+    assert [(each.brief, each.how) for each in root.children] == [
+        ("Which city?", ""),
+        ("And which hill?", ""),
+    ]

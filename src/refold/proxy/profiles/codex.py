@@ -23,11 +23,15 @@ PROFILE: Final = Profile(
         "model:*/messages/*/provider/responses/id",
         "model:*/messages/*/provider/responses/*/id",
     ),
+    outputs={"--json": "lines"},
     volatile_texts=(
         r"<current_date>\d{4}-\d\d-\d\d</current_date>",
         r"Wall time \d+\.\d+ seconds",
         r'"wall_time_seconds": ?[0-9.]+',
         r'"chunk_id": ?"[0-9a-f]+"',
+        # Of what is printed as JSON.
+        r'"(thread_id|sender_thread_id)": ?"[0-9a-f-]{36}"',
+        r'"receiver_thread_ids": ?\["[0-9a-f-]{36}"(,"[0-9a-f-]{36}")*\]',
     ),
     unordered=(r"Message Type: (FINAL_ANSWER|MESSAGE)\n",),  # of agents that end together
 )

@@ -10,9 +10,15 @@ PROFILE: Final = Profile(
     hands_over={"invoke_agent": ("agent_name",)},
     left_out=(r"<session_context>[\s\S]*?</session_context>",),
     asides=("You are a specialized Task Routing AI",),
+    outputs={"stream-json": "lines"},
     volatile_texts=(
         r"Today's date is \w+, \w+ \d{1,2}, \d{4} ",
         r"/\.gemini/tmp/[\w.-]+",  # named like the last part of the folder
         r"Process Group PGID: \d+",
+        # Of what is printed as JSON.
+        r'"(totalLatencyMs|totalDurationMs|durationMs|duration_ms)": ?\d+',
+        r'"session_id": ?"[0-9a-f-]{36}"',
+        r'"timestamp": ?"\d{4}-\d\d-\d\dT[0-9:.]+Z"',
+        r'"tool_id": ?"\w+_\d{13}_\d+"',
     ),
 )

@@ -11,8 +11,12 @@ PROFILE: Final = Profile(
     above=("x-parent-session-id",),
     hands_over={"task": ("description", "subagent_type")},
     volatile=("model:*/parameters/prompt_cache_key",),
+    outputs={"--format json": "lines"},
     volatile_texts=(
-        r'<task id="ses_[0-9A-Za-z]+"',
+        r'<task id=\\?"ses_[0-9A-Za-z]+\\?"',
+        # Of what is printed as JSON.
+        r'"(ses|msg|prt)_[0-9A-Za-z]{26}"',
+        r'"(timestamp|start|end)": ?\d{13}',
         r"Today's date: [A-Z][a-z]{2} [A-Z][a-z]{2} \d\d \d{4}",
     ),
 )
