@@ -121,6 +121,19 @@ def test_wait_for_takes_no_scope(seconds: float | None) -> None:
     assert order_of(program) == [1, "0/1", 2]
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="there it takes no task by itself")
+def test_wait_for_on_another_loop_is_what_it_was() -> None:
+    """A task of its own for what it waits for."""
+
+    async def program() -> bool:
+        async def task_of_it() -> Any:
+            return asyncio.current_task()
+
+        return await asyncio.wait_for(task_of_it(), 60) is not asyncio.current_task()
+
+    assert asyncio.run(program())
+
+
 def test_wait_for_gives_up_in_time() -> None:
     """TimeoutError; at once for a timeout of zero, unless it is there already."""
 

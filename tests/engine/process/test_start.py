@@ -38,6 +38,16 @@ def test_a_started_process_leads_its_group_until_it_is_reaped() -> None:
     child.close()
 
 
+def test_of_one_that_the_host_reaped_no_status_is_known() -> None:
+    """An embedding program that waits for all of its children takes it from us."""
+    child = start(["true"], env={}, cwd="/")
+    os.waitpid(child.pid, 0)
+
+    child.signal_group(signal.SIGKILL)
+    assert child.reap(30) is None
+    child.close()
+
+
 def test_a_failed_start_leaves_no_descriptor_open() -> None:
     before = open_descriptors()
 

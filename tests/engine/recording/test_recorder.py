@@ -49,6 +49,25 @@ def ran(tmp_path: Path, program: Any, **options: Any) -> Recording:
     return recording
 
 
+def test_a_run_is_as_durable_as_was_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never, where it must, or after each entry."""
+    synced: list[int] = []
+    monkeypatch.setattr(SystemDisk, "sync", staticmethod(synced.append))
+
+    async def notes(run: Run, _input: Any) -> None:
+        for number in range(9):
+            run.annotate(str(number))
+
+    counts = {}
+    for durability in ("fast", "group", "strict"):
+        synced.clear()
+        recording = record(notes, log=tmp_path / f"{durability}.jsonl", durability=durability)
+        counts[durability] = len(synced)
+
+    assert counts["fast"] == 0 < counts["group"] < recording.entries
+    assert counts["strict"] >= recording.entries
+
+
 def lines(recording: Recording, *kinds: str) -> list[Entry]:
     return [entry for entry in read_entries(recording.log) if not kinds or entry.kind in kinds]
 

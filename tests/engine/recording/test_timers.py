@@ -3,8 +3,9 @@
 import time
 from typing import Any
 
+from refold.engine.events.events import ClockRead
 from refold.engine.loop.loop import Loop, Timer
-from refold.engine.ports.clock import FixedClock
+from refold.engine.ports.clock import FixedClock, fixed_at
 from refold.engine.ports.effects import CallTool
 from refold.engine.recording.timers import Timers
 from refold.tools.contract.tool_types import FunctionTool, tool
@@ -111,3 +112,12 @@ def test_a_run_that_goes_on_has_the_time_of_its_record() -> None:
     fixed = Timers(FixedClock())
     fixed.go_on(HOUR_US, 7, [])
     assert fixed.virtual_us() == 7
+
+
+def test_a_look_tells_the_time_of_the_machine_or_of_the_clock_that_was_given() -> None:
+    before = time.time_ns() // 1000
+    read = Timers(None).read()
+    after = time.time_ns() // 1000
+
+    assert before <= read.time_us <= after
+    assert Timers(fixed_at(HOUR_US)).read() == ClockRead(HOUR_US, 0)

@@ -70,7 +70,8 @@ def test_an_edit_of_a_tool_call_changes_its_arguments(log: Path) -> None:
     assert "Rome" in turn.parts[0]["text"]
 
 
-def test_what_is_not_edited_is_served_as_it_came(log: Path) -> None:
+def test_what_is_not_edited_is_served_as_it_came(tmp_path: Path) -> None:
+    log = record(tmp_path / "b.jsonl", TALK, at_ms=7)
     first, last = read_record(log).turns
 
     kept = kept_record(log, None, {last.call: "It rains."}).record.turns

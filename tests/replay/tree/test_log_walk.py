@@ -13,7 +13,8 @@ from refold.replay.tree.log_walk import Walk
 
 
 def _recorded(log: Path) -> Path:
-    def program(_run: refold.PlainRun, _input: Any) -> str:
+    def program(run: refold.PlainRun, _input: Any) -> str:
+        run.sleep(0.002)
         return "done"
 
     refold.record(program, "x" * 40_000, log=log)
@@ -38,7 +39,8 @@ def test_a_log_that_was_read_whole(tmp_path: Path) -> None:
 
     report = refold.verify(log)
     assert (walk.entries, walk.head, walk.log_state) == (report.entries, report.head, "read")
-    assert walk.duration_ms() is not None
+    first, *_, last = (entry.meta["mono_us"] for entry in read_entries(log))
+    assert walk.duration_ms() == (last - first) // 1000 > 1
 
 
 def test_what_stopped_the_reading_is_told(tmp_path: Path) -> None:
@@ -47,7 +49,7 @@ def test_what_stopped_the_reading_is_told(tmp_path: Path) -> None:
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(lines[0] + lines[1][:20])
     torn = _walked(log)
-    log.write_bytes(lines[0] + lines[1].replace(b"done", b"gone"))
+    log.write_bytes(lines[0] + lines[1].replace(b"fired", b"mired"))
     damaged = _walked(log)
 
     assert (torn.log_state, torn.entries, torn.duration_ms()) == ("torn", 1, None)
