@@ -1,6 +1,7 @@
 """What stops several tests is said once (CONTRACT.md §13.12)."""
 
 import re
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -94,6 +95,17 @@ def test_other_failures_are_left_alone(suite: Suite) -> None:
 
     assert "E       AssertionError: assert 'one' == 'two'" in said
     assert POINTER in said
+
+
+def test_a_report_for_machines_has_each_failure_whole(suite: Suite) -> None:
+    """It shows one test at a time."""
+    suite.edit("agent", 'brief="Dig."', 'brief="Dig deeper."')
+
+    suite.run("--junitxml=report.xml")
+
+    cases = ET.parse(suite.folder / "report.xml").findall(".//testcase/failure")
+    assert len(cases) == 4
+    assert all(DIFFERENCE in (case.text or "") for case in cases)
 
 
 @pytest.mark.long
