@@ -128,7 +128,7 @@ def pytest_make_collect_report(
         if (problem := _problem(marker))
     ]
     if problems:
-        report.outcome, report.result = "failed", []
+        report.outcome = "failed"
         report.longrepr = "\n".join(dict.fromkeys(problems))
     return report
 
