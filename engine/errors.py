@@ -439,10 +439,18 @@ class NotCanonical(Detailed, RefoldError):
     """Which value of a call, as `input`; empty where the caller knows."""
 
     def __str__(self) -> str:
-        where = f"at {self.pointer or '(the value itself)'}"
+        where = f"at {shortened(self.pointer) or '(the value itself)'}"
         if self.value:
             where = f"{self.value}: {where}" if self.pointer else self.value
         return f"{where}: expected {self.expected}, found {self.found}"
+
+
+def shortened(pointer: str) -> str:
+    """Return a pointer that a person can read: a value that holds itself has a very long one."""
+    return pointer if len(pointer) <= _POINTER_MAX else f"{pointer[:30]}…{pointer[-30:]}"
+
+
+_POINTER_MAX: Final = 120
 
 
 class SnapshotRefused(Detailed, UsageError):

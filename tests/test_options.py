@@ -376,3 +376,14 @@ def test_type_checkers_accept_what_is_right_and_refuse_what_is_wrong(
     assert "right.py:" not in said, said
     accepted = [why for number, why in enumerate(_WRONG) if f"wrong_{number:02}.py:" not in said]
     assert accepted == [], said
+
+
+def test_a_wrong_call_has_a_traceback_of_two_lines(tmp_path: Path) -> None:
+    """The caller's, and that of `refold.record`: what is below says nothing to who called."""
+    (tmp_path / "a.jsonl").touch()
+
+    with pytest.raises(refold.LogExists) as raised:
+        refold.record(greet, log=tmp_path / "a.jsonl")
+
+    assert [each.name for each in raised.traceback][-1] == "record"
+    assert len(raised.traceback) == 2

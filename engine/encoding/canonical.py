@@ -157,8 +157,18 @@ def too_wide(value: int, pointer: str) -> NotCanonical:
 def kind_of(value: object) -> str:
     """Return the class of what is no JSON value, as an error shows it."""
     kind = type(value)
-    missing = " (is an await missing?)" if hasattr(kind, "__await__") else ""
-    return f"{kind.__module__}.{kind.__qualname__}{missing}"
+    advice = next((f" ({said})" for name, said in _ADVICE.items() if hasattr(kind, name)), "")
+    return f"{kind.__module__}.{kind.__qualname__}{advice}"
+
+
+_ADVICE: Final = {
+    "__await__": "is an await missing?",
+    "model_dump": ".model_dump(mode='json') is one",
+    "tolist": ".tolist() is one",
+    "decode": ".decode(), or base64 text, is one",
+    "__next__": "list(…) is one",
+}
+"""What makes a JSON value of another, by what its class has: pydantic, numpy, bytes, generators."""
 
 
 def shown(value: object) -> str:

@@ -736,6 +736,7 @@ class Kernel:
 
     def sleep(self, seconds: float) -> None:
         """Wait for virtual time: how a plain program sleeps."""
+        self.check_inside()
         pending = Pending("", "timer", "")
         self.loop.call_later(seconds, pending.resolve, None, None)
         self.wait(pending)

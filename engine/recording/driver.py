@@ -33,6 +33,7 @@ from refold.engine.errors import (
     RefoldError,
     ToolError,
     Unanswered,
+    shortened,
 )
 from refold.engine.events.events import InputGiven, ModelAnswered, ToolReturned
 from refold.engine.events.limits import CHILDREN_AT_ONCE
@@ -308,8 +309,10 @@ def _returned(tool: Tool, result: Any) -> ToolReturned:
     try:
         return ToolReturned("ok", tool.dump(result))
     except NotCanonical as error:
-        place = f", at {error.pointer}," if error.pointer else ""
-        return _failure("result", f"returned {error.found}{place} and not {error.expected}")
+        place = f", at {shortened(error.pointer)}," if error.pointer else ""
+        advice = "; annotate what it returns, -> …" if error.expected == "a JSON value" else ""
+        said = f"returned {error.found}{place} and not {error.expected}{advice}"
+        return _failure("result", said)
 
 
 def _way_out(error: BaseException) -> ToolReturned:

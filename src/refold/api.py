@@ -18,7 +18,7 @@ import attrs
 
 import refold.programs  # noqa: F401 - `refold.record` knows them by name
 from refold.engine.encoding.canonical import Json
-from refold.engine.errors import OptionRefused
+from refold.engine.errors import OptionRefused, UsageError
 from refold.engine.log import read_entries
 from refold.engine.ports.ports import (
     ChildRunner,
@@ -120,7 +120,10 @@ def record(
     options = checked("record", **locals())  # all that was passed, and nothing else yet
     del options["check"]
     _check_program("record", program)
-    recording = told(_record(program, input, **options))
+    try:
+        recording = told(_record(program, input, **options))
+    except UsageError as error:
+        raise error.with_traceback(None)  # noqa: B904 - the call is wrong, no line of ours
     if asyncio._get_running_loop() is not None:  # noqa: SLF001 - None instead of an error
         warnings.warn(_BLOCKS, RuntimeWarning, stacklevel=2)
     if not _is_checked(check):
@@ -159,7 +162,10 @@ async def record_async(
     options = checked("record_async", **locals())  # all that was passed, and nothing else yet
     del options["check"]
     _check_program("record_async", program)
-    recording = told(await _record_async(program, input, **options))
+    try:
+        recording = told(await _record_async(program, input, **options))
+    except UsageError as error:
+        raise error.with_traceback(None)  # noqa: B904 - as above
     if not _is_checked(check):
         return recording
     found = await asyncio.to_thread(

@@ -4,6 +4,7 @@ Judged once, when the tool is made; the types themselves are `tools.contract.sha
 Rules: CONTRACT.md §10.
 """
 
+import copy
 import inspect
 import re
 import typing
@@ -33,6 +34,8 @@ class Parameters:
     required: frozenset[str]
     context: tuple[str, ...]
     """Parameters that take the `CallContext`."""
+    fresh: dict[str, Any] = attrs.field(factory=dict)
+    """Defaults that a call could change for the next: each call gets its own."""
     rest: strict.Hook | None = None
     """Reads an argument that no parameter names, where the function has `**arguments`."""
 
@@ -49,6 +52,8 @@ class Parameters:
             read = strict.read_members(self._hooks_of(plain), self.required, plain)
         except Exception as error:  # noqa: BLE001  what a hook raises is explained, not handled
             raise ArgumentsRefused(tool, tuple(self._problems(arguments, error))) from None
+        if self.fresh:
+            read = copy.deepcopy(self.fresh) | read
         return read | dict.fromkeys(self.context, context) if self.context else read
 
     def _hooks_of(self, arguments: Mapping[str, Json]) -> dict[str, strict.Hook]:
@@ -144,6 +149,7 @@ def parameters_of(function: Callable[..., Any], tool: str) -> Parameters:
     properties: dict[str, Any] = {}
     hooks: dict[str, strict.Hook] = {}
     required, context = [], []
+    fresh: dict[str, Any] = {}
     rest: strict.Hook | None = None
     others: dict[str, Any] | bool = False
     for name, parameter in _signature(function, tool):
@@ -161,12 +167,19 @@ def parameters_of(function: Callable[..., Any], tool: str) -> Parameters:
             required.append(name)
         else:
             properties[name] |= _default(parameter.default, hooks[name])
+            if isinstance(parameter.default, list | dict | set):
+                fresh[name] = parameter.default
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     if required:
         schema["required"] = required
     schema["additionalProperties"] = others
     return Parameters(
-        schema=schema, hooks=hooks, required=frozenset(required), context=tuple(context), rest=rest
+        schema=schema,
+        hooks=hooks,
+        required=frozenset(required),
+        context=tuple(context),
+        fresh=fresh,
+        rest=rest,
     )
 
 

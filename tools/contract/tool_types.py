@@ -11,6 +11,8 @@ import functools
 import inspect
 import math
 import re
+import sys
+import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar, get_args, overload
 
@@ -65,6 +67,8 @@ class FunctionTool(Generic[P, R]):
         self.effect: Final = checked_effect(effect, self.name)
         self.timeout_seconds: Final = _checked_seconds(timeout_seconds)
         self.description: Final = summary_of(function) if description is None else description
+        if not isinstance(approval, bool):
+            raise ToolRefused(self.name, "approval", f"expected True or False; found {approval!r}")
         self.approval: Final = approval
         self.volatile: Final = _checked_pointers(volatile, self.name)
         self.delegates: Final = False
@@ -83,8 +87,14 @@ class FunctionTool(Generic[P, R]):
         return made
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function itself; nothing is recorded."""
+        """Call the function itself; nothing is recorded.
+
+        In a program that is a mistake, and told: its replays would call it, too.
+        """
         count_tool()
+        nested = sys.modules.get("refold.engine.recording.nested")  # else nothing is recorded
+        if self.effect != "pure" and nested is not None and nested.is_in_program():
+            warnings.warn(_PAST_RUN.format(name=self.name), RuntimeWarning, stacklevel=2)
         return self._function(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -218,6 +228,12 @@ class DelegationTool(KernelTool):
     def delegate(self, run: Any, arguments: Mapping[str, Json], /) -> Awaitable[Json]:
         """Run the handler in its own scope."""
         return self.handler(run, dict(arguments))
+
+
+_PAST_RUN: Final = (
+    "the tool {name} was called as a function in a program: nothing of it is recorded, and a "
+    "replay calls it again: await run.tool({name}, …)"
+)
 
 
 @overload
@@ -384,6 +400,8 @@ def _checked_pointers(pointers: Iterable[str], tool: str) -> tuple[str, ...]:
 
 def _named(function: Callable[..., Any]) -> Any:
     target = unwrapped(function)
+    if is_tool(target):
+        raise ToolRefused(repr(target)[:60], "function", "it is a tool already: decorate it once")
     if not inspect.isroutine(target):
         found = type(target).__name__ if not isinstance(target, type) else "a class"
         raise ToolRefused(repr(target)[:60], "function", f"{found} is none: wrap it in a function")

@@ -138,3 +138,24 @@ def test_pointers_escape_what_json_pointers_escape() -> None:
 )
 def test_a_string_is_its_own_text(value: Any, text: str) -> None:
     assert text_of_json(value) == text
+
+
+def test_what_makes_a_json_value_of_another_is_said() -> None:
+    """Of what has such a method; and a value that holds itself is named by a short pointer."""
+
+    class Model:
+        def model_dump(self) -> None: ...
+
+    ring: list[Any] = []
+    ring.append(ring)
+    values: list[Any] = [Model(), b"x", iter([]), ring]
+    said = []
+    for value in values:
+        with pytest.raises(NotCanonical) as refused:
+            encode(value)
+        said.append(str(refused.value))
+
+    assert "(.model_dump(mode='json') is one)" in said[0]
+    assert "(.decode(), or base64 text, is one)" in said[1]
+    assert "(list(…) is one)" in said[2]
+    assert len(said[3]) < 200

@@ -135,3 +135,30 @@ def test_a_run_within_a_tool_is_a_run_like_any_other(tmp_path: Path) -> None:
         return await run.tool(outer)
 
     assert "NestedRun" in refold.record(lead, log=tmp_path / "lead.jsonl").output
+
+
+def test_a_tool_that_a_program_calls_as_a_function_is_warned_of(tmp_path: Path) -> None:
+    """Nothing of it is recorded, and each replay calls it; other tools may call it so."""
+
+    @refold.tool(effect="changes")
+    def both(x: int) -> str:
+        """Charge twice."""
+        return charge(x) + charge(x)
+
+    async def program(run: refold.Run, x: int) -> str:
+        return charge(x) if x else await run.tool(both, x=x)
+
+    refold.record(program, 0, log=tmp_path / "a.jsonl")
+    with pytest.warns(RuntimeWarning, match=r"await run.tool\(charge, …\)") as warned:
+        refold.record(program, 1, log=tmp_path / "b.jsonl")
+    assert warned[0].filename == __file__
+    assert charge(1) == "ok", "nor is a call outside of a program a mistake"
+
+
+def test_a_run_that_has_ended_does_not_sleep(tmp_path: Path) -> None:
+    """A plain one said that its log is sealed, and not what was wrong."""
+    kept: list[refold.PlainRun] = []
+    refold.record(lambda run, _input: kept.append(run), log=tmp_path / "a.jsonl")
+
+    with pytest.raises(refold.UsageError, match="run was used outside its program"):
+        kept[0].sleep(1)

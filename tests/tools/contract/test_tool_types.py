@@ -244,6 +244,28 @@ def test_a_timeout_that_is_none_is_refused(seconds: Any) -> None:
         tool(timeout_seconds=seconds)(plain)
 
 
+def test_what_is_decorated_twice_or_approved_by_a_word_is_refused() -> None:
+    """Both were taken, or told in words that say nothing to do."""
+    with pytest.raises(ToolRefused, match="a tool already: decorate it once"):
+        tool(effect="reads")(word_count)
+    with pytest.raises(ToolRefused, match="approval: expected True or False; found 'yes'"):
+        tool(approval="yes")(int.bit_count)  # type: ignore[call-overload]
+
+
+def test_each_call_has_a_default_of_its_own() -> None:
+    """What one call does to a default list is not there in the next, nor in the function's own."""
+
+    @tool(effect="reads")
+    def gather(item: str, into: list[str] = []) -> list[str]:  # noqa: B006 - the mistake itself
+        """Gather."""
+        into.append(item)
+        return into
+
+    found = [gather.call({"item": each}, CONTEXT) for each in "ab"]
+
+    assert found == [["a"], ["b"]]
+
+
 def test_an_effect_class_that_is_none_is_refused() -> None:
     """The closed set is named."""
     with pytest.raises(ToolRefused, match="pure, idempotent, reads, changes"):

@@ -16,6 +16,7 @@ from refold.cli.output import output, words
 from refold.cli.output.exit_codes import FINE
 from refold.cli.output.pages import page
 from refold.engine.events.outcome import Usage
+from refold.engine.log.names import PACKED_SUFFIX, SUFFIX
 from refold.store.place import StoredRun
 
 _AGE: Final = re.compile(r"([0-9]{1,6})([smhd])")
@@ -78,7 +79,9 @@ def command(
         return tell_moved(stored(folder.url, names), folder.url, 0, "listing", as_json=as_json)
     if folder.is_file():
         shown = output.shown_path(folder)
-        raise click.UsageError(f"{shown} is a log: refold show {shlex.quote(shown)}")
+        is_log = folder.suffix in (SUFFIX, PACKED_SUFFIX)
+        advice = f"a log: refold show {shlex.quote(shown)}" if is_log else "a file, and no folder"
+        raise click.UsageError(f"{shown} is {advice}")
     if not folder.is_dir():
         shown = output.shown_path(folder)
         raise click.UsageError(f"{shown}: no such folder; `refold demo` records a first run")
