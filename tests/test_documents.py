@@ -16,7 +16,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +25,7 @@ import pytest
 import yaml
 from markdown_it import MarkdownIt
 
+from tests.support.screenshots import SHOTS
 from tests.support.upstream import Upstream
 
 ROOT: Final = Path(__file__).parents[1]
@@ -89,6 +90,15 @@ def test_every_block_of_a_section_runs(title: str, tmp_path: Path) -> None:
     _run_blocks(title, tmp_path)
 
 
+def test_the_pictures_of_the_page_are_those_that_its_script_takes() -> None:
+    """`python -m tests.support.screenshots` makes each; none is large, and each is shown."""
+    shown = re.findall(r"\]\(images/([\w.-]+)\)", PAGES["viewer.md"])
+    taken = {path.name: path.stat().st_size for path in (ROOT / "docs" / "images").iterdir()}
+
+    assert sorted({*shown}) == sorted(taken) == sorted(f"{shot.name}.png" for shot in SHOTS)
+    assert max(taken.values()) < 150_000
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("title", [each for each in SECTIONS if each not in PAGES])
 def test_the_first_hour_can_be_had_twice(title: str, tmp_path: Path) -> None:
@@ -100,7 +110,7 @@ def test_the_first_hour_can_be_had_twice(title: str, tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("title", [each for each in SECTIONS if each not in PAGES])
 def test_each_command_of_the_first_hour_can_be_repeated(title: str, tmp_path: Path) -> None:
-    """Twice in a row, as printed; but a run that was resumed to its end has ended."""
+    """Twice in a row, as printed."""
     _run_blocks(title, tmp_path, times=2)
 
 
@@ -115,7 +125,7 @@ def _run_blocks(title: str, tmp_path: Path, *, times: int = 1) -> None:
         elif block.language == "yaml":
             assert yaml.safe_load(block.text)["jobs"], "a workflow"
         elif block.language == "console":
-            for command, expected in _repeated(_commands(block.text), times):
+            for command, expected in (each for each in _commands(block.text) for _ in range(times)):
                 if _RECORD.match(command):
                     with Upstream() as upstream:
                         _run(command, expected, tmp_path, upstream.environment())
@@ -137,17 +147,9 @@ def test_the_two_commands_do_all_the_set_up() -> None:
     assert "/pytest" in tests.rpartition("&&")[2]
 
 
-def _repeated(
-    commands: Iterable[tuple[str, list[str]]], times: int
-) -> Iterator[tuple[str, list[str]]]:
-    for command, expected in commands:
-        for _ in range(1 if command.startswith("refold resume ") else times):
-            yield command, expected
-
-
 def _commands(text: str) -> Iterator[tuple[str, list[str]]]:
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
-        command, *expected = part.splitlines()
+        command, *expected = part.replace("\\\n", " ").splitlines()
         if not f"$ {command}".startswith((_SET_UP, _ENTER)):
             yield command, expected
 

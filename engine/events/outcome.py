@@ -32,6 +32,7 @@ class Artifact:
     """A named, typed, bounded piece of a child's output."""
 
     kind: ArtifactKind
+    """What `value` is: a note, a path, a diff, or JSON."""
     value: str
     """Text; for `json`, canonical JSON text."""
     name: str = ""
@@ -45,7 +46,9 @@ class Report:
     summary: str
     """Compact text for the parent."""
     output: Json = None
+    """Any value that a log can hold, for the parent's code."""
     artifacts: tuple[Artifact, ...] = ()
+    """At most `Policy.max_artifacts`."""
 
 
 @attrs.frozen(kw_only=True)
@@ -142,17 +145,21 @@ class Outcome:
     """How a child ended.  `duration_ms` and `child` stand last: they are volatile (§6.2)."""
 
     status: Status
+    """How the child ended; only `completed` is a success."""
     summary: str = ""
     """Compact text for the parent; at most its `summary_bytes` after truncation."""
     output: Json = None
     """The program's return value."""
     artifacts: tuple[Artifact, ...] = ()
+    """What the child's `Report` handed back, within its `Policy`."""
     error: Fault | None = None
     """Set unless `completed`."""
     truncated: Truncated | None = None
+    """Set where a cap cut off the summary or what was printed."""
     tools_used: tuple[str, ...] = ()
     """In order of first use, as observed in the child's log."""
     usage: Usage = Usage()
+    """What the child and those below it spent on models."""
     duration_ms: int = 0
     child: ChildRef | None = None
     """`None` for `rejected`: no run existed."""

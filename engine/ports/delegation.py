@@ -19,6 +19,7 @@ class Delegation:
     """A function, a reference, ``module:name``, ``file.py:name``, or a name that Refold ships
     (`agent`)."""
     input: Json = None
+    """What the program gets second: any value that a log can hold."""
     brief: str = ""
     """The task in words; what `refold show` prints."""
     agent: str = ""
@@ -37,6 +38,7 @@ class Delegation:
     """Of the caller's `model_tokens`, what the child reserves at its start; `None` for all that is
     left.  It may ask for more, unless `limits` cap its tokens."""
     policy: Policy = Policy()
+    """Caps on what the child may hand back."""
     session: Any = None
     """A session for the child: a fork of the caller's, or the caller's own where `shared`."""
     shared: bool = False

@@ -47,7 +47,9 @@ class CallContext:
     call: str
     """The call key, `0/1#3`."""
     run_id: str
+    """16 hex digits."""
     depth: int
+    """How many runs stand above this one; 0 for a root."""
     origin: str
     """The root's id and the run's path: where in the tree of runs the call stands."""
 
@@ -150,6 +152,7 @@ class ModelRequest:
     ``{"role": "assistant", "content": str, "tool_calls": [{"id", "name", "arguments": {…}}]}`` ·
     ``{"role": "tool", "tool_call_id": str, "name": str, "content": str, "is_error": bool}``."""
     tools: tuple[ToolDefinition, ...] = ()
+    """What the model may call: names, descriptions, JSON schemas."""
     parameters: dict[str, Any] = attrs.field(factory=dict)
     """Passed on by name: temperature, max_tokens, tool_choice, …  Two are for scripts and never
     sent: `agent`, who asks, and `inherited`, how many messages came from another's conversation."""
@@ -166,6 +169,7 @@ class ModelReply:
     `provider` holds what one provider wants back verbatim, by its name; others ignore it.  Whoever
     edits a message drops it."""
     usage: Usage = Usage()
+    """Tokens of this request, and what they cost where that is known."""
     stop_reason: str = "stop"
     """`stop`, `tool_calls`, `length`, `refusal`, or the provider's own word."""
 
@@ -275,13 +279,17 @@ class Policy:
     """Caps on what a child may hand back, and what it may hand back (CONTRACT.md §8.4)."""
 
     summary_bytes: int = 64 * 1024
+    """Of UTF-8; more is cut off, and `Outcome.truncated` says so."""
     artifact_bytes: int = 256 * 1024
+    """Of one artifact; a child that hands back more is `malformed`."""
     max_artifacts: int = 32
+    """More make the child `malformed`."""
     frame_bytes: int = 1024 * 1024
     """One raw frame of a runner's protocol; more kills the child."""
     stream_bytes: int = 1024 * 1024
     """Kept of standard output and of standard error each; more ends the child as `limit`."""
     artifact_kinds: tuple[ArtifactKind, ...] = ("note", "path", "diff", "json")
+    """Any other makes the child `malformed`."""
 
     def __attrs_post_init__(self) -> None:
         kinds = get_args(ArtifactKind)
@@ -362,6 +370,7 @@ class Question:
     key: str
     """Call keys from the root run down: `0#1`, or `0#1 > 0#2` in a child; an answer names it."""
     question: str
+    """What the person is asked, in words."""
     schema: dict[str, Json] | None = None
     """JSON schema of the answer; `None` for any JSON value."""
     problem: str = ""

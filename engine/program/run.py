@@ -350,6 +350,10 @@ class Run(_Face):
     ) -> ModelReply:
         """Ask a model; `model` is one, or names one of those given to `record`, else the default.
 
+        `messages` are neutral, `{"role": …, "content": …}` (`ModelRequest.messages`); `tools` are
+        offered to it, as tools, definitions or names; `parameters` go to the provider by name:
+        `temperature=0.2`.
+
         Raises:
             ModelError: the request failed after the client's own retries.
             UsageError: the messages are no list of objects.

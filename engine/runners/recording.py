@@ -70,16 +70,21 @@ class Recording(Document):
     error: Fault | None
     """Set unless `completed`."""
     log: Path
+    """Where the log stands."""
     head: str
     """Hash of the log's last entry: keep it elsewhere, and nobody can cut the log unnoticed."""
     entries: int
+    """How many lines it has."""
     where: str = ""
     """``file.py:26``, the line of the program that raised; empty where none did."""
     summary: str = ""
+    """Of a `Report` that the program returned; else empty."""
     artifacts: tuple[Artifact, ...] = ()
+    """The same."""
     usage: Usage = Usage()
     """Tokens spent, children included."""
     duration_ms: int = 0
+    """Virtual time of the run, in milliseconds."""
     data_digest: str = ""
     """Equal for two runs that did the same, under one seed and a fixed clock (§6.2)."""
     questions: tuple[Question, ...] = ()

@@ -57,7 +57,9 @@ class Sources(Document):
     hidden = ("stubs", "may_change")
 
     model: Mode = attrs.field(default="recorded", validator=_a_mode)
+    """`recorded`, `live`, or `stub`: of models' answers."""
     tools: Mode = attrs.field(default="recorded", validator=_a_mode)
+    """The same of tools' results."""
     children: Mode = attrs.field(default="recorded", validator=_a_mode)
     """`recorded`: their outcomes; `live`: they run, in this process, under the same sources."""
     tool: Mapping[str, Mode] = attrs.field(factory=dict, validator=_modes)

@@ -1,14 +1,18 @@
 """A package's names load on first use, and type checkers read the same names."""
 
 import ast
+import inspect
+import re
 import sys
 import types
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
+import attrs
 import pytest
 
+import refold
 from refold.engine.lazy import lazily
 
 _PACKAGES = (
@@ -69,3 +73,20 @@ def test_a_home_is_imported_by_the_first_use(monkeypatch: pytest.MonkeyPatch) ->
     assert vars(package)["thing"] is found
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         package.nothing  # noqa: B018 - the access is what is tested
+
+
+@pytest.mark.parametrize("name", [each for each in dir(refold) if each != "__version__"])
+def test_help_tells_every_field_and_argument(name: str) -> None:
+    """What stands below a field in the source is no docstring of Python's: `help` would lack it."""
+    found = getattr(refold, name)
+    text = inspect.getdoc(found) or ""
+
+    if attrs.has(found):
+        members = [each.name for each in attrs.fields(found) if each.init]
+    elif inspect.isfunction(found) and "those of `record`" not in text:
+        members = [*inspect.signature(found).parameters]
+    else:
+        members = []
+
+    assert text
+    assert [each for each in members if not re.search(rf"\b{each}\b", text)] == []

@@ -67,18 +67,25 @@ class AgentDef:
     id: str
     """The folder's name, or the file's where it is not called `AGENT.md`."""
     name: str
+    """As its file says it; what a log and a person read."""
     description: str
+    """What the agent is for, and when; other agents choose by it."""
     system_prompt: str = ""
     """The text below the front matter, without blank space around it."""
     provider: str = ""
+    """`openai`, `anthropic`; empty where the file names none."""
     model: str = ""
+    """The model's name, for `--model NAME=…`; empty where the file names none."""
     allow_skills: bool = False
+    """Read and kept; nothing here uses it."""
     tools: tuple[str, ...] | None = None
     """As the file has them; `None` for all that there are."""
     disallowed_tools: tuple[str, ...] = ()
+    """Names that are taken off `tools`."""
     max_turns: int | None = None
     """Model requests; as `limits.max_iterations`, and the lower one counts."""
     limits: Limits | None = None
+    """Caps of the agent's own runs."""
 
     @property
     def model_spec(self) -> str:

@@ -46,7 +46,9 @@ class PlanStep:
     id: int
     """1, 2, 3, …; never used again."""
     title: str
+    """What the step is, in words."""
     status: StepStatus = "pending"
+    """As the agent last said."""
 
 
 @attrs.frozen
@@ -54,6 +56,7 @@ class Plan:
     """What is to be reached, and in which steps."""
 
     objective: str
+    """What is to be reached, in words."""
     status: PlanStatus = "active"
     """`completed` once there are steps and all are `done`."""
     steps: tuple[PlanStep, ...] = ()

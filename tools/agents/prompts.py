@@ -46,12 +46,14 @@ class MarkdownSection(Generic[P]):
     """Text with `${names}`, filled in from a `P`, and the tools that it introduces."""
 
     title: str
+    """Its heading."""
     key: str
     """Unique within a prompt."""
     template: str
     default_params: P | None = None
     """Used where `render` is given no `P`."""
     section_tools: Sequence[Tool] = ()
+    """Tools that the text introduces."""
     accepts_overrides: bool = False
     """Whether `render(overrides={key: template})` may replace the template."""
 
@@ -90,8 +92,11 @@ class RenderedPrompt:
     """A prompt as a model gets it."""
 
     ns: str
+    """The namespace of the prompt."""
     key: str
+    """Its key there."""
     text: str
+    """Markdown, all sections filled in."""
     tools: tuple[Tool, ...] = ()
     """Sorted by name, as everything offers them."""
     output_type: type | None = None
@@ -111,9 +116,13 @@ class Prompt(Generic[V]):
     """Sections in order, under a namespace and a key; `V` is what its run is to return."""
 
     ns: str
+    """The namespace."""
     key: str
+    """Unique in its namespace."""
     name: str = ""
+    """For people."""
     sections: Sequence[MarkdownSection[Any]] = ()
+    """In the order in which they are rendered."""
 
     @property
     def output_type(self) -> type | None:

@@ -60,6 +60,7 @@ class Config:
     enabled: tuple[str, ...] | None = None
     """Names of tools; `None` for all."""
     disabled: tuple[str, ...] = ()
+    """Names of tools that answer that they are not enabled."""
     approval: tuple[str, ...] = ()
     """Names of tools that a person is asked for before each call."""
     spawn: SpawnSettings | None = None
@@ -71,10 +72,15 @@ class Config:
     agents: Path | None = None
     """A folder; relative ones are taken from the file's own."""
     default_pool: str = ""
+    """The pool that an agent without a model of its own gets."""
     pools: dict[str, Pool] = attrs.field(factory=dict)
+    """Models by the names that profiles use."""
     limits: Limits = Limits()
+    """Caps of the run."""
     redaction: Redaction | None = None
+    """What is taken out of the log."""
     volatile: tuple[str, ...] = ()
+    """Paths that a re-execution does not compare (CONTRACT.md §12.7)."""
     folder: Path = Path()
     """Where the file lies: the workspace of profiles."""
 

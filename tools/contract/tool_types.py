@@ -185,9 +185,13 @@ class KernelTool:
     """A tool that is program code: it starts children and is re-executed in replay."""
 
     name: str = attrs.field(validator=lambda _self, _field, name: checked_name(name))
+    """What programs and models call it."""
     description: str
+    """For a model."""
     reference: Reference | None = None
+    """How a process of its own makes it; `None` if it cannot."""
     effect: EffectClass = "changes"
+    """Its own calls say what they do to the world."""
     tell: Tell | None = None
     """What a model is told of a result; without it, the result itself as JSON, a text as it is."""
     delegates: bool = attrs.field(default=True, init=False)
@@ -219,6 +223,7 @@ class DelegationTool(KernelTool):
     parameters: dict[str, Any]
     """JSON schema of the arguments; the handler checks them, for its refusals are its own."""
     handler: Handler
+    """`async def handler(run, arguments)`; returns the result, JSON."""
     approval: bool = False
     """Whether a person is asked before each call."""
     measured: tuple[str, ...] = ()

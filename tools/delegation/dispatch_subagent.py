@@ -66,8 +66,11 @@ class DispatchSubagent:
     """What the tool takes."""
 
     mode: SubagentMode
+    """What the child is to do with its prompt."""
     prompt_ns: str
+    """The namespace of a registered prompt."""
     prompt_key: str
+    """Its key there."""
     instructions: str
     """ASCII, 1 to 2,000 characters once trimmed."""
     expected_artifacts: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
@@ -83,9 +86,13 @@ class DispatchSubagentResult:
     """What the tool gives."""
 
     prompt_ns: str
+    """The namespace of the prompt that the child had."""
     prompt_key: str
+    """Its key there."""
     message_summary: str
+    """What the child said, or why it did not."""
     artifacts: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
+    """Labels of what it handed back."""
     tools_used: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
     """In the order of their first use."""
 

@@ -66,7 +66,9 @@ class SubagentTask:
     """A task, as a plan."""
 
     objective: str
+    """What the child is to reach."""
     steps: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
+    """The titles of its plan's steps."""
 
 
 @attrs.frozen
@@ -74,6 +76,7 @@ class DispatchSubagentsParams:
     """What the tool takes."""
 
     tasks: tuple[SubagentTask, ...] = attrs.field(converter=tuple[SubagentTask, ...])
+    """Each a child; they run side by side."""
 
 
 @attrs.frozen
@@ -81,8 +84,11 @@ class SubagentResult:
     """How one child ended."""
 
     output: str
+    """What the child said; empty where it failed."""
     success: bool
+    """Whether it completed."""
     error: str | None = None
+    """Why not."""
 
     def render(self) -> str:
         """Return the result for a person or a model."""

@@ -30,6 +30,7 @@ class DelegationPolicy:
     isolation: tuple[Isolation, ...]
     """What it may be set up to do, the default first."""
     tools: ToolScope
+    """Whose tools the children have."""
     levels: int | None
     """Levels of runs below the caller; `None` for no cap of its own: the engine's holds."""
     limits: Limits = Limits()
@@ -43,6 +44,7 @@ class DelegationPolicy:
     addressable: bool = False
     """Whether the child's conversation can be read back by id; else it is sealed, in the log."""
     artifact_kinds: tuple[ArtifactKind, ...] = get_args(ArtifactKind)
+    """What the children may hand back."""
 
     @property
     def policy(self) -> Policy:

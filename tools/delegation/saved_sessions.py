@@ -24,9 +24,11 @@ class SavedSession:
     """What one dispatched agent was told and said."""
 
     session_id: str
+    """What the dispatching agent was told to ask for it by."""
     agent: str
     """Its id."""
     run_id: str
+    """Of the agent's own run: 16 hex digits."""
     log: Path
     """Of the agent's own run."""
     status: str
