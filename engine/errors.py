@@ -63,6 +63,7 @@
       AttemptsExhausted          a run that was resumed as often as allowed
       OutcomeMissing             nothing recorded for what was asked, and it may not run live
       RecordingGone              the process that has the log of a watched command takes no more
+      ChildFailed                `Outcome.result()` of a child that did not complete
       RunFailed                  `Recording.result()` of a run that did not complete
       Diverged                   a re-execution asked for something else than the record
       Nondeterministic           … right after the run, under `record(check=True)`
@@ -122,8 +123,19 @@ class LogExists(Detailed, UsageError):
     """The log to be written is already there (CONTRACT.md §4.1)."""
 
     path: str
+    root: str = ""
+    """The root's log, where `path` is of a child and is left of a run that is gone."""
 
-    _text = "{path} exists, and a log is never overwritten: name another, or remove it"
+    def __str__(self) -> str:
+        if self.root:
+            return (
+                f"{self.path} is left of another run: `refold rm --force {self.root}` removes it; "
+                "or name another log"
+            )
+        return (
+            f"{self.path} exists, and a log is never overwritten: name another, or remove it, "
+            f"`refold rm {self.path}`"
+        )
 
 
 class LogMissing(Detailed, UsageError):
@@ -217,6 +229,17 @@ class ProgramRefused(Detailed, UsageError):
         "program {name}{signature} is called as {name}(run, input): "
         "define it with these two parameters"
     )
+
+
+class ChildFailed(Detailed, RefoldError):
+    """`Outcome.result()` was asked of a child that did not complete (CONTRACT.md §7.1)."""
+
+    status: str
+    code: str
+    said: str
+
+    def __str__(self) -> str:
+        return f"the child ended as {self.status}: {self.said or self.code}"
 
 
 class RunFailed(Detailed, RefoldError):

@@ -160,6 +160,34 @@ def test_what_cannot_be_called_is_no_program(call: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_log_beside_children_of_another_run_is_refused(tmp_path: Path) -> None:
+    """Where only the root's log was removed, each child failed, and nobody knew why."""
+    (tmp_path / "a.1.jsonl").touch()
+
+    with pytest.raises(refold.LogExists, match=r"refold rm --force .*a\.jsonl` removes it"):
+        refold.record(greet, log=tmp_path / "a.jsonl")
+
+    assert not (tmp_path / "a.jsonl").exists()
+
+
+def test_the_result_of_a_child_that_failed_says_why(tmp_path: Path) -> None:
+    """Its output is None, and whatever is done with that fails far from the reason."""
+
+    async def child(_run: refold.Run, divisor: int) -> float:
+        return 1 / divisor
+
+    async def program(run: refold.Run, divisor: int) -> Any:
+        outcome = await run.delegate(refold.Delegation(program=child, input=divisor))
+        return outcome.result()
+
+    fine = refold.record(program, 2, log=tmp_path / "a.jsonl")
+    broken = refold.record(program, 0, log=tmp_path / "b.jsonl")
+
+    assert fine.output == 0.5
+    assert "ChildFailed: the child ended as failed: ZeroDivisionError" in broken.message
+    assert refold.reexecute(broken, program).identical
+
+
 LOOKS: list[tuple[Callable[[Any], Any], str]] = [
     (lambda _: refold.verify(None), "verify(path=…): expected a path, or a Recording"),  # type: ignore[arg-type]
     (lambda log: refold.diff(log, 3), "diff(b=…): expected a path, or a Recording; found int 3"),  # type: ignore[arg-type]

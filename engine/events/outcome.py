@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 import attrs
 
 from refold.engine.encoding.canonical import Json
+from refold.engine.errors import ChildFailed
 
 Status = Literal["completed", "failed", "timed_out", "rejected", "malformed", "cancelled", "limit"]
 """`completed`: the program returned · `failed`: it raised, crashed, or had no runner ·
@@ -168,6 +169,17 @@ class Outcome:
     def ok(self) -> bool:
         """Whether the child completed."""
         return self.status == "completed"
+
+    def result(self) -> Any:
+        """Return the output.
+
+        Raises:
+            ChildFailed: the child did not complete; says how it ended, and why.
+        """
+        if self.ok:
+            return self.output
+        fault = self.error or Fault(code=self.status, message="")
+        raise ChildFailed(self.status, fault.code, fault.message)
 
 
 def failed(status: Status, code: str, message: str, **more: Any) -> Outcome:

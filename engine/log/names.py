@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from refold.engine.errors import LogNameRefused, OptionRefused
+from refold.engine.errors import LogExists, LogNameRefused, OptionRefused
 
 SUFFIX: Final = ".jsonl"
 BLOBS_SUFFIX: Final = ".blobs"
@@ -55,6 +55,19 @@ def check_root(path: Path) -> None:
     if _NUMBERS.search(stem):
         why = "a root's name may not end in a number: that is how its children are named"
         raise LogNameRefused(str(path), f"{why}; try {_NUMBERS.sub('', stem) or 'run'}{SUFFIX}")
+
+
+def check_alone(path: Path) -> Path:
+    """Return the path of a new root's log, beside which no child of another run is left.
+
+    Else each child of the new run would fail, for its log is there.
+
+    Raises:
+        LogExists: one is left, as where only the root's log was removed.
+    """
+    if path.suffix == SUFFIX and not path.exists() and child_path(path, 1).exists():
+        raise LogExists(str(child_path(path, 1)), str(path))
+    return path
 
 
 def check_place(path: Path) -> None:

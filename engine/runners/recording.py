@@ -25,7 +25,7 @@ from refold.engine.events.events import RunFinished
 from refold.engine.events.limits import CEILINGS, Limits
 from refold.engine.events.outcome import Artifact, Fault, Usage
 from refold.engine.kernel.unawaited import tell, tell_quietly
-from refold.engine.log.names import default_path
+from refold.engine.log.names import check_alone, default_path
 from refold.engine.models.prices import check_priced
 from refold.engine.ports.ports import (
     CancelSignal,
@@ -300,7 +300,7 @@ def root_request(
         input=_input(argument),
         identity=Identity(run_id=run_id, root_id=run_id, path="", depth=0, seed=seed_text),
         limits=(limits or CEILINGS).completed(CEILINGS),
-        log=Path(log) if log is not None else _fresh_path(name),
+        log=check_alone(Path(log)) if log is not None else _fresh_path(name),
         tools=offered,
         models=known,
         runners=known_runners(runner, runners),

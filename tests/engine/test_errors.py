@@ -55,7 +55,7 @@ def test_wrong_arguments_are_refused() -> None:
     makers: list[Any] = [errors.LogExists]
 
     for make in makers:
-        for arguments, named in ((("a", "b"), {}), ((), {}), ((), {"place": "a"})):
+        for arguments, named in ((("a", "b", "c"), {}), ((), {}), ((), {"place": "a"})):
             with pytest.raises(TypeError, match="LogExists"):
                 make(*arguments, **named)
 
