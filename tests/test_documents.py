@@ -25,6 +25,8 @@ import pytest
 import yaml
 from markdown_it import MarkdownIt
 
+import refold
+from refold.engine import models
 from tests.support.screenshots import SHOTS
 from tests.support.upstream import Upstream
 
@@ -97,6 +99,13 @@ def test_the_pictures_of_the_page_are_those_that_its_script_takes() -> None:
 
     assert sorted({*shown}) == sorted(taken) == sorted(f"{shot.name}.png" for shot in SHOTS)
     assert max(taken.values()) < 150_000
+
+
+def test_the_api_page_has_every_public_name() -> None:
+    """Those of `refold`, and the models."""
+    listed = set(re.findall(r"^\.\. auto\w+:: (\w+)$", PAGES["api.md"], re.MULTILINE))
+
+    assert {*dir(refold), *dir(models)} - {"__version__"} == listed
 
 
 @pytest.mark.long

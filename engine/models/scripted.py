@@ -102,7 +102,7 @@ class ScriptedModel:
 
     @property
     def is_priced(self) -> bool:
-        """Whether each reply says its cost (`usage: {cost_usd_micros: 500}`)."""
+        """Whether each reply says its cost: `cost_usd_micros` in its `usage`."""
         replies = (reply for each in self._script.values() for reply in each)
         return all("error" in one or "cost_usd_micros" in one.get("usage", {}) for one in replies)
 
