@@ -7,11 +7,13 @@ here (CONTRACT.md §12.12).  Left out are tests that count how often a program i
 import gc
 import os
 import signal
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.support.clusters import ray_cluster
 
 settings.register_profile("refold", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("refold")  # how long a machine takes says nothing of a law
@@ -91,3 +93,10 @@ if _is_asked():
     ) -> None:
         if getattr(request.node, "originalname", "") in _COUNTED:
             monkeypatch.delenv("REFOLD_CHECK")
+
+
+@pytest.fixture(scope="session")
+def ray_nodes() -> Iterator[Any]:
+    """A cluster of Ray on loopback, to which this process is connected; for long tests."""
+    with ray_cluster() as cluster:
+        yield cluster

@@ -206,6 +206,10 @@ SHELL: Final = {
     "engine/runners/child.py": ("files", "writes the reply of a subprocess child"),
     "engine/children/envelope.py": ("environment", "the working directory of a child"),
     "engine/runners/in_process.py": ("clock threads", "runs children on threads"),
+    "engine/runners/on_ray.py": (
+        "clock files network threads environment",
+        "children on nodes of a cluster, and their logs from there",
+    ),
     "engine/runners/stub.py": ("files environment", "the first file of a subprocess child"),
     "engine/children/unfinished.py": ("clock files", "waits for a child's old writer to leave"),
     "engine/children/tokens.py": (

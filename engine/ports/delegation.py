@@ -103,6 +103,6 @@ _KINDS: Final[Sequence[tuple[str, Any, str]]] = (
     ("part", int | None, "a number of tokens"),
     ("policy", Policy, "a refold.Policy(…)"),
     ("shared", bool, "True or False"),
-    ("runner", str, "a runner's name: in-process, subprocess"),
+    ("runner", str, "a runner's name: in-process, subprocess, ray"),
 )
 """Members that else fail far from the line that gave them."""

@@ -16,9 +16,11 @@ How = Literal[
     "stream_overflow",
     "memory",
     "spawn_failed",
+    "lost",
 ]
 """`exited` and `signalled` are the child's own doing.  The next five are ours, whatever the child
-made of it.  `spawn_failed`: there never was a process."""
+made of it.  `spawn_failed`: there never was a process.  `lost`: the machine that it ran on is
+gone."""
 
 
 @attrs.frozen(kw_only=True)

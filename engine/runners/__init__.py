@@ -9,6 +9,7 @@ Programs and their inputs flow in; recordings, and outcomes of children, flow ou
     in_subprocess    a child in a process of its own; hard limits
     stub, child      the other side of it: its first file, and its work
     shipped          the runners that every root has
+    on_ray           the same process on a node of a Ray cluster
 
 To add one: implement `engine.ports.ports.ChildRunner`, pass it to `record(runners={…})`, and put it
 into the contract suite `tests/contract/test_runners.py`.

@@ -6,15 +6,20 @@ import attrs
 
 from refold.engine.children.envelope import unpack
 from refold.engine.encoding.canonical import encode
-from refold.engine.errors import RefoldError
+from refold.engine.errors import ProgramNotFound, RefoldError
 from refold.engine.log.descriptors import write_all
 from refold.engine.process import apply_rlimits, leave_with_parent, take_protocol
 from refold.engine.recording.host import Host
-from refold.engine.runners.child_run import recorder_of, reply_frame, suspended, why_stopped
+from refold.engine.runners.child_run import ADVICE, recorder_of, reply_frame, suspended, why_stopped
 from refold.engine.runners.shipped import default_runners
 
 
-def run_envelope(line: bytes) -> None:
+def run_on_ray(line: bytes) -> None:
+    """Run what the envelope says in a process on a node of Ray."""
+    run_envelope(line, "ray")
+
+
+def run_envelope(line: bytes, runner_name: str = "subprocess") -> None:
     """Run what the envelope says and write the reply; ends this process when the parent ends."""
     protocol = take_protocol()
     if protocol is None:
@@ -22,15 +27,15 @@ def run_envelope(line: bytes) -> None:
     request_fd, reply_fd = protocol
     leave_with_parent(request_fd)
     apply_rlimits()
-    write_all(reply_fd, _run(line) + b"\n")
+    write_all(reply_fd, _run(line, runner_name) + b"\n")
     os.close(reply_fd)
 
 
-def _run(line: bytes) -> bytes:
+def _run(line: bytes, runner_name: str) -> bytes:
     host, request = Host(), None
     try:
         request = attrs.evolve(unpack(line), runners=default_runners())
-        recorded = recorder_of(request, host, runner_name="subprocess").record()
+        recorded = recorder_of(request, host, runner_name=runner_name).record()
         if recorded.questions:
             return encode(attrs.asdict(suspended(recorded, request)))
         return reply_frame(recorded)
@@ -38,7 +43,9 @@ def _run(line: bytes) -> bytes:
         if request is not None and request.resume is not None:
             code, message = why_stopped(error)
             return encode({"stopped": {"code": code, "message": message}})
-        fault = {"code": type(error).__name__, "message": str(error)}
+        is_far = runner_name == "ray" and isinstance(error, ProgramNotFound)
+        told = f"{error}; {ADVICE}" if is_far else str(error)
+        fault = {"code": type(error).__name__, "message": told}
         return encode({"status": "failed", "summary": "", "error": fault})
     finally:
         host.close()

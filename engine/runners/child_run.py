@@ -4,6 +4,8 @@ The same for every runner: where the recording runs, and how it is bounded, is e
 Rules: CONTRACT.md §7.1 (outcomes and runners), §4.7 (children that are resumed).
 """
 
+from typing import Final
+
 from refold.engine.children.reply import checked_frame, outcome_of
 from refold.engine.errors import ChildStopped, RefoldError, UsageError
 from refold.engine.events.outcome import ChildRef, Outcome, failed
@@ -14,6 +16,12 @@ from refold.engine.recording.recorder import Recorder
 from refold.engine.recording.run_request import Recorded, RunRequest, by_name
 from refold.engine.recording.supplied import recorder_for
 from refold.engine.secrets.vault import Vault
+
+ADVICE: Final = (
+    "ship what it needs to the nodes, as by ray.init(runtime_env={'working_dir': '.'}), "
+    "or install it on each"
+)
+"""For what a node of a cluster cannot import."""
 
 
 def recorder_of(request: ChildRequest, host: Host, *, runner_name: str) -> Recorder:

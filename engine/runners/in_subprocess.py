@@ -30,15 +30,14 @@ _MODEL_KEYS: Final = (
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_BASE_URL",
 )
+_RAY: Final = ("RAY_ADDRESS", "RAY_JOB_CONFIG_JSON_ENV_VAR", "REFOLD_ON_RAY")
+"""How children of the child find the cluster that their parent runs on, if it does."""
 _SLACK_SECONDS: Final = 2.0
 """After its deadline, for the child's own kernel to stop the program and to seal: as long as in
 process, and the child's clock begins only when its interpreter is up."""
 
 _KILL_SECONDS: Final = 1.0
 """Between TERM and KILL."""
-
-
-_ENTRY: Final = "refold.engine.runners.child:run_envelope"
 
 
 class InSubprocess:
@@ -50,6 +49,8 @@ class InSubprocess:
     """
 
     name = "subprocess"
+    entry = "refold.engine.runners.child:run_envelope"
+    """What the stub calls with the envelope."""
 
     def __init__(self, *, environment: Iterable[str] = (), memory_bytes: int | None = None) -> None:
         self._environment = tuple(environment)
@@ -62,21 +63,11 @@ class InSubprocess:
 
     def _run(self, request: ChildRequest, tokens_fd: int | None) -> Outcome | Suspended:
         try:
-            envelope = pack(request, entry=_ENTRY, tokens_fd=tokens_fd)
+            envelope = pack(request, entry=self.entry, tokens_fd=tokens_fd)
         except RefoldError as error:
             return outcome_of_error(error)
         began_us = request.clock.time_us() if request.clock else 0
-        extra = self._environment + (_MODEL_KEYS if request.models else ())
-        extra += request.vault.key_variables if request.vault else ()
-        ended = run_bounded(
-            [sys.executable, "-I", os.fspath(STUB)],
-            env=child_environment(extra),
-            cwd=Path.cwd(),
-            request=envelope,
-            bounds=self._bounds(request),
-            cancel=request.cancel,
-            pass_fds=() if tokens_fd is None else (tokens_fd,),
-        )
+        ended = self._bounded(envelope, request, tokens_fd)
         if ended.reply.startswith(_SUSPENDED) and ended.reply.endswith(b"\n"):
             return _suspended(ended.reply)
         if ended.reply.startswith(_STOPPED) and ended.reply.endswith(b"\n"):
@@ -85,6 +76,22 @@ class InSubprocess:
         if request.clock:
             duration_ms = (request.clock.time_us() - began_us) // 1000
         return anchored(_outcome(ended, request, duration_ms), request)
+
+    def _bounded(self, envelope: bytes, request: ChildRequest, tokens_fd: int | None) -> Ended:
+        """Run the process of the envelope to its end: here, or wherever a subclass says."""
+        return run_bounded(
+            [sys.executable, "-I", os.fspath(STUB)],
+            env=child_environment(self._names(request)),
+            cwd=Path.cwd(),
+            request=envelope,
+            bounds=self._bounds(request),
+            cancel=request.cancel,
+            pass_fds=() if tokens_fd is None else (tokens_fd,),
+        )
+
+    def _names(self, request: ChildRequest) -> tuple[str, ...]:
+        names = self._environment + _RAY + (_MODEL_KEYS if request.models else ())
+        return names + (request.vault.key_variables if request.vault else ())
 
     def _bounds(self, request: ChildRequest) -> Bounds:
         policy, seconds = request.policy, request.limits.timeout_seconds
@@ -122,6 +129,9 @@ def _outcome(ended: Ended, request: ChildRequest, duration_ms: int) -> Outcome:
             status, code, message = "cancelled", "cancelled", "cancelled by its parent"
         case "spawn_failed":
             status, code, message = "failed", "spawn_failed", ended.error
+        case "lost":
+            status, code = "failed", "node_lost"
+            message = f"lost, and nothing of it is run again: {ended.error}"
         case "frame_overflow":
             message = f"the reply has more than the {policy.frame_bytes} bytes allowed"
             status, code = "limit", "frame_bytes"

@@ -6,11 +6,12 @@ from refold.engine.errors import UsageError
 from refold.engine.ports.ports import ChildRunner
 from refold.engine.runners.in_process import InProcess
 from refold.engine.runners.in_subprocess import InSubprocess
+from refold.engine.runners.on_ray import RayRunner
 
 
 def default_runners() -> dict[str, ChildRunner]:
     """Return the runners that every root has, by name."""
-    return {"in-process": InProcess(), "subprocess": InSubprocess()}
+    return {"in-process": InProcess(), "subprocess": InSubprocess(), "ray": RayRunner()}
 
 
 def known_runners(runner: str, runners: Mapping[str, ChildRunner] | None) -> dict[str, ChildRunner]:

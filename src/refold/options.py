@@ -72,7 +72,7 @@ _KINDS: Final[Mapping[str, _Kind]] = {
     "results": _MAPPING,
     "retry": _LIST,
     "runner": _Kind(
-        lambda value: isinstance(value, str), "a runner's name: in-process, subprocess"
+        lambda value: isinstance(value, str), "a runner's name: in-process, subprocess, ray"
     ),
     "runners": _MAPPING,
     "secrets": _Kind(

@@ -2,7 +2,8 @@
 
 Nothing here is a test: a table is for people to read.  `--markdown` prints it for docs,
 `--large` measures memory on a log of 1 GB instead of 100 MB, and words choose among the sections;
-`page`, which needs a browser, is measured where it is named alone.
+`page`, which needs a browser, and `children`, which needs Ray, are measured where they are named
+alone.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import attrs
 
 from tests.benchmarks import (
     bench_audits,
+    bench_children,
     bench_log,
     bench_page,
     bench_run,
@@ -48,13 +50,16 @@ _SECTIONS = {
     "audits": Section("One of many logs", bench_audits.jobs, _SLOW * 2),
     "stores": Section("One of many stored runs", bench_store.jobs, _SLOW * 2),
     "start": Section("Starting", lambda _folder: bench_start.jobs(), _SLOW),
+    "children": Section("One of many children", bench_children.jobs, _SLOW * 2),
 }
+_NAMED = ("page", "children")
+"""What needs a browser, or Ray."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print the tables."""
     options = _options(arguments)
-    chosen = options.sections or [*_SECTIONS, "memory"]
+    chosen = options.sections or [*(set(_SECTIONS) - {*_NAMED}), "memory"]
     render = measure.as_markdown if options.markdown else measure.as_text
     with tempfile.TemporaryDirectory() as name:
         print(f"Python {platform.python_version()}, medians of up to {options.rounds} rounds\n")

@@ -29,6 +29,7 @@ from refold.engine.program.run import Run
 from refold.engine.runners import in_subprocess
 from refold.engine.runners.in_process import InProcess
 from refold.engine.runners.in_subprocess import InSubprocess
+from refold.engine.runners.on_ray import RayRunner
 from refold.engine.runners.recording import Recording, record
 from refold.replay.audit.verify import verify
 from refold.replay.reexecute.reexecute import reexecute
@@ -36,7 +37,11 @@ from refold.tools.contract.tool_types import tool
 from tests.support.child_programs import HERE, add, named, ponder
 from tests.support.scripted_runners import Scripted, Unavailable
 
-RUNNERS: dict[str, ChildRunner] = {"in-process": InProcess(), "subprocess": InSubprocess()}
+RUNNERS: dict[str, ChildRunner] = {
+    "in-process": InProcess(),
+    "subprocess": InSubprocess(),
+    "ray": RayRunner(),
+}
 TOOLS: list[Tool] = [add, ponder]
 
 
@@ -50,10 +55,25 @@ FAMILY: dict[str, Any] = {
 """Children that many tests look at, by program; the numbers that they have are their places."""
 
 
-@pytest.fixture(params=RUNNERS)
-def runner(request: pytest.FixtureRequest) -> str:
+_ON_RAY = pytest.param("ray", marks=pytest.mark.long)
+
+
+def _named(request: pytest.FixtureRequest) -> str:
     name: str = request.param
+    if name == "ray":
+        request.getfixturevalue("ray_nodes")
     return name
+
+
+@pytest.fixture(params=["in-process", "subprocess", _ON_RAY])
+def runner(request: pytest.FixtureRequest) -> str:
+    return _named(request)
+
+
+@pytest.fixture(params=["subprocess", _ON_RAY])
+def apart(request: pytest.FixtureRequest) -> str:
+    """A runner whose children have processes of their own."""
+    return _named(request)
 
 
 @pytest.fixture
@@ -173,9 +193,11 @@ def test_a_report_hands_back_more_than_a_value(family: Delegated) -> None:
     ]
 
 
-def test_the_same_programs_have_one_data_digest(family_on: Callable[[str], Delegated]) -> None:
-    """Case 92: in process and in a subprocess, under one seed and a fixed clock."""
-    one, other = (family_on(name) for name in RUNNERS)
+def test_the_same_programs_have_one_data_digest(
+    family_on: Callable[[str], Delegated], apart: str
+) -> None:
+    """Case 92: in process and elsewhere, under one seed and a fixed clock."""
+    one, other = family_on("in-process"), family_on(apart)
 
     for name in FAMILY:
         digests = {
@@ -377,29 +399,29 @@ def test_every_outcome_has_the_one_shape(family: Delegated) -> None:
         assert outcome.child is not None
 
 
-# --- subprocesses alone ------------------------------------------------------------------------
+# --- processes of their own ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", ["exit", "kill"])
-def test_a_child_that_crashes_takes_only_itself(tmp_path: Path, how: str) -> None:
+def test_a_child_that_crashes_takes_only_itself(tmp_path: Path, apart: str, how: str) -> None:
     """Case 94: failed as `crashed`; what it had written is its record, and its head is anchored."""
-    made = delegated(tmp_path, "subprocess", child_of("dies", how), replays=False)
+    made = delegated(tmp_path, apart, child_of("dies", how), replays=False)
 
     assert made.outcome.status == "failed"
     assert made.outcome.error is not None
     assert made.outcome.error.code == "crashed"
-    kinds = [entry.kind for entry in read_entries(tmp_path / "subprocess.1.jsonl")]
+    kinds = [entry.kind for entry in read_entries(tmp_path / f"{apart}.1.jsonl")]
     assert kinds == ["run.started", "tool.called", "tool.returned"]
     assert made.outcome.child is not None
     assert made.outcome.child.events == 3
 
 
-def test_a_child_that_prints_too_much_is_stopped(tmp_path: Path) -> None:
+def test_a_child_that_prints_too_much_is_stopped(tmp_path: Path, apart: str) -> None:
     """Case 95: `limit`: printing cannot break the protocol, nor fill the parent's memory."""
     policy = Policy(stream_bytes=1000)
     child = child_of("prints_much", 5_000_000, policy=policy)
 
-    outcome = delegated(tmp_path, "subprocess", child, replays=False).outcome
+    outcome = delegated(tmp_path, apart, child, replays=False).outcome
 
     assert outcome.status == "limit"
     assert outcome.error is not None
@@ -408,12 +430,14 @@ def test_a_child_that_prints_too_much_is_stopped(tmp_path: Path) -> None:
     assert outcome.truncated.kept_bytes <= 1000 < outcome.truncated.seen_bytes
 
 
-def test_a_child_may_print_what_it_likes(tmp_path: Path) -> None:
+def test_a_child_may_print_what_it_likes(tmp_path: Path, apart: str) -> None:
     """Case 95: within the cap, output on standard output is no reply."""
-    assert delegated(tmp_path, "subprocess", child_of("prints_much", 500), replays=False).outcome.ok
+    assert delegated(tmp_path, apart, child_of("prints_much", 500), replays=False).outcome.ok
 
 
-def test_what_no_other_process_can_import_is_refused_at_the_start(tmp_path: Path) -> None:
+def test_what_no_other_process_can_import_is_refused_at_the_start(
+    tmp_path: Path, apart: str
+) -> None:
     """A nested function, a tool defined in a test: a typed failure, and no process."""
 
     async def nested(_run: Run, _input: Any) -> None:
@@ -423,13 +447,11 @@ def test_what_no_other_process_can_import_is_refused_at_the_start(tmp_path: Path
     def local() -> int:
         return 1
 
-    one = delegated(tmp_path, "subprocess", Delegation(program=nested), replays=False)
+    one = delegated(tmp_path, apart, Delegation(program=nested), replays=False)
     assert one.outcome.error is not None
     assert one.outcome.error.code == "ProgramNotFound"
     (tmp_path / "b").mkdir()
-    two = delegated(
-        tmp_path / "b", "subprocess", child_of("works"), replays=False, tools=[*TOOLS, local]
-    )
+    two = delegated(tmp_path / "b", apart, child_of("works"), replays=False, tools=[*TOOLS, local])
     assert two.outcome.error is not None
     assert two.outcome.error.code == ToolRefused.__name__
 
@@ -444,15 +466,15 @@ async def root(run, input):
     program = Reference(input["file"], "shows_pid")
     await run.delegate(Delegation(program=program, input=input["pid"]))
 
-record(root, {"file": sys.argv[1], "pid": sys.argv[2]}, log=sys.argv[3], runner="subprocess")
+record(root, {"file": sys.argv[1], "pid": sys.argv[2]}, log=sys.argv[3], runner=sys.argv[4])
 """
 
 
-def test_a_child_leaves_when_its_parent_is_killed(tmp_path: Path) -> None:
+def test_a_child_leaves_when_its_parent_is_killed(tmp_path: Path, apart: str) -> None:
     """Case 96: without anybody there to tell it; on a machine that is not busy, in two seconds."""
     fifo = tmp_path / "pid"
     os.mkfifo(fifo)
-    argv = [sys.executable, "-c", _PARENT, HERE, str(fifo), str(tmp_path / "a.jsonl")]
+    argv = [sys.executable, "-c", _PARENT, HERE, str(fifo), str(tmp_path / "a.jsonl"), apart]
     with subprocess.Popen(argv) as parent:
         child = psutil.Process(int(fifo.read_text()))
         os.kill(parent.pid, signal.SIGKILL)

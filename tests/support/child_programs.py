@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from refold.engine.events.outcome import Artifact, Report
 from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import Reference
+from refold.engine.ports.ports import CallContext, Reference
 from refold.engine.program.run import PlainRun, Run
 from refold.tools.contract.tool_types import tool
 
@@ -145,3 +146,68 @@ async def parents(run: Run, count: int) -> int:
     for each in range(count):
         await run.delegate(Delegation(program=reports, input=each))
     return count
+
+
+@tool(effect="changes")
+def mark(place: str, context: CallContext) -> str:
+    """Put down, in a file that all processes share, that this call was executed."""
+    with Path(place).open("a", encoding="ascii") as file:
+        file.write(f"{context.idempotency_key}\n")
+    return "marked"
+
+
+async def stays(run: Run, place: str) -> None:
+    """Do one thing, and never end."""
+    await run.tool("mark", place=place)
+    await run.sleep(600)
+
+
+async def goes_down(run: Run, runners: list[str]) -> Any:
+    """Delegate to itself, on one runner after the other."""
+    if not runners:
+        return run.depth
+    below = Delegation(program=named("goes_down"), input=runners[1:], runner=runners[0])
+    outcome = await run.delegate(below)
+    return [runners[0], outcome.status, outcome.output]
+
+
+async def says_secret(run: Run, _value: Any) -> None:
+    """Hand a secret to a tool, which says it wherever it can, and raises it."""
+    await run.tool(told, token=run.secret("ON_RAY"))
+
+
+@tool(effect="reads")
+def told(token: str) -> str:
+    """Look for it among the arguments of all processes; say it."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.write(f"{token * 20_000}\n")
+        stream.flush()
+    seen = [path for path in Path("/proc").glob("[0-9]*/cmdline") if token in _text(path)]
+    raise ValueError(f"{token}, seen {len(seen)} times")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:  # it has ended
+        return ""
+
+
+async def loses_node(run: Run, place: str) -> None:
+    """End the worker of Ray that watches over this process."""
+    await run.tool("mark", place=place)
+    os.kill(os.getppid(), signal.SIGKILL)
+    await run.sleep(600)
+
+
+async def writes_much(run: Run, size: int) -> int:
+    """Hand large texts to a tool, which a log keeps apart."""
+    for each in range(4):
+        await run.tool(measures, text=f"{each}" * size)
+    return size
+
+
+@tool(effect="pure")
+def measures(text: str) -> str:
+    """Hand the text back."""
+    return text[::-1]

@@ -127,7 +127,7 @@ def test_what_is_wrong_with_the_call_is_said_before_anything_is_written(tmp_path
         record(echoes, model=named, log=log)
     with pytest.raises(UsageError, match=r"^models\['big'\] is a Model"):
         record(echoes, models={"big": named}, log=log)
-    with pytest.raises(UsageError, match="in-process, subprocess"):
+    with pytest.raises(UsageError, match="in-process, ray, subprocess"):
         record(echoes, log=log, runner="cluster")
 
     assert not log.exists()
