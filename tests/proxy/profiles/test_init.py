@@ -58,6 +58,10 @@ def test_a_script_is_known_by_the_library_that_starts_the_program(tmp_path: Path
         (["codex", "exec", "hi"], ["codex", "-c", URL, "exec", "hi"]),
         (["npx", "@openai/codex", "exec"], ["npx", "@openai/codex", "-c", URL, "exec"]),
         (["sh", "-c", "cd x; codex exec"], ["sh", "-c", f"cd x; codex -c '{URL}' exec"]),
+        (
+            ["sh", "-c", "codex a; cat codex && codex b"],
+            ["sh", "-c", f"codex -c '{URL}' a; cat codex && codex -c '{URL}' b"],
+        ),
     ],
 )
 def test_arguments_lead_a_command_that_reads_no_variable(

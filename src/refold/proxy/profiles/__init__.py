@@ -67,9 +67,8 @@ def led(command: Sequence[str], profile: Profile, base: str) -> list[str]:
     words = list(command)
     if not _is_line(words, at):
         return [*words[: at + 1], *more, *words[at + 1 :]]
-    found = _in_line(words[at], profile)
-    assert found is not None  # `_place` saw it
-    words[at] = f"{words[at][:found]} {shlex.join(more)}{words[at][found:]}"
+    for end in reversed(list(_in_line(words[at], profile))):
+        words[at] = f"{words[at][:end]} {shlex.join(more)}{words[at][end:]}"
     return words
 
 
@@ -78,7 +77,7 @@ def _place(command: Sequence[str], profile: Profile) -> int | None:
     is_behind = ""
     for at, word in enumerate(command):
         name = Path(word).name
-        if _is_line(command, at) and _in_line(word, profile) is not None:
+        if _is_line(command, at) and any(_in_line(word, profile)):
             return at
         if _named(word) in profile.commands:
             return at
@@ -108,14 +107,13 @@ def _is_line(command: Sequence[str], at: int) -> bool:
     )
 
 
-def _in_line(line: str, profile: Profile) -> int | None:
-    """Return where the name of the program ends in a line of a shell."""
+def _in_line(line: str, profile: Profile) -> Iterator[int]:
+    """Yield where the name of the program ends in a line of a shell, each time it is run."""
     for found in re.finditer(r"[^\s;&|()'\"]+", line):
         if _named(found[0]) in profile.commands:
             before = re.split(r"[;&|(\n]", line[: found.start()])[-1].split()
             if _place([*before, found[0]], profile) is not None:
-                return found.end()
-    return None
+                yield found.end()
 
 
 def _uses(command: Sequence[str], libraries: Sequence[str]) -> bool:
