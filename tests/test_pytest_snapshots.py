@@ -170,6 +170,7 @@ def test_a_test_that_fails_for_another_reason_keeps_recording_and_snapshots(
 
     assert stored(suite) == before
     assert "updated" not in said
+    assert ("6 snapshots failed" in said) == ("len" in at)
     assert "one change stops" not in said
     assert "pytest 'test_it.py::test_dig[a b]' --refold-accept" in said
     assert "not kept: recordings/test_it/test_dig[tin].failed.jsonl, for the test did not" in said
