@@ -163,6 +163,10 @@ def test_nothing_is_made_of_nothing(path: Path, tmp_path: Path) -> None:
         salvage(path, tmp_path / "new.1.jsonl")
     with pytest.raises(LogExists):
         salvage(path, path)
+    new.symlink_to(tmp_path / "nowhere.jsonl")
+    with pytest.raises(LogExists):
+        salvage(path, new)
+    new.unlink()
     _alter(path, 1)
     with pytest.raises(LogDamaged):
         salvage(path, new)
