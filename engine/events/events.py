@@ -347,6 +347,7 @@ KINDS: Final[dict[str, type[Event]]] = {
 """Every kind of the closed set, by the name that a log uses: `tool.called` is `ToolCalled`."""
 
 KIND_OF: Final[dict[type[Event], str]] = {event: kind for kind, event in KINDS.items()}
+KIND_BYTES: Final[dict[type, bytes]] = {event: kind.encode() for event, kind in KIND_OF.items()}
 
 Recorded = Event | Extension
 """What a line of a log can hold."""

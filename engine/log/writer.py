@@ -38,7 +38,7 @@ from refold.engine.errors import (
 )
 from refold.engine.events.codec import DUMPS, Data, unstructure
 from refold.engine.events.events import (
-    KIND_OF,
+    KIND_BYTES,
     Extension,
     Recorded,
     RunFinished,
@@ -259,7 +259,7 @@ class LogWriter:
         if self._refusal is not None:
             raise self._refusal()
         kind = event.__class__
-        name = _KINDS.get(kind) or _extension(event)
+        name = KIND_BYTES.get(kind) or _extension(event)
         members = DUMPS[kind](event)
         data = encode(members)
         if len(data) >= BLOB_MIN or TAG in data or (DOLLAR in data and is_marked(data)):
@@ -424,7 +424,6 @@ class LogWriter:
 
 # --- what lines are made of ------------------------------------------------------------------
 
-_KINDS: Final[dict[type, bytes]] = {event: kind.encode() for event, kind in KIND_OF.items()}
 _BEGINNINGS: Final = (RunStarted, RunResumed)
 _BODY: Final = b'{"seq":%d,"kind":"%b"%b%b,"data":%b,"meta":{"wall_us":%d,"mono_us":%d%b}'
 _BODY_OF_CALL: Final = (

@@ -12,6 +12,7 @@ from typing import Final
 
 import attrs
 
+from refold.engine.encoding.digest import child_leaf
 from refold.engine.events.codec import kind_of
 from refold.engine.events.data_digest import DataDigest
 from refold.engine.events.events import (
@@ -120,7 +121,7 @@ class Ledger:
 
     def joined(self, number: int, child: ChildRef) -> None:
         """Take note of where a child's log stood when its parent joined it."""
-        self.leaves.append((number, f"{child.run} {child.head} {child.events}"))
+        self.leaves.append((number, child_leaf(child.run, child.head, child.events)))
 
     # -- the short way of a call ----------------------------------------------------------
 

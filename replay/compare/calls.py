@@ -14,6 +14,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.encoding.canonical import Json, encode, loads
+from refold.engine.events.events import COMPLETES
 from refold.engine.log import Entry, read_entries
 from refold.engine.log.blobs import BlobBroken, BlobStore, is_marked, resolved
 from refold.engine.log.names import blobs_of
@@ -30,9 +31,7 @@ _Place = tuple[str, int]
 """Kind and byte offset of an entry."""
 
 _NOT_CALLS: Final = frozenset({"run.started", "run.resumed", "run.finished"})
-_ENDS: Final = frozenset(
-    {"tool.returned", "model.answered", "child.finished", "input.given", "effect.cancelled"}
-)
+_ENDS: Final = frozenset({*COMPLETES, "effect.cancelled"})
 
 
 @attrs.define

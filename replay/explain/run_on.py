@@ -18,6 +18,8 @@ from refold.engine.encoding.canonical import Json, encode, loads
 from refold.engine.events.call_key import number_of, scope_of
 from refold.engine.events.codec import kind_of, structure, unstructure
 from refold.engine.events.events import (
+    COMPLETES,
+    REQUEST_KINDS,
     ChildFinished,
     ClockRead,
     Event,
@@ -133,7 +135,7 @@ class Explorer:
             self._unused[item.scope][item] = None
             self._same[item.key].append(item)
             self._first_named.setdefault((item.kind, item.name), item)
-        if entry.call and entry.kind in _COMPLETIONS:
+        if entry.call and entry.kind in COMPLETES:
             event = structure(entry.kind, data)
             self._answers.setdefault(entry.call, (entry.seq, event))  # type: ignore[arg-type]  # its kind says so
 
@@ -155,7 +157,7 @@ class Explorer:
             (seq for each, seq in self._fired.items() if scope_of(each) == scope), default=-1
         )
         answered = self._answers.get(entry.call)
-        if entry.kind not in _WAITED_FOR or fired < 0 or (answered and answered[0] < fired):
+        if entry.kind not in REQUEST_KINDS or fired < 0 or (answered and answered[0] < fired):
             return ""
         is_awaited = entry.kind != "child.started" or entry.call in self._given_up
         return self.sleeping.get(scope, "") if is_awaited else ""
@@ -166,7 +168,7 @@ class Explorer:
         for item in self.recorded_items:
             if item.seq >= fired:
                 return False
-            if item.scope == scope and item.kind in _AWAITED:
+            if item.scope == scope and item.kind in _COMPLETED_BY:
                 answered = self._answers.get(item.call)
                 if answered is None or answered[0] > fired:
                     return True
@@ -331,17 +333,11 @@ class Explorer:
         kernel.loop.fire(key)
 
 
-_COMPLETIONS: Final = frozenset(
-    {"tool.returned", "model.answered", "child.finished", "input.given"}
-)
-_WORLDS: Final = _COMPLETIONS | {"timer.fired"}
-_WAITED_FOR: Final = frozenset({"tool.called", "model.asked", "child.started", "input.asked"})
-_AWAITED: Final = frozenset({"tool", "model", "input"})
+_WORLDS: Final = frozenset({*COMPLETES, "timer.fired"})
 _COMPLETED_BY: Final = {
-    "tool": "tool.returned",
-    "model": "model.answered",
-    "input": "input.given",
+    kind.partition(".")[0]: kind for kind in COMPLETES if kind != "child.finished"
 }
+"""By what a program awaits, a child excepted: it is started at once, and joined."""
 
 
 def _made_up(pending: Pending) -> Event:

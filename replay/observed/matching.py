@@ -57,11 +57,10 @@ class Matcher:
         self,
         record: ObservedRecord,
         *,
-        until: int | None = None,
         kept: Callable[[RecordedTurn], bool] | None = None,
         reads_again: bool = True,
     ) -> None:
-        """Take the requests that were asked before the entry `until`, and that `kept` lets be.
+        """Take the requests that `kept` lets be.
 
         Without `reads_again`, what only reads is served as often as it was recorded, too.
         """
@@ -84,7 +83,7 @@ class Matcher:
         """Requests that were served by their order alone: at the same time, another conversation
         asked the same, and was answered otherwise."""
         for turn in record.turns:
-            if (until is None or turn.seq < until) and (kept is None or kept(turn)):
+            if kept is None or kept(turn):
                 self._by_key.setdefault(turn.key, []).append(turn)
                 self._recorded[turn.key] += 1
                 if turn.is_marked:

@@ -30,7 +30,7 @@ from refold.engine.errors import (
 from refold.engine.events.codec import kind_of, structure, unstructure
 from refold.engine.events.events import (
     FROM_WORLD,
-    KIND_OF,
+    KIND_BYTES,
     ChildFinished,
     ClockRead,
     EffectClass,
@@ -152,7 +152,7 @@ class Replayed:
             return
         data = encode_data(unstructure(event))
         if call is not None:  # the rule: the next line is, byte by byte, what is emitted
-            line = self.cursor.take_if(_KINDS[event.__class__], call, self._step, data)
+            line = self.cursor.take_if(KIND_BYTES[event.__class__], call, self._step, data)
             if line is not None:
                 self._line_taken(line, event, call)
                 return
@@ -424,7 +424,6 @@ class Replayed:
 
 _LAST_SHOWN: Final = 5
 _CALLED: Final = b"tool.called"
-_KINDS: Final[dict[type, bytes]] = {event: kind.encode() for event, kind in KIND_OF.items()}
 
 
 def _is_of(entry: Entry, event: Event, call: str | None, data: bytes) -> bool:

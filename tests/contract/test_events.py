@@ -20,12 +20,14 @@ from refold.engine.events.events import (
     KIND_OF,
     KINDS,
     MEASURED,
+    REQUEST_KINDS,
     TAILS,
     UNDIGESTED,
     WIRE,
     Event,
 )
 from refold.engine.events.outcome import Fault, Outcome, Usage
+from refold.engine.kernel.world import REQUESTS
 from refold.engine.state.rules import RULES
 from refold.replay.index.asked_items import is_asked
 
@@ -107,6 +109,17 @@ def test_what_is_said_about_kinds_names_kinds() -> None:
     named = {*TAILS, *UNDIGESTED, *COMPLETES, *COMPLETES.values(), *FROM_WORLD}
 
     assert named <= {*KINDS, WIRE, MEASURED}
+    assert {KIND_OF[event] for event in REQUESTS} == REQUEST_KINDS
+
+
+def test_the_contract_names_the_kinds_of_the_world_and_those_without_a_digest() -> None:
+    """§2.3, §6.2: a kind that one of the tables forgets, or has too many, is found here."""
+    speaks = CONTRACT.partition("**§2.3 Who speaks.**")[2].partition("`limit.hit`")[0]
+    digested = CONTRACT.partition("### §6.2 ")[2].partition("as 64 hex")[0]
+    without = re.findall(r"`([\w-]+\.\w+)`", digested.rpartition("all entries but")[2])
+
+    assert set(re.findall(r"`([\w.]+)`", speaks)) == FROM_WORLD
+    assert set(without) == UNDIGESTED
 
 
 _TELL: Final = frozenset({"run.started", "run.finished", "run.resumed", "effect.late"})

@@ -32,6 +32,9 @@ DATA: dict[str, tuple[dict[str, Any], str]] = {
     "effect.late": ({"kind": "tool", "status": "ok"}, "tool: ok"),
     "limit.hit": (LIMIT, "max_depth: 1 allowed, 2 child"),
     "session.changed": ({"event": "E", "data": {"a": 1}}, 'E {"a":1}'),
+    "session.seeded": ({"snapshot": [1]}, '{"snapshot":[1]}'),
+    "session.restored": ({"snapshot": [1]}, '{"snapshot":[1]}'),
+    "tokens.granted": ({"tokens": 5, "to": ""}, "5 to this run"),
     "patch.marked": ({"id": "v2"}, "v2"),
     "note.added": ({"text": "n", "data": [1]}, "n [1]"),
     "run.resumed": ({"attempt": 2}, "attempt 2"),
@@ -52,7 +55,7 @@ class Row:
 def test_each_kind_says_in_a_few_words_what_happened(
     kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    data, words = DATA.get(kind, ({"any": 1}, '{"any":1}'))
+    data, words = DATA[kind]
 
     print_entry(Row(kind, data), 1000)
 

@@ -127,17 +127,6 @@ def test_an_answer_is_served_once(tmp_path: Path) -> None:
     assert (found[2].count, found[2].recorded) == (3, 2)
 
 
-def test_of_a_record_that_is_cut_off_only_what_came_before_is_served(tmp_path: Path) -> None:
-    found = read_record(
-        record(tmp_path / "a.jsonl", talk(user("a"), says("b"), user("c"), says("d")))
-    )
-    first, second = found.turns
-
-    matcher = Matcher(found, until=second.seq)
-
-    assert [matcher.has(each.asked) for each in (first, second)] == [True, False]
-
-
 def test_the_likest_is_of_the_same_interface_and_has_most_in_common(tmp_path: Path) -> None:
     """A conversation that was told already comes after one that was not."""
     texts = ["where is the old harbour", "where is the new museum", "nothing of that kind"]

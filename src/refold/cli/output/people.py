@@ -139,15 +139,15 @@ def expected(question: Question) -> str:
 # --- listing ---------------------------------------------------------------------------------
 
 
-def describe_questions(questions: Iterable[Question], *, indent: str = "  ") -> None:
+def describe_questions(questions: Iterable[Question]) -> None:
     """Print questions, each with the options that answer it."""
     for question in questions:
-        output.line(indent, (question.key, "bold"), f"  {question.question}")
+        output.line("  ", (question.key, "bold"), f"  {question.question}")
         if question.problem:
-            output.line(f"{indent}{_INDENT}not answered: {question.problem}")
+            output.line(f"  {_INDENT}not answered: {question.problem}")
         if question.schema is not None:
-            output.line(f"{indent}{_INDENT}expected: {expected(question)}")
-        output.line(f"{indent}{_INDENT}{'   or   '.join(_answers(question))}")
+            output.line(f"  {_INDENT}expected: {expected(question)}")
+        output.line(f"  {_INDENT}{'   or   '.join(_answers(question))}")
 
 
 def lines_of_doubts(doubts: Iterable[Doubt]) -> list[str]:

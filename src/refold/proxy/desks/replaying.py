@@ -84,7 +84,6 @@ class Replaying:
         on_miss: OnMiss = "fail",
         pace: Pace = "full",
         log: Log | None = None,
-        until: int | None = None,
         reads_again: bool = True,
         advice: str = ADVICE,
         profile: Profile | None = None,
@@ -111,11 +110,10 @@ class Replaying:
         self._observer = Observer(self._log, self._profile)
         self.folders = Folders(record.started.rules.get(FOLDERS, {}), folders or {})
         self._reads = reads_of(record.started.rules)
-        kept = [turn for turn in record.turns if until is None or turn.seq < until]
         # How often something is only read hangs on timing: no other answer waits for it.
-        kept = [turn for turn in kept if not only_reads(turn.asked)]
+        kept = [turn for turn in record.turns if not only_reads(turn.asked)]
         self.order = Order(kept if pace == "full" else (), record.tools)
-        self.matcher = Matcher(record, until=until, reads_again=reads_again)
+        self.matcher = Matcher(record, reads_again=reads_again)
         self.divergences: list[Divergence] = []
         """What could be said of each request without an answer while the command ran."""
         self.served = 0
