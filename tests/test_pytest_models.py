@@ -522,6 +522,7 @@ def test_a_test_that_fails_leaves_no_recording(mode: str, suite: Watched, *, kep
     assert ((suite.folder / LOG).read_bytes() != before) == kept
     failed = [] if kept else ["test_ask.models.failed.jsonl"]
     assert suite.logs() == sorted([*failed, "test_ask.models.jsonl"])
+    assert refold.state(suite.recordings / (failed or suite.logs())[0]).status == "failed"
     assert f"refold show {LOG if kept else LOG.replace('models', 'models.failed')}" in said
     assert ("not kept: " in said) != kept
 
