@@ -495,6 +495,38 @@ def test_no_text_names_what_stands_above() -> None:
     assert upwards == []
 
 
+def _types_of(source: str) -> set[str]:
+    """Return the public types that a file defines: classes, and names for other types."""
+    named: set[str] = set()
+    for node in _parsed(source).body:
+        match node:
+            case ast.ClassDef(name=name) | ast.Assign(targets=[ast.Name(id=name)]):
+                named.add(name)
+            case _:
+                pass
+    return {name for name in named if name[0].isupper() and not name.isupper()}
+
+
+def test_one_name_is_one_thing() -> None:
+    """No two classes share a public name, nor does one a name for a type that other files use."""
+    taken = {(module, name) for source in SOURCES for module, name in _taken(source)}
+    homes: dict[str, list[str]] = {}
+    for module, source in _MODULES_OF.items():
+        classes = {node.name for node in _parsed(source).body if isinstance(node, ast.ClassDef)}
+        for name in _types_of(source):
+            if name in classes or (module, name) in taken:
+                homes.setdefault(name, []).append(module)
+
+    assert len(homes) > 500
+    assert {name: found for name, found in homes.items() if len(found) > 1} == {}
+
+
+def _taken(source: str) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(_parsed(source)):
+        if isinstance(node, ast.ImportFrom):
+            yield from ((node.module or "", alias.name) for alias in node.names)
+
+
 # --- documents -------------------------------------------------------------------------------
 
 _DOCUMENTS: Final = (

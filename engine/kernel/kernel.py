@@ -69,7 +69,7 @@ from refold.engine.kernel.decide import (
 from refold.engine.kernel.pending import Child, Join, Pending
 from refold.engine.kernel.unawaited import Slip, Unawaited, Unheard
 from refold.engine.kernel.verdict import (
-    Result,
+    ProgramResult,
     Verdict,
     cancelled,
     failed,
@@ -215,9 +215,9 @@ class Kernel:
         if self.interrupt is not None:
             if not self.seals_interrupts:
                 raise self.interrupt
-            result = Result(error=self.interrupt)
+            result = ProgramResult(error=self.interrupt)
         elif self.left is not None:
-            result = Result(error=self.left)
+            result = ProgramResult(error=self.left)
         return self._judge(result)
 
     def _begin_session(self) -> None:
@@ -229,26 +229,28 @@ class Kernel:
     def _note_session(self, event: Event) -> None:
         self.ask(event)
 
-    def _execute_async(self, coroutine: Coroutine[Any, Any, Any]) -> Result:
+    def _execute_async(self, coroutine: Coroutine[Any, Any, Any]) -> ProgramResult:
         self.main = self.loop.spawn(coroutine, self.loop.root)
         while self._turn() and not self.main.done():
             if not self._advance():
-                return Result(abandoned=True)
-        return result_of(self.main) if self.main.done() else Result(abandoned=True)
+                return ProgramResult(abandoned=True)
+        return result_of(self.main) if self.main.done() else ProgramResult(abandoned=True)
 
-    def _execute_plain(self, program: Callable[..., Any], run: Any, argument: Json) -> Result:
+    def _execute_plain(
+        self, program: Callable[..., Any], run: Any, argument: Json
+    ) -> ProgramResult:
         self._is_plain = True
         try:
-            return Result(value=program(run, argument))
+            return ProgramResult(value=program(run, argument))
         except asyncio.CancelledError:
-            return Result(abandoned=True)
+            return ProgramResult(abandoned=True)
         except SecondInterrupt:
             raise
         except KeyboardInterrupt as error:
             self.interrupt = self.interrupt or error
-            return Result(error=error)
+            return ProgramResult(error=error)
         except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - failures are data
-            return Result(error=error)
+            return ProgramResult(error=error)
 
     def _turn(self) -> bool:
         """Run until nothing is ready; False where the program is not to go on.
@@ -428,7 +430,7 @@ class Kernel:
             if self.main is not None:
                 self.main.cancel()
 
-    def _judge(self, result: Result) -> Verdict:
+    def _judge(self, result: ProgramResult) -> Verdict:
         """Return how the run ended: refusals and stops count, whatever the program returned."""
         if self.loop.refusal is not None:
             return failed("outside_loop", str(self.loop.refusal))

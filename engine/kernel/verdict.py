@@ -54,7 +54,7 @@ class Verdict:
 
 
 @attrs.frozen
-class Result:
+class ProgramResult:
     """What became of the program's own code."""
 
     value: Any = None
@@ -85,12 +85,12 @@ def gave_up() -> Verdict:
     return Verdict("cancelled", "cancelled", error=fault)
 
 
-def result_of(task: Task) -> Result:
+def result_of(task: Task) -> ProgramResult:
     """Return what became of a task that is done."""
     if task.cancelled():
-        return Result(abandoned=True)
+        return ProgramResult(abandoned=True)
     error = task.exception()
-    return Result(error=error) if error is not None else Result(value=task.result())
+    return ProgramResult(error=error) if error is not None else ProgramResult(value=task.result())
 
 
 def fault_of(error: BaseException) -> dict[str, str]:

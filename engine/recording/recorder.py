@@ -73,7 +73,7 @@ from refold.engine.recording.driver import (
 )
 from refold.engine.recording.host import Host
 from refold.engine.recording.ledger import Handed, Ledger
-from refold.engine.recording.run_request import Recorded, RunRequest
+from refold.engine.recording.run_request import RecordedRun, RunRequest
 from refold.engine.recording.timers import Timers
 from refold.engine.secrets.redaction import taken_out
 from refold.engine.state import Fold
@@ -166,7 +166,7 @@ class Recorder:
     def _keep(self, ledger: Ledger) -> None:
         self._ledger, self.fold = ledger, ledger.fold
 
-    def record(self) -> Recorded:
+    def record(self) -> RecordedRun:
         """Run the program to its end and seal the log.
 
         Raises:
@@ -193,7 +193,7 @@ class Recorder:
             self._driver.close()
             self._let_go()
         head, entries = self._stands()
-        return Recorded(
+        return RecordedRun(
             finished=finished,
             log=request.log,
             head=head,

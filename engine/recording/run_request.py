@@ -28,7 +28,7 @@ class RunRequest(Terms):
 
 
 @attrs.frozen(kw_only=True)
-class Recorded:
+class RecordedRun:
     """One recorded run: its last event and where its log stands."""
 
     finished: RunFinished

@@ -13,7 +13,7 @@ from refold.engine.ports.ports import ChildRequest, Suspended
 from refold.engine.ports.programs import load, load_program
 from refold.engine.recording.host import Host
 from refold.engine.recording.recorder import Recorder
-from refold.engine.recording.run_request import Recorded, RunRequest, by_name
+from refold.engine.recording.run_request import RecordedRun, RunRequest, by_name
 from refold.engine.recording.supplied import recorder_for
 from refold.engine.secrets.vault import Vault
 
@@ -51,7 +51,7 @@ def child_run_request(request: ChildRequest, *, runner_name: str) -> RunRequest:
     )
 
 
-def reply_frame(recorded: Recorded) -> bytes:
+def reply_frame(recorded: RecordedRun) -> bytes:
     """Return what a child hands back to its parent."""
     state = recorded.fold.state()
     return checked_frame(
@@ -61,7 +61,7 @@ def reply_frame(recorded: Recorded) -> bytes:
     )
 
 
-def outcome_of_recorded(recorded: Recorded, request: ChildRequest) -> Outcome:
+def outcome_of_recorded(recorded: RecordedRun, request: ChildRequest) -> Outcome:
     """Return a child's outcome, capped by its policy."""
     return outcome_of(
         reply_frame(recorded),
@@ -71,7 +71,7 @@ def outcome_of_recorded(recorded: Recorded, request: ChildRequest) -> Outcome:
     )
 
 
-def suspended(recorded: Recorded, request: ChildRequest) -> Suspended:
+def suspended(recorded: RecordedRun, request: ChildRequest) -> Suspended:
     """Return what a child's runner says of a run that waits for a person."""
     child = ChildRef(run=request.identity.run_id, head=recorded.head, events=recorded.entries)
     return Suspended(questions=recorded.questions, child=child)

@@ -16,7 +16,7 @@ from refold.engine.kernel.unawaited import tell_quietly
 from refold.engine.ports.ports import ChildRequest, Suspended
 from refold.engine.recording.host import Host
 from refold.engine.recording.recorder import GRACE_SECONDS, Recorder
-from refold.engine.recording.run_request import Recorded
+from refold.engine.recording.run_request import RecordedRun
 from refold.engine.runners.child_run import (
     outcome_of_recorded,
     recorder_of,
@@ -106,9 +106,9 @@ _POLL_SECONDS: Final = 0.05
 
 
 def _outcome(result: Any, request: ChildRequest) -> Outcome | Suspended:
-    if isinstance(result, Recorded):
+    if isinstance(result, RecordedRun):
         tell_quietly((*result.slips, *result.unheard))
-    if isinstance(result, Recorded) and result.questions:
+    if isinstance(result, RecordedRun) and result.questions:
         return suspended(result, request)
     if isinstance(result, RefoldError):
         return anchored(stopped_or_failed(result, request), request)

@@ -46,7 +46,7 @@ from refold.engine.recording import interrupts
 from refold.engine.recording.host import Host
 from refold.engine.recording.nested import check_may_start
 from refold.engine.recording.recorder import Recorder, unset_hits
-from refold.engine.recording.run_request import Recorded, RunRequest, by_name
+from refold.engine.recording.run_request import RecordedRun, RunRequest, by_name
 from refold.engine.runners.shipped import known_runners
 from refold.engine.secrets.redaction import Redaction, check_named
 from refold.engine.secrets.vault import Vault
@@ -163,7 +163,7 @@ def record(
     return run_to_end(lambda host: Recorder(request, host).record(), request.cancel)
 
 
-def run_to_end(work: Callable[[Host], Recorded], cancel: CancelSignal) -> Recording:
+def run_to_end(work: Callable[[Host], RecordedRun], cancel: CancelSignal) -> Recording:
     """Record on a host of its own, beside a loop that runs here already; return how it ended.
 
     Raises:
@@ -356,7 +356,9 @@ def _fresh_path(name: str) -> Path:
     )
 
 
-def _hosted(work: Callable[[Host], Recorded], loop: asyncio.AbstractEventLoop | None) -> Recorded:
+def _hosted(
+    work: Callable[[Host], RecordedRun], loop: asyncio.AbstractEventLoop | None
+) -> RecordedRun:
     host = Host(loop)
     try:
         return work(host)
@@ -364,7 +366,7 @@ def _hosted(work: Callable[[Host], Recorded], loop: asyncio.AbstractEventLoop | 
         host.close()
 
 
-def recording_of(recorded: Recorded) -> Recording:
+def recording_of(recorded: RecordedRun) -> Recording:
     """Return what a caller learns of a recorded run."""
     tell(recorded.slips)
     tell_quietly(recorded.unheard)
@@ -390,7 +392,7 @@ def recording_of(recorded: Recorded) -> Recording:
     )
 
 
-def usage_of(recorded: Recorded) -> Usage:
+def usage_of(recorded: RecordedRun) -> Usage:
     """Return what a run and its children spent."""
     state = recorded.fold.state()
     return state.usage.plus(state.children_usage)

@@ -18,7 +18,7 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.log import read_entries
 from refold.engine.log.names import child_path, log_path
 from refold.replay.compare.calls import Call, RunCalls
-from refold.replay.compare.log_diff import Category, LogDiff, LogDifference, RunContext
+from refold.replay.compare.log_diff import DiffCategory, LogDiff, LogDifference, RunContext
 from refold.replay.compare.observed_calls import ObservedCalls, paired
 from refold.replay.compare.pairing import ArgumentMode, MatchMode, Paired, is_alike, pairs_of
 from refold.replay.difference.pointer_diff import Difference, differences
@@ -26,7 +26,7 @@ from refold.replay.index.guarantee import MATCHED, is_observed
 
 __all__ = [
     "ArgumentMode",
-    "Category",
+    "DiffCategory",
     "LogDiff",
     "LogDifference",
     "MatchMode",
@@ -179,7 +179,7 @@ class _Comparison:
         output = self._run_differs("output", _output(a.finished), _output(b.finished), run)
         return status or output
 
-    def _run_differs(self, category: Category, a: Json, b: Json, run: str) -> bool:
+    def _run_differs(self, category: DiffCategory, a: Json, b: Json, run: str) -> bool:
         found = differences(a, b)
         if found:
             self._add(LogDifference(category=category, run=run, differences=found))
@@ -206,7 +206,7 @@ class _Comparison:
 
     def _calls_differ(self, one: Call, other: Call, a: RunCalls, b: RunCalls, run: str) -> None:
         if one.kind != other.kind or (one.name != other.name and not _is_rejected(one, other)):
-            category: Category = "kind" if one.kind != other.kind else "name"
+            category: DiffCategory = "kind" if one.kind != other.kind else "name"
             told = differences(*(each.label().partition("#")[0] for each in (one, other)))
             self._call_differs(category, one, other, run, told)
             return
@@ -241,7 +241,7 @@ class _Comparison:
 
     def _call_differs(
         self,
-        category: Category,
+        category: DiffCategory,
         one: Call | None,
         other: Call | None,
         run: str,

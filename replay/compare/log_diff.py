@@ -15,7 +15,7 @@ from refold.replay.difference.pointer_diff import Difference, shown
 from refold.replay.index.guarantee import OBSERVED
 from refold.replay.tree.tree_text import printable
 
-Category = Literal[
+DiffCategory = Literal[
     "only_in_a",
     "only_in_b",
     "arguments",
@@ -44,7 +44,7 @@ class LogDifference(Document):
 
     computed = ("where",)
 
-    category: Category
+    category: DiffCategory
     run: str
     """Where the run stands, with the names and numbers of log a: `root > researcher[2]`."""
     what: str = ""

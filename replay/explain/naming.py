@@ -18,7 +18,7 @@ from refold.engine.encoding.canonical import encode
 from refold.engine.events.call_key import number_of, scope_of
 from refold.replay.explain.divergence import Category
 from refold.replay.explain.run_on import Explorer, Mismatch
-from refold.replay.explain.scopes import Step, aligned_scopes
+from refold.replay.explain.scopes import AlignmentStep, aligned_scopes
 from refold.replay.index.asked_items import Item
 
 _WORD: Final = re.compile(r"[^\W_]+")
@@ -70,7 +70,7 @@ def named(mismatch: Mismatch, explorer: Explorer, known: Collection[str]) -> Nam
     return Named(category, first, tuple(_marked(rest, first, mismatch, explorer)))
 
 
-def _reached(steps: list[Step]) -> list[Step]:
+def _reached(steps: list[AlignmentStep]) -> list[AlignmentStep]:
     """Return the steps without those that a program that was stopped had not come to."""
     last = max((step.recorded.seq for step in steps if step.now and step.recorded), default=1 << 62)
     return [step for step in steps if step.now or (step.recorded and step.recorded.seq <= last)]
@@ -79,14 +79,14 @@ def _reached(steps: list[Step]) -> list[Step]:
 # -- the name of each step --------------------------------------------------------------------
 
 
-def _names(steps: list[Step], *, has_ended: bool) -> list[Found]:
+def _names(steps: list[AlignmentStep], *, has_ended: bool) -> list[Found]:
     """Return what differs, each with its name; a request that is found elsewhere has moved."""
     differing = _exploded([step for step in steps if step.op != "same"])
-    added = defaultdict[tuple[str, str, bytes], list[Step]](list)
+    added = defaultdict[tuple[str, str, bytes], list[AlignmentStep]](list)
     for step in differing:
         if step.op == "added" and step.now is not None and not step.now.is_mark:
             added[step.now.key].append(step)
-    moved: dict[Step, Step] = {}
+    moved: dict[AlignmentStep, AlignmentStep] = {}
     for step in differing:
         if step.recorded is not None and added[step.recorded.key]:
             moved[step] = added[step.recorded.key].pop(0)
@@ -100,7 +100,7 @@ def _names(steps: list[Step], *, has_ended: bool) -> list[Found]:
     ]
 
 
-def _exploded(differing: list[Step]) -> list[Step]:
+def _exploded(differing: list[AlignmentStep]) -> list[AlignmentStep]:
     """Take a change apart where one of its sides is found elsewhere: that one has moved."""
     calls = [step for step in differing if not any(one and one.is_mark for one in _items(step))]
     added = {step.now.key for step in calls if step.op == "added" and step.now}
@@ -114,17 +114,17 @@ def _exploded(differing: list[Step]) -> list[Step]:
         if one is None or other is None:
             steps.append(step)
         elif one.key in added or other.key in dropped or (one.key in news and other.key in olds):
-            steps += [Step("dropped", one, None), Step("added", None, other)]
+            steps += [AlignmentStep("dropped", one, None), AlignmentStep("added", None, other)]
         else:
             steps.append(step)
     return steps
 
 
-def _items(step: Step) -> tuple[Item | None, Item | None]:
+def _items(step: AlignmentStep) -> tuple[Item | None, Item | None]:
     return step.recorded, step.now
 
 
-def _named(step: Step, *, has_ended: bool) -> Found:
+def _named(step: AlignmentStep, *, has_ended: bool) -> Found:
     one, other = step.recorded, step.now
     if one is None:
         return Found("extra_call", None, other)
@@ -205,7 +205,7 @@ def _of_lines(mismatch: Mismatch, explorer: Explorer, found: list[Found]) -> Fou
     if old is None or new is None or old is new:
         return old or new
     if _is_replaced(old, new, explorer):
-        return _named(Step("changed", old.recorded, new.now), has_ended=False)
+        return _named(AlignmentStep("changed", old.recorded, new.now), has_ended=False)
     if _is_put_below(old, new):
         return old
     if new.recorded is None and (old.now is not None or _is_cancel(old)):

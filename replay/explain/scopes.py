@@ -28,7 +28,7 @@ _PAIRS_MAX: Final = 400
 
 
 @attrs.frozen(eq=False)
-class Step:
+class AlignmentStep:
     """One step of an alignment."""
 
     op: Op
@@ -73,7 +73,7 @@ def aligned_scopes(
     recorded: Iterable[Item],
     now: Iterable[Item],
     known: Callable[[str], bool] = frozenset[str]().__contains__,
-) -> list[Step]:
+) -> list[AlignmentStep]:
     """Return the cheapest way from the recorded requests to those of now, over all scopes.
 
     `known` says of a scope's path whether it was there, and the same, before these requests.
@@ -82,7 +82,7 @@ def aligned_scopes(
     return _Aligner(known).pair(_tree(recorded), _tree(now))[1]
 
 
-def aligned(recorded: Sequence[Item], now: Sequence[Item]) -> list[Step]:
+def aligned(recorded: Sequence[Item], now: Sequence[Item]) -> list[AlignmentStep]:
     """Return the cheapest way from one sequence of requests to another, step by step."""
     pairs = align(
         [item.key for item in recorded],
@@ -96,12 +96,12 @@ def aligned(recorded: Sequence[Item], now: Sequence[Item]) -> list[Step]:
     ]
 
 
-def _step(recorded: Item | None, now: Item | None) -> Step:
+def _step(recorded: Item | None, now: Item | None) -> AlignmentStep:
     if recorded is None:
-        return Step("added", None, now)
+        return AlignmentStep("added", None, now)
     if now is None:
-        return Step("dropped", recorded, None)
-    return Step("same" if recorded.key == now.key else "changed", recorded, now)
+        return AlignmentStep("dropped", recorded, None)
+    return AlignmentStep("same" if recorded.key == now.key else "changed", recorded, now)
 
 
 def _tree(items: Iterable[Item]) -> _Node:
@@ -129,9 +129,9 @@ class _Aligner:
 
     def __init__(self, known: Callable[[str], bool]) -> None:
         self._known = known
-        self._pairs: dict[tuple[str, str], tuple[int, list[Step]]] = {}
+        self._pairs: dict[tuple[str, str], tuple[int, list[AlignmentStep]]] = {}
 
-    def pair(self, recorded: _Node, now: _Node) -> tuple[int, list[Step]]:
+    def pair(self, recorded: _Node, now: _Node) -> tuple[int, list[AlignmentStep]]:
         """Return what it costs to say that one scope became the other, and the steps of it."""
         key = (recorded.path, now.path)
         if key not in self._pairs:
@@ -141,14 +141,14 @@ class _Aligner:
             self._pairs[key] = (price + below, steps + more)
         return self._pairs[key]
 
-    def _children(self, recorded: _Node, now: _Node) -> tuple[int, list[Step]]:
+    def _children(self, recorded: _Node, now: _Node) -> tuple[int, list[AlignmentStep]]:
         """Align the scopes below two; the known ones are paired with themselves."""
         fixed = sorted(
             number
             for number in {*recorded.below, *now.below}
             if self._known(f"{recorded.path}/{number}") and recorded.path == now.path
         )
-        price, steps, last = 0, list[Step](), 0
+        price, steps, last = 0, list[AlignmentStep](), 0
         for number in [*fixed, 1 << 62]:
             between = self._free(
                 [each for each in recorded.children if last < each.number < number],
@@ -160,20 +160,24 @@ class _Aligner:
             last = number
         return price, steps
 
-    def _either(self, recorded: _Node | None, now: _Node | None) -> tuple[int, list[Step]]:
+    def _either(self, recorded: _Node | None, now: _Node | None) -> tuple[int, list[AlignmentStep]]:
         """Pair two scopes, or say that one of them is all there is."""
         if recorded is not None and now is not None:
             return self.pair(recorded, now)
-        steps = [Step("dropped", item, None) for item in recorded.all_items()] if recorded else []
-        steps += [Step("added", None, item) for item in now.all_items()] if now else []
+        steps = (
+            [AlignmentStep("dropped", item, None) for item in recorded.all_items()]
+            if recorded
+            else []
+        )
+        steps += [AlignmentStep("added", None, item) for item in now.all_items()] if now else []
         return _GAP * len(steps), steps
 
-    def _free(self, recorded: list[_Node], now: list[_Node]) -> tuple[int, list[Step]]:
+    def _free(self, recorded: list[_Node], now: list[_Node]) -> tuple[int, list[AlignmentStep]]:
         """Align scopes of which none is known, by what was asked in them."""
         pairs = align(
             [_key_of(each) for each in recorded], [_key_of(each) for each in now], cells_max=0
         ).pairs
-        price, steps = 0, list[Step]()
+        price, steps = 0, list[AlignmentStep]()
         gap_a: list[_Node] = []
         gap_b: list[_Node] = []
         for a, b in [*pairs, (None, None)]:
@@ -189,7 +193,7 @@ class _Aligner:
         found = self._weighed(gap_a, gap_b)
         return price + found[0], steps + found[1]
 
-    def _weighed(self, recorded: list[_Node], now: list[_Node]) -> tuple[int, list[Step]]:
+    def _weighed(self, recorded: list[_Node], now: list[_Node]) -> tuple[int, list[AlignmentStep]]:
         """Align scopes of which none is as it was: a table of what each pair would cost."""
         if len(recorded) * len(now) > _PAIRS_MAX:
             return self._by_place(recorded, now)
@@ -198,7 +202,7 @@ class _Aligner:
         for row in range(rows, -1, -1):
             for column in range(columns, -1, -1):
                 cost[row][column] = self._cheapest(recorded, now, row, column, cost)[0]
-        steps, row, column = list[Step](), 0, 0
+        steps, row, column = list[AlignmentStep](), 0, 0
         while row < rows or column < columns:
             _, op = self._cheapest(recorded, now, row, column, cost)
             one = recorded[row] if op != "added" else None
@@ -221,9 +225,9 @@ class _Aligner:
             choices.append((_GAP * now[column].weight() + cost[row][column + 1], "added"))
         return min(choices, key=lambda choice: choice[0], default=(0, "same"))
 
-    def _by_place(self, recorded: list[_Node], now: list[_Node]) -> tuple[int, list[Step]]:
+    def _by_place(self, recorded: list[_Node], now: list[_Node]) -> tuple[int, list[AlignmentStep]]:
         both = {each.number: each for each in now}
-        price, steps = 0, list[Step]()
+        price, steps = 0, list[AlignmentStep]()
         for one in recorded:
             found = self._either(one, both.pop(one.number, None))
             price, steps = price + found[0], steps + found[1]
@@ -236,7 +240,7 @@ class _Aligner:
 _PRICES: Final = {"same": 0, "added": _GAP, "dropped": _GAP}
 
 
-def _price(step: Step) -> int:
+def _price(step: AlignmentStep) -> int:
     """Return what a step costs; what was changed costs less than dropping and adding."""
     if step.op in _PRICES:
         return _PRICES[step.op]

@@ -54,7 +54,7 @@ Request = ToolCalled | ModelAsked | ChildStarted | InputAsked
 
 
 @attrs.frozen
-class Asked:
+class AskedCall:
     """One request of a program."""
 
     call: str
@@ -106,7 +106,7 @@ class Book:
 
     def __init__(self, log: Path, *, unfinished_ok: bool = False) -> None:
         self.log = log
-        self.requests: dict[str, Asked] = {}
+        self.requests: dict[str, AskedCall] = {}
         """By call key, in the order asked."""
         self.answers: dict[str, Answer] = {}
         """By key, in the order of delivery."""
@@ -294,7 +294,7 @@ def _started(log: Path, entry: Entry | None) -> RunStarted:
     return refuse_observed(log, event)
 
 
-def asked_of(event: Request, call: str, seq: int = -1) -> Asked:
+def asked_of(event: Request, call: str, seq: int = -1) -> AskedCall:
     """Return a request as a book has it; `identity` leaves out what depends on the order.
 
     That is: how much of a conversation the log has already, and the tokens that are left for a
@@ -306,7 +306,7 @@ def asked_of(event: Request, call: str, seq: int = -1) -> Asked:
         raise TypeError(f"{event!r} asks for nothing")
     identity = _identity(item.kind, _said(item.kind, data))
     delegates = isinstance(event, ToolCalled) and bool(event.delegates)
-    return Asked(call, identity, item, data, delegates)
+    return AskedCall(call, identity, item, data, delegates)
 
 
 def _said(kind: str, data: dict[str, Json]) -> dict[str, Json]:

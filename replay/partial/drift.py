@@ -24,7 +24,7 @@ from refold.engine.runners.recording import known_models
 from refold.engine.secrets.vault import checked_volatile
 from refold.replay.difference.comparators import Comparator, comparator
 from refold.replay.difference.excuses import IGNORED_MAX
-from refold.replay.index.by_call import Asked, Book
+from refold.replay.index.by_call import AskedCall, Book
 from refold.replay.partial.drift_report import CallDrift, DriftReport
 from refold.replay.partial.drift_rows import COMPARED_KINDS, compared_rows, comparison
 from refold.replay.partial.rerun import Again, rerun
@@ -118,7 +118,7 @@ def drift(
     )
 
 
-def _served(requests: Iterable[Asked], sources: Sources) -> Iterator[str]:
+def _served(requests: Iterable[AskedCall], sources: Sources) -> Iterator[str]:
     """Yield what was asked for and not live, by kind and name, with how often."""
     counts = Counter(
         f"{asked.item.kind} {asked.item.name}".strip()
@@ -128,7 +128,7 @@ def _served(requests: Iterable[Asked], sources: Sources) -> Iterator[str]:
     yield from (f"{name} ({count})" for name, count in sorted(counts.items()))
 
 
-def _is_live(asked: Asked, sources: Sources) -> bool:
+def _is_live(asked: AskedCall, sources: Sources) -> bool:
     match asked.item.kind:
         case "tool":
             mode = sources.tool.get(asked.item.name, sources.tools)

@@ -17,7 +17,7 @@ from refold.replay.difference.pointer_diff import Difference
 from refold.replay.explain.junit import JUnitCase, JUnitSuite
 from refold.replay.partial.sources import Sources
 
-Verdict = Literal["same", "result_changed", "arguments_changed", "new", "missing"]
+DriftVerdict = Literal["same", "result_changed", "arguments_changed", "new", "missing"]
 
 
 @attrs.frozen(kw_only=True)
@@ -31,7 +31,7 @@ class CallDrift(Document):
     kind: str
     """`tool`, `model`, `child`, `input` or `output`."""
     name: str
-    verdict: Verdict
+    verdict: DriftVerdict
     consequent: bool = False
     """Whether it may follow from an earlier result that changed."""
     noise: bool = False
@@ -120,7 +120,7 @@ class DriftReport(Document):
         return ", ".join(f"{count} {name}" for name, count in counts if count)
 
 
-_VERDICTS: Final[tuple[Verdict, ...]] = (
+_VERDICTS: Final[tuple[DriftVerdict, ...]] = (
     "same", "result_changed", "arguments_changed", "new", "missing",
 )  # fmt: skip
 _WORDS: Final[dict[str, str]] = {

@@ -19,8 +19,8 @@ from refold.replay.difference.align import Pair, align
 from refold.replay.difference.comparators import Comparator, exact
 from refold.replay.difference.excuses import KIND_ASKED, Excuses, Ignored, without_volatile
 from refold.replay.difference.pointer_diff import differences
-from refold.replay.index.by_call import Asked, Book, label_of
-from refold.replay.partial.drift_report import CallDrift, Verdict
+from refold.replay.index.by_call import AskedCall, Book, label_of
+from refold.replay.partial.drift_report import CallDrift, DriftVerdict
 
 COMPARED_KINDS: Final = ("tool", "model", "child", "input", "*")
 """For what a comparator may be named, besides single tools, models and children."""
@@ -35,13 +35,13 @@ def compared_rows(
 
 def comparison(
     old: Path, new: Path, rules: Mapping[str, Comparator], volatile: Sequence[str] = ()
-) -> "Comparison":
+) -> "_Records":
     """Return the comparison of two records; its rows are made as they are asked for."""
     one, other = Book(old, unfinished_ok=True), Book(new, unfinished_ok=True)
-    return Comparison(one, other, (one.started.program,), rules, volatile)
+    return _Records(one, other, (one.started.program,), rules, volatile)
 
 
-class Comparison:
+class _Records:
     """Two records of one run."""
 
     def __init__(
@@ -60,7 +60,7 @@ class Comparison:
         declared = (*new.rules.get("volatile", ()), *volatile)
         self._excuses = Excuses(str(old.log), old.rules, declared)
         self._has_drifted = False
-        self.requests: list[Asked] = []
+        self.requests: list[AskedCall] = []
         """What was asked in the new run and in children that ran in both, as rows are made."""
         self.ignored: list[Ignored] = self._excuses.ignored
         """What differs and may, children's included; complete when all rows were made."""
@@ -82,10 +82,10 @@ class Comparison:
         if self._new.end and self._old.end:
             yield self._output()
 
-    def _pairs(self) -> list[tuple[Asked | None, Asked | None]]:
+    def _pairs(self) -> list[tuple[AskedCall | None, AskedCall | None]]:
         """Pair the calls of both scope by scope, then order them as the new run made them."""
         old, new = _by_scope(self._old), _by_scope(self._new)
-        found: list[tuple[int, int, Asked | None, Asked | None]] = []
+        found: list[tuple[int, int, AskedCall | None, AskedCall | None]] = []
         order = {call: at for at, call in enumerate(self._new.requests)}
         for scope in dict.fromkeys([*new, *old]):
             a, b = old.get(scope, []), new.get(scope, [])
@@ -96,7 +96,7 @@ class Comparison:
                 found.append((at, len(found), one, b[right] if right is not None else None))
         return [(one, other) for _, _, one, other in sorted(found, key=lambda pair: pair[:2])]
 
-    def _of(self, one: Asked | None, other: Asked | None) -> Iterator[CallDrift]:
+    def _of(self, one: AskedCall | None, other: AskedCall | None) -> Iterator[CallDrift]:
         asked = other or one
         if asked is None:
             return
@@ -105,7 +105,7 @@ class Comparison:
             where=where, call=asked.call, kind=asked.item.kind, name=asked.item.name, verdict="same"
         )
         if one is None or other is None:
-            verdict: Verdict = "new" if one is None else "missing"
+            verdict: DriftVerdict = "new" if one is None else "missing"
             yield attrs.evolve(row, verdict=verdict, consequent=self._has_drifted)
             return
         if not self._asks_the_same(one, other):
@@ -124,14 +124,14 @@ class Comparison:
         yield from below
         yield self._compared(row, one, other, below)
 
-    def _asks_the_same(self, one: Asked, other: Asked) -> bool:
+    def _asks_the_same(self, one: AskedCall, other: AskedCall) -> bool:
         if one.identity == other.identity:
             return True
         kind, pair = KIND_ASKED[one.item.kind], (one.said, other.said)
         return self._excuses.excused(kind, one.call, one.item.seq, pair)
 
     def _compared(
-        self, row: CallDrift, one: Asked, other: Asked, below: Sequence[CallDrift]
+        self, row: CallDrift, one: AskedCall, other: AskedCall, below: Sequence[CallDrift]
     ) -> CallDrift:
         recorded, now = self._result(self._old, one), self._result(self._new, other)
         if below and below[-1].kind == "output" and below[-1].verdict == "same":
@@ -148,7 +148,7 @@ class Comparison:
             diff=differences(recorded, now),
         )
 
-    def _is_excused(self, one: Asked, recorded: Json, now: Json, rule: Comparator) -> bool:
+    def _is_excused(self, one: AskedCall, recorded: Json, now: Json, rule: Comparator) -> bool:
         """Return whether two outcomes of a call count as the same, volatile places aside."""
         excuses, what, place = self._excuses, ":".join(one.name), (one.call, one.item.seq)
         pair: tuple[Json, Json] = recorded, now
@@ -164,7 +164,7 @@ class Comparison:
         excuses.note(what, *place, pair)
         return True
 
-    def _below(self, one: Asked, other: Asked) -> Iterator[CallDrift]:
+    def _below(self, one: AskedCall, other: AskedCall) -> Iterator[CallDrift]:
         """Yield the rows of a child that ran in both."""
         if one.item.kind != "child":
             return
@@ -176,14 +176,14 @@ class Comparison:
             books = Book(old, unfinished_ok=True), Book(new, unfinished_ok=True)
         except (LogError, LogMissing):  # one that is not there was never begun, or is gone
             return
-        below = Comparison(*books, (*self._names, name), self._rules, self._volatile)
+        below = _Records(*books, (*self._names, name), self._rules, self._volatile)
         yield from below.rows()
         self.requests += below.requests
         self.ignored += below.ignored
         self._below_count += below.ignored_count
 
     @staticmethod
-    def _result(book: Book, asked: Asked) -> Json:
+    def _result(book: Book, asked: AskedCall) -> Json:
         answer = book.answers.get(asked.call)
         if answer is None:
             return None
@@ -240,14 +240,14 @@ def _counts_as_same(recorded: Json, now: Json, rule: Comparator) -> bool:
     return all(rule(recorded.get(name), now.get(name)) for name in given)
 
 
-def _by_scope(book: Book) -> dict[str, list[Asked]]:
-    found: dict[str, list[Asked]] = {}
+def _by_scope(book: Book) -> dict[str, list[AskedCall]]:
+    found: dict[str, list[AskedCall]] = {}
     for asked in book.requests.values():
         found.setdefault(asked.item.scope, []).append(asked)
     return found
 
 
-def _aligned(a: Sequence[Asked], b: Sequence[Asked], volatile: Sequence[str]) -> list[Pair]:
+def _aligned(a: Sequence[AskedCall], b: Sequence[AskedCall], volatile: Sequence[str]) -> list[Pair]:
     """Pair the calls of one scope; of two that could be the changed one, that of the same key."""
     old, new = ([_key(one, volatile) for one in calls] for calls in (a, b))
     pairs = list(align(old, new).pairs)
@@ -266,5 +266,5 @@ def _aligned(a: Sequence[Asked], b: Sequence[Asked], volatile: Sequence[str]) ->
     return pairs
 
 
-def _key(asked: Asked, volatile: Sequence[str]) -> tuple[str, str, bytes]:
+def _key(asked: AskedCall, volatile: Sequence[str]) -> tuple[str, str, bytes]:
     return *asked.name, asked.identity_without(volatile).encode()

@@ -22,7 +22,7 @@ from refold.engine.secrets.vault import vault_of
 from refold.replay.index.by_call import Book
 from refold.replay.partial.sources import BookSupply, Sources
 from refold.replay.reexecute.reexecute import program_of
-from refold.replay.reexecute.world import RecordedModel, identity_of, known_tools
+from refold.replay.reexecute.world import LoggedModel, identity_of, known_tools
 
 
 @attrs.frozen(kw_only=True)
@@ -112,9 +112,7 @@ class _Anyone(dict[str, ChildRunner]):
 
 def _with_stand_ins(started: RunStarted, models: Mapping[str, Model]) -> dict[str, Model]:
     """Return the models given, and a stand-in for each recorded one that was not."""
-    recorded: dict[str, Model] = {
-        name: RecordedModel(full) for name, full in started.models.items()
-    }
+    recorded: dict[str, Model] = {name: LoggedModel(full) for name, full in started.models.items()}
     return {**recorded, **models}
 
 

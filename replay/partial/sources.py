@@ -29,14 +29,14 @@ from refold.engine.events.outcome import Outcome
 from refold.engine.ports.effects import AskModel, RunChild
 from refold.engine.ports.ports import ChildRequest
 from refold.replay.difference.excuses import KIND_ASKED, Excuses
-from refold.replay.index.by_call import Asked, Book, asked_of, label_of
+from refold.replay.index.by_call import AskedCall, Book, asked_of, label_of
 
-Mode = Literal["recorded", "live", "stub"]
+SourceMode = Literal["recorded", "live", "stub"]
 
 SEEDED: Final = ("uuid", "random")
 """Sources of drawn values that follow from the seed and the call key, and from nothing else."""
 
-MODES: Final[tuple[Mode, ...]] = ("recorded", "live", "stub")
+MODES: Final[tuple[SourceMode, ...]] = ("recorded", "live", "stub")
 
 
 def _a_mode(_instance: object, attribute: Any, value: object) -> None:
@@ -56,13 +56,13 @@ class Sources(Document):
 
     hidden = ("stubs", "may_change")
 
-    model: Mode = attrs.field(default="recorded", validator=_a_mode)
+    model: SourceMode = attrs.field(default="recorded", validator=_a_mode)
     """`recorded`, `live`, or `stub`: of models' answers."""
-    tools: Mode = attrs.field(default="recorded", validator=_a_mode)
+    tools: SourceMode = attrs.field(default="recorded", validator=_a_mode)
     """The same of tools' results."""
-    children: Mode = attrs.field(default="recorded", validator=_a_mode)
+    children: SourceMode = attrs.field(default="recorded", validator=_a_mode)
     """`recorded`: their outcomes; `live`: they run, in this process, under the same sources."""
-    tool: Mapping[str, Mode] = attrs.field(factory=dict, validator=_modes)
+    tool: Mapping[str, SourceMode] = attrs.field(factory=dict, validator=_modes)
     """By the name of a tool; goes before `tools`."""
     stubs: Mapping[str, Json] = attrs.field(factory=dict)
     """What a stub gives: by a tool's name, or `model` (text) or `child` (text); else nothing."""
@@ -74,7 +74,7 @@ class Sources(Document):
         """Whether anything may be done live."""
         return "live" in (self.model, self.tools, self.children, *self.tool.values())
 
-    def mode_of(self, asked: Any) -> Mode:
+    def mode_of(self, asked: Any) -> SourceMode:
         """Return where the outcome of a request comes from."""
         match asked:
             case ToolCalled():
@@ -122,7 +122,7 @@ class BookSupply:
                 self._unused[self._place(asked)].remove(call)
         self._looks = iter(self.book.looks[looks:])
 
-    def _place(self, asked: Asked) -> tuple[str, str]:
+    def _place(self, asked: AskedCall) -> tuple[str, str]:
         return asked.item.scope, asked.identity_without(self._excuses.paths)
 
     def outcome(self, call: str, asked: Any, effect: Any) -> Any:
@@ -170,18 +170,18 @@ class BookSupply:
         self._recorded[call] = found
         return found
 
-    def _is_excused(self, recorded: Asked, wanted: Asked) -> bool:
+    def _is_excused(self, recorded: AskedCall, wanted: AskedCall) -> bool:
         kind, pair = KIND_ASKED[recorded.item.kind], (recorded.said, wanted.said)
         return self._excuses.excused(kind, wanted.call, recorded.item.seq, pair)
 
-    def _missing(self, wanted: Asked, mode: Mode) -> OutcomeMissing:
+    def _missing(self, wanted: AskedCall, mode: SourceMode) -> OutcomeMissing:
         changes = "it changes the world: --yes (may_change=True) lets it run"
         why = changes if mode == "live" else ""
         error = OutcomeMissing(label_of(wanted.item), self._nearest(wanted), why)
         self.missing.append(error)
         return error
 
-    def _nearest(self, wanted: Asked) -> str:
+    def _nearest(self, wanted: AskedCall) -> str:
         """Return the recorded request that is most like it: its key first, then its name."""
         at = self.book.requests.get(wanted.call)
         if at is not None and at.name == wanted.name:

@@ -40,7 +40,7 @@ _MARKS: Final = (BEGUN, REACHED)
 
 
 @attrs.frozen
-class Answer:
+class _Answer:
     """What a re-execution apart came to."""
 
     report: ReplayReport | None
@@ -60,7 +60,7 @@ def reexecute_apart(
     *,
     may_leave: bool = True,
     volatile: tuple[str, ...] = (),
-) -> Answer:
+) -> _Answer:
     """Re-execute the unfinished record `log` and return what came of it.
 
     `here` does so in this process: a run with a session may not leave it, for its reducers are
@@ -101,10 +101,10 @@ def reexecute_apart(
     report = next((loads(line) for line in reversed(lines) if line not in _MARKS), None)
     how = f"exit code {ended.code}" if ended.how == "exited" else ended.how
     told = ReplayReport.from_json(report) if report else None
-    return Answer(told, REACHED in lines, how)
+    return _Answer(told, REACHED in lines, how)
 
 
-def _on_a_thread(here: Callable[[Watch], ReplayReport], log: Path) -> Answer:
+def _on_a_thread(here: Callable[[Watch], ReplayReport], log: Path) -> _Answer:
     seen: list[Divergence] = []
     reached = threading.Event()
     ended = on_thread(lambda: here(Watch(reached.set, seen.append)), "refold-replay")
@@ -113,6 +113,6 @@ def _on_a_thread(here: Callable[[Watch], ReplayReport], log: Path) -> Answer:
             wait([ended], STILL_SECONDS)
             break
     if ended.done():
-        return Answer(ended.result(), reached.is_set(), "returned")
+        return _Answer(ended.result(), reached.is_set(), "returned")
     report = ReplayReport(log=log, divergences=(seen[0],)) if seen else None
-    return Answer(report, reached.is_set(), "stood still")
+    return _Answer(report, reached.is_set(), "stood still")

@@ -127,7 +127,7 @@ class Replayed:
             limits=Limits.from_json(started.limits),
             tools=known_tools(started, tools),
             models={
-                **{name: RecordedModel(full) for name, full in started.models.items()},
+                **{name: LoggedModel(full) for name, full in started.models.items()},
                 **(models or {}),
             },
             session=session,
@@ -464,7 +464,7 @@ def _check_rules(log: Path, started: RunStarted) -> None:
 
 
 @attrs.frozen
-class RecordedTool:
+class LoggedTool:
     """A tool that the log names and that nobody passed: enough to ask for it, not to run it."""
 
     name: str
@@ -496,7 +496,7 @@ class RecordedTool:
 
 
 @attrs.frozen
-class RecordedModel:
+class LoggedModel:
     """A model that the log names: it is never asked."""
 
     name: str
@@ -523,7 +523,7 @@ def known_tools(started: RunStarted, given: Mapping[str, Tool]) -> dict[str, Too
     """Return the tools that the run knew by name; those that were not passed stand in."""
     return {
         offer["name"]: given.get(offer["name"])
-        or RecordedTool(
+        or LoggedTool(
             offer["name"],
             offer["effect"],
             offer["schema"],

@@ -63,7 +63,7 @@ from refold.engine.recording.host import Host
 from refold.engine.recording.ledger import Handed, Ledger
 from refold.engine.recording.nested import check_may_start
 from refold.engine.recording.recorder import Recorder
-from refold.engine.recording.run_request import Recorded, RunRequest, by_name
+from refold.engine.recording.run_request import RecordedRun, RunRequest, by_name
 from refold.engine.recording.supplied import Supplied
 from refold.engine.runners.recording import (
     Recording,
@@ -242,7 +242,7 @@ class Continued(Recorder):
         if self._has_writer:
             super()._let_go()
 
-    def record(self) -> Recorded:
+    def record(self) -> RecordedRun:
         """Re-execute the record, run on to the end, and seal the log.
 
         Raises:

@@ -30,10 +30,16 @@ from refold.replay.difference.pointer_diff import differences
 from refold.replay.index.by_call import Book, label_of
 from refold.replay.reexecute.reexecute import program_of
 from refold.replay.reexecute.world import task_place
-from refold.replay.what_if.order_report import HEADLINES, ExploreReport, Kind, OrderFinding, Step
-from refold.replay.what_if.orders import Move, Order, continued, deferred, moves, shrunk
+from refold.replay.what_if.order_report import (
+    HEADLINES,
+    ExploreReport,
+    FindingKind,
+    OrderFinding,
+    OrderStep,
+)
+from refold.replay.what_if.orders import DeliveryOrder, Move, continued, deferred, moves, shrunk
 from refold.replay.what_if.outstanding import CHOICES_MAX
-from refold.replay.what_if.rehearsal import Plan, Rehearsed
+from refold.replay.what_if.rehearsal import RehearsalPlan, Rehearsed
 from refold.replay.what_if.stage import Stage
 
 ORDERS: Final = 200
@@ -163,7 +169,7 @@ class _End:
     """One way in which the run ended."""
 
     found: Rehearsed
-    order: Order
+    order: DeliveryOrder
     orders: int = 0
 
 
@@ -171,7 +177,7 @@ class _End:
 class _Deviation:
     """Another completion at one step of an order that was tried."""
 
-    delivered: Order
+    delivered: DeliveryOrder
     at: int
     key: str
 
@@ -181,13 +187,13 @@ class _Search:
 
     def __init__(self, stage: Stage, baseline: Rehearsed, options: _Options) -> None:
         self._stage, self._baseline, self._options = stage, baseline, options
-        self._recorded: Order = baseline.delivered
+        self._recorded: DeliveryOrder = baseline.delivered
         self.keys = dict.fromkeys(self._recorded)
         """All that could be delivered in any order that was tried."""
         self._own = digest_of(baseline)
-        self.seen: set[Order] = {baseline.delivered}
+        self.seen: set[DeliveryOrder] = {baseline.delivered}
         """What was delivered, in each order that was tried."""
-        self._aside: set[Order] = set()
+        self._aside: set[DeliveryOrder] = set()
         """Those that were tried out of turn: what is one deviation away is not lined up yet."""
         self._ends: dict[str, _End] = {self._own: _End(baseline, baseline.delivered, 1)}
         self._waiting: list[list[_Deviation]] = []
@@ -218,7 +224,7 @@ class _Search:
     def findings(self) -> Iterator[OrderFinding]:
         """Yield what was found: the first of each kind, then the rest; the former shrunk."""
         ends = {key: end for key, end in self._ends.items() if key != self._own}
-        kinds: dict[Kind, str] = {}
+        kinds: dict[FindingKind, str] = {}
         for key, end in ends.items():
             kinds.setdefault(_kind(end.found, self._baseline), key)
         keys = [kinds[kind] for kind in HEADLINES if kind in kinds]
@@ -234,10 +240,10 @@ class _Search:
 
     # -- trying ---------------------------------------------------------------------------
 
-    def _plan(self, order: Order, **more: Any) -> Plan:
-        return Plan(order=order, free_timers=self._options.timers, **more)
+    def _plan(self, order: DeliveryOrder, **more: Any) -> RehearsalPlan:
+        return RehearsalPlan(order=order, free_timers=self._options.timers, **more)
 
-    def _try(self, order: Order) -> Rehearsed | None:
+    def _try(self, order: DeliveryOrder) -> Rehearsed | None:
         """Rehearse an order; return what came of it, `None` if it was no other than one before."""
         found = self._stage.rehearse(self._plan(order))
         self._is_over = found.how == "hung"  # it goes on in its thread: enough is known
@@ -253,7 +259,7 @@ class _Search:
             self._options.on_order(len(self.seen))
         return found
 
-    def _try_aside(self, order: Order) -> bool:
+    def _try_aside(self, order: DeliveryOrder) -> bool:
         """Try an order out of turn; return whether it was another than any before."""
         known = len(self.seen)
         found = None if self._is_done(self._options.orders) else self._try(order)
@@ -338,13 +344,13 @@ class _Search:
             order=found.delivered,
         )
 
-    def _ends_as(self, order: Order, key: str) -> bool:
+    def _ends_as(self, order: DeliveryOrder, key: str) -> bool:
         found = self._stage.rehearse(self._plan(order))
         return digest_of(found) == key
 
-    def _step(self, move: Move) -> Step:
+    def _step(self, move: Move) -> OrderStep:
         label = self._stage.book.label
-        return Step(
+        return OrderStep(
             deliver=label(move.key),
             relation=move.relation,
             other=label(move.other),
@@ -352,7 +358,7 @@ class _Search:
             other_call=move.other,
         )
 
-    def _awaited(self, order: Order, found: Rehearsed) -> tuple[str, int] | None:
+    def _awaited(self, order: DeliveryOrder, found: Rehearsed) -> tuple[str, int] | None:
         """Return where the program waits for both that changed places, when the first comes."""
         pairs = zip(found.delivered, self._recorded, strict=False)
         pair = next(((now, then) for now, then in pairs if now != then), None)
@@ -389,7 +395,7 @@ def digest_of(found: Rehearsed) -> str:
     return digest.of_value(digest.VALUE, [found.how, found.end, asked])
 
 
-def _kind(found: Rehearsed, baseline: Rehearsed) -> Kind:
+def _kind(found: Rehearsed, baseline: Rehearsed) -> FindingKind:
     match found.how:
         case "missing":
             return "missing"

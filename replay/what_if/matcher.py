@@ -16,13 +16,13 @@ import attrs
 from refold.engine.events.call_key import number_of, scope_of
 from refold.engine.events.events import ClockRead, ValueDrawn
 from refold.replay.difference.excuses import KIND_ASKED, Excuses
-from refold.replay.index.by_call import Asked, Book
+from refold.replay.index.by_call import AskedCall, Book
 
 Looks = dict[tuple[str, int], ClockRead]
 """What a scope saw at its n-th look at the clock."""
 
 
-class Matcher:
+class BookMatcher:
     """Finds for each request the one of a book that answers it; each answers once."""
 
     def __init__(self, book: Book, *, by_place: bool, looks: Looks, is_learning: bool) -> None:
@@ -40,7 +40,7 @@ class Matcher:
         self._looks, self._is_learning = looks, is_learning
         self._looked: Counter[str] = Counter()
 
-    def recognised(self, asked: Asked) -> Asked:
+    def recognised(self, asked: AskedCall) -> AskedCall:
         """Return a request as the same as the recorded one of its key, if rules excuse the rest.
 
         That is: what the log's rules declare volatile, and what was taken out of it (§12.7).
@@ -52,7 +52,7 @@ class Matcher:
         is_same = self._excuses.excused(KIND_ASKED[own.item.kind], asked.call, 0, pair)
         return attrs.evolve(asked, identity=own.identity) if is_same else asked
 
-    def take(self, asked: Asked) -> str | None:
+    def take(self, asked: AskedCall) -> str | None:
         """Return the key of the recorded request that answers this one; `None` for none."""
         match = self._match(asked)
         if match is None:
@@ -61,7 +61,7 @@ class Matcher:
         del self._alike[match.identity][match.call]
         return match.call
 
-    def _match(self, asked: Asked) -> Asked | None:
+    def _match(self, asked: AskedCall) -> AskedCall | None:
         own = self._requests.get(asked.call)
         if own is not None and own.identity == asked.identity:
             return own
@@ -99,7 +99,7 @@ class Matcher:
         return self._looks.get(place, self._recorded_looks[-1])
 
 
-def _nearest(asked: Asked, alike: Sequence[Asked]) -> Asked | None:
+def _nearest(asked: AskedCall, alike: Sequence[AskedCall]) -> AskedCall | None:
     """Return the one that was asked nearest: in the same scope by its ordinal, else the first."""
     own = [one for one in alike if one.item.scope == asked.item.scope]
     if own:

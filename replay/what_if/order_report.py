@@ -13,9 +13,9 @@ from refold.engine.encoding.canonical import Json
 from refold.engine.encoding.document import Document
 from refold.replay.difference.pointer_diff import Difference
 
-Kind = Literal["output", "error", "missing", "endless"]
+FindingKind = Literal["output", "error", "missing", "endless"]
 
-HEADLINES: Final[dict[Kind, str]] = {
+HEADLINES: Final[dict[FindingKind, str]] = {
     "output": "an order changes the output",
     "error": "an order makes the run end otherwise",
     "missing": "an order leads to a call that was never recorded",
@@ -24,7 +24,7 @@ HEADLINES: Final[dict[Kind, str]] = {
 
 
 @attrs.frozen(kw_only=True)
-class Step:
+class OrderStep:
     """One move from the recorded order, in words that people read."""
 
     deliver: str
@@ -46,10 +46,10 @@ class OrderFinding(Document):
 
     computed = ("headline",)
 
-    kind: Kind
+    kind: FindingKind
     """`output`: with another output · `error`: it raised, got stuck, or ended in another status ·
     `missing`: it waited for what was never recorded · `endless`: it came to no end."""
-    moves: tuple[Step, ...]
+    moves: tuple[OrderStep, ...]
     """The fewest moves from the recorded order that were found; empty where not looked for."""
     orders: int
     """How many of the orders tried end so."""
@@ -147,7 +147,7 @@ class ExploreReport(Document):
         more = "all there are of what was let race" if self.left_out() else "all there are"
         more = more if self.is_exhaustive else "there are more"
         tried = f"{_counted(self.orders, 'order')} tried ({more})"
-        counts = Counter[Kind]()
+        counts = Counter[FindingKind]()
         for finding in self.findings:
             counts[finding.kind] += finding.orders
         others = [

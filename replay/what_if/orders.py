@@ -13,7 +13,7 @@ import attrs
 
 from refold.replay.difference.align import longest_rise
 
-Order = tuple[str, ...]
+DeliveryOrder = tuple[str, ...]
 
 _TRIES_MAX: Final = 120
 """Orders that one shrinking may try."""
@@ -31,27 +31,27 @@ class Move:
     other: str
 
 
-def promoted(order: Order, key: str, before: str) -> Order:
+def promoted(order: DeliveryOrder, key: str, before: str) -> DeliveryOrder:
     """Return `order` with `key` just before another."""
     rest = [each for each in order if each != key]
     at = rest.index(before)
     return (*rest[:at], key, *rest[at:])
 
 
-def deferred(order: Order, key: str, after: str) -> Order:
+def deferred(order: DeliveryOrder, key: str, after: str) -> DeliveryOrder:
     """Return `order` with `key` just after another."""
     rest = [each for each in order if each != key]
     at = rest.index(after) + 1
     return (*rest[:at], key, *rest[at:])
 
 
-def continued(prefix: Sequence[str], recorded: Order) -> Order:
+def continued(prefix: Sequence[str], recorded: DeliveryOrder) -> DeliveryOrder:
     """Return `prefix`, and then the rest of the recorded order."""
     seen = set(prefix)
     return (*prefix, *(key for key in recorded if key not in seen))
 
 
-def moves(order: Order, recorded: Order) -> tuple[Move, ...]:
+def moves(order: DeliveryOrder, recorded: DeliveryOrder) -> tuple[Move, ...]:
     """Return the fewest moves that make `order` of the recorded one; keys that only one has aside.
 
     A key that comes earlier stands before the first that it overtakes, one that comes later after
@@ -62,14 +62,16 @@ def moves(order: Order, recorded: Order) -> tuple[Move, ...]:
     return tuple(_move(common, key, places) for key in displaced(common, recorded))
 
 
-def displaced(order: Sequence[str], recorded: Order) -> list[str]:
+def displaced(order: Sequence[str], recorded: DeliveryOrder) -> list[str]:
     """Return the fewest keys without which `order` is a part of the recorded order."""
     places = {key: at for at, key in enumerate(recorded)}
     kept = set(longest_rise([places.get(key, -1) for key in order]))
     return [key for at, key in enumerate(order) if at not in kept]
 
 
-def shrunk(order: Order, recorded: Order, holds: Callable[[Order], bool]) -> Order:
+def shrunk(
+    order: DeliveryOrder, recorded: DeliveryOrder, holds: Callable[[DeliveryOrder], bool]
+) -> DeliveryOrder:
     """Return an order nearer to the recorded one for which `holds` is still true.
 
     First every moved key is put back by itself, until none can be; then one of the rest alone may
@@ -84,16 +86,18 @@ def shrunk(order: Order, recorded: Order, holds: Callable[[Order], bool]) -> Ord
 
 
 class _Tries:
-    def __init__(self, holds: Callable[[Order], bool]) -> None:
+    def __init__(self, holds: Callable[[DeliveryOrder], bool]) -> None:
         self._holds = holds
         self._left = _TRIES_MAX
 
-    def __call__(self, order: Order) -> bool:
+    def __call__(self, order: DeliveryOrder) -> bool:
         self._left -= 1
         return self._left >= 0 and self._holds(order)
 
 
-def _put_back(order: Order, recorded: Order, holds: Callable[[Order], bool]) -> Order:
+def _put_back(
+    order: DeliveryOrder, recorded: DeliveryOrder, holds: Callable[[DeliveryOrder], bool]
+) -> DeliveryOrder:
     half = len(displaced(order, recorded))
     while half := half // 2:  # many at once, as long as that works
         for keys in _chunks(displaced(order, recorded), half):
@@ -110,7 +114,9 @@ def _put_back(order: Order, recorded: Order, holds: Callable[[Order], bool]) -> 
     return order
 
 
-def _by_itself(order: Order, recorded: Order, holds: Callable[[Order], bool]) -> Order:
+def _by_itself(
+    order: DeliveryOrder, recorded: DeliveryOrder, holds: Callable[[DeliveryOrder], bool]
+) -> DeliveryOrder:
     """Return the recorded order with one key moved over all that it changes places with."""
     places = {key: at for at, key in enumerate(recorded)}
     gone = [key for key in displaced(order, recorded) if key in places]
@@ -135,7 +141,7 @@ def _chunks(keys: list[str], size: int) -> Iterable[list[str]]:
     return (keys[at : at + size] for at in range(0, len(keys), size))
 
 
-def _restored(order: Order, recorded: Order, keys: Iterable[str]) -> Order:
+def _restored(order: DeliveryOrder, recorded: DeliveryOrder, keys: Iterable[str]) -> DeliveryOrder:
     """Return `order` with keys put back where they were recorded among those that never moved."""
     places = {key: at for at, key in enumerate(recorded)}
     still = set(order) - set(displaced(order, recorded))
@@ -153,7 +159,9 @@ def _restored(order: Order, recorded: Order, keys: Iterable[str]) -> Order:
     return order
 
 
-def _nearer(order: Order, recorded: Order, key: str, holds: Callable[[Order], bool]) -> Order:
+def _nearer(
+    order: DeliveryOrder, recorded: DeliveryOrder, key: str, holds: Callable[[DeliveryOrder], bool]
+) -> DeliveryOrder:
     """Return an order in which `key` overtakes, or is overtaken by, as few as will do."""
     places = {each: at for at, each in enumerate(recorded)}
     own = places.get(key)

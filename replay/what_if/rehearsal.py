@@ -38,12 +38,12 @@ from refold.engine.program.run import faces_of
 from refold.engine.state import Fold
 from refold.replay.difference.pointer_diff import same
 from refold.replay.index.asked_items import Item
-from refold.replay.index.by_call import OUTSIDE, Asked, Book, asked_of
+from refold.replay.index.by_call import OUTSIDE, AskedCall, Book, asked_of
 from refold.replay.index.run_end import end_of_verdict
 from refold.replay.reexecute.network import ProgramWatch
-from refold.replay.reexecute.world import RecordedModel, identity_of, waiting_place
+from refold.replay.reexecute.world import LoggedModel, identity_of, waiting_place
 from refold.replay.what_if.alter import stand_in
-from refold.replay.what_if.matcher import Looks, Matcher
+from refold.replay.what_if.matcher import BookMatcher, Looks
 from refold.replay.what_if.outstanding import Choice, Outstanding
 
 How = Literal["ended", "missing", "endless", "hung"]
@@ -56,7 +56,7 @@ _STEPS_PER_ENTRY: Final = 4
 
 
 @attrs.frozen(kw_only=True)
-class Plan:
+class RehearsalPlan:
     """What one rehearsal does otherwise than the record."""
 
     order: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ class Rehearsed:
     """Keys of what was delivered, in order."""
     choices: tuple[tuple[str, ...], ...] = ()
     """Of each step the keys that could have been delivered; the one that was stands first."""
-    asked: tuple[Asked, ...] = ()
+    asked: tuple[AskedCall, ...] = ()
     """In the order of asking."""
     children: tuple[RunChild, ...] = ()
     tools: Mapping[str, Tool] = attrs.field(factory=dict)
@@ -113,19 +113,21 @@ class Rehearsal:
     def __init__(
         self,
         book: Book,
-        plan: Plan,
+        plan: RehearsalPlan,
         *,
         tools: Mapping[str, Tool],
         session: SessionPort | None = None,
         looks: Looks,
         is_learning: bool = False,
     ) -> None:
-        """Take the record and what is to be done otherwise; for `looks` see `Matcher`."""
+        """Take the record and what is to be done otherwise; for `looks` see `BookMatcher`."""
         started = book.started
         self.fold = Fold()
         self.fold.apply(started, None, 0)
         self._book, self._plan = book, plan
-        self._matcher = Matcher(book, by_place=plan.by_place, looks=looks, is_learning=is_learning)
+        self._matcher = BookMatcher(
+            book, by_place=plan.by_place, looks=looks, is_learning=is_learning
+        )
         self._outstanding = Outstanding(book, plan.order, free_timers=plan.free_timers)
         self._steps_left = _STEPS_MIN + _STEPS_PER_ENTRY * book.entries
         self._over: How | None = None
@@ -133,7 +135,7 @@ class Rehearsal:
         self._made_up: Item | None = None
         """The first request whose outcome was made up."""
         self._place: tuple[str, int] | None = None
-        self._asked: dict[str, Asked] = {}
+        self._asked: dict[str, AskedCall] = {}
         self._unknown: dict[str, None] = {}
         """Call keys of requests that were never recorded, as an ordered set."""
         self._given: list[tuple[str, ...]] = []
@@ -145,7 +147,7 @@ class Rehearsal:
             identity=identity_of(started),
             limits=Limits.from_json(started.limits),
             tools=tools,
-            models={name: RecordedModel(full) for name, full in started.models.items()},
+            models={name: LoggedModel(full) for name, full in started.models.items()},
             session=session,
             flags=Flags.of_log(started.versions),
         )
@@ -305,7 +307,7 @@ class Rehearsal:
             self._over, self._missing = how, missing
             self._place = waiting_place(self._kernel)
 
-    def _serve(self, asked: Asked) -> None:
+    def _serve(self, asked: AskedCall) -> None:
         """Find the recorded outcome that answers a request, if there is one."""
         key = self._matcher.take(asked)
         if key is None:
@@ -317,7 +319,7 @@ class Rehearsal:
         elif key in self._book.given_up_after and (made_up := self._stand_in(asked, key)):
             self._outstanding.add_made_up(asked.call, key, made_up)
 
-    def _stand_in(self, asked: Asked, key: str) -> Event | None:
+    def _stand_in(self, asked: AskedCall, key: str) -> Event | None:
         """Return what may stand in for the outcome of a call that the record gave up on.
 
         Not where a timer made it so, unless timers race, nor what ended the run from outside.
@@ -334,7 +336,7 @@ class Rehearsal:
         asked = self._awaited_unknown() or next(waits, None)
         return asked.item if asked is not None else None
 
-    def _awaited_unknown(self) -> Asked | None:
+    def _awaited_unknown(self) -> AskedCall | None:
         """Return the first request that is waited for and was never recorded."""
         found = (self._asked[call] for call in self._unknown if self._is_awaited(call))
         return next(found, None)

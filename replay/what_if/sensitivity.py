@@ -25,7 +25,7 @@ from refold.engine.ports.programs import program_name
 from refold.engine.recording.nested import check_may_start
 from refold.replay.difference.pointer_diff import Difference, differences, same
 from refold.replay.index.asked_items import Item
-from refold.replay.index.by_call import Asked, Book, label_of
+from refold.replay.index.by_call import AskedCall, Book, label_of
 from refold.replay.reexecute.reexecute import program_of
 from refold.replay.what_if.alter import (
     altered_draw,
@@ -34,7 +34,7 @@ from refold.replay.what_if.alter import (
     failed_event,
     fits,
 )
-from refold.replay.what_if.rehearsal import Plan, Rehearsed
+from refold.replay.what_if.rehearsal import RehearsalPlan, Rehearsed
 from refold.replay.what_if.stage import Stage
 
 
@@ -265,22 +265,22 @@ class _Trial:
             duration_ms=book.durations_us.get(key, 0) // 1000,
         )
 
-    def _plans(self, key: str) -> Iterator[Plan]:
+    def _plans(self, key: str) -> Iterator[RehearsalPlan]:
         """Yield rehearsals in which this outcome is another one of its type."""
         drawn = self._book.values.get(key)
         if drawn is None:
             for event in self._variants(key, self._book.answers[key].event):
-                yield Plan(answers={key: event}, by_place=True)
+                yield RehearsalPlan(answers={key: event}, by_place=True)
         elif drawn.source in ("uuid", "random"):
-            yield Plan(seeds=frozenset({key}), by_place=True)
+            yield RehearsalPlan(seeds=frozenset({key}), by_place=True)
         elif not same(value := altered_draw(drawn), drawn.value):
-            yield Plan(values={key: value}, by_place=True)
+            yield RehearsalPlan(values={key: value}, by_place=True)
 
-    def _failures(self, key: str) -> Iterator[Plan]:
+    def _failures(self, key: str) -> Iterator[RehearsalPlan]:
         answer = self._book.answers.get(key)
         event = failed_event(answer.event) if answer is not None else None
         if event is not None:
-            yield Plan(answers={key: event}, by_place=True)
+            yield RehearsalPlan(answers={key: event}, by_place=True)
 
     def _variants(self, key: str, event: Event) -> Iterator[Event]:
         """Yield other events that the tool's type, if it has one, can be read from."""
@@ -298,7 +298,7 @@ class _Trial:
         if not same(result, event.result):
             yield attrs.evolve(event, result=result)
 
-    def _strongest(self, plans: Iterator[Plan]) -> Influence | None:
+    def _strongest(self, plans: Iterator[RehearsalPlan]) -> Influence | None:
         """Return the first influence that shows, else the first that there is."""
         found: Influence | None = None
         for plan in plans:
@@ -329,7 +329,7 @@ class _Trial:
             stopped=stopped,
         )
 
-    def _first_changed(self, found: Rehearsed) -> tuple[Asked | None, bool]:
+    def _first_changed(self, found: Rehearsed) -> tuple[AskedCall | None, bool]:
         """Return the first request that is not the recorded one, and whether it is not made."""
         for asked in found.asked:
             recorded = self._asked.get(asked.call)

@@ -18,7 +18,7 @@ from refold.replay.index.by_call import Book
 from refold.replay.reexecute.reexecute import reexecute
 from refold.replay.reexecute.world import known_tools
 from refold.replay.what_if.matcher import Looks
-from refold.replay.what_if.rehearsal import Plan, Rehearsal, Rehearsed
+from refold.replay.what_if.rehearsal import Rehearsal, RehearsalPlan, Rehearsed
 
 WALL_SECONDS: Final = 10.0
 _WALL_PER_ENTRY: Final = 0.002
@@ -54,7 +54,7 @@ class Stage:
         self._looks: Looks = {}
         self._wall_seconds = wall_seconds + _WALL_PER_ENTRY * book.entries
 
-    def rehearse(self, plan: Plan, *, is_learning: bool = False) -> Rehearsed:
+    def rehearse(self, plan: RehearsalPlan, *, is_learning: bool = False) -> Rehearsed:
         """Run the program once; left behind where it takes longer than the wall limit.
 
         Raises:
@@ -80,7 +80,7 @@ class Stage:
             UsageError: nor does it the second time, or it comes to no end.
         """
         began = time.monotonic()
-        first = self.rehearse(Plan(), is_learning=True)
+        first = self.rehearse(RehearsalPlan(), is_learning=True)
         if first.how == "hung":
             raise UsageError("the program, as recorded, comes to no end within the wall limit")
         took = time.monotonic() - began
@@ -96,7 +96,7 @@ class Stage:
         Raises:
             UsageError: the run ends otherwise than at first.
         """
-        again = self.rehearse(Plan())
+        again = self.rehearse(RehearsalPlan())
         if again.delivered != first.delivered or not again.is_end(first.end):
             raise UsageError(
                 "run again in one process, in the recorded order, the program ends otherwise: it "

@@ -21,7 +21,7 @@ import attrs
 
 from refold.engine.observed.journal import ObservedLog
 from refold.proxy.desks.keys import Secrets
-from refold.proxy.desks.recording import Recording
+from refold.proxy.desks.recording import RecordingDesk
 from refold.proxy.desks.replaying import Replaying
 from refold.proxy.http.routes import routes_of
 from refold.proxy.http.server import served
@@ -144,7 +144,7 @@ def _recorded(log: Path, upstream: str) -> Iterator[str]:
     secrets, routes = Secrets(), routes_of([f"openai={upstream}"])
     given = {"command": ["bench"]}
     with ObservedLog(log, program="bench", input=given, vault=secrets) as journal:
-        desk = Recording(journal, secrets, routes)
+        desk = RecordingDesk(journal, secrets, routes)
         with served(desk, ["openai"]) as base:
             secrets.hide_address(base)
             yield base
@@ -154,7 +154,7 @@ def _record(path: Path, turns: int) -> Path:
     """Record a conversation of so many turns, without a server."""
     secrets, routes = Secrets(), routes_of([])
     with ObservedLog(path, program="bench", input={"command": ["bench"]}, vault=secrets) as log:
-        desk = Recording(log, secrets, routes)
+        desk = RecordingDesk(log, secrets, routes)
         for turn in range(turns):
             decided = desk.begin(_incoming(turn))
             assert isinstance(decided, Forward)

@@ -23,7 +23,7 @@ from refold.proxy.bookends import (
     seal,
     terminal_in,
 )
-from refold.proxy.command import Ended
+from refold.proxy.command import CommandEnd
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.http.routes import routes_of
 from refold.replay.observed.record import read_record
@@ -60,7 +60,7 @@ def test_a_replay_is_told_what_the_command_was_given(
     secrets.learn_environment({"GROQ_API_KEY": DRAWN})
     given = input_of(["agent"], terminal, routes)
     with new_log(tmp_path / "a.jsonl", given, secrets, {}) as log:
-        seal(log, Ended(exit_code=0, printed=b"", printed_bytes=0), secrets)
+        seal(log, CommandEnd(exit_code=0, printed=b"", printed_bytes=0), secrets)
     monkeypatch.delenv("GROQ_API_KEY")
 
     record = read_record(tmp_path / "a.jsonl")
@@ -85,7 +85,7 @@ def test_a_placeholder_has_the_shape_of_the_recorded_key(
     secrets.learn_environment()
     given, rules = input_of(["agent"], None, ()), first_rules(VolatileRules(), NO_PROFILE)
     with new_log(tmp_path / "a.jsonl", given, secrets, rules) as log:
-        seal(log, Ended(exit_code=0, printed=b"", printed_bytes=0), secrets)
+        seal(log, CommandEnd(exit_code=0, printed=b"", printed_bytes=0), secrets)
     monkeypatch.delenv("ANTHROPIC_API_KEY")
 
     found = placeholders(read_record(tmp_path / "a.jsonl"))["ANTHROPIC_API_KEY"]
@@ -101,7 +101,7 @@ def test_the_last_entry_says_how_it_ended(tmp_path: Path, code: int, status: str
     secrets = Secrets()
     secrets.learn_environment({"API_KEY": DRAWN})
     printed = f"my key: {DRAWN}\n".encode()
-    ended = Ended(exit_code=code, printed=printed, printed_bytes=len(printed) + 100)
+    ended = CommandEnd(exit_code=code, printed=printed, printed_bytes=len(printed) + 100)
     with new_log(tmp_path / "a.jsonl", input_of(["a"], None, ()), secrets, {}) as log:
         seal(log, ended, secrets)
 

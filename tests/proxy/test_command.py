@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from refold.engine.errors import UsageError
-from refold.proxy.command import KEPT_BYTES, Ended, run_command
+from refold.proxy.command import KEPT_BYTES, CommandEnd, run_command
 from refold.proxy.signals import Signals
 
 
-def ran(*command: str, write: io.BytesIO | None = None, **how: object) -> Ended:
+def ran(*command: str, write: io.BytesIO | None = None, **how: object) -> CommandEnd:
     """Run a command in this process, and return how it ended."""
     to = write or io.BytesIO()
     with Signals() as signals:
@@ -138,7 +138,7 @@ def test_a_reader_that_is_slow_gets_all_of_it() -> None:
 
 def test_a_command_may_run_in_any_thread() -> None:
     """Where signals cannot be obeyed."""
-    found: list[Ended] = []
+    found: list[CommandEnd] = []
     thread = threading.Thread(target=lambda: found.append(ran("true")))
     thread.start()
     thread.join()

@@ -15,7 +15,7 @@ from refold.engine.errors import (
     StoreDamaged,
 )
 from refold.store.manifest import HEADS, PIECE, RunFiles, head_in, manifest_in, manifest_of, runs_in
-from refold.store.place import Place
+from refold.store.place import ObjectStore
 from tests.support.stores import content_of, pulled, pushed, record_run
 
 Document = dict[str, Any]
@@ -29,12 +29,12 @@ def test_a_manifest_is_read_as_it_was_written(log: Path, url: str, tmp_path: Pat
     pushed(log, url)
 
     assert (tmp_path / "store" / "runs" / "audit.json").read_bytes() == made.encoded()
-    assert manifest_in(Place(url), "audit.jsonl") == made
+    assert manifest_in(ObjectStore(url), "audit.jsonl") == made
     names = [file.name for file in made.files]
     assert names[:2] == ["audit.jsonl", "audit.1.jsonl"]
     assert len(names) == 3
     assert made.size == sum((log.parent / name).stat().st_size for name in names)
-    assert list(runs_in(Place(url))) == ["audit.jsonl"]
+    assert list(runs_in(ObjectStore(url))) == ["audit.jsonl"]
 
 
 def test_links_are_no_files_of_a_run(log: Path, tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_what_is_no_manifest_is_damage(content: bytes, log: Path, url: str, tmp_
     (tmp_path / "store" / "runs" / "audit.json").write_bytes(content)
 
     with pytest.raises(StoreDamaged, match="the manifest of a run, found none"):
-        manifest_in(Place(url), log.name)
+        manifest_in(ObjectStore(url), log.name)
 
 
 def test_a_manifest_of_a_newer_form_says_so(log: Path, url: str, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_manifest_of_a_newer_form_says_so(log: Path, url: str, tmp_path: Path)
     (tmp_path / "store" / "runs" / "audit.json").write_bytes(b'{"format":2}')
 
     with pytest.raises(LogUnsupported, match="format 2"):
-        manifest_in(Place(url), log.name)
+        manifest_in(ObjectStore(url), log.name)
 
 
 @pytest.mark.parametrize(
@@ -146,15 +146,15 @@ def test_a_run_that_is_not_there(
     pushed(log, url)
 
     with pytest.raises(refusal):
-        manifest_in(Place(url), name)
+        manifest_in(ObjectStore(url), name)
 
 
 def test_what_is_kept_as_head_and_is_none_is_damage(log: Path, url: str, tmp_path: Path) -> None:
     pushed(log, url, heads=url)
-    assert list(runs_in(Place(url), HEADS)) == ["audit.jsonl"]
+    assert list(runs_in(ObjectStore(url), HEADS)) == ["audit.jsonl"]
     (tmp_path / "store" / "heads" / "audit.json").write_bytes(b'{"head":"' + b"g" * 64 + b'"}')
 
     with pytest.raises(StoreDamaged, match="a head"):
-        head_in(Place(url), log.name)
+        head_in(ObjectStore(url), log.name)
     with pytest.raises(LogMissing, match="no head is kept"):
-        head_in(Place(url), "other.jsonl")
+        head_in(ObjectStore(url), "other.jsonl")

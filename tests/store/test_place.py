@@ -18,7 +18,7 @@ from refold.engine.errors import (
     StoreFailed,
     UsageError,
 )
-from refold.store.place import Place, StoredRun, stored_run
+from refold.store.place import ObjectStore, StoredRun, stored_run
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_memory_is_no_store() -> None:
 
 
 def test_an_object_is_made_once_and_never_replaced(url: str) -> None:
-    place = Place(url, is_made=True)
+    place = ObjectStore(url, is_made=True)
 
     assert place.create("objects/a", b"one")
     assert not place.create("objects/a", b"two")
@@ -73,7 +73,7 @@ def test_an_object_is_made_once_and_never_replaced(url: str) -> None:
 
 
 def test_an_object_that_is_too_large_is_not_read(url: str) -> None:
-    place = Place(url, is_made=True)
+    place = ObjectStore(url, is_made=True)
     place.create("objects/a", b"four")
 
     with pytest.raises(StoreDamaged, match="at most 3 bytes, found 4 bytes"):
@@ -83,29 +83,29 @@ def test_an_object_that_is_too_large_is_not_read(url: str) -> None:
 def test_a_folder_is_a_store_once_something_was_pushed_there(url: str, tmp_path: Path) -> None:
     """A mistyped prefix is no empty store."""
     with pytest.raises(LogMissing, match="no runs are stored there"):
-        Place(url)
+        ObjectStore(url)
     with pytest.raises(StoreFailed, match="none"):
-        Place(f"{url}/none", is_made=True)
+        ObjectStore(f"{url}/none", is_made=True)
 
-    Place(url, is_made=True)
-    Place(url, is_made=True)
-    Place(url)
+    ObjectStore(url, is_made=True)
+    ObjectStore(url, is_made=True)
+    ObjectStore(url)
 
     (tmp_path / "store" / "refold-store.json").write_bytes(b'{"format":2}')
     with pytest.raises(LogUnsupported, match="format"):
-        Place(url)
+        ObjectStore(url)
 
 
 def test_a_scheme_that_is_unknown_is_said() -> None:
     with pytest.raises(StoreFailed, match="Unable to recognise URL"):
-        Place("ftp://host/folder")
+        ObjectStore("ftp://host/folder")
 
 
 def test_what_a_store_says_is_one_line_without_queries(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A query may sign a request, and the rest is a dump of internals."""
-    place = Place(url, is_made=True)
+    place = ObjectStore(url, is_made=True)
     said = (
         "Generic S3 error: Error performing GET https://host/b/k?sig=s3cr3t in 2ms - Server "
         'returned: 403: <?xml version="1.0"?>\n<Error><Code>AccessDenied</Code></Error>\n\n'
@@ -162,7 +162,7 @@ def test_s3_is_sent_a_digest_to_check_and_asked_not_to_overwrite(
         monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
-        place = Place("s3://bucket/audits", is_made=True)
+        place = ObjectStore("s3://bucket/audits", is_made=True)
         assert place.create("objects/a", b"one")
         assert not place.create("objects/a", b"two")
         server.shutdown()
@@ -175,4 +175,4 @@ def test_without_obstore_the_extra_is_named(url: str, monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "obstore", None)
 
     with pytest.raises(ExtraMissing, match=r"refold\[store\]"):
-        Place(url)
+        ObjectStore(url)

@@ -19,10 +19,11 @@ import attrs
 from refold.engine.log import read_entries
 from refold.engine.observed.journal import ObservedLog
 from refold.proxy.desks.keys import Secrets
-from refold.proxy.desks.recording import READ_NOW, Recording
-from refold.proxy.desks.replaying import OnMiss, Pace, Replaying
+from refold.proxy.desks.recording import READ_NOW, RecordingDesk
+from refold.proxy.desks.replaying import Replaying
 from refold.proxy.http.routes import routes_of
 from refold.proxy.http.server import served
+from refold.proxy.http.turns import OnMiss, Pace
 from refold.replay.observed.record import read_record
 
 KEY: Final = {"authorization": "Bearer sk-placeholder-4f1d"}
@@ -39,7 +40,7 @@ def recorded(log: Path, upstream: str, **rules: Any) -> Generator[str]:
     with ObservedLog(
         log, program="test", input=given, vault=secrets, rules={**READ_NOW, **rules}
     ) as journal:
-        desk = Recording(journal, secrets, routes)
+        desk = RecordingDesk(journal, secrets, routes)
         with served(desk, [route.name for route in routes]) as base:
             secrets.hide_address(base)
             yield base

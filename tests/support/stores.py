@@ -14,7 +14,7 @@ from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import Run
 from refold.engine.runners.recording import record
 from refold.store.pull import pull
-from refold.store.push import Moved, Outcome, push
+from refold.store.push import Moved, StoreOutcome, push
 
 _CALLS = ("put", "get", "head")
 
@@ -63,7 +63,7 @@ def pulled(url: str, run: str, folder: Path, **options: Any) -> Moved:
     return _only(outcome for _, outcome in pull(url, [run], folder, **options))
 
 
-def _only(outcomes: Iterator[Outcome]) -> Moved:
+def _only(outcomes: Iterator[StoreOutcome]) -> Moved:
     (outcome,) = outcomes
     if isinstance(outcome, RefoldError):
         raise outcome

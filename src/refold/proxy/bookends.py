@@ -21,7 +21,7 @@ from refold.engine.observed.volatile import VolatileRules
 from refold.engine.secrets.redaction import Redaction
 from refold.engine.wire.apis import known_routes
 from refold.engine.wire.parts.format import Route
-from refold.proxy.command import KEPT_BYTES, Ended, Size, is_typed_at
+from refold.proxy.command import KEPT_BYTES, CommandEnd, Size, is_typed_at
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.recording import MARKS, MODEL, READ_NOW, READS
 from refold.proxy.http.routes import others_of
@@ -175,7 +175,7 @@ def program_of(command: Sequence[str]) -> str:
     return name
 
 
-def output_of(ended: Ended, secrets: Secrets) -> dict[str, Json]:
+def output_of(ended: CommandEnd, secrets: Secrets) -> dict[str, Json]:
     """Return how a command ended as `run.finished` has it, without secrets.
 
     Where something was taken out of what it printed, its bytes are counted without that.
@@ -189,7 +189,7 @@ def output_of(ended: Ended, secrets: Secrets) -> dict[str, Json]:
     }
 
 
-def seal(journal: ObservedLog, ended: Ended, secrets: Secrets) -> None:
+def seal(journal: ObservedLog, ended: CommandEnd, secrets: Secrets) -> None:
     """Write how a command ended, and close its log."""
     output = output_of(ended, secrets)
     if ended.exit_code == 0:

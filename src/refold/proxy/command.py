@@ -41,7 +41,7 @@ Size = tuple[int, int]
 
 
 @attrs.frozen(kw_only=True)
-class Ended:
+class CommandEnd:
     """The end of a command."""
 
     exit_code: int
@@ -79,7 +79,7 @@ def run_command(
     write: Callable[[bytes], None] | None = None,
     terminal: Size | None = None,
     follows: bool = False,
-) -> Ended:
+) -> CommandEnd:
     """Run a command with `variables` added to this environment, and wait for its end.
 
     `write` gets what it prints; by default it goes to standard output.  With `terminal`, its
@@ -226,9 +226,9 @@ class _Output:
         os.dup2(nothing, self._descriptor, inheritable=False)
         os.close(nothing)
 
-    def ended(self, code: int) -> Ended:
+    def ended(self, code: int) -> CommandEnd:
         """Return all of it, with the exit code."""
-        return Ended(
+        return CommandEnd(
             exit_code=code,
             printed=bytes(self._kept),
             printed_bytes=self._bytes,

@@ -39,11 +39,11 @@ from refold.proxy.bookends import (
     terminal_in,
     typed_at_in,
 )
-from refold.proxy.command import Ended, Size, run_command, terminal_here
+from refold.proxy.command import CommandEnd, Size, run_command, terminal_here
 from refold.proxy.desks.examining import Examining
 from refold.proxy.desks.keys import Secrets
-from refold.proxy.desks.recording import Recording
-from refold.proxy.desks.replaying import OnMiss, Pace, Replaying
+from refold.proxy.desks.recording import RecordingDesk
+from refold.proxy.desks.replaying import Replaying
 from refold.proxy.http.routes import (
     environment_of,
     led_to,
@@ -52,6 +52,7 @@ from refold.proxy.http.routes import (
     with_recorded,
 )
 from refold.proxy.http.server import HOST, served
+from refold.proxy.http.turns import OnMiss, Pace
 from refold.proxy.mcp.hub import ROUTE, Hub
 from refold.proxy.mcp.recording import McpRecording
 from refold.proxy.mcp.sessions import notes_on, serving_of, with_mcp
@@ -87,7 +88,7 @@ class RecordedCommand:
     log: Path
     head: str
     entries: int
-    ended: Ended
+    ended: CommandEnd
     profile: str = ""
     """What the command is known as; empty for nothing."""
     refused: tuple[str, ...] = ()
@@ -104,7 +105,7 @@ class ForkedCommand:
     at: int
     """The last entry of the origin that was kept."""
     log: Path
-    ended: Ended
+    ended: CommandEnd
     served: int
     """Requests that were answered from the record."""
     live: int
@@ -144,7 +145,7 @@ def record_command(
         new_log(path, given, secrets, told) as journal,
     ):
         mcp = McpRecording(journal, secrets)
-        desk = Recording(journal, secrets, routes, known)
+        desk = RecordingDesk(journal, secrets, routes, known)
         run = _Run(command, routes, secrets, signals, write, terminal, known)
         ended = run.through(Hub(desk, mcp.connect), journal)
         seal(journal, ended, secrets)
@@ -187,7 +188,7 @@ def record_listening(
         Signals() as signals,
         new_log(path, input_of((), None, routes), secrets, told) as journal,
     ):
-        desk = Recording(journal, secrets, routes, known)
+        desk = RecordingDesk(journal, secrets, routes, known)
         names = [route.name for route in routes]
         upgrades: list[str] = []
         at: dict[str, Any] = {"host": host or HOST, "port": int(port or 0)}
@@ -200,7 +201,7 @@ def record_listening(
             remove(journal)
             raise UsageError(f"--listen {address}: {error}") from None
         journal.seal("completed", "done")
-        nothing = Ended(exit_code=0, printed=b"", printed_bytes=0)
+        nothing = CommandEnd(exit_code=0, printed=b"", printed_bytes=0)
         return RecordedCommand(
             path, journal.head, journal.entries, nothing, known.name, tuple(desk.refused),
             tuple(upgrades),
@@ -333,7 +334,7 @@ def fork_command(
 class ExaminedCommand:
     """What a command asked of an upstream that answers one short text."""
 
-    ended: Ended
+    ended: CommandEnd
     profile: str
     variables: tuple[str, ...]
     """Those that led it here."""
@@ -399,7 +400,7 @@ class _Run:
         desk: Hub | Examining,
         journal: ObservedLog | None,
         keys: Mapping[str, str] | None = None,
-    ) -> Ended:
+    ) -> CommandEnd:
         """Run it to its end; one that cannot be started leaves no log."""
         names = [ROUTE, *(route.name for route in self.routes)]
         with served(desk, names, upgrades=self.upgrades) as base:
@@ -456,7 +457,7 @@ def _asking(record: ObservedRecord, command: Sequence[str], profile: str) -> Pro
 
 
 def _report(
-    record: ObservedRecord, desk: Replaying, ended: Ended, secrets: Secrets
+    record: ObservedRecord, desk: Replaying, ended: CommandEnd, secrets: Secrets
 ) -> ObservedReport:
     output = output_of(ended, secrets)
     output["stdout"] = desk.folders.as_recorded_text(str(output["stdout"]))

@@ -30,7 +30,7 @@ from refold.engine.log.names import SUFFIX, Folder, blobs_of, check_root, root_o
 from refold.engine.log.pack import FILES_MAX, odd_name
 from refold.engine.log.reader import open_log, reading
 from refold.replay.audit.verify import verify
-from refold.store.place import Place
+from refold.store.place import ObjectStore
 
 PIECE: Final = 4 * 1024 * 1024
 """Bytes of each object that a file lies in, but for the last."""
@@ -148,7 +148,7 @@ def key_of(run: str, folder: str = RUNS) -> str:
     return f"{folder}/{run.removesuffix(SUFFIX)}.json"
 
 
-def manifest_in(place: Place, run: str) -> Manifest:
+def manifest_in(place: ObjectStore, run: str) -> Manifest:
     """Return the manifest of a stored run.
 
     Raises:
@@ -207,7 +207,7 @@ def _wrong(found: Manifest, run: str) -> tuple[str, str] | None:
 # --- heads -----------------------------------------------------------------------------------
 
 
-def keep_head(place: Place, manifest: Manifest) -> None:
+def keep_head(place: ObjectStore, manifest: Manifest) -> None:
     """Keep the head of a run at a place of heads.
 
     Raises:
@@ -218,7 +218,7 @@ def keep_head(place: Place, manifest: Manifest) -> None:
         raise RunExists(place.url, f"head of {manifest.run}")
 
 
-def head_in(place: Place, run: str) -> str:
+def head_in(place: ObjectStore, run: str) -> str:
     """Return the head that is kept of a run.
 
     Raises:
@@ -235,7 +235,7 @@ def head_in(place: Place, run: str) -> str:
     return head.decode()
 
 
-def runs_in(place: Place, folder: str = RUNS) -> Iterator[str]:
+def runs_in(place: ObjectStore, folder: str = RUNS) -> Iterator[str]:
     """Yield the names of the runs that are stored, or, in `heads`, whose heads are kept."""
     for name in place.names(folder):
         yield name.removesuffix(".json") + SUFFIX

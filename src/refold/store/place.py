@@ -72,7 +72,7 @@ def stored_run(text: str) -> StoredRun:
     return StoredRun(url, name) if is_log else StoredRun(text.rstrip("/"))
 
 
-class Place:
+class ObjectStore:
     """An object store below a URL.  Threads may share it."""
 
     def __init__(self, url: str, *, is_made: bool = False) -> None:

@@ -27,12 +27,12 @@ from refold.store.manifest import (
     pieces_of,
     runs_in,
 )
-from refold.store.place import Place, StoredRun
+from refold.store.place import ObjectStore, StoredRun
 from refold.store.push import (
     AT_ONCE,
     Moved,
-    Outcome,
     Piece,
+    StoreOutcome,
     at_once,
     caught,
     in_order,
@@ -43,7 +43,7 @@ from refold.store.push import (
 
 def pull(
     url: str, names: Iterable[str], folder: Path, *, heads: str = ""
-) -> Iterator[tuple[str, Outcome]]:
+) -> Iterator[tuple[str, StoreOutcome]]:
     """Put runs of the store at `url` into `folder`, and yield what became of each, in order.
 
     Without names, all runs are meant.  With `heads`, a run is taken whose head is kept there.
@@ -53,18 +53,18 @@ def pull(
         StoreFailed: the store cannot be reached, or refuses.
         UsageError: a URL is none.
     """
-    place, kept = Place(url), Place(heads) if heads else None
+    place, kept = ObjectStore(url), ObjectStore(heads) if heads else None
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with ThreadPoolExecutor(AT_ONCE) as pool:
 
-        def one(run: str) -> tuple[str, Outcome]:
+        def one(run: str) -> tuple[str, StoreOutcome]:
             return run, caught(lambda: _pulled(place, run, folder, kept, pool))
 
         yield from at_once(one, names or runs_in(place))
 
 
 def _pulled(
-    place: Place, run: str, folder: Path, kept: Place | None, pool: ThreadPoolExecutor
+    place: ObjectStore, run: str, folder: Path, kept: ObjectStore | None, pool: ThreadPoolExecutor
 ) -> Moved:
     manifest = manifest_in(place, run)
     if kept is not None and (head := head_in(kept, run)) != manifest.head:
@@ -82,7 +82,7 @@ def _pulled(
     return moved(manifest, "pulled" if missing else "already there", came)
 
 
-def stored(url: str, names: Iterable[str]) -> Iterator[tuple[str, Outcome]]:
+def stored(url: str, names: Iterable[str]) -> Iterator[tuple[str, StoreOutcome]]:
     """Yield what the store at `url` says of runs, by default of all, in order; none is fetched.
 
     Raises:
@@ -90,9 +90,9 @@ def stored(url: str, names: Iterable[str]) -> Iterator[tuple[str, Outcome]]:
         StoreFailed: the store cannot be reached, or refuses.
         UsageError: the URL is none.
     """
-    place = Place(url)
+    place = ObjectStore(url)
 
-    def one(run: str) -> tuple[str, Outcome]:
+    def one(run: str) -> tuple[str, StoreOutcome]:
         return run, caught(lambda: moved(manifest_in(place, run), "stored"))
 
     yield from at_once(one, names or sorted(runs_in(place)))
@@ -111,13 +111,13 @@ def _is_there(path: Path, file: StoredFile) -> bool:
     return True
 
 
-def _refuse_too_large(manifest: Manifest, place: Place, folder: Path) -> None:
+def _refuse_too_large(manifest: Manifest, place: ObjectStore, folder: Path) -> None:
     if manifest.size > (free := shutil.disk_usage(folder).free):
         room = f"{manifest.size} bytes, and {folder} has room for {free}"
         raise UsageError(f"{place.url}/{manifest.run} has {room}")
 
 
-def _made(manifest: Manifest, place: Place, beside: Path, pool: ThreadPoolExecutor) -> int:
+def _made(manifest: Manifest, place: ObjectStore, beside: Path, pool: ThreadPoolExecutor) -> int:
     """Put a run together in a folder beside its place, and link it there; return what came."""
     descriptor = os.open(beside, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -138,7 +138,7 @@ def _made(manifest: Manifest, place: Place, beside: Path, pool: ThreadPoolExecut
     return came
 
 
-def _verify(manifest: Manifest, place: Place, folder: Path) -> None:
+def _verify(manifest: Manifest, place: ObjectStore, folder: Path) -> None:
     """Refuse what is not the intact run that the manifest says it is.
 
     Raises:
@@ -153,7 +153,12 @@ def _verify(manifest: Manifest, place: Place, folder: Path) -> None:
 
 
 def _fetched(
-    manifest: Manifest, place: Place, folder: Path, pool: ThreadPoolExecutor, *, is_synced: bool
+    manifest: Manifest,
+    place: ObjectStore,
+    folder: Path,
+    pool: ThreadPoolExecutor,
+    *,
+    is_synced: bool,
 ) -> int:
     """Put the files of a run into a folder of ours; return how many bytes had to come."""
     for file in manifest.files:
@@ -179,7 +184,7 @@ def _folders(top: Path, name: str) -> list[Path]:
     return found
 
 
-def _taken(piece: Piece, place: Place) -> int:
+def _taken(piece: Piece, place: ObjectStore) -> int:
     """Put one piece in its place, unless it is there; return how many bytes had to come.
 
     Raises:
@@ -207,9 +212,9 @@ def _sync(path: Path) -> None:
 
 
 @functools.lru_cache(maxsize=8)
-def _opened(url: str) -> Place:
+def _opened(url: str) -> ObjectStore:
     """Return a store, with its connections, for all runs that are read from it."""
-    return Place(url)
+    return ObjectStore(url)
 
 
 @contextlib.contextmanager

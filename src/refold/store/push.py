@@ -27,7 +27,7 @@ from refold.store.manifest import (
     key_of,
     manifest_of,
 )
-from refold.store.place import Place
+from refold.store.place import ObjectStore
 
 AT_ONCE: Final = 8
 """Runs, and pieces, that are moved at the same time."""
@@ -56,7 +56,7 @@ class Moved(Document):
     """Why it was refused."""
 
 
-Outcome = Moved | RefoldError
+StoreOutcome = Moved | RefoldError
 """Of one run; a refusal stops no other run."""
 
 
@@ -86,7 +86,7 @@ def at_once(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> Ite
         yield from in_order(function, items, pool)
 
 
-def push(logs: Iterable[Path], url: str, *, heads: str = "") -> Iterator[tuple[Path, Outcome]]:
+def push(logs: Iterable[Path], url: str, *, heads: str = "") -> Iterator[tuple[Path, StoreOutcome]]:
     """Put runs into the store at `url`, and yield what became of each, in order.
 
     With `heads`, the URL of another place, their heads are kept there.  Memory does not grow with
@@ -96,19 +96,19 @@ def push(logs: Iterable[Path], url: str, *, heads: str = "") -> Iterator[tuple[P
         StoreFailed: the store cannot be reached, or refuses.
         UsageError: a URL is none.
     """
-    place = Place(url, is_made=True)
-    kept = Place(heads, is_made=True) if heads else None
+    place = ObjectStore(url, is_made=True)
+    kept = ObjectStore(heads, is_made=True) if heads else None
     listed = functools.cache(RunFiles)
     with ThreadPoolExecutor(AT_ONCE) as pool:
 
-        def one(task: tuple[Path, RunFiles]) -> tuple[Path, Outcome]:
+        def one(task: tuple[Path, RunFiles]) -> tuple[Path, StoreOutcome]:
             log, files = task
             return log, caught(lambda: _pushed(log, files, place, kept, pool))
 
         yield from at_once(one, ((log, listed(log.parent)) for log in logs))
 
 
-def caught(work: Callable[[], Outcome]) -> Outcome:
+def caught(work: Callable[[], StoreOutcome]) -> StoreOutcome:
     """Return what `work` returns, or its refusal; what would stop every run stops this one."""
     try:
         return work()
@@ -121,7 +121,11 @@ def caught(work: Callable[[], Outcome]) -> Outcome:
 
 
 def _pushed(
-    given: Path, files: RunFiles, place: Place, kept: Place | None, pool: ThreadPoolExecutor
+    given: Path,
+    files: RunFiles,
+    place: ObjectStore,
+    kept: ObjectStore | None,
+    pool: ThreadPoolExecutor,
 ) -> Moved:
     with opened(given) as log:
         if log != given:
@@ -181,7 +185,7 @@ def pieces(folder: Path, manifest: Manifest) -> Iterator[Piece]:
             yield Piece(folder / file.name, offset, min(PIECE, file.size - offset), name)
 
 
-def _sent(piece: Piece, place: Place) -> int:
+def _sent(piece: Piece, place: ObjectStore) -> int:
     """Return how many bytes were sent: none of a piece that is there.
 
     Raises:

@@ -22,7 +22,7 @@ from refold.engine.observed.volatile import VolatileRules
 from refold.engine.wire.parts.format import Route
 from refold.proxy.bookends import again_rules
 from refold.proxy.desks.keys import Secrets
-from refold.proxy.desks.recording import READ_NOW, REFUSED, Recording
+from refold.proxy.desks.recording import READ_NOW, REFUSED, RecordingDesk
 from refold.proxy.desks.replaying import Replaying
 from refold.proxy.http.turns import Desk, Forward, Incoming, Passing, Serve
 from refold.replay.observed.matching import Matcher
@@ -117,7 +117,7 @@ class _Followed:
             self._over()
 
 
-class Live:
+class LiveDesk:
     """Records in a new log, which is nobody's recording yet."""
 
     def __init__(self, log: Path) -> None:
@@ -126,12 +126,12 @@ class Live:
         self.made: Path | None = None
         """Where the new log is, under a hidden name; `None` while nothing was asked."""
 
-    def opened(self, opening: Opening) -> Recording:
+    def opened(self, opening: Opening) -> RecordingDesk:
         """Begin to record."""
         made, secrets = fresh_beside(self._log), opening.secrets()
         self._journal = opening.log(made, secrets, {**READ_NOW, **opening.rules.as_json()})
         self.made = made
-        return Recording(self._journal, secrets, opening.routes)
+        return RecordingDesk(self._journal, secrets, opening.routes)
 
     def seal(self, *, is_passed: bool) -> None:
         """End the log, with the exit code that pytest ends with for this test alone."""
@@ -149,7 +149,7 @@ class Live:
             self._journal.close()
 
 
-class Recorded:
+class RecordedDesk:
     """Answers from a recording, and keeps a log of this time for as long as the test lasts."""
 
     def __init__(self, log: Path, folder: Callable[[], Path]) -> None:

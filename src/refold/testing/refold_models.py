@@ -29,7 +29,7 @@ from refold.replay.observed.report import ObservedReport
 from refold.replay.reexecute.network import Allowed, NetworkWatch
 from refold.replay.testing.recordings import Place, failed_beside, move_over, remove
 from refold.replay.tree.delegation_tree import RunNode, delegation_tree
-from refold.testing.desks import Front, Live, Opening, Recorded, Unrecorded
+from refold.testing.desks import Front, LiveDesk, Opening, RecordedDesk, Unrecorded
 from refold.testing.refold_run import LIVE, Mode
 from refold.testing.reproduce import IF_MEANT, again, explained, shown
 
@@ -98,11 +98,11 @@ class RefoldModels:
     def __repr__(self) -> str:
         return f"refold_models({self._settings.place.stem!r}, mode={self._settings.mode!r})"
 
-    def _side_for(self, folder: Callable[[], Path]) -> Live | Recorded | Unrecorded:
+    def _side_for(self, folder: Callable[[], Path]) -> LiveDesk | RecordedDesk | Unrecorded:
         mode = self._settings.mode
         if mode not in LIVE and self._log.exists():
-            return Recorded(self._log, folder)
-        return Unrecorded(self._unrecorded()) if mode == "none" else Live(self._log)
+            return RecordedDesk(self._log, folder)
+        return Unrecorded(self._unrecorded()) if mode == "none" else LiveDesk(self._log)
 
     def _opened(self) -> Desk:
         return self._side.opened(
@@ -193,7 +193,7 @@ class RefoldModels:
     @property
     def report(self) -> ObservedReport | None:
         """What was asked otherwise than recorded, so far; `None` where nothing is replayed."""
-        if not isinstance(self._side, Recorded):
+        if not isinstance(self._side, RecordedDesk):
             return None
         return self._side.report(is_over=self._is_over)
 
@@ -209,7 +209,7 @@ class RefoldModels:
         Raises:
             UsageError: the proxy that this environment names cannot be used.
         """
-        is_live = isinstance(self._side, Live)
+        is_live = isinstance(self._side, LiveDesk)
         self._base = self._ends.enter_context(served(self._front, self._names, passes_on=is_live))
         for name, value in environment_of((), self._base).items():
             self._setenv(name, value)
@@ -223,7 +223,7 @@ class RefoldModels:
         for name in route.variables:
             self._setenv(name, f"{self._base}/{route.name}")
             key = f"{found[1]}_API_KEY" if (found := _BASE_URL.fullmatch(name)) else ""
-            if key and not os.environ.get(key) and not isinstance(self._side, Live):
+            if key and not os.environ.get(key) and not isinstance(self._side, LiveDesk):
                 self._setenv(key, f"{PLACEHOLDER}-{key}")
 
     # --- the end -------------------------------------------------------------------------
@@ -241,11 +241,11 @@ class RefoldModels:
         self._is_judged = True
         self._front.wait(_WAIT_SECONDS)
         self._stop()
-        if isinstance(self._side, Live):
+        if isinstance(self._side, LiveDesk):
             self._keep(self._side)  # where this fails, `give_up` puts the log away
         elif self._watch.seen:
             _fail(self._network_text())
-        elif isinstance(self._side, Recorded):
+        elif isinstance(self._side, RecordedDesk):
             self._judge(self._side)
         elif self._front.is_open:
             _fail(self._unrecorded())
@@ -262,7 +262,7 @@ class RefoldModels:
             self._stop()
         except (RefoldError, OSError) as error:
             self._fault = str(error)
-        if not isinstance(self._side, Live) or self._side.made is None:
+        if not isinstance(self._side, LiveDesk) or self._side.made is None:
             return
         with contextlib.suppress(RefoldError, OSError):
             self._side.seal(is_passed=False)
@@ -279,10 +279,10 @@ class RefoldModels:
         try:
             self._ends.close()
         finally:
-            if not isinstance(self._side, Live):
+            if not isinstance(self._side, LiveDesk):
                 self._side.close()
 
-    def _keep(self, side: Live) -> None:
+    def _keep(self, side: LiveDesk) -> None:
         if side.made is None:
             if self._settings.mode in LIVE:
                 remove(self._log)
@@ -296,7 +296,7 @@ class RefoldModels:
     def _kept_at(self) -> Path:
         return self._log if self._settings.mode == "all" else failed_beside(self._log)
 
-    def _judge(self, side: Recorded) -> None:
+    def _judge(self, side: RecordedDesk) -> None:
         __tracebackhide__ = True
         report = side.report(is_over=True)
         if not report.identical:
@@ -317,14 +317,14 @@ class RefoldModels:
             return self._fault or self._network_text()
         if isinstance(self._side, Unrecorded):
             return self._unrecorded() if self._front.is_open else ""
-        if isinstance(self._side, Live) or not self._front.is_open:
+        if isinstance(self._side, LiveDesk) or not self._front.is_open:
             return ""
         report = self._side.report(is_over=False)
         return "" if report.identical else self._differs(report)
 
     def how_to_reproduce(self) -> str:
         """Return the commands that show again what this test saw; one a line."""
-        is_live = isinstance(self._side, Live)
+        is_live = isinstance(self._side, LiveDesk)
         lines = [self._again(self._settings.mode if is_live else "none")]
         log = self._kept_at() if is_live else self._log
         if log.exists():
@@ -335,7 +335,7 @@ class RefoldModels:
 
     def to_show(self) -> list[tuple[Path, Path | None]]:
         """Return the log of this test: of one that was recorded anew, the one before it, too."""
-        log = self._kept_at() if isinstance(self._side, Live) else self._log
+        log = self._kept_at() if isinstance(self._side, LiveDesk) else self._log
         old = self._log if log != self._log and self._log.exists() else None
         return [(log, old)] if log.exists() else []
 

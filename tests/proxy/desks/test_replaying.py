@@ -9,8 +9,9 @@ import pytest
 
 from refold.engine.observed.journal import ObservedLog
 from refold.proxy.desks.keys import Secrets
-from refold.proxy.desks.replaying import Pace, Replaying
+from refold.proxy.desks.replaying import Replaying
 from refold.proxy.http.server import served
+from refold.proxy.http.turns import Pace
 from refold.replay.observed.record import read_record
 from tests.support.proxied import (
     RawServer,

@@ -8,7 +8,7 @@ import refold
 from refold.engine.errors import LogMissing, LogObserved
 from refold.engine.observed.volatile import VolatileRules
 from refold.proxy.desks.keys import Secrets
-from refold.proxy.desks.replaying import OnMiss, Pace
+from refold.proxy.http.turns import OnMiss, Pace
 from refold.proxy.mcp.sessions import notes_on, server_of, serving_of
 from tests.support.mcp_clients import client, entries, recording, replaying
 from tests.support.watched import record

@@ -1,6 +1,6 @@
 """Aligning requests task by task: what shifted, what came, what went (CONTRACT.md §12.4)."""
 
-from refold.replay.explain.scopes import Step, aligned, aligned_scopes
+from refold.replay.explain.scopes import AlignmentStep, aligned, aligned_scopes
 from refold.replay.index.asked_items import Item
 
 
@@ -8,7 +8,7 @@ def item(call: str, name: str, argument: int = 0) -> Item:
     return Item("tool", name, {"x": argument}, call)
 
 
-def told(steps: list[Step]) -> list[str]:
+def told(steps: list[AlignmentStep]) -> list[str]:
     """Return what is not the same, in a few words."""
     return [
         f"{step.op} {step.recorded.name if step.recorded else ''}"

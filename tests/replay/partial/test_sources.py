@@ -10,7 +10,7 @@ from refold.engine.events.events import ModelAsked, ToolCalled, ToolReturned
 from refold.engine.ports.effects import CallTool
 from refold.engine.runners.recording import record
 from refold.replay.index.by_call import Book
-from refold.replay.partial.sources import BookSupply, Mode, Sources, needs_record
+from refold.replay.partial.sources import BookSupply, SourceMode, Sources, needs_record
 from tests.support.forks import TOOLS, get, model, report
 
 
@@ -105,7 +105,9 @@ def test_stubs(book: Book) -> None:
     [(("live", "live", "live", True), False), (("live", "live", "live", False), True),
      (("live", "stub", "live", True), True)],
 )  # fmt: skip
-def test_whether_a_record_is_needed(modes: tuple[Mode, Mode, Mode, bool], *, needs: bool) -> None:
+def test_whether_a_record_is_needed(
+    modes: tuple[SourceMode, SourceMode, SourceMode, bool], *, needs: bool
+) -> None:
     """Only a run that may do everything live needs none."""
     model_mode, tools, children, may = modes
     sources = Sources(model=model_mode, tools=tools, children=children, may_change=may)

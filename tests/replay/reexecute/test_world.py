@@ -17,8 +17,8 @@ from refold.engine.runners.recording import record
 from refold.replay.audit.refolding import state
 from refold.replay.reexecute.reexecute import reexecute
 from refold.replay.reexecute.world import (
-    RecordedModel,
-    RecordedTool,
+    LoggedModel,
+    LoggedTool,
     Replayed,
     first_event,
     identity_of,
@@ -31,7 +31,7 @@ CONTEXT = CallContext(call="0#1", run_id="r", depth=0, origin="k")
 
 def test_stand_ins_execute_nothing() -> None:
     """A tool or a model known only from the log can be asked for, and never run."""
-    known = RecordedTool("search", "reads", {}, typed=True)
+    known = LoggedTool("search", "reads", {}, typed=True)
 
     with pytest.raises(ToolNeeded):
         known.call({}, CONTEXT)
@@ -41,7 +41,7 @@ def test_stand_ins_execute_nothing() -> None:
         asyncio.run(known.delegate(None, {}))
     assert known.dump([1]) == [1]
     with pytest.raises(UsageError):
-        RecordedModel("m").complete(ModelRequest(messages=()))
+        LoggedModel("m").complete(ModelRequest(messages=()))
 
 
 def test_the_recorded_run_is_who_it_was(tmp_path: Path) -> None:

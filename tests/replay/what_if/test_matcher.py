@@ -3,20 +3,20 @@
 from pathlib import Path
 
 from refold.engine.events.events import ToolCalled
-from refold.replay.index.by_call import Asked, Book, asked_of
-from refold.replay.what_if.matcher import Looks, Matcher
+from refold.replay.index.by_call import AskedCall, Book, asked_of
+from refold.replay.what_if.matcher import BookMatcher, Looks
 from tests.support.steps import recorded
 
 SEARCH = ("tool", "search", {"q": "a"})
 FETCH = ("tool", "fetch", {"q": "b"})
 
 
-def matcher_of(log: Path, *, by_place: bool = False, looks: Looks | None = None) -> Matcher:
+def matcher_of(log: Path, *, by_place: bool = False, looks: Looks | None = None) -> BookMatcher:
     known = {} if looks is None else looks
-    return Matcher(Book(log), by_place=by_place, looks=known, is_learning=looks == {})
+    return BookMatcher(Book(log), by_place=by_place, looks=known, is_learning=looks == {})
 
 
-def asks(call: str, name: str, **arguments: str) -> Asked:
+def asks(call: str, name: str, **arguments: str) -> AskedCall:
     return asked_of(ToolCalled(name, dict(arguments), "reads"), call)
 
 
@@ -70,7 +70,7 @@ def test_a_scope_sees_at_each_look_what_it_saw(tmp_path: Path) -> None:
     learning = matcher_of(log, looks=looks)
     learnt = [learning.look(scope) for scope in ("0/1", "0/2", "0/1")]
 
-    again = Matcher(Book(log), by_place=False, looks=looks, is_learning=False)
+    again = BookMatcher(Book(log), by_place=False, looks=looks, is_learning=False)
 
     assert learnt == Book(log).looks[:3]
     assert [again.look(scope) for scope in ("0/2", "0/1", "0/1")] == [

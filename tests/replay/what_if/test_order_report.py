@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from refold.replay.difference.pointer_diff import Difference
-from refold.replay.what_if.order_report import ExploreReport, OrderFinding, Step
+from refold.replay.what_if.order_report import ExploreReport, OrderFinding, OrderStep
 
-MOVE = Step(
+MOVE = OrderStep(
     deliver="f#1 in 0/2", relation="before", other="f#1 in 0/1", call="0/2#1", other_call="0/1#1"
 )
 OTHER = OrderFinding(

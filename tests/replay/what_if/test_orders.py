@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refold.replay.what_if.orders import (
+    DeliveryOrder,
     Move,
-    Order,
     continued,
     deferred,
     displaced,
@@ -17,7 +17,7 @@ from refold.replay.what_if.orders import (
     shrunk,
 )
 
-RECORDED: Order = tuple("abcdef")
+RECORDED: DeliveryOrder = tuple("abcdef")
 
 
 def test_a_key_is_put_before_or_after_another() -> None:
@@ -59,7 +59,7 @@ def test_an_order_is_shrunk_to_what_matters(order: list[str], pair: list[str]) -
     """Where one pair matters, one move is left; and it still shows what was looked for."""
     early, late = sorted(pair[:2])
 
-    def holds(one: Order) -> bool:
+    def holds(one: DeliveryOrder) -> bool:
         return one.index(late) < one.index(early)
 
     if holds(tuple(order)):
@@ -70,7 +70,7 @@ def test_an_order_is_shrunk_to_what_matters(order: list[str], pair: list[str]) -
 
 
 def test_a_moved_key_overtakes_no_more_than_it_must() -> None:
-    def holds(one: Order) -> bool:
+    def holds(one: DeliveryOrder) -> bool:
         return one.index("f") < one.index("c")
 
     found = shrunk(tuple("fedcba"), RECORDED, holds)
@@ -79,14 +79,14 @@ def test_a_moved_key_overtakes_no_more_than_it_must() -> None:
 
 
 def test_a_late_key_is_overtaken_by_no_more_than_it_must() -> None:
-    def holds(one: Order) -> bool:
+    def holds(one: DeliveryOrder) -> bool:
         return one.index("c") < one.index("a")
 
     assert shrunk(tuple("bcdefa"), RECORDED, holds) == tuple("bcadef")
 
 
 def test_two_that_have_to_be_early_stay_two() -> None:
-    def holds(one: Order) -> bool:
+    def holds(one: DeliveryOrder) -> bool:
         return one.index("c") < one.index("a") and one.index("d") < one.index("b")
 
     found = shrunk(tuple("cdaebf"), RECORDED, holds)
@@ -99,9 +99,9 @@ def test_shrinking_comes_to_an_end() -> None:
     recorded = tuple(str(number) for number in range(300))
     order = list(recorded)
     random.Random(1).shuffle(order)
-    tries: list[Order] = []
+    tries: list[DeliveryOrder] = []
 
-    def holds(one: Order) -> bool:
+    def holds(one: DeliveryOrder) -> bool:
         tries.append(one)
         return one.index("299") < one.index("0")
 

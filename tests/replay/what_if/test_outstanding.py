@@ -11,7 +11,7 @@ from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import Run
 from refold.engine.session import Session
 from refold.replay.index.by_call import Book
-from refold.replay.what_if.rehearsal import Plan
+from refold.replay.what_if.rehearsal import RehearsalPlan
 from refold.replay.what_if.stage import Stage
 from tests.support.racing import gathered, recorded, stage_of, timed
 
@@ -22,7 +22,7 @@ def test_of_what_is_outstanding_the_first_of_the_order_comes_first(tmp_path: Pat
     stage = stage_of(log, gathered)
     first, second, third = stage.baseline().delivered
 
-    found = stage.rehearse(Plan(order=(third, first)))
+    found = stage.rehearse(RehearsalPlan(order=(third, first)))
 
     assert found.delivered == (third, first, second)
     assert found.choices == ((third, first, second), (first, second), (second,))
@@ -44,8 +44,8 @@ def test_a_recorded_timer_waits_for_what_was_recorded_before_it(tmp_path: Path) 
     timer = next(key for key in recorded_order if "@" in key)
     before = recorded_order[: recorded_order.index(timer)]
 
-    bound = stage.rehearse(Plan(order=(timer,))).delivered
-    free = stage.rehearse(Plan(order=(timer,), free_timers=True)).delivered
+    bound = stage.rehearse(RehearsalPlan(order=(timer,))).delivered
+    free = stage.rehearse(RehearsalPlan(order=(timer,), free_timers=True)).delivered
 
     assert set(bound[: bound.index(timer)]) == set(before)
     assert free[0] == timer
@@ -55,8 +55,8 @@ def test_a_timeout_that_never_fired_fires_only_where_timers_are_free(tmp_path: P
     stage = stage_of(recorded(tmp_path / "a.jsonl", timed).log, timed)
     stage.baseline()
 
-    assert stage.rehearse(Plan(order=("0@1",))).end["output"] == "page a"
-    late = stage.rehearse(Plan(order=("0@1",), free_timers=True))
+    assert stage.rehearse(RehearsalPlan(order=("0@1",))).end["output"] == "page a"
+    late = stage.rehearse(RehearsalPlan(order=("0@1",), free_timers=True))
     assert (late.end["output"], late.delivered) == ("late", ("0@1",))
 
 
@@ -79,7 +79,7 @@ def test_free_timers_fire_as_they_are_due(tmp_path: Path) -> None:
     stage = stage_of(recorded(tmp_path / "a.jsonl", two_timeouts).log, two_timeouts)
     stage.baseline()
 
-    found = stage.rehearse(Plan(order=("0/1@1", "0/2@1"), free_timers=True))
+    found = stage.rehearse(RehearsalPlan(order=("0/1@1", "0/2@1"), free_timers=True))
 
     assert found.delivered == ("0/2@1", "0/1@1")
     assert found.end["output"] == ["late", "late"]
@@ -98,7 +98,9 @@ def test_the_end_of_a_run_from_outside_keeps_its_place(tmp_path: Path) -> None:
     stage = stage_of(recorded(tmp_path / "a.jsonl", endless, limits=limits).log, endless)
 
     assert stage.baseline().end["status"] == "timed_out"
-    assert stage.rehearse(Plan(free_timers=True, order=("0@1",))).end["status"] == "timed_out"
+    assert (
+        stage.rehearse(RehearsalPlan(free_timers=True, order=("0@1",))).end["status"] == "timed_out"
+    )
 
 
 async def joined(run: Run, _: Any) -> Any:
@@ -114,7 +116,7 @@ def test_children_come_as_their_join_takes_them(tmp_path: Path) -> None:
     stage = stage_of(recorded(tmp_path / "a.jsonl", joined).log, joined)
     first, second = stage.baseline().delivered
 
-    assert stage.rehearse(Plan(order=(second, first))).delivered == (first, second)
+    assert stage.rehearse(RehearsalPlan(order=(second, first))).delivered == (first, second)
 
 
 @attrs.frozen
@@ -146,7 +148,7 @@ def test_a_child_ends_after_what_it_did_to_a_shared_session(tmp_path: Path) -> N
     stage = Stage(Book(log), shared, tools={}, session=session())
     baseline = stage.baseline()
 
-    found = stage.rehearse(Plan(order=("0#1", "0/2#1")))
+    found = stage.rehearse(RehearsalPlan(order=("0#1", "0/2#1")))
 
     changed = next(key for key in found.delivered if key.startswith("session"))
     assert found.delivered.index(changed) < found.delivered.index("0#1")

@@ -11,7 +11,7 @@ import pytest
 from refold.engine.events.events import ToolReturned
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
-from refold.replay.what_if.rehearsal import Plan
+from refold.replay.what_if.rehearsal import RehearsalPlan
 from refold.tools.contract.tool_types import DelegationTool, tool
 from tests.support.racing import followed, gathered, raced, recorded, stage_of
 from tests.support.steps import Step, program_of
@@ -71,7 +71,7 @@ def test_what_was_never_recorded_is_missing(tmp_path: Path) -> None:
     stage = stage_of(recorded(tmp_path / "a.jsonl", followed).log, followed)
     first, *others = stage.baseline().delivered
 
-    found = stage.rehearse(Plan(order=(others[0], first)))
+    found = stage.rehearse(RehearsalPlan(order=(others[0], first)))
 
     assert (found.how, found.end) == ("missing", {})
     assert found.missing is not None
@@ -96,8 +96,8 @@ def test_no_timeout_stands_in_for_what_was_never_recorded(tmp_path: Path) -> Non
     first, *others = stage.baseline().delivered
     order = (others[0], first)
 
-    assert stage.rehearse(Plan(order=order)).how == "missing"
-    assert stage.rehearse(Plan(order=order, free_timers=True)).end["output"] == "late"
+    assert stage.rehearse(RehearsalPlan(order=order)).how == "missing"
+    assert stage.rehearse(RehearsalPlan(order=order, free_timers=True)).end["output"] == "late"
 
 
 async def pooled(run: Run, names: list[str]) -> Any:
@@ -118,7 +118,7 @@ def test_a_worker_that_takes_anothers_task_is_served(tmp_path: Path) -> None:
     stage = stage_of(recorded(tmp_path / "a.jsonl", pooled, list("abcd")).log, pooled)
     first, second, *_ = stage.baseline().delivered
 
-    found = stage.rehearse(Plan(order=(second, first)))
+    found = stage.rehearse(RehearsalPlan(order=(second, first)))
 
     assert found.end["output"] == ["page a", "page b", "page c", "page d"]
 
@@ -127,7 +127,7 @@ def test_an_outcome_can_be_another(tmp_path: Path) -> None:
     stage = stage_of(recorded(tmp_path / "a.jsonl", gathered).log, gathered)
     stage.baseline()
 
-    found = stage.rehearse(Plan(answers={"0/2#1": ToolReturned("ok", "else")}))
+    found = stage.rehearse(RehearsalPlan(answers={"0/2#1": ToolReturned("ok", "else")}))
 
     assert found.end["output"] == ["page a", "else", "page c"]
 
@@ -145,14 +145,16 @@ async def drawing(run: Run, _: Any) -> Any:
 @pytest.mark.parametrize(
     ("plan", "changed"),
     [
-        (Plan(), set()),
-        (Plan(seeds=frozenset({"0#1"})), {"uuid"}),
-        (Plan(seeds=frozenset({"0#2"})), {"random"}),
-        (Plan(seeds=frozenset({"0#3"})), {"unnamed"}),
-        (Plan(values={"0#4": "text"}), {"file"}),
+        (RehearsalPlan(), set()),
+        (RehearsalPlan(seeds=frozenset({"0#1"})), {"uuid"}),
+        (RehearsalPlan(seeds=frozenset({"0#2"})), {"random"}),
+        (RehearsalPlan(seeds=frozenset({"0#3"})), {"unnamed"}),
+        (RehearsalPlan(values={"0#4": "text"}), {"file"}),
     ],
 )
-def test_a_drawn_value_can_be_another(plan: Plan, changed: set[str], tmp_path: Path) -> None:
+def test_a_drawn_value_can_be_another(
+    plan: RehearsalPlan, changed: set[str], tmp_path: Path
+) -> None:
     """And that one alone."""
     stage = stage_of(recorded(tmp_path / "a.jsonl", drawing).log, drawing)
     before = stage.baseline().end["output"]
@@ -177,7 +179,7 @@ def test_times_do_not_depend_on_the_order(tmp_path: Path) -> None:
     stage = stage_of(recorded(tmp_path / "a.jsonl", looking).log, looking)
     baseline = stage.baseline()
 
-    found = stage.rehearse(Plan(order=tuple(reversed(baseline.delivered))))
+    found = stage.rehearse(RehearsalPlan(order=tuple(reversed(baseline.delivered))))
 
     assert found.delivered != baseline.delivered
     assert found.end == baseline.end
@@ -213,7 +215,7 @@ def test_a_program_that_asks_without_end_is_let_go(tmp_path: Path) -> None:
     stage = stage_of(recorded(tmp_path / "a.jsonl", waits).log, waits)
     stage.baseline()
 
-    found = stage.rehearse(Plan(answers={"0#1": ToolReturned("ok", "other")}))
+    found = stage.rehearse(RehearsalPlan(answers={"0#1": ToolReturned("ok", "other")}))
 
     assert found.how == "endless"
 
@@ -226,7 +228,7 @@ def test_the_program_may_change_its_input(tmp_path: Path) -> None:
 
     stage = stage_of(recorded(tmp_path / "a.jsonl", emptying).log, emptying)
 
-    assert stage.baseline().end == stage.rehearse(Plan()).end
+    assert stage.baseline().end == stage.rehearse(RehearsalPlan()).end
 
 
 def test_any_order_can_be_asked_for(tmp_path: Path) -> None:
@@ -238,7 +240,7 @@ def test_any_order_can_be_asked_for(tmp_path: Path) -> None:
 
     for _ in range(20):
         rng.shuffle(keys)
-        found = stage.rehearse(Plan(order=tuple(keys)))
+        found = stage.rehearse(RehearsalPlan(order=tuple(keys)))
 
         assert found.delivered == tuple(keys)
         assert found.end["output"]["first"] == names[int(keys[0][2]) - 1]
@@ -272,7 +274,7 @@ def test_answers_of_people_go_to_their_questions(tmp_path: Path) -> None:
     stage = stage_of(log, asking)
     first, second = stage.baseline().delivered
 
-    found = stage.rehearse(Plan(order=(second, first)))
+    found = stage.rehearse(RehearsalPlan(order=(second, first)))
 
     assert found.delivered == (second, first)
     assert found.end["output"] == ["to first?", "to second?"]

@@ -14,7 +14,7 @@ from refold.engine.program.run import Run
 from refold.engine.runners.recording import record as refold_record
 from refold.engine.session import Session
 from refold.replay.index.by_call import Book
-from refold.replay.what_if.rehearsal import Plan
+from refold.replay.what_if.rehearsal import RehearsalPlan
 from refold.replay.what_if.stage import Stage
 from refold.tools.contract.tool_types import DelegationTool, tool
 from tests.support.racing import fetch, gathered, raced, recorded, stage_of
@@ -129,7 +129,7 @@ def test_a_session_has_to_be_passed_and_starts_afresh(tmp_path: Path) -> None:
         stage_of(log, remembering)
     stage = Stage(Book(log), remembering, tools={}, session=session())
     assert stage.baseline().end["output"] == 1
-    assert stage.rehearse(Plan()).end["output"] == 1
+    assert stage.rehearse(RehearsalPlan()).end["output"] == 1
 
 
 def test_a_program_that_is_slow_as_recorded_may_be_slow(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_a_program_that_is_slow_as_recorded_may_be_slow(tmp_path: Path) -> None:
     stage.baseline()
     takes["seconds"] = 1.3
 
-    assert stage.rehearse(Plan()).how == "ended"
+    assert stage.rehearse(RehearsalPlan()).how == "ended"
 
 
 def test_a_program_that_stands_still_is_left_behind(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_program_that_stands_still_is_left_behind(tmp_path: Path) -> None:
     stage.baseline()
     stands.set()
 
-    assert stage.rehearse(Plan()).how == "hung"
+    assert stage.rehearse(RehearsalPlan()).how == "hung"
     with pytest.raises(UsageError, match="comes to no end"):
         stage.baseline()
     goes_on.set()

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import attrs
 import click
@@ -25,9 +25,6 @@ from refold.engine.observed.volatile import VolatileRules
 from refold.replay.compare.diff import LogDiff, diff
 from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.report import GUARANTEE, NOTHING, ObservedReport, after
-
-OnMiss = Literal["fail", "live"]
-Pace = Literal["full", "recorded"]
 
 _COMMAND: Final = "refold.command"
 _SHARED: Final = {"logs", "volatile", "is_all", "as_json"}

@@ -21,7 +21,7 @@ from refold.engine.log.names import tree
 from refold.engine.ports.ports import Model, SessionPort, Tool
 from refold.engine.ports.programs import names_shipped
 from refold.programs.shipped import tools_of
-from refold.replay.partial.sources import MODES, Mode, Sources
+from refold.replay.partial.sources import MODES, SourceMode, Sources
 
 _MODEL: Final = "recorded|live|stub|SPEC"
 _OPTIONS: Final = (
@@ -63,7 +63,7 @@ def live_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @attrs.frozen(kw_only=True)
-class Live:
+class LiveOptions:
     """Sources of outcomes as the options say, and what live ones need."""
 
     sources: Sources
@@ -73,13 +73,13 @@ class Live:
 
     def passed(self) -> dict[str, Any]:
         """Return them as keyword arguments of `refold.drift` and `refold.fork`."""
-        return {field.name: getattr(self, field.name) for field in attrs.fields(Live)}
+        return {field.name: getattr(self, field.name) for field in attrs.fields(LiveOptions)}
 
 
 def is_all_recorded(
     models: Iterable[str],
     tools: Iterable[str],
-    children: Mode | None,
+    children: SourceMode | None,
     single: Iterable[str],
     **_more: Any,
 ) -> bool:
@@ -92,17 +92,17 @@ def is_all_recorded(
 def live_of(
     log: OpenedLog,
     program: str | None,
-    default: Mode,
+    default: SourceMode,
     *,
     models: Iterable[str],
     base_url: str | None,
     tools: Iterable[str],
-    children: Mode | None,
+    children: SourceMode | None,
     single: Iterable[str],
     stubs: Iterable[str],
     may_change: bool,
     session: str | None,
-) -> Live:
+) -> LiveOptions:
     """Return what the options mean for this log; what is not said of is as `default`.
 
     Raises:
@@ -128,7 +128,7 @@ def live_of(
     )
     _check_names(log, known, tool, sources.stubs)
     made = load_session(session, log.path)
-    return Live(sources=sources, tools=tuple(known.values()), models=asked, session=made)
+    return LiveOptions(sources=sources, tools=tuple(known.values()), models=asked, session=made)
 
 
 def _check_names(
@@ -147,7 +147,7 @@ def _check_names(
 
 def _models(
     given: Iterable[str], base_url: str | None, log: OpenedLog
-) -> tuple[Mode | None, dict[str, Model]]:
+) -> tuple[SourceMode | None, dict[str, Model]]:
     """Return where answers come from, and the models that are to be asked."""
     from refold.engine.models import model_from  # noqa: PLC0415 - only where one is named
 

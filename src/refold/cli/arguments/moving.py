@@ -5,11 +5,11 @@ from collections.abc import Iterable
 
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import FINE, code_of
-from refold.store.push import Moved, Outcome
+from refold.store.push import Moved, StoreOutcome
 
 
 def tell_moved(
-    moved: Iterable[tuple[str, Outcome]], url: str, count: int, doing: str, *, as_json: bool
+    moved: Iterable[tuple[str, StoreOutcome]], url: str, count: int, doing: str, *, as_json: bool
 ) -> int:
     """Move runs, tell what became of each, and return the exit code: the worst of theirs."""
     found: list[Moved] = []

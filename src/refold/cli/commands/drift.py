@@ -6,7 +6,7 @@ from typing import Any, Final
 import click
 
 from refold.api import drift
-from refold.cli.arguments.live import Live, live_of, live_options, pair
+from refold.cli.arguments.live import LiveOptions, live_of, live_options, pair
 from refold.cli.arguments.loading import session_option
 from refold.cli.arguments.logs import LOG, OpenedLog, file_option, json_option, opened_log, started
 from refold.cli.arguments.rehearsals import program_option
@@ -79,7 +79,7 @@ def command(
 def drifted(
     log: OpenedLog,
     program: str | None,
-    live: Live,
+    live: LiveOptions,
     *,
     rules: tuple[str, ...] = (),
     volatile: tuple[str, ...] = (),

@@ -12,7 +12,7 @@ from refold.cli.arguments.logs import LOG, OpenedLog, json_option, opened_log
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, FINE
 from refold.cli.output.pages import page
-from refold.cli.output.printed import LogState, ReadLog, Recovery, Rest, SalvagedLog
+from refold.cli.output.printed import ReadLog, RecoveredState, Recovery, Rest, SalvagedLog
 from refold.engine.log import Prefix, prefix_of, salvage
 from refold.engine.log.damage import TORN_TAIL, Damage
 from refold.engine.log.names import SUFFIX, root_of, tree
@@ -113,7 +113,7 @@ def _unfit(report: LogReport) -> Damage | None:
     return None if report.intact else next(wrong)
 
 
-def _state(found: Prefix, wrong: Damage | None, report: LogReport | None) -> LogState:
+def _state(found: Prefix, wrong: Damage | None, report: LogReport | None) -> RecoveredState:
     if wrong is not None:
         is_torn = wrong.what == TORN_TAIL and not found.is_sealed  # none is torn off a seal
         return "torn" if is_torn else "damaged"

@@ -14,8 +14,6 @@ import click
 
 from refold.cli.arguments.executors import executor_option
 from refold.cli.arguments.foreign import (
-    OnMiss,
-    Pace,
     WithCommand,
     command_given,
     refuse_others,
@@ -43,6 +41,7 @@ from refold.cli.output.pages import page
 from refold.engine.errors import RefoldError
 from refold.engine.log.damage import TORN_TAIL
 from refold.engine.ports.programs import names_shipped
+from refold.proxy.http.turns import OnMiss, Pace
 from refold.replay.audit.verify import verify
 from refold.replay.difference.excuses import IGNORED_SHOWN
 from refold.replay.reexecute.report import ReplayReport

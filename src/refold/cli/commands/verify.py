@@ -23,7 +23,7 @@ from refold.engine.log.names import Folder
 from refold.replay.audit.verify import LEAVES_INTACT, OTHER_HEAD, LogReport, Verification, verify
 from refold.replay.index.guarantee import OBSERVED
 from refold.store.manifest import HEADS, head_in, runs_in
-from refold.store.place import Place, StoredRun
+from refold.store.place import ObjectStore, StoredRun
 
 _SHOWN: Final = 10
 """Places of damage that people are shown of one tree."""
@@ -79,7 +79,7 @@ def command(
         expect_head = _whole_head(expect_head)
     if executor is not None and (heads or any(isinstance(log, StoredRun) for log in logs)):
         raise click.UsageError("--executor is for logs in folders, without --heads")
-    kept = Place(heads) if heads else None
+    kept = ObjectStore(heads) if heads else None
     if executor is not None:
         found = _spread([log for log in logs if isinstance(log, Path)], executor)
     elif is_many:
@@ -97,14 +97,14 @@ def _is_folder(log: Path | StoredRun) -> bool:
     return log.is_dir() if isinstance(log, Path) else not log.name
 
 
-def _head(kept: Place | None, log: Path | StoredRun) -> str | None:
+def _head(kept: ObjectStore | None, log: Path | StoredRun) -> str | None:
     """Return the head that is kept of a log; `None` where no place of heads was said."""
     return head_in(kept, log.name) if kept is not None else None
 
 
-def _stored(store: StoredRun, kept: Place | None) -> list[StoredRun]:
+def _stored(store: StoredRun, kept: ObjectStore | None) -> list[StoredRun]:
     """Return the runs of a store, and those that heads are kept of."""
-    names = {*runs_in(Place(store.url)), *(runs_in(kept, HEADS) if kept is not None else ())}
+    names = {*runs_in(ObjectStore(store.url)), *(runs_in(kept, HEADS) if kept is not None else ())}
     return [StoredRun(store.url, name) for name in sorted(names)]
 
 
@@ -162,7 +162,7 @@ def _spread(paths: Sequence[Path], executor: str) -> list[_Verified]:
     return [_Verified(tree, OpenedLog(log, log)) for tree, log in pairs]
 
 
-def _all_below(places: Sequence[Path | StoredRun], kept: Place | None) -> list[_Verified]:
+def _all_below(places: Sequence[Path | StoredRun], kept: ObjectStore | None) -> list[_Verified]:
     """Return what is known of each root log; one that cannot be read stops no other.
 
     Raises:

@@ -17,7 +17,7 @@ from refold.replay.audit.why import Cause
 from refold.replay.difference.pointer_diff import Difference
 from refold.replay.resume.open_ends import Doubt
 
-LogState = Literal["sealed", "joined", "open", "torn", "damaged", "missing"]
+RecoveredState = Literal["sealed", "joined", "open", "torn", "damaged", "missing"]
 
 
 @attrs.frozen(kw_only=True)
@@ -86,7 +86,7 @@ class ReadLog(Document):
     """One log, as far as it verifies."""
 
     path: str
-    state: LogState
+    state: RecoveredState
     entries: int = 0
     head: str = ""
     bytes: int = 0

@@ -44,7 +44,7 @@ class Log(Journal, Protocol):
         ...
 
 
-class Recording:
+class RecordingDesk:
     """Records all that passes, in one log."""
 
     def __init__(

@@ -7,7 +7,7 @@ retried, unless it is said that it may go on live.  Rules: CONTRACT.md §16.6.
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Final, Literal
+from typing import Final
 
 import attrs
 
@@ -35,16 +35,13 @@ from refold.proxy.desks.recording import (
     reads_of,
     refusal,
 )
-from refold.proxy.http.turns import Ending, Forward, Incoming, Serve
+from refold.proxy.http.turns import Ending, Forward, Incoming, OnMiss, Pace, Serve
 from refold.replay.explain.divergence import Divergence
 from refold.replay.observed.explaining import divergence_of
 from refold.replay.observed.folders import FOLDERS, Folders
 from refold.replay.observed.matching import Matcher, Miss
 from refold.replay.observed.reads import only_reads
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
-
-OnMiss = Literal["fail", "live"]
-Pace = Literal["full", "recorded"]
 
 ADVICE: Final = "`refold replay` says what differs when the command has ended"
 """Where a program that is refused an answer, and people who read its error, find more."""

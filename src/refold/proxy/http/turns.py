@@ -18,6 +18,10 @@ OF_HOSTS: Final = (
 Ending = Literal["whole", "cut", "hold"]
 """`whole`: the body is complete · `cut`: the connection breaks after it · `hold`: nothing more
 comes until the program leaves."""
+OnMiss = Literal["fail", "live"]
+"""What a replay does with a request that the record has no answer to."""
+Pace = Literal["full", "recorded"]
+"""Whether a replay answers at once, or in the time that the record took."""
 
 
 @attrs.frozen(kw_only=True)

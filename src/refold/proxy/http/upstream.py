@@ -50,7 +50,7 @@ CONNECT_SECONDS: Final = 30.0
 
 
 @attrs.frozen(kw_only=True)
-class Answer:
+class UpstreamAnswer:
     """The answer of a server, while it comes."""
 
     status: int
@@ -127,7 +127,7 @@ class Upstream:
     @asynccontextmanager
     async def asked(
         self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes
-    ) -> AsyncIterator[Answer]:
+    ) -> AsyncIterator[UpstreamAnswer]:
         """Give the answer while it comes; it is given up when the block ends.
 
         Raises:
@@ -137,7 +137,7 @@ class Upstream:
         encodings = answer.headers.get("content-encoding", "").lower().split(",")
         is_unpacked = {each.strip() for each in encodings} <= self._unpacked
         try:
-            yield Answer(
+            yield UpstreamAnswer(
                 status=answer.status_code,
                 headers=passed_back(answer.headers.raw, is_unpacked=is_unpacked),
                 chunks=answer.aiter_bytes() if is_unpacked else answer.aiter_raw(),

@@ -20,7 +20,7 @@ _COMPARED: Final = 4000
 
 
 @attrs.frozen
-class Miss:
+class McpMiss:
     """A request that the record has no answer to."""
 
     request: McpRequest
@@ -31,7 +31,7 @@ class Miss:
     """Those to the server that were recorded."""
 
 
-def divergence_of(record: McpRecord, miss: Miss) -> Divergence:
+def divergence_of(record: McpRecord, miss: McpMiss) -> Divergence:
     """Return what a request that was not recorded differs in."""
     request = miss.request
     near = None if miss.recorded else _nearest(miss)
@@ -59,7 +59,7 @@ def _category(near: Cue | None, request: McpRequest) -> Category:
     return "args_changed" if near.request.name == request.name else "name_changed"
 
 
-def _nearest(miss: Miss) -> Cue | None:
+def _nearest(miss: McpMiss) -> Cue | None:
     """Return the unserved request that was likely meant: of the same name, most like it."""
     waiting = [
         cue
@@ -80,7 +80,7 @@ def _likeness(recorded: McpRequest | None, now: McpRequest) -> float:
     return difflib.SequenceMatcher(None, before, after, autojunk=False).quick_ratio()
 
 
-def _cause(record: McpRecord, miss: Miss, near: Cue | None) -> str:
+def _cause(record: McpRecord, miss: McpMiss, near: Cue | None) -> str:
     name = miss.request.name
     if not miss.connections:
         known = ", ".join(record.servers()) or "none"

@@ -21,7 +21,7 @@ from refold.engine.observed.mcp_messages import McpRequest, id_key
 from refold.engine.observed.volatile import VolatileRules
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.recording import Log
-from refold.proxy.mcp.misses import Miss, answered_otherwise, divergence_of, title_of
+from refold.proxy.mcp.misses import McpMiss, answered_otherwise, divergence_of, title_of
 from refold.proxy.mcp.parties import NOTHING, Hello, Party, Reply, Sent
 from refold.proxy.mcp.record import (
     Connection,
@@ -66,7 +66,7 @@ class McpServing:
         same = known[number - 1] if number <= len(known) else None
         return _Served(self, observer, hello.server, same)
 
-    def take(self, request: McpRequest, server: str, same: Connection | None) -> Cue | Miss:
+    def take(self, request: McpRequest, server: str, same: Connection | None) -> Cue | McpMiss:
         """Return the recorded request that is made again: each once, but for pings and lists."""
         connections = sorted(self.record.of(server), key=lambda each: each is not same)
         key = compared_key(request, self.rules)
@@ -78,7 +78,7 @@ class McpServing:
             self._again[server, key] += 1
             return asked[-1].answer_alone()
         if found is None:
-            return Miss(request, server, len(asked), connections)
+            return McpMiss(request, server, len(asked), connections)
         found.is_served = True
         self.served += not is_ping(found)
         return found
@@ -180,7 +180,7 @@ class _Served:
 
     def _request(self, message: dict[str, Any], request: McpRequest, channel: str) -> None:
         found = self._serving.take(request, self._server, self._same)
-        if isinstance(found, Miss):
+        if isinstance(found, McpMiss):
             self._missed(divergence_of(self._serving.record, found), message["id"], channel)
             return
         token = messages.meta_of(message).get("progressToken")

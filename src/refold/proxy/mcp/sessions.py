@@ -22,7 +22,8 @@ from refold.engine.observed.mcp_messages import plain_name
 from refold.engine.observed.volatile import VolatileRules
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.recording import Log
-from refold.proxy.desks.replaying import Nowhere, OnMiss, Pace
+from refold.proxy.desks.replaying import Nowhere
+from refold.proxy.http.turns import OnMiss, Pace
 from refold.proxy.mcp import stdio
 from refold.proxy.mcp.misses import first_of_each, unconsumed
 from refold.proxy.mcp.parties import Hello
