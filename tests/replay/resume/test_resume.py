@@ -568,7 +568,7 @@ def test_a_child_that_changed_stops_its_parent(runner: str, tmp_path: Path) -> N
 
 def test_a_child_that_cannot_go_on_can_be_counted_as_failed(tmp_path: Path) -> None:
     """§4.7: `fail` takes the key of a child, too; its log stays as it is."""
-    given = {"flag": str(tmp_path / "flag"), "runner": None}
+    given = {"flag": str(tmp_path / "flag"), "runner": ""}
     whole = recorded(one_child, given, tmp_path / "whole.jsonl")
     (tmp_path / "x").mkdir()
     log = cut(whole.log, tmp_path / "x" / "a.jsonl", 2, KEEPS["half"])
