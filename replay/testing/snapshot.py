@@ -84,7 +84,7 @@ def delegation_text(data: Any, *, tokens: bool = False) -> str:
         data = tree()  # of a test that goes on: it knows more of it than its log
     node = data if isinstance(data, RunNode) else delegation_tree(_log_of(data))
     declared = Declared(Path(node.log) if node.log else None)
-    text = render_text(node)
+    text = render_text(node, volatile=False)
     return str(declared.value(text if tokens else _TOKENS.sub("", text)))
 
 

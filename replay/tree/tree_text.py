@@ -1,9 +1,9 @@
-"""A delegation tree as text: for snapshots, and the review of a change.
+"""A delegation tree as text: for the review of a change, and for `refold show`.
 
 Plain indentation, one fact a line, so that a diff of two texts shows what changed and nothing
-else.  Siblings stand in the order of their call keys, tools by name, and nothing is cut: two runs
-that did the same read the same, and two that did not, do not.  Ids, call keys, durations, hashes
-and file names are left out.  All that comes from a log is made safe to print.
+else.  Without volatile facts, siblings stand in the order of their call keys, tools by name, and
+nothing is cut: two runs that did the same read the same, and two that did not, do not.
+All that comes from a log is made safe to print.
 """
 
 import re
@@ -14,6 +14,9 @@ from refold.engine.encoding.canonical import encode
 from refold.engine.events.call_key import in_order
 from refold.replay.tree.run_node import UNFINISHED, RunNode, ToolUse
 
+CHARACTERS_MAX: Final = 500
+"""Of a brief or an input, where the text is for a screen."""
+
 _CONTROL: Final = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\U000e0020-\U000e007f]"
 )
@@ -21,9 +24,13 @@ _PATH: Final = re.compile(r"(?<![\w.:/<])/(?:[\w.@+~-]+/)+[\w.@+~-]+")
 _HEX: Final = re.compile(r"\b[0-9a-f]{16,64}\b")
 
 
-def render_text(node: RunNode) -> str:
-    """Return the tree below `node` as indented text that ends with a newline."""
-    return "".join(f"{line}\n" for line in _lines(node, 0))
+def render_text(node: RunNode, *, volatile: bool) -> str:
+    """Return the tree below `node` as indented text that ends with a newline.
+
+    With `volatile`, ids, call keys, durations, hashes and file names are shown, children stand in
+    the order of starts, and long texts are cut.  Without, none of that is: for snapshots.
+    """
+    return "".join(f"{line}\n" for line in _lines(node, 0, volatile=volatile))
 
 
 def heading(node: RunNode) -> str:
@@ -52,13 +59,16 @@ def scrubbed(message: str) -> str:
     return _HEX.sub("<hex>", _PATH.sub("<path>", message))
 
 
-def _lines(node: RunNode, level: int) -> Iterator[str]:
+def _lines(node: RunNode, level: int, *, volatile: bool) -> Iterator[str]:
     indent = "    " * level
     yield f"{indent[2:]}→ {heading(node)}" if level else heading(node)
-    for line in _facts(node):
+    for line in _facts(node, volatile=volatile):
         yield f"{indent}    {line}"
-    for child in sorted(node.children, key=_place):
-        yield from _lines(child, level + 1)
+    children = node.children
+    if not volatile:
+        children = tuple(sorted(children, key=_place))
+    for child in children:
+        yield from _lines(child, level + 1, volatile=volatile)
 
 
 def _place(node: RunNode) -> tuple[Any, ...]:
@@ -66,33 +76,35 @@ def _place(node: RunNode) -> tuple[Any, ...]:
     return in_order(node.call), node.name, node.brief
 
 
-def _facts(node: RunNode) -> Iterator[str]:
-    yield from _task(node)
+def _facts(node: RunNode, *, volatile: bool) -> Iterator[str]:
+    yield from _task(node, volatile=volatile)
     if node.tools_granted is not None:
         yield f"granted: {printable(', '.join(node.tools_granted)) or 'no tools'}"
     if node.narrowed:
         yield "limits: " + ", ".join(f"{k} {_json(v)}" for k, v in node.narrowed.items())
-    yield from _spent(node)
-    yield from _end(node)
+    yield from _spent(node, volatile=volatile)
+    yield from _end(node, volatile=volatile)
     if node.log_state not in ("read", "none"):
         yield f"log: {node.log_state}"
+    if volatile:
+        yield _traces(node)
 
 
-def _task(node: RunNode) -> Iterator[str]:
+def _task(node: RunNode, *, volatile: bool) -> Iterator[str]:
     """Yield the brief, or the input where there is none."""
     if node.agent and node.program not in ("", node.agent):
         yield f"program: {printable(node.program)}"
     if node.brief:
-        first, *more = printable(node.brief).split("\n")
+        first, *more = _cut(printable(node.brief), volatile=volatile).split("\n")
         yield f"brief: {first}".rstrip()
         yield from (f"     | {line}".rstrip() for line in more)
     elif node.input is not None:
-        yield f"input: {_json(node.input)}"
+        yield f"input: {_cut(_json(node.input), volatile=volatile)}"
 
 
-def _spent(node: RunNode) -> Iterator[str]:
-    if node.tools:
-        uses = sorted(node.tools, key=lambda use: use.tool)
+def _spent(node: RunNode, *, volatile: bool) -> Iterator[str]:
+    uses = node.tools if volatile else sorted(node.tools, key=lambda use: use.tool)
+    if uses:
         yield "tools: " + ", ".join(map(_use, uses))
     if node.requests:
         yield f"model requests: {node.requests}"
@@ -107,9 +119,9 @@ def _use(use: ToolUse) -> str:
     return f"{printable(use.tool)} x{use.called}" + (f" ({ends})" if ends else "")
 
 
-def _end(node: RunNode) -> Iterator[str]:
+def _end(node: RunNode, *, volatile: bool) -> Iterator[str]:
     if node.error is not None:
-        message = scrubbed(node.error.message)
+        message = node.error.message if volatile else scrubbed(node.error.message)
         yield f"error: {printable(node.error.code)}: {printable(' '.join(message.split()))}"
     if node.artifacts:
         texts = (f"{kind} {name}".rstrip() for kind, name in node.artifacts)
@@ -118,5 +130,23 @@ def _end(node: RunNode) -> Iterator[str]:
         yield f"truncated: {node.truncated.kept_bytes} of {node.truncated.seen_bytes} bytes kept"
 
 
+def _traces(node: RunNode) -> str:
+    """Return what is different each time: where it is and how long it took."""
+    log = node.log.rpartition("/")[2]
+    facts = (
+        node.call and f"call {node.call}",
+        node.run_id and f"run {node.run_id}",
+        node.duration_ms is not None and f"{node.duration_ms} ms",
+        log and f"{log} ({node.entries} entries, head {node.head[:12] or 'none'})",
+    )
+    return printable("; ".join(fact for fact in facts if fact)) or "no log"
+
+
 def _json(value: Any) -> str:
     return encode(value).decode()
+
+
+def _cut(text: str, *, volatile: bool) -> str:
+    if not volatile or len(text) <= CHARACTERS_MAX:
+        return text
+    return f"{text[:CHARACTERS_MAX]}… ({len(text) - CHARACTERS_MAX} characters more)"

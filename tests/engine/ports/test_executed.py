@@ -38,6 +38,7 @@ async def breaks_off(run: refold.Run, _input: Any) -> Any:
     return await run.tool(look, x=1)
 
 
+@pytest.mark.filterwarnings("ignore:the tool look was called as a function")
 def test_calls_past_the_run_are_counted(tmp_path: Path) -> None:
     """Of the program, of a delegation tool and of a child; those through `run` are not made."""
     log = refold.record(lead, log=tmp_path / "a.jsonl", tools=[look, hand_over]).log

@@ -113,6 +113,7 @@ def test_a_child_without_its_parents_log_ends_with_its_first_line(tmp_path: Path
     shutil.copy(log.with_name("a.1.jsonl"), alone)
 
     assert refold.why(alone, -1)[-1].kind == "run.started"
+    alone.unlink()
     refold.record(parent, [1], log=alone.with_name("a.jsonl"), tools=[double])
     alone.unlink()
     shutil.copy(log.with_name("a.1.jsonl"), alone)
