@@ -173,7 +173,7 @@ class _Conversations:
         begun = [one for one in self._kept if messages and one.messages[:1] == messages[:1]]
         alike = {at: one.alike(messages) for at, one in enumerate(begun)}
         best = max(alike, key=alike.__getitem__, default=None)
-        if best is not None and alike[best]:
+        if best is not None:
             return begun[best], alike[best]
         self._kept.append(_Conversation())
         return self._kept[-1], 0

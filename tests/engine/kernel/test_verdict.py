@@ -92,6 +92,16 @@ def test_what_a_log_cannot_hold_is_no_output(value: Any) -> None:
     assert (found.status, found.error.code, hit) == ("failed", "output", None)
 
 
+def test_what_a_log_cannot_hold_is_no_artifact_either() -> None:
+    """The run failed, as with such an output."""
+    report = Report(summary="s", output=1, artifacts=(Artifact(kind="note", value="\ud800"),))
+
+    found, _ = verdict.verdict_of_value(report, None)
+
+    assert found.error is not None
+    assert (found.status, found.error.code) == ("failed", "output")
+
+
 def test_an_output_over_its_cap_is_a_limit() -> None:
     """Counted in canonical bytes; the cap itself is allowed."""
     fits, none = verdict.verdict_of_value("xxx", 5)

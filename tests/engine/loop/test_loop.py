@@ -87,6 +87,17 @@ def test_sets_of_tasks_and_futures_iterate_alike_in_every_process(bench: Bench) 
     assert drawn == [drawn[0], drawn[0] + 1]
 
 
+def test_the_hash_of_a_task_follows_from_its_place() -> None:
+    """As it did when logs were written: below the root 1, 2 …; elsewhere from the place above."""
+    root = Scope("0")
+    tasks = [root.child(), root.child()]
+    below = [task.child() for task in tasks]
+
+    assert [task.hash for task in tasks] == [1, 2]
+    assert [each.hash & 0xFFFF for each in below] == [1, 1]
+    assert len({each.hash for each in (*tasks, *below)}) == 4
+
+
 def test_a_log_without_the_flag_numbers_tasks_and_futures_together() -> None:
     """Both in the order of creation: so they stood in sets when it was written (§15.1)."""
     loop = Loop(look=float, glance=float, arm=lambda _timer: None, flags=Flags())  # type: ignore[abstract]  # what it lacks is refused, by name

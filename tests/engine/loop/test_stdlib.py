@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import sys
+import threading
 from typing import Any
 
 import pytest
@@ -201,3 +202,16 @@ def test_wrappers_are_documented_as_what_they_wrap() -> None:
     assert asyncio.as_completed.__doc__
     assert asyncio.run.__doc__
     assert sys.modules["asyncio.tasks"].as_completed is asyncio.as_completed
+
+
+def test_what_is_wrapped_has_its_words_and_its_hash() -> None:
+    """`help` shows them; and on any other loop a future of `gather` has the hash of any object."""
+    assert "Future" in str(asyncio.wrap_future.__doc__)
+    assert "thread" in str(threading.Thread.start.__doc__)
+
+    async def elsewhere() -> bool:
+        future = asyncio.gather(_number(1), _number(2))
+        await future
+        return hash(future) == object.__hash__(future)
+
+    assert asyncio.run(elsewhere())

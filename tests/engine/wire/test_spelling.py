@@ -11,7 +11,7 @@ from refold.engine.events.outcome import Usage
 from refold.engine.wire.apis import reader_of
 from refold.engine.wire.parts.exchange import PLACE, Asked
 from refold.engine.wire.parts.kept_answers import pieces
-from refold.engine.wire.spelling import can_spell, spelled
+from refold.engine.wire.spelling import can_spell, refused, spelled
 from tests.support.watched import says
 
 APIS = ("chat", "responses", "messages")
@@ -130,3 +130,30 @@ def test_an_error_is_one_of_the_server(api: str) -> None:
 def test_other_requests_have_no_spelling() -> None:
     """What they are answered is nobody's to guess."""
     assert not can_spell(Asked(api="other", model=""))
+
+
+def test_a_failure_has_the_form_of_its_interface() -> None:
+    """And that of chat where the interface is not known."""
+    fault = {"type": "api_error", "message": "no"}
+
+    assert refused(Asked(api="messages", model=""), 500, "no") == {"type": "error", "error": fault}
+    assert "type" not in refused(Asked(api="chat", model=""), 500, "no")
+    assert "type" not in refused(Asked(api="other", model=""), 500, "no")
+
+
+def test_a_call_without_arguments_has_none() -> None:
+    """An object without members, for no client reads a null."""
+    message = {"role": "assistant", "content": "", "tool_calls": [{"id": "c", "name": "look"}]}
+
+    found = read("chat", message, streamed=False).message
+
+    assert found["tool_calls"] == [{"id": "c", "name": "look", "arguments": {}}]
+
+
+def test_a_spelled_response_has_all_that_one_must_have() -> None:
+    """Whoever builds it without looking would lack a member where it is used."""
+    responses = pytest.importorskip("openai.types.responses")
+    (body,) = said_of("responses", "text", streamed=False)
+    needed = {name for name, each in responses.Response.model_fields.items() if each.is_required()}
+
+    assert needed <= set(json.loads(body))

@@ -186,6 +186,21 @@ def test_an_expected_head_decides(tree: Path) -> None:
     assert whats(found) == [("audit.jsonl", "another head")]
 
 
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [([True, True], True), ([True, None], None), ([True, None, False], False)],
+)
+def test_a_tree_is_authentic_where_all_its_logs_are(
+    tree: Path, *, answers: list[bool | None], told: bool | None
+) -> None:
+    """One bad signature is enough, and one that is not there makes it unknown."""
+    found = verify(tree).root
+
+    logs = tuple(attrs.evolve(found, authentic=each) for each in answers)
+
+    assert Verification(logs).authentic is told
+
+
 def test_a_torn_tail_leaves_the_rest_intact(tree: Path) -> None:
     """It is reported, and the log is not complete."""
     tree.write_bytes(tree.read_bytes()[:-1])
@@ -195,6 +210,16 @@ def test_a_torn_tail_leaves_the_rest_intact(tree: Path) -> None:
     assert (found.intact, found.complete) == (True, False)
     assert whats(found) == [("audit.jsonl", "torn tail")]
     assert found.damage[0].line == found.entries + 1
+
+
+def test_a_child_with_a_torn_tail_has_another_end_than_it_was_joined_with(tree: Path) -> None:
+    """Both are told: the torn line, and what is missing."""
+    child = child_path(tree, 1)
+    child.write_bytes(child.read_bytes()[:-1])
+
+    found = [what for name, what in whats(verify(tree)) if name == child.name]
+
+    assert found == ["torn tail", "log cut short"]
 
 
 def test_a_third_partys_events_are_ignored(path: Path) -> None:

@@ -215,3 +215,24 @@ def test_a_call_that_had_failed_is_told_with_its_error(tmp_path: Path) -> None:
     text = str(reexecute(log, changed).divergences[0])
 
     assert re.search(r"matched +2 tool\.returned 0#1 error raised: \"not there\"", text)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [("ab" * 32, "ab" * 8), ("abcdef" * 4, "abcdef" * 4), ("", "none")]
+)
+def test_only_a_digest_is_cut_short(tmp_path: Path, value: str, shown: str) -> None:
+    """Any other fingerprint is shown as it is, and where there was none, that is said."""
+    found = report_of(tmp_path, [A], [B]).divergences[0]
+
+    text = str(attrs.evolve(found, fingerprints={"source": (value, "x")}))
+
+    assert f"  changed   source: {shown} → x\n" in f"{text}\n"
+
+
+def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
+    """And where nothing is, nothing is said."""
+    found = report_of(tmp_path, [A, ("return", 1)], [B, ("return", 2)]).divergences[0]
+    assert found.later_count == len(found.later) == 1
+
+    assert "more" not in found.in_full()
+    assert attrs.evolve(found, later_count=3).in_full().endswith("… and 2 more")

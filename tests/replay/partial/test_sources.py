@@ -53,6 +53,25 @@ def test_nothing_like_it_is_served(book: Book) -> None:
     assert len(supply.missing) == 2
 
 
+def test_where_nothing_is_like_it_nothing_is_named(book: Book) -> None:
+    """Not a call of another name."""
+    asked = ToolCalled("unheard", {}, "reads")
+
+    with pytest.raises(OutcomeMissing) as caught:
+        BookSupply(book, Sources()).outcome("0/7#1", asked, CallTool("0/7#1", get, {}))
+
+    assert "get" not in str(caught.value)
+
+
+def test_what_may_differ_may_differ_in_a_child(book: Book) -> None:
+    """Its record is read under the same rules."""
+    supply = BookSupply(book, Sources(), volatile=("tool:get/arguments/key",))
+    child: Any = None  # which one, only a fork asks
+
+    for each in (supply, supply.of_child(book, child)):
+        assert ask(each, "0/1#1", "zzz") == ToolReturned("ok", 1)
+
+
 @pytest.mark.parametrize(
     ("sources", "effect", "is_live"),
     [

@@ -65,6 +65,17 @@ def test_a_session_that_the_run_had_has_to_be_passed(tmp_path: Path) -> None:
     assert reexecute(recording.log, program, session=Session()).identical
 
 
+def test_a_session_that_the_run_did_not_have_is_a_difference(tmp_path: Path) -> None:
+    """It was not seeded then: a divergence, whatever the record has there."""
+
+    def program(_run: PlainRun, _input: Any) -> None:
+        return None
+
+    recording = record(program, log=tmp_path / "a.jsonl")
+
+    assert not reexecute(recording.log, program, session=Session()).identical
+
+
 def test_one_log_may_be_reexecuted_many_times(tmp_path: Path) -> None:
     """Case 103: replay leaves nothing behind, in the folder or in the process."""
     log = recorded(tmp_path / "a.jsonl", *EVERYTHING).log

@@ -59,6 +59,11 @@ def test_a_node_says_who_did_what_in_which_bounds_and_how_it_ended(tmp_path: Pat
     assert node.duration_ms is not None
 
 
+def test_the_root_tells_what_it_left_behind(tmp_path: Path) -> None:
+    """Nobody started it, so that its own end says so."""
+    assert tree_of(tmp_path, ("report", "s", (NOTE,))).artifacts == (("note", "plan"),)
+
+
 def test_the_root_tells_its_own_limits_and_what_all_runs_spent(tmp_path: Path) -> None:
     recording = recorded(tmp_path / "a.jsonl", [("ask", "?"), child("dig", [("ask", "?")])])
 

@@ -76,7 +76,7 @@ def test_a_call_that_was_never_recorded_is_kept_apart(tmp_path: Path) -> None:
     assert not report.identical
     assert not report.changes
     for finding in report.findings:
-        assert (finding.kind, finding.end) == ("missing", {})
+        assert (finding.kind, finding.end, finding.diff) == ("missing", {}, ())
         assert finding.missing is not None
         assert finding.missing["call"] == "0#1"
         assert finding.missing["arguments"]["name"].startswith("page ")

@@ -132,6 +132,7 @@ def test_what_was_written_is_read_back_equal(hint: Any, value: Any) -> None:
         (list[str], {"a": 1}, "expected an array, found object of 1"),
         (dict[str, int], [["a", 1]], "expected an object, found array of 1"),
         (tuple[int, int], [1], "expected an array of 2, found array of 1"),
+        (tuple[str, str], "ab", "expected an array, found string 'ab'"),
         (set[int], [1, 1], "expected items that all differ, found array of 2"),
         (Literal[1], True, "expected one of 1, found boolean True"),
         (Literal[1], 1.0, "expected one of 1, found number 1.0"),

@@ -23,6 +23,7 @@ from refold.tools.delegation.dispatch_subagent import (
     DispatchSubagent,
     PromptSubagentToolsSection,
     dispatch_subagent_tool,
+    validated,
 )
 from tests.support.scripted_runners import Scripted
 
@@ -45,6 +46,13 @@ def test_it_is_a_tool_with_the_schema_of_its_parameters() -> None:
     for wrong in ({}, ARGUMENTS | {"mode": "later"}, ARGUMENTS | {"session": "x"}):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(wrong, made.parameters)
+
+
+def test_the_step_of_a_plan_is_trimmed() -> None:
+    """As its text is: what is compared with the plan has no blanks around it."""
+    given = DispatchSubagent(**{**ARGUMENTS, "mode": "plan_step", "plan_step_id": " 3 "})
+
+    assert validated(given).plan_step_id == "3"
 
 
 def test_it_can_be_made_elsewhere_if_its_registry_can() -> None:

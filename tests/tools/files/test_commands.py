@@ -67,6 +67,7 @@ def test_a_file_that_is_written_over_keeps_its_permissions(root: Path, mode: int
         ("/etc/x", "outside_root"),
         ("", "not_a_file"),
         (".", "not_a_file"),
+        ("./.", "not_a_file"),
         ("folder", "not_a_file"),
         ("link.txt", "not_a_file"),
         ("away/x", "not_readable"),
@@ -193,6 +194,18 @@ def test_a_program_that_is_not_there_is_told(root: Path) -> None:
         run_command_tool(root, allow=["no-such-program"])(command=["no-such-program"])
 
     assert refused.value.code == "not_found"
+
+
+def test_a_program_that_cannot_start_is_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failure of the call, and no result of a program."""
+    (root.parent / "odd-tool").write_text("#!/no/such/interpreter\n")
+    (root.parent / "odd-tool").chmod(0o700)
+    monkeypatch.setenv("PATH", str(root.parent), prepend=os.pathsep)
+
+    with pytest.raises(ToolError, match="odd-tool") as refused:
+        run_command_tool(root, allow=["odd-tool"])(command=["odd-tool"])
+
+    assert refused.value.code == "spawn_failed"
 
 
 # --- both ----------------------------------------------------------------------------------------

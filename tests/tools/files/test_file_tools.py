@@ -135,6 +135,20 @@ def test_reading_on_gives_the_whole_file(folder: Path) -> None:
     assert text == "".join(lines)
 
 
+@pytest.mark.parametrize(
+    ("text", "next_line"), [("x" * 100, None), ("x" * 10 + "\nnext\n", 2), ("x" * 10 + "\n", None)]
+)
+def test_behind_a_line_over_the_cap_is_the_next_line_or_none(
+    folder: Path, text: str, next_line: int | None
+) -> None:
+    """Whether the line ends in the file or not, or just at the cap."""
+    (folder / "wide.txt").write_text(text)
+
+    cut = call(folder, "read_file", {"path": "wide.txt"}, max_file_bytes=10)
+
+    assert (cut.text, cut.truncated, cut.next_line) == ("x" * 10, True, next_line)
+
+
 def test_a_line_over_the_cap_is_cut_and_the_next_one_follows(folder: Path) -> None:
     """It says that something is missing."""
     (folder / "wide.txt").write_text("x" * 100 + "\nnext\n")

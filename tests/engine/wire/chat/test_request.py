@@ -34,6 +34,10 @@ CALLED = {"id": "c", "name": "f", "arguments": {"a": 1}}
             {"role": "assistant", "content": "", "tool_calls": [CALLED]},
         ),
         (
+            {"role": "assistant", "tool_calls": [call() | {"index": 0}]},
+            {"role": "assistant", "content": "", "tool_calls": [CALLED]},
+        ),
+        (
             {"role": "tool", "tool_call_id": "c", "content": "a"},
             {"role": "tool", "tool_call_id": "c", "content": "a"},
         ),
@@ -98,3 +102,10 @@ def test_all_other_members_are_parameters() -> None:
     assert chat.asked({"messages": [], "tools": None}) == chat.asked({"messages": []})
     assert chat.asked({"messages": [], "tools": []}).parameters == {"tools": []}
     assert chat.asked({"messages": [], "model": None}).parameters == {"model": None}
+
+
+def test_a_call_of_a_kind_that_is_not_known_has_the_name_of_its_kind() -> None:
+    """And no arguments; the original stands beside it."""
+    found = message({"role": "assistant", "tool_calls": [{"id": "c", "type": "look_up"}]})
+
+    assert found["tool_calls"] == [{"id": "c", "name": "look_up", "arguments": {}}]

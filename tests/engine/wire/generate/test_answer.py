@@ -118,3 +118,11 @@ def test_an_answer_is_spelled_anew_as_it_reads(path: str) -> None:
     reader.feed(part["text"].encode())
     found = reader.answered()
     assert (found.status, found.stop_reason, found.message) == ("ok", "tool_calls", message)
+
+
+def test_a_part_beyond_the_bound_is_not_kept() -> None:
+    """Nor is what comes after it."""
+    found = read(PATH, chunk({"text": "a"}, {"text": "b" * 5_000_000}, {"text": "c"}))
+
+    assert found.message is not None
+    assert found.message["content"] == "a"

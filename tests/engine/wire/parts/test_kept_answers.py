@@ -101,3 +101,8 @@ def test_only_a_few_headers_are_kept() -> None:
     headers = [("Content-Type", "a"), ("Set-Cookie", "b"), ("X-Request-Id", "c"), ("Date", "d")]
 
     assert kept_headers(headers) == {"content-type": "a", "x-request-id": "c"}
+
+
+def test_an_empty_chunk_is_none() -> None:
+    """Its time is no time of anything."""
+    assert list(pieces(_kept([b"a", b"", b"b"]))) == [(0, b"a"), (2, b"b")]

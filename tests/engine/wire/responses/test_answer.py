@@ -156,6 +156,25 @@ def test_an_end_without_its_output_is_filled_from_the_items() -> None:
     assert found.message == {"role": "assistant", "content": "", "tool_calls": [called()]}
 
 
+def test_an_end_with_its_output_has_the_last_word() -> None:
+    """Over the items that came before it."""
+    done = {"type": "response.output_item.done", "output_index": 0, "item": call("first")}
+    end = {"type": "response.completed", "response": answer(call("last"))}
+
+    assert read_stream("responses", BEGUN, done, end).message == {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [called("last")],
+    }
+
+
+def test_an_answer_that_was_cut_has_the_id_of_its_beginning() -> None:
+    """The next request may name it."""
+    begun = {"type": "response.created", "response": {"id": "resp_1", "status": "in_progress"}}
+
+    assert read_stream("responses", begun, ADDED, DELTA).id == "resp_1"
+
+
 def test_a_long_answer_is_cut_in_bounded_memory() -> None:
     """Of its deltas while it comes, and of the whole at its end."""
     piece = "x" * 65536
