@@ -112,3 +112,11 @@ def test_in_the_worst_text_they_are_as_well(pattern: str) -> None:
 
     assert compiled(pattern).replaced(text, "[x]") == text
     assert time.process_time() - began < 20
+
+
+@pytest.mark.parametrize(
+    ("pattern", "choices"), [("(a|aa)", 2), ("(a|aa|aaa)", 3), ("(a|aa)(a|aa)", 4), ("a|aa|b", 3)]
+)
+def test_choices_multiply(pattern: str, choices: int) -> None:
+    """Each branch that may begin as another does is one."""
+    assert compiled(pattern).choices == choices

@@ -266,3 +266,13 @@ def test_without_a_tail_all_data_counts() -> None:
 
     assert codec.digestible("limit.hit", data) == data
     assert codec.digestible("note.added", data) == data
+
+
+@pytest.mark.parametrize("kind", sorted(events.TAILS))
+def test_only_a_tail_is_cut_off(kind: str) -> None:
+    """What is in the digest is all else; where there is no tail, that is all."""
+    tail = events.TAILS[kind].encode()
+
+    assert codec.digestible(kind, b'{"a":1}') == b'{"a":1}'
+    assert codec.digestible(kind, b'{"a":1,"%b":2}' % tail) == b'{"a":1'
+    assert codec.digestible(kind, b'{"%b":2}' % tail) == b"{"

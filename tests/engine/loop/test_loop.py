@@ -412,6 +412,29 @@ def test_a_generator_that_has_ended_is_not_open(bench: Bench) -> None:
     assert bench.loop.open_generators() == []
 
 
+def test_a_failed_task_that_is_still_held_is_told_of_when_it_is_asked_for() -> None:
+    """Once; one whose exception somebody has had is not."""
+    told: list[tuple[str, str]] = []
+    loop = Loop(  # type: ignore[abstract]  # what it lacks is refused, by name
+        look=float,
+        glance=float,
+        arm=lambda _timer: None,
+        unheard=lambda text, error: told.append((text, str(error))),
+    )
+
+    async def fails(name: str) -> None:
+        raise ValueError(name)
+
+    tasks = [loop.spawn(fails(name), loop.root.child()) for name in ("held", "heard")]
+    loop.step()
+    assert str(tasks[1].exception()) == "heard"
+    for _ in range(2):
+        loop.hear_failed_tasks()
+
+    assert told == [("Task exception was never retrieved", "held")]
+    assert str(tasks[0].exception()) == "held"
+
+
 def test_a_failed_task_goes_with_its_last_reference(bench: Bench) -> None:
     """From Python 3.12 on, its traceback leads to the loop's frames: none may lead back."""
     gone: list[str] = []

@@ -13,7 +13,7 @@ import pytest
 
 from refold.engine.errors import ExtraMissing, ModelError
 from refold.engine.models import AnthropicModel, OpenAICompatibleModel
-from refold.engine.models.endpoint import LazyClient, call_of, distinct_id
+from refold.engine.models.endpoint import LazyClient, call_of, distinct_id, objects_in
 from refold.engine.ports.ports import ModelRequest
 from tests.support.model_server import ANTHROPIC_PATH, OPENAI_PATH, Answer, ModelServer
 
@@ -288,3 +288,12 @@ def test_arguments_that_are_no_object_are_invalid(arguments: Any) -> None:
 
     assert call["arguments"] == {}
     assert call["invalid"] == (arguments if isinstance(arguments, str) else "[1]")
+
+
+@pytest.mark.parametrize("items", [[{}, 1], "ab", {"a": 1}])
+def test_an_answer_whose_list_holds_no_objects_is_malformed(items: Any) -> None:
+    """The place is named; null is the empty list."""
+    assert objects_in("m", None, "choices") == []
+    assert objects_in("m", [{"a": 1}], "choices") == [{"a": 1}]
+    with pytest.raises(ModelError, match="choices: expected a list of objects"):
+        objects_in("m", items, "choices")

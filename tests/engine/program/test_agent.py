@@ -15,7 +15,7 @@ from refold.engine.log import read_entries
 from refold.engine.models.scripted import FunctionModel, Reply, ScriptedModel
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import ModelRequest, Tool
-from refold.engine.program.agent import read_input, report_of
+from refold.engine.program.agent import AgentInput, read_input, report_of
 from refold.engine.runners.recording import Recording, record
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import tool
@@ -398,3 +398,12 @@ def test_its_log_replays_without_any_tool(log: Path) -> None:
 
     assert report.identical, str(report)
     assert report.tools_executed == 0
+
+
+def test_a_task_alone_is_all_of_the_request() -> None:
+    """No heading stands over nothing; context and files have one each."""
+    alone = AgentInput(task="Look.")
+
+    assert alone.request == "Look."
+    assert attrs.evolve(alone, files=("a", "b")).request == "Look.\n\nFiles:\n- a\n- b"
+    assert attrs.evolve(alone, context="c").request == "Look.\n\nContext:\nc"

@@ -68,3 +68,32 @@ def test_a_fold_shows_what_a_state_shows() -> None:
 
     assert so_far.tools_used == so_far.state().tools_used == ("a",)
     assert so_far.tokens_used == so_far.state().tokens_used == 0
+
+
+def test_a_fold_goes_on_from_what_limits_have_refused() -> None:
+    """Each limit is counted on, and not begun again."""
+    so_far = Fold()
+    so_far.apply(STARTED, None)
+    hit = events.LimitHit("max_children", 3, "run", 4)
+    so_far.apply(hit, None)
+
+    again = Fold.of(so_far.state())
+    assert again.state() == so_far.state()
+    for fold in (so_far, again):
+        fold.apply(hit, None)
+
+    assert again.state() == so_far.state()
+    assert [each.count for each in again.state().limit_hits] == [2]
+
+
+def test_a_request_that_goes_on_from_elsewhere_begins_there() -> None:
+    """Its scope's conversation is no part of it: only the number and digest of what was before."""
+    so_far = Fold()
+    so_far.apply(STARTED, None)
+    so_far.apply(ASKED, "0#1")
+    elsewhere = attrs.evolve(ASKED, predecessor="ab" * 32, base=7)
+
+    so_far.apply(elsewhere, "0#2")
+
+    (talk,) = so_far.state().conversations
+    assert (talk.prefix, talk.prefix_messages, len(talk.turns)) == ("ab" * 32, 7, 1)

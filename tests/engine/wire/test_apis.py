@@ -353,3 +353,9 @@ def test_ids_of_calls_stand_in_older_logs() -> None:
     (then,) = read_request("POST", path, body, reads=3).messages
 
     assert (now["tool_calls"][0]["id"], then["tool_calls"][0]["id"]) == ("look#1", "drawn")
+
+
+def test_a_request_to_a_place_of_ones_own_has_the_prices_of_its_interface() -> None:
+    """One that is no interface's has none."""
+    assert provider_of(Asked(api="messages", model="m", parameters={})) == "anthropic"
+    assert provider_of(Asked(api="other", model="m", parameters={})) == ""

@@ -68,3 +68,17 @@ def test_a_text_that_is_missing_is_told_in_its_place(tmp_path: Path) -> None:
     assert isinstance(without, RunStarted)
     assert whole.input == "x" * 40_000
     assert without.input == "(blob missing: 40000 bytes)"
+
+
+def test_a_run_took_the_time_from_its_first_entry_to_its_last(tmp_path: Path) -> None:
+    """In whole milliseconds; one entry alone took none."""
+    log = _recorded(tmp_path / "a.jsonl")
+    first = next(read_entries(log))
+    walk = Walk(log)
+    times: list[int | None] = []
+
+    for at in (1_000, 3_500, 9_999):
+        walk.passed(first._replace(meta={"mono_us": at}))
+        times.append(walk.duration_ms())
+
+    assert times == [None, 2, 8]

@@ -202,6 +202,29 @@ async def reversed_order(run: Run, names: list[str]) -> Any:
     return order == names[::-1]
 
 
+async def one_is_last(run: Run, names: list[str]) -> Any:
+    """Goes wrong only where the second comes after all others, and these in their order."""
+    order: list[str] = []
+
+    async def one(name: str) -> None:
+        await run.tool("fetch", name=name)
+        order.append(name)
+
+    await asyncio.gather(*(one(name) for name in names))
+    return order == [names[0], *names[2:], names[1]]
+
+
+def test_each_is_tried_after_all_others(tmp_path: Path) -> None:
+    """One move, and many places: no other way of choosing comes there so soon."""
+    names = [str(number) for number in range(7)]
+    log = recorded(tmp_path / "a.jsonl", one_is_last, names).log
+    in_order = Book(log).delivered == tuple(f"0/{number + 1}#1" for number in range(7))
+
+    report = explore(log, one_is_last, orders=24)
+
+    assert report.changes or not in_order
+
+
 @pytest.mark.parametrize("count", [3, 5, 7])
 def test_the_opposite_order_is_among_the_first_ten(tmp_path: Path, count: int) -> None:
     """Of seven calls there are 5,040 orders."""

@@ -191,6 +191,7 @@ def test_what_models_and_children_cost_is_added_up(tmp_path: Path) -> None:
         return ModelReply(message=message, usage=Usage(input_tokens=5, output_tokens=2, requests=1))
 
     async def child(run: Run, _: Any) -> Any:
+        await asyncio.sleep(0.003)
         return (await run.model([{"role": "user", "content": "c"}])).message["content"]
 
     async def talking(run: Run, _: Any) -> Any:
@@ -206,6 +207,7 @@ def test_what_models_and_children_cost_is_added_up(tmp_path: Path) -> None:
         ("model", "nothing", 7),
         ("child", "nothing", 7),
     ]
+    assert report.calls[2].duration_ms >= 2
     assert report.tokens_unneeded == 14
     assert "nothing depends on 2 of 3 recorded outcomes (14 tokens" in str(report)
 

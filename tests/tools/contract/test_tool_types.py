@@ -227,7 +227,7 @@ def test_as_tool_takes_tools_and_functions_only() -> None:
         with pytest.raises(ToolRefused, match="no tool and no function"):
             as_tool(thing)  # type: ignore[arg-type]  # wrong on purpose
     with pytest.raises(ToolRefused):
-        as_tool(Count)  # type: ignore[arg-type]  # the same
+        as_tool(Count)
 
 
 @pytest.mark.parametrize("name", ["", "1st", "a b", "ä", "-x", "a" * 65, "a\n"])

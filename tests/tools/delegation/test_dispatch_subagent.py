@@ -50,7 +50,9 @@ def test_it_is_a_tool_with_the_schema_of_its_parameters() -> None:
 
 def test_the_step_of_a_plan_is_trimmed() -> None:
     """As its text is: what is compared with the plan has no blanks around it."""
-    given = DispatchSubagent(**{**ARGUMENTS, "mode": "plan_step", "plan_step_id": " 3 "})
+    given = DispatchSubagent(
+        mode="plan_step", prompt_ns="n", prompt_key="k", instructions="look", plan_step_id=" 3 "
+    )
 
     assert validated(given).plan_step_id == "3"
 
