@@ -148,12 +148,3 @@ def test_a_call_without_arguments_has_none() -> None:
     found = read("chat", message, streamed=False).message
 
     assert found["tool_calls"] == [{"id": "c", "name": "look", "arguments": {}}]
-
-
-def test_a_spelled_response_has_all_that_one_must_have() -> None:
-    """Whoever builds it without looking would lack a member where it is used."""
-    responses = pytest.importorskip("openai.types.responses")
-    (body,) = said_of("responses", "text", streamed=False)
-    needed = {name for name, each in responses.Response.model_fields.items() if each.is_required()}
-
-    assert needed <= set(json.loads(body))

@@ -85,6 +85,26 @@ def test_free_timers_fire_as_they_are_due(tmp_path: Path) -> None:
     assert found.end["output"] == ["late", "late"]
 
 
+async def two_naps_and_one(_run: Run, _: Any) -> Any:
+    """The second of the two begins when the first is over, and ends after the one."""
+
+    async def naps(*seconds: float) -> None:
+        for each in seconds:
+            await asyncio.sleep(each)
+
+    await asyncio.gather(naps(0.002, 0.002), naps(0.003))
+
+
+def test_a_timer_is_due_from_the_time_at_which_it_began(tmp_path: Path) -> None:
+    """And not from the beginning of the run."""
+    stage = stage_of(recorded(tmp_path / "a.jsonl", two_naps_and_one).log, two_naps_and_one)
+    in_order = stage.baseline().delivered == ("0/1@1", "0/2@1", "0/1@2")
+
+    found = stage.rehearse(RehearsalPlan(order=("0/1@1", "0/1@2"), free_timers=True))
+
+    assert found.delivered == ("0/1@1", "0/2@1", "0/1@2") or not in_order
+
+
 async def endless(run: Run, _: Any) -> Any:
     """Sleeps for longer than it may run."""
     await run.tool("fetch", name="a")
