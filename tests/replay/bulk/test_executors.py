@@ -32,7 +32,9 @@ def _rows(logs: Any, executor: Executor | None = None, **options: Any) -> list[L
     return [attrs.evolve(row, seconds=0) for row in report.logs]
 
 
-@pytest.mark.parametrize("pool", [ThreadPoolExecutor, ProcessPoolExecutor])
+@pytest.mark.parametrize(
+    "pool", [ProcessPoolExecutor, pytest.param(ThreadPoolExecutor, marks=pytest.mark.long)]
+)
 def test_the_rows_are_the_same_on_any_executor(
     pool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

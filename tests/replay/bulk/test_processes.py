@@ -95,7 +95,7 @@ def test_each_verdict_is_told_as_it_is_known(tmp_path: Path) -> None:
     assert [row.log for row in here] == [str(log) for log in logs]
 
 
-@pytest.mark.parametrize("at", [0, 5, 11])
+@pytest.mark.parametrize("at", [5, *(pytest.param(n, marks=pytest.mark.long) for n in (0, 11))])
 def test_a_log_that_ends_even_the_helper_is_named(
     at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
