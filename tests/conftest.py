@@ -20,7 +20,12 @@ settings.load_profile("refold")  # how long a machine takes says nothing of a la
 
 
 def pytest_configure() -> None:
-    """Let Ctrl-C be one below a shell that runs the tests in the background, too: some send it."""
+    """Let Ctrl-C be one below a shell that runs the tests in the background, too: some send it.
+
+    Where CI is set, runs of pytest within tests would say more than elsewhere.
+    """
+    for name in ("CI", "BUILD_NUMBER"):
+        os.environ.pop(name, None)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -43,8 +43,11 @@ def suite(pytester: pytest.Pytester) -> Suite:
 
 
 @pytest.mark.parametrize("style", ["auto", "short", "line"])
-def test_what_stops_several_tests_is_explained_once(suite: Suite, style: str) -> None:
+def test_what_stops_several_tests_is_explained_once(
+    suite: Suite, style: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each failure has the category and points there; one command accepts it for all of them."""
+    monkeypatch.setenv("CI", "true")  # where pytest's last lines have whole messages
     suite.edit("agent", 'brief="Dig."', 'brief="Dig deeper."')
 
     said = suite.run(f"--tb={style}").stdout.str()
@@ -58,6 +61,7 @@ def test_what_stops_several_tests_is_explained_once(suite: Suite, style: str) ->
     if style == "auto":
         assert re.search(r"    output = None\n *\n>   +output =", failures)  # as pytest shows it
     assert below.count(DIFFERENCE) == 1
+    assert below.count("--refold-accept") == 1
     assert "\nIt stops:\n  'test_it.py::test_dig[a b]'\n" in below
     assert COMMAND in below
     assert below.index(COMMAND) < below.index("short test summary")

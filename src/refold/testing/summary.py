@@ -54,6 +54,10 @@ def _shorten(report: Any, rest: str) -> None:
         if len(kept) < len(entry.lines):
             at = next((at for at, line in enumerate(kept) if _content(line) == first), len(kept))
             entry.lines = [*kept[: at + 1], *_marked(entry.lines, rest), *kept[at + 1 :]]
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if crash is not None:  # pytest's last lines: the first of it, but whole where CI is set
+        kept = [line for line in crash.message.split("\n") if _content(line) not in left_out]
+        crash.message = "\n".join(kept)
 
 
 def _content(line: str) -> str:

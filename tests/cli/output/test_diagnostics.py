@@ -1,6 +1,8 @@
 """Diagnostics go to standard error, as JSON where it is no terminal, at the level asked for."""
 
+import io
 import json
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -38,3 +40,17 @@ def test_by_default_only_warnings_are_said(capsys: pytest.CaptureFixture[str]) -
     structlog.get_logger().warning("odd")
 
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_they_go_where_standard_error_is_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A program may go on after a command, as tests do, with the command's stream closed."""
+    with monkeypatch.context() as within:
+        within.setattr("sys.stderr", io.StringIO())
+        configure("warning")
+        sys.stderr.close()
+
+    structlog.get_logger().warning("odd")
+
+    assert "odd" in capsys.readouterr().err
