@@ -166,7 +166,8 @@ def test_a_test_that_passes_has_no_report(suite: Suite) -> None:
     assert "refold" not in suite.run("-rA").stdout.str().replace("refold-", "")
 
 
-@pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("workers", ["0", "2"])
 def test_workers_record_side_by_side(workers: str, pytester: pytest.Pytester) -> None:
     """Each test has files of its own; the one report at the end lists them all (xdist)."""
     suite = Suite(pytester)

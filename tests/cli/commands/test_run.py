@@ -194,7 +194,9 @@ limits: {max_depth: 2}
 """
 
 
-@pytest.mark.parametrize("runner", ["in-process", "subprocess"])
+@pytest.mark.parametrize(
+    "runner", ["in-process", pytest.param("subprocess", marks=pytest.mark.long)]
+)
 def test_all_five_tools_can_be_named_and_the_log_is_all_that_a_replay_needs(
     tmp_path: Path, runner: str, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:

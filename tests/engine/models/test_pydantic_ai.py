@@ -182,6 +182,7 @@ async def program(run, question):
 """
 
 
+@pytest.mark.long
 def test_a_child_in_a_process_of_its_own_asks_with_its_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

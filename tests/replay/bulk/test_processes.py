@@ -192,6 +192,7 @@ def test_of_many_logs_in_one_process_the_one_that_stands_still_is_named(
     assert results == [*["identical"] * 4, "timed out", *["identical"] * 4]
 
 
+@pytest.mark.long
 def test_the_report_is_the_same_however_many_logs_a_process_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

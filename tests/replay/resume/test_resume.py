@@ -545,7 +545,9 @@ async def one_child(run: refold.Run, given: dict[str, Any]) -> Any:
     return (await run.delegate(delegation)).output
 
 
-@pytest.mark.parametrize("runner", ["in-process", "subprocess"])
+@pytest.mark.parametrize(
+    "runner", ["in-process", pytest.param("subprocess", marks=pytest.mark.long)]
+)
 def test_a_child_that_changed_stops_its_parent(runner: str, tmp_path: Path) -> None:
     """§4.7: it is no outcome; put right, the run goes on."""
     flag = tmp_path / "flag"
