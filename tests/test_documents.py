@@ -83,12 +83,14 @@ SECTIONS: Final = {
 }
 
 
-_LONG = {*PAGES, "An agent, recorded as it is"}  # its eight commands take as long as all others
+def _is_long(title: str) -> bool:
+    """Whether it is a page, or has commands, each in a process of its own."""
+    return title in PAGES or any(block.language == "console" for block in SECTIONS[title])
 
 
 @pytest.mark.parametrize(
     "title",
-    [pytest.param(each, marks=pytest.mark.long if each in _LONG else ()) for each in SECTIONS],
+    [pytest.param(each, marks=pytest.mark.long if _is_long(each) else ()) for each in SECTIONS],
 )
 def test_every_block_of_a_section_runs(title: str, tmp_path: Path) -> None:
     """Case 107: in order, in one fresh folder, with the commands of this environment."""

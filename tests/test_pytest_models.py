@@ -571,7 +571,13 @@ class TestDesk(unittest.TestCase):
     assert suite.logs() == [f"TestDesk.test_ask.models.{each}" for each in files]
 
 
-@pytest.mark.parametrize("ends", ["import pytest; pytest.skip()", "raise KeyboardInterrupt"])
+@pytest.mark.parametrize(
+    "ends",
+    [
+        "import pytest; pytest.skip()",
+        pytest.param("raise KeyboardInterrupt", marks=pytest.mark.long),
+    ],
+)
 def test_a_test_that_says_nothing_leaves_nothing(ends: str, suite: Watched) -> None:
     """Skipped, or interrupted."""
     suite.write(test_it=f"{TEST}    {ends}\n")

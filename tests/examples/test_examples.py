@@ -42,7 +42,14 @@ def test_each_tool_has_an_example_with_a_line_in_the_documents() -> None:
     assert [path.name for path in EXAMPLES if f"examples/{path.name}" not in page] == []
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param(each, marks=pytest.mark.long if number % 3 else ())
+        for number, each in enumerate(EXAMPLES)
+    ],
+    ids=lambda path: path.stem,
+)
 def test_an_example_runs_and_replays(example: Path, tmp_path: Path) -> None:
     printed = run_in(tmp_path, example)
 

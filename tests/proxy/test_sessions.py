@@ -157,6 +157,7 @@ def test_a_record_without_requests_says_what_that_may_mean(tmp_path: Path) -> No
     assert [note for note in report.notes if "past Refold" in note] == list(report.notes) != []
 
 
+@pytest.mark.long
 def test_commands_may_be_recorded_inside_of_each_other(tmp_path: Path) -> None:
     """Both logs are whole; the inner proxy asks the outer one."""
     command = program(tmp_path, "print(text_of(ask('Hello')))")
@@ -255,6 +256,7 @@ def test_keys_that_clients_want_are_given_in_a_replay(tmp_path: Path) -> None:
     ] == ["ANTHROPIC_API_KEY", "MY_TOKEN", "OPENAI_API_KEY"]
 
 
+@pytest.mark.long
 def test_a_variable_that_was_added_leads_to_the_record_again(tmp_path: Path) -> None:
     """Whatever it says here: a replay asks nobody."""
     [python, file] = program(tmp_path, "print(text_of(ask('Hello')))")

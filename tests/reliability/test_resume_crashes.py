@@ -116,7 +116,12 @@ def _check(run: Run, output: Any) -> None:
 
 @pytest.mark.parametrize(
     ("program", "call"),
-    [("one", "step0"), ("one", "step2"), ("one", "pay1"), ("plain_one", "pay1")],
+    [
+        ("one", "step0"),
+        pytest.param("one", "step2", marks=pytest.mark.long),
+        pytest.param("one", "pay1", marks=pytest.mark.long),
+        ("plain_one", "pay1"),
+    ],
 )
 def test_a_run_killed_inside_a_tool_ends_as_if_it_had_not_been(
     program: str, call: str, tmp_path: Path

@@ -99,10 +99,10 @@ def traps(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ["replay", "."],
         ["resume", "cut.jsonl"],
-        ["replay", ".", "--program", "own:own", "--jobs", "1"],
         *(
             pytest.param(arguments.split(), marks=pytest.mark.long)
             for arguments in (
+                "replay . --program own:own --jobs 1",
                 "replay a.jsonl",
                 "explore a.jsonl",
                 "replay own.jsonl --program own:own",

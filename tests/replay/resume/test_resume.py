@@ -827,7 +827,9 @@ def test_an_answer_has_to_fit(tmp_path: Path) -> None:
     assert asked.log.read_bytes() == before
 
 
-@pytest.mark.parametrize("runner", ["in-process", "subprocess"])
+@pytest.mark.parametrize(
+    "runner", ["in-process", pytest.param("subprocess", marks=pytest.mark.long)]
+)
 def test_a_child_that_asks_suspends_its_parents(runner: str, tmp_path: Path) -> None:
     """§9.9: at any depth; the key leads down from the root, and others work meanwhile."""
     asked = recorded(resumable.asking_below, 1, tmp_path / "a.jsonl", runner=runner)

@@ -226,6 +226,7 @@ def test_a_run_recorded_from_a_coroutine_is_checked_too(tmp_path: Path) -> None:
     assert len(asyncio.run(main()).warnings) == 1
 
 
+@pytest.mark.long
 def test_record_called_where_a_loop_runs_is_checked_too(tmp_path: Path) -> None:
     """The tripwire watches the thread that re-executes, whichever that is."""
 
