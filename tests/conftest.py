@@ -75,7 +75,7 @@ def _is_asked() -> bool:
 if _is_asked():
     from refold.api import reexecute
     from refold.engine.runners import recording
-    from refold.engine.runners.recording import Recording
+    from refold.engine.runners.recorded import Recording
     from refold.replay.testing.selfcheck import checked, twin_of
 
     def _checking(record: Callable[..., Recording]) -> Callable[..., Recording]:

@@ -6,7 +6,6 @@ for, by its list price of tokens.  Rules: CONTRACT.md §11.9.
 """
 
 import functools
-from importlib import metadata
 from types import ModuleType
 from typing import Any, Final
 
@@ -65,6 +64,8 @@ def check_priced(limits: Limits, models: "dict[str, Model]") -> None:
 @functools.cache
 def _table() -> tuple[ModuleType | None, str]:
     """Return the package, imported at the first answer (0.16 s), and what a log calls it."""
+    from importlib import metadata  # noqa: PLC0415 - 10 ms at the start of every run and child
+
     try:
         import genai_prices  # noqa: PLC0415 - an extra, and replay needs none
     except ImportError:

@@ -12,18 +12,14 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from pathlib import Path
-from typing import Any, Self, TypeVar
-
-import attrs
+from typing import Any, TypeVar
 
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
-from refold.engine.encoding.document import Document
 from refold.engine.encoding.plain import to_json
-from refold.engine.errors import NotCanonical, RunFailed, UsageError
-from refold.engine.events.events import RunFinished
+from refold.engine.errors import NotCanonical, UsageError
 from refold.engine.events.limits import CEILINGS, Limits
-from refold.engine.events.outcome import Artifact, Fault, Usage
+from refold.engine.events.outcome import Usage
 from refold.engine.kernel.unawaited import tell, tell_quietly
 from refold.engine.log.names import check_alone, default_path
 from refold.engine.models.prices import check_priced
@@ -47,100 +43,12 @@ from refold.engine.recording.host import Host
 from refold.engine.recording.nested import check_may_start
 from refold.engine.recording.recorder import Recorder, unset_hits
 from refold.engine.recording.run_request import RecordedRun, RunRequest, by_name
+from refold.engine.runners.recorded import Recording
 from refold.engine.runners.shipped import known_runners
 from refold.engine.secrets.redaction import Redaction, check_named
 from refold.engine.secrets.vault import Vault
 
 T = TypeVar("T")
-
-
-@attrs.frozen(kw_only=True)
-class Recording(Document):
-    """A recorded run."""
-
-    hidden = ("cause",)
-
-    status: str
-    """`completed`, `failed`, `timed_out`, `cancelled` or `limit` (CONTRACT.md §7.1); or
-    `suspended`: the run waits for a person, and its log is unfinished."""
-    reason: str
-    """`done`, or why not."""
-    output: Json
-    """The program's return value, as the log holds it; of a `Report`, its output."""
-    error: Fault | None
-    """Set unless `completed`."""
-    log: Path
-    """Where the log stands."""
-    head: str
-    """Hash of the log's last entry: keep it elsewhere, and nobody can cut the log unnoticed."""
-    entries: int
-    """How many lines it has."""
-    where: str = ""
-    """``file.py:26``, the line of the program that raised; empty where none did."""
-    summary: str = ""
-    """Of a `Report` that the program returned; else empty."""
-    artifacts: tuple[Artifact, ...] = ()
-    """The same."""
-    usage: Usage = Usage()
-    """Tokens spent, children included."""
-    duration_ms: int = 0
-    """Virtual time of the run, in milliseconds."""
-    data_digest: str = ""
-    """Equal for two runs that did the same, under one seed and a fixed clock (§6.2)."""
-    questions: tuple[Question, ...] = ()
-    """What a suspended run waits for."""
-    warnings: tuple[str, ...] = ()
-    """Calls of the program that were never awaited, exceptions that nobody awaited, lines that held
-    up its loop (§9.10); limits that nobody set and that refused something; and, under
-    `record(check=True)`, where it read the world and not `run` (§12.12)."""
-
-    cause: BaseException | None = attrs.field(default=None, eq=False, repr=False)
-    """What the program raised, in this process alone; no log holds it."""
-
-    @classmethod
-    def of(cls, finished: RunFinished, **stands: Any) -> Self:
-        """Return what a run's last event says, beside where its log stands."""
-        return cls(
-            status=finished.status,
-            reason=finished.reason,
-            output=finished.output,
-            error=finished.error,
-            summary=finished.summary or "",
-            artifacts=tuple(Artifact(**item) for item in finished.artifacts or ()),
-            data_digest=finished.data_digest,
-            **stands,
-        )
-
-    @property
-    def ok(self) -> bool:
-        """Whether the program returned."""
-        return self.status == "completed"
-
-    def result(self) -> Json:
-        """Return the output.
-
-        Raises:
-            RunFailed: the run did not complete; its `__cause__` is what the program raised, where
-                that happened in this process.
-        """
-        if self.ok:
-            return self.output
-        raise RunFailed(str(self.log), self.status, self.reason, self.message) from self.cause
-
-    @property
-    def message(self) -> str:
-        """What went wrong, and where, in one line; empty where nothing did."""
-        if self.error is None:
-            return ""
-        return f"{self.error.message} ({self.where})" if self.where else self.error.message
-
-    def __fspath__(self) -> str:
-        """Return the path of its log: whatever takes a log takes a recording."""
-        return str(self.log)
-
-    def __str__(self) -> str:
-        told = f": {self.message or self.reason}" if not self.ok else ""
-        return f"{self.status}{told}  {self.log}"
 
 
 def record(

@@ -19,7 +19,6 @@ from refold.engine.log import read_entries
 from refold.engine.log.names import child_path, log_path
 from refold.replay.compare.calls import Call, RunCalls
 from refold.replay.compare.log_diff import DiffCategory, LogDiff, LogDifference, RunContext
-from refold.replay.compare.observed_calls import ObservedCalls, paired
 from refold.replay.compare.pairing import ArgumentMode, MatchMode, Paired, is_alike, pairs_of
 from refold.replay.difference.pointer_diff import Difference, differences
 from refold.replay.index.guarantee import MATCHED, is_observed
@@ -97,6 +96,9 @@ def _runs(a: Path, b: Path, volatile: Iterable[str]) -> tuple[RunCalls, RunCalls
     """Return the calls of both; those of two watched commands by conversation (§16.5)."""
     if not (is_observed(a) and is_observed(b)):
         return RunCalls(a, volatile), RunCalls(b, volatile)
+    # With all wire formats, which programs' logs need not wait for.
+    from refold.replay.compare.observed_calls import ObservedCalls, paired  # noqa: PLC0415
+
     one, other = ObservedCalls(a, volatile), ObservedCalls(b, volatile)
     other.renamed(paired(one, other))
     return one, other

@@ -7,7 +7,7 @@ is told elsewhere: volatile paths by `replay.difference.excuses`, line numbers i
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -15,11 +15,13 @@ from refold.engine.encoding.canonical import Json, encode, loads
 from refold.engine.errors import LogDamaged
 from refold.engine.events.codec import unstructure
 from refold.engine.events.events import RunFinished
-from refold.engine.kernel.verdict import Verdict
 from refold.engine.log import scan
-from refold.engine.runners.recording import Recording
+from refold.engine.runners.recorded import Recording
 from refold.engine.state import Fold
 from refold.replay.index.cursor import Cursor
+
+if TYPE_CHECKING:  # who only reads logs loads no kernel
+    from refold.engine.kernel.verdict import Verdict
 
 _COMPARED: Final = ("status", "reason", "output", "error", "summary", "artifacts")
 """What of `run.finished` says how a run ended; the rest is digests and counts."""
@@ -31,7 +33,7 @@ def end_of(finished: RunFinished) -> dict[str, Json]:
     return {name: data[name] for name in _COMPARED if name in data}
 
 
-def end_of_verdict(verdict: Verdict) -> dict[str, Json]:
+def end_of_verdict(verdict: "Verdict") -> dict[str, Json]:
     """Return the same of a program that was run again, as a log would hold it."""
     report = verdict.report
     finished = RunFinished(

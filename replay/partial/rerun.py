@@ -17,7 +17,8 @@ from refold.engine.ports.ports import ChildRunner, Model, Program, Reference, Se
 from refold.engine.recording.run_request import RunRequest
 from refold.engine.recording.supplied import Supplied
 from refold.engine.runners.in_process import InProcess
-from refold.engine.runners.recording import Recording, run_to_end
+from refold.engine.runners.recorded import Recording
+from refold.engine.runners.recording import run_to_end
 from refold.engine.secrets.vault import vault_of
 from refold.replay.index.by_call import Book
 from refold.replay.partial.sources import BookSupply, Sources

@@ -40,7 +40,8 @@ from refold.engine.ports.ports import (
     Tool,
 )
 from refold.engine.recording.nested import check_may_start
-from refold.engine.runners.recording import Recording, known_models, run_to_end
+from refold.engine.runners.recorded import Recording
+from refold.engine.runners.recording import known_models, run_to_end
 from refold.replay.index.by_call import Book, blank
 from refold.replay.index.run_end import recording_of_log
 from refold.replay.partial.rerun import Again, check_given, request_again, unless_missing

@@ -65,12 +65,8 @@ from refold.engine.recording.nested import check_may_start
 from refold.engine.recording.recorder import Recorder
 from refold.engine.recording.run_request import RecordedRun, RunRequest, by_name
 from refold.engine.recording.supplied import Supplied
-from refold.engine.runners.recording import (
-    Recording,
-    key_variables,
-    known_models,
-    run_to_end,
-)
+from refold.engine.runners.recorded import Recording
+from refold.engine.runners.recording import key_variables, known_models, run_to_end
 from refold.engine.runners.shipped import default_runners, known_runners
 from refold.engine.secrets.vault import Vault, vault_of
 from refold.replay.index.guarantee import refuse_observed

@@ -25,7 +25,6 @@ from refold.engine.log.names import child_path, log_path
 from refold.replay.index.guarantee import is_observed
 from refold.replay.index.run_end import raised_at, refused_in
 from refold.replay.tree.log_walk import Walk
-from refold.replay.tree.observed_tree import observed_tree
 from refold.replay.tree.run_node import UNFINISHED, LogState, RunNode, ToolUse
 from refold.replay.tree.tree_text import render_text
 
@@ -45,7 +44,9 @@ def delegation_tree(log: str | PathLike[str]) -> RunNode:
     """
     path = log_path("delegation_tree", log)
     if is_observed(path):
-        return observed_tree(path)
+        from refold.replay.tree.observed_tree import observed_tree  # noqa: PLC0415 - see below
+
+        return observed_tree(path)  # with all wire formats: a third of the start of `show`
     reading = _Reading(path)
     reading.read()
     if reading.started is None and reading.walk.wrong is not None:

@@ -71,7 +71,7 @@ if TYPE_CHECKING:
         Tool as Tool,
     )
     from refold.engine.program.run import PlainRun as PlainRun, Run as Run
-    from refold.engine.runners.recording import Recording as Recording
+    from refold.engine.runners.recorded import Recording as Recording
     from refold.engine.secrets.redaction import Redaction as Redaction
     from refold.engine.session import Session as Session
     from refold.replay.audit.refolding import state as state, state_diff as state_diff
@@ -106,7 +106,7 @@ lazily(
             "CallContext ChildRunner Model ModelReply ModelRequest Policy Question Reference Tool"
         ),
         "engine.program.run": "PlainRun Run",
-        "engine.runners.recording": "Recording",
+        "engine.runners.recorded": "Recording",
         "engine.secrets.redaction": "Redaction",
         "engine.session": "Session",
         "replay.audit.refolding": "state state_diff",

@@ -31,7 +31,7 @@ from refold.engine.ports.ports import (
     SessionPort,
     Tool,
 )
-from refold.engine.runners.recording import Recording
+from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record as _record
 from refold.engine.runners.recording import record_async as _record_async
 from refold.options import Tools, checked, shown

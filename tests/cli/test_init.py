@@ -2,8 +2,17 @@
 
 import subprocess
 import sys
+from pathlib import Path
+
+from refold import record
 
 _HEAVY = ("attr", "click", "rich", "cattrs", "structlog", "refold.engine.errors")
+_TO_RUN = {
+    "refold.engine.kernel.kernel",
+    "refold.engine.recording.recorder",
+    "refold.engine.wire.apis",
+    "refold.replay.bulk.processes",
+}
 
 
 def _imported_by(code: str) -> set[str]:
@@ -18,6 +27,23 @@ def test_the_version_is_said_without_importing_what_is_heavy() -> None:
     imported = _imported_by("from refold.cli import main\nmain(['--version'])")
 
     assert not imported.intersection(_HEAVY)
+
+
+def test_what_only_reads_logs_loads_neither_the_kernel_nor_a_wire_format(tmp_path: Path) -> None:
+    """Their start is half as long; nor do they load what spreads replays over processes."""
+    log = str(record(lambda _run, value: value, 1, log=tmp_path / "a.jsonl").log)
+    calls = [["show", log], ["diff", log, log], ["ls", str(tmp_path)], ["verify", log]]
+    imported = _imported_by(
+        "from refold.cli import main\n"
+        f"for args in {calls!r}:\n"
+        "    try:\n"
+        "        main(args)\n"
+        "    except SystemExit as ended:\n"
+        "        assert not ended.code, args\n"
+    )
+
+    assert "refold.replay.compare.diff" in imported
+    assert not imported.intersection(_TO_RUN)
 
 
 def test_python_dash_m_is_the_same_command() -> None:

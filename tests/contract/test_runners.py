@@ -30,7 +30,8 @@ from refold.engine.runners import in_subprocess
 from refold.engine.runners.in_process import InProcess
 from refold.engine.runners.in_subprocess import InSubprocess
 from refold.engine.runners.on_ray import RayRunner
-from refold.engine.runners.recording import Recording, record
+from refold.engine.runners.recorded import Recording
+from refold.engine.runners.recording import record
 from refold.replay.audit.verify import verify
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import tool

@@ -27,7 +27,8 @@ from refold.engine.log import read_entries
 from refold.engine.models.scripted import FunctionModel, ScriptedModel
 from refold.engine.ports.clock import FixedClock
 from refold.engine.ports.ports import ModelReply, ModelRequest, Tool
-from refold.engine.runners.recording import Recording, record
+from refold.engine.runners.recorded import Recording
+from refold.engine.runners.recording import record
 from refold.engine.session import Session
 from refold.replay.difference.volatile import stable
 from refold.replay.explain.divergence import Divergence

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from refold.engine.ports.clock import FixedClock
-from refold.engine.runners.recording import Recording, record
+from refold.engine.runners.recorded import Recording
+from refold.engine.runners.recording import record
 from refold.programs import survey
 from refold.programs.survey import counts, merged, survey_package, survey_tools
 from refold.replay.audit.verify import verify

@@ -11,7 +11,8 @@ from typing import Any, Final
 import pytest
 
 from refold.engine.log.names import tree
-from refold.engine.runners.recording import Recording, record
+from refold.engine.runners.recorded import Recording
+from refold.engine.runners.recording import record
 from refold.replay.audit.verify import verify
 from refold.replay.partial.drift import drift
 from refold.replay.partial.sources import Sources

@@ -17,7 +17,8 @@ from typing import Any, Final
 import pytest
 
 from refold.engine.ports.clock import FixedClock
-from refold.engine.runners.recording import Recording, record
+from refold.engine.runners.recorded import Recording
+from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
 from tests.support import reexecute_logs
 from tests.support.trees import Latency, Node, random_tree, tools_with, tree_program

@@ -15,7 +15,8 @@ from refold.engine.events.outcome import Report
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import Run
-from refold.engine.runners.recording import Recording, record
+from refold.engine.runners.recorded import Recording
+from refold.engine.runners.recording import record
 from refold.tools.contract.tool_types import tool
 
 Step = tuple[Any, ...]

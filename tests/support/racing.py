@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from refold.engine.program.run import Run
-from refold.engine.runners.recording import Recording, record
+from refold.engine.runners.recorded import Recording
+from refold.engine.runners.recording import record
 from refold.replay.index.by_call import Book
 from refold.replay.what_if.stage import Stage
 from refold.tools.contract.tool_types import tool

@@ -34,7 +34,8 @@ from refold.engine.recording.recorder import Recorder
 from refold.engine.recording.run_request import RunRequest
 from refold.engine.recording.timers import Timers
 from refold.engine.runners.child_run import child_run_request, outcome_of_recorded
-from refold.engine.runners.recording import Recording, recording_of, root_request
+from refold.engine.runners.recorded import Recording
+from refold.engine.runners.recording import recording_of, root_request
 
 LATENCY_US_MAX: Final = 30_000
 

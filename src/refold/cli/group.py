@@ -9,6 +9,7 @@ until all of them exist.  What an error becomes is for `cli.output.exit_codes`. 
 import codecs
 import contextlib
 import difflib
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -99,7 +100,11 @@ class Commands(click.Group):
             return _help
         if cmd_name not in COMMANDS:
             return None
-        found: click.Command = import_module(_MODULES[cmd_name]).command
+        gc.disable()  # what imports make is no garbage
+        try:
+            found: click.Command = import_module(_MODULES[cmd_name]).command
+        finally:
+            gc.enable()
         return found
 
     def resolve_command(

@@ -29,7 +29,7 @@ from refold.engine.errors import (
 from refold.engine.events.limits import Limits
 from refold.engine.log import scan
 from refold.engine.ports.ports import Model, Program, Reference, SessionPort, Tool
-from refold.engine.runners.recording import Recording
+from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record as engine_record
 from refold.options import checked
 from refold.replay.audit.verify import verify

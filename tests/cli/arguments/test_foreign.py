@@ -1,396 +1,28 @@
-"""The command line over logs of watched commands: shown, replayed, forked, compared, refused."""
+"""Options of commands that run a command of another program: what needs one says so."""
 
-import json
-import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import jsonschema
 import pytest
 from click.testing import Result
-from syrupy.assertion import SnapshotAssertion
-
-from refold.cli.schema.documents import schema
-from refold.engine.runners.recording import record as record_program
-from refold.replay.observed.record import read_record
-from tests.support.traffic import Reply, Rule
-from tests.support.upstream import PLACEHOLDER_KEY, Upstream
-from tests.support.watched import record, result, says, system, talk, user
 
 Invoke = Callable[..., Result]
-
-SCRIPT = """
-import json, os, urllib.request
-
-SYSTEM = "You are the weather desk. Be brief."
-
-def ask(*messages):
-    body = json.dumps({"model": "gpt-5", "messages": messages}).encode()
-    url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
-    headers = {"content-type": "application/json", "authorization": "Bearer KEY"}
-    with urllib.request.urlopen(urllib.request.Request(url, body, headers)) as answer:
-        return json.load(answer)["choices"][0]["message"]
-
-messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": "Oslo?"}]
-while (said := ask(*messages)).get("tool_calls"):
-    messages.append(said)
-    for call in said["tool_calls"]:
-        city = json.loads(call["function"]["arguments"])["city"]
-        content = {"Oslo": "snow", "Rome": "sun"}[city]
-        messages.append({"role": "tool", "tool_call_id": call["id"], "content": content})
-print(said["content"])
-""".replace("KEY", PLACEHOLDER_KEY)
-
-TALK = talk(
-    system("You are the weather desk. Be brief."),
-    user("Oslo?"),
-    says("", ("c1", "weather", {"city": "Oslo"})),
-    result("c1", "snow"),
-    says("It snows."),
-)
-PRINTED = {"exit_code": 0, "stdout": "It snows.\n", "stdout_bytes": 10}
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Work in a folder with a script, its record, and another that asks otherwise."""
-    monkeypatch.chdir(tmp_path)
-    Path("agent.py").write_text(SCRIPT)
-    Path("other.py").write_text(SCRIPT.replace("Be brief.", "Be short."))
-    record(Path("a.jsonl"), TALK, output=PRINTED)
-    return tmp_path
-
-
-def checked(name: str, said: Result) -> Any:
-    """Return a document that is as its schema says."""
-    document = json.loads(said.stdout)
-    jsonschema.validate(document, schema(name))
-    return document
-
-
-def test_a_command_is_replayed_from_its_record(folder: Path, invoke: Invoke) -> None:
-    """What it prints is on standard output, what is said of it on standard error."""
-    said = invoke("replay", "a.jsonl", "--", sys.executable, "agent.py")
-
-    assert said.exit_code == 0, said.output
-    assert "identical: 2 of 2 recorded requests served, in 1 conversation" in said.stderr
-    assert "guarantee: matched" in said.stderr
-    assert folder.joinpath("a.jsonl").exists()
-
-
-def test_a_changed_prompt_is_told_with_its_conversation(
-    folder: Path, invoke: Invoke, snapshot: SnapshotAssertion
-) -> None:
-    """The text that people get."""
-    said = invoke("replay", "a.jsonl", "--", sys.executable, "other.py")
-
-    told = said.stderr[said.stderr.index("2 differences") :]
-    assert said.exit_code == 1
-    assert told.replace(str(folder), "") == snapshot
-
-
-def test_the_document_of_a_replay_is_as_its_schema_says(folder: Path, invoke: Invoke) -> None:
-    """Identical, diverged, and with what was ignored."""
-    del folder
-    command = ("--", sys.executable)
-    same = checked("replay-command", invoke("replay", "a.jsonl", "--json", *command, "agent.py"))
-    other = checked("replay-command", invoke("replay", "a.jsonl", "--json", *command, "other.py"))
-    rule = ("--volatile-text", "Be (brief|short)")
-    ignored = invoke("replay", "a.jsonl", "--json", *rule, *command, "other.py")
-
-    assert (same["identical"], other["identical"]) == (True, False)
-    assert other["divergences"][0]["category"] == "args_changed"
-    document = checked("replay-command", ignored)
-    assert document["identical"]
-    assert document["ignored_count"] == 2
-    assert document["ignored"][0]["rule"] == "Be (brief|short)"
-    assert document["rules"] == {"volatile_texts": ["Be (brief|short)"]}
-
-
-@pytest.mark.parametrize(
-    ("option", "refused"),
-    [
-        (("--timeout", "5"), "--timeout is not for -- COMMAND"),
-        (("--junit", "r.xml"), "--junit is not for -- COMMAND"),
-        (("--program", "a:b"), "--program is not for -- COMMAND"),
-        (("--model", "live"), "--model is not for -- COMMAND"),
-    ],
-)
-def test_no_option_is_without_effect(
-    option: tuple[str, ...], refused: str, folder: Path, invoke: Invoke
-) -> None:
-    """What a command's replay does not do is refused before it begins."""
-    said = invoke("replay", "a.jsonl", *option, "--", sys.executable, "agent.py")
-
-    assert (said.exit_code, said.stdout) == (2, "")
-    assert refused in said.stderr
-    assert not folder.joinpath("r.xml").exists()
 
 
 @pytest.mark.parametrize("option", [("--on-miss", "live"), ("--into", "b.jsonl")])
 def test_what_is_for_commands_needs_one(
-    option: tuple[str, ...], folder: Path, invoke: Invoke
+    option: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    invoke: Invoke,
 ) -> None:
     """A `--` was forgotten."""
+    monkeypatch.chdir(tmp_path)
     said = invoke("replay", "a.jsonl", *option)
 
     assert said.exit_code == 2
     assert f"{option[0]} is for -- COMMAND, and there is none" in said.stderr
-    assert not folder.joinpath("b.jsonl").exists()
-
-
-def test_all_differences_are_told_on_request(folder: Path, invoke: Invoke) -> None:
-    """Eight are enough otherwise."""
-    del folder
-    talks = [talk(system(f"Desk {n}."), user("Oslo?"), says("Yes.")) for n in range(10)]
-    record(Path("many.jsonl"), [one for each in talks for one in each])
-    command = ("--", sys.executable, "-c", "")
-
-    few = invoke("replay", "many.jsonl", *command).stderr
-    every = invoke("replay", "many.jsonl", "--all", *command).stderr
-
-    assert "--all shows each" in few
-    assert "more" not in every
-    assert every.count("where  ") == few.count("where  ") + int(re.findall(r"(\d+) more", few)[0])
-
-
-@pytest.mark.parametrize(
-    ("edit", "printed", "live"),
-    [("0/1#1=No idea.", "No idea.", 0), ('0/1#2={"city":"Rome"}', "The sun shines.", 1)],
-)
-def test_a_fork_goes_on_live_from_an_edited_answer(
-    edit: str, printed: str, live: int, folder: Path, invoke: Invoke
-) -> None:
-    """An answer's text; a tool call's arguments, after which a model is asked."""
-    rule = Rule(name="sun", when={"results": ["sun"]}, then=Reply(text="The sun shines."))
-    with Upstream([rule]) as upstream:
-        words = ["fork", "a.jsonl", "--set", edit, "--into", "f.jsonl", "--json"]
-        words += ["--upstream", upstream.openai_url, "--", sys.executable, "agent.py"]
-        said = invoke(*words)
-
-    document = checked("fork", said)
-    assert said.exit_code == 0, said.output
-    assert document["output"]["stdout"] == f"{printed}\n"
-    assert len(upstream.received) == live
-    assert (document["origin"], document["at"]) == ("a.jsonl", 4)
-    assert invoke("verify", "f.jsonl").exit_code == 0
-    assert "forked at entry 4" in invoke("ls", ".", "--tree").stdout
-    again = invoke("replay", folder / "f.jsonl", "--", sys.executable, "agent.py")
-    assert again.exit_code == 0, again.output
-
-
-def test_a_fork_goes_on_with_another_model(folder: Path, invoke: Invoke) -> None:
-    """By the same API, from the entry on; the command still names its own, in a replay, too."""
-    rule = Rule(name="snow", when={"results": ["snow"]}, then=Reply(text="Snow, says another."))
-    command = ["--", sys.executable, "agent.py"]
-    with Upstream([rule]) as upstream:
-        words = ["fork", "a.jsonl", "--at", "5", "--model", "gpt-5-mini", "--into", "f.jsonl"]
-        said = invoke(*words, "--json", "--upstream", upstream.openai_url, *command)
-        (received,) = upstream.received
-
-    document = checked("fork", said)
-    assert said.exit_code == 0, said.output
-    assert document["output"]["stdout"] == "Snow, says another.\n"
-    assert received.body["model"] == "gpt-5-mini"
-    asked = [turn.asked for turn in read_record(folder / "f.jsonl").turns]
-    assert [each.model for each in asked] == ["gpt-5", "gpt-5-mini"]
-    again = invoke("replay", folder / "f.jsonl", *command)
-    assert again.exit_code == 0, again.output
-    for wrong in ("live", "stub"):
-        assert invoke("fork", "a.jsonl", "--at", "5", "--model", wrong, *command).exit_code == 2
-
-
-def test_a_fork_of_a_changed_command_says_so(folder: Path, invoke: Invoke) -> None:
-    """What is kept before the entry was asked otherwise."""
-    del folder
-    words = ("--", sys.executable, "-c", "print('nothing asked')")
-
-    said = invoke("fork", "a.jsonl", "--at", "5", "--into", "f.jsonl", *words)
-
-    assert said.exit_code == 1
-    assert "up to entry 5, the command asks otherwise than it did\n" in said.stderr
-    assert "> request 1 (gpt-5)\n" in said.stderr
-
-
-@pytest.mark.parametrize("option", ["--program", "--session"])
-def test_a_fork_takes_no_program_with_a_command(option: str, folder: Path, invoke: Invoke) -> None:
-    """One or the other is run."""
-    del folder
-
-    said = invoke("fork", "a.jsonl", "--at", "5", option, "x.py:x", "--", "true")
-
-    assert said.exit_code == 2
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("replay", "a.jsonl"),
-        ("replay", "a.jsonl", "--program", "agent.py:x"),
-        ("drift", "a.jsonl"),
-        ("fork", "a.jsonl", "--at", "1"),
-        ("explore", "a.jsonl"),
-        ("sensitivity", "a.jsonl"),
-        ("resume", "a.jsonl"),
-    ],
-)
-def test_what_runs_programs_says_how_to_run_the_command(
-    words: tuple[str, ...], folder: Path, invoke: Invoke
-) -> None:
-    """The line to type is in the refusal; the log's end does not hide it."""
-    lines = (folder / "a.jsonl").read_bytes().splitlines(keepends=True)
-    if words[0] == "resume":  # else it says that the log is sealed
-        (folder / "a.jsonl").write_bytes(b"".join(lines[:-1]))
-
-    said = invoke(*words)
-
-    assert said.exit_code == 2
-    assert "refold replay a.jsonl -- COMMAND" in said.stderr
-
-
-def test_a_command_refuses_a_programs_log(folder: Path, invoke: Invoke) -> None:
-    """There is nothing to match."""
-    record_program(_nothing, log=folder / "p.jsonl")
-
-    said = invoke("replay", "p.jsonl", "--", "true")
-
-    assert said.exit_code == 2
-    assert "without a command" in said.stderr
-
-
-async def _nothing(_run: object, _input: object) -> None:
-    """Do nothing."""
-
-
-def test_many_logs_list_it_as_one_that_needs_its_command(folder: Path, invoke: Invoke) -> None:
-    """And re-execute the others."""
-    record_program(_nothing, log=folder / "p.jsonl")
-
-    said = invoke(
-        "replay", ".", "--program", "_nothing=tests.cli.arguments.test_foreign:_nothing", "--json"
-    )
-
-    found = {row["log"]: row["result"] for row in checked("replays", said)["logs"]}
-    assert found == {"a.jsonl": "command needed", "p.jsonl": "identical"}
-
-
-def test_it_is_shown_as_a_tree_that_names_its_guarantee(
-    folder: Path, invoke: Invoke, snapshot: SnapshotAssertion
-) -> None:
-    """Conversations below the command; and as its schema says."""
-    del folder
-    shown = invoke("show", "a.jsonl").stdout
-
-    assert "guarantee: matched" in shown
-    assert "└─ completed You are the weather desk. Be brief." in shown
-    assert "2 requests, 30 tokens, cost \u2013; tools: weather \u00d71" in shown
-    document = checked("show", invoke("show", "a.jsonl", "--json"))
-    assert (document["guarantee"], document["children"][0]["requests"]) == ("matched", 2)
-    lines = invoke("show", "a.jsonl", "--events").stdout.splitlines()
-    assert [re.sub(r"^ +\d+ +[\d.]+ +", "", line) for line in lines[2:]] == snapshot
-
-
-def test_ls_says_that_it_is_matched(folder: Path, invoke: Invoke) -> None:
-    """And its document, too."""
-    del folder
-
-    assert " · matched · " in invoke("ls", ".").stdout
-    assert checked("ls", invoke("ls", ".", "--json"))["runs"][0]["guarantee"] == "matched"
-
-
-def test_one_without_an_end_is_shown_without_advice_to_resume(folder: Path, invoke: Invoke) -> None:
-    """For nobody can."""
-    log = folder / "a.jsonl"
-    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-2]))
-
-    said = invoke("show", "a.jsonl")
-
-    assert said.exit_code == 0
-    assert "resume" not in said.output
-
-
-def test_other_commands_read_it_as_any_log(folder: Path, invoke: Invoke) -> None:
-    """State, causes, tail, pack, recover, diff with itself."""
-    del folder
-
-    for words in (["state"], ["why"], ["tail"], ["recover"], ["verify"]):
-        more = ["4"] if words == ["why"] else []
-        assert invoke(*words, "a.jsonl", *more).exit_code == 0, words
-    assert invoke("pack", "a.jsonl", "-o", "a.refold").exit_code == 0
-    assert "guarantee: matched" in invoke("show", "a.refold").stdout
-    assert invoke("diff", "a.jsonl", "a.refold").exit_code == 0
-    other = invoke("replay", "a.refold", "--", sys.executable, "other.py").stderr
-    assert "(entry 2 of a.refold:a.jsonl)" in other
-    packed = invoke("replay", "a.refold")
-    assert "refold replay a.refold -- COMMAND" in packed.stderr
-
-
-@pytest.mark.parametrize(
-    ("change", "code"),
-    [("cut", 3), ("torn", 3), ("edited", 3), ("swapped", 3), ("wire edited", 3)],
-)
-def test_damage_is_found_wherever_it_is(
-    change: str, code: int, folder: Path, invoke: Invoke
-) -> None:
-    """Also in the wire, which no digest covers: the chain does."""
-    log = folder / "a.jsonl"
-    lines = log.read_bytes().splitlines(keepends=True)
-    match change:
-        case "cut":
-            lines = lines[:-1]
-        case "torn":
-            lines[-1] = lines[-1][:-9]
-        case "edited":
-            lines = [line.replace(b"It snows", b"It rains") for line in lines]
-        case "swapped":
-            lines[3], lines[4] = lines[4], lines[3]
-        case _:
-            at = next(at for at, line in enumerate(lines) if b"x-refold.wire" in line)
-            lines[at] = lines[at].replace(b'"at_ms":[0]', b'"at_ms":[1]')
-    log.write_bytes(b"".join(lines))
-
-    assert invoke("verify", "a.jsonl").exit_code == code
-
-
-def test_kinds_stand_in_one_column(folder: Path, invoke: Invoke) -> None:
-    """Wide enough for `x-refold.conversation`, of all entries and of the last ones."""
-    del folder
-
-    for words in (["show", "--events"], ["tail"]):
-        _guarantee, heading, *lines = invoke(*words, "a.jsonl").stdout.splitlines()
-        kind, what = heading.index("kind"), heading.index("what")
-        assert {line[what - 1] for line in lines} == {" "}, words
-        assert "x-refold.conversation" in {line[kind : what - 1].strip() for line in lines}
-
-
-def test_nobody_limits_a_command(folder: Path, invoke: Invoke) -> None:
-    """So nothing is said to be left, as it is of a program."""
-    del folder
-
-    lines = invoke("state", "a.jsonl").stdout.splitlines()
-
-    assert not [line for line in lines if line.startswith("  left")]
-    assert "  model      2 requests, 30 tokens" in lines
-
-
-def test_tokens_of_a_conversation_are_said_to_be_those_of_all_below(
-    folder: Path, invoke: Invoke
-) -> None:
-    """With all details, too."""
-    del folder
-    calls = says("", ("c", "delegate_to_digger", {"brief": "Dig here"}))
-    record(
-        Path("b.jsonl"),
-        [*talk(system("Lead"), user("Go"), calls), *talk(user("Dig here"), says("dug"))],
-    )
-
-    for words in (["show", "b.jsonl"], ["show", "b.jsonl", "--details"]):
-        shown = invoke(*words).stdout
-        assert shown.count("1 request, 30 tokens, cost \u2013 with all below") == 1, shown
-        assert shown.count("of these its own: 15 tokens") == 1
-        assert shown.count("with all below") == 1
+    assert not tmp_path.joinpath("b.jsonl").exists()
 
 
 def test_help_says_what_needs_a_command(invoke: Invoke) -> None:
@@ -400,30 +32,20 @@ def test_help_says_what_needs_a_command(invoke: Invoke) -> None:
         assert words.count("With -- COMMAND: ") == count, name
 
 
-def test_a_fork_ignores_what_is_another_each_time(folder: Path, invoke: Invoke) -> None:
-    """What is kept of the record is matched by the rules that are given, which the new log has."""
-    del folder
-    words = ["fork", "a.jsonl", "--at", "-1", "--into", "f.jsonl", "--json"]
-    command = ["--", sys.executable, "other.py"]
-
-    said = invoke(*words, "--volatile-text", "Be (brief|short)", *command)
-
-    assert said.exit_code == 0, said.output
-    assert checked("fork", said)["output"]["stdout"] == "It snows.\n"
-    first = json.loads(Path("f.jsonl").read_bytes().splitlines()[0])
-    assert first["data"]["rules"]["volatile_texts"] == ["Be (brief|short)"]
-
-
 @pytest.mark.parametrize(
     "option",
     [("--volatile", "model:*/x"), ("--volatile-text", "x"), ("--upstream", "http://127.0.0.1:1")],
 )
 def test_what_a_fork_has_for_commands_needs_one(
-    option: tuple[str, ...], folder: Path, invoke: Invoke
+    option: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    invoke: Invoke,
 ) -> None:
     """A `--` was forgotten."""
+    monkeypatch.chdir(tmp_path)
     said = invoke("fork", "a.jsonl", "--at", "1", *option)
 
     assert said.exit_code == 2
     assert f"{option[0]} is for -- COMMAND, and there is none" in said.stderr
-    assert not folder.joinpath("runs").exists()
+    assert not tmp_path.joinpath("runs").exists()

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 from click.testing import Result
 
-from refold.cli.commands.replay_many import programs_of
+from refold.cli.arguments.loading import programs_of
 from refold.cli.schema.documents import schema
 from refold.engine.errors import UsageError
 from refold.engine.log.pack import pack

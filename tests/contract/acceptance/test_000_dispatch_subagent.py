@@ -18,7 +18,8 @@ from refold.engine.log import read_entries
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.ports.ports import Program
 from refold.engine.program.run import PlainRun, Run
-from refold.engine.runners.recording import Recording, record
+from refold.engine.runners.recorded import Recording
+from refold.engine.runners.recording import record
 from refold.engine.session import SCHEMA_VERSION, Session, Snapshot, ToolInvoked
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.agents.prompts import (

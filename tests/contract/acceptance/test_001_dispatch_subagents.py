@@ -16,7 +16,8 @@ from refold.engine.models.scripted import FunctionModel, ScriptedModel
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import ModelReply, ModelRequest, Reference
 from refold.engine.program.run import Run
-from refold.engine.runners.recording import Recording, record
+from refold.engine.runners.recorded import Recording
+from refold.engine.runners.recording import record
 from refold.engine.session import Session, ToolInvoked, append_all
 from refold.replay.reexecute.reexecute import reexecute
 from refold.replay.resume.resume import resume

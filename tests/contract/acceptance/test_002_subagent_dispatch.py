@@ -15,7 +15,8 @@ from refold.engine.events.limits import Limits
 from refold.engine.log import read_entries
 from refold.engine.models.scripted import Reply, ScriptedModel
 from refold.engine.ports.ports import Tool
-from refold.engine.runners.recording import Recording, record
+from refold.engine.runners.recorded import Recording
+from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.agents.agent_files import AgentDef, load_agent
 from refold.tools.agents.agent_loader import AgentLoader

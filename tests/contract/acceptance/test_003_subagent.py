@@ -21,7 +21,8 @@ from refold.engine.log import read_entries
 from refold.engine.models.scripted import ScriptedModel
 from refold.engine.ports.clock import FixedClock
 from refold.engine.ports.ports import ChildRunner, Model, Policy
-from refold.engine.runners.recording import Recording, record
+from refold.engine.runners.recorded import Recording
+from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import tool
 from refold.tools.delegation.subagent import KEYS, subagent_tool

@@ -15,7 +15,8 @@ from refold.engine.log import read_entries
 from refold.engine.models.scripted import FunctionModel, Reply, ScriptedModel
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import Model, ModelReply, ModelRequest, Tool
-from refold.engine.runners.recording import Recording, record
+from refold.engine.runners.recorded import Recording
+from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.agents.profiles import (
     FALLBACK_PROMPT,

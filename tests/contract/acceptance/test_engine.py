@@ -19,7 +19,8 @@ from refold.engine.models.scripted import Reply, ScriptedModel
 from refold.engine.ports.clock import FixedClock
 from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import Run
-from refold.engine.runners.recording import Recording, record
+from refold.engine.runners.recorded import Recording
+from refold.engine.runners.recording import record
 from refold.engine.session import Session, append_all
 from refold.replay.audit.refolding import refold_log, refolded, state
 from refold.replay.audit.verify import verify

@@ -17,7 +17,8 @@ from refold.engine.errors import NotCanonical, ToolError, ToolUnknown, UsageErro
 from refold.engine.log import read_entries
 from refold.engine.loop import loop
 from refold.engine.program.run import PlainRun, Run
-from refold.engine.runners.recording import Recording, record
+from refold.engine.runners.recorded import Recording
+from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
 from tests.support.steps import fetch, search
 

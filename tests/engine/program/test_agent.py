@@ -16,7 +16,8 @@ from refold.engine.models.scripted import FunctionModel, Reply, ScriptedModel
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import ModelRequest, Tool
 from refold.engine.program.agent import AgentInput, read_input, report_of
-from refold.engine.runners.recording import Recording, record
+from refold.engine.runners.recorded import Recording
+from refold.engine.runners.recording import record
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import tool
 

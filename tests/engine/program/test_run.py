@@ -20,7 +20,8 @@ from refold.engine.ports.clock import FixedClock
 from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import ToolDefinition
 from refold.engine.program.run import PlainRun, Run, current_run
-from refold.engine.runners.recording import Recording, record
+from refold.engine.runners.recorded import Recording
+from refold.engine.runners.recording import record
 from refold.replay.audit.verify import verify
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import DelegationTool, tool

@@ -28,7 +28,8 @@ from refold.engine.ports.delegation import Delegation
 from refold.engine.ports.ports import CallContext, ModelReply, ModelRequest, Tool
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.recording.recorder import unset_hits
-from refold.engine.runners.recording import Recording, record
+from refold.engine.runners.recorded import Recording
+from refold.engine.runners.recording import record
 from refold.engine.secrets.redaction import Redaction
 from refold.engine.state import Fold
 from refold.replay.audit.refolding import refold_log

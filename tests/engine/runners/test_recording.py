@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from refold.engine.errors import LogExists, NotCanonical, RecordingRefused, UsageError
-from refold.engine.events.outcome import Artifact, Report
 from refold.engine.log import read_entries
 from refold.engine.log.writer import SystemDisk
 from refold.engine.ports.clock import FixedClock
@@ -20,7 +19,6 @@ from refold.engine.ports.ports import Durability
 from refold.engine.ports.programs import load_program
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import in_thread, record, record_async
-from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import tool
 from tests.support.steps import recorded
 
@@ -28,17 +26,6 @@ from tests.support.steps import recorded
 async def echoes(run: Run, value: Any) -> Any:
     run.annotate("uuid", run.uuid())
     return value
-
-
-def test_a_recording_tells_what_became_of_it(tmp_path: Path) -> None:
-    """Status, output, and where its log stands."""
-    recording = record(echoes, {"x": 1}, log=tmp_path / "a.jsonl", seed=1)
-    last = list(read_entries(recording.log))[-1]
-
-    assert (recording.status, recording.reason, recording.ok) == ("completed", "done", True)
-    assert (recording.output, recording.error) == ({"x": 1}, None)
-    assert (recording.head, recording.entries) == (last.hash, last.seq + 1)
-    assert recording.data_digest == last.data["data_digest"]
 
 
 def test_without_a_seed_no_two_runs_draw_the_same(tmp_path: Path) -> None:
@@ -66,19 +53,6 @@ def test_how_sure_a_log_is_follows_what_record_is_told(
 
     assert counts[0] == 0
     assert 0 < counts[1] < counts[2]
-
-
-def test_a_report_is_a_root_programs_too(tmp_path: Path) -> None:
-    """Summary and artifacts beside the output."""
-
-    async def program(_run: Run, _input: Any) -> Report:
-        return Report(summary="s", output=1, artifacts=(Artifact(kind="note", value="v"),))
-
-    recording = record(program, log=tmp_path / "a.jsonl")
-
-    assert (recording.summary, recording.output) == ("s", 1)
-    assert recording.artifacts == (Artifact(kind="note", value="v"),)
-    assert reexecute(recording.log, program).identical
 
 
 def test_one_seed_and_a_fixed_clock_give_one_data_digest(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from refold.engine.log import LogWriter
 from refold.engine.log.names import child_path
 from refold.engine.ports.ports import ChildRequest, Question, Suspended
 from refold.engine.runners.in_process import InProcess
-from refold.engine.runners.recording import Recording
+from refold.engine.runners.recorded import Recording
 from refold.replay.resume.open_ends import open_ends
 from tests.support import resumable
 from tests.support import resumable_session as sessions

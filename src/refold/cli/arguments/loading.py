@@ -7,7 +7,7 @@ come with is `programs.shipped`'s.  Rules: CONTRACT.md §14.9.
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,10 +15,13 @@ import click
 
 from refold.engine.errors import ToolRefused, UsageError
 from refold.engine.ports.ports import Tool
-from refold.engine.ports.programs import load, reference_from
+from refold.engine.ports.programs import load, program_name, reference_from
 
 if TYPE_CHECKING:
     from refold.engine.session import Session
+
+_PROGRAM: Final = re.compile(r"([^\s=/:]+)=(.+)", re.DOTALL)
+"""NAME=MODULE:NAME."""
 
 
 def import_from_here(named: str | None, *more: str | None) -> None:
@@ -35,6 +38,26 @@ def import_from_here(named: str | None, *more: str | None) -> None:
 def joined(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> str:
     """Return as one text what an option that may come several times was given."""
     return ",".join(given)
+
+
+def programs_of(given: Sequence[str]) -> dict[str, str]:
+    """Return programs by the name that a log shows: `NAME=…` says it, else it is their own.
+
+    Raises:
+        UsageError: two of them go by one name.
+    """
+    programs: dict[str, str] = {}
+    for text in given:
+        found = _PROGRAM.fullmatch(text)
+        name, program = found.groups() if found else (program_name(text), text)
+        if programs.setdefault(name, program) != program:
+            raise UsageError(f"--program: two go by the name {name}; say which log's: NAME={text}")
+    return programs
+
+
+def is_plain(given: Sequence[str]) -> bool:
+    """Return whether one program was given, without a name."""
+    return len(given) == 1 and not _PROGRAM.fullmatch(given[0])
 
 
 def load_tools(text: str) -> tuple[Tool, ...]:

@@ -29,7 +29,8 @@ from refold.cli.output.trees import print_tree
 from refold.engine.errors import LogExists
 from refold.engine.log.names import SUFFIX, check_root, children, default_path
 from refold.engine.ports.clock import FixedClock
-from refold.engine.runners.recording import Recording, record
+from refold.engine.runners.recorded import Recording
+from refold.engine.runners.recording import record
 from refold.programs.survey import PARTS, SKIPPED, TESTS, survey_tools
 from refold.replay.audit.verify import Verification, verify
 from refold.replay.compare.diff import LogDiff, diff

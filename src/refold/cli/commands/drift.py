@@ -10,7 +10,6 @@ from refold.cli.arguments.live import LiveOptions, live_of, live_options, pair
 from refold.cli.arguments.loading import session_option
 from refold.cli.arguments.logs import LOG, OpenedLog, file_option, json_option, opened_log, started
 from refold.cli.arguments.rehearsals import program_option
-from refold.cli.commands import replay_many
 from refold.cli.output import output
 from refold.cli.output.exit_codes import DIFFERS, FINE, MISSING
 from refold.cli.output.pages import page
@@ -103,7 +102,7 @@ def drifted(
 def tell(report: DriftReport, log: OpenedLog, *, junit: Path | None, as_json: bool) -> int:
     """Print a report, write it for a CI service, and return its exit code."""
     if junit is not None:
-        replay_many.write_xml(junit_xml([report.junit()]), junit)
+        junit.write_bytes(junit_xml([report.junit()]))
     if as_json:
         output.document(report.as_json() | {"log": output.shown_path(log.given)})
     else:

@@ -12,7 +12,6 @@ from refold.api import fork
 from refold.cli.arguments.foreign import (
     WithCommand,
     command_given,
-    fork_foreign,
     fork_options,
     rules_of,
 )
@@ -106,6 +105,8 @@ def command(
                 "--volatile-text say it all"
             )
         rules = rules_of(volatile, volatile_texts)
+        from refold.cli.commands.foreign_runs import fork_foreign  # noqa: PLC0415 - wire formats
+
         return fork_foreign(
             log, foreign, at=at, edits=edits_of(edits), into=into, upstreams=upstreams,
             rules=rules, profile=profile, as_json=as_json,

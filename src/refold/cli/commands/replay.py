@@ -17,12 +17,17 @@ from refold.cli.arguments.foreign import (
     WithCommand,
     command_given,
     refuse_others,
-    replay_foreign,
     replay_options,
     rules_of,
 )
 from refold.cli.arguments.live import is_all_recorded, live_of, live_options, modes_and_tools
-from refold.cli.arguments.loading import import_from_here, load_tools, session_option
+from refold.cli.arguments.loading import (
+    import_from_here,
+    is_plain,
+    load_tools,
+    programs_of,
+    session_option,
+)
 from refold.cli.arguments.logs import (
     LOG,
     OpenedLog,
@@ -33,7 +38,6 @@ from refold.cli.arguments.logs import (
     started,
 )
 from refold.cli.arguments.rehearsals import replayed
-from refold.cli.commands import replay_many
 from refold.cli.commands.drift import drifted, tell
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FINE, USAGE
@@ -154,6 +158,8 @@ def command(
     if foreign is not None:
         if len(logs) != 1:
             raise click.UsageError("one log at a time with -- COMMAND")
+        from refold.cli.commands.foreign_runs import replay_foreign  # noqa: PLC0415 - wire formats
+
         rules = rules_of(volatile, volatile_texts)
         passed: dict[str, Any] = {"on_miss": on_miss, "pace": pace, "into": into}
         passed |= {"upstreams": upstreams, "profile": profile, "output": printed or ""}
@@ -184,6 +190,8 @@ def command(
             "--tripwire is for the replay of one log: name one, without --junit, --timeout and "
             "--executor"
         )
+    from refold.cli.commands import replay_many  # noqa: PLC0415 - one log needs no processes
+
     report = replay_many.replay_many(
         logs,
         programs=_by_name(programs, logs),
@@ -281,17 +289,17 @@ def _describe_findings(seen: Watched | None) -> None:
 
 def _by_name(programs: Sequence[str], logs: Sequence[Path]) -> dict[str, str]:
     """Return programs by the names of their logs; one alone for one log is meant whatever it is."""
-    if len(logs) == 1 and logs[0].is_file() and replay_many.is_plain(programs):
+    if len(logs) == 1 and logs[0].is_file() and is_plain(programs):
         with contextlib.suppress(RefoldError), opened_log(logs[0]) as log:
             return {started(log.path).program: programs[0]}
-    return replay_many.programs_of(programs)
+    return programs_of(programs)
 
 
 def _named(programs: Sequence[str], log: OpenedLog) -> str | None:
     """Return the program that was named for this log: one alone is meant whatever its name."""
-    if replay_many.is_plain(programs):
+    if is_plain(programs):
         return programs[0]
-    return replay_many.programs_of(programs).get(started(log.path).program) if programs else None
+    return programs_of(programs).get(started(log.path).program) if programs else None
 
 
 def _refuse_damage(log: OpenedLog) -> None:

@@ -5,7 +5,6 @@ Rules: CONTRACT.md §14.13.
 """
 
 import contextlib
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -16,15 +15,11 @@ from refold.cli.arguments.logs import OpenedLog
 from refold.cli.arguments.rehearsals import replayed
 from refold.cli.output import output, words
 from refold.cli.output.exit_codes import DAMAGED, DIFFERS, FAULT, FINE, USAGE
-from refold.engine.errors import UsageError
 from refold.engine.ports.ports import Reference
-from refold.engine.ports.programs import load_program, program_name
+from refold.engine.ports.programs import load_program
 from refold.replay.bulk.bulk import Execute, find_logs, program_for, replay_logs, replay_row
 from refold.replay.bulk.report import BulkReport, LogResult
 from refold.replay.explain.junit import junit_xml
-
-_NAMED: Final = re.compile(r"([^\s=/:]+)=(.+)", re.DOTALL)
-"""NAME=MODULE:NAME."""
 
 _CODES: Final = (
     (DAMAGED, ("damaged",)),
@@ -45,26 +40,6 @@ _NAMED_MAX: Final = 3
 _LEFT_OUT_SHOWN: Final = 3
 """Logs of which is said what was not compared, unless all are asked for."""
 """Logs named above what is said of all of them; the table has the rest."""
-
-
-def programs_of(given: Sequence[str]) -> dict[str, str]:
-    """Return programs by the name that a log shows: `NAME=…` says it, else it is their own.
-
-    Raises:
-        UsageError: two of them go by one name.
-    """
-    programs: dict[str, str] = {}
-    for text in given:
-        found = _NAMED.fullmatch(text)
-        name, program = found.groups() if found else (program_name(text), text)
-        if programs.setdefault(name, program) != program:
-            raise UsageError(f"--program: two go by the name {name}; say which log's: NAME={text}")
-    return programs
-
-
-def is_plain(given: Sequence[str]) -> bool:
-    """Return whether one program was given, without a name."""
-    return len(given) == 1 and not _NAMED.fullmatch(given[0])
 
 
 def replay_many(
@@ -225,16 +200,7 @@ def write_junit(report: BulkReport, path: Path) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    write_xml(junit_xml([report.suite()]), path)
-
-
-def write_xml(document: bytes, path: Path) -> None:
-    """Write a document for a CI service; what was there is replaced.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    path.write_bytes(document)
+    path.write_bytes(junit_xml([report.suite()]))
 
 
 def tell_printed(report: BulkReport) -> None:

@@ -42,7 +42,7 @@ from refold.engine.log import scan
 from refold.engine.log.names import PACKED_SUFFIX
 from refold.engine.ports.ports import Model, Tool
 from refold.engine.ports.programs import names_shipped
-from refold.engine.runners.recording import Recording
+from refold.engine.runners.recorded import Recording
 from refold.programs.shipped import tools_of
 from refold.replay.index.guarantee import refuse_observed
 from refold.replay.resume.open_ends import OpenEnds

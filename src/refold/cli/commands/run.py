@@ -17,7 +17,8 @@ from refold.cli.output.recorded import describe, document_of
 from refold.engine.encoding.canonical import Json
 from refold.engine.events.limits import Limits
 from refold.engine.ports.ports import Question
-from refold.engine.runners.recording import Recording, record
+from refold.engine.runners.recorded import Recording
+from refold.engine.runners.recording import record
 from refold.engine.secrets.redaction import narrowed
 from refold.tools.agents.agent_files import NAMEABLE_TOOLS
 from refold.tools.configuration.config import load_config

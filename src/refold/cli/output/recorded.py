@@ -4,7 +4,7 @@ from typing import Any
 
 from refold.cli.output import output, words
 from refold.cli.output.entries import compact
-from refold.engine.runners.recording import Recording
+from refold.engine.runners.recorded import Recording
 
 
 def document_of(recording: Recording) -> dict[str, Any]:

@@ -38,7 +38,7 @@ from refold.cli.schema.envelope import delegation_schema
 from refold.cli.schema.events import Schema, entry_schema, plain, record
 from refold.engine.events.outcome import Usage
 from refold.engine.log.damage import Damage
-from refold.engine.runners.recording import Recording
+from refold.engine.runners.recorded import Recording
 from refold.replay.audit.verify import LogReport, Verification
 from refold.replay.bulk.report import BulkReport
 from refold.replay.compare.log_diff import LogDiff
