@@ -14,6 +14,7 @@ from typing import Any, Final
 import attrs
 
 from refold.engine.errors import LogError
+from refold.engine.events.call_key import scope_of
 from refold.engine.events.events import COMPLETES, REQUEST_KINDS
 from refold.engine.log import Entry, read_entries
 from refold.engine.log.blobs import is_marked
@@ -129,7 +130,7 @@ def read_lane(
         if is_marked(entry.line):
             blobs.update((name.decode(), int(size)) for name, size in _BLOB.findall(entry.line))
         call = entry.call or ""
-        scope = sys.intern(call.partition("#")[0])
+        scope = sys.intern(scope_of(call))
         scopes.append(scope)
         lane = lanes.get(None) or lanes.get(scope)
         if lane is None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import attrs
 
+from refold.engine.events.call_key import scope_of
 from refold.engine.log import Entry
 from refold.engine.state import Fold, RunState, state_json
 from refold.engine.state.rules import Talk
@@ -35,7 +36,7 @@ def changes(entries: Iterable[Entry]) -> Iterator[list[list[Any]]]:
         found = [each for name in after for each in _member(name, before, after)]
         if entry.kind in _OF_CHILDREN:
             found += _children(children, fold.children)
-        scope = (entry.call or "").partition("#")[0]
+        scope = scope_of(entry.call or "")
         if entry.kind in _OF_TALKS and scope in fold.talks:
             found += _talk(talks.setdefault(scope, _Known(len(talks))), scope, fold.talks[scope])
         before = after

@@ -1,5 +1,7 @@
 """Limits only narrow, and nonsense is none (CONTRACT.md §8)."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -22,6 +24,14 @@ def caps(limits: Limits) -> list[float]:
     """Return all caps, no cap as infinity."""
     found = (getattr(limits, name) for name in NAMES)
     return [float("inf") if cap is None else cap for cap in found]
+
+
+def test_the_contract_names_every_limit() -> None:
+    """§8: who adds a cap says there what it caps."""
+    contract = (Path(__file__).parents[3] / "CONTRACT.md").read_text(encoding="utf-8")
+    section = contract.partition("\n## §8 ")[2].partition("\n**§8.1 ")[0]
+
+    assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == NAMES
 
 
 @settings(deadline=None)

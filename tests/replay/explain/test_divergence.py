@@ -55,6 +55,16 @@ def test_every_category_has_a_change_here() -> None:
     assert set(HEADLINES) == set(CHANGES) | ELSEWHERE
 
 
+def test_the_contract_says_what_each_category_means() -> None:
+    """§12.4: in the words that a report begins with; of a result, more of them."""
+    contract = (Path(__file__).parents[3] / "CONTRACT.md").read_text(encoding="utf-8")
+    section = contract.partition("**§12.4 ")[2].partition("**§12.5 ")[0]
+    told = dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", section, re.MULTILINE))
+
+    assert list(told) == list(HEADLINES)
+    assert {name for name in told if told[name] != HEADLINES[name]} == {"result_changed"}
+
+
 @pytest.mark.parametrize("category", CHANGES)
 def test_the_text_of_a_category(tmp_path: Path, category: str, snapshot: SnapshotAssertion) -> None:
     """Case 109: where, recorded, now, what differs, what still matched, the likely cause."""

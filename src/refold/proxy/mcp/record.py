@@ -14,6 +14,7 @@ import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import LogError
+from refold.engine.events.call_key import scope_of
 from refold.engine.events.codec import structure
 from refold.engine.events.events import (
     EffectCancelled,
@@ -222,7 +223,7 @@ class _Reading:
                 cue = Cue(kind="request", method="", call=call, seq=seq, request=request)
                 cue.key = compared_key(request, self._rules)
                 self._cues[call] = cue
-                self._scopes[call.partition("#")[0]].cues.append(cue)
+                self._scopes[scope_of(call)].cues.append(cue)
             case ToolReturned():
                 data = _response(event)
                 self._cues[call].steps.append(Step(kind="response", data=data, seq=seq))
