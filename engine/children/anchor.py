@@ -70,14 +70,14 @@ def _problem(request: ChildRequest) -> str:
     ):
         return "the log in the child's place is another run's"
     deepest = request.limits.max_depth
-    for path in _named(request.log):
+    for path in _logs_below(request.log):
         depth = _header(path).get("depth", 0)
         if deepest is not None and isinstance(depth, int) and depth > deepest:
             return f"a run at depth {depth} was started; max_depth is {deepest}"
     return ""
 
 
-def _named(log: Path) -> Iterator[Path]:
+def _logs_below(log: Path) -> Iterator[Path]:
     """Yield the log, and those of the runs below it that are named and there; parents first.
 
     The folder is not listed: it may hold the logs of thousands of siblings.

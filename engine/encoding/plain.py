@@ -110,7 +110,7 @@ def _is_atom(value: Any) -> bool:
     return value is None or kind is bool
 
 
-def _text(value: str, pointer: str, _depth: int) -> Json:
+def _checked_text(value: str, pointer: str, _depth: int) -> Json:
     if not value.isascii():
         try:
             value.encode()
@@ -138,7 +138,7 @@ def _object(value: dict[Any, Any], pointer: str, depth: int) -> Json:
     for key, item in value.items():
         if type(key) is not str:
             raise NotCanonical(pointer, "string keys", f"key {key!r:.80} ({type(key).__name__})")
-        _text(key, pointer, depth)
+        _checked_text(key, pointer, depth)
         members[key] = item if _is_atom(item) else _to_json(item, join(pointer, key), depth + 1)
     return members
 
@@ -192,7 +192,7 @@ def _check_depth(pointer: str, depth: int) -> None:
 _Convert = Callable[[Any, str, int], Json]
 
 _EXACT: Final[dict[type, _Convert]] = {
-    str: _text,
+    str: _checked_text,
     int: _integer,
     float: _number,
     dict: _object,
@@ -206,7 +206,7 @@ _KINDS: Final[tuple[tuple[type | tuple[type, ...], _Convert], ...]] = (
     (dict, _object),
     ((list, tuple), _array),
     ((set, frozenset), _set),
-    (PurePath, lambda value, pointer, depth: _text(str(value), pointer, depth)),
+    (PurePath, lambda value, pointer, depth: _checked_text(str(value), pointer, depth)),
     (UUID, lambda value, _pointer, _depth: str(value)),
     ((dt.date, dt.time), lambda value, _pointer, _depth: value.isoformat()),
     (dt.timedelta, _seconds),

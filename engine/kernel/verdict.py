@@ -181,14 +181,14 @@ def cancelled() -> Verdict:
 
 def stuck(loop: Loop) -> Verdict:
     """Return the end of a run that nothing could ever wake; names its tasks (CONTRACT.md §9.4)."""
-    waiting = tuple(f"{_scope_name(task)} {_place(task)}" for task in loop.unfinished)
+    waiting = tuple(f"{_scope_name(task)} {_waits_at(task)}" for task in loop.unfinished)
     return failed("stuck", str(Stuck(waiting)))
 
 
 def spinning(loop: Loop) -> Verdict:
     """Return the end of a run that never waits; names its first tasks (CONTRACT.md §9.4)."""
     tasks = itertools.islice(loop.unfinished, _TASKS_NAMED)
-    running = tuple(f"{_scope_name(task)} {_place(task)}" for task in tasks)
+    running = tuple(f"{_scope_name(task)} {_waits_at(task)}" for task in tasks)
     return failed("spinning", str(Spinning(CALLBACKS_MAX, running)))
 
 
@@ -200,7 +200,7 @@ def _scope_name(task: asyncio.Task[Any]) -> str:
     return task.scope.path if isinstance(task, Task) else task.get_name()
 
 
-def _place(task: asyncio.Task[Any]) -> str:
+def _waits_at(task: asyncio.Task[Any]) -> str:
     """Return where a task waits: the innermost line of the program in its chain of coroutines."""
     waiting: Any = task.get_coro()
     place = "waits"

@@ -97,7 +97,7 @@ def _parts(top: Path) -> list[tuple[Path, str]]:
     """Return what is packed, and under which names."""
     logs = [log for log in tree(top) if log == top or log.is_file()]
     blobs = blobs_of(top)
-    wanted = None if root_of(top) == top else _named(logs)
+    wanted = None if root_of(top) == top else _blob_names(logs)
     parts = [(log, log.name) for log in logs]
     for blob in sorted(blobs.glob("??/*")):
         inner = f"{blob.parent.name}/{blob.name}"
@@ -128,7 +128,7 @@ def _pack_into(file: BinaryIO, parts: list[tuple[Path, str]]) -> None:
             _add(archive, path, name)
 
 
-def _named(logs: list[Path]) -> set[str]:
+def _blob_names(logs: list[Path]) -> set[str]:
     return {name for log in logs for _, _, name, _ in named_blobs(log)}
 
 
@@ -182,12 +182,12 @@ def _unpacked(path: Path, stack: contextlib.ExitStack) -> Path:
 @contextlib.contextmanager
 def temporary(size: int) -> Iterator[Path]:
     """Give a private folder for so many bytes; it is gone after the block, by SIGTERM, too."""
-    made = tempfile.TemporaryDirectory(prefix="refold-", dir=_place(size))
+    made = tempfile.TemporaryDirectory(prefix="refold-", dir=_folder_for(size))
     with removed_if_stopped(), made as folder:
         yield Path(folder)
 
 
-def _place(size: int) -> Path | None:
+def _folder_for(size: int) -> Path | None:
     """Return where to unpack so many bytes; `None`: where temporary files go.
 
     A hundred thousand small files take a disk most of a minute, and memory two seconds.

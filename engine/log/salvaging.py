@@ -285,9 +285,9 @@ def _noted(new: Path, source: Prefix, children: tuple[Prefix, ...]) -> str:
         "entries": source.entries,
         "head": source.head,
         "lost_bytes": source.size - source.offset,
-        "damage": _told(source.wrong),
+        "damage": _plain(source.wrong),
         "children": [
-            {"source": _name(child.path), "entries": child.entries, "damage": _told(child.wrong)}
+            {"source": _name(child.path), "entries": child.entries, "damage": _plain(child.wrong)}
             for child in sorted(children, key=lambda child: child.wrong is None)[:_CHILDREN_MAX]
         ],
     }
@@ -301,7 +301,7 @@ def _name(path: Path) -> str:
     return os.fsencode(path.name).decode(errors="backslashreplace")
 
 
-def _told(wrong: Damage | None) -> dict[str, object] | None:
+def _plain(wrong: Damage | None) -> dict[str, object] | None:
     if wrong is None:
         return None
     told = {name: value for name, value in wrong.as_json().items() if name != "path"}

@@ -86,7 +86,7 @@ def _turns(model: str, messages: tuple[dict[str, Any], ...]) -> list[dict[str, A
             case "system":
                 continue
             case "user":
-                _say(turns, "user", _text(message["content"]))
+                _say(turns, "user", _text_blocks(message["content"]))
             case "tool":
                 _say(turns, "user", [_result(message)])
             case "assistant":
@@ -105,7 +105,7 @@ def _say(turns: list[dict[str, Any]], role: str, blocks: list[dict[str, Any]]) -
         turns.append({"role": role, "content": list(blocks)})
 
 
-def _text(text: str) -> list[dict[str, Any]]:
+def _text_blocks(text: str) -> list[dict[str, Any]]:
     """Return a text block, or none: the protocol refuses blank ones."""
     return [{"type": "text", "text": text}] if text.strip() else []
 
@@ -123,7 +123,7 @@ def _assistant(message: dict[str, Any]) -> list[dict[str, Any]]:
     verbatim: list[dict[str, Any]] = message.get("provider", {}).get("anthropic", [])
     if verbatim:
         return verbatim
-    return _text(message.get("content", "")) + [
+    return _text_blocks(message.get("content", "")) + [
         {
             "type": "tool_use",
             "id": call["id"],

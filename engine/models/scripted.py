@@ -126,7 +126,7 @@ class ScriptedModel:
             replies = "1 reply" if len(script) == 1 else f"{len(script)} replies"
             wanted = f"agent {agent!r} has {replies} and asks for number {place + 1}"
             raise ModelError(self._name, wanted, "script_exhausted")
-        return _said(self._name, script[place], f"call_{len(request.messages)}")
+        return _reply_of(self._name, script[place], f"call_{len(request.messages)}")
 
 
 class FunctionModel:
@@ -162,10 +162,10 @@ class FunctionModel:
             ScriptRefused: the function returned what is no reply.
         """
         said = _checked_reply(self._function(request), self._name, "")
-        return _said(self._name, said, f"call_{len(request.messages)}")
+        return _reply_of(self._name, said, f"call_{len(request.messages)}")
 
 
-def _said(model: str, reply: dict[str, Any], call_prefix: str) -> ModelReply:
+def _reply_of(model: str, reply: dict[str, Any], call_prefix: str) -> ModelReply:
     """Return a checked reply as the port has it.
 
     Calls without an id are named by their place in the conversation.  The reply is a copy: what a

@@ -199,7 +199,7 @@ class McpObserver:
             wanted = id_key(params.get("requestId"))
             found = [each for each in self._open.values() if each.id == wanted]
             opened = next((each for each in found if not each.is_cancelled), None)
-        self._note("client", "notification", _told(message, opened), opened)
+        self._note("client", "notification", _untied(message, opened), opened)
         if opened is not None:
             self._cancel(opened)
 
@@ -230,9 +230,9 @@ class McpObserver:
             asked := self._asked.pop(id_key((message.get("params") or {}).get("requestId")), None),
             _Asked,
         ):
-            self._append("server", kind, _told(message, None), asked.call, asked.seq)
+            self._append("server", kind, _untied(message, None), asked.call, asked.seq)
             return
-        seq = self._note("server", kind, {**_told(message, opened), **more}, opened)
+        seq = self._note("server", kind, {**_untied(message, opened), **more}, opened)
         if kind == "request":
             call = opened.call if opened is not None else None
             self._asked[id_key(message["id"])] = _Asked(call, seq)
@@ -287,7 +287,7 @@ class McpObserver:
         return self._journal.append(Extension(MCP, told), call, cause)
 
 
-def _told(message: Message, opened: Open | None) -> dict[str, Json]:
+def _untied(message: Message, opened: Open | None) -> dict[str, Json]:
     """Return {method, params} without what only ties it to `opened`."""
     params = message.get("params")
     if params is None:

@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 
 from refold.engine.encoding import digest
-from refold.engine.encoding.canonical import encode
+from refold.engine.encoding.canonical import text_of_json
 from refold.engine.observed.delegations import Delegated
 from refold.engine.observed.profile import Whose
 from refold.engine.wire.parts.exchange import OTHER, Asked
@@ -187,13 +187,12 @@ def opening(asked: Asked) -> str:
     """Return all that is said before the first answer, without system prompts."""
     before = itertools.takewhile(lambda each: each.get("role") != "assistant", asked.messages)
     said = (each.get("content", "") for each in before if each.get("role") != "system")
-    return "\n".join(each if isinstance(each, str) else encode(each).decode() for each in said)
+    return "\n".join(text_of_json(each) for each in said)
 
 
 def first_text(asked: Asked) -> str:
     """Return the text of the first message that is no system prompt."""
     for message in asked.messages:
         if message.get("role") != "system":
-            content = message.get("content", "")
-            return content if isinstance(content, str) else encode(content).decode()
+            return text_of_json(message.get("content", ""))
     return ""

@@ -242,7 +242,7 @@ class _Result:
 async def _result(run: Run, offered: Mapping[str, Tool], call: Mapping[str, Any]) -> _Result:
     """Return the message that answers a tool call: nothing a tool does raises here."""
     try:
-        content, fault = _told(run, offered, call, await _called(run, offered, call))
+        content, fault = _for_model(run, offered, call, await _called(run, offered, call))
     except ToolError as error:
         kind = error.error_type if error.code == "raised" and error.error_type else error.code
         content = error.message if error.code == REFUSED else f"{kind}: {error.message}"
@@ -271,7 +271,7 @@ async def _called(run: Run, offered: Mapping[str, Tool], call: Mapping[str, Any]
         raise ToolError(name, str(error), "arguments") from None
 
 
-def _told(
+def _for_model(
     run: Run, offered: Mapping[str, Tool], call: Mapping[str, Any], result: Json
 ) -> tuple[str, str]:
     """Return what the model is told of a result, and the code of a failure that it is."""

@@ -768,7 +768,7 @@ class Recorder:
             [attrs.asdict(artifact) for artifact in report.artifacts] if report else None,
             session_digest=request.session.digest() if request.session else None,
         )
-        finished = self._ledger.seal(self._redacted(said, None), _told(verdict, self.fold))
+        finished = self._ledger.seal(self._redacted(said, None), _meta_of_end(verdict, self.fold))
         self._verdict = verdict
         return finished
 
@@ -838,7 +838,7 @@ _GUARDED: Final = frozenset({"idempotent", "changes"})
 """Effect classes of tools before and after which the log is made durable."""
 
 
-def _told(verdict: Verdict, fold: Fold) -> dict[str, int | str]:
+def _meta_of_end(verdict: Verdict, fold: Fold) -> dict[str, int | str]:
     """Return what `meta` says of the end: what raised, by file name and line, and what was refused.
 
     Counts that are nothing are left out.

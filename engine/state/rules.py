@@ -144,7 +144,7 @@ def _model_answered(fold: Growing, event: events.ModelAnswered, call: str, seq: 
 
 def _child_started(fold: Growing, event: events.ChildStarted, call: str, seq: int) -> None:
     asked = event.delegation
-    program = _text(asked.get("program"))
+    program = _text_in(asked.get("program"))
     reserved = _reserved(fold, asked)
     fold.open[call] = ("child", program, seq)
     fold.children_started += 1
@@ -155,9 +155,9 @@ def _child_started(fold: Growing, event: events.ChildStarted, call: str, seq: in
             call=call,
             number=event.number,
             program=program,
-            agent=_text(asked.get("agent")),
-            brief=_text(asked.get("brief"))[:BRIEF_CHARACTERS_MAX],
-            tool=_text(asked.get("tool")),
+            agent=_text_in(asked.get("agent")),
+            brief=_text_in(asked.get("brief"))[:BRIEF_CHARACTERS_MAX],
+            tool=_text_in(asked.get("tool")),
             run_id=event.run_id,
             tokens_reserved=reserved,
             cost_reserved=_cost_reserved(fold, asked),
@@ -330,7 +330,7 @@ RULES: Final[dict[type, Rule]] = {
 # --- reading raw JSON of a log -------------------------------------------------------------
 
 
-def _text(value: Any) -> str:
+def _text_in(value: Any) -> str:
     return value if type(value) is str else ""
 
 

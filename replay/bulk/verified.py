@@ -100,10 +100,10 @@ def verified(given: Path) -> Verification:
         return _unread(given, str(error), what)
     except Exception as error:  # noqa: BLE001 - whoever can hash can write nonsense that chains
         return _unread(given, f"{type(error).__name__}: {error}", "not a log")
-    return Verification(tuple(_named(report, given) for report in tree.logs))
+    return Verification(tuple(_as_given(report, given) for report in tree.logs))
 
 
-def _named(report: LogReport, given: Path) -> LogReport:
+def _as_given(report: LogReport, given: Path) -> LogReport:
     damage = tuple(attrs.evolve(each, path=shown(given, Path(each.path))) for each in report.damage)
     return attrs.evolve(report, path=shown(given, Path(report.path)), damage=damage)
 

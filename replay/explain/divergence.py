@@ -69,7 +69,7 @@ class Later(Document):
             at = f"  (entry {self.seq})" if self.seq is not None else ""
             lines.append(f"    recorded  {_request(self.recorded)}{at}")
         lines.append(f"    now       {_request(self.now)}")
-        lines += [f"    differs   {_place(one)}" for one in self.diff[:_LATER_DIFFS_SHOWN]]
+        lines += [f"    differs   {_spot(one)}" for one in self.diff[:_LATER_DIFFS_SHOWN]]
         return "\n".join(lines)
 
 
@@ -174,7 +174,7 @@ _OF_CONVERSATION: Final = ("/arguments/added", "/arguments/base", "/arguments/pr
 """What a log says of a conversation, where its messages are told one by one."""
 
 
-def _place(difference: Difference) -> str:
+def _spot(difference: Difference) -> str:
     """Return a later difference; two digests of conversations say nothing to a person."""
     if difference.pointer == "/arguments/predecessor":
         return "the conversation before these messages"

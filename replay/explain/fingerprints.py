@@ -73,11 +73,11 @@ def _definition(
     """Yield what of one tool's definition changed: its text, its effect class, its schema."""
     for part in ("description", "effect"):
         if part in now and recorded.get(part) != now[part]:
-            yield f"{name}: {part}", (_text(recorded.get(part)), _text(now[part]))
+            yield f"{name}: {part}", (_cut(recorded.get(part)), _cut(now[part]))
     places = differences(recorded.get("schema"), now["schema"])
     for one in places[:_SCHEMA_CHANGES]:
-        before = "" if one.kind == "added" else _text(one.before)
-        after = "" if one.kind == "removed" else _text(one.after)
+        before = "" if one.kind == "added" else _cut(one.before)
+        after = "" if one.kind == "removed" else _cut(one.after)
         yield f"{name}: schema {one.pointer}", (before, after)
     if len(places) > _SCHEMA_CHANGES:
         yield f"{name}: schema, {len(places) - _SCHEMA_CHANGES} more places", ("", "")
@@ -95,8 +95,8 @@ def of_requests(
         found["model"] = (recorded.name, now.name)
     old, new = recorded.arguments, now.arguments
     for one in differences(old["parameters"], new["parameters"]):
-        before = "" if one.kind == "added" else _text(one.before)
-        after = "" if one.kind == "removed" else _text(one.after)
+        before = "" if one.kind == "added" else _cut(one.before)
+        after = "" if one.kind == "removed" else _cut(one.after)
         found[f"parameters {one.pointer}"] = (before, after)
     if old["tools"] != new["tools"]:
         found |= _offered(old["tools"], offers, request) or {"tools": (old["tools"], new["tools"])}
@@ -131,7 +131,7 @@ def _digest_of(offers: Sequence[Mapping[str, Any]]) -> str:
     return digest.of_value(digest.VALUE, whole)
 
 
-def _text(value: Json) -> str:
+def _cut(value: Json) -> str:
     return shown(value, _SHOWN)
 
 

@@ -50,7 +50,7 @@ def junit_xml(suites: Iterable[JUnitSuite]) -> bytes:
     found = list(suites)
     root = ET.Element("testsuites", _counts([case for suite in found for case in suite.cases]))
     for suite in found:
-        attributes = {"name": _text(suite.name), **_counts(suite.cases)}
+        attributes = {"name": _xml_text(suite.name), **_counts(suite.cases)}
         element = ET.SubElement(root, "testsuite", attributes)
         for case in suite.cases:
             _add(element, case, suite.name)
@@ -71,17 +71,17 @@ def _counts(cases: Sequence[JUnitCase]) -> dict[str, str]:
 
 def _add(suite: ET.Element, case: JUnitCase, classname: str) -> None:
     attributes = {
-        "classname": _text(classname),
-        "name": _text(case.name),
+        "classname": _xml_text(classname),
+        "name": _xml_text(case.name),
         "time": f"{case.seconds:.3f}",
     }
     element = ET.SubElement(suite, "testcase", attributes)
     for tag, told in (("failure", case.failure), ("error", case.error)):
         if told is not None:
-            ET.SubElement(element, tag, {"message": _text(told[0])}).text = _text(told[1])
+            ET.SubElement(element, tag, {"message": _xml_text(told[0])}).text = _xml_text(told[1])
     if case.skipped:
-        ET.SubElement(element, "skipped", {"message": _text(case.skipped)})
+        ET.SubElement(element, "skipped", {"message": _xml_text(case.skipped)})
 
 
-def _text(text: str) -> str:
+def _xml_text(text: str) -> str:
     return re.sub(_NOT_PRINTED, "", re.sub(_NOT_IN_XML, "", text))

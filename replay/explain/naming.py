@@ -94,7 +94,7 @@ def _names(steps: list[AlignmentStep], *, has_ended: bool) -> list[Found]:
     return [
         Found("reordered", step.recorded, moved[step].now)
         if step in moved
-        else _named(step, has_ended=has_ended)
+        else _found_at(step, has_ended=has_ended)
         for step in differing
         if step not in arrived
     ]
@@ -124,7 +124,7 @@ def _items(step: AlignmentStep) -> tuple[Item | None, Item | None]:
     return step.recorded, step.now
 
 
-def _named(step: AlignmentStep, *, has_ended: bool) -> Found:
+def _found_at(step: AlignmentStep, *, has_ended: bool) -> Found:
     one, other = step.recorded, step.now
     if one is None:
         return Found("extra_call", None, other)
@@ -205,7 +205,7 @@ def _of_lines(mismatch: Mismatch, explorer: Explorer, found: list[Found]) -> Fou
     if old is None or new is None or old is new:
         return old or new
     if _is_replaced(old, new, explorer):
-        return _named(AlignmentStep("changed", old.recorded, new.now), has_ended=False)
+        return _found_at(AlignmentStep("changed", old.recorded, new.now), has_ended=False)
     if _is_put_below(old, new):
         return old
     if new.recorded is None and (old.now is not None or _is_cancel(old)):

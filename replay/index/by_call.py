@@ -74,7 +74,7 @@ class AskedCall:
     @property
     def said(self) -> dict[str, Json]:
         """What was asked as a log has it, without what depends on the order: see `asked_of`."""
-        return _said(self.item.kind, self.data)
+        return _identifying(self.item.kind, self.data)
 
     def identity_without(self, volatile: Iterable[str]) -> str:
         """Return the digest of what is asked with volatile places made alike (§12.7)."""
@@ -304,12 +304,12 @@ def asked_of(event: Request, call: str, seq: int = -1) -> AskedCall:
     item = item_of(KIND_OF[type(event)], call, data, seq)
     if item is None:
         raise TypeError(f"{event!r} asks for nothing")
-    identity = _identity(item.kind, _said(item.kind, data))
+    identity = _identity(item.kind, _identifying(item.kind, data))
     delegates = isinstance(event, ToolCalled) and bool(event.delegates)
     return AskedCall(call, identity, item, data, delegates)
 
 
-def _said(kind: str, data: dict[str, Json]) -> dict[str, Json]:
+def _identifying(kind: str, data: dict[str, Json]) -> dict[str, Json]:
     match kind:
         case "tool":
             return {name: data[name] for name in ("tool", "arguments")}

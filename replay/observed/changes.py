@@ -35,8 +35,8 @@ class Change:
 
 def change_of(recorded: Asked, now: Asked, call: str) -> Change:
     """Return what `now` asks otherwise; both without what is not compared."""
-    is_listed = _named(recorded.tools) is None or _named(now.tools) is None
-    is_listed = is_listed or _named(recorded.tools) == _named(now.tools)  # only their order
+    is_listed = _by_name(recorded.tools) is None or _by_name(now.tools) is None
+    is_listed = is_listed or _by_name(recorded.tools) == _by_name(now.tools)  # only their order
     items = [item_of(each, call, is_listed=is_listed) for each in (recorded, now)]
     diff = differences(*items)
     texts = text_changes([one for one in diff if not one.pointer.startswith(_MESSAGES)])
@@ -54,7 +54,7 @@ def item_of(asked: Asked, call: str, *, is_listed: bool = True) -> dict[str, Any
     Tool definitions stand by their names unless `is_listed`, or names are no help.
     """
     plain = asked.as_json()
-    named = None if is_listed else _named(asked.tools)
+    named = None if is_listed else _by_name(asked.tools)
     arguments = {
         "added": plain["messages"],
         "api": plain["api"],
@@ -153,7 +153,7 @@ def _role(message: Message) -> str:
 # --- tools and parameters --------------------------------------------------------------------
 
 
-def _named(tools: Sequence[Any]) -> dict[str, Any] | None:
+def _by_name(tools: Sequence[Any]) -> dict[str, Any] | None:
     """Return tool definitions by their names; `None` if these do not tell them apart."""
     found = {_tool_name(each): each for each in tools}
     return None if "" in found or len(found) != len(tools) else found
@@ -170,7 +170,7 @@ def _tool_name(tool: Any) -> str:
 def _of_tools(before: Sequence[Any], after: Sequence[Any]) -> Iterator[str]:
     if same(before, after):
         return
-    olds, news = _named(before), _named(after)
+    olds, news = _by_name(before), _by_name(after)
     if olds is None or news is None:
         yield "the tools offered were changed"
         return

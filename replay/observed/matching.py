@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import attrs
 
-from refold.engine.encoding.canonical import encode
+from refold.engine.encoding.canonical import text_of_json
 from refold.engine.observed.volatile import match_key
 from refold.engine.wire.parts.exchange import Asked
 from refold.replay.observed.ignoring import Ignoring, same_but_for_redaction
@@ -229,10 +229,10 @@ def _is_twin(one: RecordedTurn, other: RecordedTurn) -> bool:
     """Return whether two equal requests were on their way together, and answered otherwise."""
     first, second = sorted((one, other), key=lambda turn: turn.seq)
     is_together = first.over is None or second.seq < first.over
-    return is_together and _said(one) != _said(other)
+    return is_together and _answer_key(one) != _answer_key(other)
 
 
-def _said(turn: RecordedTurn) -> Any:
+def _answer_key(turn: RecordedTurn) -> Any:
     answer = turn.answer
     return (turn.how, answer and (answer.status, answer.message, answer.error))
 
@@ -274,8 +274,7 @@ def _alike(before: Any, after: Any) -> float:
 
 
 def _words(value: Any) -> Counter[str]:
-    text = value if isinstance(value, str) else encode(value).decode()
-    return Counter(text[:_CHARACTERS_MAX].split()[:_WORDS_MAX])
+    return Counter(text_of_json(value)[:_CHARACTERS_MAX].split()[:_WORDS_MAX])
 
 
 def _share(one: Counter[str], other: Counter[str]) -> float:

@@ -189,14 +189,14 @@ def _printed_otherwise(record: ObservedRecord, output: dict[str, Json] | None) -
 
 def joined(found: Iterable[Divergence], others: Sequence[Divergence]) -> tuple[Divergence, ...]:
     """Return what differs here and elsewhere: asked otherwise, then not asked, then the end."""
-    both = sorted([*found, *others], key=_place)
+    both = sorted([*found, *others], key=_rank)
     if others and both[-1].category == "output_changed":
         cause = _why(both[-1].diff, is_likely_consequence=True)
         both[-1] = attrs.evolve(both[-1], cause=cause)
     return tuple(both)
 
 
-def _place(divergence: Divergence) -> int:
+def _rank(divergence: Divergence) -> int:
     if divergence.category == "output_changed":
         return 2
     return 1 if divergence.category in ("missing_call", "unconsumed") else 0

@@ -6,7 +6,7 @@ message; requests are counted within their conversation.  Pure.  Rules: CONTRACT
 
 from typing import Any, Final
 
-from refold.engine.encoding.canonical import encode
+from refold.engine.encoding.canonical import text_of_json
 from refold.engine.wire.parts.exchange import OTHER, Asked
 from refold.replay.observed.record import ObservedRecord, RecordedTurn
 
@@ -25,8 +25,7 @@ def title_of(asked: Asked) -> str:
 
 def text_of(message: dict[str, Any]) -> str:
     """Return the text of a message, whatever its content is."""
-    content = message.get("content") or ""
-    return content if isinstance(content, str) else encode(content).decode()
+    return text_of_json(message.get("content") or "")
 
 
 def beginning(text: str) -> str:

@@ -81,7 +81,7 @@ class NetworkWatch:
             return
         where = _asked(event, arguments, self.allowed)
         if where:
-            refused = OutsideLoop(where, *_place())
+            refused = OutsideLoop(where, *_asking_line())
             self.seen.append(refused)
             raise refused
 
@@ -130,7 +130,7 @@ class ProgramWatch:
             return
         where = _asked(event, arguments, _watches[-1].allowed if _watches else "none")
         if where and not _is_logged():
-            refused = OutsideLoop(where, *_place(), remedy=_REMEDY)
+            refused = OutsideLoop(where, *_asking_line(), remedy=_REMEDY)
             self._refused(refused)
             raise refused
 
@@ -163,8 +163,8 @@ def _asked(event: str, arguments: tuple[Any, ...], allowed: Allowed) -> str:
 def _parts(address: Any) -> tuple[str, str]:
     """Return host and port, or the path of a local socket; an empty host for none."""
     if not isinstance(address, tuple):
-        return _text(address), ""
-    return _text(address[0]), _text(address[1]) if len(address) > 1 else ""
+        return _decoded(address), ""
+    return _decoded(address[0]), _decoded(address[1]) if len(address) > 1 else ""
 
 
 def _is_loopback(host: str) -> bool:
@@ -173,7 +173,7 @@ def _is_loopback(host: str) -> bool:
     return host == "localhost"
 
 
-def _text(part: Any) -> str:
+def _decoded(part: Any) -> str:
     if part is None:
         return ""
     return part.decode(errors="replace") if isinstance(part, bytes) else str(part)
@@ -189,7 +189,7 @@ def _is_logged() -> bool:
     return False
 
 
-def _place() -> tuple[str, int]:
+def _asking_line() -> tuple[str, int]:
     """Return the file and line that asked: the nearest that is neither Python's nor installed.
 
     Of a program that is installed itself, the nearest that is not Python's.

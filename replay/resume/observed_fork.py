@@ -112,10 +112,10 @@ def _edit(record: ObservedRecord, key: str, call: str, value: Json) -> None:
     if key == call:
         turn.answer = edited(turn.answer, {key: value}, key)
     else:
-        turn.answer = _with_arguments(turn.answer, _place(record, turn, key), key, value)
+        turn.answer = _with_arguments(turn.answer, _index(record, turn, key), key, value)
 
 
-def _place(record: ObservedRecord, turn: RecordedTurn, key: str) -> int:
+def _index(record: ObservedRecord, turn: RecordedTurn, key: str) -> int:
     """Return which of an answer's tool calls a key is."""
     whole = read_record(record.path)  # its calls stand after the answer, and may be cut off
     again = next(each for each in whole.turns if each.call == turn.call)

@@ -383,7 +383,7 @@ class Continued(Recorder):
                 arrivals.append(Arrival(call, arrival))
             else:
                 effects.append(kept[call])
-            kind, name = _named(kept[call])
+            kind, name = _kind_and_name(kept[call])
             doubts.append({"call": call, "kind": kind, "name": name, "decision": decision})
         return effects, arrivals, doubts
 
@@ -465,7 +465,7 @@ _CHILD_IN_DOUBT: Final = {
 _IN_DOUBT: Final = _CHILD_IN_DOUBT | {"type": ""}
 
 
-def _named(effect: Effect) -> tuple[str, str]:
+def _kind_and_name(effect: Effect) -> tuple[str, str]:
     match effect:
         case CallTool(tool=tool):
             return "tool", tool.name

@@ -41,7 +41,7 @@ def log_text(log: str | PathLike[str]) -> str:
 def _lines(node: RunNode, run: str, declared: Declared) -> Iterator[str]:
     if node.log_state == "read":
         entries = [entry for entry in read_entries(node.log) if not is_volatile(entry.kind)]
-        for entry in sorted(entries, key=_place):
+        for entry in sorted(entries, key=_sort_key):
             line: dict[str, Json] = {"run": run} if run else {}
             line |= {"call": entry.call} if entry.call else {}
             line |= {"kind": entry.kind, "data": _shown(entry, Path(node.log), declared)}
@@ -56,7 +56,7 @@ def _lines(node: RunNode, run: str, declared: Declared) -> Iterator[str]:
         yield from _lines(child, f"{run} > {name}" if run else name, declared)
 
 
-def _place(entry: Entry) -> tuple[int, Any]:
+def _sort_key(entry: Entry) -> tuple[int, Any]:
     """Return what sorts entries: the first, then scope by scope, then the last."""
     if entry.kind == "run.finished":
         return 2, ()

@@ -212,7 +212,7 @@ class Tripwire:
         asking: FrameType | None = frame
         while asking is not None and not _is_its_own(asking):
             module = _library(asking)
-            what = _said(what, module, asking.f_code) if module is not None else what
+            what = _spoken_name(what, module, asking.f_code) if module is not None else what
             asking = asking.f_back
         if asking is None or _library(asking) is not None or _is_ours(asking):
             return
@@ -221,7 +221,7 @@ class Tripwire:
         is_advice = remedy is _ORDER
         if is_advice and _is_installed(asking):
             return
-        place = _place(asking)
+        place = _program_line(asking)
         if place is None or inside_collector() or _is_of_collector(asking):
             return
         file, line = place
@@ -259,7 +259,7 @@ def _is_given_a_time(frame: FrameType, function: Any) -> bool:
     return least is not None and code[at] in _CALLS and code[at + 1] >= least
 
 
-def _said(what: str, module: str, code: CodeType) -> str:
+def _spoken_name(what: str, module: str, code: CodeType) -> str:
     """Return what the program called, for what was called by it in turn."""
     name = code.co_qualname
     if what in ("os.environ", "os.getenv") and module in ("os", "_collections_abc"):
@@ -311,7 +311,7 @@ def _is_of_collector(frame: FrameType) -> bool:
     return any(getattr(each, "__code__", None) is frame.f_code for each in gc.callbacks)
 
 
-def _place(asking: FrameType) -> tuple[str, int] | None:
+def _program_line(asking: FrameType) -> tuple[str, int] | None:
     """Return the file and line of the program; `None` where it is not the program that runs.
 
     Of an installed or made-up caller, that of who called it.

@@ -175,7 +175,7 @@ class _Reading:
 
     def node(self, start: _Start) -> RunNode:
         """Return the node of the run that was read; `start` is what its parent tells."""
-        told = _told(start)
+        told = _told_of(start)
         own, ended = self.started, self._finished
         children = tuple(self._child(each) for each in self._starts.values())
         if start.outcome is None or self.walk.log_state == "read":
@@ -219,7 +219,7 @@ class _Reading:
             start.depth, start.parent_limits = own.depth + 1, own.limits
         start.is_parent_finished = self._finished is not None
         if start.started is None:
-            return RunNode(**_told(start), log_state="none")
+            return RunNode(**_told_of(start), log_state="none")
         path = child_path(self._path, start.started.number)
         reading = _Reading(path)
         if path.is_symlink():  # what it points at is nobody's child
@@ -229,7 +229,7 @@ class _Reading:
         except LogMissing:
             return _without_log(start, path)
         if reading.started is not None and reading.started.run_id != start.started.run_id:
-            return RunNode(**_told(start), log_state="foreign", log=str(path))
+            return RunNode(**_told_of(start), log_state="foreign", log=str(path))
         return reading.node(start)
 
 
@@ -240,8 +240,8 @@ def _without_log(start: _Start, path: Path) -> RunNode:
     else:  # after a crash, the child may never have begun
         is_missing = start.is_parent_finished
     if is_missing:
-        return RunNode(**_told(start), log_state="missing", log=str(path))
-    return RunNode(**_told(start), log_state="none")
+        return RunNode(**_told_of(start), log_state="missing", log=str(path))
+    return RunNode(**_told_of(start), log_state="none")
 
 
 def _rejected(event: events.ChildFinished) -> events.ChildStarted | None:
@@ -249,7 +249,7 @@ def _rejected(event: events.ChildFinished) -> events.ChildStarted | None:
     return events.ChildStarted(event.delegation, 0, "") if event.delegation else None
 
 
-def _told(start: _Start) -> dict[str, Any]:
+def _told_of(start: _Start) -> dict[str, Any]:
     """Return the fields of a node that the parent's log tells."""
     told: dict[str, Any] = {
         "name": "",

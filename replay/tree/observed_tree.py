@@ -207,7 +207,7 @@ class _Reading:
         talk.status, talk.error = UNFINISHED, None
         talk.is_probe = asked.parameters.get("method") == "HEAD" and not end
         if talk.opening is None:
-            talk.opening = self._openings[end] if end else _place(asked.parameters)
+            talk.opening = self._openings[end] if end else _titled(asked.parameters)
 
     def _answered(self, talk: _Talk, call: str, answered: events.ModelAnswered) -> None:
         talk.usage = talk.usage.plus(answered.usage)
@@ -324,7 +324,7 @@ class _Reading:
         return UNFINISHED if is_open else "completed"
 
 
-def _place(parameters: Mapping[str, Any]) -> _Opening:
+def _titled(parameters: Mapping[str, Any]) -> _Opening:
     """Return what stands for the prompt of a request without messages."""
     said = f"{parameters.get('method', '')} {parameters.get('path', '')}".strip()
     return _Opening(said)

@@ -66,12 +66,12 @@ def _lines(node: RunNode, level: int, *, volatile: bool) -> Iterator[str]:
         yield f"{indent}    {line}"
     children = node.children
     if not volatile:
-        children = tuple(sorted(children, key=_place))
+        children = tuple(sorted(children, key=_sibling_order))
     for child in children:
         yield from _lines(child, level + 1, volatile=volatile)
 
 
-def _place(node: RunNode) -> tuple[Any, ...]:
+def _sibling_order(node: RunNode) -> tuple[Any, ...]:
     """Return what sorts siblings; conversations of one call, by what they are and were asked."""
     return in_order(node.call), node.name, node.brief
 

@@ -171,7 +171,7 @@ class ReadPlan:
 
 
 def _setup_plan(params: SetupPlan, *, context: ToolContext) -> ToolResult[Plan]:
-    event = PlanSetUp(_text("Objective", params.objective), _titles(params.initial_steps))
+    event = PlanSetUp(_trimmed("Objective", params.objective), _titles(params.initial_steps))
     return _changed(context, event, "Plan set up.")
 
 
@@ -188,7 +188,7 @@ def _update_step(params: UpdateStep, *, context: ToolContext) -> ToolResult[Plan
         raise ToolValidationError("Provide a new title or status to update a step.")
     if params.step_id not in [step.id for step in plan.steps]:
         raise ToolValidationError(f"Step {params.step_id} does not exist.")
-    title = None if params.title is None else _text("Title", params.title)
+    title = None if params.title is None else _trimmed("Title", params.title)
     event = StepUpdated(params.step_id, title, params.status)
     return _changed(context, event, f"Step {params.step_id} updated.")
 
@@ -225,10 +225,10 @@ def _active_plan(context: ToolContext) -> Plan:
 
 
 def _titles(titles: Iterable[str]) -> tuple[str, ...]:
-    return tuple(_text("Title", title) for title in titles)
+    return tuple(_trimmed("Title", title) for title in titles)
 
 
-def _text(field: str, value: str) -> str:
+def _trimmed(field: str, value: str) -> str:
     text = value.strip()
     if not text:
         raise ToolValidationError(f"{field} must not be empty.")

@@ -139,7 +139,7 @@ class SubAgentFactory:
     def _system(self, run: Run, profile: SpawnProfile, override: str) -> str:
         names = [*(profile.bootstrap_files or self.default_bootstrap_files)]
         names += [profile.system_prompt_file] if profile.system_prompt_file else []
-        texts = [run.read_text(_place(self.workspace, name)) or "" for name in names]
+        texts = [run.read_text(_path_in(self.workspace, name)) or "" for name in names]
         parts = [text.strip() for text in [*texts, override or profile.system_prompt]]
         inherited = caller().system.removesuffix(profiles_block(self.profiles)).strip()
         return SEPARATOR.join(filter(None, parts)) or inherited or FALLBACK_PROMPT
@@ -166,7 +166,7 @@ def _described(profile: SpawnProfile) -> str:
     return f"{profile.system_prompt} Tools: {tools}.".strip()
 
 
-def _place(workspace: str, name: str) -> str:
+def _path_in(workspace: str, name: str) -> str:
     return f"{workspace.rstrip('/')}/{name}" if workspace else name
 
 

@@ -139,18 +139,18 @@ def models_for(
     if "" in said:
         models[""] = model_from(said[""], base_url)
     elif lead.model_spec:
-        models[""] = _named(lead, said, models, base_url)
+        models[""] = _model_of(lead, said, models, base_url)
     elif config.default_pool:
         models[""] = models[config.default_pool]
     for other in others:
         if other.model_spec:
-            models[other.model_spec] = _named(other, said, models, base_url)
+            models[other.model_spec] = _model_of(other, said, models, base_url)
     if others and lead.model_spec:  # they may give it a task, too
         models.setdefault(lead.model_spec, models[""])
     return models
 
 
-def _named(
+def _model_of(
     agent: AgentDef, said: Mapping[str, str], pools: Mapping[str, Model], base_url: str | None
 ) -> Model:
     """Return the model that an agent's file names."""

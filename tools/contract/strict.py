@@ -189,7 +189,7 @@ def _number(value: Json) -> float:
     return number
 
 
-def _text(pattern: str, parse: Callable[[str], Any], what: str) -> Hook:
+def _parsed(pattern: str, parse: Callable[[str], Any], what: str) -> Hook:
     shape = re.compile(pattern, re.ASCII)
 
     def read(value: Json) -> Any:
@@ -233,11 +233,11 @@ _SCALARS: Final[dict[Any, Hook]] = {
     str: _exactly(str),
     Path: _path(Path),
     PurePath: _path(PurePath),
-    UUID: _text(shapes.IDENTIFIER, UUID, "a UUID in lower case"),
-    Decimal: _text(shapes.DECIMAL, Decimal, "a decimal number as text"),
-    dt.datetime: _text(shapes.DATETIME, dt.datetime.fromisoformat, "an ISO 8601 date and time"),
-    dt.date: _text(shapes.DATE, dt.date.fromisoformat, "an ISO 8601 date"),
-    dt.time: _text(shapes.TIME, dt.time.fromisoformat, "an ISO 8601 time"),
+    UUID: _parsed(shapes.IDENTIFIER, UUID, "a UUID in lower case"),
+    Decimal: _parsed(shapes.DECIMAL, Decimal, "a decimal number as text"),
+    dt.datetime: _parsed(shapes.DATETIME, dt.datetime.fromisoformat, "an ISO 8601 date and time"),
+    dt.date: _parsed(shapes.DATE, dt.date.fromisoformat, "an ISO 8601 date"),
+    dt.time: _parsed(shapes.TIME, dt.time.fromisoformat, "an ISO 8601 time"),
     dt.timedelta: _duration,
 }
 

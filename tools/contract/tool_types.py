@@ -62,7 +62,7 @@ class FunctionTool(Generic[P, R]):
             ToolRefused: the function cannot be a tool; says which part of it, and what to do.
             LimitRefused: `timeout_seconds` is no positive number.
         """
-        target = _named(function)
+        target = _unwrapped(function)
         self.name: Final = checked_name(target.__name__ if name is None else name)
         self.effect: Final = checked_effect(effect, self.name)
         self.timeout_seconds: Final = _checked_seconds(timeout_seconds)
@@ -403,7 +403,7 @@ def _checked_pointers(pointers: Iterable[str], tool: str) -> tuple[str, ...]:
     return found
 
 
-def _named(function: Callable[..., Any]) -> Any:
+def _unwrapped(function: Callable[..., Any]) -> Any:
     target = unwrapped(function)
     if is_tool(target):
         raise ToolRefused(repr(target)[:60], "function", "it is a tool already: decorate it once")

@@ -218,11 +218,11 @@ def _delegation(
 
 
 def _result(outcomes: Sequence[Outcome]) -> ToolResult[Results]:
-    value = tuple(SubagentResult(_text(one), one.ok, _error(one)) for one in outcomes)
+    value = tuple(SubagentResult(_result_text(one), one.ok, _error(one)) for one in outcomes)
     return ToolResult(f"Dispatched {len(value)} subagents.", value)
 
 
-def _text(outcome: Outcome) -> str:
+def _result_text(outcome: Outcome) -> str:
     if not outcome.ok:
         return ""
     if outcome.summary or outcome.output is None:

@@ -232,7 +232,7 @@ def _delegation(
     message = f"{context}\n\n{task}" if context else task
     return Delegation(
         program="agent",
-        input={"agent": _named(agent, profile), "task": message},
+        input={"agent": _agent_json(agent, profile), "task": message},
         brief=task,
         agent=profile or _SPAWN,
         tool=_SPAWN,
@@ -242,7 +242,7 @@ def _delegation(
     )
 
 
-def _named(agent: SubAgent, profile: str) -> dict[str, Json]:
+def _agent_json(agent: SubAgent, profile: str) -> dict[str, Json]:
     plain: dict[str, Json] = {"name": profile or _SPAWN, "system": agent.system}
     return plain | {"model": agent.model} if agent.model else plain
 

@@ -223,13 +223,13 @@ def _ran(
     return CommandResult(
         status=ended.how,
         code=ended.code,
-        stdout=_text(ended.stdout),
-        stderr=_text(ended.stderr),
+        stdout=_output_text(ended.stdout),
+        stderr=_output_text(ended.stderr),
         truncated=ended.stdout.truncated or ended.stderr.truncated,
     )
 
 
-def _text(captured: Captured) -> str:
+def _output_text(captured: Captured) -> str:
     text = captured.kept[: captured.head_bytes].decode(errors="replace")
     if not captured.truncated:
         return text + captured.kept[captured.head_bytes :].decode(errors="replace")

@@ -31,7 +31,7 @@ def values_of(file: Path) -> tuple[Any, Lines]:
     return _toml(file) if file.suffix == ".toml" else _yaml(file)
 
 
-def _text(file: Path) -> str:
+def _content_of(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -39,7 +39,7 @@ def _text(file: Path) -> str:
 
 
 def _yaml(file: Path) -> tuple[Any, Lines]:
-    text = _text(file)
+    text = _content_of(file)
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         values = yaml.safe_load(text)
@@ -76,7 +76,7 @@ def noted(
 
 
 def _toml(file: Path) -> tuple[Any, Lines]:
-    text = _text(file)
+    text = _content_of(file)
     try:
         values: Any = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

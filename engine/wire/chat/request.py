@@ -68,8 +68,8 @@ def asked(body: dict[str, Any], lists: Lists = NO_LISTS) -> Asked:
 def message_of(message: dict[str, Any]) -> dict[str, Any]:
     """Return the neutral message that a message of this interface is."""
     role = _ROLES.get(message["role"], "user") if is_text(message.get("role")) else "user"
-    said = _said(message, is_assistant=role == "assistant")
-    neutral: dict[str, Any] = {"role": role, "content": _text(said)}
+    said = _shortest_message(message, is_assistant=role == "assistant")
+    neutral: dict[str, Any] = {"role": role, "content": _words_of(said)}
     if role == "assistant" and (calls := _calls(said)):
         neutral["tool_calls"] = calls
     if role == "tool":
@@ -81,7 +81,7 @@ def message_of(message: dict[str, Any]) -> dict[str, Any]:
     return with_original(neutral, API, said)
 
 
-def _said(message: dict[str, Any], *, is_assistant: bool) -> dict[str, Any]:
+def _shortest_message(message: dict[str, Any], *, is_assistant: bool) -> dict[str, Any]:
     """Return a copy of a message in its shortest notation."""
     said: dict[str, Any] = bare(message)
     if "content" in said:
@@ -98,7 +98,7 @@ def _raw_calls(said: dict[str, Any]) -> list[Any]:
     return calls if isinstance(calls, list) else []
 
 
-def _text(said: dict[str, Any]) -> str:
+def _words_of(said: dict[str, Any]) -> str:
     return says(said.get("content")) or text_of(said.get("refusal"))
 
 

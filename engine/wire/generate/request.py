@@ -72,7 +72,7 @@ def asked(body: dict[str, Any], _lists: Lists = NO_LISTS) -> Asked:
     rest = dict(body)
     found: list[dict[str, Any]] = []
     if (system := rest.pop("systemInstruction", None)) is not None:
-        message = {"role": "system", "content": _text(system["parts"])}
+        message = {"role": "system", "content": _spoken(system["parts"])}
         is_plain = system["parts"] == [{"text": message["content"]}] and not _beside(system, "user")
         found.append(message if is_plain else with_original(message, API, system))
     for turn in _joined(rest.pop("contents")):
@@ -117,7 +117,7 @@ def _joined(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _take_turn(found: list[dict[str, Any]], turn: dict[str, Any]) -> None:
     """Add the neutral messages that a turn is."""
     if turn.get("role") == "model":
-        message, is_plain = _said(found, turn["parts"])
+        message, is_plain = _answer(found, turn["parts"])
         is_plain = is_plain and not _beside(turn, "model")
         found.append(message if is_plain else with_original(message, API, turn))
         return
@@ -142,9 +142,11 @@ def _beside(turn: dict[str, Any], role: str) -> bool:
     return turn.keys() - {"parts"} != {"role"} or turn["role"] != role
 
 
-def _said(found: list[dict[str, Any]], parts: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
+def _answer(
+    found: list[dict[str, Any]], parts: list[dict[str, Any]]
+) -> tuple[dict[str, Any], bool]:
     """Return the message of a model's turn, and whether it says all."""
-    message: dict[str, Any] = {"role": "assistant", "content": _text(parts)}
+    message: dict[str, Any] = {"role": "assistant", "content": _spoken(parts)}
     calls: list[dict[str, Any]] = []
     for part in parts:
         call = part.get("functionCall")
@@ -169,7 +171,7 @@ def _given(found: list[dict[str, Any]], piece: list[dict[str, Any]]) -> tuple[di
     """Return the message of what a user gave: one result, or what stands between them."""
     result = piece[0].get("functionResponse") if piece else None
     if not isinstance(result, dict):
-        return {"role": "user", "content": _text(piece)}, piece == [{"text": _text(piece)}]
+        return {"role": "user", "content": _spoken(piece)}, piece == [{"text": _spoken(piece)}]
     name = text_of(result.get("name"))
     number = sum(each["role"] == "tool" and each["name"] == name for each in found) + 1
     message = {
@@ -181,5 +183,5 @@ def _given(found: list[dict[str, Any]], piece: list[dict[str, Any]]) -> tuple[di
     return message, piece[0].keys() == {"functionResponse"} and result.keys() <= _RESULT
 
 
-def _text(parts: list[dict[str, Any]]) -> str:
+def _spoken(parts: list[dict[str, Any]]) -> str:
     return "".join(text_of(part.get("text")) for part in parts if part.get("thought") is not True)

@@ -95,11 +95,11 @@ def _unnumbered(asked: Asked, answered: ModelAnswered) -> Iterator[dict[str, Any
     yield {"type": "response.created", "response": begun}
     yield {"type": "response.in_progress", "response": begun}
     for at, item in enumerate(_items(answered)):
-        yield from (_said if item["type"] == "message" else _called)(at, item)
+        yield from (_message_events if item["type"] == "message" else _called)(at, item)
     yield {"type": "response.completed", "response": body(asked, answered)}
 
 
-def _said(at: int, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _message_events(at: int, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
     (part,) = item["content"]
     inside = {"output_index": at, "item_id": item["id"], "content_index": 0}
     begun = {**item, "status": "in_progress", "content": []}

@@ -52,9 +52,9 @@ class AnswersSoFar:
         self, instructions: str | None, given: str | Sequence[TResponseInputItem]
     ) -> list[dict[str, Any]]:
         """Return a conversation, its instructions first, as `run.model` takes it."""
-        found = [_said("system", instructions)] if instructions else []
+        found = [_message_of("system", instructions)] if instructions else []
         if isinstance(given, str):
-            return [*found, _said("user", given)]
+            return [*found, _message_of("user", given)]
         names: dict[str, str] = {}
         for group in _grouped([plain_of(item) for item in given]):
             if _is_models(group[0]):
@@ -89,7 +89,7 @@ def _is_call(item: Mapping[str, Any]) -> bool:
     return item.get("type") == "function_call"
 
 
-def _said(role: str, content: str) -> dict[str, Any]:
+def _message_of(role: str, content: str) -> dict[str, Any]:
     return {"role": role, "content": content}
 
 
@@ -106,8 +106,8 @@ def _item(item: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     content = item.get("content")
     role = "system" if item.get("role") in ("system", "developer") else "user"
     if item.get("role") == role and isinstance(content, str):
-        return _said(role, content)
-    return {**_said(role, _text_of(content)), "provider": {PROVIDER: item}}
+        return _message_of(role, content)
+    return {**_message_of(role, _text_of(content)), "provider": {PROVIDER: item}}
 
 
 def _text_of(content: Any) -> str:

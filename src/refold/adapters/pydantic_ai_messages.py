@@ -43,7 +43,7 @@ def neutral_messages(
     messages: Sequence[pai.ModelMessage], parameters: ModelRequestParameters
 ) -> list[dict[str, Any]]:
     """Return a conversation, its instructions first, as `run.model` takes it."""
-    found = [_said("system", text)] if (text := _instructions(messages, parameters)) else []
+    found = [_message_of("system", text)] if (text := _instructions(messages, parameters)) else []
     for message in messages:
         if isinstance(message, pai.ModelResponse):
             found.append(neutral_answer(message))
@@ -59,7 +59,7 @@ def _instructions(messages: Sequence[pai.ModelMessage], parameters: ModelRequest
     return last.instructions or "" if last is not None else ""
 
 
-def _said(role: str, content: str) -> dict[str, Any]:
+def _message_of(role: str, content: str) -> dict[str, Any]:
     return {"role": role, "content": content}
 
 
@@ -72,7 +72,7 @@ def _request(message: pai.ModelRequest) -> Iterable[dict[str, Any]]:
 def _part(part: Any, plain: dict[str, Any]) -> dict[str, Any]:
     match part.part_kind:
         case "system-prompt":
-            return _said("system", part.content)
+            return _message_of("system", part.content)
         case "user-prompt":
             return _user(part.content, plain["content"])
         case "tool-return":
@@ -80,17 +80,17 @@ def _part(part: Any, plain: dict[str, Any]) -> dict[str, Any]:
         case "retry-prompt" if part.tool_name is not None:
             return _result(part, part.model_response(), is_error=True)
         case "retry-prompt" | "retry-feedback":
-            return _said("user", part.model_response())
+            return _message_of("user", part.model_response())
         case _:
             kept = {name: value for name, value in plain.items() if name != "timestamp"}
-            return {**_said("system", ""), "provider": {PROVIDER: without_empty(kept)}}
+            return {**_message_of("system", ""), "provider": {PROVIDER: without_empty(kept)}}
 
 
 def _user(content: Any, plain: Json) -> dict[str, Any]:
     if isinstance(content, str):
-        return _said("user", content)
+        return _message_of("user", content)
     texts = "\n".join(item for item in content if isinstance(item, str))
-    return {**_said("user", texts), "provider": {PROVIDER: plain}}
+    return {**_message_of("user", texts), "provider": {PROVIDER: plain}}
 
 
 def _tool_result(part: pai.ToolReturnPart, plain: dict[str, Any]) -> dict[str, Any]:

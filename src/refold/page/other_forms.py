@@ -41,12 +41,12 @@ def summary(document: dict[str, Any]) -> str:
 
 def _lines(document: dict[str, Any]) -> Iterator[str]:
     tree, verdict, totals = document["tree"], document["verdict"], document["totals"]
-    yield f"### {_text(document['title'])}: {_text(tree['status'])}"
+    yield f"### {_cell(document['title'])}: {_cell(tree['status'])}"
     yield ""
     answers = {name: "yes" if verdict[name] else "**no**" for name in ("intact", "complete")}
     yield f"Log intact: {answers['intact']}, complete: {answers['complete']}, not signed."
     for each in verdict["problems"][:_ROWS_MAX]:
-        yield f"- {_text(each['name'])}:{each['line']}: {_text(each['what'])}"
+        yield f"- {_cell(each['name'])}:{each['line']}: {_cell(each['what'])}"
     yield ""
     if document["diff"] is None:
         yield "| runs | completed below | failed | tool calls | requests | tokens | cost | time |"
@@ -65,18 +65,18 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
         yield "**Did not complete:**"
     for node in bad[:_ROWS_MAX]:
         error = node["error"] or {}
-        why = ": ".join(_text(error[name]) for name in ("code", "message") if error.get(name))
+        why = ": ".join(_cell(error[name]) for name in ("code", "message") if error.get(name))
         number = f" {node['number']}" if node["number"] else ""
-        yield f"- {_text(node['name'])}{number}: {_text(node['status'])}{why and f' ({why})'}"
+        yield f"- {_cell(node['name'])}{number}: {_cell(node['status'])}{why and f' ({why})'}"
     if len(bad) > _ROWS_MAX:
         yield f"- and {len(bad) - _ROWS_MAX:,} more"
 
 
 def _differences(diff: dict[str, Any]) -> Iterator[str]:
     if diff.get("error"):
-        yield f"Not compared: {_text(diff['error'])}"
+        yield f"Not compared: {_cell(diff['error'])}"
     elif diff["first"]:
-        yield f"First difference: {_text(diff['first']['what'])}; {diff['count']:,} in all."
+        yield f"First difference: {_cell(diff['first']['what'])}; {diff['count']:,} in all."
     else:
         yield "No difference." if diff["identical"] else f"{diff['count']:,} differences."
     yield ""
@@ -93,7 +93,7 @@ def _nodes(tree: dict[str, Any]) -> list[dict[str, Any]]:
     return nodes
 
 
-def _text(value: Any) -> str:
+def _cell(value: Any) -> str:
     """Return a text on one line, cut, with nothing in it that Markdown or HTML reads."""
     line = " ".join(printable(str(value)).split())
     cut = line if len(line) <= _TEXT_MAX else f"{line[:_TEXT_MAX]}…"

@@ -136,13 +136,13 @@ def _report(found: dict[str, Any], summary: str) -> Report:
         summary=summary,
         output=found,
         artifacts=(
-            Artifact(kind="json", name="largest functions", value=_text(found["largest"])),
-            Artifact(kind="json", name="imports", value=_text(found["imports"])),
+            Artifact(kind="json", name="largest functions", value=_json_text(found["largest"])),
+            Artifact(kind="json", name="imports", value=_json_text(found["imports"])),
         ),
     )
 
 
-def _text(value: Json) -> str:
+def _json_text(value: Json) -> str:
     return encode(value).decode()
 
 

@@ -169,10 +169,10 @@ class ObjectStore:
         try:
             yield
         except (self._obstore.exceptions.BaseError, OSError, ValueError) as error:
-            raise StoreFailed(self.url, _told(str(error))) from None
+            raise StoreFailed(self.url, _one_line(str(error))) from None
 
 
-def _told(said: str) -> str:
+def _one_line(said: str) -> str:
     """Return what a store said in one line, without queries: they may sign a request."""
     first = " ".join(said.partition("Debug source")[0].partition("<?xml")[0].split())
     code = _CODE.search(said)

@@ -23,11 +23,11 @@ def grouped(reports: Sequence[Any]) -> list[tuple[str, str]]:
             groups.setdefault(found[0], []).append(report)
     several = [group for group in groups.values() if len(group) > 1]
     if len(several) == 1:
-        return [_said(several[0], "one change")]
-    return [_said(group, f"change {number}") for number, group in enumerate(several, 1)]
+        return [_group_text(several[0], "one change")]
+    return [_group_text(group, f"change {number}") for number, group in enumerate(several, 1)]
 
 
-def _said(group: list[Any], change: str) -> tuple[str, str]:
+def _group_text(group: list[Any], change: str) -> tuple[str, str]:
     group.sort(key=lambda report: report.nodeid)
     title = _TITLE.format(change=change, count=len(group))
     _, text, _ = group[0].refold_explained

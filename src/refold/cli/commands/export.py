@@ -64,7 +64,7 @@ def command(
     with contextlib.ExitStack() as stack:
         one, *rest = (stack.enter_context(opened_log(each)).path for each in (log, other) if each)
         stack.enter_context(output.progress(f"reading {log}"))
-        text = _text(page_of(one, *rest, content=not without_content), to)
+        text = _exported(page_of(one, *rest, content=not without_content), to)
     if is_printed:
         click.echo(text.encode())
         return FINE
@@ -77,7 +77,7 @@ def command(
     return FINE
 
 
-def _text(page: "Page", to: str) -> str:
+def _exported(page: "Page", to: str) -> str:
     from refold.page.html import page_html  # noqa: PLC0415 - not for help pages
     from refold.page.other_forms import summary, trace_events  # noqa: PLC0415 - the same
 

@@ -99,9 +99,9 @@ def command(
         "rules": rules_of(volatile, volatile_texts),
     }
     if replay is None:
-        return _told(_passed(given, url, (port, word), replay=None, **options))
+        return _report_end(_passed(given, url, (port, word), replay=None, **options))
     with opened_log(replay) as opened:
-        return _told(_passed(given, url, (port, word), replay=opened.path, **options))
+        return _report_end(_passed(given, url, (port, word), replay=opened.path, **options))
 
 
 def _passed(
@@ -114,7 +114,7 @@ def _passed(
     return proxy_url(url, port=port, word=word, announce=click.echo, **options)
 
 
-def _told(passed: Any) -> int:
+def _report_end(passed: Any) -> int:
     """Say on standard error what came of it."""
     if passed.report is not None:
         return _report(passed.report)

@@ -35,7 +35,7 @@ Exit code: that of COMMAND.
 _FIRST_AND_LAST: Final = 2
 
 
-def _told(variables: Mapping[str, str]) -> None:
+def _print_variables(variables: Mapping[str, str]) -> None:
     """Print the variables that lead clients to the proxy, as `docker run --env-file` reads them."""
     for name, url in variables.items():
         output.line(f"{name}={url}")
@@ -89,7 +89,7 @@ def command(
     if listen is None:
         recorded = sessions().record_command(command, **given)
     else:
-        recorded = sessions().record_listening(_told, address=listen, **given)
+        recorded = sessions().record_listening(_print_variables, address=listen, **given)
     sys.stdout.flush()
     entries = words.counted(recorded.entries, "entry", "entries")
     shown = output.shown_path(recorded.log)

@@ -226,7 +226,7 @@ def _replay_live(
     if len(logs) > 1 or logs[0].is_dir():
         raise click.UsageError("one log at a time where anything is live")
     with opened_log(logs[0]) as opened:
-        program = _named(programs, opened)
+        program = _program_for(programs, opened)
         sources = live_of(opened, program, "recorded", session=way.session, **live)
         report = drifted(opened, program, sources, volatile=way.volatile)
         return tell(report, opened, junit=junit, as_json=as_json)
@@ -246,7 +246,7 @@ class _Way:
 def _replay_one(log: Path, programs: Sequence[str], tools: str, way: _Way, *, as_json: bool) -> int:
     with opened_log(log) as opened:
         program_started(opened)
-        program = _named(programs, opened)
+        program = _program_for(programs, opened)
         if program is None and not _is_shipped(opened):
             return _unnamed(opened)
         given = load_tools(tools)
@@ -295,7 +295,7 @@ def _by_name(programs: Sequence[str], logs: Sequence[Path]) -> dict[str, str]:
     return programs_of(programs)
 
 
-def _named(programs: Sequence[str], log: OpenedLog) -> str | None:
+def _program_for(programs: Sequence[str], log: OpenedLog) -> str | None:
     """Return the program that was named for this log: one alone is meant whatever its name."""
     if is_plain(programs):
         return programs[0]

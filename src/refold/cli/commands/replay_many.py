@@ -103,7 +103,7 @@ def replayer(
             log,
             lambda path, name: replayed(
                 OpenedLog(path, log),
-                _text(program_for(path, name, programs)),
+                _text_or_none(program_for(path, name, programs)),
                 known,
                 volatile,
                 session=session,
@@ -113,7 +113,7 @@ def replayer(
     return execute
 
 
-def _text(program: Any) -> str | None:
+def _text_or_none(program: Any) -> str | None:
     return program if isinstance(program, str) else None
 
 

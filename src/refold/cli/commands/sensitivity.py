@@ -101,9 +101,9 @@ def describe(report: SensitivityReport) -> None:
     for call in report.calls:
         tokens = f"{call.tokens:,}" if call.tokens else "-"
         took = words.seconds(call.duration_ms) if call.kind != "value" else "-"
-        rows.append([_label(call), tokens, took, _said(call.altered)])
+        rows.append([_label(call), tokens, took, _influence_text(call.altered)])
         if call.failed is not None:
-            rows.append(["  if it had failed", "", "", _said(call.failed)])
+            rows.append(["  if it had failed", "", "", _influence_text(call.failed)])
     output.table(rows, wrap=True)
     output.line()
     for line in report.left_out():
@@ -122,7 +122,7 @@ def _label(call: CallSensitivity) -> str:
     return label if len(label) <= _LABEL_MAX else f"{label[: _LABEL_MAX - 1]}…"
 
 
-def _said(influence: Influence | None) -> output.Part:
+def _influence_text(influence: Influence | None) -> output.Part:
     if influence is None:
         return ("has no other value of its type", "dim")
     return (str(influence), "yellow") if influence == Influence() else str(influence)

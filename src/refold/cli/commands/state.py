@@ -92,7 +92,7 @@ def _compare(log: Path, before: int, after: int, *, as_json: bool) -> int:
         return FINE
     span = f" from after entry {one.entries - 1} to after entry {other.entries - 1}"
     output.line((program, "bold"), span)
-    for (parent, kind), same in itertools.groupby(found, key=_place):
+    for (parent, kind), same in itertools.groupby(found, key=_spot):
         _print_places(parent, kind, list(same))
     if not found:
         output.line("  the same state")
@@ -100,7 +100,7 @@ def _compare(log: Path, before: int, after: int, *, as_json: bool) -> int:
     return FINE
 
 
-def _place(difference: Difference) -> tuple[str, str]:
+def _spot(difference: Difference) -> tuple[str, str]:
     """Return what holds a place, and what happened there."""
     return difference.pointer.rpartition("/")[0], difference.kind
 

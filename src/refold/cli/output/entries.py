@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from refold.cli.output import output, words
 from refold.cli.output.output import Part
-from refold.engine.encoding.canonical import Json, encode
+from refold.engine.encoding.canonical import Json, text_of_json
 from refold.engine.errors import NotCanonical
 from refold.engine.events.events import WIRE
 from refold.replay.index.guarantee import is_observed
@@ -71,23 +71,23 @@ def origin_of(meta: Any) -> int:
 
 def compact(value: Json, most: int = _CHARACTERS) -> str:
     """Return a value in one line, cut at `most` characters."""
-    told = _told(value)
+    told = _sizes_for_blobs(value)
     try:
-        text = told if isinstance(told, str) else encode(told).decode()
+        text = text_of_json(told)
     except NotCanonical:
         text = repr(told)
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def _told(value: Json, levels: int = _LEVELS) -> Json:
+def _sizes_for_blobs(value: Json, levels: int = _LEVELS) -> Json:
     """Return a value with the size in the place of each text that is kept beside the log."""
     if not levels or not isinstance(value, list | dict):
         return value
     if isinstance(value, list):
-        return [_told(item, levels - 1) for item in value]
+        return [_sizes_for_blobs(item, levels - 1) for item in value]
     if value.keys() == {"$blob", "bytes"} and isinstance(value["bytes"], int):
         return f"({words.size(value['bytes'])} of text)"
-    return {name: _told(item, levels - 1) for name, item in value.items()}
+    return {name: _sizes_for_blobs(item, levels - 1) for name, item in value.items()}
 
 
 def _elapsed_ms(meta: Any, origin_us: int) -> str:

@@ -114,7 +114,7 @@ def line(*parts: Part, cut: bool = False) -> None:
             return
         _quota[0] -= 1
     screen = console()
-    text = _text(parts)
+    text = _rich_text(parts)
     if cut and screen.is_terminal:
         text.truncate(screen.width, overflow="ellipsis")
     screen.print(text, soft_wrap=True)
@@ -144,7 +144,7 @@ def at_most(most: int | None, thing: str, left_out: int) -> Iterator[None]:
 
 def told(*parts: Part) -> None:
     """Say one line of an answer on standard error: standard output is somebody else's."""
-    console(err=True).print(_text(parts), soft_wrap=True)
+    console(err=True).print(_rich_text(parts), soft_wrap=True)
 
 
 def told_lines(text: str) -> None:
@@ -159,9 +159,9 @@ def wrapped(lead: Part, *parts: Part) -> None:
     if not screen.is_terminal:
         line(lead, *parts)
         return
-    margin = _text((lead,))
+    margin = _rich_text((lead,))
     width = max(_WRAPPED_MIN, screen.width - margin.cell_len)
-    for each in _text(parts).wrap(screen, width):
+    for each in _rich_text(parts).wrap(screen, width):
         screen.print(margin + each, soft_wrap=True)
 
 
@@ -171,7 +171,7 @@ def lines(text: str, style: str = "") -> None:
         line((each.expandtabs(), style))
 
 
-def _text(parts: tuple[Part, ...]) -> Text:
+def _rich_text(parts: tuple[Part, ...]) -> Text:
     text = Text()
     for part in parts:
         content, style = (part, "") if isinstance(part, str) else part
@@ -184,7 +184,7 @@ def table(rows: list[list[Part]], *, wrap: bool = False) -> None:
 
     A terminal cuts the last column; with `wrap`, it shows it whole, over as many lines as it needs.
     """
-    texts = [[_text((part,)) for part in row] for row in rows]
+    texts = [[_rich_text((part,)) for part in row] for row in rows]
     widths = [max(cell_len(cell.plain) for cell in column) for column in zip(*texts, strict=True)]
     for number, row in enumerate(rows):
         gaps = [
@@ -207,11 +207,11 @@ def _hanging(lead: list[Part], last: Part) -> None:
     if not screen.is_terminal:
         line(*lead, last)
         return
-    before = _text(tuple(lead))
+    before = _rich_text(tuple(lead))
     if screen.width - before.cell_len < _WRAPPED_MIN:  # then all of it stands below
         line(*lead, cut=True)
         before = Text(" " * 4)
-    for each in _text((last,)).wrap(screen, screen.width - before.cell_len):
+    for each in _rich_text((last,)).wrap(screen, screen.width - before.cell_len):
         screen.print(before + each, soft_wrap=True)
         before = Text(" " * before.cell_len)
 
@@ -231,13 +231,13 @@ def json_text(value: Any) -> str:
 
 def complain(message: str) -> None:
     """Say on standard error why a command could not do what it was asked for."""
-    console(err=True).print(_text((("refold: ", "bold red"), message)), soft_wrap=True)
+    console(err=True).print(_rich_text((("refold: ", "bold red"), message)), soft_wrap=True)
 
 
 def hint(text: str) -> None:
     """Say something helpful on standard error."""
     for each in text.split("\n"):
-        console(err=True).print(_text(((each, "dim"),)), soft_wrap=True)
+        console(err=True).print(_rich_text(((each, "dim"),)), soft_wrap=True)
 
 
 def shown_path(path: str | os.PathLike[str]) -> str:

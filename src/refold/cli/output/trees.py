@@ -61,7 +61,7 @@ def _print_run(node: RunNode, lead: str, below: str, *, details: bool, is_model_
         (f"{node.status:<{_STATUS_WIDTH}}", output.status_style(node.status)),
         (f" {who}{number}", "bold"),
         (took, "dim"),
-        *_told(node),
+        *_handed_over(node),
         cut=True,
     )
     inner = f"{below}{'│' if node.children else ' '}  "
@@ -84,7 +84,7 @@ def run_name(name: str, given: Any) -> str:
     return f"{own} ({name})" if name == "agent" and own and isinstance(own, str) else name
 
 
-def _told(node: RunNode) -> list[Part]:
+def _handed_over(node: RunNode) -> list[Part]:
     if node.guarantee:
         return [
             (f"  guarantee: {node.guarantee}", "yellow"),

@@ -39,7 +39,7 @@ def delegation_schema() -> Schema:
 def _request() -> Schema:
     reference = derived(
         Reference,
-        source=_said("a module, or the absolute path of a .py file"),
+        source=_described_text("a module, or the absolute path of a .py file"),
         arguments=or_null(OBJECT),
     )
     identity = derived(Identity, depth={"type": "integer", "minimum": 1})
@@ -53,19 +53,19 @@ def _request() -> Schema:
     return record(
         {
             "version": {"const": VERSION},
-            "entry": _said("what the child's process calls with this line"),
+            "entry": _described_text("what the child's process calls with this line"),
             "program": reference,
             "program_name": TEXT,
-            "brief": _said("the task in words"),
+            "brief": _described_text("the task in words"),
             "input": ANY,
             "identity": identity,
             "limits": record({}, {field.name: _NUMBER for field in attrs.fields(Limits)}),
             "policy": derived(Policy),
-            "log": or_null(_said("where the child writes its own log")),
+            "log": or_null(_described_text("where the child writes its own log")),
             "durability": {"enum": list(get_args(Durability))},
             "tools": list_of(reference),
             "models": by_name(reference),
-            "runner": _said("what the child's own children run on"),
+            "runner": _described_text("what the child's own children run on"),
             "session": or_null(
                 record({"factory": reference, "snapshot": OBJECT, "events": list_of(TEXT)})
             ),
@@ -102,5 +102,5 @@ def _reply() -> Schema:
     )
 
 
-def _said(description: str) -> Schema:
+def _described_text(description: str) -> Schema:
     return {**TEXT, "description": description}

@@ -52,14 +52,14 @@ def profile_of(command: Sequence[str], named: str = "") -> Profile:
             raise UsageError(f"--profile {named}: expected {known}, none or FILE.py:NAME")
         return shipped()[NAMES.index(wanted)]
     for profile in shipped():
-        if _place(command, profile) is not None or _uses(command, profile.libraries):
+        if _program_index(command, profile) is not None or _uses(command, profile.libraries):
             return profile
     return NO_PROFILE
 
 
 def led(command: Sequence[str], profile: Profile, base: str) -> list[str]:
     """Return a command with the arguments that lead it to the proxy at `base`."""
-    at = _place(command, profile)
+    at = _program_index(command, profile)
     if at is None or not profile.arguments:
         return list(command)
     urls = {route.name: f"{base}/{route.name}" for route in known_routes()}
@@ -72,14 +72,14 @@ def led(command: Sequence[str], profile: Profile, base: str) -> list[str]:
     return words
 
 
-def _place(command: Sequence[str], profile: Profile) -> int | None:
+def _program_index(command: Sequence[str], profile: Profile) -> int | None:
     """Return which word of a command is the program, or the line of a shell that begins with it."""
     is_behind = ""
     for at, word in enumerate(command):
         name = Path(word).name
         if _is_line(command, at) and any(_in_line(word, profile)):
             return at
-        if _named(word) in profile.commands:
+        if _program_name(word) in profile.commands:
             return at
         if name in _WRAPPERS or name in _SHELLS:
             is_behind = name
@@ -90,7 +90,7 @@ def _place(command: Sequence[str], profile: Profile) -> int | None:
     return None
 
 
-def _named(word: str) -> str:
+def _program_name(word: str) -> str:
     """Return what a word names: of a path its last part, of a package no version."""
     if word.startswith("@") and word.count("/") == 1:
         return "@" + word[1:].partition("@")[0]
@@ -110,9 +110,9 @@ def _is_line(command: Sequence[str], at: int) -> bool:
 def _in_line(line: str, profile: Profile) -> Iterator[int]:
     """Yield where the name of the program ends in a line of a shell, each time it is run."""
     for found in re.finditer(r"[^\s;&|()'\"]+", line):
-        if _named(found[0]) in profile.commands:
+        if _program_name(found[0]) in profile.commands:
             before = re.split(r"[;&|(\n]", line[: found.start()])[-1].split()
-            if _place([*before, found[0]], profile) is not None:
+            if _program_index([*before, found[0]], profile) is not None:
                 yield found.end()
 
 
