@@ -44,6 +44,9 @@ class Flags:
     """Whether a program that starts a child with a tool that the run does not have is refused;
     else the child is started without it."""
 
+    opens_groups: bool = False
+    """Whether the message of a run or tool that ended by an `ExceptionGroup` says what is in it."""
+
     def as_json(self) -> dict[str, Any]:
         """Return what `run.started.versions.flags` says."""
         return attrs.asdict(self)
@@ -64,6 +67,7 @@ NOW: Final = Flags(
     passes=1000,
     asks_tokens=True,
     known_tools=True,
+    opens_groups=True,
 )
 """The rules of runs that are recorded now."""
 

@@ -439,7 +439,7 @@ class Kernel:
         if result.abandoned:
             return gave_up()
         if result.error is not None:
-            verdict = verdict_of_error(result.error)
+            verdict = verdict_of_error(result.error, opens_groups=self.loop.flags.opens_groups)
             return attrs.evolve(verdict, place=place_of(result.error), raised=result.error)
         verdict, hit = verdict_of_value(result.value, self.limits.output_bytes)
         if hit is not None:
@@ -727,7 +727,7 @@ class Kernel:
             self.fail(error)
         if self.failure is not None:
             raise error
-        fault = fault_of(error)
+        fault = fault_of(error, opens_groups=self.loop.flags.opens_groups)
         self.emit(returned := ToolReturned("error", error=dict(fault)), call)
         self._observe(tool.name, arguments, returned)
         raise tool_error(tool.name, fault) from None

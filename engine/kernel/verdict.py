@@ -6,7 +6,7 @@ Also how exceptions become data and back.  Pure; statuses and reasons are CONTRA
 import asyncio
 import itertools
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import attrs
@@ -93,22 +93,43 @@ def result_of(task: Task) -> ProgramResult:
     return ProgramResult(error=error) if error is not None else ProgramResult(value=task.result())
 
 
-def fault_of(error: BaseException) -> dict[str, str]:
+def fault_of(error: BaseException, *, opens_groups: bool = True) -> dict[str, str]:
     """Return an exception as the data of a failed tool: {code, message, type}."""
     match error:
         case ToolError():
             return {"code": error.code, "message": error.message, "type": error.error_type}
         case _:
-            return {"code": "raised", "message": text_of(error), "type": type(error).__name__}
+            text = text_of(error, opens_groups=opens_groups)
+            return {"code": "raised", "message": text, "type": type(error).__name__}
 
 
-def text_of(error: BaseException) -> str:
-    """Return an exception's text, fit for a log: at most 4,000 characters, no lone surrogates."""
+def text_of(error: BaseException, *, opens_groups: bool = True) -> str:
+    """Return an exception's text, fit for a log: at most 4,000 characters, no lone surrogates.
+
+    A group, such as a `TaskGroup` raises, says what is in it: its own text alone helps nobody.
+    """
     try:
         text = str(error)
     except Exception:  # noqa: BLE001 - an exception whose text raises is still an exception
         text = "(its text cannot be shown)"
+    if opens_groups and (inner := list(itertools.islice(_within(error), _INNER_TOLD + 1))):
+        told = [f"{type(one).__name__}: {text_of(one)}" for one in inner[:_INNER_TOLD]]
+        text = "; ".join([f"{text}: {told[0]}", *told[1:], *(["…"] if inner[_INNER_TOLD:] else [])])
     return text[:4000].encode(errors="backslashreplace").decode()
+
+
+_INNER_TOLD: Final = 8
+"""Exceptions of a group that its text tells of."""
+
+
+def _within(error: BaseException) -> Iterator[BaseException]:
+    """Yield what a group of exceptions is made of, those of groups in it included."""
+    left: list[BaseException] = [error] if isinstance(error, BaseExceptionGroup) else []
+    while left:
+        if isinstance(one := left.pop(), BaseExceptionGroup):
+            left += reversed(one.exceptions)
+        else:
+            yield one
 
 
 def tool_error(tool: str, fault: Mapping[str, Any]) -> ToolError:
@@ -135,9 +156,13 @@ _REFOLD: Final = refold.engine.__path__[0].rpartition("/")[0]
 def place_of(error: BaseException) -> tuple[str, int] | None:
     """Return file and line of the innermost frame that `error` went through of the user's own code.
 
-    Where there is none, of a library that is no part of the engine.
+    Where there is none, of a library that is no part of the engine.  Of a group, it is where the
+    first of its exceptions was raised.
     """
     place, is_own = None, False
+    for one in _within(error):
+        if (place := place_of(one)) is not None:
+            return place
     for frame, line in traceback.walk_tb(error.__traceback__):
         file = frame.f_code.co_filename
         if place is not None and isinstance(error, NestedRun) and file.startswith(_REFOLD):
@@ -148,7 +173,7 @@ def place_of(error: BaseException) -> tuple[str, int] | None:
     return place
 
 
-def verdict_of_error(error: BaseException) -> Verdict:
+def verdict_of_error(error: BaseException, *, opens_groups: bool = True) -> Verdict:
     """Return how a run ended whose program raised `error`."""
     match error:
         case LimitReached(limit=limit):
@@ -163,7 +188,8 @@ def verdict_of_error(error: BaseException) -> Verdict:
         case ProgramError() | UsageError():
             return failed("raised", f"{type(error).__name__}: {error}")
         case _:
-            return failed("raised", f"{type(error).__name__}: {text_of(error)}")
+            text = text_of(error, opens_groups=opens_groups)
+            return failed("raised", f"{type(error).__name__}: {text}")
 
 
 def timed_out(hit: LimitHit) -> Verdict:

@@ -33,12 +33,20 @@ _ANYTHING: Final = (
 
 
 def likely_cause(
-    kind: str, diff: tuple[Difference, ...], fingerprints: Mapping[str, tuple[str, str]]
+    kind: str,
+    diff: tuple[Difference, ...],
+    fingerprints: Mapping[str, tuple[str, str]],
+    raised: str = "",
 ) -> str:
-    """Return the likely cause of a divergence, and what to do; by what differs and what changed."""
+    """Return the likely cause of a divergence, and what to do; by what differs and what changed.
+
+    `raised` is what ended the program now, and did not when it was recorded.
+    """
     if "program" in fingerprints:
         recorded, now = fingerprints["program"]
         return f"the log was recorded from {recorded!r}, and {now!r} was run: name the other one"
+    if raised:
+        return f"the program raises now, and did not when it was recorded: {raised}"
     texts = [
         (text_of_json(one.before), text_of_json(one.after)) for one in diff if one.kind == "changed"
     ]
@@ -48,7 +56,7 @@ def likely_cause(
         return "a clock that was read outside run: use run.now()"
     if texts and all(_ADDRESS.search(a) and _ADDRESS.search(b) for a, b in texts):
         return "a memory address in a text: give the object a repr of its own"
-    if _is_shuffled(diff):
+    if _is_shuffled(diff) and "source" not in fingerprints:
         return "the order of a set or of a directory listing: sort it before it is used"
     if "source" in fingerprints:
         return "the program has changed since it was recorded; if that was meant, record it again"

@@ -88,6 +88,8 @@ class Explorer:
         """Keys of the timers that were armed then."""
         self.sleeping = _sleeping(kernel)
         """By scope, the timer that its task slept on then."""
+        self.is_guessing = False
+        """Whether the program was answered with anything but what was recorded for the same."""
         self.requests: dict[str, ModelRequest] = {}
         """The model requests made since, whole, by call."""
         self._answers: dict[str, tuple[int, Event]] = {}
@@ -183,6 +185,7 @@ class Explorer:
             return
         self._note(item)
         match = self._match(item)
+        self.is_guessing |= not item.is_mark and (match is None or match.key != item.key)
         if match is not None:
             self._served[item.call] = match
             if match.name != item.name:
@@ -198,6 +201,7 @@ class Explorer:
                 self.asked(ValueDrawn(source, name, other.arguments.get("value")), call)  # type: ignore[arg-type]  # a closed set
                 return other.arguments.get("value")
         self._note(item)
+        self.is_guessing = True
         return None
 
     def look(self) -> ClockRead:

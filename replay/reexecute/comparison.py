@@ -299,7 +299,21 @@ class Comparison:
                 f"the call has moved to another task: recorded as {first.recorded.call}, asked now "
                 f"as {first.now.call} (a task, a gather, a task group or a shield more or less)"
             )
-        return likely_cause(name, diff, changes)
+        return likely_cause(name, diff, changes, self._raised_now(name, sides))
+
+    def _raised_now(self, name: str, sides: _Sides) -> str:
+        """Return the exception that ends the program now, where nothing made up led to it."""
+        explorer, end = self.replayed.explorer, self.end or {}
+        error, recorded = end.get("error") or {}, sides.recorded or {}
+        if explorer is not None and explorer.finish is not None:
+            recorded = self.replayed.cursor.data(explorer.finish)
+        is_of_program = error.get("code") == "raised" and name in _OF_RAISING
+        if not is_of_program or (explorer is not None and explorer.is_guessing):
+            return ""
+        if error["message"] == (recorded.get("error") or {}).get("message"):
+            return ""
+        file, line = self.raised or ("", 0)
+        return f"{error['message']} ({file}:{line})" if file else str(error["message"])
 
     def _fingerprints(self, sides: _Sides) -> fingerprints.Changes:
         replayed = self.replayed
@@ -468,6 +482,9 @@ def _of_name(diff: tuple[Difference, ...]) -> tuple[Difference, ...]:
 
 _OF_ORDER: Final = ("reordered", "unrecorded_await", "unconsumed")
 """Categories whose two sides are different requests: how these differ says nothing."""
+
+_OF_RAISING: Final = ("missing_call", "unconsumed", "output_changed")
+"""Categories of a program that does less than recorded, or ends otherwise: it may have raised."""
 
 _OF_RUNNING_ON: Final = ("stuck", "spinning")
 """Ends that say more about the answers that were made up than about the program."""

@@ -51,6 +51,41 @@ def test_what_a_program_raised_says_how_it_ended(
     assert (found.status, found.reason, found.error.code) == (status, reason, code)
 
 
+def test_a_group_says_what_is_in_it() -> None:
+    """The text of a group alone names nothing; logs without the flag have no more (§15.1)."""
+    inner = [LookupError(f"no {number}") for number in range(7)]
+    group = ExceptionGroup("two", [ToolError("t", "m"), ExceptionGroup("seven", inner), OSError()])
+
+    opened, closed = (
+        verdict.verdict_of_error(group, opens_groups=opens).error for opens in (True, False)
+    )
+
+    assert opened is not None
+    assert closed is not None
+    assert closed.message == f"ExceptionGroup: {group}"
+    told = [f"LookupError: no {number}" for number in range(7)]
+    said = "; ".join([f"{closed.message}: ToolError: {inner_text(group)}", *told, "…"])
+    assert opened.message == said
+
+
+def inner_text(group: ExceptionGroup[Exception]) -> str:
+    return str(group.exceptions[0])
+
+
+def test_a_group_was_raised_where_its_first_exception_was() -> None:
+    """The line at which the group itself was put together helps nobody."""
+
+    def fails() -> None:
+        raise LookupError
+
+    try:
+        fails()
+    except LookupError as error:
+        group = ExceptionGroup("one", [error])
+
+    assert verdict.place_of(group) == (__file__, fails.__code__.co_firstlineno + 1)
+
+
 def test_a_models_failure_says_its_code_once() -> None:
     """It is the fault's code; the error's own text has it at the end."""
     error = ModelError("m", "busy", "http_500")

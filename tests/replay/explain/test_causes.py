@@ -27,6 +27,21 @@ def test_the_likely_cause_of_what_differs(recorded_value: Any, now: Any, advice:
     assert advice in likely_cause("args_changed", differences(recorded_value, now), {})
 
 
+def test_what_the_program_raises_is_the_cause() -> None:
+    """It is known; what values look like and what has changed are guesses."""
+    said = likely_cause("unconsumed", (), {"source": ("1", "2")}, "KeyError: 'x' (a.py:3)")
+
+    assert "KeyError: 'x' (a.py:3)" in said
+    assert "'b', and 'c'" in likely_cause("unconsumed", (), {"program": ("b", "c")}, "KeyError")
+
+
+def test_a_changed_program_explains_another_order_before_a_set_does() -> None:
+    """Which of both it was, nobody can tell from the values; that the source changed is known."""
+    diff = differences(["a", "b"], ["b", "a"])
+
+    assert "has changed" in likely_cause("output_changed", diff, {"source": ("1", "2")})
+
+
 @pytest.mark.parametrize(
     ("kind", "fingerprints", "advice"),
     [

@@ -102,3 +102,55 @@ def test_the_first_word_for_two_lines_is_of_them_alone(
 
     assert first_word(mismatch, recorded, now) == expected
     assert first_word(ended, recorded, now) == "unconsumed"
+
+
+def _twice(helper: Any) -> Any:
+    """Return a program of two tasks, each of which asks, calls `helper` and asks again."""
+
+    async def asks_twice(run: Run, _input: Any) -> None:
+        async def one(q: str) -> None:
+            await run.tool("search", q=q)
+            await run.tool("search", q=helper(q))
+
+        async with asyncio.TaskGroup() as group:
+            for q in "ab":
+                group.create_task(one(q))
+
+    return asks_twice
+
+
+def test_an_exception_that_ends_the_program_now_is_the_cause(tmp_path: Path) -> None:
+    """What a helper raises, whose source no fingerprint holds, is said with its place."""
+    log = recorded(tmp_path / "a.jsonl", program=_twice(str.upper)).log
+
+    def fails(q: str) -> str:
+        raise LookupError(q)
+
+    (found,) = reexecute(log, _twice(fails)).divergences
+
+    assert found.category == "missing_call"
+    assert "raises now" in found.cause
+    assert "LookupError: a" in found.cause
+    assert f"{__file__}:{fails.__code__.co_firstlineno + 1}" in found.cause
+
+
+def test_what_comes_of_answers_that_were_made_up_is_no_cause(tmp_path: Path) -> None:
+    """A program that is let run on may raise because of them."""
+
+    async def asks(run: Run, _input: Any) -> Any:
+        await run.tool("search", q="a")
+        return await run.tool("search", q="b")
+
+    async def asks_something_else(run: Run, _input: Any) -> Any:
+        return (await run.tool("search", q="b")) + (await run.tool("fetch", url="c"))["no"]
+
+    log = recorded(tmp_path / "a.jsonl", program=asks).log
+    asks_something_else.__name__, asks_something_else.__qualname__ = (
+        asks.__name__,
+        asks.__qualname__,
+    )
+
+    (found,) = reexecute(log, asks_something_else).divergences
+
+    assert found.category == "missing_call"
+    assert "raises" not in found.cause
