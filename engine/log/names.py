@@ -18,6 +18,7 @@ BLOBS_SUFFIX: Final = ".blobs"
 PACKED_SUFFIX: Final = ".refold"
 
 _NUMBERS: Final = re.compile(r"(\.[0-9]+)+\Z")
+_LEFT: Final = re.compile(r"(\.\d+)*\.jsonl\.torn-\d+-[0-9a-f]{8}\Z|(\.\d+)+\.ray\Z")
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}\Z")
 _NOT_PLAIN: Final = re.compile(r"[^a-z0-9]+")
 
@@ -150,6 +151,19 @@ def children(path: Path) -> dict[int, Path]:
 def tree(path: Path) -> list[Path]:
     """Return the log at `path` and those of all runs below it, parents first."""
     return Folder(path.parent).tree(path)
+
+
+def leftovers(path: Path) -> list[Path]:
+    """Return what else was left beside the logs of the root run at `path`.
+
+    Torn tails that were cut off (CONTRACT.md §4.5), and marks of children on a node (§7.6).
+    """
+    stem = _stem(path)
+    return sorted(
+        each
+        for each in path.parent.iterdir()
+        if each.name.startswith(stem) and _LEFT.match(each.name, len(stem)) and not each.is_dir()
+    )
 
 
 def default_path(folder: Path, name: str, *, time: datetime, short_id: str) -> Path:

@@ -8,6 +8,7 @@ An option is never a keyword of `tool`: a tool may have an argument called `name
 import asyncio
 import contextvars
 import datetime as dt
+import errno
 import os
 import random as _random
 import weakref
@@ -58,14 +59,40 @@ _running: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, "weakref.ref[Run]
 _delegation: contextvars.ContextVar[str] = contextvars.ContextVar("refold_delegation", default="")
 
 
-def _text_of(path: str | os.PathLike[str]) -> str | None:
+def _text_of(path: str) -> Json:
+    """Return a file's text, `None` where there is no file, or why it has none: {error}."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         return None
     except UnicodeDecodeError as error:
-        error.reason += f"; {path} is no UTF-8 text: read it in a tool"
-        raise
+        said = f"{error.reason}; {path} is no UTF-8 text: read it in a tool"
+        return {"error": {"at": error.start, "message": said}}
+    except OSError as error:
+        code = errno.errorcode.get(error.errno or 0, "EIO")
+        return {"error": {"code": code, "message": error.strerror or str(error)}}
+
+
+def _variable(name: str) -> Json:
+    """Return an environment variable, `None` where it is not set, or why it is no text: {error}."""
+    value = os.environ.get(name)
+    try:
+        os.fsencode(value or "").decode()
+    except UnicodeDecodeError as error:
+        return {"error": {"at": error.start, "message": f"the variable {name} is no UTF-8 text"}}
+    return value
+
+
+def _drawn_text(name: str, value: Json) -> str | None:
+    """Return a drawn text; raise what kept it from being read, alike live and in a replay."""
+    if not isinstance(value, Mapping):
+        text: str | None = value
+        return text
+    error = value.get("error") or {}
+    said = str(error.get("message", ""))
+    if isinstance(at := error.get("at"), int):
+        raise UnicodeDecodeError("utf-8", b"", at, at + 1, said)
+    raise OSError(getattr(errno, str(error.get("code")), errno.EIO), said, name)
 
 
 def _check_kind(call: str, expected: str, is_so: bool, found: object) -> None:  # noqa: FBT001 - said by the caller
@@ -170,21 +197,26 @@ class _Face:
         through a tool.
 
         Raises:
-            UnicodeDecodeError: live, where the file is no UTF-8.
+            UnicodeDecodeError: the file is no UTF-8.
+            OSError: it is there, and cannot be read.
         """
         is_path = isinstance(path, str | os.PathLike)
         _check_kind("read_text", "the path of a file", is_path, path)
-        text: str | None = self._kernel.draw("file", os.fspath(path), lambda: _text_of(path))
-        return text
+        name = os.fspath(path)
+        _check_kind("read_text", "a path without a NUL", "\0" not in name, path)
+        return _drawn_text(name, self._kernel.draw("file", name, lambda: _text_of(name)))
 
     def environment(self, name: str) -> str | None:
         """Return an environment variable, recorded; `None` where it is not set.
 
         Never for secrets, for the log holds the value: `secret` gives a handle.
+
+        Raises:
+            UnicodeDecodeError: its value is no UTF-8.
         """
         _check_kind("environment", "the name of a variable", isinstance(name, str), name)
-        value: str | None = self._kernel.draw("environment", name, lambda: os.environ.get(name))
-        return value
+        value = self._kernel.draw("environment", name, lambda: _variable(name))
+        return _drawn_text(name, value)
 
     def secret(self, name: str, /) -> Any:
         """Return a handle to a secret: an argument for tools, which are given its value.

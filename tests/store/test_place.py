@@ -21,6 +21,18 @@ from refold.engine.errors import (
 from refold.store.place import ObjectStore, StoredRun, stored_run
 
 
+@pytest.mark.parametrize("endpoint", ["", "::::", "http://\u00e9"])
+def test_a_setting_that_obstore_cannot_use_is_said(
+    endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It panics, which is no exception of Python's: a traceback was all that a person got."""
+    monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
+    monkeypatch.setenv("AWS_ENDPOINT", endpoint)
+
+    with pytest.raises(StoreFailed, match="variable of the environment"):
+        ObjectStore("s3://bucket/audits")
+
+
 @pytest.mark.parametrize(
     ("text", "url", "name"),
     [

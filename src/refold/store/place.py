@@ -170,6 +170,13 @@ class ObjectStore:
             yield
         except (self._obstore.exceptions.BaseError, OSError, ValueError) as error:
             raise StoreFailed(self.url, _one_line(str(error))) from None
+        except BaseException as error:  # a panic of Rust's is no Exception, and cannot be imported
+            if type(error).__name__ != "PanicException":
+                raise
+            why = (
+                "a variable of the environment has a value that obstore cannot use (AWS_ENDPOINT?)"
+            )
+            raise StoreFailed(self.url, f"{why}: {_one_line(str(error))}") from None
 
 
 def _one_line(said: str) -> str:

@@ -38,6 +38,17 @@ def test_a_run_goes_with_its_children_and_large_texts(folder: Path, invoke: Invo
     assert "removed" in said.stdout
 
 
+def test_what_was_cut_off_and_marks_of_nodes_go_too(folder: Path, invoke: Invoke) -> None:
+    """§4.5, §7.6: nothing else would ever name them; another run's stay."""
+    kept = ["survey.jsonl.torn-x", "survey2.jsonl.torn-7-0a1b2c3d", "survey.ray", "survey2.1.ray"]
+    gone = ["survey.jsonl.torn-7-0a1b2c3d", "survey.1.2.jsonl.torn-12-0a1b2c3d", "survey.1.ray"]
+    for name in (*kept, *gone):
+        (folder / name).write_bytes(b"x")
+
+    assert invoke("rm", folder / "survey.jsonl").exit_code == 0
+    assert sorted(path.name for path in folder.iterdir()) == sorted([*kept, "notes.txt"])
+
+
 def test_a_dry_run_removes_nothing(folder: Path, invoke: Invoke) -> None:
     before = sorted(folder.rglob("*"))
 
@@ -118,3 +129,4 @@ def test_with_force_there_need_be_no_run(folder: Path, invoke: Invoke) -> None:
         assert removed.exit_code == 0, removed.output
         assert not log.exists()
     assert "0 files removed" in removed.stdout
+    assert invoke("rm", "--force", folder / "none" / "a.jsonl").exit_code == 0

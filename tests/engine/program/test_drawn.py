@@ -107,22 +107,47 @@ def test_what_no_log_can_hold_leaves_the_ordinals_dense(tmp_path: Path) -> None:
     assert refold.verify(recording.log).intact
 
 
-def test_so_does_what_cannot_be_read(tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_recorded_and_raised_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """§9.3: a replay, which reads nothing, raises the same."""
+    no_text, name_too_long = tmp_path / "no_text", tmp_path / ("x" * 300)
+    no_text.write_bytes(b"ab\xff")
+    monkeypatch.setenv("REFOLD_TEST_BYTES", "a\udcff")
+
+    def asks(run: Run, _input: Any) -> list[str]:
+        said = []
+        for name in (no_text, name_too_long):
+            with pytest.raises((UnicodeDecodeError, OSError)) as raised:
+                run.read_text(name)
+            said.append(f"{raised.type.__name__}: {raised.value}")
+        with pytest.raises(UnicodeDecodeError, match=r"position 1.*REFOLD_TEST_BYTES is no UTF-8"):
+            run.environment("REFOLD_TEST_BYTES")
+        return said
+
+    recording = refold.record(asks, log=tmp_path / "a.jsonl")
+    no_text.write_text("mended")
+    monkeypatch.delenv("REFOLD_TEST_BYTES")
+
+    first, second = recording.result()
+    assert first.startswith("UnicodeDecodeError: ")
+    assert "position 2" in first
+    assert second.startswith("OSError: ")
+    assert refold.reexecute(recording.log, asks).identical
+
+
+def test_so_does_what_cannot_be_made(tmp_path: Path) -> None:
     """No line says so, and the log is whole all the same."""
-    no_text = tmp_path / "no_text"
-    no_text.write_bytes(b"\xff\xfe")
 
     def no_settings() -> Any:
         raise LookupError("none")
 
-    async def program(run: Run, path: str) -> str:
-        with pytest.raises(UnicodeDecodeError):
-            run.read_text(path)
+    async def program(run: Run, _input: Any) -> str:
         with pytest.raises(LookupError):
             run.settings("s", no_settings)
         return run.uuid()
 
-    recording = refold.record(program, str(no_text), log=tmp_path / "a.jsonl")
+    recording = refold.record(program, log=tmp_path / "a.jsonl")
 
     assert recording.ok
     assert [entry.call for entry in read_entries(recording.log) if entry.call] == ["0#1"]

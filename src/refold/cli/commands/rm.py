@@ -12,7 +12,7 @@ from refold.cli.output.exit_codes import FINE
 from refold.cli.output.pages import page
 from refold.engine.errors import LogMissing, LogNameRefused
 from refold.engine.log.lock import refuse_if_locked
-from refold.engine.log.names import PACKED_SUFFIX, blobs_of, check_root, tree
+from refold.engine.log.names import PACKED_SUFFIX, blobs_of, check_root, leftovers, tree
 
 _PAGE: Final = """
 Examples:
@@ -28,7 +28,7 @@ Examples:
 @click.option("-f", "--force", "is_forced", is_flag=True, help="Where there is no such run, fine.")
 @json_option
 def command(*, logs: tuple[Path, ...], is_dry: bool, is_forced: bool, as_json: bool) -> int:
-    """Remove runs whole: each root's log, its children's logs and its large texts.
+    """Remove runs whole: each root's log, its children's logs, its large texts.
 
     A run that is being written is refused, and so is a child's log: what stays
     would no longer verify.  What is left of a run whose own log is gone is
@@ -58,15 +58,16 @@ def _files(log: Path, *, is_forced: bool) -> list[Path]:
         LogLocked: somebody writes it.
         LogMissing: there is none, and that is not fine (`is_forced`).
     """
-    logs, blobs = [log], []
+    logs, beside = [log], []
     if log.suffix != PACKED_SUFFIX:
         check_root(log)
-        logs, blobs = tree(log), [blobs_of(log)]
+        if log.parent.is_dir():
+            logs, beside = tree(log), [blobs_of(log), *leftovers(log)]
     for each in logs:
         if each.is_dir():  # nothing of ours: only the folder of large texts goes with what it holds
             raise LogNameRefused(str(each), "a folder is no log")
         refuse_if_locked(each)
-    found = [path for path in (*blobs, *reversed(logs)) if path.exists()]
+    found = [path for path in (*beside, *reversed(logs)) if path.exists()]
     if not found and not is_forced:
         raise LogMissing(str(log), "no such file, and nothing that is left of such a run")
     return found
