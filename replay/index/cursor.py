@@ -50,7 +50,6 @@ class Cursor:
         self._seq = 0
         self._offset = 0
         self._entries = self._parsed() if verified else read_entries(log, torn_ok=True)
-        self._is_verified = verified
         self._blobs = BlobStore(blobs_of(Path(log)))
         self._ahead: deque[Entry] = deque()
         self.taken = 0
@@ -71,10 +70,8 @@ class Cursor:
         """Return the next line and go on."""
         if not self._ahead and not self._read():
             raise EOFError
-        entry = self._ahead.popleft()
         self.taken += 1
-        self._read_ahead()
-        return entry
+        return self._ahead.popleft()
 
     def take_if(self, kind: bytes, call: str, cause: int, data: bytes) -> Unparsed | None:
         """Take the next line if it is this one, byte by byte, and all else as a writer makes it.
@@ -131,7 +128,6 @@ class Cursor:
         """Take a line of this step out of its turn."""
         self._ahead.remove(entry)
         self.taken += 1
-        self._read_ahead()
 
     def rest(self) -> Iterator[Entry]:
         """Yield what is left; the cursor is at the end then."""
@@ -156,11 +152,6 @@ class Cursor:
     def event(self, entry: Entry) -> Recorded:
         """Return the event of an entry."""
         return structure(entry.kind, self.data(entry))
-
-    def _read_ahead(self) -> None:
-        """Read one line more, so that damage is found early; what is verified can wait."""
-        if not self._ahead and not self._is_verified:
-            self._read()
 
     def _parsed(self) -> Iterator[Entry]:
         while self._line:

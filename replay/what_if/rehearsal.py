@@ -227,7 +227,7 @@ class Rehearsal:
             raise RecordEnded
         key, drawn = found
         value = self._plan.values.get(key, drawn.value)
-        self.emit(ValueDrawn(drawn.source, name, value), call)
+        self.emit(attrs.evolve(drawn, value=value), call)
         return value
 
     def patched(self, marker: str) -> bool:

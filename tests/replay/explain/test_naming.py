@@ -361,6 +361,41 @@ CASES = [
         1,
         ("missing_call 0/2@1", "missing_call 0/2#1"),
     ),
+    # a task beside a sleep
+    Case(
+        "call added in a task beside a sleep",
+        [("start", [UUID]), NAP],
+        [("start", [B, UUID]), NAP],
+        "extra_call",
+        "fetch#1 in 0/1",
+        None,
+    ),
+    Case(
+        "sleep added in a task beside a sleep",
+        [("start", [A]), NAP],
+        [("start", [NAP, A]), NAP],
+        "extra_call",
+        "timer@1 in 0/1",
+        None,
+    ),
+    Case(
+        "sleep added in a branch, and a task beside it",
+        [both([], [B])],
+        [both([("start", [UUID])], [NAP, B])],
+        "extra_call",
+        "timer@1 in 0/2",
+        None,
+        ("extra_call 0/1/1#1 beside it",),
+    ),
+    Case(
+        "call moved into a task, between two new ones",
+        [A, B],
+        [("start", [X, A, C]), B],
+        "reordered",
+        "search#2 in 0/1",
+        1,
+        ("extra_call 0/1#3", "extra_call 0/1#3", "extra_call 0/1#1"),
+    ),
     # a tool that the run was not offered
     Case(
         "renamed to an unknown tool",

@@ -1,6 +1,7 @@
 """How a program that has left its record is answered (CONTRACT.md §12.4)."""
 
 import asyncio
+import contextlib
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,13 @@ from typing import Any
 import attrs
 import pytest
 
+from refold.engine.errors import ToolError
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
 from refold.replay.explain.divergence import Divergence
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import tool
-from tests.support.steps import Step, program_of, recorded
+from tests.support.steps import Step, fetch, program_of, recorded, search
 
 A: Step = ("tool", "search", {"q": "a"})
 B: Step = ("tool", "fetch", {"q": "b"})
@@ -42,6 +44,30 @@ def test_what_was_asked_before_is_answered_as_it_was(tmp_path: Path) -> None:
     log = recorded(tmp_path / "a.jsonl", program=follows_results).log
 
     found = only(log, follows_results_now)
+
+    assert (found.category, found.later) == ("extra_call", ())
+
+
+@tool(effect="reads")
+def broken(q: str) -> str:
+    """Fail."""
+    raise ValueError(q)
+
+
+async def falls_back(run: Run, _input: Any, *, extra: bool) -> Any:
+    if extra:
+        await run.tool("search", q="extra")
+    with contextlib.suppress(ToolError):
+        return await run.tool("broken", q="a")
+    return await run.tool("fetch", q="b")
+
+
+def test_what_failed_fails_again(tmp_path: Path) -> None:
+    tools = [broken, search, fetch]
+    given = partial(falls_back, extra=False)
+    log = recorded(tmp_path / "a.jsonl", program=given, tools=tools).log
+
+    found = only(log, partial(falls_back, extra=True), tools=tools)
 
     assert (found.category, found.later) == ("extra_call", ())
 

@@ -1,5 +1,7 @@
 """A run that crashed or stood still is re-executed out of harm's way (CONTRACT.md §12.3)."""
 
+import contextlib
+import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -71,6 +73,34 @@ def test_a_child_that_does_something_else_before_it_crashes_diverges(
     assert Path(divergence.log).name == "a.1.jsonl"
     assert (divergence.category, divergence.call, divergence.seq) == ("args_changed", "0#1", 1)
     assert [str(one) for one in divergence.diff] == ['/arguments/text: "hello" → "hello!"']
+
+
+def test_what_cannot_be_imported_elsewhere_is_re_executed_here(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script that needs its arguments, say; its unfinished record matches all the same."""
+    programs.write_text(f"import sys\nWORD = sys.argv[1]\n{PROGRAMS}\ndef notes(run, _):\n"
+                        "    run.annotate(WORD)\n")  # fmt: skip
+    monkeypatch.setattr("sys.argv", ["it", "word"])
+    recording = refold.record(f"{programs}:notes", log=tmp_path / "a.jsonl")
+    recording.log.write_bytes(b"".join(lines_of(recording.log)[:-1]))
+
+    report = refold.reexecute(recording.log, f"{programs}:notes")
+
+    assert report.identical, report
+    assert report.ends_early == ("a.jsonl",)
+
+
+def test_a_shipped_program_that_misbehaves_never_runs_in_this_process(tmp_path: Path) -> None:
+    """However its record ends: here with the whole flood that a child of it is stopped in."""
+    with contextlib.redirect_stdout(io.StringIO()) as flood:
+        log = refold.record("floods", log=tmp_path / "a.jsonl").log
+
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        report = refold.reexecute(log)
+
+    assert (len(flood.getvalue()) > 1 << 20, printed.getvalue()) == (True, "")
+    assert report.identical, report
 
 
 @refold.tool(effect="reads")

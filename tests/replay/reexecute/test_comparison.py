@@ -1,6 +1,7 @@
 """One run against its log: both sides, put together for people (CONTRACT.md §12.2, §12.5)."""
 
 import asyncio
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from refold.engine.runners.recording import record
 from refold.replay.explain.run_on import Mismatch
 from refold.replay.reexecute.comparison import first_word
 from refold.replay.reexecute.reexecute import reexecute
-from tests.support.steps import recorded
+from refold.tools.contract.tool_types import tool
+from tests.support.steps import fetch, recorded, search
 
 
 async def waits_for_nothing(_run: Run, _input: Any) -> None:
@@ -75,6 +77,37 @@ def test_the_end_of_the_run_is_told_among_what_follows(tmp_path: Path, has_more:
 
     assert found.category == "args_changed"
     assert [one.category for one in found.later] == ["output_changed"] * has_more
+
+
+@tool(effect="reads")
+def typed() -> tuple[int, ...]:
+    """Return what only the tool itself can read from a log."""
+    return (1,)
+
+
+async def asks_for_both(run: Run, _input: Any) -> None:
+    await run.tool("search", q="a")
+    await run.tool("typed")
+
+
+async def asks_for_both_otherwise(run: Run, _input: Any) -> None:
+    await run.tool("search", q="b")
+    await run.tool("typed")
+
+
+async def connects(run: Run, _input: Any) -> None:
+    await run.tool("search", q="b")
+    socket.create_connection(("127.0.0.1", 9), timeout=60).close()
+
+
+def test_what_comes_first_is_told_whatever_ends_the_run_later(tmp_path: Path) -> None:
+    """What a program does after its first difference is not the first difference."""
+    log = recorded(tmp_path / "a.jsonl", program=asks_for_both, tools=[search, fetch, typed]).log
+
+    for now in (connects, asks_for_both_otherwise):
+        (found,) = reexecute(log, now).divergences
+
+        assert (found.category, found.call) == ("args_changed", "0#1")
 
 
 ASKED = {"kind": "tool", "name": "search", "arguments": {}}

@@ -3,12 +3,25 @@
 from pathlib import Path
 
 from refold.engine.events.events import ToolCalled
+from refold.engine.program.run import Run
+from refold.engine.runners.recording import record
 from refold.replay.index.by_call import AskedCall, Book, asked_of
 from refold.replay.what_if.matcher import BookMatcher, Looks
+from refold.tools.contract.tool_types import tool
 from tests.support.steps import recorded
 
 SEARCH = ("tool", "search", {"q": "a"})
 FETCH = ("tool", "fetch", {"q": "b"})
+
+
+@tool(effect="reads")
+def both(at: str, q: str) -> str:
+    """Get something, and be told when."""
+    return f"{q} at {at}"
+
+
+async def asks_both(run: Run, _: object) -> None:
+    await run.tool("both", at="1", q="a")
 
 
 def matcher_of(log: Path, *, by_place: bool = False, looks: Looks | None = None) -> BookMatcher:
@@ -47,6 +60,16 @@ def test_other_arguments_get_nothing_unless_by_place(tmp_path: Path) -> None:
     assert matcher_of(log, by_place=True).take(asks("0#3", "fetch", q="z")) == "0#2"
     assert matcher_of(log, by_place=True).take(asks("0#1", "other", q="z")) is None
     assert matcher_of(log, by_place=True).take(asks("0/1#1", "fetch", q="z")) is None
+
+
+def test_a_rule_excuses_what_it_names_and_no_more(tmp_path: Path) -> None:
+    """§12.7: with other arguments besides, a request is another one."""
+    rules = ["tool:both/arguments/at"]
+    log = record(asks_both, None, log=tmp_path / "a.jsonl", tools=[both], volatile=rules).log
+
+    for at, q, found in (("9", "a", "0#1"), ("9", "z", None), ("1", "z", None)):
+        matcher = matcher_of(log)
+        assert matcher.take(matcher.recognised(asks("0#1", "both", at=at, q=q))) == found
 
 
 def test_values_are_found_by_name(tmp_path: Path) -> None:

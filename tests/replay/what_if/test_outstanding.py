@@ -8,12 +8,14 @@ import attrs
 
 from refold.engine.events.limits import Limits
 from refold.engine.ports.delegation import Delegation
+from refold.engine.ports.ports import Tool
 from refold.engine.program.run import Run
 from refold.engine.session import Session
 from refold.replay.index.by_call import Book
 from refold.replay.what_if.rehearsal import RehearsalPlan
 from refold.replay.what_if.stage import Stage
-from tests.support.racing import gathered, recorded, stage_of, timed
+from refold.tools.contract.tool_types import tool
+from tests.support.racing import fetch, gathered, recorded, stage_of, timed
 
 
 def test_of_what_is_outstanding_the_first_of_the_order_comes_first(tmp_path: Path) -> None:
@@ -28,18 +30,36 @@ def test_of_what_is_outstanding_the_first_of_the_order_comes_first(tmp_path: Pat
     assert found.choices == ((third, first, second), (first, second), (second,))
 
 
+def paced() -> list[Tool]:
+    """Return `fetch`, and `slow`, which comes to an end after `ring` is asked for."""
+    rung = asyncio.Event()
+
+    @tool(effect="reads")
+    async def slow() -> None:
+        """Wait for the bell."""
+        await rung.wait()
+
+    @tool(effect="reads")
+    async def ring() -> None:
+        """Ring the bell."""
+        rung.set()
+
+    return [fetch, slow, ring]
+
+
 async def napping(run: Run, _: Any) -> Any:
-    """Sleeps beside a call."""
+    """Sleeps beside a call, and beside one that comes after."""
 
     async def nap() -> None:
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0.05)
+        await run.tool("ring")
 
-    return await asyncio.gather(run.tool("fetch", name="a"), nap(), run.tool("fetch", name="b"))
+    return await asyncio.gather(run.tool("slow"), nap(), run.tool("fetch", name="b"))
 
 
 def test_a_recorded_timer_waits_for_what_was_recorded_before_it(tmp_path: Path) -> None:
     """Unless timers are free; what came after it may come before it."""
-    stage = stage_of(recorded(tmp_path / "a.jsonl", napping).log, napping)
+    stage = stage_of(recorded(tmp_path / "a.jsonl", napping, tools=paced()).log, napping)
     recorded_order = stage.baseline().delivered
     timer = next(key for key in recorded_order if "@" in key)
     before = recorded_order[: recorded_order.index(timer)]
@@ -83,6 +103,33 @@ def test_free_timers_fire_as_they_are_due(tmp_path: Path) -> None:
 
     assert found.delivered == ("0/2@1", "0/1@1")
     assert found.end["output"] == ["late", "late"]
+
+
+async def nap_after_a_call(run: Run, _: Any) -> Any:
+    """Sleeps for an instant, after what came when a longer sleep was over."""
+
+    async def later() -> None:
+        await run.tool("slow")
+        await asyncio.sleep(0.001)
+
+    async def longer() -> None:
+        await asyncio.sleep(0.003)
+        await run.tool("ring")
+
+    await asyncio.gather(later(), longer())
+
+
+def test_recorded_timers_keep_their_order_beside_one_that_is_due_sooner(tmp_path: Path) -> None:
+    """Either may be next where timers are free: by the record the one, by the clock the other."""
+    stage = stage_of(
+        recorded(tmp_path / "a.jsonl", nap_after_a_call, tools=paced()).log, nap_after_a_call
+    )
+    stage.baseline()
+
+    found = stage.rehearse(RehearsalPlan(order=("0/1#1",), free_timers=True))
+
+    assert found.delivered == ("0/1#1", "0/2@1", "0/2#1", "0/1@1")
+    assert found.choices[1] == ("0/2@1", "0/1@1")
 
 
 async def two_naps_and_one(_run: Run, _: Any) -> Any:

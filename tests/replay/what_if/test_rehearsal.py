@@ -1,14 +1,18 @@
 """A world that is a book: the program runs on what was recorded, and no further (§12.8)."""
 
 import asyncio
+import contextlib
 import itertools
 import random
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from refold.engine.events.events import ToolReturned
+from refold.engine.events.limits import Limits
+from refold.engine.ports.ports import Tool
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recording import record
 from refold.replay.what_if.rehearsal import RehearsalPlan
@@ -278,3 +282,82 @@ def test_answers_of_people_go_to_their_questions(tmp_path: Path) -> None:
 
     assert found.delivered == (second, first)
     assert found.end["output"] == ["to first?", "to second?"]
+
+
+def late_ones() -> list[Tool]:
+    """Return `late`, which comes to an end when another is asked for, if ever."""
+    after = {"a": "c", "c": "d", "d": "nothing"}
+    asked = defaultdict[str, asyncio.Event](asyncio.Event)
+
+    @tool(effect="reads")
+    async def late(name: str) -> str:
+        """Get something, or wait."""
+        asked[name].set()
+        await asked[after.get(name, name)].wait()
+        return f"page {name}"
+
+    return [late]
+
+
+async def beside_a_limit(run: Run, _: Any) -> Any:
+    """Gives up on a call by the clock, while another is under way."""
+
+    async def limited() -> str:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.001):
+                return str(await run.tool("late", name="d"))
+        return str(await run.tool("late", name="c"))
+
+    return await asyncio.gather(run.tool("late", name="a"), limited())
+
+
+async def never_done(run: Run, _: Any) -> Any:
+    """Has had one of two answers when its time is over."""
+    return await asyncio.gather(run.tool("late", name="b"), run.tool("late", name="d"))
+
+
+@pytest.mark.parametrize(
+    ("program", "limits"),
+    [(beside_a_limit, Limits()), (never_done, Limits(timeout_seconds=0.2))],
+    ids=["by a timer", "by the run's own timeout"],
+)
+def test_nothing_stands_in_for_what_time_gave_up_on(
+    program: Any, limits: Limits, tmp_path: Path
+) -> None:
+    """Unless timers are free to race: how long it would have taken is not known."""
+    log = recorded(tmp_path / "a.jsonl", program, tools=late_ones(), limits=limits).log
+    stage = stage_of(log, program)
+    baseline = stage.baseline()
+
+    found = stage.rehearse(RehearsalPlan(order=("0/2#1",)))
+
+    assert (found.how, found.end, found.delivered) == ("ended", baseline.end, baseline.delivered)
+
+
+async def first_three(run: Run, _: Any) -> Any:
+    """Shares four calls among two workers, and gives up on the last."""
+    waiting, pages = ["c", "d"], asyncio.Queue[str]()
+
+    async def worker(name: str) -> None:
+        pages.put_nowait(await run.tool("late", name=name))
+        pages.put_nowait(await run.tool("late", name=waiting.pop(0)))
+
+    workers = [asyncio.ensure_future(worker(name)) for name in "ab"]
+    found = sorted([await pages.get() for _ in range(3)])
+    for each in workers:
+        each.cancel()
+    return found
+
+
+def test_what_was_given_up_stands_in_for_whoever_asks_for_it(tmp_path: Path) -> None:
+    """Under another order another worker may ask for it, under a key of its own."""
+    log = recorded(tmp_path / "a.jsonl", first_three, tools=late_ones()).log
+    stage = stage_of(log, first_three)
+    assert stage.baseline().delivered == ("0/2#1", "0/1#1", "0/2#2")
+
+    found = stage.rehearse(RehearsalPlan(order=("0/1#1", "0/2#1", "0/1#2")))
+
+    assert (found.how, found.is_given_up) == ("missing", True)
+    assert found.delivered == ("0/1#1", "0/2#1", "0/1#2")
+    assert found.missing is not None
+    assert (found.missing.call, found.missing.arguments) == ("0/2#2", {"name": "d"})
