@@ -17,7 +17,6 @@ from refold.engine.events.events import Recorded, RunFinished, RunStarted
 from refold.engine.events.limits import CEILINGS
 from refold.engine.events.outcome import Fault
 from refold.engine.log import LogWriter
-from refold.engine.ports.ports import Durability
 from refold.engine.recording.bookends import nonce, sealed, versions
 from refold.engine.secrets.vault import Vault
 from refold.engine.state import Fold
@@ -35,7 +34,6 @@ class ObservedLog:
         vault: Vault,
         rules: Mapping[str, Any] | None = None,
         origin: dict[str, Any] | None = None,
-        durability: Durability = "group",
     ) -> None:
         """Make the log and write its first line.
 
@@ -51,7 +49,7 @@ class ObservedLog:
         started = vault.scrubbed(
             _started(program, input, {**vault.rules(), **(rules or {})}, origin)
         )
-        self._writer = LogWriter.create(path, started, durability=durability)
+        self._writer = LogWriter.create(path, started)
         self._took(started, "run.started", None, 0)
 
     @property

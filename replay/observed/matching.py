@@ -8,7 +8,7 @@ answer is served once, but for what only reads (`observed.reads`).  How it is to
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
@@ -53,17 +53,8 @@ class Miss:
 class Matcher:
     """The answers of one record, each served once but for what only reads."""
 
-    def __init__(
-        self,
-        record: ObservedRecord,
-        *,
-        kept: Callable[[RecordedTurn], bool] | None = None,
-        reads_again: bool = True,
-    ) -> None:
-        """Take the requests that `kept` lets be.
-
-        Without `reads_again`, what only reads is served as often as it was recorded, too.
-        """
+    def __init__(self, record: ObservedRecord, *, reads_again: bool = True) -> None:
+        """Without `reads_again`, what only reads is served as often as it was recorded, too."""
         self._record = record
         self._by_key: dict[str, list[RecordedTurn]] = {}
         self._marked: list[RecordedTurn] = []
@@ -83,13 +74,12 @@ class Matcher:
         """Requests that were served by their order alone: at the same time, another conversation
         asked the same, and was answered otherwise."""
         for turn in record.turns:
-            if kept is None or kept(turn):
-                self._by_key.setdefault(turn.key, []).append(turn)
-                self._recorded[turn.key] += 1
-                if turn.is_marked:
-                    self._marked.append(turn)
-                if only_reads(turn.asked):
-                    self._reads.setdefault(turn.key, []).append(turn)
+            self._by_key.setdefault(turn.key, []).append(turn)
+            self._recorded[turn.key] += 1
+            if turn.is_marked:
+                self._marked.append(turn)
+            if only_reads(turn.asked):
+                self._reads.setdefault(turn.key, []).append(turn)
 
     @property
     def scopes(self) -> dict[str, str]:

@@ -350,9 +350,8 @@ class ExaminedCommand:
 def examine_command(
     command: Sequence[str],
     *,
-    upstreams: Iterable[str] = (),
-    profile: str = "",
-    write: Write | None = None,
+    upstreams: Iterable[str],
+    profile: str,
 ) -> ExaminedCommand:
     """Run a command with the answer to all that it asks made here; say what it asked.
 
@@ -366,7 +365,7 @@ def examine_command(
     desk = Examining()
     secrets = _secrets(None, command, routes)
     with Signals() as signals:
-        run = _Run(command, routes, secrets, signals, write, None, known)
+        run = _Run(command, routes, secrets, signals, None, None, known)
         ended = run.through(desk, None, keys)
     return ExaminedCommand(
         ended=ended,

@@ -176,8 +176,8 @@ def only_lists(cue: Cue) -> bool:
     return cue.request is not None and cue.request.name in _LISTS
 
 
-def read_mcp(log: Path, rules: VolatileRules, *, until: int | None = None) -> McpRecord:
-    """Return what a log says of MCP servers; entries from `until` on are left out.
+def read_mcp(log: Path, rules: VolatileRules) -> McpRecord:
+    """Return what a log says of MCP servers.
 
     Raises:
         LogDamaged: the log does not verify, or says what none says; a torn tail is passed over.
@@ -186,8 +186,6 @@ def read_mcp(log: Path, rules: VolatileRules, *, until: int | None = None) -> Mc
     reading = _Reading(McpRecord(log), rules)
     blobs = BlobStore(blobs_of(log))
     for entry in read_entries(log, torn_ok=True):
-        if until is not None and entry.seq >= until:
-            break
         if entry.seq == 0:
             reading.record.program = entry.data.get("program", "")
         elif entry.kind == MCP or str(entry.call).startswith(SCOPES):
