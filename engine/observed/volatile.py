@@ -26,12 +26,16 @@ MARK: Final = "[volatile]"
 """What stands for a text that is not compared."""
 
 
-def _checked(patterns: Iterable[str]) -> tuple[str, ...]:
+def _checked(patterns: Iterable[str], what: str = "volatile text") -> tuple[str, ...]:
     found = tuple(patterns)
     for pattern in found:
         if why := _problem_of(pattern):
-            raise UsageError(f"volatile text {pattern!r}: {why}")
+            raise UsageError(f"{what} {pattern!r}: {why}")
     return found
+
+
+def _beginnings(patterns: Iterable[str]) -> tuple[str, ...]:
+    return _checked(patterns, "--unordered")
 
 
 @functools.lru_cache
@@ -61,7 +65,7 @@ class VolatileRules:
 
     paths: tuple[str, ...] = attrs.field(default=(), converter=checked_volatile)
     texts: tuple[str, ...] = attrs.field(default=(), converter=_checked)
-    unordered: tuple[str, ...] = attrs.field(default=(), converter=_checked)
+    unordered: tuple[str, ...] = attrs.field(default=(), converter=_beginnings)
     """How messages begin that stand beside each other in any order."""
 
     @classmethod

@@ -9,9 +9,10 @@ Rules: CONTRACT.md §16.
     reads         what only reads, and how often: no difference where it was answered alike
     ignoring      what was not as recorded and was passed over
     changes       what a request asks otherwise, and the likely cause
-    suggesting    the option that would ignore a date or an id
+    suggesting    the option that would ignore a date, an id or an order
     titles        how conversations and requests are called
     explaining    the divergences of a replay, conversation by conversation
+    printed       what a command printed, and in which order
     report        what a replay says
 
 The tree, the diff and the fork of such a log stand with those of programs.

@@ -14,7 +14,7 @@ from refold.engine.wire.parts.exchange import Asked
 from refold.replay.difference.pointer_diff import Difference, differences, same, shared_start, shown
 from refold.replay.difference.text_diff import TextChange, message_changes, text_changes
 from refold.replay.explain.divergence import Category
-from refold.replay.observed.suggesting import suggestions
+from refold.replay.observed.suggesting import in_any_order, suggestions
 
 _MESSAGES: Final = "/arguments/added"
 _NAMED_MAX: Final = 3
@@ -72,7 +72,7 @@ def _causes(recorded: Asked, now: Asked, diff: Sequence[Difference]) -> Iterator
         yield f"another interface is spoken: {recorded.api} → {now.api}"
     if recorded.model != now.model:
         yield f"another model is asked: {recorded.model or 'none'} → {now.model or 'none'}"
-    yield from _of_messages(recorded.messages, now.messages)
+    yield from _of_messages(recorded, now)
     yield from _of_tools(recorded.tools, now.tools)
     yield from _of_parameters(diff)
     options, is_all = suggestions(recorded, now)
@@ -82,7 +82,8 @@ def _causes(recorded: Asked, now: Asked, diff: Sequence[Difference]) -> Iterator
         yield f"{what} {told}: {' '.join(options)}"
 
 
-def _of_messages(before: Sequence[Message], after: Sequence[Message]) -> Iterator[str]:
+def _of_messages(recorded: Asked, now: Asked) -> Iterator[str]:
+    before, after = recorded.messages, now.messages
     start = shared_start(before, after)
     end = shared_start(before[start:][::-1], after[start:][::-1])
     olds, news = before[start : len(before) - end], after[start : len(after) - end]
@@ -92,6 +93,9 @@ def _of_messages(before: Sequence[Message], after: Sequence[Message]) -> Iterato
         yield _come_or_gone(start, olds, news)
     elif sorted(map(encode, olds)) == sorted(map(encode, news)):
         yield f"the same messages stand in another order, from message {start} on"
+        if options := in_any_order(recorded, now):
+            told = "if the program puts them down as they come, they may stand in any order with"
+            yield f"{told} {' '.join(options)}"
     else:
         yield from _paired(start, olds, news, after)
 
@@ -140,10 +144,13 @@ def _call_in(messages: Sequence[Message], result: Message) -> str:
     for message in messages:
         for call in message.get("tool_calls") or ():
             if call.get("id") == wanted:
-                arguments = call.get("arguments") or {}
-                inside = ", ".join(f"{name}={shown(v, 40)}" for name, v in arguments.items())
-                return f"{call.get('name')}({inside})"
+                return call_of(str(call.get("name")), call.get("arguments") or {})
     return "of an unknown call"
+
+
+def call_of(tool: str, arguments: dict[str, Any]) -> str:
+    """Return a call as people write it."""
+    return f"{tool}({', '.join(f'{name}={shown(v, 40)}' for name, v in arguments.items())})"
 
 
 def _role(message: Message) -> str:

@@ -11,7 +11,6 @@ import attrs
 
 from refold.engine.encoding.canonical import Json
 from refold.engine.observed.profile import EXACT
-from refold.engine.observed.volatile import VolatileRules
 from refold.replay.difference.excuses import IGNORED_SHOWN, Ignored
 from refold.replay.difference.pointer_diff import Difference, differences
 from refold.replay.difference.text_diff import text_changes
@@ -20,9 +19,9 @@ from refold.replay.index.guarantee import GUARANTEE, MATCHED
 from refold.replay.observed.explaining import all_divergences
 from refold.replay.observed.ignoring import places_of
 from refold.replay.observed.matching import Matcher
+from refold.replay.observed.printed import advice, alike, printed_of
 from refold.replay.observed.reads import notes_on
 from refold.replay.observed.record import OUTPUT, ObservedRecord
-from refold.replay.observed.suggesting import options_of, text_rules
 
 __all__ = ["GUARANTEE", "ObservedReport", "ended_otherwise", "joined", "report_of"]
 
@@ -30,7 +29,6 @@ NOTHING: Final = "nothing to replay"
 _EXIT_CODE: Final = "/arguments/exit_code"
 _STDOUT: Final = "/arguments/stdout"
 _STDOUT_BYTES: Final = "/arguments/stdout_bytes"
-_PRINTED: Final = ("stdout", "stdout_bytes")
 
 
 @attrs.frozen(kw_only=True)
@@ -214,8 +212,8 @@ def ended_otherwise(
         return []
     before, now = record.finished.output, output
     if isinstance(before, dict):
-        before, now = _compared(record, before), _compared(record, output)
-        now = _alike(record.output, before, now)
+        before, now = printed_of(record, before), printed_of(record, output)
+        now = alike(record.output, before, now)
     diff = differences(_end(before), _end(now))
     if any(one.pointer == _STDOUT for one in diff):  # it is of another length then
         diff = tuple(one for one in diff if one.pointer != _STDOUT_BYTES)
@@ -231,43 +229,16 @@ def ended_otherwise(
             now=_end(output),
             diff=diff,
             texts=text_changes([one for one in diff if one.pointer == _STDOUT]),
-            cause=_why(diff, is_likely_consequence=is_likely_consequence) + _advice(diff),
+            cause=_why(diff, is_likely_consequence=is_likely_consequence) + _advice(record, diff),
         )
     ]
 
 
-def _alike(how: str, before: dict[str, Json], now: dict[str, Json]) -> dict[str, Json]:
-    """Return how a command ended, with what it printed before where that is compared as equal."""
-    printed = [str(each.get("stdout") or "") for each in (before, now)]
-    same = how == "ignore" or (how == "lines" and _lines(printed[0]) == _lines(printed[1]))
-    rest = {name: value for name, value in now.items() if name not in _PRINTED}
-    return {**rest, **{name: before[name] for name in _PRINTED if name in before}} if same else now
-
-
-def _lines(text: str) -> list[str]:
-    return sorted(line.rstrip() for line in text.splitlines())
-
-
-def _advice(diff: Sequence[Difference]) -> str:
-    """Return the option that would make what was printed the same; empty for none."""
+def _advice(record: ObservedRecord, diff: Sequence[Difference]) -> str:
     one = next((each for each in diff if each.pointer == _STDOUT), None)
     if one is None or not (isinstance(one.before, str) and isinstance(one.after, str)):
         return ""
-    if _lines(one.before) == _lines(one.after):
-        return "; the same lines stand in another order; to ignore that: --output lines"
-    options = options_of(VolatileRules(texts=text_rules(one.before, one.after)))
-    told = "; it looks like a date, a time or an id, another one at each run; to ignore it: "
-    return f"{told}{' '.join(options)}" if options else ""
-
-
-def _compared(record: ObservedRecord, output: dict[str, Json]) -> dict[str, Json]:
-    """Return an output without volatile texts; how long it is then says nothing."""
-    told = output.get("stdout")
-    plain = record.rules.text(told) if isinstance(told, str) else told
-    kept = {name: value for name, value in output.items() if name != "stdout_bytes"}
-    is_same = plain == told
-    more = {"stdout_bytes": output.get("stdout_bytes")} if is_same else {}
-    return {**kept, "stdout": plain, **more}
+    return advice(record, one.before, one.after)
 
 
 def _end(output: Json) -> dict[str, Any]:

@@ -49,6 +49,9 @@ _PARAMETERS: Final = "/parameters/"
 _BEFORE_MAX: Final = 24
 """Characters before a match that tell it from others."""
 _BEFORE_MIN: Final = 2
+_BEGIN_MIN: Final = 8
+_BEGIN_MAX: Final = 48
+"""Characters that messages begin with alike which changed places."""
 
 
 def suggestions(recorded: Asked, now: Asked) -> tuple[tuple[str, ...], bool]:
@@ -73,8 +76,24 @@ def suggestions(recorded: Asked, now: Asked) -> tuple[tuple[str, ...], bool]:
 
 def options_of(rules: VolatileRules) -> tuple[str, ...]:
     """Return rules as they are typed."""
-    paths = (f"--volatile {shlex.quote(each)}" for each in rules.paths)
-    return (*paths, *(f"--volatile-text {shlex.quote(each)}" for each in rules.texts))
+    found = {
+        "--volatile": rules.paths,
+        "--volatile-text": rules.texts,
+        "--unordered": rules.unordered,
+    }
+    return tuple(f"{name} {shlex.quote(one)}" for name, each in found.items() for one in each)
+
+
+def in_any_order(recorded: Asked, now: Asked) -> tuple[str, ...]:
+    """Return the option that makes two requests the same of which messages changed places."""
+    pairs = zip(recorded.messages, now.messages, strict=True)
+    texts = zip(*(str(old.get("content")) for old, new in pairs if old != new), strict=False)
+    begin = "".join(each[0] for each in takewhile(lambda each: len(set(each)) == 1, texts))
+    begin = begin.partition("\n")[0][:_BEGIN_MAX]
+    if len(begin) < _BEGIN_MIN:
+        return ()
+    rules = VolatileRules(unordered=(_escaped(begin),))
+    return options_of(rules) if rules.applied(recorded) == rules.applied(now) else ()
 
 
 def text_rules(before: Any, after: Any, same: Sequence[str] = ()) -> tuple[str, ...]:
@@ -116,11 +135,16 @@ def _narrowed(pattern: str, before: str, after: str, same: Sequence[str]) -> Ite
         return
     for old, new in pairs:
         lead = _shared_end(before[: old.start()], after[: new.start()])
-        one = re.sub(r"([.^$*+?{}\[\]\\|()])", r"\\\1", lead) + pattern.removeprefix(r"\b")
+        one = _escaped(lead) + pattern.removeprefix(r"\b")
         matches = zip(re.finditer(one, before), re.finditer(one, after), strict=False)
         is_alone = all(was[0] != here[0] for was, here in matches)
         if len(lead) >= _BEFORE_MIN and is_alone and not any(re.search(one, t) for t in same):
             yield one
+
+
+def _escaped(text: str) -> str:
+    """Return a pattern of a text: without what `re.escape` escapes in vain, as people type it."""
+    return re.sub(r"([.^$*+?{}\[\]\\|()])", r"\\\1", text)
 
 
 def _shared_end(one: str, other: str) -> str:

@@ -27,14 +27,19 @@ def test_what_is_for_commands_needs_one(
 
 def test_help_says_what_needs_a_command(invoke: Invoke) -> None:
     """Of a replay and a fork; what records has one always."""
-    for name, count in (("replay", 7), ("fork", 4), ("record", 0)):
+    for name, count in (("replay", 8), ("fork", 5), ("record", 0)):
         words = " ".join(invoke(name, "--help").stdout.split())
         assert words.count("With -- COMMAND: ") == count, name
 
 
 @pytest.mark.parametrize(
     "option",
-    [("--volatile", "model:*/x"), ("--volatile-text", "x"), ("--upstream", "http://127.0.0.1:1")],
+    [
+        ("--volatile", "model:*/x"),
+        ("--volatile-text", "x"),
+        ("--unordered", "x"),
+        ("--upstream", "http://127.0.0.1:1"),
+    ],
 )
 def test_what_a_fork_has_for_commands_needs_one(
     option: tuple[str, ...],

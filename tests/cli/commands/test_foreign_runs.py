@@ -98,7 +98,8 @@ def test_the_document_of_a_replay_is_as_its_schema_says(folder: Path, invoke: In
     same = checked("replay-command", invoke("replay", "a.jsonl", "--json", *command, "agent.py"))
     other = checked("replay-command", invoke("replay", "a.jsonl", "--json", *command, "other.py"))
     rule = ("--volatile-text", "Be (brief|short)")
-    ignored = invoke("replay", "a.jsonl", "--json", *rule, *command, "other.py")
+    more = ("--unordered", "Report of", "--output", "words")
+    ignored = invoke("replay", "a.jsonl", "--json", *rule, *more, *command, "other.py")
 
     assert (same["identical"], other["identical"]) == (True, False)
     assert other["divergences"][0]["category"] == "args_changed"
@@ -106,7 +107,11 @@ def test_the_document_of_a_replay_is_as_its_schema_says(folder: Path, invoke: In
     assert document["identical"]
     assert document["ignored_count"] == 2
     assert document["ignored"][0]["rule"] == "Be (brief|short)"
-    assert document["rules"] == {"volatile_texts": ["Be (brief|short)"]}
+    assert document["rules"] == {
+        "volatile_texts": ["Be (brief|short)"],
+        "unordered": ["Report of"],
+        "output": ["words"],
+    }
 
 
 @pytest.mark.parametrize(

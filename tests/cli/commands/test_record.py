@@ -139,6 +139,8 @@ def test_a_command_that_asks_nothing_any_more_is_nothing_to_replay(invoke: Invok
         ("exact", "two one", 1),
         ("lines", "two one", 0),
         ("lines", "two three", 1),
+        ("words", "two one", 0),
+        ("words", "two three", 1),
         ("ignore", "two three", 0),
     ],
 )
@@ -186,6 +188,7 @@ def test_an_option_for_what_is_printed_is_suggested(invoke: Invoke) -> None:
         (["--upstream", "foo", "--", "true"], "expected http://… or https://…"),
         (["--volatile", "foo", "--", "true"], "volatile path 'foo'"),
         (["--volatile-text", "(", "--", "true"], "no regular expression"),
+        (["--unordered", "(", "--", "true"], "--unordered '('"),
         (["--log", "a.1.jsonl", "--", "true"], "may not end in a number"),
         (["--", "no-such-command"], "no-such-command: command not found"),
         (["--", "agent.py:main"], "a script runs as -- python agent.py"),
@@ -203,12 +206,14 @@ def test_what_is_wrong_is_said(arguments: list[str], says: str, invoke: Invoke) 
 def test_volatile_rules_are_kept_with_the_record(invoke: Invoke, tmp_path: Path) -> None:
     """They hold in every replay."""
     rules = ["--volatile", "model:*/parameters/user", "--volatile-text", "[0-9]{4}"]
+    rules += ["--unordered", "Report of"]
     invoke("record", "--log", "run.jsonl", *rules, "--", "true")
 
     (started,) = data_of(tmp_path / "run.jsonl", "run.started")
     told = json.dumps(started["rules"])
     assert "model:*/parameters/user" in told
     assert "[0-9]{4}" in told
+    assert started["rules"]["unordered"] == ["Report of"]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a disk that is full")

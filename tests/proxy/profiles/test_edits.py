@@ -89,6 +89,24 @@ def test_no_edit_is_hidden_but_what_is_listed(name: str, text: str, tmp_path: Pa
             assert report.divergences[0].texts, "the words are shown"
 
 
+def test_events_of_parallel_agents_of_adk_stand_in_any_order(tmp_path: Path) -> None:
+    """Listed; what they say is compared, and so is where they stand among other messages."""
+    told = "For context: below is a transcript of what another agent did, quoted between <<<"
+    events = [user(f"{told}[{name}] said: six") for name in ("one", "two")]
+    said = talk(user("go on"), *events, user("Now."), says("done"))
+    log = record(tmp_path / "a.jsonl", said, profile=PROFILES["Google ADK"])
+
+    moved = replayed(log, [ask(user("go on"), *reversed(events), user("Now."))])
+    apart = replayed(log, [ask(user("go on"), events[0], user("Now."), events[1])])
+    other = user(events[1]["content"].replace("six", "four"))
+    changed = replayed(log, [ask(user("go on"), other, events[0], user("Now."))])
+
+    assert moved.identical
+    assert "order of parallel results" in str(moved)
+    assert not apart.identical
+    assert "[-six-]{+four+}" in str(changed)
+
+
 @pytest.mark.parametrize("name", TOUCHED)
 def test_a_changed_word_is_told(name: str, tmp_path: Path) -> None:
     """As the first difference, with the words."""

@@ -22,6 +22,7 @@ URL = 'openai_base_url="http://h/w/openai"'
         ("uv run --with x aider --message hello", "aider"),
         ("timeout 60 env A=b opencode run hello", "opencode"),
         ("npx @google/gemini-cli -p hello", "Gemini CLI"),
+        ("uv run adk run agent", "Google ADK"),
         ("python agent.py codex", ""),
         ("grep claude notes.txt", ""),
         ("echo claude", ""),

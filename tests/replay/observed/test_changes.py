@@ -49,6 +49,16 @@ def test_results_in_another_order_are_no_other_results() -> None:
     assert found.cause == "the same messages stand in another order, from message 3 on"
 
 
+def test_messages_that_changed_places_are_told_with_the_option_that_lets_them() -> None:
+    """A program puts down as they come what parallel agents report."""
+    one, two = user("Report of a: done."), user("Report of b: done.")
+
+    found = change_of(ask(user("U"), one, two), ask(user("U"), two, one), "0/1#1")
+
+    assert found.cause.startswith("the same messages stand in another order, from message 1 on; ")
+    assert found.cause.endswith("--unordered 'Report of '")
+
+
 def test_several_changes_are_told_together() -> None:
     """At most three of a kind, and how many more."""
     now = ask(*({**each, "content": "x"} for each in BEFORE.messages), temperature=1)

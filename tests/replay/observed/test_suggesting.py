@@ -7,7 +7,7 @@ import pytest
 
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.wire.parts.exchange import Asked
-from refold.replay.observed.suggesting import suggestions
+from refold.replay.observed.suggesting import in_any_order, suggestions
 from tests.support.watched import ask, system, user
 
 
@@ -17,6 +17,7 @@ def rules_in(options: tuple[str, ...]) -> VolatileRules:
     return VolatileRules(
         [value for name, value in words if name == "--volatile"],
         [value for name, value in words if name == "--volatile-text"],
+        [value for name, value in words if name == "--unordered"],
     )
 
 
@@ -164,3 +165,28 @@ def test_a_whole_body_is_never_suggested() -> None:
 
     assert sorted(option.split()[0] for option in options) == ["--volatile", "--volatile-text"]
     assert "--volatile 'model:*/parameters/body/user'" in options
+
+
+def test_messages_that_changed_places_get_an_option_where_they_begin_alike() -> None:
+    """It was tried: with it the two requests are the same, and a changed word is none of it."""
+    reports = [user(f"Report (of {name}): done.") for name in ("ann", "bob", "cy")]
+    recorded, now = (ask(user("Go."), *each) for each in (reports, reports[::-1]))
+
+    options = in_any_order(recorded, now)
+
+    assert options == (r"--unordered 'Report \(of '",)
+    rules = rules_in(options)
+    assert rules.applied(recorded) == rules.applied(now)
+    other = ask(user("Go."), *reports[:2], user("Report (of cy): not done."))
+    assert rules.applied(recorded) != rules.applied(other)
+
+
+@pytest.mark.parametrize(
+    "moved",
+    [
+        [user("Ann: done."), user("Bob: done.")],  # they begin with nothing in common
+        [user("Report: a"), system("Report: b")],  # the option is for what a user says
+    ],
+)
+def test_what_no_option_would_put_in_order_gets_none(moved: list[dict[str, Any]]) -> None:
+    assert in_any_order(ask(*moved), ask(*reversed(moved))) == ()

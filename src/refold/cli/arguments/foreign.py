@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _COMMAND: Final = "refold.command"
 _SHARED: Final = {"logs", "volatile", "is_all", "as_json"}
 _OF_COMMANDS: Final = {
-    "on_miss", "pace", "into", "upstreams", "volatile_texts", "profile", "printed",
+    "on_miss", "pace", "into", "upstreams", "volatile_texts", "unordered", "profile", "printed",
 }  # fmt: skip
 """Options of a replay: those of both kinds, and those that a command alone has."""
 
@@ -83,37 +83,50 @@ def _volatile_text(begins: str) -> Decorator:
     )  # fmt: skip
 
 
+def _unordered(begins: str) -> Decorator:
+    return click.option(
+        "--unordered", metavar="REGEX", multiple=True,
+        help=_help(
+            begins,
+            "how messages of a user begin that a program puts down as they come, such as reports "
+            "of parallel agents: beside each other, they may stand in any order.",
+        ),
+    )  # fmt: skip
+
+
 def _profile(begins: str) -> Decorator:
     return click.option(
         "--profile", metavar="NAME", default="",
         help=_help(
             begins,
-            "what the command is known as (claude-code, codex, opencode, aider, gemini-cli), none, "
-            "or FILE.py:NAME; by default, the command says.",
+            "what the command is known as (claude-code, codex, opencode, aider, gemini-cli, "
+            "google-adk), none, or FILE.py:NAME; by default, the command says.",
         ),
     )  # fmt: skip
 
 
 def _printed(begins: str) -> Decorator:
     return click.option(
-        "--output", "printed", type=click.Choice(["ignore", "lines", "exact"]), default=None,
+        "--output", "printed", default=None,
+        type=click.Choice(["ignore", "words", "lines", "exact"]),
         help=_help(
             begins,
-            "how what the command prints is compared: not at all, its lines in any order, or as "
-            "it is (default).",
+            "how what the command prints is compared: not at all, its words or its lines in any "
+            "order, or as it is (default).",
         ),
     )  # fmt: skip
 
 
 def record_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that all commands have which run another one."""
-    function = _printed("")(function)
-    return _upstream("")(_volatile("")(_volatile_text("")(_profile("")(function))))
+    function = _unordered("")(_profile("")(_printed("")(function)))
+    return _upstream("")(_volatile("")(_volatile_text("")(function)))
 
 
 def fork_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the same for a command that runs another one only if it is given."""
-    return _upstream(_WITH)(_volatile(_WITH)(_volatile_text(_WITH)(_profile(_WITH)(function))))
+    function = _unordered(_WITH)(_profile(_WITH)(function))
+    return _upstream(_WITH)(_volatile(_WITH)(_volatile_text(_WITH)(function)))
 
 
 def replay_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -131,8 +144,8 @@ def replay_options(function: Callable[..., Any]) -> Callable[..., Any]:
         "--into", type=LOG, metavar="FILE",
         help=f"{_WITH}record what happens in a new log, too.",
     )  # fmt: skip
-    function = _printed(_WITH)(function)
-    return on_miss(pace(into(_upstream(_WITH)(_volatile_text(_WITH)(_profile(_WITH)(function))))))
+    function = _unordered(_WITH)(_profile(_WITH)(_printed(_WITH)(function)))
+    return on_miss(pace(into(_upstream(_WITH)(_volatile_text(_WITH)(function)))))
 
 
 def refuse_others() -> None:
@@ -155,11 +168,13 @@ def refuse_others() -> None:
         raise click.UsageError(f"{param.opts[0]} is {why}")
 
 
-def rules_of(volatile: Sequence[str], texts: Sequence[str]) -> "VolatileRules":
+def rules_of(
+    volatile: Sequence[str], texts: Sequence[str], unordered: Sequence[str] = ()
+) -> "VolatileRules":
     """Return what is not compared."""
     from refold.engine.observed.volatile import VolatileRules  # noqa: PLC0415 - for commands alone
 
-    return VolatileRules(volatile, texts)
+    return VolatileRules(volatile, texts, unordered)
 
 
 def sessions() -> Any:

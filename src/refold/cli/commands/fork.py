@@ -83,6 +83,7 @@ def command(
     upstreams: tuple[str, ...],
     volatile: tuple[str, ...],
     volatile_texts: tuple[str, ...],
+    unordered: tuple[str, ...],
     profile: str,
     as_json: bool,
     **live: Any,
@@ -101,10 +102,10 @@ def command(
         others = program is not None or live["session"] is not None
         if others or not is_all_recorded(models=(), **live) or {*models} & {"live", "stub"}:
             raise click.UsageError(
-                "with -- COMMAND, --at, --set, --model NAME, --into, --upstream, --volatile and "
-                "--volatile-text say it all"
+                "with -- COMMAND, --at, --set, --model NAME, --into, --upstream, --volatile, "
+                "--volatile-text and --unordered say it all"
             )
-        rules = rules_of(volatile, volatile_texts)
+        rules = rules_of(volatile, volatile_texts, unordered)
         from refold.cli.commands.foreign_runs import fork_foreign  # noqa: PLC0415 - wire formats
 
         return fork_foreign(
@@ -114,7 +115,7 @@ def command(
         )  # fmt: skip
     given = {
         "--upstream": upstreams, "--volatile": volatile, "--volatile-text": volatile_texts,
-        "--profile": profile,
+        "--unordered": unordered, "--profile": profile,
     }  # fmt: skip
     for option in filter(given.get, given):
         raise click.UsageError(f"{option} is for -- COMMAND, and there is none")

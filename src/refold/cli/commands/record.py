@@ -60,6 +60,7 @@ def command(
     upstreams: tuple[str, ...],
     volatile: tuple[str, ...],
     volatile_texts: tuple[str, ...],
+    unordered: tuple[str, ...],
     profile: str,
     printed: str | None,
 ) -> int:
@@ -80,7 +81,7 @@ def command(
     given: dict[str, Any] = {
         "log": log,
         "upstreams": upstreams,
-        "rules": rules_of(volatile, volatile_texts),
+        "rules": rules_of(volatile, volatile_texts, unordered),
         "profile": profile,
         "output": printed or "",
     }

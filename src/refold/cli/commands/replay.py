@@ -131,6 +131,7 @@ def command(
     into: Path | None,
     upstreams: tuple[str, ...],
     volatile_texts: tuple[str, ...],
+    unordered: tuple[str, ...],
     profile: str,
     printed: str | None,
     **live: Any,
@@ -160,7 +161,7 @@ def command(
             raise click.UsageError("one log at a time with -- COMMAND")
         from refold.cli.commands.foreign_runs import replay_foreign  # noqa: PLC0415 - wire formats
 
-        rules = rules_of(volatile, volatile_texts)
+        rules = rules_of(volatile, volatile_texts, unordered)
         passed: dict[str, Any] = {"on_miss": on_miss, "pace": pace, "into": into}
         passed |= {"upstreams": upstreams, "profile": profile, "output": printed or ""}
         return replay_foreign(

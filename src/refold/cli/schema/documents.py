@@ -77,7 +77,8 @@ def _replay() -> Schema:
 
 
 def _watched() -> Schema:
-    rules = {"volatile": list_of(TEXT), "volatile_texts": list_of(TEXT)}
+    names = ("volatile", "volatile_texts", "unordered", "output")
+    rules = {name: list_of(TEXT) for name in names}
     said = {"identical": FLAG, "guarantee": {"const": "matched"}}
     return _of(ObservedReport, rules=record({}, rules), **said)
 

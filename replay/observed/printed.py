@@ -1,0 +1,89 @@
+"""Compares what a command printed with what it printed when it was recorded.
+
+Programs print while they stream, and results of parallel tools as these end, so texts come in
+another order; which, and the option that compares without it, is said.  Pure.
+Rules: CONTRACT.md §16.6.
+"""
+
+import itertools
+import re
+from typing import Final
+
+from refold.engine.encoding.canonical import Json, encode
+from refold.engine.events.call_key import number_of, scope_of
+from refold.engine.observed.volatile import VolatileRules
+from refold.replay.observed.changes import call_of
+from refold.replay.observed.record import ObservedRecord, RecordedTool
+from refold.replay.observed.suggesting import options_of, text_rules
+
+_PRINTED: Final = ("stdout", "stdout_bytes")
+_NAMED_MAX: Final = 3
+"""Calls that are told."""
+
+
+def _lines(text: str) -> list[str]:
+    return sorted(line.rstrip() for line in text.splitlines())
+
+
+def _words(text: str) -> list[str]:
+    return sorted(re.findall(r"\w+|\W", text))
+
+
+_PARTS: Final = {"lines": _lines, "words": _words}
+"""By a way to compare what is printed: what may stand in any order."""
+
+
+def alike(how: str, before: dict[str, Json], now: dict[str, Json]) -> dict[str, Json]:
+    """Return how a command ended, with what it printed before where that is compared as equal."""
+    printed = [str(each.get("stdout") or "") for each in (before, now)]
+    parts = _PARTS.get(how)
+    same = how == "ignore" or (parts is not None and parts(printed[0]) == parts(printed[1]))
+    rest = {name: value for name, value in now.items() if name not in _PRINTED}
+    return {**rest, **{name: before[name] for name in _PRINTED if name in before}} if same else now
+
+
+def printed_of(record: ObservedRecord, output: dict[str, Json]) -> dict[str, Json]:
+    """Return an output without volatile texts; how long it is then says nothing."""
+    told = output.get("stdout")
+    plain = record.rules.text(told) if isinstance(told, str) else told
+    kept = {name: value for name, value in output.items() if name != "stdout_bytes"}
+    is_same = plain == told
+    more = {"stdout_bytes": output.get("stdout_bytes")} if is_same else {}
+    return {**kept, "stdout": plain, **more}
+
+
+def advice(record: ObservedRecord, before: str, after: str) -> str:
+    """Return what would make two texts the same that were printed, in words; empty for nothing."""
+    for how, parts in _PARTS.items():
+        if parts(before) == parts(after):
+            why = _moved(record, before, after)
+            return f"; the same {how} stand in another order{why}; to ignore that: --output {how}"
+    options = options_of(VolatileRules(texts=text_rules(before, after)))
+    told = "; it looks like a date, a time or an id, another one at each run; to ignore it: "
+    return f"{told}{' '.join(options)}" if options else ""
+
+
+def _moved(record: ObservedRecord, before: str, after: str) -> str:
+    """Return which parallel calls' results changed places in what was printed; empty for none."""
+    results: dict[str, str] = {}
+    for one, other in itertools.pairwise(record.tools):
+        # Calls of one answer: they are numbered without a gap, for requests are numbered too.
+        if scope_of(one) == scope_of(other) and number_of(other) == number_of(one) + 1:
+            results |= dict(_result(record.tools[key]) for key in (one, other))
+    results.pop("", None)
+    if not results:
+        return ""
+    found = "|".join(map(re.escape, sorted(results, key=len, reverse=True)))
+    olds, news = re.findall(found, before), re.findall(found, after)
+    if re.sub(found, "", before) != re.sub(found, "", after) or sorted(olds) != sorted(news):
+        return ""
+    pairs = zip(olds, news, strict=True)
+    names = list(dict.fromkeys(results[old] for old, new in pairs if old != new))
+    return f", in which these parallel calls ended: {', '.join(names[:_NAMED_MAX])}"
+
+
+def _result(tool: RecordedTool) -> tuple[str, str]:
+    """Return the text that a call gave, empty for none, and the call."""
+    found = (tool.end or {}).get("result") or ""
+    text = found if isinstance(found, str) else encode(found).decode()
+    return text, call_of(tool.tool, tool.arguments)
