@@ -28,6 +28,20 @@ def system_view() -> View:
     return PsutilView()
 
 
+def work_of(leader: int, view: View) -> float | None:
+    """Return the processor seconds of a process and of all that hang below it (CONTRACT.md §16.14).
+
+    `None` while none of them does anything, and where the system does not say what they do.
+    """
+    seconds, is_at_work, waiting = 0.0, False, [leader]
+    while waiting:
+        pid = waiting.pop()
+        seconds += view.cpu_seconds(pid)
+        is_at_work = is_at_work or view.is_at_work(pid)
+        waiting += view.children(pid)
+    return seconds if is_at_work else None
+
+
 class Tree:
     """The descendants of one child.  The child itself is its leader."""
 

@@ -55,6 +55,17 @@ class View(Protocol):
         """Return the memory that a process holds."""
         ...
 
+    def cpu_seconds(self, pid: int) -> float:
+        """Return the time that a process has had a processor."""
+        ...
+
+    def is_at_work(self, pid: int) -> bool:
+        """Return whether a thread of a process runs, or waits for a processor or a disk.
+
+        `False` where the system does not say.
+        """
+        ...
+
     def kill(self, member: Member) -> None:
         """Send KILL to that very process, and to no later owner of its pid."""
         ...
@@ -107,6 +118,20 @@ class ProcView:
         """Return the resident pages, in bytes."""
         fields = _read(f"/proc/{pid}/statm").split()
         return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if fields else 0
+
+    def cpu_seconds(self, pid: int) -> float:
+        """Return its user and system time."""
+        fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+
+    def is_at_work(self, pid: int) -> bool:
+        """Return whether a thread is in the state R or D."""
+        with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/task") as tasks:
+            for task in tasks:
+                fields = _read(f"{task.path}/stat").rpartition(b")")[2].split()
+                if fields and fields[0] in b"RD":
+                    return True
+        return False
 
     def kill(self, member: Member) -> None:
         """Pin the process by a descriptor, look whether it is the right one, kill it."""

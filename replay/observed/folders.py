@@ -16,7 +16,7 @@ from refold.engine.wire.parts.exchange import Asked
 FOLDERS: Final = "folders"
 """The member of `run.started.rules`: {folder, home}, as they were."""
 _LEVELS_MIN: Final = 2
-"""Levels that a path has from which on its spelling with dashes is looked for."""
+"""Levels that a path has from which on its other spellings are looked for."""
 
 
 class Folders:
@@ -77,9 +77,9 @@ class _Texts:
     def __init__(self, stands_for: Mapping[str, str]) -> None:
         self._stands_for = stands_for
         longest = sorted(stands_for, key=len, reverse=True)
-        self._found = re.compile(
-            rf"(?:(?<![\w.-])|(?<=\\[nrt]))(?:{'|'.join(map(re.escape, longest))})(?![\w])"
-        )
+        # A path without its first slash is no end of a longer one.
+        found = (("" if each[0] in "/-" else "(?<!/)") + re.escape(each) for each in longest)
+        self._found = re.compile(rf"(?:(?<![\w.-])|(?<=\\[nrt]))(?:{'|'.join(found)})(?![\w])")
 
     def __bool__(self) -> bool:
         return bool(self._stands_for)
@@ -102,8 +102,11 @@ class _Texts:
 
 
 def _spellings(path: str) -> tuple[str, ...]:
-    """Return how programs spell a path: as it is, and as the name of a folder (Claude Code)."""
+    """Return how programs spell a path: as it is, as the name of a folder (Claude Code), from /.
+
+    Outside of a git repository opencode names files as seen from there: `home/ann/work/a.txt`.
+    """
     if path.strip("/") == "":
         return ()
     dashed = re.sub(r"[^A-Za-z0-9]", "-", path)
-    return (path, dashed) if path.count("/") >= _LEVELS_MIN else (path,)
+    return (path, dashed, path[1:]) if path.count("/") >= _LEVELS_MIN else (path,)

@@ -106,6 +106,8 @@ class ObservedRecord:
     """In the order of asking."""
     agents: dict[str, str] = attrs.field(factory=dict)
     """By scope, as far as it is known who it is."""
+    started_by: dict[str, str] = attrs.field(factory=dict)
+    """By scope: the call that handed its work over, where it is known."""
     tools: dict[str, RecordedTool] = attrs.field(factory=dict)
     """By call key, in the order of asking."""
     seqs: dict[str, int] = attrs.field(factory=dict)
@@ -258,6 +260,7 @@ class _Reading:
                 self._chain(data["predecessor"], data["added"])
             case Extension(kind=kind, data=data) if kind == CONVERSATION:
                 record.agents[data["scope"]] = data["agent"]
+                record.started_by[data["scope"]] = data.get("call", "")
             case RunFinished():
                 record.finished = event
             case _:

@@ -68,15 +68,22 @@ def replayed(
 
 
 @contextlib.contextmanager
-def asked(
+def asked(base: str, body: Any = None, **how: Any) -> Generator[http.client.HTTPResponse]:
+    """Send one request, give the answer as far as its head, and leave when the block ends."""
+    with sent(base, body, **how) as connection:
+        yield connection.getresponse()
+
+
+@contextlib.contextmanager
+def sent(
     base: str,
     body: Any = None,
     *,
     path: str = "/openai/chat/completions",
     method: str = "POST",
     headers: dict[str, str] | None = None,
-) -> Generator[http.client.HTTPResponse]:
-    """Send one request, give the answer as far as its head, and leave when the block ends."""
+) -> Generator[http.client.HTTPConnection]:
+    """Send one request, give its connection, and leave when the block ends."""
     place = urlsplit(base)
     connection = http.client.HTTPConnection(place.netloc, timeout=TIMEOUT_SECONDS)
     content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
@@ -87,7 +94,7 @@ def asked(
             content,
             {**KEY, **(headers or {})},
         )
-        yield connection.getresponse()
+        yield connection
     finally:
         connection.close()
 

@@ -247,7 +247,7 @@ def replay_command(
             journal = stack.enter_context(made)
         desk = Replaying(
             record, secrets, routes=routes, on_miss=on_miss, pace=pace, log=journal,
-            profile=known, folders=folders_here(),
+            profile=known, folders=folders_here(), work=signals.work,
         )  # fmt: skip
         mcp = serving_of(record.path, record.rules, journal, secrets)
         run = _Run(
@@ -314,6 +314,7 @@ def fork_command(
         desk = Replaying(
             record, secrets, routes=routes, on_miss="live", log=journal,
             profile=known, folders=folders_here(), model=model, reads_again=False,
+            work=signals.work,
         )  # fmt: skip
         mcp = McpRecording(journal, secrets)
         run = _Run(command, routes, secrets, signals, write, terminal, known)

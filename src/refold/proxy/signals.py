@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Final, Self
 
+from refold.engine.process.tree import system_view, work_of
 from refold.engine.recording.interrupts import LOOK_SECONDS
 
 _PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -27,6 +28,7 @@ class Signals:
         self._process: subprocess.Popen[bytes] | None = None
         self._waiting: list[int] = []
         self._before: dict[int, object] = {}
+        self._view = system_view()
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
@@ -45,6 +47,11 @@ class Signals:
         while not self._waiting:
             time.sleep(LOOK_SECONDS)
         self._waiting.clear()
+
+    def work(self) -> float | None:
+        """Return the processor seconds of the command; `None` while it does nothing, or is not."""
+        process = self._process
+        return None if process is None else work_of(process.pid, self._view)
 
     @contextlib.contextmanager
     def going_to(self, process: "subprocess.Popen[bytes]") -> Iterator[None]:

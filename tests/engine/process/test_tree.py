@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from refold.engine.process.psutil_view import PsutilView
-from refold.engine.process.tree import Tree, system_view
+from refold.engine.process.tree import Tree, system_view, work_of
 from refold.engine.process.views import TAGS, View
 
 
@@ -100,3 +100,26 @@ def test_memory_is_that_of_leader_and_descendants(
     tree.look()
 
     assert 0 < alone < tree.resident_bytes()
+
+
+def test_what_computes_below_a_process_is_its_work(leader: subprocess.Popen[bytes]) -> None:
+    """Shells that wait do none; the time that a processor gave to those below them counts."""
+    view = system_view()
+    while work_of(leader.pid, view) is not None:  # it starts
+        pass
+    busy = started(leader, "(while :; do :; done) & echo $!")
+
+    before = work_of(leader.pid, view)
+    assert before is not None
+    while (work_of(leader.pid, view) or 0) <= before:
+        pass
+    busy.kill()
+    while work_of(leader.pid, view) is not None:
+        pass
+
+
+def test_where_the_system_does_not_say_there_is_no_work() -> None:
+    view = PsutilView()
+
+    assert work_of(os.getpid(), view) is None
+    assert view.cpu_seconds(os.getpid()) > 0

@@ -1,13 +1,19 @@
 """Requests are served what was recorded for them, and nothing else."""
 
+import contextlib
 import http.client
 import json
+import select
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from refold.engine.observed.journal import ObservedLog
+from refold.engine.observed.observer import Observer, RequestUnderway
+from refold.engine.secrets.vault import Vault
+from refold.engine.wire.apis import read_request
 from refold.proxy.desks.keys import Secrets
 from refold.proxy.desks.replaying import Replaying
 from refold.proxy.http.server import served
@@ -22,9 +28,10 @@ from tests.support.proxied import (
     recorded,
     replayed,
     said,
+    sent,
 )
 from tests.support.upstream import Upstream
-from tests.support.watched import record, says, talk, user
+from tests.support.watched import Exchange, record, result, says, talk, user, wire
 
 NUMBERS = [10**17] * 60_000
 """More than an entry can hold: only texts are kept apart."""
@@ -229,3 +236,90 @@ def test_a_path_that_a_stream_says_in_pieces_is_that_of_now(tmp_path: Path, *, a
     text = "".join(choice["delta"].get("content") or "" for choice in choices)
     assert (status, text) == (200, "/tmp/copy/a.txt")
     assert desk.folders.count == 1
+
+
+def calls(*given: tuple[str, str, dict[str, str]]) -> dict[str, Any]:
+    """Return an answer of (id, tool, arguments) as chat completions spell it in a request."""
+    return {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [
+            {
+                "id": id_,
+                "type": "function",
+                "function": {"name": name, "arguments": json.dumps(its)},
+            }
+            for id_, name, its in given
+        ],
+    }
+
+
+SPAWN = [
+    ("c1", "Agent", {"prompt": "Count the words of a.txt, please"}),
+    ("c2", "Agent", {"prompt": "Count the words of b.txt, please"}),
+]
+WAIT = [("c3", "wait", {"for": "any"})]
+
+
+def noted(log: Path) -> list[dict[str, Any]]:
+    """Record an agent that waits for any of two, and is told of both in its next request.
+
+    Return what it asks when it is to wait, what the two ask, and what it asks then.
+    """
+    spawned = [user("Survey"), calls(*SPAWN), result("c1", "is there"), result("c2", "is there")]
+    woken = [calls(*WAIT), result("c3", "one ended"), user("a: six words"), user("b: four words")]
+    said = [
+        spawned[:1],
+        spawned,
+        [user("Count the words of a.txt, please")],
+        [user("Count the words of b.txt, please")],
+        [*spawned, *woken],
+    ]
+    bodies = [{"model": "small", "stream": True, "messages": each} for each in said]
+    answers = [
+        says("", *SPAWN),
+        says("", *WAIT),
+        says("six words"),
+        says("four words"),
+        says("Ten"),
+    ]
+    with ObservedLog(log, program="agent", input={"command": ["agent"]}, vault=Vault()) as journal:
+        observer = Observer(journal)
+
+        def asks(at: int) -> RequestUnderway:
+            content = json.dumps(bodies[at]).encode()
+            return observer.asked(read_request("POST", "/chat/completions", content))
+
+        def is_told(turn: RequestUnderway, at: int) -> None:
+            exchange = Exchange(turn.asked, answers[at])
+            observer.wire(turn, wire(exchange))
+            observer.answered(turn, exchange.answered())
+
+        is_told(asks(0), 0)
+        for at, turn in enumerate([asks(1), asks(2), asks(3)], 1):
+            is_told(turn, at)
+        is_told(asks(4), 4)
+        journal.seal("completed", "done", {"exit_code": 0, "stdout": "", "stdout_bytes": 0})
+    return bodies
+
+
+def test_what_an_agent_is_told_at_once_is_there_when_its_answer_ends(tmp_path: Path) -> None:
+    """It begins to wait before, wakes at the first, and looks at what is there when it asks again.
+
+    As Codex does; on a busy machine, two answers that only end at the same time are not both there.
+    """
+    log = tmp_path / "run.jsonl"
+    first, waiting, one, two, then = noted(log)
+    with replayed(log) as (base, desk), contextlib.ExitStack() as stack:
+        said(base, first)
+        below = [stack.enter_context(sent(base, each)) for each in (two, one)]
+        with asked(base, waiting) as response:
+            body = response.read()
+        there, _, _ = select.select([each.sock for each in below], (), (), 0)
+        read = [each.getresponse().read() for each in below]
+        last = said(base, then)
+
+    assert b"wait" in body
+    assert len(there) == 2
+    assert [b"four" in read[0], b"six" in read[1], last[0]] == [True, True, 200]
+    assert (desk.order.notes(), desk.left()) == ([], [])

@@ -21,6 +21,8 @@ NOW = {"folder": "/tmp/copy", "home": "/home/bob"}
         ('"-tmp-copy"', '"-home-ann-work"'),
         ("/tmp/copyright", "/tmp/copyright"),
         ("/mnt/tmp/copy", "/mnt/tmp/copy"),
+        ('{"title":"tmp/copy/a.txt"}', '{"title":"home/ann/work/a.txt"}'),
+        ("mnt/tmp/copy/a", "mnt/tmp/copy/a"),
     ],
 )
 def test_a_path_of_now_is_taken_for_the_recorded_one(now: str, recorded: str) -> None:

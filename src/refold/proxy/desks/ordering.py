@@ -1,8 +1,9 @@
 """Lets recorded answers go out in the recorded order, for a while.
 
 Some agents write into their next prompt which of several subagents ended first, so an answer waits
-for those that were whole before it.  It waits at most `HELD_SECONDS`; after that, and after the
-first request that was not recorded, answers go out as asked.  Rules: CONTRACT.md §16.6.
+for those that were whole before it.  It waits as long as the command is at work, however slow the
+machine is, and gives up when nothing has moved for `HELD_SECONDS`; after that, and after the first
+request that was not recorded, answers go out as asked.  Rules: CONTRACT.md §16.14.
 """
 
 import asyncio
@@ -10,90 +11,159 @@ import itertools
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
+from refold.engine.events.call_key import number_of, scope_of
 from refold.replay.observed.record import RecordedTool, RecordedTurn
 from refold.replay.observed.titles import text_of
 
 HELD_SECONDS: Final = 2.0
+"""In which nothing moves: nothing is asked, nothing goes out, the command does not work."""
+HELD_MAX_SECONDS: Final = 60.0
+"""In all, of a command that works on: what it waits for may be the answer that is held."""
+_NEXT: Final = 1e-6
+"""Between the ranks of answers that stand beside the same one."""
+_LOOK_SECONDS: Final = 0.02
 _APART_SECONDS: Final = 0.05
 """Between answers that were on their way together: two connections are read in no certain order,
 and what a program makes of the first takes its time."""
 _NOTED_SECONDS: Final = 0.25
-"""Likewise where an agent is told of an answer while it does something else: from its end to the
-note it took Codex 20 to 65 ms, and an answer that it interrupts must not be there before."""
+"""At least, likewise where an agent is told of an answer while it does something else: from its end
+to the note it took Codex 20 to 65 ms, and an answer that it interrupts must not be there before."""
+_CALM_LOOKS: Final = 3
+"""Looks in a row that find no work: then the agent has taken note, however long that took."""
+_WORKED_SECONDS: Final = 0.1
+"""Of a processor, after which it has done so too: others of the command may work on for long."""
+
+Work = Callable[[], float | None]
+"""Says how many seconds of a processor a command has used by now; `None` while it does nothing."""
 
 
 class Order:
     """The order in which the answers of one record were whole."""
 
-    def __init__(self, turns: Iterable[RecordedTurn], tools: Mapping[str, RecordedTool]) -> None:
+    def __init__(
+        self,
+        turns: Iterable[RecordedTurn],
+        tools: Mapping[str, RecordedTool],
+        started_by: Mapping[str, str] | None = None,
+        work: Work = lambda: None,
+    ) -> None:
+        """Take answers, tool calls, by conversation the call that started it, and how to look."""
         self._after: dict[str, str] = {}
         """By call: the request that is to have come first, for it was interrupted."""
-        self._together: dict[str, frozenset[str]] = {}
-        """By call: all the requests whose answers the agent above took note of at once."""
+        self._noted: dict[str, frozenset[str]] = {}
+        """By call: all the requests whose answers the agent took note of at once, after this."""
         self._asked: set[str] = set()
-        self._at_last: set[str] = set()
-        """Answers of which nothing but the end is to come."""
+        self._open: set[str] = set()
+        """Asked, and not answered yet."""
         answered = [turn for turn in turns if turn.how == "answered"]
-        self._rank = _ranks(answered, tools, self._after, self._together)
+        self._rank = _ranks(answered, tools, started_by or {}, self._after, self._noted)
         self._left = dict(self._rank)
         self._is_kept = True
+        self._work = work
         self._changed = asyncio.Event()
-        self._last: tuple[RecordedTurn, float] | None = None
-        """What went out last, and when."""
+        self._last: _Sent | None = None
+        self._last_to: dict[str, _Sent] = {}
+        """By who takes note of it: a conversation."""
         self.given_up = 0
         """Answers that were held in vain, and went out before those that were whole earlier."""
 
     async def ready(self, turn: RecordedTurn) -> None:
         """Return when all answers are out that were whole before this one."""
         rank = self._rank.get(turn.call, 0)
+        first = self._after.get(turn.call, turn.call)
         self._asked.add(turn.call)
-        await self._until(lambda: not self._is_early(turn, rank))
-        await asyncio.sleep(self._too_near(turn))
+        self._open.add(turn.call)
+        await self._until(
+            lambda: min(self._left.values(), default=rank) >= rank and first in self._asked
+        )
+        await self._apart(turn)
+
+    def ends_late(self, turn: RecordedTurn) -> bool:
+        """Return whether an answer waits with its end."""
+        return turn.call in self._noted
 
     async def last(self, turn: RecordedTurn) -> None:
-        """Return when an answer may end: with those that the agent above took note of at once.
+        """Return when an answer may end: when all are out that the next request shows at once.
 
-        Codex wakes at the first, and looks at what is there some 20 ms later.
+        Codex wakes at the first, and looks at what is there some 20 ms later; but it asks again
+        only when it has been answered to the end.
         """
-        together = self._together.get(turn.call, frozenset())
-        self._at_last.add(turn.call)
-        await self._until(lambda: together <= self._at_last)
+        if (noted := self._noted.get(turn.call)) is None:
+            return
+        self._out(turn)
+        await self._until(lambda: not noted & self._left.keys())
+        await self._calm(self._last_to[turn.scope])
 
     async def _until(self, is_time: Callable[[], bool]) -> None:
-        """Wait, at most for `HELD_SECONDS`; in vain, nothing waits any more."""
+        """Wait while anything moves; in vain, nothing waits any more."""
         self._tell()
-        until = time.monotonic() + HELD_SECONDS
+        until = time.monotonic() + HELD_MAX_SECONDS
         while self._is_kept and not is_time():
-            changed = self._changed
-            try:
-                await asyncio.wait_for(changed.wait(), until - time.monotonic())
-            except TimeoutError:
+            if not await self._is_moved(until) and self._is_kept:
                 self.given_up += 1
                 self.stop()
 
-    def _is_early(self, turn: RecordedTurn, rank: float) -> bool:
-        needed = self._together.get(turn.call, frozenset()) | {
-            self._after.get(turn.call, turn.call)
-        }
-        return min(self._left.values(), default=rank) < rank or not needed <= self._asked
+    async def _is_moved(self, until: float) -> bool:
+        """Wait until something moves; return whether it did.
 
-    def _too_near(self, turn: RecordedTurn) -> float:
-        """Return how long an answer waits yet that was on its way together with the last one."""
-        if not self._is_kept or self._last is None:
-            return 0
-        last, at = self._last
-        was_together = last.scope != turn.scope and self._rank.get(last.call, 0) > turn.seq
-        is_noted = last.call in self._after or turn.call in self._after
-        apart = _NOTED_SECONDS if is_noted else _APART_SECONDS
-        return max(0, at + apart - time.monotonic()) if was_together else 0
+        Counted are looks and not time: on a busy machine this process, too, is late.
+        """
+        changed = self._changed
+        left = HELD_SECONDS
+        while left > 0 and time.monotonic() < until:
+            try:
+                await asyncio.wait_for(changed.wait(), _LOOK_SECONDS)
+            except TimeoutError:
+                left -= _LOOK_SECONDS if self._work() is None else 0
+            else:
+                return True
+        return False
+
+    async def _apart(self, turn: RecordedTurn) -> None:
+        """Wait where an answer before was on its way together with this one."""
+        last, before = self._last, self._last_to.get(self._reader(turn))
+        is_noted = before is not None and before.turn.call in self._after
+        if before and (turn.call in self._after or (is_noted and turn.call in before.beside)):
+            await self._calm(before)
+        elif (
+            last and last.turn.scope != turn.scope and self._rank.get(last.turn.call, 0) > turn.seq
+        ):
+            await self._since(last, _APART_SECONDS)
+
+    def _reader(self, turn: RecordedTurn) -> str:
+        """Return the conversation that takes note of an answer: one's own, or that above."""
+        return turn.scope.rpartition("/")[0] if turn.call in self._after else turn.scope
+
+    async def _since(self, sent: "_Sent", seconds: float) -> None:
+        if self._is_kept:
+            await asyncio.sleep(max(0, sent.at + seconds - time.monotonic()))
+
+    async def _calm(self, sent: "_Sent") -> None:
+        """Wait until the command has taken note of an answer."""
+        await self._since(sent, _NOTED_SECONDS)
+        until, looks, worked = time.monotonic() + HELD_MAX_SECONDS, 0, 0.0
+        used = self._work()
+        while self._is_kept and looks < _CALM_LOOKS and worked < _WORKED_SECONDS:
+            if time.monotonic() > until:
+                return
+            changed = self._changed
+            await asyncio.sleep(_LOOK_SECONDS)
+            before, used = used, self._work()
+            looks = looks + 1 if used is None and not changed.is_set() else 0
+            worked += max(0, used - before) if used is not None and before is not None else 0
+
+    def _out(self, turn: RecordedTurn) -> None:
+        self._left.pop(turn.call, None)
+        self._open.discard(turn.call)
+        self._last = _Sent(turn, time.monotonic(), frozenset(self._open))
+        self._last_to[self._reader(turn)] = self._last
+        self._tell()
 
     def done(self, turn: RecordedTurn) -> None:
         """Take note that an answer is out."""
-        self._left.pop(turn.call, None)
-        self._last = (turn, time.monotonic())
-        self._tell()
+        self._out(turn)
 
     def stop(self) -> None:
         """Hold nothing any more: the program does not do what it did."""
@@ -109,24 +179,36 @@ class Order:
         if not self.given_up:
             return []
         note = (
-            f"an answer was held for {HELD_SECONDS:.0f} s for those that were whole before it when "
-            "it was recorded, and they were not asked for: from there on, answers went out as asked"
+            "an answer was held for those that were whole before it when it was recorded, until "
+            f"nothing had moved for {HELD_SECONDS:.0f} s: they were not asked for; from there on, "
+            "answers went out as asked"
         )
         return [note]
+
+
+class _Sent(NamedTuple):
+    """An answer that is out."""
+
+    turn: RecordedTurn
+    at: float
+    """On the monotonic clock."""
+    beside: frozenset[str]
+    """What waited for its answer then."""
 
 
 def _ranks(
     turns: Sequence[RecordedTurn],
     tools: Mapping[str, RecordedTool],
+    started_by: Mapping[str, str],
     after: dict[str, str],
-    together: dict[str, frozenset[str]],
+    noted: dict[str, frozenset[str]],
 ) -> dict[str, float]:
     """Return the order in which answers go out, by call: that in which they were whole.
 
     When an agent took note of the last answer of one below it, its requests say better: not before
     the last request that does not show it; before the answer whose calls it did not make, for it
     was interrupted (Codex), after the one whose it did.  Which request has to be there is put into
-    `after`; what it took note of at once, into `together`.
+    `after`; what it took note of at once, into `noted`, by the answer before.
     """
     rank = {turn.call: float(turn.over or 0) for turn in turns}
     scopes: dict[str, list[RecordedTurn]] = defaultdict(list)
@@ -134,7 +216,8 @@ def _ranks(
         scopes[turn.scope].append(turn)
     taken: Counter[tuple[str, str]] = Counter()
     notes: dict[str, list[RecordedTurn]] = defaultdict(list)
-    for last in sorted((each[-1] for each in scopes.values()), key=lambda turn: rank[turn.call]):
+    lasts = sorted((each[-1] for each in scopes.values()), key=lambda turn: rank[turn.call])
+    for at, last in enumerate(lasts):
         above = scopes.get(last.scope.rpartition("/")[0], [])
         said = text_of(last.answer.message or {}) if last.answer is not None else ""
         for before, turn in itertools.pairwise(above):
@@ -144,25 +227,30 @@ def _ranks(
             if not said or turn.seq < (last.over or 0) or shown <= taken[turn.call, said]:
                 continue
             taken[turn.call, said] += 1
-            if "user" in roles:  # it came as a message, while the agent did something else
-                notes[turn.call].append(last)
-                after[last.call] = before.call
             calls = [
                 tools[key]
-                for at in range(before.ordinal + 1, turn.ordinal)
-                if (key := f"{turn.scope}#{at}") in tools
+                for number in range(before.ordinal + 1, turn.ordinal)
+                if (key := f"{turn.scope}#{number}") in tools
             ]
+            is_made = any(each.end is not None for each in calls)
+            if "user" in roles:  # it came as a message, while the agent did something else
+                after[last.call] = before.call
+                if is_made:
+                    notes[before.call].append(last)
             if calls and (before.over or 0) > last.seq:
-                is_made = any(each.end is not None for each in calls)
-                rank[last.call] = rank[before.call] + (0.5 if is_made else -0.5)
+                rank[last.call] = rank[before.call] + (0.5 if is_made else -0.5) + at * _NEXT
                 if not is_made:
                     after[last.call] = before.call
             break
-    for found in notes.values():
+    for call, found in notes.items():
         began = max(scopes[each.scope][0].seq for each in found)
-        if len(found) > 1 and began < min(each.over or 0 for each in found):
-            latest = max(rank[each.call] for each in found)
-            for each in found:
-                rank[each.call] = latest
-                together[each.call] = frozenset(one.call for one in found)
+        is_its = any(_asked_in(started_by.get(each.scope, ""), call) for each in found)
+        # One that began after another ended may have begun because that ended.
+        if len(found) > 1 and not is_its and began < min(each.over or 0 for each in found):
+            noted[call] = frozenset(each.call for each in found)
     return rank
+
+
+def _asked_in(call: str, turn: str) -> bool:
+    """Return whether a tool call was asked for in the answer to this request, or later."""
+    return scope_of(call) == scope_of(turn) and number_of(call) > number_of(turn)

@@ -24,7 +24,7 @@ from refold.engine.wire.parts.kept_answers import pieces
 from refold.engine.wire.parts.remembered import Remembered
 from refold.engine.wire.spelling import can_spell, spelled
 from refold.proxy.desks.keys import Secrets
-from refold.proxy.desks.ordering import Order
+from refold.proxy.desks.ordering import Order, Work
 from refold.proxy.desks.recording import (
     MODEL,
     Kept,
@@ -86,10 +86,12 @@ class Replaying:
         profile: Profile | None = None,
         folders: Mapping[str, str] | None = None,
         model: str = "",
+        work: Work = lambda: None,
     ) -> None:
         """Take the record; `folders` are those of now, `profile` says who asks.
 
         What the record has no answer to asks `model`, where one is given, else that of the record.
+        `work` says what who asks does meanwhile; without it, only time tells.
 
         Without `reads_again`, what only reads is served as often as it was recorded, too.
         """
@@ -109,7 +111,8 @@ class Replaying:
         self._reads = reads_of(record.started.rules)
         # How often something is only read hangs on timing: no other answer waits for it.
         kept = [turn for turn in record.turns if not only_reads(turn.asked)]
-        self.order = Order(kept if pace == "full" else (), record.tools)
+        in_order = kept if pace == "full" else ()
+        self.order = Order(in_order, record.tools, record.started_by, work)
         self.matcher = Matcher(record, reads_again=reads_again)
         self.divergences: list[Divergence] = []
         """What could be said of each request without an answer while the command ran."""
@@ -148,7 +151,7 @@ class Replaying:
             return Serve(
                 status=found.parts[0]["status"],
                 headers=self._secrets.shown_in(found.parts[0]["headers"]),
-                pieces=self._moved(found) or self._pieces(found),
+                pieces=self._cut(found, self._moved(found) or self._pieces(found)),
                 ending=ending,
                 ready=partial(self.order.ready, found) if found.how == "answered" else None,
                 last=partial(self.order.last, found),
@@ -157,6 +160,18 @@ class Replaying:
         if ending == "hold":
             return Serve(status=200, headers={}, pieces=(), ending=ending, is_begun=False)
         return _told(GATEWAY_TIMEOUT, "the record ends before the answer to this request")
+
+    def _cut(
+        self, found: RecordedTurn, pieces: Iterable[tuple[int, bytes]]
+    ) -> Iterable[tuple[int, bytes]]:
+        """Return an answer, its last event apart where that may have to wait."""
+        if not self.order.ends_late(found):
+            return pieces
+        body = b"".join(chunk for _, chunk in pieces)
+        events = body.rstrip()
+        ends = [events.rfind(end) + len(end) for end in (b"\n\n", b"\n\r\n") if end in events]
+        at = max(ends, default=0)
+        return [(0, body[:at]), (0, body[at:])]
 
     def _pieces(self, found: RecordedTurn) -> Iterator[tuple[int, bytes]]:
         for at_ms, chunk in self._record.pieces(found):
