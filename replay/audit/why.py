@@ -246,7 +246,7 @@ class _Logs:
         if seq == 0:
             yield from self._parent(path)
             return
-        request = log.requests.get(row.call) if row.kind in _ANSWERING else None
+        request = log.requests.get(row.call) if row.kind in _WORD else None
         direct: dict[int, How] = {}
         if row.cause is not None:
             direct[row.cause] = "after"
@@ -305,7 +305,6 @@ class _Logs:
         return self._logs[path]
 
 
-_ANSWERING: Final = frozenset({*COMPLETES, "effect.cancelled", "effect.late"})
 _WORD: Final[dict[str, How]] = {
     **dict.fromkeys(COMPLETES, "answers"),
     "effect.cancelled": "concerns",

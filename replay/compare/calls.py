@@ -21,8 +21,9 @@ from refold.engine.log.names import blobs_of
 from refold.engine.log.reader import open_log
 from refold.replay.compare.measured import Declared
 from refold.replay.difference.align import Key
-from refold.replay.difference.excuses import without_volatile
+from refold.replay.difference.excuses import KIND_ASKED, without_volatile
 from refold.replay.difference.volatile import is_volatile, stable
+from refold.replay.index.asked_items import NAMED
 
 NO_OUTCOME: Final[Json] = {"status": "no outcome"}
 """How the end of a call reads that has none in its log."""
@@ -30,7 +31,6 @@ NO_OUTCOME: Final[Json] = {"status": "no outcome"}
 _Place = tuple[str, int]
 """Kind and byte offset of an entry."""
 
-_NOT_CALLS: Final = frozenset({"run.started", "run.resumed", "run.finished"})
 _ENDS: Final = frozenset({*COMPLETES, "effect.cancelled"})
 
 
@@ -42,7 +42,7 @@ class Call:
     """Empty for what happened to the run as a whole."""
     kind: str
     """`tool`, `model`, `child`, `input`, `timer`, `value`, `note`, `patch`, `session`, `limit`,
-    `cancellation`, or a third party's own."""
+    `cancel`, or a third party's own."""
     name: str
     """Of the tool, the model, the child's agent or program, the value; often empty."""
     seq: int
@@ -137,7 +137,7 @@ class RunCalls:
     def ending(self, call: Call) -> Json:
         """Return how it ended, without what is volatile."""
         if not call.ended_at:
-            return NO_OUTCOME if call.kind in ("tool", "model", "child", "input") else {}
+            return NO_OUTCOME if call.kind in KIND_ASKED else {}
         *before, last = call.ended_at
         ending = self._view(call, last, _ended)
         return {"cancelled": True} | ending if before and isinstance(ending, dict) else ending
@@ -145,25 +145,22 @@ class RunCalls:
     # --- reading -------------------------------------------------------------------------
 
     def _take(self, entry: Entry) -> None:
-        if entry.kind in _NOT_CALLS:
-            self._take_run(entry)
-        elif entry.kind == "clock.read":
-            self.looks += 1
-        elif not is_volatile(entry.kind):
-            call = self.calls.get(entry.call) if entry.call else None
-            if call is None:
-                call = self._begin(entry)
-            elif entry.kind in _ENDS:
-                self._end(call, entry)
-            if entry.kind == "value.drawn":
-                self._end(call, entry)
-
-    def _take_run(self, entry: Entry) -> None:
-        if entry.kind == "run.started":
-            self.started = dict(self.declared.value(self._resolved(entry.data, entry.line)))
-        elif entry.kind == "run.finished":
-            finished = self.declared.value(self._resolved(entry.data, entry.line))
-            self.finished = without_volatile("run", finished, self.volatile)
+        match entry.kind:
+            case "run.started":
+                self.started = dict(self.declared.value(self._resolved(entry.data, entry.line)))
+            case "run.finished":
+                finished = self.declared.value(self._resolved(entry.data, entry.line))
+                self.finished = without_volatile("run", finished, self.volatile)
+            case "clock.read":
+                self.looks += 1
+            case kind if not is_volatile(kind):
+                call = self.calls.get(entry.call) if entry.call else None
+                if call is None:
+                    call = self._begin(entry)
+                elif kind in _ENDS:
+                    self._end(call, entry)
+                if kind == "value.drawn":
+                    self._end(call, entry)
 
     def _begin(self, entry: Entry) -> Call:
         kind, name = _identified(entry.kind, entry.data)
@@ -214,27 +211,17 @@ class RunCalls:
 
 # --- what is compared ------------------------------------------------------------------------
 
-_SHORT: Final = {
-    "tool.called": ("tool", "tool"),
-    "model.asked": ("model", "model"),
-    "limit.hit": ("limit", "limit"),
-    "patch.marked": ("patch", "id"),
-    "session.seeded": ("session", ""),
-    "session.restored": ("session", ""),
-    "effect.cancelled": ("cancellation", ""),
-}
-
 
 def _identified(kind: str, data: dict[str, Any]) -> tuple[str, str]:
     """Return the kind and the name of the call that an entry begins."""
     match kind:
-        case "child.started" | "child.finished":  # the latter of a rejected start
+        case "child.started":
             delegation = data.get("delegation", {})
             return "child", str(delegation.get("agent") or delegation.get("program") or "")
         case "value.drawn":
             return "value", f"{data.get('source')} {data.get('name')}".strip()
         case _:
-            short, member = _SHORT.get(kind, (_first_word(kind), ""))
+            short, member = NAMED.get(kind, (_first_word(kind), ""))
             return short, str(data.get(member, "")) if member else ""
 
 
@@ -251,8 +238,6 @@ def _asked(kind: str, data: dict[str, Any]) -> Json:
                 "parameters": data.get("parameters"),
                 "new_conversation": data.get("base") == 0,
             }
-        case "child.started":
-            return {"delegation": data.get("delegation")}
         case "value.drawn":
             return {name: data.get(name) for name in ("source", "name")}
         case _:

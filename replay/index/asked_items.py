@@ -12,7 +12,7 @@ import attrs
 from refold.engine.encoding.canonical import Json, encode_sorted
 from refold.engine.events.call_key import scope_of
 
-_NAMED: Final[dict[str, tuple[str, str]]] = {
+NAMED: Final[dict[str, tuple[str, str]]] = {
     # kind: (the item's kind, the member that names it)
     "tool.called": ("tool", "tool"),
     "model.asked": ("model", "model"),
@@ -30,7 +30,8 @@ _NAMED: Final[dict[str, tuple[str, str]]] = {
     "session.restored": ("session", ""),
     "session.changed": ("session", "event"),
 }
-_ASKED: Final = frozenset(_NAMED) - {"child.finished"}
+"""What a program asks for, in the words of comparisons."""
+_ASKED: Final = frozenset(NAMED) - {"child.finished"}
 _MARKS: Final = frozenset({"timer", "cancel"})
 """Kinds that take no ordinal of the calls: they may stand anywhere among them."""
 _OF_PLACE: Final = frozenset({"uuid", "random"})
@@ -107,7 +108,7 @@ def item_of(kind: str, call: str | None, data: dict[str, Json], seq: int = -1) -
     """
     if kind not in _ASKED and not (kind == "child.finished" and "delegation" in data):
         return None
-    short, member = _NAMED[kind]
+    short, member = NAMED[kind]
     return Item(short, _name(short, member, data), _arguments(short, data), call or "", seq)
 
 

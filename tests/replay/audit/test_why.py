@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,8 @@ def test_a_child_without_its_parents_log_ends_with_its_first_line(tmp_path: Path
     alone.unlink()
     shutil.copy(log.with_name("a.1.jsonl"), alone)
     assert refold.why(alone, -1)[-1].log == str(alone)
+    alone.with_name("a.jsonl").write_bytes(b"damaged\n")
+    assert refold.why(alone, -1)[-1].log == str(alone)
 
 
 def test_a_model_request_carries_its_conversation(tmp_path: Path) -> None:
@@ -197,18 +200,47 @@ def test_what_a_delegation_tool_returned_follows_from_its_children(tmp_path: Pat
     assert ("answers", "tool.called") in {(cause.how, cause.kind) for cause in found[1:]}
 
 
-def test_a_cancelled_effect_names_what_it_concerns(tmp_path: Path) -> None:
+def test_what_is_cancelled_and_what_comes_too_late_concerns_its_request(tmp_path: Path) -> None:
+    """What came too late led to nothing that the program did, and nothing of that led to it."""
+    is_cancelled = threading.Event()
+
+    @refold.tool(effect="changes")
+    def slow() -> None:
+        """Take until it is cancelled; a run waits for what may change the world."""
+        is_cancelled.wait(60)
+
     async def cancelling(run: refold.Run, _: Any) -> None:
-        waiting = asyncio.ensure_future(run.delegate(refold.Delegation(program=child, input=1)))
+        waiting = asyncio.ensure_future(run.tool(slow))
         await run.sleep(0.01)
         waiting.cancel()
         await asyncio.wait([waiting])
+        is_cancelled.set()
 
-    log = refold.record(cancelling, None, log=tmp_path / "a.jsonl", tools=[double]).log
-    kinds = [cause.kind for cause in refold.why(log, -1, every=True)]
-    if "effect.cancelled" in kinds:  # unless the child was quicker than the timer
-        found = refold.why(log, _seq(log, "effect.cancelled"))
-        assert ("concerns", "child.started") in {(each.how, each.kind) for each in found}
+    log = refold.record(cancelling, None, log=tmp_path / "a.jsonl", tools=[slow]).log
+
+    cancelled = refold.why(log, _seq(log, "effect.cancelled"))
+    late = refold.why(log, _seq(log, "effect.late"), every=True)
+
+    assert ("concerns", "tool.called") in {(each.how, each.kind) for each in cancelled}
+    assert [(each.how, each.kind) for each in late] == [
+        ("asked about", "effect.late"), ("concerns", "tool.called"), ("after", "run.started"),
+    ]  # fmt: skip
+
+
+def test_a_timer_is_no_act_of_the_program(tmp_path: Path) -> None:
+    """What the program did before it fired led to nothing."""
+
+    async def timed(run: refold.Run, _: Any) -> None:
+        run.annotate("waits")
+        await run.sleep(0.01)
+
+    log = refold.record(timed, None, log=tmp_path / "a.jsonl").log
+
+    found = refold.why(log, _seq(log, "timer.fired"), every=True)
+
+    assert [(each.how, each.kind) for each in found] == [
+        ("asked about", "timer.fired"), ("after", "run.started"),
+    ]  # fmt: skip
 
 
 def test_what_is_no_log_or_damaged_is_an_error(tmp_path: Path) -> None:

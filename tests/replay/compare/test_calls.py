@@ -1,8 +1,11 @@
+import asyncio
+import contextlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import refold
 from refold.engine.errors import LogDamaged, LogMissing
 from refold.engine.events.limits import Limits
 from refold.replay.compare.calls import NO_OUTCOME, Call, RunCalls
@@ -70,6 +73,42 @@ def test_a_rejected_start_is_a_child_that_nobody_can_name(tmp_path: Path) -> Non
     assert run.ending(call)["status"] == "rejected"
 
 
+def test_a_value_is_asked_for_by_its_source_and_ends_as_itself(tmp_path: Path) -> None:
+    """Two runs that draw another one ask for the same."""
+
+    async def draws(run: refold.Run, _: Any) -> str:
+        return run.uuid()
+
+    runs = [
+        RunCalls(refold.record(draws, None, log=tmp_path / f"{seed}.jsonl", seed=seed).log)
+        for seed in (1, 2)
+    ]
+    one, other = map(only, runs)
+
+    assert one.label() == "value uuid#1"
+    assert one.identity == other.identity
+    assert runs[0].request(one) == {"source": "uuid", "name": ""}
+    assert list(runs[0].ending(one)) == ["value"]
+    assert one.ended != other.ended
+
+
+def test_what_a_program_gave_up_on_and_the_limit_that_ended_it_are_told(tmp_path: Path) -> None:
+    """What ends a run as a whole is a call without a key."""
+
+    async def gives_up(run: refold.Run, _: Any) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await run.ask("?")
+        await run.sleep(3600)
+
+    limits = Limits(timeout_seconds=0.1)
+    run = RunCalls(refold.record(gives_up, None, log=tmp_path / "a.jsonl", limits=limits).log)
+    asked, *_, whole = run.calls.values()
+
+    assert run.ending(asked) == {"status": "cancelled"}
+    assert (whole.key, whole.kind, whole.name) == ("", "limit", "timeout_seconds")
+
+
 def test_the_same_calls_have_the_same_digests_in_another_log(tmp_path: Path) -> None:
     plan = [("search", "x" * 40_000), ("ask", "?"), child("dig", [])]
     one, other = calls_of(tmp_path, *plan), calls_of(tmp_path, *plan, name="b", seed=2)
@@ -106,8 +145,9 @@ def test_a_request_does_not_repeat_the_conversation(tmp_path: Path) -> None:
     }
 
 
-def test_an_open_call_has_no_outcome(tmp_path: Path) -> None:
-    log = recorded(tmp_path / "a.jsonl", [("search", "x")]).log
+@pytest.mark.parametrize("step", [("search", "x"), ("ask", "?"), child("dig", [])])
+def test_an_open_call_has_no_outcome(tmp_path: Path, step: Any) -> None:
+    log = recorded(tmp_path / "a.jsonl", [step]).log
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:2]))
     run = RunCalls(log)
 

@@ -87,6 +87,21 @@ def test_what_was_drawn_is_drawn_again(tmp_path: Path) -> None:
     assert (found.category, found.later) == ("extra_call", ())
 
 
+async def follows_the_clock(run: Run, _input: Any, *, extra: bool) -> Any:
+    if extra:
+        await run.tool("search", q="extra")
+    return await run.tool("fetch", q=str(run.now()))
+
+
+def test_the_time_is_what_it_was(tmp_path: Path) -> None:
+    """As the record has it last: what is made of it stays as it was."""
+    log = recorded(tmp_path / "a.jsonl", program=partial(follows_the_clock, extra=False)).log
+
+    found = only(log, partial(follows_the_clock, extra=True))
+
+    assert (found.category, found.later) == ("extra_call", ())
+
+
 def test_it_is_answered_so_in_another_task_too(tmp_path: Path) -> None:
     """The same request, wherever it is made, has the result that it had."""
 
