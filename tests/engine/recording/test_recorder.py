@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,11 @@ from refold.engine.log.writer import SystemDisk
 from refold.engine.models.scripted import FunctionModel, ScriptedModel
 from refold.engine.ports.clock import FixedClock
 from refold.engine.ports.delegation import Delegation
-from refold.engine.ports.ports import CallContext, ModelReply, ModelRequest, Tool
+from refold.engine.ports.ports import CallContext, CancelSignal, ModelReply, ModelRequest, Tool
 from refold.engine.program.run import PlainRun, Run
+from refold.engine.recording.host import Host
 from refold.engine.recording.recorder import unset_hits
+from refold.engine.runners.child_run import recorder_of
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record
 from refold.engine.secrets.redaction import Redaction
@@ -36,9 +39,12 @@ from refold.replay.audit.refolding import refold_log
 from refold.replay.audit.verify import verify
 from refold.replay.reexecute.reexecute import reexecute
 from refold.tools.contract.tool_types import tool
+from tests.engine.conftest import Make
 from tests.support.interrupted import sees_late, wait_until_given_up
 from tests.support.shown_runs import nothing, see_children_end
 from tests.support.steps import search
+
+PATIENCE_SECONDS = 60
 
 
 def ran(tmp_path: Path, program: Any, **options: Any) -> Recording:
@@ -401,6 +407,25 @@ def test_a_child_that_asks_for_tokens_is_granted_them(tmp_path: Path) -> None:
     assert [limits["model_tokens"] for limits in starts] == [80, 50, 100]
 
 
+def test_what_a_joined_child_used_is_counted_once(tmp_path: Path) -> None:
+    """§8.3: of 100, one used 30, and whoever waits next is given all the rest."""
+    reply: Any = {"text": "ok", "usage": {"output_tokens": 10}}
+
+    async def spends(run: Run, requests: int) -> None:
+        for _ in range(requests):
+            await run.model([{"role": "user", "content": "more"}])
+
+    async def program(run: Run, _input: Any) -> list[str]:
+        asked = [Delegation(program=spends, input=requests) for requests in (3, 7)]
+        return [(await run.delegate(each)).status for each in asked]
+
+    model = ScriptedModel([reply] * 10)
+    recording = ran(tmp_path, program, model=model, limits=Limits(model_tokens=100))
+
+    assert recording.output == ["completed"] * 2
+    assert [entry.data["tokens"] for entry in lines(recording, "tokens.granted")] == [35]
+
+
 def test_what_a_model_does_to_its_messages_no_program_sees(tmp_path: Path) -> None:
     """It is given copies, the log's and the program's stay what they were."""
 
@@ -687,6 +712,54 @@ def test_a_program_that_will_not_stop_is_left_after_its_grace(tmp_path: Path) ->
     (*_, finished) = read_entries(log)
     assert finished.data["status"] == "cancelled"
     assert reexecute(log, program).identical
+
+
+@pytest.mark.long
+def test_a_child_that_will_not_stop_is_left_after_its_grace(request_for: Make) -> None:
+    """Its own kernel leaves it, in time and alone: its tools are quick, and nothing else is live.
+
+    No runner needs to abandon it, and its log is sealed.
+    """
+    until = time.monotonic() + 60
+    cancel = CancelSignal()
+
+    @tool(effect="reads")
+    def press() -> None:
+        cancel.set()
+        threading.Event().wait(0.01)
+
+    async def program(run: Run, _input: Any) -> Any:
+        while time.monotonic() < until:
+            with contextlib.suppress(asyncio.CancelledError):
+                await run.tool(press)
+
+    request = request_for(program, tools=(press,), cancel=cancel)
+    recorder = recorder_of(request, Host(), runner_name="in-process")
+
+    assert recorder.record().finished.status == "cancelled"
+    assert time.monotonic() < until
+    assert request.log is not None
+    assert list(read_entries(request.log))[-1].kind == "run.finished"
+
+
+def test_time_is_up_on_any_thread(tmp_path: Path) -> None:
+    """A thread that waits for a tool alone wakes by itself; the main one looks now and then."""
+    let_go = threading.Event()
+
+    @tool(effect="reads")
+    def blocks() -> None:
+        let_go.wait(PATIENCE_SECONDS)
+
+    async def program(run: Run, _input: Any) -> Any:
+        await run.tool(blocks)
+
+    with ThreadPoolExecutor(1) as threads:
+        limits = Limits(timeout_seconds=0.05)
+        running = threads.submit(record, program, log=tmp_path / "a.jsonl", limits=limits)
+        try:
+            assert running.result(PATIENCE_SECONDS).status == "timed_out"
+        finally:
+            let_go.set()
 
 
 @pytest.mark.parametrize("swallow", [False, True])
