@@ -661,7 +661,7 @@ class Kernel:
         if isinstance(which, str):
             found = self.tools.get(which)
             if found is None:
-                scope = self.loop.scope() if self.loop.is_stepping() else self.loop.root
+                scope = self.loop.scope()
                 self.unknown[f"{scope.path}#{scope.calls + 1}"] = which  # no line says so
                 raise ToolUnknown(which, tuple(self.tools))
             return found
@@ -673,6 +673,7 @@ class Kernel:
 
     def hand_out(self, name: str) -> None:
         """Take note that the program has a handle to a secret, and tell the world."""
+        self.check_inside()
         self.secrets[name] = None
         self.world.secret_named(name)
 
@@ -924,6 +925,7 @@ class Kernel:
 
     def join(self, children: tuple[Child, ...], *, first: bool = False) -> Pending:
         """Wait for children: all, in the order asked, or whichever is first."""
+        self.check_inside()
         for child in children:
             _check_child("join", child)
         if first and not children:
@@ -944,6 +946,7 @@ class Kernel:
 
     def cancel_child(self, child: Child) -> None:
         """Ask for the end of a child; its outcome is still delivered to a join."""
+        self.check_inside()
         _check_child("cancel", child)
         if child.outcome is None:
             self.emit(EffectCancelled("child"), child.call)

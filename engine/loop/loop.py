@@ -451,13 +451,14 @@ class Loop(asyncio.AbstractEventLoop):
         return next(self._hashes if self.flags.scope_hashes else self._numbers)
 
     def scope(self) -> Scope:
-        """Return the scope that the code running now belongs to."""
+        """Return the scope that the code running now belongs to; outside of steps, the root's."""
         task = asyncio.current_task(self)
         if task.__class__ is Task:
             return task.scope
         if task is not None:
             return self._scope_of_foreign(task)
-        return _scope_of_context.get(self.root)
+        # A plain program may run in a context that a thread has from a task of another program.
+        return _scope_of_context.get(self.root) if self.is_stepping() else self.root
 
     def stepping_scope(self) -> Scope | None:
         """Return the scope of the code running now; `None` where `is_stepping` would be False."""

@@ -37,8 +37,8 @@ class Values:
 
     def stream(self, name: str) -> random.Random:
         """Return the random stream `name` of the scope that asks; its first use is a line."""
-        loop = self._kernel.loop
-        scope = loop.scope() if loop.is_stepping() else loop.root
+        self._kernel.check_inside()
+        scope = self._kernel.loop.scope()
         found = self._streams.get((scope.path, name))
         if found is None:
             seed = self._kernel.seed(f"random\0{name}", scope.path)

@@ -102,11 +102,15 @@ def calls_of_prefix(known: Conversations, messages: tuple[Any, ...]) -> int:
 
 
 def test_a_message_that_stays_is_hashed_once() -> None:
-    """A request of a long conversation costs what it adds; the rest is recognised."""
+    """A request of a long conversation costs what it adds; the rest is recognised.
+
+    Whatever another conversation has asked in between.
+    """
     messages = tuple({"role": "user", "content": f"{n}", "extra": [n, {"n": n}]} for n in range(99))
     first = calls_of_prefix(Conversations(), messages)
     known = Conversations()
     known.asked(known.prefix(messages))
+    known.asked(known.prefix((ONE,)))
 
     again = calls_of_prefix(known, messages)
 

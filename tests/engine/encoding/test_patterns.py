@@ -105,6 +105,16 @@ def test_matches_are_replaced_in_texts_of_any_length(pattern: str) -> None:
         assert compiled(pattern).replaced(each, "[x]") == re.sub(pattern, "[x]", each)
 
 
+@pytest.mark.parametrize(("length", "is_found"), [(100_000, True), (120_000, False)])
+def test_a_text_may_be_too_long_for_a_pattern(length: int, is_found: bool) -> None:  # noqa: FBT001 - a table
+    """Two loops cost n^2 / 6 steps for each letter: at 120,000 of them, n would be below 80."""
+    text = "x" * (length // 2)
+
+    replaced = compiled("b*c*d").replaced(f"{text}bcd{text}", "[x]")
+
+    assert replaced == text + ("[x]" if is_found else "bcd") + text
+
+
 @pytest.mark.parametrize("pattern", ["a*a*a*b", "a*b", "(a|a)(a|a)(a|a)a*a*b", "a?a?a?a?a*a*b"])
 def test_in_the_worst_text_they_are_as_well(pattern: str) -> None:
     """In bounded time; where that finds nothing, the text stays."""

@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 
 from refold.engine.errors import NotCanonical, ToolError, ToolUnknown, UsageError
+from refold.engine.kernel.pending import Child
 from refold.engine.log import read_entries
 from refold.engine.loop import loop
+from refold.engine.ports.delegation import Delegation
 from refold.engine.program.run import PlainRun, Run
 from refold.engine.runners.recorded import Recording
 from refold.engine.runners.recording import record
@@ -220,11 +222,47 @@ def test_a_program_that_never_waits_is_ended(
         assert "cleaned up" in recording.log.read_text()
 
 
+def test_what_was_left_behind_hears_of_no_child(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that was given up does not go on, though a child of it ends after that (§9.4)."""
+    monkeypatch.setattr(loop, "CALLBACKS_MAX", 10_000)
+
+    async def waits(run: Run, _input: Any) -> None:
+        await run.sleep(60)
+
+    async def program(run: Run, _input: Any) -> Any:
+        child = await run.start(Delegation(program=waits))
+
+        async def joins() -> None:
+            with contextlib.suppress(asyncio.CancelledError):
+                await run.join(child)
+            await run.join(child)
+            run.annotate("joined")
+
+        task = asyncio.create_task(joins())
+        await asyncio.sleep(0)
+        return [task.get_name(), *[await spins_for_good(run, None) for _ in range(99)]]
+
+    recording = ran(tmp_path, program)
+
+    assert recording.error is not None
+    assert recording.error.code == "spinning"
+    assert kinds(recording) == ["child.started", "child.finished", "run.finished"]
+
+
 # --- who may use run ---------------------------------------------------------------------------
 
 
 def uses_of(run: Any) -> list[Callable[[], Any]]:
+    child = Child("0#1", 1, "")
     return [
+        lambda: run.random("known"),
+        lambda: run.join(child),
+        lambda: run.join_first(child),
+        lambda: run.cancel(child),
+        lambda: run.secret("KEY"),
+        lambda: run.patched("marker"),
         lambda: run.tool("search", q="a"),
         run.uuid,
         run.now,
@@ -255,24 +293,26 @@ def test_run_is_refused_in_another_thread(tmp_path: Path) -> None:
     """Case 44: a thread of the program's own has no place in the order of things."""
 
     async def program(run: Run, _input: Any) -> Any:
+        run.random("known")
         return in_other_thread(run)
 
     recording = ran(tmp_path, program)
 
-    assert recording.output == [True] * 5
-    assert kinds(recording) == ["run.finished"]
+    assert recording.output == [True] * 11
+    assert kinds(recording) == ["value.drawn", "run.finished"]
 
 
 def test_run_is_refused_in_another_thread_of_a_plain_program(tmp_path: Path) -> None:
     """The same, though a plain program is not on the loop."""
 
     def program(run: PlainRun, _input: Any) -> Any:
+        run.random("known")
         return in_other_thread(run)
 
     recording = ran(tmp_path, program)
 
-    assert recording.output == [True] * 5
-    assert kinds(recording) == ["run.finished"]
+    assert recording.output == [True] * 11
+    assert kinds(recording) == ["value.drawn", "run.finished"]
 
 
 def test_run_is_refused_after_the_end(tmp_path: Path) -> None:
@@ -280,15 +320,17 @@ def test_run_is_refused_after_the_end(tmp_path: Path) -> None:
     kept: list[Any] = []
 
     async def program(run: Run, _input: Any) -> None:
+        run.random("known")
         kept.append(run)
 
     def plain(run: PlainRun, _input: Any) -> None:
+        run.random("known")
         kept.append(run)
 
     record(program, log=tmp_path / "a.jsonl", tools=TOOLS)
     record(plain, log=tmp_path / "b.jsonl", tools=TOOLS)
 
-    assert [refused(use) for run in kept for use in uses_of(run)] == [True] * 10
+    assert [refused(use) for run in kept for use in uses_of(run)] == [True] * 22
 
 
 # --- how a program ends ------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """Time, random numbers, files and markers: given once, recorded, the same again (§9.3, §9.8)."""
 
 import asyncio
+import contextvars
+import threading
 import uuid
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ import pytest
 import refold
 from refold.engine.errors import NotCanonical
 from refold.engine.log import read_entries
-from refold.engine.program.run import Run
+from refold.engine.program.run import PlainRun, Run
 from refold.replay.reexecute.reexecute import reexecute
 
 
@@ -56,6 +58,33 @@ def test_a_draw_in_one_stream_shifts_no_other(tmp_path: Path) -> None:
     assert few.output == many.output
     assert len(set(few.output)) == 3
     assert kinds(few.log) == kinds(many.log)
+
+
+def test_a_plain_program_has_its_own_scope_in_any_context(tmp_path: Path) -> None:
+    """A thread may have been given that of a task of another program."""
+
+    def plain(run: PlainRun, _input: Any) -> float:
+        run.sleep(0)
+        return run.random().random()
+
+    async def lead(_run: Run, _input: Any) -> None:
+        async def branch() -> None:
+            context = contextvars.copy_context()
+            thread = threading.Thread(target=context.run, args=(recorded, "there"))
+            thread.start()
+            thread.join()
+
+        await asyncio.gather(branch())
+
+    def recorded(name: str) -> Path:
+        return refold.record(plain, log=tmp_path / f"{name}.jsonl", seed=1).log
+
+    assert refold.record(lead, log=tmp_path / "lead.jsonl").ok
+    here, there = (
+        [(entry.kind, entry.call, entry.data.get("value")) for entry in read_entries(log)]
+        for log in (recorded("here"), tmp_path / "there.jsonl")
+    )
+    assert here == there
 
 
 def test_time_stands_still_within_a_step(tmp_path: Path) -> None:
