@@ -243,12 +243,10 @@ class McpObserver:
         if isinstance(params, dict) and "progressToken" in params:
             token = id_key(params["progressToken"])
             return next((each for each in self._live() if each.token == token), None), {}
-        subscribed = subscription_of(message)
-        if subscribed is not None:
-            wanted = id_key(subscribed)
-            found = next((each for each in self._live() if each.id == wanted), None)
-            if found is not None:
-                return found, {"subscribed": True}
+        wanted = id_key(subscription_of(message))  # no request has the id null
+        found = next((each for each in self._live() if each.id == wanted), None)
+        if found is not None:
+            return found, {"subscribed": True}
         return self._newest(channel), {}
 
     def _live(self) -> Iterator[Open]:

@@ -146,6 +146,19 @@ def test_meta_is_written_where_it_changes() -> None:
     assert told == [{"_meta": {"client": "a"}}, {"_meta": {"client": "b"}}]
 
 
+def test_so_is_what_is_another_each_time_of_a_server() -> None:
+    """Its requests and notifications have such members as well; the rest is its own."""
+    observer, kept = watched()
+    observer.client(request(1, name="a"))
+    meta = {"progressToken": 7, "traceparent": "00-1", "io.modelcontextprotocol/subscriptionId": 9}
+
+    observer.server(request("s-1", "sampling/createMessage", _meta={**meta, "mine": 1}, max=5))
+    observer.server(notification("notifications/message", _meta=meta))
+
+    told = [data["params"] for _, _, _, data in kept.entries[-2:]]
+    assert told == [{"max": 5, "_meta": {"mine": 1}}, {}]
+
+
 def test_progress_belongs_to_the_call_of_its_token() -> None:
     """Whatever else is open; one of no known token belongs to none."""
     observer, kept = watched()

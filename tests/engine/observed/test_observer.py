@@ -129,6 +129,29 @@ def test_tool_calls_and_results_are_events(watched: Watched) -> None:
     ]
 
 
+def test_a_call_waits_for_its_result_over_requests(watched: Watched) -> None:
+    """A program may show one result and ask on, before it has the other."""
+    first = says("", ("c1", "weather", {"city": "Bern"}), ("c2", "time", {}))
+    watched.talk(S, U, answer=first)
+    shown = (S, U, first, result("c1", "rain"))
+    watched.talk(*shown, answer=says("Wait."))
+    watched.talk(*shown, says("Wait."), result("c2", "noon"), answer=says("It rains."))
+
+    returned = [(call, data["result"]) for kind, call, data in watched.entries() if "ret" in kind]
+
+    assert returned == [("0/1#2", "rain"), ("0/1#3", "noon")]
+
+
+def test_words_beside_calls_are_none(watched: Watched) -> None:
+    """A model that has tools may write in words of one, too: the program makes the calls."""
+    words = 'Action: Delegate work to coworker\nAction Input: {"coworker": "Ann"}'
+    watched.talk(S, U, answer=says(words, ("c1", "weather", {})))
+
+    tools = [entry for entry in watched.entries() if entry[0] == "tool.called"]
+
+    assert tools == [called("0/1#2", "weather")]
+
+
 def test_parallel_conversations_are_told_apart(watched: Watched) -> None:
     """By their system prompts and first messages, whatever the order of answers."""
     one = watched.ask(system("You are A."), U)
@@ -181,6 +204,16 @@ def test_a_delegate_is_found_by_what_it_was_passed(watched: Watched) -> None:
     assert began[1] == {
         "scope": "0/1/1", "agent": "look_up", "call": "0/1#3", "tool": "look_up", "how": "prompt",
     }  # fmt: skip
+
+
+def test_of_a_delegate_that_any_call_may_have_only_the_one_above_is_told(watched: Watched) -> None:
+    """Both calls are open, and neither passes what it asks."""
+    watched.talk(S, U, answer=says("", ("c1", "look_up", {}), ("c2", "think", {})))
+    watched.talk(system("Researcher."), user("Find lakes."), answer=says("Titicaca"))
+
+    began = [data for kind, _, data in watched.entries() if kind == "x-refold.conversation"]
+
+    assert began[1] == {"scope": "0/1/1", "agent": "", "how": "open"}
 
 
 def test_a_compacted_history_stays_the_same_conversation(watched: Watched) -> None:
@@ -329,6 +362,20 @@ def test_who_asks_decides_whose_a_request_is(watched: Watched) -> None:
     (_, child) = _openings(watched)
 
     assert (child["scope"], child["agent"], child["call"]) == ("0/1/1", "ann", "0/1#2")
+
+
+def test_it_stands_below_whom_it_names_though_others_call_too(watched: Watched) -> None:
+    """What is open of another conversation says nothing of it, nor does its being newer."""
+    asks = {one: Asked(api="chat", model="m", messages=(S, user(one))) for one in ("t1", "t2")}
+    turns = {one: watched.observer.asked(asked, Whose(one)) for one, asked in asks.items()}
+    for one, turn in turns.items():
+        watched.observer.answered(turn, Answered(message=says("", (one, "look_up", {}))))
+    asked = Asked(api="chat", model="m", messages=(system("Researcher."), user("Find lakes.")))
+    watched.observer.asked(asked, Whose("t3", above="t1"))
+
+    (_, _, child) = _openings(watched)
+
+    assert (child["scope"], child["call"]) == ("0/1/1", "0/1#2")
 
 
 FOUND = [{"type": "web_search_result", "title": "Tides", "url": "https://example.org/tides"}]
