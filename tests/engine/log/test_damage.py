@@ -134,6 +134,18 @@ def test_each_sort_of_damage_has_a_name(path: Path, old: bytes, new: bytes, what
     assert damage.as_json()["what"] == what
 
 
+@pytest.mark.parametrize(("more", "what"), [(0, "hash"), (1, "line too long")])
+def test_a_line_may_have_a_mebibyte(path: Path, more: int, what: str) -> None:
+    """Its newline counts."""
+    lines = _lines(path)
+    (at,) = [at for at, line in enumerate(lines) if b'"q":"4"' in line]
+    filling = b"x" * (LINE_MAX + more - len(lines[at]))
+    lines[at] = lines[at].replace(b'"q":"', b'"q":"' + filling)
+
+    assert len(lines[at]) == LINE_MAX + more
+    assert _damage(path, lines).what == what
+
+
 @pytest.mark.parametrize("filling", [b"x", b"\0", b"{}\n"])
 def test_memory_is_bounded_whatever_follows(path: Path, filling: bytes) -> None:
     """Some lines' worth, though the rest of the file is 32 MiB of anything."""

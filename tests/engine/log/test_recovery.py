@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from refold.engine.errors import LogDamaged
-from refold.engine.events.events import RunResumed
+from refold.engine.events.events import NoteAdded, RunResumed
 from refold.engine.log import LogWriter, read_entries, scan
 from refold.engine.log.recovery import TAIL_MAX
 
 SECTOR = 512
+BLOCK = 4096
 
 
 def test_a_torn_tail_is_kept_beside_the_log_and_cut_off(make_log: Callable[[int], Path]) -> None:
@@ -119,19 +120,40 @@ def test_an_empty_log_is_torn_and_cannot_be_resumed(tmp_path: Path) -> None:
     assert refused.value.what == "torn tail"
 
 
-def test_of_a_long_tail_no_hole_is_read_or_filled(make_log: Callable[[int], Path]) -> None:
-    """Its digest is of the pieces that hold more than zeros, each behind its number."""
+def _fill_block(path: Path) -> None:
+    """Write notes until the log ends where a block of the file system does."""
+    text, size = "", path.stat().st_size
+    while size % BLOCK:
+        with LogWriter.resume(path).writer as log:
+            log.append(NoteAdded(text, None))
+        before, size = size, path.stat().st_size
+        text = "x" * ((len(text) + before - 2 * size) % BLOCK)
+
+
+@pytest.mark.parametrize(("end", "is_aligned"), [(b"half an entry", False), (b"half\n", True)])
+def test_of_a_long_tail_no_hole_is_read_or_filled(
+    make_log: Callable[[int], Path],
+    end: bytes,
+    is_aligned: bool,  # noqa: FBT001 - a table
+) -> None:
+    """Its digest is of the pieces that hold more than zeros, each behind its number.
+
+    All that was lost may be in it: then no zeros stand beside the line that ends behind it.
+    """
     path = make_log(4)
+    if is_aligned:
+        _fill_block(path)
     whole = path.read_bytes()
+    zeros = 0 if is_aligned else 5
     with path.open("r+b") as file:
-        file.seek(len(whole) + 2**40 + 5)
-        file.write(b"half an entry")
+        file.seek(len(whole) + 2**40 + zeros)
+        file.write(end)
 
     cut = LogWriter.resume(path).cut
 
     assert path.read_bytes() == whole
     assert cut is not None
-    piece = b"\0" * 5 + b"half an entry"
+    piece = b"\0" * zeros + end
     assert cut.bytes == 2**40 + len(piece)
     assert cut.sha256 == sha256((2**20).to_bytes(8, "big") + piece).hexdigest()
     assert cut.kept.stat().st_size == cut.bytes

@@ -1,5 +1,6 @@
 """What holds for both HTTP adapters: keys, connections, failures, threads."""
 
+import json
 import pickle
 import socket
 import sys
@@ -97,6 +98,26 @@ def test_a_broken_profile_is_no_key(
     assert (error.code, str(tmp_path) in error.message) == ("credentials", False)
     assert local.complete(ASKED).message["content"] == "Moon."
     local.close()
+
+
+def test_a_profile_with_a_token_is_one(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of a login, say: it is sent, and no placeholder in its place."""
+    monkeypatch.setenv("ANTHROPIC_CONFIG_DIR", str(tmp_path))
+    files = {"configs": {"authentication": {"type": "user_oauth"}},
+             "credentials": {"type": "oauth_token", "access_token": "of-a-login"}}  # fmt: skip
+    for folder, said in files.items():
+        path = tmp_path / folder / "default.json"
+        path.parent.mkdir()
+        path.write_text(json.dumps(said))
+        path.chmod(0o600)
+
+    model = at(AnthropicModel, server.url)
+
+    assert model.complete(ASKED).message["content"] == "Moon."
+    assert server.received[-1].headers["authorization"] == "Bearer of-a-login"
+    model.close()
 
 
 def test_nobody_listening_is_a_connection_error(adapter: Adapter) -> None:
