@@ -89,7 +89,6 @@ class _Watch:
         self._cancelled = False
         self._exited = False
         self._cause: How | None = None
-        self._held = False
         self._swept = 0
         self._status: int | None = None
 
@@ -142,9 +141,9 @@ class _Watch:
             self._steps(_DEATH_SECONDS, while_=lambda: not self._exited)
 
     def _settle(self) -> None:
-        """Take what is still in the pipes; see whether a descendant holds one open."""
+        """Take what is still in the pipes: a descendant may hold one open."""
         self._steps(_SETTLE_SECONDS, while_=lambda: self._pipes.any_open)
-        self._held = self._pipes.drain_now()
+        self._pipes.drain_now()
 
     def _leave_nothing(self) -> None:
         try:
@@ -200,7 +199,6 @@ class _Watch:
             stdout=self._pipes.stdout.captured(),
             stderr=self._pipes.stderr.captured(),
             reply=self._pipes.reply.captured().kept,
-            pipe_held=self._held,
             swept=self._swept,
             duration_seconds=time.monotonic() - self._began,
         )

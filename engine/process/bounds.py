@@ -73,8 +73,6 @@ class Ended:
     stderr: Captured
     reply: bytes = b""
     """All that came on the reply descriptor, up to `frame_bytes`; partial if the child died."""
-    pipe_held: bool = False
-    """Whether a descendant still held a stream open when the process itself had ended."""
     swept: int = 0
     """Descendants outside the process group that had to be killed."""
     duration_seconds: float = 0.0

@@ -67,8 +67,8 @@ class Pipes:
             return "stream_overflow"
         return None
 
-    def drain_now(self) -> bool:
-        """Take what lies in the pipes, without waiting; return whether any is still held.
+    def drain_now(self) -> None:
+        """Take what lies in the pipes, without waiting.
 
         Takes no more than a pipe can hold: a holder that writes on is not followed.
         """
@@ -76,7 +76,6 @@ class Pipes:
             most = capture.seen_bytes + _PIPE_BYTES_MOST
             while self._take(fd) and capture.seen_bytes < most:
                 pass
-        return self.any_open
 
     def _take(self, fd: int) -> bool:
         """Read once; return whether there may be more at once."""

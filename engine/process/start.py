@@ -125,8 +125,7 @@ def start(
 
 def _ours(tag: str, request_read: int, reply_write: int) -> dict[str, str]:
     # Tags add up from parent to child: whoever sweeps finds the children of its children as well.
-    above = os.environ.get(TAGS)
-    tags = f"{above}:{tag}" if above else tag
+    tags = ":".join(filter(None, (os.environ.get(TAGS), tag)))
     return {TAGS: tags, REQUEST_FD: str(request_read), REPLY_FD: str(reply_write)}
 
 

@@ -18,8 +18,11 @@ End = Literal["whole", "cut"]
 PART_BYTES: Final = 256 * 1024
 """From so many bytes on, a part is closed."""
 
-SEAM_BYTES: Final = 4096
-"""On each side of a part's end: so far is looked for a secret that crosses it."""
+SEAM_BYTES: Final = 64 * 1024
+"""On each side of a part's end: so far is looked for a secret that crosses it.  Private keys and
+tokens have several thousand letters, and more where they are spelled in JSON."""
+_STRIDE: Final = 4096
+"""How far from one boundary of chunks that is no part's end the next is tried, which takes ms."""
 
 KEPT_HEADERS: Final = frozenset(
     {
@@ -88,13 +91,16 @@ class Wire:
     def _close_some(self) -> None:
         """Close a part at the last boundary of chunks that no secret and no character crosses."""
         body = b"".join(content for content, _ in self._chunks)
-        at = len(body)
+        at, most = len(body), len(body) - SEAM_BYTES
         for count in range(len(self._chunks) - 1, 0, -1):
             at -= len(self._chunks[count][0])
-            if len(body) - at >= SEAM_BYTES and self._is_seam(body, at):
+            if at > most:
+                continue
+            if self._is_seam(body, at):
                 first, self._chunks = self._chunks[:count], self._chunks[count:]
                 self._close(first, {})
                 break
+            most = at - _STRIDE
         self._held = sum(len(content) for content, _ in self._chunks)
         self._close_at = self._held + PART_BYTES
 
