@@ -3,6 +3,7 @@
 A runner of one's own is put into `RUNNERS`, and has to pass.
 """
 
+import datetime as dt
 import functools
 import os
 import signal
@@ -136,7 +137,7 @@ def family_on(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Deleg
     def recorded(runner: str) -> Delegated:
         children = [child_of(name, value) for name, value in FAMILY.items()]
         folder = tmp_path_factory.mktemp(runner)
-        return delegated(folder, runner, *children, clock=FixedClock())
+        return delegated(folder, runner, *children, clock=FixedClock(dt.datetime(2026, 1, 31, tzinfo=dt.UTC)))
 
     return recorded
 
@@ -206,6 +207,8 @@ def test_the_same_programs_have_one_data_digest(
         }
         assert len(digests - {""}) == 1, name
     assert one.recording.data_digest == other.recording.data_digest != ""
+    for each in (one, other):
+        assert [outcome.duration_ms for outcome in each.outcomes] == [0] * len(FAMILY)
 
 
 def test_children_nest(family: Delegated) -> None:

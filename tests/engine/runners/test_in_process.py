@@ -19,6 +19,17 @@ from tests.support.unfinished import lines_of
 LET_GO = threading.Event()
 
 
+class Stops:
+    """A clock that shows one time and no other."""
+
+    def __init__(self) -> None:
+        self._times = [0]
+
+    def time_us(self) -> int:
+        """Return it, or fail."""
+        return self._times.pop()
+
+
 def will_not_yield(run: PlainRun, _input: Any) -> None:
     """Take no notice of anything, and write once it is let go."""
     LET_GO.wait(60)
@@ -91,6 +102,15 @@ def test_no_thread_of_its_tools_is_left(request_for: Make) -> None:
 
     left = {thread.name for thread in set(threading.enumerate()) - before}
     assert "refold-host" not in left
+
+
+def test_a_child_that_cannot_be_recorded_to_its_end_has_failed(request_for: Make) -> None:
+    """For want of a clock, say: what was raised is in the outcome, and the parent goes on."""
+    outcome = ended(InProcess().run(request_for("works", clock=Stops())))
+
+    assert outcome.error is not None
+    assert (outcome.status, outcome.error.code) == ("failed", "crashed")
+    assert "pop from empty list" in outcome.error.message
 
 
 def test_a_child_whose_log_exists_has_failed(request_for: Make, tmp_path: Path) -> None:
