@@ -137,7 +137,9 @@ def family_on(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Deleg
     def recorded(runner: str) -> Delegated:
         children = [child_of(name, value) for name, value in FAMILY.items()]
         folder = tmp_path_factory.mktemp(runner)
-        return delegated(folder, runner, *children, clock=FixedClock(dt.datetime(2026, 1, 31, tzinfo=dt.UTC)))
+        return delegated(
+            folder, runner, *children, clock=FixedClock(dt.datetime(2026, 1, 31, tzinfo=dt.UTC))
+        )
 
     return recorded
 

@@ -226,8 +226,16 @@ def test_as_tool_takes_tools_and_functions_only() -> None:
     for thing in (3, "word_count", object()):
         with pytest.raises(ToolRefused, match="no tool and no function"):
             as_tool(thing)  # type: ignore[arg-type]  # wrong on purpose
-    with pytest.raises(ToolRefused):
-        as_tool(Count)
+
+    class Half:
+        """A tool of one's own has a name as well; this one's class was passed."""
+
+        name = "half"
+        call = plain
+
+    for kind in (Count, Half):
+        with pytest.raises(ToolRefused, match="a class is none"):
+            as_tool(kind)
 
 
 @pytest.mark.parametrize("name", ["", "1st", "a b", "ä", "-x", "a" * 65, "a\n"])

@@ -10,6 +10,7 @@ import pytest
 from refold.engine.errors import ProgramNotFound
 from refold.engine.events.limits import Limits
 from refold.engine.events.outcome import Artifact, Report
+from refold.engine.log import read_entries
 from refold.engine.ports.ports import Policy, Reference
 from refold.engine.ports.programs import load, program_name, reference_of
 from refold.engine.program.run import PlainRun, Run
@@ -122,6 +123,7 @@ def test_nothing_is_added_where_nothing_was_recorded(tmp_path: Path) -> None:
     )
 
     assert (bare.output, bare.artifacts) == (7, ())
+    assert not {"summary", "artifacts"} & set(list(read_entries(bare.log))[-1].data)
     assert odd.error is not None
     assert odd.error.code == "output"
 

@@ -46,7 +46,10 @@ def test_the_schemas_take_what_the_tools_take() -> None:
     spawn = SpawnTool(SubAgentFactory(profiles={"sage": SpawnProfile()})).parameters
 
     jsonschema.validate({"task": "a", "profile": "sage", "context": "c", "tools": "a,b"}, spawn)
-    jsonschema.validate({"job_ids": "*"}, SpawnAwaitTool().parameters)
+    waits = SpawnAwaitTool().parameters
+    jsonschema.validate({"job_ids": "*"}, waits)
+    for schema in (spawn, waits):
+        assert all(each["description"] for each in schema["properties"].values())
     for wrong in ({}, {"task": "a", "profile": "poet"}):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(wrong, spawn)

@@ -69,6 +69,8 @@ def test_a_file_that_is_written_over_keeps_its_permissions(root: Path, mode: int
         (".", "not_a_file"),
         ("./.", "not_a_file"),
         ("folder", "not_a_file"),
+        ("new/.", "not_a_file"),
+        ("new/..", "not_a_file"),
         ("link.txt", "not_a_file"),
         ("away/x", "not_readable"),
         ("plain.txt/x", "not_readable"),
@@ -90,6 +92,7 @@ def test_nothing_outside_and_nothing_but_files(root: Path, path: str, code: str)
     assert refused.value.code == code
     assert [each.name for each in outside.iterdir()] == ["target"]
     assert (outside / "target").read_text() == "as it was"
+    assert not (root / "new").exists()
 
 
 def test_too_much_is_refused(root: Path) -> None:
