@@ -119,9 +119,13 @@ class RunCalls:
         """The data of `run.finished`; `None` for a log that is not sealed."""
         self.entries = 0
         self._blobs = BlobStore(blobs_of(path))
+        end = 0
         for entry in read_entries(path, torn_ok=True):
             self._take(entry)
             self.entries += 1
+            end = entry.offset + len(entry.line)
+        self.behind = path.stat().st_size - end
+        """Bytes behind the last entry: a torn tail."""
 
     def scopes(self) -> dict[str, list[Call]]:
         """Return the calls by scope, each scope's in the order of their ordinals."""

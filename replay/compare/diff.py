@@ -165,6 +165,12 @@ class _Comparison:
         paired = pairs_of(a, b, match=self._match, arguments=self._arguments)
         if not paired.is_exact:
             self.notes.append(f"{run}: a long stretch of calls was compared place by place")
+        for side in (a, b):
+            if side.behind:
+                what = f"what stands behind the last entry of {side.path}"
+                self.notes.append(f"{run}: not compared: {what}, {side.behind} bytes")
+            if run == _ROOT and side.finished is None:
+                self.notes.append(f"{run}: not compared: what comes after the end of {side.path}")
         for pair in paired.pairs:
             place, count, kept = len(self._pairs), self.count, len(self.found)
             self._pair_differs(pair, a, b, run)

@@ -15,6 +15,7 @@ from typing import Any, Final
 from refold.engine.encoding import digest
 from refold.engine.encoding.canonical import Json
 from refold.engine.events.call_key import scope_of
+from refold.engine.log import scan
 from refold.engine.observed.volatile import VolatileRules
 from refold.replay.compare.calls import NO_OUTCOME, Call, RunCalls
 from refold.replay.compare.measured import Declared
@@ -57,6 +58,7 @@ class ObservedCalls(RunCalls):
         self.started = _plain(self._record)
         self.finished = _end(self._record)
         self.entries = self._record.entries
+        self.behind = path.stat().st_size - scan(path).offset
         self._asked: dict[str, Json] = {}
         self._ended: dict[str, Json] = {}
         self._ids: dict[str, dict[str, str]] = {}

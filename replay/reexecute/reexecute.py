@@ -153,6 +153,7 @@ class _Tree:
             ignored=tuple(replayed.excuses.ignored),
             ignored_count=replayed.excuses.count,
             timers=replayed.timers,
+            behind=(log.name,) if found.ended and found.torn else (),
         )
         for child in replayed.children:
             session = _session_of(child, replayed.kernel)

@@ -38,6 +38,9 @@ class ReplayReport(Document):
     unread: tuple[str, ...] = ()
     """Child runs that left no log: they were killed before they wrote a line."""
 
+    behind: tuple[str, ...] = ()
+    """Logs with bytes behind their end, which no run wrote."""
+
     def plus(self, other: "ReplayReport") -> "ReplayReport":
         """Return the report of both, under the name of this one's log."""
         names = [field.name for field in attrs.fields(ReplayReport) if field.name != "log"]
@@ -49,6 +52,7 @@ class ReplayReport(Document):
         """What could have changed unseen, a line each."""
         timers = f"the length of {self.timers:,} timer{'s' * (self.timers != 1)}"
         unread = [f"{child}, which left no log" for child in self.unread]
+        unread += [f"what stands behind the end of {name}" for name in self.behind]
         return (timers, *unread) if self.timers else tuple(unread)
 
     @property

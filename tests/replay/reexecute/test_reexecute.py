@@ -52,6 +52,23 @@ def test_an_unchanged_program_is_identical(tmp_path: Path) -> None:
     report.check()
 
 
+def test_what_stands_behind_the_end_is_told(tmp_path: Path) -> None:
+    """§12.2: no run wrote it, and `identical` alone would say that all of the file is so."""
+    recording = recorded(tmp_path / "a.jsonl", A, ("child", [B]))
+    for log in (tmp_path / "a.jsonl", tmp_path / "a.1.jsonl"):
+        with log.open("ab") as file:
+            file.write(b"more")
+
+    report = reexecute(recording.log, program_of(A, ("child", [B])))
+
+    assert report.identical
+    assert report.not_compared == (
+        "what stands behind the end of a.jsonl",
+        "what stands behind the end of a.1.jsonl",
+    )
+    assert "behind the end of a.jsonl" in str(report)
+
+
 def test_a_session_that_the_run_had_has_to_be_passed(tmp_path: Path) -> None:
     """What the program reads of it is not in the log alone."""
 
