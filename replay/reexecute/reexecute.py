@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from refold.engine.errors import ProgramNotFound
+from refold.engine.errors import LogMissing, ProgramNotFound
 from refold.engine.events.events import RunStarted
 from refold.engine.events.outcome import ChildRef
 from refold.engine.kernel.kernel import Kernel
@@ -199,7 +199,13 @@ class _Tree:
         path = child_path(log, child.number)
         name = child.delegation.agent or program_name(child.delegation.program)
         place = (*names, f"{name}[{child.number}]")
-        found = scan(path) if path.exists() else None
+        try:
+            found = scan(path)
+        except LogMissing as error:
+            if os.path.lexists(path):
+                self._add(divergences=(damaged(path, place, error),))
+                return
+            found = None
         if found is None or (found.entries == 0 and child.call not in logged):
             if child.call in logged:
                 self._add(divergences=(_missing(path, place),))

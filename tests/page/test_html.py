@@ -3,10 +3,14 @@
 import base64
 import gzip
 import json
+import os
 import random
 import re
 from pathlib import Path
 
+import pytest
+
+from refold.engine.errors import UsageError
 from refold.engine.runners.recording import record
 from refold.page.document import page
 from refold.page.html import bundled, page_html
@@ -36,6 +40,15 @@ def test_a_large_log_lies_in_several_elements_each_decodable_alone(tmp_path: Pat
 
     assert len(found) > 1
     assert gzip.decompress(b"".join(map(base64.b64decode, found))) == log.read_bytes()
+
+
+def test_a_log_with_a_hole_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    """All of it would be read into memory, and no browser opens such a page."""
+    log = record(works, 1, log=tmp_path / "a.jsonl").log
+    os.truncate(log, 2**38)
+
+    with pytest.raises(UsageError, match="recover"):
+        page_html(page(log))
 
 
 def test_what_a_log_says_is_no_markup(tmp_path: Path) -> None:

@@ -49,6 +49,19 @@ def test_the_verdict_is_that_of_verify_and_names_logs_by_number(
     )
 
 
+def test_a_log_may_be_named_by_a_link(survey_log: Path) -> None:
+    """As for `verify` and `show`; only a child's may not be one (§4.0)."""
+    link = survey_log.with_name("link.jsonl")
+    link.symlink_to(survey_log.name)
+    try:
+        shown = page(link).document
+    finally:
+        link.unlink()
+
+    assert [log["name"] for log in shown["logs"]][:1] == ["link.jsonl"]
+    assert shown["tree"]["log"] == 0
+
+
 KEPT = sorted((Path(__file__).parents[2] / "fixtures" / "logs").rglob("[a-z]*[a-z].jsonl"))
 
 

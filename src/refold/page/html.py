@@ -16,18 +16,31 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
+from refold.engine.errors import UsageError
 from refold.page.document import Page, page
 from refold.replay.explain.divergence import Divergence
 
 _BLOCK_MAX: Final = 2**18
 """Characters of base64 in one element; a browser would hold one long text several times."""
+_LOG_MAX: Final = 2**30
+"""Bytes of one log; a file of more has a hole, or would be no page that opens."""
 _ENTRY: Final = "app"
 _IMPORT: Final = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";$', re.MULTILINE)
 _EXPORT: Final = re.compile(r"^export ((?:async )?function\*? |const |class )(\w+)", re.MULTILINE)
 
 
 def page_html(made: Page) -> str:
-    """Return a page as the text of one file."""
+    """Return a page as the text of one file.
+
+    Raises:
+        UsageError: its logs hold more than a browser could.
+    """
+    for path in made.logs:
+        if (size := path.stat().st_size) > _LOG_MAX:
+            raise UsageError(
+                f"{path}: a page holds logs of at most {_LOG_MAX} bytes, and this has {size}; "
+                "where that is damage, `refold recover` says so"
+            )
     packed = [("log", str(number), path.read_bytes()) for number, path in enumerate(made.logs)]
     packed += [("blob", name, content) for name, content in made.blobs.items()]
     text = json.dumps(made.document, separators=(",", ":")).encode()

@@ -41,7 +41,10 @@ class OneRun:
         self.tree = delegation_tree(log) if content else without_content(delegation_tree(log))
         self.verification = verify(log)
         reports = {Path(each.path): each for each in self.verification.logs}
-        self.reports = {path: each for path, each in reports.items() if _is_there(path)}
+        # The log that was named may be a link; a child's may not (CONTRACT.md §4.0).
+        self.reports = {
+            path: each for path, each in reports.items() if path == log or _is_there(path)
+        }
         self.ids = {path: number for number, path in enumerate(self.reports, first_id)}
         self.blobs: dict[str, int] = {}
         self.times: dict[int, list[int]] = {}

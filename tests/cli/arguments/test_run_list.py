@@ -1,9 +1,11 @@
 """The runs of a folder: the newest last, and what is no log says so."""
 
+import os
 import shutil
 from pathlib import Path
 
 from refold.cli.arguments.run_list import listed_runs
+from refold.engine.log import scan
 
 
 def test_a_folder_s_roots_are_listed_and_no_child(survey_log: Path, tmp_path: Path) -> None:
@@ -15,3 +17,14 @@ def test_a_folder_s_roots_are_listed_and_no_child(survey_log: Path, tmp_path: Pa
     assert [each.path.name for each in found] == ["other.jsonl", "survey.jsonl"]
     assert [each.row["status"] for each in found] == ["unreadable", "completed"]
     assert found[1].row["runs"] == 4
+
+
+def test_a_run_with_a_long_torn_tail_is_listed_as_one(survey_log: Path, tmp_path: Path) -> None:
+    """A loss of power leaves zeros at the end of what was being written (§4.5)."""
+    log = tmp_path / "open.jsonl"
+    log.write_bytes(b"".join(survey_log.read_bytes().splitlines(keepends=True)[:-1]))
+    os.truncate(log, 2**23)
+
+    (found,) = listed_runs(tmp_path)
+
+    assert (found.row["status"], found.row["entries"]) == ("open", scan(log).entries)

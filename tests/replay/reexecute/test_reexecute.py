@@ -69,6 +69,18 @@ def test_what_stands_behind_the_end_is_told(tmp_path: Path) -> None:
     assert "behind the end of a.jsonl" in str(report)
 
 
+def test_a_childs_log_that_is_no_file_is_damage(tmp_path: Path) -> None:
+    """Who called did nothing wrong; `verify` says the same."""
+    recording = recorded(tmp_path / "a.jsonl", A, ("child", [B]))
+    (tmp_path / "a.1.jsonl").unlink()
+    (tmp_path / "a.1.jsonl").mkdir()
+
+    (found,) = reexecute(recording.log, program_of(A, ("child", [B]))).divergences
+
+    assert (found.category, found.where) == ("log_damaged", "stepwise > stepwise[1]")
+    assert "not a plain file" in str(found)
+
+
 def test_a_session_that_the_run_had_has_to_be_passed(tmp_path: Path) -> None:
     """What the program reads of it is not in the log alone."""
 

@@ -29,7 +29,7 @@ from refold.engine.log.names import (
     root_of,
     tree,
 )
-from refold.engine.log.reader import open_log
+from refold.engine.log.reader import open_log, read_entries
 from refold.replay.index.run_end import refused_in
 
 _CHUNK: Final = 64 * 1024
@@ -169,4 +169,8 @@ def _last_line(file: BinaryIO, path: Path) -> bytes:
         start = whole.rfind(b"\n", 0, -1)
         if whole and (start >= 0 or size == 0):
             return whole[start + 1 :]
-    raise LogMissing(str(path), "no whole line")
+    for entry in read_entries(path, verify=False, torn_ok=True):  # a long torn tail, or a hole
+        found = entry.line
+    if not found.endswith(b"\n"):
+        raise LogMissing(str(path), "no whole line")
+    return found
