@@ -16,7 +16,6 @@ import attrs
 from refold.engine.encoding.canonical import Json
 from refold.engine.errors import (
     LogDamaged,
-    LogError,
     NotCanonical,
     OutsideLoop,
     RefoldError,
@@ -506,7 +505,7 @@ def _unplaced(end: dict[str, Json]) -> dict[str, Json]:
     return end | {"error": {**error, "message": message}}
 
 
-def damaged(log: Path, names: tuple[str, ...], error: LogError | None) -> Divergence:
+def damaged(log: Path, names: tuple[str, ...], error: RefoldError | None) -> Divergence:
     """Return that a log cannot be trusted, and why."""
     return Divergence(
         category="log_damaged",
