@@ -122,8 +122,7 @@ class Standing:
         self.head = entry.hash
         if entry.kind in FROM_WORLD:
             self.step = entry.seq
-        if entry.call is not None:
-            self._follow(entry, event, entry.call)
+        self._follow(entry, event, entry.call or "")
 
     def _time(self, entry: Entry) -> None:
         now = entry.meta["mono_us"]

@@ -141,7 +141,7 @@ class _Copy:
         """Copy the beginnings of children that are to go on."""
         for call, (number, start) in self._starts.items():
             old = child_path(self._old, number)
-            if old in self._plan.cuts and old.exists():
+            if old in self._plan.cuts:
                 parent = Parentage(run=self._run_id, call=call, hash=start)
                 self._plan.copy(old, child_path(self._new, number), parent)
 

@@ -229,9 +229,10 @@ class _Reading:
     def _called(self, talk: _Talk, call: str, called: events.ToolCalled) -> None:
         talk.uses.setdefault(called.tool, ToolUse(called.tool)).called += 1
         whom = delegated(called.tool, called.arguments, self._profile)
-        brief = _brief(called.arguments) if whom is not None else ""
         agent = whom.agent if whom is not None else ""
-        self._calls[call] = _Call(call, called.tool, brief, agent, whom is not None)
+        self._calls[call] = _Call(
+            call, called.tool, _brief(called.arguments), agent, whom is not None
+        )
         self._calls.pop(self._texts.pop(talk.scope, ""), None)
 
     def _in_text(self, call: str, message: Mapping[str, Any]) -> None:

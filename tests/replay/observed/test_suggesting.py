@@ -8,7 +8,7 @@ import pytest
 from refold.engine.observed.volatile import VolatileRules
 from refold.engine.wire.parts.exchange import Asked
 from refold.replay.observed.suggesting import in_any_order, suggestions
-from tests.support.watched import ask, system, user
+from tests.support.watched import ask, result, says, system, user
 
 
 def rules_in(options: tuple[str, ...]) -> VolatileRules:
@@ -144,10 +144,28 @@ def test_a_date_elsewhere_in_the_request_is_not_touched() -> None:
     assert rules_in(options).text(fixed["content"]) == fixed["content"]
 
 
-def test_a_text_that_nothing_tells_from_another_gets_none() -> None:
-    """Where the words before it are the same, too."""
-    before, after = "at 2026-11-21, at 2020-02-02", "at 2026-11-22, at 2020-02-02"
+def test_a_member_of_a_message_is_what_the_agent_said() -> None:
+    """Its date is ignored wherever it stands, not whatever stands in that place."""
+    recorded, now = (
+        ask(user("When?"), says("", ("c1", "look", {"date": date})), result("c1", "Then."))
+        for date in ("2026-11-21", "2026-11-22")
+    )
 
+    options, is_all = suggestions(recorded, now)
+
+    assert is_all
+    assert [option.split()[0] for option in options] == ["--volatile-text"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("at 2026-11-21, at 2020-02-02", "at 2026-11-22, at 2020-02-02"),
+        ("Monday 12:15", "13:15 Monday"),
+    ],
+    ids=["the words before it are the same, too", "the same day stands elsewhere"],
+)
+def test_a_text_that_nothing_tells_from_another_gets_none(before: str, after: str) -> None:
     assert suggestions(*both(before, after)) == ((), False)
 
 

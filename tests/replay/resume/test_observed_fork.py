@@ -70,6 +70,21 @@ def test_an_edit_of_a_tool_call_changes_its_arguments(log: Path) -> None:
     assert "Rome" in turn.parts[0]["text"]
 
 
+def test_so_does_one_of_a_later_answer(tmp_path: Path) -> None:
+    """Calls are counted from the answer that asked for them."""
+    looks = [("c1", "weather", {"city": "Oslo"}), ("c2", "weather", {"city": "Bergen"})]
+    messages = [user("How is it?")]
+    for call in looks:
+        messages += [says("I look.", call), result(call[0], "snow")]
+    log = record(tmp_path / "b.jsonl", talk(*messages, says("It snows.")))
+
+    turns = kept_record(log, None, {"0/1#4": {"city": "Rome"}}).record.turns
+
+    answers = [turn.answer.message or {} for turn in turns if turn.answer is not None]
+    cities = [each["tool_calls"][0]["arguments"]["city"] for each in answers]
+    assert cities == ["Oslo", "Rome"]
+
+
 def test_what_is_not_edited_is_served_as_it_came(tmp_path: Path) -> None:
     log = record(tmp_path / "b.jsonl", TALK, at_ms=7)
     first, last = read_record(log).turns

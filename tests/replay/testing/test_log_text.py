@@ -76,10 +76,12 @@ def test_what_only_machines_need_is_left_out(tmp_path: Path) -> None:
 
 
 def test_messages_of_errors_lose_paths(tmp_path: Path) -> None:
-    """They differ from machine to machine."""
-    lines = _lines(recorded(tmp_path / "a.jsonl", [("give up", "tired")]).log)
+    """They differ from machine to machine; a child's stands in what it returned, too."""
+    lines = _lines(recorded(tmp_path / "a.jsonl", [child("dig", [("give up", "tired")])]).log)
 
+    returned = next(line["data"]["outcome"] for line in lines if line["kind"] == "child.finished")
     assert lines[-1]["data"]["error"]["message"] == "gave up at <path>"
+    assert returned["error"]["message"] == "gave up at <path>"
 
 
 def test_what_a_terminal_could_obey_is_escaped(tmp_path: Path) -> None:
