@@ -392,6 +392,7 @@ def test_a_failure_without_a_difference_says_nothing_of_models(suite: Watched) -
     said = suite.fails()
 
     assert "asked otherwise" not in said
+    assert "not kept" not in said
     assert "pytest test_it.py::test_ask --refold-record=none" in said
     assert f"refold show {LOG}" in said
 

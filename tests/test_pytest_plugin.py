@@ -244,14 +244,17 @@ def test_what_changed_is_shown_line_by_line(suite: Suite) -> None:
 
 
 def test_a_changed_log_shows_the_entry(suite: Suite) -> None:
-    """The log's snapshot has a section of its own."""
-    suite.write(test_it=SNAPSHOTS.replace("    assert recording == delegation_snapshot\n", ""))
+    """The log's snapshot has a section of its own; that clean-up fails, too, adds no other."""
+    test = SNAPSHOTS.replace("    assert recording == delegation_snapshot\n", "")
+    suite.write(test_it=test)
     suite.passes("--refold-record=once", "--snapshot-update")
     suite.edit("agent", 'return f"found {query}"', 'return f"saw {query}"')
+    suite.write(test_it=f"def teardown_function():\n    assert not 'clean'\n{test}")
 
     said = suite.run("--refold-record=rewrite").stdout.str()
 
-    shown = said.partition("log: what changed")[2]
+    assert "assert not 'clean'" in said
+    _, shown = said.split("log: what changed")
     assert (
         '-{"call":"0#1","kind":"tool.returned","data":{"status":"ok","result":"found tin"}}'
         in shown

@@ -423,7 +423,7 @@ def pytest_runtest_makereport(
         report.sections.append(("refold: reproduce", "\n".join(dict.fromkeys(lines))))
         if call.when == "call" and (folder := item.config.getoption("refold_html")):
             report.sections.append(("refold: pages", "\n".join(_pages(item, parts, folder))))
-    if parts and call.when == "teardown":
+    if parts:
         vars(report)["refold_recorded"] = [str(log) for part in parts for log in part.recorded]
     return report
 

@@ -447,6 +447,25 @@ def test_messages_may_be_the_output(record: Callable[..., refold.Recording]) -> 
     assert "timestamp" not in json.dumps(asked)
 
 
+def test_each_question_is_dated_as_its_answer(record: Callable[..., refold.Recording]) -> None:
+    """And each answer as it came."""
+    agent = Agent(Script([call("count")], say("done")).model, capabilities=[Refold()])
+
+    @agent.tool_plain
+    def count() -> int:
+        return 1
+
+    async def ask(_run: refold.Run, question: str) -> Any:
+        return json.loads((await agent.run(question)).all_messages_json())
+
+    first, one, second, two = record(ask).output
+
+    assert one["timestamp"] < two["timestamp"]
+    for asked, answer in ((first, one), (second, two)):
+        dates = {part["timestamp"] for part in asked["parts"] if "timestamp" in part}
+        assert dates == {answer["timestamp"]}
+
+
 def test_a_changed_prompt_is_named(tmp_path: Path) -> None:
     """CONTRACT.md §17.2: as a difference of messages."""
     prompt = ["Be brief."]

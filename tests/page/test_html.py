@@ -74,5 +74,6 @@ def test_nothing_is_asked_of_elsewhere(tmp_path: Path) -> None:
 def test_modules_become_one_script_that_ends_none_of_its_own() -> None:
     script = bundled()
 
+    assert 'document.getElementById("page")' in script.rpartition("const module_")[2]
     assert not re.search(r"^(?:import|export)\b", script, re.MULTILINE)
     assert "</script" not in script.lower()

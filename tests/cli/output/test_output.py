@@ -37,6 +37,18 @@ def test_a_line_holds_content_as_it_is_and_nothing_of_it_is_markup(
     assert said.count("[bold]x[/bold]") == 2
 
 
+def test_a_line_may_be_cut_to_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a pipe gets is whole."""
+    monkeypatch.setenv("COLUMNS", "40")
+    output.line("x" * 100, cut=True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    output.line("y" * 100, cut=True)
+
+    assert capsys.readouterr().out == f"{'x' * 100}\n{'y' * 39}…\n"
+
+
 def test_a_complaint_goes_to_standard_error_and_is_safe(capsys: pytest.CaptureFixture[str]) -> None:
     output.complain(EVIL)
 

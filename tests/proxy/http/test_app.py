@@ -227,6 +227,7 @@ CLIMBS = (
         ([("host", "127.0.0.1:PORT.evil.example")], 403),
         ([("host", "evil.example@127.0.0.1:PORT")], 403),
         ([("host", "")], 403),
+        ([], 403),
         ([("host", ADDRESS), ("origin", "http://evil.example")], 403),
         ([("host", ADDRESS), ("origin", "https://127.0.0.1:PORT")], 403),
         ([("host", ADDRESS), ("origin", "http://127.0.0.1:1")], 403),
@@ -241,7 +242,8 @@ def test_no_web_page_is_served(headers: list[tuple[str, str]], status: int, tmp_
         place = urlsplit(base)
         with socket.create_connection((place.hostname, place.port)) as connection:
             lines = [f"{name}: {value}".replace("PORT", str(place.port)) for name, value in headers]
-            head = [f"GET {place.path}/openai/models HTTP/1.1", *lines, "connection: close"]
+            version = "1.1" if headers else "1.0"  # before 1.1, no host had to be named
+            head = [f"GET {place.path}/openai/models HTTP/{version}", *lines, "connection: close"]
             head.append(f"authorization: {KEY['authorization']}")
             connection.sendall("\r\n".join(head).encode() + b"\r\n\r\n")
             with http.client.HTTPResponse(connection) as answer:

@@ -1,5 +1,6 @@
 """What goes on to a server and comes back is what either side said, and nothing is kept."""
 
+import contextlib
 import json
 import socket
 import sys
@@ -11,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from refold.engine.errors import UsageError
+from refold.proxy.http import upstream as client
 from refold.proxy.http.upstream import Upstream as Client
 from refold.replay.observed.record import read_record
 from tests.support.proxied import (
@@ -191,6 +193,28 @@ def test_a_server_that_is_not_there_is_a_bad_gateway(tmp_path: Path) -> None:
     assert answer["error"]["message"].endswith("(Connection refused)")
     assert "tenant" not in body.decode()
     assert answer["error"]["code"] == "connection"
+
+
+def test_a_server_that_takes_no_connection_is_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be there, and busy: its queue is full."""
+    log = tmp_path / "run.jsonl"
+    monkeypatch.setattr(client, "CONNECT_SECONDS", 0.05)
+    with socket.socket() as full, contextlib.ExitStack() as waiting:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for _ in range(4):
+            one = waiting.enter_context(socket.socket())
+            one.settimeout(0)
+            one.connect_ex(full.getsockname())
+        with recorded(log, f"http://127.0.0.1:{full.getsockname()[1]}/v1") as base:
+            status, body = said(base, question("Hello"))
+
+    (answer,) = data_of(log, "model.answered")
+    assert status == 502
+    assert json.loads(body)["error"]["type"] == "refold_timed_out"
+    assert answer["error"]["code"] == "timed_out"
 
 
 def test_a_path_and_a_query_of_the_base_url_are_kept(tmp_path: Path) -> None:

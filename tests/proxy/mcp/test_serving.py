@@ -1,5 +1,6 @@
 """A record is served exactly, each answer once, and nothing like it (CONTRACT.md §16.11)."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,29 @@ def test_a_second_connection_gets_its_own_answers(tmp_path: Path) -> None:
         assert client.line() == b""  # it left then, and leaves now
 
     assert reported(client).identical
+
+
+def test_what_a_server_takes_back_is_what_it_asked_now(tmp_path: Path) -> None:
+    """By the number that its request has in the replay."""
+    log = tmp_path / "log.jsonl"
+    messages: list[dict[str, Any]] = [
+        {"id": 70, "method": "elicitation/create", "params": {"message": "which?"}},
+        {"method": "notifications/cancelled", "params": {"requestId": 70}},
+        {"id": 1, "result": {}},
+    ]
+    lines = "".join(json.dumps({"jsonrpc": "2.0", **each}) + "\\n" for each in messages)
+    with recording(log, command=("sh", "-c", f"read line; printf '{lines}'; read line")) as client:
+        client.ask("any/thing")
+        for _ in messages:
+            client.read()
+
+    with replaying(log) as client:
+        client.ask("any/thing")
+        asked, taken_back, answered = (client.read() for _ in messages)
+
+    assert asked["id"] != 70
+    assert taken_back["params"] == {"requestId": asked["id"]}
+    assert answered["result"] == {}
 
 
 def test_volatile_arguments_are_not_compared(tmp_path: Path) -> None:
