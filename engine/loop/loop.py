@@ -56,6 +56,7 @@ def _programs_own(frame: FrameType | None) -> FrameType | None:
 
 class _Collecting(threading.local):
     on = False
+    loop: asyncio.AbstractEventLoop | None = None
 
 
 _collecting = _Collecting()
@@ -77,7 +78,20 @@ def is_asyncios(file: str) -> bool:
 
 
 def _mark_collection(phase: str, _info: dict[str, int]) -> None:
+    """Let finalisers find no loop of ours: clients of OpenAI make a task of their closing.
+
+    It would stand among the program's, at a time that differs from run to run, and the tasks after
+    it would have other scopes.
+    """
     _collecting.on = phase == "start"
+    if _collecting.on:
+        running = asyncio._get_running_loop()  # noqa: SLF001 - exported for loops
+        _collecting.loop = running if isinstance(running, Loop) else None
+        if _collecting.loop is not None:
+            asyncio._set_running_loop(None)  # noqa: SLF001 - the same
+    elif _collecting.loop is not None:
+        asyncio._set_running_loop(_collecting.loop)  # noqa: SLF001 - the same
+        _collecting.loop = None
 
 
 def inside_collector() -> bool:

@@ -137,3 +137,43 @@ def test_a_plain_generator_is_closed_when_the_function_that_has_it_fails(
 
     assert notes_of(log) == ["closed", "goes on"]
     refold.reexecute(log, program).check()
+
+
+class Client:
+    """Closes itself on the loop that runs, as clients of OpenAI and Anthropic do."""
+
+    def __init__(self, closed: list[bool]) -> None:
+        self.closed = closed
+        self.me = self
+
+    async def aclose(self) -> None:
+        """Take note."""
+        self.closed.append(True)
+
+    def __del__(self) -> None:
+        try:
+            asyncio.get_running_loop().create_task(self.aclose())
+        except RuntimeError:
+            self.closed.append(False)
+
+
+def test_a_finaliser_makes_no_task_among_those_of_the_program(tmp_path: Path) -> None:
+    """It finds no running loop: the tasks after it have the names that they have without it."""
+    closed: list[bool] = []
+
+    async def program(run: Run, _: None) -> str:
+        if not closed:  # the collector comes by when it is recorded, and not when it is replayed
+            Client(closed)
+            gc.collect()
+        assert asyncio.get_running_loop() is asyncio.current_task().get_loop()  # type: ignore[union-attr]  # there is one
+
+        async def named() -> str:
+            return run.uuid()
+
+        return await asyncio.create_task(named())
+
+    recording = refold.record(program, log=tmp_path / "run.jsonl")
+
+    assert recording.status == "completed", recording.error
+    assert closed == [False]
+    assert refold.reexecute(recording, program).identical
