@@ -47,6 +47,10 @@ class Flags:
     opens_groups: bool = False
     """Whether the message of a run or tool that ended by an `ExceptionGroup` says what is in it."""
 
+    stops_tools: bool = False
+    """Whether a plain program that is stopped while a delegation tool runs is told at once, as
+    while it waits for anything else; else when its time to clean up is over."""
+
     def as_json(self) -> dict[str, Any]:
         """Return what `run.started.versions.flags` says."""
         return attrs.asdict(self)
@@ -68,6 +72,7 @@ NOW: Final = Flags(
     asks_tokens=True,
     known_tools=True,
     opens_groups=True,
+    stops_tools=True,
 )
 """The rules of runs that are recorded now."""
 

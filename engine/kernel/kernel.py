@@ -373,6 +373,9 @@ class Kernel:
                 raise self.interrupt or self.left or asyncio.CancelledError
             if not task.done() and not self._advance():
                 raise asyncio.CancelledError
+            if self.stopped is not None and not self._is_told and self.loop.flags.stops_tools:
+                self._is_told = True  # as in `wait`
+                task.cancel()
         return task.result()
 
     def has_returned(self) -> bool:

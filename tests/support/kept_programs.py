@@ -10,7 +10,7 @@ from refold.engine.models import ScriptedModel
 from refold.engine.program.agent import agent
 from refold.tools.agents.agent_files import AgentDef
 from refold.tools.agents.agent_prompts import agent_prompts
-from refold.tools.contract.tool_types import tool
+from refold.tools.contract.tool_types import DelegationTool, tool
 from refold.tools.delegation.dispatch_subagent import dispatch_subagent_tool
 from refold.tools.delegation.subagent_dispatch import dispatch_tool
 
@@ -162,6 +162,22 @@ async def delegating(run: refold.Run, task: str) -> str:
     return (await agent(run, {"task": task})).summary
 
 
+async def _waits(run: refold.Run, _arguments: Any) -> None:
+    await run.sleep(60)
+
+
+HAND_OVER = DelegationTool(name="hand_over", description="", parameters={}, handler=_waits)
+
+
+def stopping(run: refold.PlainRun, _: Any) -> str:
+    """Be stopped by a time limit; before the flag `stops_tools`, too late to clean up."""
+    try:
+        return str(run.tool(HAND_OVER))
+    finally:
+        run.annotate("stopped")
+        run.tool("add", a=1, b=2)
+
+
 def _calls(*calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
     return {"tool_calls": [{"name": name, "arguments": given} for name, given in calls]}
 
@@ -194,6 +210,7 @@ PROGRAMS: dict[str, Any] = {
     "polling": polling,
     "tagged": tagged,
     "delegating": delegating,
+    "stopping": stopping,
 }
 INPUTS: dict[str, Any] = {
     "everything": ["short", "long"],
@@ -204,5 +221,6 @@ INPUTS: dict[str, Any] = {
     "polling": None,
     "tagged": "a\U000e0041\U000e007fb",
     "delegating": "hand it on",
+    "stopping": None,
 }
 MODEL = ScriptedModel(["They have read two texts.", "Nothing more."])

@@ -3,6 +3,7 @@
 from refold.engine.encoding.canonical import encode
 from refold.engine.events.data_digest import DataDigest
 from refold.engine.events.events import NoteAdded, RunFinished
+from refold.engine.events.flags import NOW
 from refold.engine.recording.bookends import declared_volatile, nonce, sealed, versions
 from refold.engine.state import Fold, state_digest
 from refold.tools import tool
@@ -29,6 +30,8 @@ def test_versions_name_what_a_log_is_made_under() -> None:
 
     assert (found["format"], found["engine"], found["state"]) == (1, 1, 1)
     assert found["python"].count(".") == 1
+    assert found["flags"] == NOW.as_json()
+    assert all(found["flags"].values())
 
 
 def test_no_two_logs_share_a_nonce() -> None:

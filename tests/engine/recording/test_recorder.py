@@ -38,7 +38,7 @@ from refold.engine.state import Fold
 from refold.replay.audit.refolding import refold_log
 from refold.replay.audit.verify import verify
 from refold.replay.reexecute.reexecute import reexecute
-from refold.tools.contract.tool_types import tool
+from refold.tools.contract.tool_types import DelegationTool, tool
 from tests.engine.conftest import Make
 from tests.support.interrupted import sees_late, wait_until_given_up
 from tests.support.shown_runs import nothing, see_children_end
@@ -676,6 +676,28 @@ def test_time_is_up(tmp_path: Path) -> None:
     assert hit_of(recording) == ["timeout_seconds", 0.05]
     assert lines(recording, "limit.hit")[0].data["observed"] >= 0.05
     assert len(lines(recording, "tool.returned")) == 1
+
+
+def test_a_plain_program_is_told_while_a_delegation_tool_runs(tmp_path: Path) -> None:
+    """The tool is cancelled first; then the program may clean up, and has not waited for it."""
+
+    async def handler(run: Run, _arguments: Any) -> None:
+        await run.sleep(60)
+
+    hand_over = DelegationTool(name="hand_over", description="", parameters={}, handler=handler)
+
+    def program(run: PlainRun, _input: Any) -> Any:
+        try:
+            run.tool(hand_over)
+        finally:
+            run.tool(search, q="tidy")
+
+    recording = ran(tmp_path, program, limits=Limits(timeout_seconds=0.05))
+
+    assert recording.status == "timed_out"
+    assert [entry.kind for entry in read_entries(recording.log)][2:] == [
+        "limit.hit", "effect.cancelled", "tool.called", "tool.returned", "run.finished",
+    ]  # fmt: skip
 
 
 def test_a_program_that_waits_for_nothing_when_it_is_stopped_ends_as_stopped(
