@@ -167,6 +167,26 @@ def test_every_entry_that_can_have_led_there(tmp_path: Path) -> None:
     assert len(first) == 2
 
 
+def test_what_a_branch_did_last_led_to_what_comes_after_it(tmp_path: Path) -> None:
+    """Though the entry names the one before as what it came after."""
+
+    async def branch(run: refold.Run) -> None:
+        await run.tool(double, number=1)
+        run.annotate("done")
+
+    async def program(run: refold.Run, _input: Any) -> None:
+        await asyncio.create_task(branch(run))
+        run.annotate("all done")
+
+    log = refold.record(program, log=tmp_path / "a.jsonl", tools=[double]).log
+    one, other = _seq(log, "note.added"), _seq(log, "note.added", 1)
+
+    every = refold.why(log, other, every=True)
+
+    assert other == one + 1
+    assert {cause.seq for cause in every} == set(range(other + 1))
+
+
 def test_every_entry_of_a_child_led_to_what_its_parent_made_of_it(tmp_path: Path) -> None:
     """All children that were joined, whichever came last."""
     log = refold.record(parent, [1, 2], log=tmp_path / "a.jsonl", tools=[double]).log

@@ -11,7 +11,7 @@ import refold
 from refold.engine.errors import Diverged, LogMissing, ProgramNotFound, UsageError
 from refold.engine.log.pack import pack
 from refold.engine.ports.ports import Reference
-from refold.replay.bulk.bulk import find_logs, program_for
+from refold.replay.bulk.bulk import find_logs, program_for, replay_logs
 from refold.replay.bulk.report import BulkReport
 from tests.support import bulk_programs as programs
 from tests.support import resumable_session
@@ -183,6 +183,22 @@ def test_what_no_other_process_can_import_is_replayed_here(record: Record) -> No
 
     assert report.identical, report
     assert report.jobs == 1
+
+
+def test_what_only_this_process_can_import_is_executed_here(
+    record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script that needs its arguments, say."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\nfrom refold.replay.bulk.report import LogResult\nWORD = sys.argv[1]\n"
+        "def execute(log):\n    return LogResult(log=str(log), result='identical', program=WORD)\n"
+    )
+    monkeypatch.setattr("sys.argv", ["it", "word"])
+
+    report = replay_logs([record("a", 1)], Reference(str(script), "execute"))
+
+    assert [log.program for log in report.logs] == ["word"]
 
 
 def test_logs_are_found_once_and_in_order(record: Record, tmp_path: Path) -> None:

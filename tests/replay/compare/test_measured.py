@@ -9,6 +9,7 @@ import pytest
 import refold
 from refold.engine.log import read_entries
 from refold.engine.ports.clock import FixedClock
+from refold.replay.compare import measured
 from refold.replay.compare.measured import Declared
 from refold.replay.testing.log_text import log_text
 from refold.replay.testing.snapshot import delegation_text
@@ -96,9 +97,9 @@ def test_what_is_no_pointer_is_refused(tmp_path: Path) -> None:
     assert "expected a JSON pointer" in failed.error.message
 
 
-def _timing(took: int, measured: tuple[str, ...]) -> Any:
+def _timing(took: int, measured: tuple[str, ...], said: str) -> Any:
     async def handler(_run: Any, arguments: Any) -> Any:
-        return {**arguments, "timed_out": False, "took": took}
+        return {**arguments, "timed_out": False, "took": took, "said": said}
 
     timed = DelegationTool(
         name="timed", description="", parameters={}, handler=handler, measured=measured
@@ -114,9 +115,9 @@ def _timing(took: int, measured: tuple[str, ...]) -> Any:
     return lead
 
 
-def _timed(log: Path, took: int, measured: tuple[str, ...] = ()) -> Path:
+def _timed(log: Path, took: int, measured: tuple[str, ...] = (), said: str = "") -> Path:
     model = refold.engine.models.ScriptedModel(["done"])
-    return refold.record(_timing(took, measured), log=log, seed=1, model=model).log
+    return refold.record(_timing(took, measured, said), log=log, seed=1, model=model).log
 
 
 def test_a_result_is_left_out_wherever_it_stands(tmp_path: Path) -> None:
@@ -131,6 +132,16 @@ def test_a_result_is_left_out_wherever_it_stands(tmp_path: Path) -> None:
         "output",
         "result",
     ]
+
+
+def test_a_line_may_be_as_long_as_any(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A result in it is known wherever else it stands."""
+    logs = [_timed(tmp_path / f"{took}.jsonl", took, ("/took",), "t" * 4000) for took in (1, 2)]
+    lines = logs[0].read_bytes().splitlines(keepends=True)
+    (returned,) = (len(line) for line in lines if b'"kind":"tool.returned"' in line)
+    monkeypatch.setattr(measured, "LINE_MAX", returned)
+
+    assert refold.diff(*logs).identical
 
 
 def test_ids_are_told_by_their_place(tmp_path: Path) -> None:

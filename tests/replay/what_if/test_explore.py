@@ -45,8 +45,31 @@ def test_a_race_is_found_and_shrunk_to_one_move(tmp_path: Path) -> None:
         assert finding.file.endswith("racing.py")
 
 
-def test_the_place_is_where_both_are_awaited(tmp_path: Path) -> None:
-    finding = explored(tmp_path, raced).findings[0]
+async def raced_later(run: Run, names: list[str]) -> Any:
+    """Waits for something else before."""
+    await asyncio.sleep(0.001)
+    return await raced(run, names)
+
+
+async def raced_apart(run: Run, names: list[str]) -> Any:
+    """Begins its work in a task that ends before it."""
+    order: list[str] = []
+
+    async def one(name: str) -> None:
+        await run.tool("fetch", name=name)
+        order.append(name)
+
+    async def begin() -> list[asyncio.Task[None]]:
+        return [asyncio.create_task(one(name)) for name in names]
+
+    begun = await asyncio.create_task(begin())
+    await asyncio.gather(*begun)
+    return order
+
+
+@pytest.mark.parametrize("program", [raced, raced_later, raced_apart])
+def test_the_place_is_where_both_are_awaited(tmp_path: Path, program: Any) -> None:
+    finding = explored(tmp_path, program).findings[0]
 
     line = Path(finding.file).read_text(encoding="utf-8").splitlines()[finding.line - 1]
 
