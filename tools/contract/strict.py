@@ -109,16 +109,7 @@ def read_members(hooks: dict[str, Hook], required: frozenset[str], value: Json) 
     Raises:
         Exception: one that `problems_of` explains.
     """
-    if type(value) is not dict:
-        raise _other(dict, value)
-    try:
-        read = {name: hooks[name](item) for name, item in value.items()}
-    except Exception:  # noqa: BLE001  once more, to say all that is wrong and where
-        return _read_slowly(hooks, required, value)
-    return read if required <= read.keys() else _read_slowly(hooks, required, value)
-
-
-def _read_slowly(hooks: dict[str, Hook], required: frozenset[str], value: Json) -> dict[str, Any]:
+    _expect(dict, value)
     wrong = [missing(join("", name)) for name in hooks if name in required and name not in value]
     wrong += [unknown(name, hooks) for name in value if name not in hooks]
     present = [(name, hooks[name], item) for name, item in value.items() if name in hooks]
@@ -155,12 +146,8 @@ _ARTICLES: Final = {"null": "", "integer": "an ", "array": "an ", "object": "an 
 
 def _expect(kind: type, value: Json) -> None:
     if type(value) is not kind:
-        raise _other(kind, value)
-
-
-def _other(kind: type, value: Json) -> NotCanonical:
-    name = shapes.JSON_KINDS[kind]
-    return NotCanonical("", f"{_ARTICLES.get(name, 'a ')}{name}", _describe(value))
+        name = shapes.JSON_KINDS[kind]
+        raise NotCanonical("", f"{_ARTICLES.get(name, 'a ')}{name}", _describe(value))
 
 
 def _describe(value: Json) -> str:
@@ -174,8 +161,7 @@ def _describe(value: Json) -> str:
 
 def _exactly(kind: type) -> Hook:
     def read(value: Json) -> Any:
-        if type(value) is not kind:
-            raise _other(kind, value)
+        _expect(kind, value)
         return value
 
     return read
@@ -267,12 +253,8 @@ def _container(origin: Any, arguments: tuple[Any, ...]) -> Hook:
 
 
 def _read_list(item: Hook, value: Json) -> list[Any]:
-    if type(value) is not list:
-        raise _other(list, value)
-    try:
-        return [item(part) for part in value]
-    except Exception:  # noqa: BLE001  once more, to say all that is wrong and where
-        return _each((at, item, part) for at, part in enumerate(value))
+    _expect(list, value)
+    return _each((at, item, part) for at, part in enumerate(value))
 
 
 def _read_dict(item: Hook, value: Json) -> dict[str, Any]:
