@@ -61,7 +61,7 @@ def replay_command(
     if needed is None:
         return None
     words += ["--tools", ",".join(needed)] if needed else []
-    return f"refold replay {{log}} {_braced(shlex.join(words))}"
+    return f"refold replay {{log}} {shlex.join(words).replace('{', '{{').replace('}', '}}')}"
 
 
 def program_words(program: Program | Reference | str, base: Path) -> str | None:
@@ -99,7 +99,3 @@ def _needed(tools: Sequence[Tool], base: Path) -> list[str] | None:
         asked = [tool for tool in asked if tool.name not in shipped]
     found = [_words(tool.reference, base) for tool in asked]
     return None if None in found else [name for name in found if name is not None]
-
-
-def _braced(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")

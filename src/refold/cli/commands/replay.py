@@ -248,7 +248,7 @@ def _replay_one(log: Path, programs: Sequence[str], tools: str, way: _Way, *, as
     with opened_log(log) as opened:
         program_started(opened)
         program = _program_for(programs, opened)
-        if program is None and not _is_shipped(opened):
+        if program is None and not names_shipped(started(opened.path)):
             return _unnamed(opened)
         given = load_tools(tools)
 
@@ -313,10 +313,6 @@ def _refuse_damage(log: OpenedLog) -> None:
     damage = next((one for one in found if one.what != TORN_TAIL), None)
     if damage is not None:
         raise damage.as_error()
-
-
-def _is_shipped(log: OpenedLog) -> bool:
-    return names_shipped(started(log.path))
 
 
 def _unnamed(log: OpenedLog) -> int:

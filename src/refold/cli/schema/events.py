@@ -77,12 +77,8 @@ def _class_schema(kind: type) -> Schema:
     optional: dict[str, Schema] = {}
     for field in attrs.fields(kind):
         place = required if field.default is attrs.NOTHING else optional
-        place[field.name] = _schema_of(hints[field.name])
+        place[field.name] = schema_of(hints[field.name], _PLAIN, _class_schema)
     return record(required, optional)
-
-
-def _schema_of(hint: Any) -> Schema:
-    return schema_of(hint, _PLAIN, _class_schema)
 
 
 def schema_of(hint: Any, known: Mapping[Any, Schema], of_class: Callable[[type], Schema]) -> Schema:

@@ -166,9 +166,9 @@ class Secrets(Vault):
 
     # --- where they are found ------------------------------------------------------------
 
-    def learn_environment(self, environment: Mapping[str, str] | None = None) -> None:
+    def learn_environment(self, environment: Mapping[str, str] = os.environ) -> None:
         """Make secrets of the values of variables whose names say so, and of passwords in URLs."""
-        for name, value in (os.environ if environment is None else environment).items():
+        for name, value in environment.items():
             if _VARIABLES.fullmatch(name) and not _is_a_path(value):
                 self._learn(name, value)
                 if len(value.strip()) >= _LENGTH_MIN:

@@ -22,7 +22,7 @@ _BASE_URL: Final = re.compile(r"[A-Z0-9_]*(BASE_URL|BASE|ENDPOINT|HOST|API_URL)"
 
 
 def routes_of(
-    upstreams: Iterable[str] = (), environment: Mapping[str, str] | None = None
+    upstreams: Iterable[str] = (), environment: Mapping[str, str] = os.environ
 ) -> tuple[Route, ...]:
     """Return all routes: the known ones, and those that `upstreams` add.
 
@@ -34,8 +34,7 @@ def routes_of(
     Raises:
         UsageError: one has another form.
     """
-    found = os.environ if environment is None else environment
-    known = {route.name: _as_was(route, found) for route in known_routes()}
+    known = {route.name: _as_was(route, environment) for route in known_routes()}
     for upstream in upstreams:
         name, equals, url = upstream.partition("=")
         if not equals or "://" in name:
@@ -54,14 +53,13 @@ def routes_of(
 
 
 def past_the_proxy(
-    upstreams: Iterable[str] = (), environment: Mapping[str, str] | None = None
+    upstreams: Iterable[str] = (), environment: Mapping[str, str] = os.environ
 ) -> list[str]:
     """Return the variables that look like the base URL of a client and do not lead to a route."""
-    found = os.environ if environment is None else environment
-    led = {variable for route in routes_of(upstreams, found) for variable in route.variables}
+    led = {variable for route in routes_of(upstreams, environment) for variable in route.variables}
     return sorted(
         name
-        for name, value in found.items()
+        for name, value in environment.items()
         if name not in led
         and _BASE_URL.fullmatch(name)
         and value.startswith(("http://", "https://"))
@@ -84,22 +82,21 @@ _ELSEWHERE: Final = {
 def why_nothing_came(
     upstreams: Iterable[str] = (),
     websockets: Sequence[str] = (),
-    environment: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] = os.environ,
 ) -> list[str]:
     """Return what is likely to be why no request came by, and the option that helps."""
-    found = os.environ if environment is None else environment
     told = [f"a WebSocket was refused at {path}, for it cannot be recorded: let the client ask "
             "over HTTP" for path in dict.fromkeys(websockets)]  # fmt: skip
-    past = past_the_proxy(upstreams, found)
+    past = past_the_proxy(upstreams, environment)
     told += [
         f"{name} is set, and led past Refold: --upstream {name}=${name} records it" for name in past
     ]
-    led = {variable for route in routes_of(upstreams, found) for variable in route.variables}
+    led = {variable for route in routes_of(upstreams, environment) for variable in route.variables}
     told += [
         f"{key} is set: if requests go to that provider, they went past the proxy; "
         f"--upstream {name}=URL leads a client that reads {name} here"
         for key, name in _ELSEWHERE.items()
-        if found.get(key) and name not in led and name not in past
+        if environment.get(key) and name not in led and name not in past
     ]
     return told or [NONE_CAME]
 
@@ -121,7 +118,7 @@ def with_recorded(
     variables: Iterable[str],
     *,
     is_live: bool,
-    environment: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] = os.environ,
 ) -> tuple[Route, ...]:
     """Return routes with one for each other variable that led a recorded command to the proxy.
 
@@ -130,18 +127,19 @@ def with_recorded(
     Raises:
         UsageError: something may go on live, and nothing says where a variable leads.
     """
-    found = os.environ if environment is None else environment
     made = list(routes)
     for name in variables:
         is_led = any(name in route.variables for route in made)
         if is_led or not _VARIABLE.fullmatch(name):
             continue
-        if is_live and not found.get(name):
+        if is_live and not environment.get(name):
             raise UsageError(
                 f"{name} led the recorded command to a model, and is not set: "
                 f"--upstream {name}=URL says where it leads"
             )
-        made.append(Route(name.lower(), (name,), _checked(found[name], name) if is_live else ""))
+        made.append(
+            Route(name.lower(), (name,), _checked(environment[name], name) if is_live else "")
+        )
     return tuple(made)
 
 
