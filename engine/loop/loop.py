@@ -99,9 +99,6 @@ def inside_collector() -> bool:
     return _collecting.on
 
 
-gc.callbacks.append(_mark_collection)
-
-
 _SIBLING_BITS: Final = 24
 """Of a hash: room for the tasks of one scope; what stands above tells those of two apart."""
 
@@ -776,3 +773,5 @@ def _refusing(name: str) -> Callable[..., NoReturn]:
 for _name in dir(asyncio.AbstractEventLoop):
     if not _name.startswith("_") and _name not in vars(Loop):
         setattr(Loop, _name, _refusing(_name))
+
+gc.callbacks.append(_mark_collection)  # last: it knows `Loop`, and importing collects, too

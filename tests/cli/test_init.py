@@ -46,6 +46,22 @@ def test_what_only_reads_logs_loads_neither_the_kernel_nor_a_wire_format(tmp_pat
     assert not imported.intersection(_TO_RUN)
 
 
+def test_a_command_leaves_what_it_imported_to_the_end_of_its_process() -> None:
+    """The collector goes through all of it at the end otherwise, and each time before."""
+    imported = _imported_by(
+        "import gc, sys\n"
+        "from refold.cli import main\n"
+        "sys.argv[1:] = ['schema']\n"
+        "try:\n"
+        "    main()\n"
+        "except SystemExit:\n"
+        "    state = f'on={gc.isenabled()} many={gc.get_freeze_count() > 10_000}'\n"
+        "    sys.modules.update(dict.fromkeys(state.split()))\n"
+    )
+
+    assert {"on=True", "many=True"} <= imported
+
+
 def test_python_dash_m_is_the_same_command() -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "refold", "--version"],

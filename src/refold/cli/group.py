@@ -100,10 +100,9 @@ class Commands(click.Group):
             return _help
         if cmd_name not in COMMANDS:
             return None
-        gc.disable()  # what imports make is no garbage
-        try:
-            found: click.Command = import_module(_MODULES[cmd_name]).command
-        finally:
+        found: click.Command = import_module(_MODULES[cmd_name]).command
+        if not gc.isenabled():  # then this process is the command's own
+            gc.freeze()
             gc.enable()
         return found
 

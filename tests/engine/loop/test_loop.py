@@ -5,6 +5,7 @@ import contextvars
 import gc
 import itertools
 import math
+import subprocess
 import sys
 import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -523,3 +524,11 @@ def test_the_primitives_of_asyncio_work() -> None:
         return seen
 
     assert order_of(program) == [0, 1, 2, "slept", "late"]
+
+
+def test_it_can_be_imported_while_the_collector_comes_by() -> None:
+    """Who collects is told of an exception on standard error, whatever runs just then."""
+    code = "import gc; gc.set_threshold(1, 1000, 1000); import refold.engine.loop.loop"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, timeout=60)
+
+    assert ran.stderr == b""

@@ -3,6 +3,7 @@
 The contract suite is `tests/contract/test_runners.py`.
 """
 
+import gc
 import os
 import subprocess
 import sys
@@ -31,6 +32,8 @@ def looks(_run: PlainRun, names: list[str]) -> Any:
         "descriptors": sum(1 for _ in Path("/proc/self/fd").iterdir()),
         "leads": os.getsid(0) == os.getpid(),
         "isolated": bool(sys.flags.isolated),
+        "collects": gc.isenabled(),
+        "spared": gc.get_freeze_count(),
     }
 
 
@@ -60,6 +63,8 @@ def test_a_child_sees_only_what_it_is_given(
     assert outcome.output["descriptors"] <= 8
     assert outcome.output["leads"] is True
     assert outcome.output["isolated"] is True
+    assert outcome.output["collects"] is True
+    assert outcome.output["spared"] > 10_000, "each look, and the end, went through all imports"
 
 
 def test_memory_is_capped(request_for: Make) -> None:
