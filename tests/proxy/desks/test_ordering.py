@@ -157,6 +157,31 @@ def test_an_answer_is_held_as_long_as_the_command_works(monkeypatch: pytest.Monk
     assert asyncio.run(late()) == []
 
 
+def test_an_answer_is_held_as_long_as_others_go_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was asked for long before it was answered, and what came between takes its time again."""
+    monkeypatch.setattr(ordering, "HELD_SECONDS", 0.1)
+    *others, last = [turn(f"0/{at}#1", at, 20 + at) for at in range(1, 9)]
+
+    async def slowly() -> list[str]:
+        looked = asyncio.Event()
+
+        def work() -> None:
+            looked.set()
+
+        order = Order([*others, last], {}, work=work)
+        waiting = asyncio.create_task(order.ready(last))
+        for each in others:
+            for _ in range(2):
+                looked.clear()
+                await looked.wait()
+            await order.ready(each)
+            order.done(each)
+        await waiting
+        return order.notes()
+
+    assert asyncio.run(slowly()) == []
+
+
 def test_it_gives_up_on_a_command_that_works_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ordering, "HELD_MAX_SECONDS", 0.05)
     one, two = turn("0/1#1", 1, 3), turn("0/2#1", 2, 4)

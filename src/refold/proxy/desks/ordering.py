@@ -20,7 +20,7 @@ from refold.replay.observed.titles import text_of
 HELD_SECONDS: Final = 2.0
 """In which nothing moves: nothing is asked, nothing goes out, the command does not work."""
 HELD_MAX_SECONDS: Final = 60.0
-"""In all, of a command that works on: what it waits for may be the answer that is held."""
+"""In which a command works, and asks nothing: what it waits for may be the answer that is held."""
 _NEXT: Final = 1e-6
 """Between the ranks of answers that stand beside the same one."""
 _LOOK_SECONDS: Final = 0.02
@@ -99,24 +99,24 @@ class Order:
     async def _until(self, is_time: Callable[[], bool]) -> None:
         """Wait while anything moves; in vain, nothing waits any more."""
         self._tell()
-        until = time.monotonic() + HELD_MAX_SECONDS
         while self._is_kept and not is_time():
-            if not await self._is_moved(until) and self._is_kept:
+            if not await self._is_moved() and self._is_kept:
                 self.given_up += 1
                 self.stop()
 
-    async def _is_moved(self, until: float) -> bool:
-        """Wait until something moves; return whether it did.
+    async def _is_moved(self) -> bool:
+        """Wait until something is asked or goes out; return whether it was.
 
         Counted are looks and not time: on a busy machine this process, too, is late.
         """
         changed = self._changed
-        left = HELD_SECONDS
-        while left > 0 and time.monotonic() < until:
+        still = at_all = 0.0
+        while still < HELD_SECONDS and at_all < HELD_MAX_SECONDS:
             try:
                 await asyncio.wait_for(changed.wait(), _LOOK_SECONDS)
             except TimeoutError:
-                left -= _LOOK_SECONDS if self._work() is None else 0
+                at_all += _LOOK_SECONDS
+                still += _LOOK_SECONDS if self._work() is None else 0
             else:
                 return True
         return False
