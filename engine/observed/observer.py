@@ -135,7 +135,7 @@ class Observer:
         end = ""
         if answered.message is not None:
             end = self._conversations.answered(turn.prefix.end, answered.message)
-        self._over(turn, seq, end, answered.id)
+        self._over(turn, seq, end, answered.id, is_whole=answered.status == "ok")
         # What was cut off or refused may hold calls that the program never made.
         message = answered.message if answered.status == "ok" and answered.message else {}
         self._served(turn, message, seq)
@@ -149,12 +149,14 @@ class Observer:
     def gone(self, turn: RequestUnderway) -> None:
         """Record that the program gave up on a request before its answer was whole."""
         seq = self._journal.append(EffectCancelled("model"), turn.call, turn.seq)
-        self._over(turn, seq, "", "")
+        self._over(turn, seq, "", "", is_whole=False)
 
-    def _over(self, turn: RequestUnderway, seq: int, end: str, answer_id: str) -> None:
+    def _over(
+        self, turn: RequestUnderway, seq: int, end: str, answer_id: str, *, is_whole: bool
+    ) -> None:
         turn.is_over = True
         turn.thread.last = seq
-        self._threads.answered(turn.thread, end, answer_id)
+        self._threads.answered(turn.thread, end, answer_id, is_whole=is_whole)
 
     # --- conversations -------------------------------------------------------------------
 

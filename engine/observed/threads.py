@@ -66,7 +66,7 @@ class Thread:
     asking: int = 0
     """Requests that wait for an answer."""
     has_failed: bool = False
-    """Whether its last request has no answer: the same again is that request, asked again."""
+    """Whether its last request has no answer, or not all of it: the same is asked again then."""
     open: dict[str, UnansweredCall] = attrs.field(factory=dict)
     """By call key."""
     away: list[UnansweredCall] = attrs.field(factory=list)
@@ -152,10 +152,10 @@ class Threads:
         if chain:
             self._ends.setdefault((chain[-1], thread.whose.thread), thread)
 
-    def answered(self, thread: Thread, end: str, answer_id: str) -> None:
+    def answered(self, thread: Thread, end: str, answer_id: str, *, is_whole: bool) -> None:
         """Take note of an answer: `end` is the chain digest with it, empty for none."""
         thread.asking -= 1
-        thread.has_failed = not end
+        thread.has_failed = not is_whole
         if end:
             self._ends[end, thread.whose.thread] = thread
         if answer_id:

@@ -350,6 +350,17 @@ def test_two_calls_of_one_shot_are_two_conversations(watched: Watched) -> None:
     assert [data["scope"] for data in _openings(watched)] == ["0/1", "0/2"]
 
 
+def test_what_was_cut_off_and_is_asked_again_goes_on(watched: Watched) -> None:
+    """A stream that breaks has told a part of its answer; the same request gets the rest."""
+    asked = Asked(api="chat", model="m", messages=(S, U))
+    turn = watched.observer.asked(asked)
+    watched.observer.answered(turn, Answered(status="error", message=says("ra")))
+    watched.observer.answered(watched.observer.asked(asked), Answered(message=says("rain")))
+    watched.talk(S, U, says("rain"), user("And tomorrow?"), answer=says("sun"))
+
+    assert [data["scope"] for data in _openings(watched)] == ["0/1"]
+
+
 def test_who_asks_decides_whose_a_request_is(watched: Watched) -> None:
     """Two that ask the same, one below the other; the name leads to the call."""
     spawn = says("", ("c1", "Task", {"subagent_type": "ann", "prompt": "secret words"}))
