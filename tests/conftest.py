@@ -22,10 +22,13 @@ settings.load_profile("refold")  # how long a machine takes says nothing of a la
 def pytest_configure() -> None:
     """Let Ctrl-C be one below a shell that runs the tests in the background, too: some send it.
 
-    Where CI is set, runs of pytest within tests would say more than elsewhere.
+    Where CI is set, runs of pytest within tests would say more than elsewhere.  No test asks a
+    server by TLS, but each client that is made reads all certificates of the machine, 25 ms long:
+    here they are looked for in a folder, one by one and when needed, and this one has none.
     """
-    for name in ("CI", "BUILD_NUMBER"):
+    for name in ("CI", "BUILD_NUMBER", "SSL_CERT_FILE"):
         os.environ.pop(name, None)
+    os.environ["SSL_CERT_DIR"] = os.path.dirname(__file__)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
