@@ -8,6 +8,7 @@ import gc
 import os
 import signal
 from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -28,7 +29,7 @@ def pytest_configure() -> None:
     """
     for name in ("CI", "BUILD_NUMBER", "SSL_CERT_FILE"):
         os.environ.pop(name, None)
-    os.environ["SSL_CERT_DIR"] = os.path.dirname(__file__)
+    os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -13,9 +13,7 @@ from typing import Any, Final
 import pytest
 
 import refold
-import refold.testing.refold_models  # pytester forgets what a suite was first to import
 from refold.replay.testing.recordings import stem_of
-from tests.support.proxied import recorded
 from tests.support.suites import Suite, one_line
 from tests.support.upstream import PLACEHOLDER_KEY, Upstream
 
@@ -84,27 +82,6 @@ class Watched(Suite):
         """Return what is stored of delegation trees."""
         stored = sorted((self.folder / "__snapshots__").rglob("*.delegation.txt"))
         return "".join(path.read_text(encoding="utf-8") for path in stored)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _clients_are_imported(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Use both clients once, and the proxy, for they import much when they are first used.
-
-    pytester forgets what a suite was first to import: each run of one would import that anew.
-    """
-    openai, anthropic = (pytest.importorskip(name) for name in ("openai", "anthropic"))
-    said = [{"role": "system", "content": "You are the weather desk."}]
-    hello: Any = [{"role": "user", "content": "Hello!"}]
-    log = tmp_path_factory.mktemp("clients") / "log.jsonl"
-    with (
-        Upstream() as upstream,
-        recorded(log, upstream.openai_url) as base,
-        openai.OpenAI(base_url=f"{base}/openai", api_key=PLACEHOLDER_KEY) as client,
-        anthropic.Anthropic(base_url=upstream.url, api_key=PLACEHOLDER_KEY) as other,
-    ):
-        assert client.chat.completions.create(model="gpt-5-mini", messages=said + hello).choices
-        asked = {"model": "claude-sonnet-5-5", "max_tokens": 100, "system": said[0]["content"]}
-        assert other.messages.create(**asked, messages=hello).content
 
 
 @pytest.fixture
@@ -780,8 +757,9 @@ def test_after():
     suite.passes()
 
 
+@pytest.mark.usefixtures("suite")
 def test_without_the_extra_it_says_what_to_install(
-    suite: Watched, monkeypatch: pytest.MonkeyPatch
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rest of the plugin needs none of it."""
     ours = [name for name in sys.modules if name.startswith(("refold.proxy", "refold.testing"))]
@@ -790,7 +768,7 @@ def test_without_the_extra_it_says_what_to_install(
     without: Any = None
     monkeypatch.setitem(sys.modules, "uvicorn", without)
 
-    said = one_line(suite.run().stdout.str())
+    said = one_line(pytester.runpytest_inprocess("-pno:hypothesispytest").stdout.str())
 
     assert "uvicorn is not installed: pip install 'refold[proxy]'" in said
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.suites import Suite, one_line
+from tests.support.suites import Suite, one_line, run_here
 
 pytest_plugins = ["pytester"]
 
@@ -107,10 +107,13 @@ def test_the_marker_is_known_to_pytest(suite: Suite) -> None:
 # --- reports ---------------------------------------------------------------------------------
 
 
-def test_what_may_be_live_is_said_before_and_what_was_recorded_after(suite: Suite) -> None:
+@pytest.mark.usefixtures("suite")
+def test_what_may_be_live_is_said_before_and_what_was_recorded_after(
+    pytester: pytest.Pytester,
+) -> None:
     """Nobody records without seeing it; a replay says nothing."""
-    recording = suite.run("--refold-record=once").stdout.str()
-    replaying = suite.run().stdout.str()
+    recording = run_here(pytester, "-pno:xdist", "--refold-record=once").stdout.str()
+    replaying = run_here(pytester, "-pno:xdist").stdout.str()
 
     assert "refold: --refold-record=once, runs are live" in recording
     assert one_line(recording).count("recordings/test_it/test_dig.jsonl") == 1

@@ -98,7 +98,10 @@ SCRIPT: dict[str, list[Reply]] = {
     ],
     "reviewer": [calls(("subagent_dispatch", {"agent_id": "scribe", "task": "fix"})), "reviewed"],
     "scribe": [calls(("subagent", {"task": "count again"})), "fixed"],
-    "spawn": [calls(("subagent", {"task": "sift"})), "dug"],
+    "spawn": [
+        calls(("dispatch_subagents", {"tasks": [{"objective": "sift", "steps": []}]})),
+        "dug",
+    ],
 }  # fmt: skip
 """What each agent says; all five tools, and most of them once more inside another's child."""
 
