@@ -155,7 +155,9 @@ class _Spread:
         }
         try:
             self._running[self._executor.submit(judge, request)] = part
-        except Exception as error:
+        except Exception as error:  # each executor has its own for what it cannot take
+            # Before the first chunk came back the caller is told; later the executor is left, and
+            # the chunk is judged here (§14.13).
             if not self._pace.is_known and not isinstance(error, BrokenExecutor):
                 raise UsageError(f"executor: {error}") from error
             self._is_gone = True
