@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support.serving import APIS
-from tests.support.traffic import Reply, Rule, all_traffic, rules_in
+from tests.support.traffic import Call, Reply, Rule, all_traffic, rules_in
 from tests.support.upstream import PLACEHOLDER_KEY, Upstream
 
 SYSTEM: Final = "You are the weather desk."
@@ -310,3 +310,32 @@ def test_after_its_end_nothing_listens_and_no_thread_is_left() -> None:
         ask(upstream, path, {})
     idle.close()
     held.close()
+
+
+@pytest.mark.parametrize("how", ["generate", "streamGenerate"])
+def test_gemini_says_in_its_path_which_model_and_how(how: str) -> None:
+    """Its results are of the turn, and its calls and text come whole or part by part."""
+    path = f"/v1beta/models/gemini-small:{how}Content"
+    asked = {"role": "user", "parts": [{"text": "Read it."}]}
+    called = {"role": "model", "parts": [{"functionCall": {"name": "read", "args": {"at": "a"}}}]}
+    gave = {"functionResponse": {"name": "read", "response": {"output": "six words"}}}
+    system = {"parts": [{"text": SYSTEM}]}
+    calls = (Call(id="c", name="read", arguments='{"at": "a"}'),)
+    rules = [
+        Rule(name="reads", when={"model": "small", "system": "desk"}, then=Reply(calls=calls)),
+        Rule(name="says", when={"results": ["six"]}, then=Reply(text="There are six words.")),
+    ]
+
+    def parts(raw: bytes) -> list[Any]:
+        found = datas(raw) if how == "streamGenerate" else [json.loads(raw)]
+        assert found[-1]["candidates"][0]["finishReason"] == "STOP"
+        return [part for each in found for part in each["candidates"][0]["content"]["parts"]]
+
+    with Upstream(rules) as upstream:
+        first = answer(upstream, path, {"systemInstruction": system, "contents": [asked]})
+        turns = [asked, called, {"role": "user", "parts": [gave]}]
+        second = answer(upstream, path, {"systemInstruction": system, "contents": turns})
+
+    assert parts(first[1]) == called["parts"]
+    assert "".join(each["text"] for each in parts(second[1])) == "There are six words."
+    assert (len(parts(second[1])) > 1) == (how == "streamGenerate")

@@ -423,6 +423,7 @@ class Kernel:
             while self._turn() and not task.done():
                 if not self._advance():
                     return
+            # What a generator's clean-up raises has nobody left to take it: the program has ended.
             with contextlib.suppress(Exception, asyncio.CancelledError, KeyboardInterrupt):
                 task.result()
 

@@ -6,6 +6,7 @@ implements.  HTTP/1.1 with connections that stay open, as providers have them.
 
 import contextlib
 import json
+import re
 import select
 import socket
 import zlib
@@ -24,6 +25,9 @@ APIS: Final = {
     "/v1/responses": "responses",
     "/v1/messages": "messages",
 }
+GENERATE: Final = re.compile(
+    r"/v1(beta)?/models/(?P<model>[^/:]+):(?P<how>generate|streamGenerate)Content"
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -62,8 +66,17 @@ class Request(Received):
 
     @property
     def api(self) -> str:
-        """`chat`, `responses` or `messages`; empty for any other path."""
-        return APIS.get(self.path.partition("?")[0], "")
+        """`chat`, `responses`, `messages` or `generate`; empty for any other path."""
+        path = self.path.partition("?")[0]
+        return "generate" if GENERATE.fullmatch(path) else APIS.get(path, "")
+
+    @property
+    def told(self) -> Any:
+        """The body; of Gemini with `model` and `stream`, which its path says."""
+        found = GENERATE.fullmatch(self.path.partition("?")[0])
+        if found is None or not isinstance(self.body, dict):
+            return self.body
+        return {**self.body, "model": found["model"], "stream": found["how"] != "generate"}
 
 
 class Desk(Protocol):
@@ -168,7 +181,7 @@ class Handler(BaseHTTPRequestHandler):
                 raise ConnectionAbortedError
 
     def _speak(self, manner: Manner, request: Request, reply: Reply, ordinal: int) -> None:
-        question = question_of(request.api, request.body)
+        question = question_of(request.api, request.told)
         spoken = spelling.Spoken(
             reply=reply,
             model=question.model,

@@ -1,4 +1,4 @@
-"""How a reply is spelled in each of the three interfaces: as one JSON value, or as a stream.
+"""How a reply is spelled in each of the interfaces: as one JSON value, or as a stream.
 
 Every function takes a `Reply` and gives what a client of that interface needs, event by event;
 nothing here sends a byte (`tests.support.serving`) or chooses a reply (`tests.support.traffic`).
@@ -6,7 +6,7 @@ Ids of answers count up, as a provider's differ each time; ids of tool calls are
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import attrs
@@ -296,6 +296,40 @@ def _call_item(call: Call, output: list[dict[str, Any]]) -> Iterator[dict[str, A
     yield {"type": "response.output_item.done", **place, "item": done}
 
 
+# --- Gemini ------------------------------------------------------------------------------------
+
+
+def _generated(spoken: Spoken, parts: list[dict[str, Any]], *, is_last: bool) -> dict[str, Any]:
+    read, written = spoken.reply.usage
+    counts = {"promptTokenCount": read, "candidatesTokenCount": written}
+    finish = {"finishReason": "STOP"} if is_last else {}
+    return {
+        "candidates": [{"content": {"role": "model", "parts": parts}, "index": 0, **finish}],
+        "usageMetadata": {**counts, "totalTokenCount": read + written},
+        "modelVersion": spoken.model,
+        "responseId": f"gen-{spoken.ordinal:06}",
+    }
+
+
+def _generated_parts(spoken: Spoken, texts: Iterable[str]) -> list[dict[str, Any]]:
+    calls = spoken.reply.calls
+    made = ({"name": each.name, "args": json.loads(each.arguments)} for each in calls)
+    return [*({"text": text} for text in texts), *({"functionCall": each} for each in made)]
+
+
+def generate_json(spoken: Spoken) -> dict[str, Any]:
+    """Return the answer as one value."""
+    texts = [spoken.reply.text] if spoken.reply.text else []
+    return _generated(spoken, _generated_parts(spoken, texts), is_last=True)
+
+
+def generate_events(spoken: Spoken) -> Iterator[Event]:
+    """Yield the answer part by part."""
+    parts = _generated_parts(spoken, spoken.pieces()) or [{"text": ""}]
+    for at, part in enumerate(parts, start=1):
+        yield "", _generated(spoken, [part], is_last=at == len(parts))
+
+
 # --- errors ------------------------------------------------------------------------------------
 
 
@@ -303,6 +337,9 @@ def error_json(api: str, refusal: Refusal) -> dict[str, Any]:
     """Return the body of an error."""
     if api == "messages":
         return {"type": "error", "error": {"type": refusal.kind, "message": refusal.message}}
+    if api == "generate":
+        told = {"code": refusal.status, "message": refusal.message, "status": refusal.kind.upper()}
+        return {"error": told}
     return {
         "error": {
             "message": refusal.message,
@@ -344,9 +381,15 @@ def sse(event: Event) -> bytes:
     return (f"event: {name}\n" if name else "").encode() + f"data: {text}\n\n".encode()
 
 
-JSON_OF: Final = {"chat": chat_json, "messages": messages_json, "responses": responses_json}
+JSON_OF: Final = {
+    "chat": chat_json,
+    "messages": messages_json,
+    "responses": responses_json,
+    "generate": generate_json,
+}
 EVENTS_OF: Final = {
     "chat": chat_events,
     "messages": messages_events,
     "responses": responses_events,
+    "generate": generate_events,
 }

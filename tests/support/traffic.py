@@ -28,10 +28,10 @@ TRAFFIC: Final = Path(__file__).parents[2] / "fixtures/traffic"
 
 @attrs.frozen(kw_only=True)
 class Question:
-    """What a rule looks at: one request of any of the three interfaces."""
+    """What a rule looks at: one request of any of the interfaces."""
 
     api: str
-    """`chat`, `responses` or `messages`."""
+    """`chat`, `responses`, `messages` or `generate`."""
     model: str
     system: str
     """All system prompts, joined with newlines."""
@@ -188,4 +188,20 @@ def _messages(body: dict[str, Any]) -> Iterator[tuple[str, str]]:
                 yield message["role"], block["text"]
 
 
-_TURNS: Final = {"chat": _chat, "responses": _responses, "messages": _messages}
+def _generate(body: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "system", _text((body.get("systemInstruction") or {}).get("parts", []))
+    for content in body["contents"]:
+        role = "assistant" if content.get("role") == "model" else "user"
+        for part in content["parts"]:
+            if "functionResponse" in part:
+                yield "tool", json.dumps(part["functionResponse"]["response"])
+            elif "text" in part:
+                yield role, part["text"]
+
+
+_TURNS: Final = {
+    "chat": _chat,
+    "responses": _responses,
+    "messages": _messages,
+    "generate": _generate,
+}

@@ -1,10 +1,10 @@
 """A local upstream that plays the models behind programs which know nothing of Refold.
 
-It listens on 127.0.0.1 and speaks chat completions, responses and messages, plain and streamed, by
-the rules of `fixtures/traffic` (`tests.support.traffic`): a request is answered by what it says, so
-the order of parallel requests is of no matter.  It keeps what it received, counts what is open, and
-misbehaves on demand (`Manner`).  A list of recorded answers, given in order, is what
-`tests.support.model_server` is for.
+It listens on 127.0.0.1 and speaks chat completions, responses, messages and Gemini, plain and
+streamed, by the rules of `fixtures/traffic` (`tests.support.traffic`): a request is answered by
+what it says, so the order of parallel requests is of no matter.  It keeps what it received, counts
+what is open, and misbehaves on demand (`Manner`).  A list of recorded answers, given in order, is
+what `tests.support.model_server` is for.
 
 By hand: `python -m tests.support.upstream` says what to export, and serves until Ctrl-C.
 """
@@ -99,6 +99,8 @@ class Upstream:
             "OPENAI_API_KEY": PLACEHOLDER_KEY,
             "ANTHROPIC_BASE_URL": self.anthropic_url,
             "ANTHROPIC_API_KEY": PLACEHOLDER_KEY,
+            "GOOGLE_GEMINI_BASE_URL": self.url,
+            "GEMINI_API_KEY": PLACEHOLDER_KEY,
         }
 
     def use(self, prefix: str, **manner: Any) -> None:
@@ -176,14 +178,14 @@ class Upstream:
 
     def _rule_for(self, request: Request) -> Rule:
         place = f"{request.method} {request.path.partition('?')[0]}"
-        if not {"authorization", "x-api-key"} & set(request.headers):
+        if not {"authorization", "x-api-key", "x-goog-api-key"} & set(request.headers):
             return _refused(401, "no key in the request")
         if place in _FIXED:
             return Rule(name=place, then=Fixed(body=_FIXED[place]))
         if request.method != "POST" or not request.api:
             return _refused(404, f"nothing answers {place}")
         try:
-            question = question_of(request.api, request.body)
+            question = question_of(request.api, request.told)
         except (AttributeError, KeyError, TypeError) as error:
             return _refused(400, f"a malformed body: {error!r}")
         for rule in self.rules:

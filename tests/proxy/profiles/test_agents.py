@@ -23,6 +23,7 @@ BRIEFS: Final = ("FIRST: count the words of a.txt", "SECOND: count the words of 
 KEYS: Final = {
     "OPENAI_API_KEY": "sk-" + "0" * 40,
     "ANTHROPIC_API_KEY": "sk-ant-api03-" + "0" * 80,
+    "GEMINI_API_KEY": "AIza" + "0" * 35,
 }
 """Of the shape that the agents expect."""
 TITLE: Final = Reply(text='{"title": "Survey"}')
@@ -70,6 +71,27 @@ class Agent:
     """Of its subagents."""
 
 
+def _generalists() -> list[Rule]:
+    """Return rules for Gemini CLI: a model is chosen first, and subagents end by a tool."""
+    handed = [{"agent_name": "generalist", "prompt": brief} for brief in BRIEFS]
+    chosen = Reply(text='{"reasoning": "simple", "model_choice": "flash"}')
+    rules = [Rule(name="chooses", when={"system": "Task Routing AI"}, then=chosen)]
+    for word, letter, count in (("FIRST", "a", "six"), ("SECOND", "b", "four")):
+        reads = _calls("read_file", {"file_path": f"{letter}.txt"})
+        said = f"{letter}.txt has {count} words"
+        ends = _calls("complete_task", {"result": {"response": said}})
+        rules += [
+            Rule(name=f"reads {letter}", when={"user": word}, then=reads),
+            Rule(name=f"counts {letter}", when={"user": word, "results": ["one"]}, then=ends),
+        ]
+    return [
+        *rules,
+        Rule(name="hands over", when={"user": "SURVEY"}, then=_calls("invoke_agent", *handed)),
+        Rule(name="ends", when={"user": "SURVEY", "results": ["six", "four"]},
+             then=Reply(text="six and four")),
+    ]  # fmt: skip
+
+
 AGENTS: Final = {
     "claude-code": Agent(
         ("claude", "-p", "SURVEY the notes", "--allowedTools", "Read,Agent"),
@@ -91,6 +113,11 @@ AGENTS: Final = {
         ("codex", "exec", "--skip-git-repo-check", "-s", "danger-full-access", "SURVEY the notes"),
         [Rule(name="says", when={"user": "SURVEY"}, then=Reply(text="six and four"))],
     ),
+    "gemini-cli": Agent(
+        ("gemini", "--skip-trust", "-y", "-p", "SURVEY the notes"),
+        _generalists(),
+        ("generalist", "generalist"),
+    ),
 }  # fmt: skip
 
 
@@ -98,6 +125,14 @@ def _folder(path: Path) -> Path:
     path.mkdir(parents=True)
     (path / "a.txt").write_text("one two three four five six\n")
     (path / "b.txt").write_text("one two three four\n")
+    return path
+
+
+def _home(path: Path) -> Path:
+    """Return a home; Gemini CLI asks at the terminal how one logs in, unless it is said there."""
+    settings = path / ".gemini/settings.json"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('{"security": {"auth": {"selectedType": "gemini-api-key"}}}')
     return path
 
 
@@ -115,7 +150,7 @@ def test_an_agent_as_published_is_told_and_replays_identical(name: str, tmp_path
         pytest.skip(f"{agent.command[0]} is not installed")
     log = str(tmp_path / "run.jsonl")
     with Upstream(agent.rules) as upstream:
-        home = {"HOME": str(_folder(tmp_path / "home")), **KEYS}
+        home = {"HOME": str(_home(tmp_path / "home")), **KEYS}
         more = {**upstream.environment(), **home}
         words = ["record", "--log", log, "--", *agent.command]
         done = refold_does(*words, folder=_folder(tmp_path / "one"), more=more)
@@ -123,12 +158,14 @@ def test_an_agent_as_published_is_told_and_replays_identical(name: str, tmp_path
 
     found = [each for each in _all_of(delegation_tree(Path(log))) if each.tool]
     assert sorted(each.name for each in found) == sorted(agent.names)
-    for each, brief in zip(sorted(found, key=lambda one: one.name), BRIEFS, strict=False):
+    for each, brief in zip(
+        sorted(found, key=lambda one: (one.name, one.brief)), BRIEFS, strict=False
+    ):
         assert each.brief == brief
         assert each.usage.input_tokens > 0
 
     for turn in range(2):
         folder = _folder(tmp_path / f"there{turn}" / "below")
-        more = {"HOME": str(_folder(tmp_path / f"home{turn}")), **KEYS}
+        more = {"HOME": str(_home(tmp_path / f"home{turn}")), **KEYS}
         again = refold_does("replay", log, "--", *agent.command, folder=folder, more=more)
         assert again.returncode == 0, again.stderr
